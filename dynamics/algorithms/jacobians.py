@@ -1,0 +1,58 @@
+"""Geometric Jacobians of frames in every representation, and their drift term dJ/dt v."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import casadi as ca
+
+from dynamics import spatial
+from dynamics.algorithms import kinematics, tree
+from dynamics.model.model import Model
+
+Expr = Any
+
+
+def support(model: Model, body: int) -> list[int]:
+    """Bodies on the path from ``body`` (included) to the root."""
+    path: list[int] = []
+    while body >= 0:
+        path.append(body)
+        body = model.bodies[body].parent
+    return path
+
+
+def frame_jacobian(model: Model, q: Expr, frame: str, reference: str = "body") -> Expr:
+    """J [6, nv] with twist = J v. reference as in :func:`dynamics.algorithms.kinematics.frame_velocity`."""
+    q = tree.as_column(q)
+    named = model.frame(frame)
+    poses = kinematics.body_poses(model, q)
+    W_H_F = kinematics.frame_pose(model, q, frame)
+    J = tree.zeros(6, model.nv, q)
+    for i in support(model, named.body):
+        F_H_B = spatial.compose(spatial.inverse(W_H_F), poses[i])
+        # several joints may share a slice when one mimics another on the same chain: accumulate
+        J[:, model.v_slice(i)] += spatial.motion_to_parent(F_H_B, tree.coupled_subspace(model, i, q))
+    return kinematics.from_body(J, W_H_F, reference)
+
+
+def frame_jacobian_drift(model: Model, q: Expr, v: Expr, frame: str, reference: str = "body") -> Expr:
+    """``dJ/dt v`` [6]: the acceleration of the frame when a = 0.
+
+    ``body``: derivative of the left-trivialised twist; ``world_aligned``: classical acceleration of the frame origin and
+    angular acceleration, world axes; ``world``: derivative of the right-trivialised twist.
+    """
+    q, v = tree.as_column(q), tree.as_column(v)
+    named = model.frame(frame)
+    if named.body < 0:
+        return ca.DM(6, 1)
+    offset = tree.placement_transform(named.placement)
+    zero = ca.DM(model.nv, 1)
+    acceleration = spatial.motion_to_child(offset, kinematics.body_accelerations(model, q, v, zero)[named.body])
+    twist = spatial.motion_to_child(offset, kinematics.body_velocities(model, q, v)[named.body])
+    W_H_F = kinematics.frame_pose(model, q, frame)
+    if reference == "world_aligned":
+        # the frame's axes turn with omega: d/dt (R v) = R (dv + omega x v), for the linear and the angular part
+        turn = spatial.angular(twist)
+        acceleration = acceleration + spatial.motion(ca.cross(turn, spatial.linear(twist)), ca.DM(3, 1))
+    return kinematics.from_body(acceleration, W_H_F, reference)

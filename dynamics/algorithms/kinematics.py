@@ -1,0 +1,86 @@
+"""Forward kinematics: poses, twists and accelerations of bodies and frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import casadi as ca
+
+from dynamics import spatial
+from dynamics.algorithms import tree
+from dynamics.model.model import Model
+from dynamics.spatial import Transform
+
+Expr = Any
+
+
+def body_poses(model: Model, q: Expr) -> list[Transform]:
+    """World pose ``W_H_B`` of every body. q: [nq]."""
+    q = tree.as_column(q)
+    tree.check_sizes(model, q=(q, model.nq))
+    poses: list[Transform] = []
+    for i, body in enumerate(model.bodies):
+        local = tree.parent_transform(model, i, q)
+        poses.append(local if body.parent < 0 else spatial.compose(poses[body.parent], local))
+    return poses
+
+
+def frame_pose(model: Model, q: Expr, frame: str) -> Transform:
+    """World pose of a named frame (or body). Raises UnknownNameError."""
+    named = model.frame(frame)
+    offset = tree.placement_transform(named.placement)
+    return offset if named.body < 0 else spatial.compose(body_poses(model, q)[named.body], offset)
+
+
+def body_velocities(model: Model, q: Expr, v: Expr) -> list[Expr]:
+    """Left-trivialised twist ``B_v_WB`` [6] of every body. RBDA (4.x), v_i = X v_parent + S v."""
+    q, v = tree.as_column(q), tree.as_column(v)
+    tree.check_sizes(model, q=(q, model.nq), v=(v, model.nv))
+    twists: list[Expr] = []
+    for i, body in enumerate(model.bodies):
+        own = tree.coupled_subspace(model, i, q) @ v[model.v_slice(i)]
+        if body.parent >= 0:
+            own = spatial.motion_to_child(tree.parent_transform(model, i, q), twists[body.parent]) + own
+        twists.append(own)
+    return twists
+
+
+def body_accelerations(model: Model, q: Expr, v: Expr, a: Expr) -> list[Expr]:
+    """Spatial acceleration [6] of every body in body coordinates (derivative of the body twist), without gravity."""
+    q, v, a = tree.as_column(q), tree.as_column(v), tree.as_column(a)
+    twists = body_velocities(model, q, v)
+    accelerations: list[Expr] = []
+    for i, body in enumerate(model.bodies):
+        S, vs = tree.coupled_subspace(model, i, q), model.v_slice(i)
+        acc = S @ a[vs] + spatial.cross_motion(twists[i], S @ v[vs])
+        bias = tree.joint_bias(model, i, q, v)
+        if bias is not None:
+            acc = acc + bias
+        if body.parent >= 0:
+            acc = acc + spatial.motion_to_child(tree.parent_transform(model, i, q), accelerations[body.parent])
+        accelerations.append(acc)
+    return accelerations
+
+
+def frame_velocity(model: Model, q: Expr, v: Expr, frame: str, reference: str = "body") -> Expr:
+    """Twist [6] of a frame. reference: ``body`` (left-trivialised), ``world`` (right-trivialised, at the world origin)
+    or ``world_aligned`` (mixed: at the frame's origin, world axes). Raises UnknownNameError, ModelError."""
+    named = model.frame(frame)
+    if named.body < 0:
+        return ca.DM(6, 1)
+    offset = tree.placement_transform(named.placement)
+    local = spatial.motion_to_child(offset, body_velocities(model, q, v)[named.body])
+    return from_body(local, frame_pose(model, q, frame), reference)
+
+
+def from_body(B_v: Expr, W_H_B: Transform, reference: str) -> Expr:
+    """Motion vectors [6, k] from body coordinates to the chosen reference."""
+    if reference == "body":
+        return B_v
+    if reference == "world":
+        return spatial.motion_to_parent(W_H_B, B_v)
+    if reference == "world_aligned":
+        return spatial.motion(W_H_B.R @ spatial.linear(B_v), W_H_B.R @ spatial.angular(B_v))
+    from dynamics.errors import ModelError, near
+
+    raise ModelError(f"unknown reference {reference!r}{near(reference, ('body', 'world', 'world_aligned'))}")

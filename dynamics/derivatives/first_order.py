@@ -1,0 +1,84 @@
+"""First derivatives of inverse and forward dynamics behind one switch.
+
+Derivatives with respect to q are right-tangent: column j is d/ds f(q [+] s e_j) at s = 0, so they are [nv, nv] whatever
+the coordinates. Sources: ``ad`` (CasADi's algorithmic differentiation of the recursive Newton-Euler algorithm) and
+``fd`` (central differences on the manifold); an unknown source is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import casadi as ca
+
+from dynamics import algorithms as alg
+from dynamics import functions
+from dynamics.algorithms.forward_dynamics import solve_mass
+from dynamics.errors import ModelError, near
+from dynamics.model.model import Model
+
+Expr = Any
+SOURCES = ("ad", "fd")
+# cube root of machine epsilon balances truncation and rounding of central differences for unit-scaled arguments
+FD_STEP = 6.0e-6
+
+
+def _check(source: str) -> None:
+    if source not in SOURCES:
+        raise ModelError(f"no derivative source {source!r}{near(source, SOURCES)}")
+
+
+def _symbols(model: Model, last: str) -> list[ca.SX]:
+    return [ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym(last, model.nv)]
+
+
+def inverse_dynamics_derivatives(model: Model, source: str = "ad") -> ca.Function:
+    """(q, v, a) -> dtau_dq, dtau_dv, M, each [nv, nv]. Raises ModelError for an unknown source."""
+    _check(source)
+    outputs = ["dtau_dq", "dtau_dv", "M"]
+    if source == "fd":
+        return _differences(model, "inverse_dynamics", "a", "inverse_dynamics_derivatives", outputs)
+    q, v, a = _symbols(model, "a")
+    tau = alg.inverse_dynamics(model, q, v, a)
+    results = [ca.jacobian(tau, q) @ alg.rate_matrix(model, q), ca.jacobian(tau, v), alg.mass_matrix(model, q)]
+    return ca.Function("inverse_dynamics_derivatives", [q, v, a], [ca.densify(r) for r in results], ["q", "v", "a"], outputs)
+
+
+def forward_dynamics_derivatives(model: Model, source: str = "ad") -> ca.Function:
+    """(q, v, tau) -> da_dq, da_dv, da_dtau, each [nv, nv]. Raises ModelError for an unknown source.
+
+    ``ad`` differentiates the inverse dynamics and uses one factorisation of the mass matrix:
+    da/dx = -M^-1 dID/dx at a = FD(q, v, tau) (Carpentier and Mansard 2018, Analytical Derivatives of Rigid Body
+    Dynamics Algorithms, Eq. 25), which is far shorter than differentiating the articulated-body algorithm.
+    """
+    _check(source)
+    outputs = ["da_dq", "da_dv", "da_dtau"]
+    if source == "fd":
+        return _differences(model, "forward_dynamics", "tau", "forward_dynamics_derivatives", outputs)
+    q, v, tau = _symbols(model, "tau")
+    a = ca.SX.sym("a", model.nv)
+    id_terms = ca.Function("id_terms", [q, v, a], [
+        ca.jacobian(alg.inverse_dynamics(model, q, v, a), q) @ alg.rate_matrix(model, q),
+        ca.jacobian(alg.inverse_dynamics(model, q, v, a), v)])
+    dtau_dq, dtau_dv = id_terms(q, v, alg.forward_dynamics(model, q, v, tau))
+    n = model.nv
+    solved = solve_mass(alg.mass_matrix(model, q), ca.horzcat(-dtau_dq, -dtau_dv, ca.SX.eye(n)))
+    results = [ca.densify(solved[:, i * n:(i + 1) * n]) for i in range(3)]
+    return ca.Function("forward_dynamics_derivatives", [q, v, tau], results, ["q", "v", "tau"], outputs)
+
+
+def _differences(model: Model, name: str, last: str, title: str, outputs: list[str]) -> ca.Function:
+    """Central differences as an MX graph of calls, so that even this source becomes a kernel."""
+    f, move = functions.make(model, name), functions.make(model, "integrate")
+    q, v, w = ca.MX.sym("q", model.nq), ca.MX.sym("v", model.nv), ca.MX.sym(last, model.nv)
+
+    def column(at: Callable[[ca.DM], tuple[Expr, Expr, Expr]], j: int) -> Expr:
+        step = ca.DM(model.nv, 1)
+        step[j] = FD_STEP
+        return (f(*at(step)) - f(*at(-step))) / (2 * FD_STEP)
+
+    directions: list[Callable[[ca.DM], tuple[Expr, Expr, Expr]]] = [
+        lambda d: (move(q, d), v, w), lambda d: (q, v + d, w), lambda d: (q, v, w + d)]
+    results = [ca.horzcat(*(column(at, j) for j in range(model.nv))) for at in directions]
+    return ca.Function(title, [q, v, w], results, ["q", "v", last], outputs)

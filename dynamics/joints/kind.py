@@ -1,0 +1,72 @@
+"""What a joint kind is: one record of functions. Every algorithm works through this record only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynamics.spatial import Transform
+
+Expr = Any
+Axes = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class JointKind:
+    """One kind of joint between a parent body P and a child body C (joint frames coincide at ``neutral``).
+
+    The velocity v [nv] lives in the tangent of the configuration manifold; ``plus`` is its right perturbation.
+
+    transform(axes, q):   pose ``P_H_C`` of the child in the joint frame
+    subspace(axes, q):    S [6, nv], twist of C relative to P in child coordinates is ``S v``
+    bias(axes, q, v):     [6] ``dS/dt v`` in child coordinates, or None where S is constant
+    plus(q, d):           q [+] d, [nq], [nv] -> [nq]
+    minus(q0, q1):        the d with ``q0 [+] d = q1``
+    rate(q):              N [nq, nv] with ``dq/dt = N v``, also the derivative of ``plus`` at d = 0
+    rate_inverse(q):      [nv, nq] left inverse of N on the tangent space
+    jet(q, d):            polynomial equal to ``plus`` up to second order in d: exact second derivatives, no branch
+    random(rng, lower, upper): a configuration inside finite limits, otherwise within one turn or one metre
+    """
+
+    name: str
+    nq: int
+    nv: int
+    n_axes: int
+    q_names: tuple[str, ...]
+    v_names: tuple[str, ...]
+    neutral: tuple[float, ...]
+    transform: Callable[[Axes, Expr], Transform]
+    subspace: Callable[[Axes, Expr], Expr]
+    bias: Callable[[Axes, Expr, Expr], Expr] | None
+    plus: Callable[[Expr, Expr], Expr]
+    minus: Callable[[Expr, Expr], Expr]
+    rate: Callable[[Expr], Expr]
+    rate_inverse: Callable[[Expr], Expr]
+    jet: Callable[[Expr, Expr], Expr]
+    random: Callable[[np.random.Generator, np.ndarray, np.ndarray], np.ndarray]
+    is_vector_space: bool = True
+    angular: tuple[bool, ...] = ()  # per velocity component: measured in rad (True) or m (False)
+    quaternion: slice | None = None  # which components of q form a unit quaternion (w, x, y, z)
+
+
+def vector_space(nv: int) -> dict[str, Any]:
+    """The manifold fields of a joint whose coordinates are a vector space and whose velocity is their rate."""
+    import casadi as ca
+
+    return {
+        "plus": lambda q, d: q + d,
+        "minus": lambda q0, q1: q1 - q0,
+        "rate": lambda q: ca.DM.eye(nv),
+        "rate_inverse": lambda q: ca.DM.eye(nv),
+        "jet": lambda q, d: q + d,
+    }
+
+
+def sample_box(rng: np.random.Generator, lower: np.ndarray, upper: np.ndarray, span: float) -> np.ndarray:
+    """Uniform sample in [lower, upper], each infinite end replaced by a window of width ``2 span``."""
+    lo = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper - 2 * span, -span))
+    hi = np.where(np.isfinite(upper), upper, np.where(np.isfinite(lower), lower + 2 * span, span))
+    return np.asarray(rng.uniform(lo, hi))

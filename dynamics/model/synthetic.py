@@ -1,0 +1,79 @@
+"""Synthetic robots of any size and shape, for tests and scaling studies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dynamics.joints import KINDS
+from dynamics.model.builder import Builder
+from dynamics.model.model import BodyInertia, Joint, Model, Placement
+
+
+def random_tree(
+    bodies: int, rng: np.random.Generator, *, kinds: Sequence[str] | None = None, branching: float = 0.4,
+    root: str | None = None, armature: bool = True, damping: bool = False,
+) -> Model:
+    """A random tree: body i hangs from its predecessor, or with probability ``branching`` from any earlier body.
+
+    kinds: joint kinds to draw from (default: all of them but ``fixed``); root: kind of the first joint (default: drawn).
+    Joint placements, axes and inertias are random; every tensor is that of a real body (random point masses), so the
+    triangle inequality holds. Raises KeyError for an unknown kind.
+    """
+    names = list(kinds) if kinds is not None else [k for k in KINDS if k != "fixed"]
+    builder = Builder(f"random_tree_{bodies}")
+    for i in range(bodies):
+        kind = KINDS[root if (i == 0 and root) else str(rng.choice(names))]
+        parent = "world" if i == 0 else f"b{int(rng.integers(i)) if rng.random() < branching else i - 1}"
+        joint = Joint(
+            f"j{i}", kind.name,
+            Placement(as_tuple(random_rotation(rng)), tuple(rng.uniform(-0.4, 0.4, 3).tolist())),
+            tuple(random_unit(rng) for _ in range(kind.n_axes)),
+            armature=tuple(rng.uniform(0.01, 0.1, kind.nv).tolist()) if armature else (),
+            damping=tuple(rng.uniform(0.1, 1.0, kind.nv).tolist()) if damping else (),
+        )
+        builder.body(f"b{i}", parent=parent, joint=joint, inertia=random_inertia(rng))
+        builder.frame(f"f{i}", body=f"b{i}",
+                      placement=Placement(as_tuple(random_rotation(rng)), tuple(rng.uniform(-0.3, 0.3, 3).tolist())))
+    return builder.build()
+
+
+def serial_chain(bodies: int, *, kind: str = "revolute", root: str | None = None) -> Model:
+    """A regular chain of identical links of 0.5 m and 1 kg, axes alternating between y and z."""
+    builder = Builder(f"serial_chain_{bodies}")
+    inertia = BodyInertia(1.0, (0.25, 0.0, 0.0), ((0.002, 0.0, 0.0), (0.0, 0.021, 0.0), (0.0, 0.0, 0.021)))
+    for i in range(bodies):
+        record = KINDS[root if (i == 0 and root) else kind]
+        axis = (0.0, 1.0, 0.0) if i % 2 == 0 else (0.0, 0.0, 1.0)
+        joint = Joint(f"j{i}", record.name, Placement(position=(0.5 if i else 0.0, 0.0, 0.0)), (axis,) * record.n_axes)
+        builder.body(f"b{i}", parent="world" if i == 0 else f"b{i - 1}", joint=joint, inertia=inertia)
+    return builder.build()
+
+
+def random_unit(rng: np.random.Generator) -> tuple[float, ...]:
+    """A unit vector, uniform on the sphere."""
+    x = rng.standard_normal(3)
+    return tuple((x / np.linalg.norm(x)).tolist())
+
+
+def random_rotation(rng: np.random.Generator) -> np.ndarray:
+    """A rotation matrix, uniform on SO(3)."""
+    Q, R = np.linalg.qr(rng.standard_normal((3, 3)))
+    Q = Q * np.sign(np.diag(R))
+    if np.linalg.det(Q) < 0:
+        Q[:, 0] = -Q[:, 0]
+    return np.asarray(Q)
+
+
+def random_inertia(rng: np.random.Generator) -> BodyInertia:
+    """Inertia of eight random point masses within 0.2 m of a random centre of mass."""
+    points, masses = rng.uniform(-0.2, 0.2, (8, 3)), rng.uniform(0.05, 0.3, 8)
+    points = points - masses @ points / masses.sum()
+    tensor = sum(m * (p @ p * np.eye(3) - np.outer(p, p)) for m, p in zip(masses, points, strict=True))
+    return BodyInertia(float(masses.sum()), tuple(rng.uniform(-0.2, 0.2, 3).tolist()), as_tuple(np.asarray(tensor)))
+
+
+def as_tuple(matrix: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    """A matrix as nested tuples, as the records of the Model want it."""
+    return tuple(tuple(row) for row in matrix.tolist())

@@ -1,0 +1,304 @@
+"""Read a robot from URDF (http://wiki.ros.org/urdf/XML), without ROS and without the mesh files.
+
+Nothing is dropped without a word: what is not read, changed or odd is listed in ``Model.notes``, what is wrong raises
+ModelError with file, line and element.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from dynamics.errors import ModelError, near
+from dynamics.model.model import (
+    GRAVITY, Body, BodyInertia, Frame, Geometry, Joint, Mimic, Model, Placement,
+)
+from dynamics.model.packages import resolve
+from dynamics.model.rigid import compose, inverse, merged, moved, nearest_semidefinite, placement, rotation_from_z
+from dynamics.model.srdf import apply_srdf, find_srdf
+from dynamics.model.urdf_elements import JointElement, LinkElement, read_armature, read_joint, read_link
+from dynamics.model.validation import INERTIA_SLACK
+from dynamics.model.xmltree import Element, Notes, attribute, load, only, parse
+
+_SINGLE_AXIS = ("revolute", "continuous", "prismatic")
+
+
+def read_urdf(path_or_text: str | os.PathLike[str], *, root: Literal["fixed", "free_flyer"] = "fixed",
+              lump_fixed: bool = True, packages: Mapping[str, str | os.PathLike[str]] | None = None,
+              srdf: str | os.PathLike[str] | None = None, mimic: Literal["couple", "independent"] = "couple",
+              gravity: tuple[float, ...] = GRAVITY) -> Model:
+    """The robot described by a URDF file, given as a path or as its text.
+
+    root: "fixed" welds the root link to the world (its inertia then has no effect, its name is a frame of the world);
+        "free_flyer" carries it by a joint named ``root_joint``.
+    lump_fixed: merge links behind fixed joints into the body that carries them, each name staying as a frame. False
+        keeps every one as a body with a joint of kind "fixed".
+    packages: folder of each package by name, for ``package://`` and ``model://`` mesh paths (see ``packages.resolve``).
+    srdf: path or text of an SRDF file whose group states become named configurations, or "auto": the file of the same
+        name beside the URDF or in ``../srdf`` where there is one; it may name joints that the robot lacks (a note).
+    mimic: "couple" makes every mimic joint follow its leader exactly; "independent" reads each as a joint of its own.
+    gravity: [3] m/s^2 in the world.
+
+    Bodies and joints come depth first, in the order of the file. The body frame is the joint frame after motion, i.e. the
+    URDF link frame; only for a planar joint whose normal is not z is it turned, and a frame with the link's name keeps the
+    original. A mimic joint follows its independent leader (chains are composed). An axis left out is x, and one of
+    ``lower`` and ``upper`` left out of a <limit> is 0, as the URDF specification says; with both left out the joint is
+    unlimited.
+
+    Raises ModelError with source, line and element.
+    """
+    if root not in ("fixed", "free_flyer"):
+        raise ModelError(f"unknown root {root!r}{near(str(root), ('fixed', 'free_flyer'))}")
+    if mimic not in ("couple", "independent"):
+        raise ModelError(f"unknown treatment of mimic joints {mimic!r}{near(str(mimic), ('couple', 'independent'))}")
+    content, source, path = load(path_or_text, "URDF")
+    top, notes = parse(content, source), Notes()
+    links, joints = _read_elements(top, notes, path.parent if path else None, packages)
+    start = _root_link(top, links, joints)
+    armature = _armatures(top, joints, notes)
+    tree = _Tree(notes, {}, armature, _mimics(joints, mimic == "couple", notes), lump_fixed)
+    _grow(tree, links, joints, start, root)
+    if "name" not in top.attributes:
+        notes.tell("<robot> has no name", top.line)
+    name = top.attributes.get("name") or (path.stem if path else "robot")
+    model = _assemble(tree, name, source, gravity)
+    fixed = [j.name for j in joints.values() if j.kind == "fixed"]
+    if srdf == "auto":
+        if path is None:
+            raise ModelError("srdf='auto' looks beside the URDF file, but its text was given; pass the SRDF path",
+                             source=source)
+        found = find_srdf(path, name)
+        return model if found is None else apply_srdf(found, model, fixed_joints=fixed, unknown_joints="note")
+    return model if srdf is None else apply_srdf(srdf, model, fixed_joints=fixed)
+
+
+# ------------------------------------------------------------------------------------------------ elements
+def _read_elements(top: Element, notes: Notes, base: Path | None, packages: Mapping[str, str | os.PathLike[str]] | None
+                   ) -> tuple[dict[str, LinkElement], dict[str, JointElement]]:
+    if top.tag != "robot":
+        hint = {"mujoco": "; this is MJCF, use read_mjcf", "sdf": "; this is SDF, convert it to URDF first"}.get(top.tag, "")
+        raise top.error(None, f"root element must be <robot>, got <{top.tag}>{hint}")
+    links: dict[str, LinkElement] = {}
+    joints: dict[str, JointElement] = {}
+    for element in top.children:
+        if element.tag.startswith("xacro:"):
+            raise element.error(None, f"<{element.tag}>: this is a xacro file; run xacro on it first and read the result")
+        if element.tag == "link":
+            link = read_link(element, notes, lambda uri: resolve(uri, base, packages))
+            if link.name in links:
+                raise _twice("link", link.name, element, links[link.name].element)
+            links[link.name] = link
+        elif element.tag == "joint":
+            joint = read_joint(element, notes)
+            if joint.name in joints:
+                raise _twice("joint", joint.name, element, joints[joint.name].element)
+            joints[joint.name] = joint
+        elif element.tag not in ("transmission", "material"):
+            if element.tag.lower() in ("link", "joint"):
+                raise element.error(None, f"unknown element <{element.tag}>; did you mean <{element.tag.lower()}>?")
+            notes.tell(f"<{element.tag}> in <robot> is not read", element.line)
+    if not links:
+        raise top.error(None, "the robot has no <link>")
+    return links, joints
+
+
+def _twice(what: str, name: str, element: Element, first: Element) -> ModelError:
+    return element.error(f"{what} {name!r}", f"{what} name {name!r} is already taken on line {first.line}; names must differ")
+
+
+def _root_link(top: Element, links: Mapping[str, LinkElement], joints: Mapping[str, JointElement]) -> str:
+    """The link that is nobody's child. Raises ModelError unless the joints form one tree over all links."""
+    carrier: dict[str, JointElement] = {}
+    for joint in joints.values():
+        where = f"joint {joint.name!r}"
+        for tag, link in (("parent", joint.parent), ("child", joint.child)):
+            if link not in links:
+                place = only(joint.element, tag, where) or joint.element
+                raise place.error(where, f"{tag} link {link!r} does not exist{near(link, links)}")
+        if joint.child in carrier:
+            first = carrier[joint.child]
+            raise joint.element.error(where, f"link {joint.child!r} already hangs from joint {first.name!r} (line "
+                                             f"{first.element.line}): a URDF is a tree, a closed loop cannot be written")
+        carrier[joint.child] = joint
+    roots = [name for name in links if name not in carrier]
+    if len(roots) > 1:
+        raise links[roots[1]].element.error(
+            f"link {roots[1]!r}", f"several root links {roots}: all but one must be the child of a joint")
+    for name in links:  # walk up from every link: who never reaches a root is on or behind a cycle
+        seen = [name]
+        while seen[-1] in carrier:
+            joint = carrier[seen[-1]]
+            if joint.parent in seen:
+                cycle = [*seen[seen.index(joint.parent):], joint.parent][::-1]
+                raise joint.element.error(f"joint {joint.name!r}", f"links form a cycle: {' -> '.join(cycle)}")
+            seen.append(joint.parent)
+    return roots[0]
+
+
+def _armatures(top: Element, joints: Mapping[str, JointElement], notes: Notes) -> dict[str, float]:
+    out: dict[str, float] = {}
+    for transmission in top.all("transmission"):
+        found = read_armature(transmission, notes)
+        if found is None:
+            continue
+        name, value = found
+        where = f"transmission {transmission.attributes.get('name', '')!r}"
+        if name not in joints:
+            raise transmission.error(where, f"joint {name!r} does not exist{near(name, joints)}")
+        if joints[name].kind not in _SINGLE_AXIS:
+            raise transmission.error(where, f"joint {name!r} has no single axis for a rotor to act on")
+        out[name] = out.get(name, 0.0) + value  # several motors on one joint add up
+    return out
+
+
+def _mimics(joints: Mapping[str, JointElement], couple: bool, notes: Notes) -> dict[str, Mimic]:
+    """Each follower tied to its independent leader: through a chain, multipliers multiply and offsets add up."""
+    out: dict[str, Mimic] = {}
+    for joint in joints.values():
+        if joint.mimic is None:
+            continue
+        if not couple:
+            notes.tell("mimic joint read as an independent joint, as asked", joint.element.line)
+            continue
+        where, element = f"joint {joint.name!r}", only(joint.element, "mimic", joint.name) or joint.element
+        chain, multiplier, offset = [joint.name], 1.0, 0.0
+        step: Mimic | None = joint.mimic
+        while step is not None:
+            multiplier, offset = multiplier * step.multiplier, multiplier * step.offset + offset
+            if step.leader not in joints:
+                raise element.error(where, f"mimics unknown joint {step.leader!r}{near(step.leader, joints)}; "
+                                           "mimic='independent' reads the joint without its coupling")
+            if step.leader in chain:
+                raise element.error(where, f"mimic joints form a cycle: {' -> '.join([*chain, step.leader])}")
+            chain.append(step.leader)
+            leader = joints[step.leader]
+            step = leader.mimic
+        if leader.kind not in _SINGLE_AXIS:
+            raise element.error(where, f"mimics joint {leader.name!r} of kind {leader.kind!r}; the leader needs one "
+                                       "degree of freedom")
+        out[joint.name] = Mimic(leader.name, multiplier, offset)
+    return out
+
+
+# ------------------------------------------------------------------------------------------------ tree
+@dataclass
+class _Carrier:
+    """A body being filled: what hangs rigidly from it, all in its frame."""
+
+    name: str
+    parent: int
+    joint: Joint
+    parts: list[BodyInertia] = field(default_factory=list)
+    geometry: list[Geometry] = field(default_factory=list)
+
+
+@dataclass
+class _Tree:
+    notes: Notes
+    frames: dict[str, Frame]
+    armature: Mapping[str, float]
+    mimics: Mapping[str, Mimic]
+    lump_fixed: bool
+    carriers: list[_Carrier] = field(default_factory=list)
+    grounded: float = 0.0  # mass [kg] of links welded to the world
+
+    def carry(self, name: str, parent: int, joint: Joint) -> int:
+        self.carriers.append(_Carrier(name, parent, joint))
+        return len(self.carriers) - 1
+
+    def attach(self, link: LinkElement, body: int, at: Placement) -> None:
+        if body < 0:
+            self.grounded += link.inertia.mass
+            if link.geometry:
+                self.notes.tell("shapes of links fixed to the world are not carried", link.element.line)
+            return
+        self.carriers[body].parts.append(moved(at, link.inertia))
+        self.carriers[body].geometry += [
+            Geometry(g.kind, g.size, compose(at, g.placement), g.path) for g in link.geometry]
+
+
+def _grow(tree: _Tree, links: Mapping[str, LinkElement], joints: Mapping[str, JointElement], start: str, root: str) -> None:
+    below: dict[str, list[JointElement]] = {name: [] for name in links}
+    for joint in joints.values():
+        below[joint.parent].append(joint)
+    body = -1
+    if root == "free_flyer":
+        name = _free_name("root_joint", joints)
+        body = tree.carry(_moving_name(start, links, tree.notes), -1, Joint(name, "free_flyer"))
+    _name_frame(tree, start, body, Placement(), links)
+    tree.attach(links[start], body, Placement())
+    pending = [(j, body, Placement()) for j in reversed(below[start])]
+    while pending:
+        joint, body, at = pending.pop()  # `at` is the parent link's frame in its body
+        at = compose(at, joint.placement)
+        if joint.kind != "fixed" or not tree.lump_fixed:
+            # the joint frame of a planar joint has the plane's normal for its z axis; the link frame turns with it
+            turn = placement(rotation_from_z(joint.axis)) if joint.kind == "planar" and joint.axis else Placement()
+            body = tree.carry(_moving_name(joint.child, links, tree.notes), body,
+                              _model_joint(tree, joint, compose(at, turn)))
+            at = inverse(turn)
+        _name_frame(tree, joint.child, body, at, links)
+        tree.attach(links[joint.child], body, at)
+        pending += [(j, body, at) for j in reversed(below[joint.child])]
+
+
+def _model_joint(tree: _Tree, joint: JointElement, at: Placement) -> Joint:
+    armature = tree.armature.get(joint.name, 0.0)
+    return Joint(joint.name, joint.kind, at, (joint.axis,) if joint.kind in _SINGLE_AXIS and joint.axis else (),
+                 joint.limits, (armature,) if armature else (), joint.damping, joint.friction,
+                 tree.mimics.get(joint.name))
+
+
+def _name_frame(tree: _Tree, link: str, body: int, at: Placement, links: Mapping[str, LinkElement]) -> None:
+    """A frame with the link's name, unless the body (or the world) is that very frame."""
+    if body < 0 and at == Placement() and link == "world":
+        return
+    name = _moving_name(link, links, tree.notes)
+    if body < 0 or at != Placement() or tree.carriers[body].name != name:
+        tree.frames[name] = Frame(name, body, at)
+
+
+def _moving_name(link: str, links: Mapping[str, LinkElement], notes: Notes) -> str:
+    """The link's name; another one for a link called "world" that is not the inertial frame."""
+    if link != "world":
+        return link
+    name = _free_name("world_link", links)
+    notes.tell(f"link 'world' is not the inertial frame here; it is called {name!r}")
+    return name
+
+
+def _free_name(wish: str, taken: Mapping[str, object]) -> str:
+    name, count = wish, 2
+    while name in taken:
+        name, count = f"{wish}_{count}", count + 1
+    return name
+
+
+def _assemble(tree: _Tree, name: str, source: str | None, gravity: tuple[float, ...]) -> Model:
+    if tree.grounded:
+        tree.notes.tell(f"{tree.grounded:g} kg of links fixed to the world have no effect")
+    bodies = []
+    for carrier in tree.carriers:
+        inertia = merged(carrier.parts)
+        tensor = np.asarray(inertia.inertia)
+        smallest = float(np.linalg.eigvalsh(tensor)[0])
+        if smallest < -INERTIA_SLACK * max(1e-12, float(np.abs(tensor).max())):
+            inertia = nearest_semidefinite(inertia)
+            tree.notes.tell(f"body {carrier.name!r}: the inertia of the whole body has eigenvalue {smallest:.3g} kg m^2; "
+                            "replaced by the nearest positive semidefinite one")
+        bodies.append(Body(carrier.name, carrier.parent, carrier.joint, inertia, tuple(carrier.geometry)))
+    leaders = {b.parent for b in bodies}
+    for i, body in enumerate(bodies):
+        bare = body.inertia.mass == 0 and not np.any(body.inertia.inertia) and not any(body.joint.armature)
+        if bare and i not in leaders and body.joint.kind != "fixed" and body.joint.mimic is None:
+            tree.notes.tell(f"joint {body.joint.name!r} moves no mass: the mass matrix is singular")
+    try:
+        return Model(name, tuple(bodies), tuple(tree.frames.values()), tuple(float(g) for g in gravity), {},
+                     tree.notes.lines())
+    except ModelError as err:
+        raise ModelError(err.message, source=source, line=err.line, element=err.element) from err

@@ -1,0 +1,102 @@
+"""Checks made once, when a Model is built, so that no algorithm has to doubt its input."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynamics.errors import ModelError, near
+from dynamics.joints import KINDS
+
+if TYPE_CHECKING:
+    from dynamics.model.model import Body, Model
+
+# Inertia tensors in real robot files are rounded; a relative slack of 1e-6 separates rounding from nonsense.
+INERTIA_SLACK = 1e-6
+
+
+def validate(model: Model) -> None:
+    """Raise ModelError naming the body or joint at fault."""
+    for what, names in (("body", [b.name for b in model.bodies]), ("joint", [b.joint.name for b in model.bodies]),
+                        ("frame", [f.name for f in model.frames])):
+        repeated = [n for n, count in Counter(names).items() if count > 1]
+        if repeated:
+            raise ModelError(f"{what} name {repeated[0]!r} appears {Counter(names)[repeated[0]]} times; names must differ")
+    for i, body in enumerate(model.bodies):
+        if not -1 <= body.parent < i:
+            raise ModelError(f"parent index {body.parent} must be -1 (world) or a body before it (< {i})",
+                             element=f"body {body.name!r}")
+        _joint(body)
+        _inertia(body)
+    _mimics(model)
+    for name, q in model.configurations.items():
+        if len(q) != model.nq:
+            raise ModelError(f"has {len(q)} coordinates, the model has nq = {model.nq}", element=f"configuration {name!r}")
+    for frame in model.frames:
+        if not -1 <= frame.body < len(model.bodies):
+            raise ModelError(f"refers to body index {frame.body}, which does not exist", element=f"frame {frame.name!r}")
+    if len(model.gravity) != 3 or not np.all(np.isfinite(model.gravity)):
+        raise ModelError(f"gravity must be three finite numbers in m/s^2, got {model.gravity}")
+
+
+def _joint(body: Body) -> None:
+    joint = body.joint
+    where = f"joint {joint.name!r}"
+    if joint.kind not in KINDS:
+        raise ModelError(f"unknown joint kind {joint.kind!r}{near(joint.kind, KINDS)}", element=where)
+    kind = KINDS[joint.kind]
+    if len(joint.axes) != kind.n_axes:
+        raise ModelError(f"kind {kind.name!r} needs {kind.n_axes} axes, got {len(joint.axes)}", element=where)
+    for axis in joint.axes:
+        if len(axis) != 3 or not abs(np.linalg.norm(axis) - 1.0) < 1e-9:
+            raise ModelError(f"axis {tuple(axis)} must be a unit vector of three numbers", element=where)
+    R = np.asarray(joint.placement.rotation, float)
+    if R.shape != (3, 3) or not np.allclose(R @ R.T, np.eye(3), atol=1e-8) or np.linalg.det(R) < 0:
+        raise ModelError("placement rotation is not a rotation matrix", element=where)
+    for field, size in (("armature", kind.nv), ("damping", kind.nv), ("friction", kind.nv)):
+        values = getattr(joint, field)
+        if len(values) not in (0, size):
+            raise ModelError(f"{field} needs {size} values (or none), got {len(values)}", element=where)
+        if any(not np.isfinite(x) or x < 0 for x in values):
+            raise ModelError(f"{field} must be finite and not negative, got {tuple(values)}", element=where)
+    for field, size in (("lower", kind.nq), ("upper", kind.nq), ("velocity", kind.nv), ("effort", kind.nv)):
+        values = getattr(joint.limits, field)
+        if values is not None and len(values) != size:
+            raise ModelError(f"limit {field} needs {size} values, got {len(values)}", element=where)
+    lower, upper = joint.limits.lower, joint.limits.upper
+    if lower is not None and upper is not None and any(a > b for a, b in zip(lower, upper, strict=True)):
+        raise ModelError(f"lower limit {lower} exceeds upper limit {upper}", element=where)
+
+
+def _inertia(body: Body) -> None:
+    where, inertia = f"body {body.name!r}", body.inertia
+    if not np.isfinite(inertia.mass) or inertia.mass < 0:
+        raise ModelError(f"mass must be finite and not negative, got {inertia.mass}", element=where)
+    tensor = np.asarray(inertia.inertia, float)
+    if tensor.shape != (3, 3) or not np.all(np.isfinite(tensor)):
+        raise ModelError("inertia must be a finite 3 x 3 matrix", element=where)
+    if not np.allclose(tensor, tensor.T, rtol=1e-9, atol=1e-14):
+        raise ModelError("inertia matrix is not symmetric", element=where)
+    smallest = float(np.linalg.eigvalsh(tensor)[0])
+    if smallest < -INERTIA_SLACK * max(1e-12, float(np.abs(tensor).max())):
+        raise ModelError(f"inertia about the centre of mass is not positive semidefinite (eigenvalue {smallest:.3g})",
+                         element=where)
+
+
+def _mimics(model: Model) -> None:
+    joints = {b.joint.name: b.joint for b in model.bodies}
+    for joint in joints.values():
+        if joint.mimic is None:
+            continue
+        where = f"joint {joint.name!r}"
+        if joint.mimic.leader not in joints:
+            raise ModelError(f"mimics unknown joint {joint.mimic.leader!r}{near(joint.mimic.leader, joints)}", element=where)
+        leader = joints[joint.mimic.leader]
+        if leader.mimic is not None:
+            raise ModelError(f"mimics {leader.name!r}, which itself mimics {leader.mimic.leader!r}; "
+                             "name the independent joint instead", element=where)
+        if KINDS[joint.kind].nv != 1 or KINDS[leader.kind].nv != 1:
+            raise ModelError(f"mimic needs joints of one degree of freedom, got {joint.kind!r} following {leader.kind!r}",
+                             element=where)

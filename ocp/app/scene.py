@@ -1,0 +1,281 @@
+"""What a report animates: points, lines and solids over time, in three dimensions or in a drawing plane.
+
+A :class:`Scene` is plain arrays computed once in Python; the player in the report only interpolates and draws. It comes
+from the robot's own links (:func:`scene_from_model`) or from a :class:`Drawing` that the problem declares
+(:func:`scene_from_drawing`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ocp.errors import ProblemError
+
+FRAMES_PER_SECOND, FEWEST_FRAMES, MOST_FRAMES = 30.0, 60, 240  # the player interpolates between frames
+MOST_LABELS = 40
+RESOLUTION = 1e-4  # of a metre; finer only where the whole scene is smaller than a thousand of them
+CYLINDER_SIDES = 16
+ROLES = ("link", "body", "ground", "force")
+
+Face = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A polyline through points; ``closed`` makes it a filled polygon. ``role`` (one of ROLES) chooses its colour."""
+
+    points: tuple[int, ...]
+    closed: bool = False
+    role: str = "link"
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A point drawn as a ball of ``radius`` [m], or as a joint mark of fixed size where the radius is 0."""
+
+    point: int
+    radius: float = 0.0
+    role: str = "link"
+
+
+@dataclass(frozen=True)
+class Solid:
+    """A convex solid fixed to a body: vertices [V, 3] (m, body frame) and faces as vertex loops, seen from outside
+    counter-clockwise."""
+
+    body: int
+    vertices: tuple[tuple[float, ...], ...]
+    faces: tuple[Face, ...]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Everything the player draws.
+
+    kind: ``3d`` (x, y, z with z up) or ``2d`` (x to the right, y up, z unused)
+    t [frames] s; points [frames, n, 3] m in the world; poses [frames, bodies, 4, 4], ``world_H_body``, for the solids
+    labels: (point, text); traces: points whose path is drawn; ground: height of the ground grid [m]
+    notes: what could not be drawn, in plain words
+    """
+
+    kind: str
+    t: np.ndarray
+    points: np.ndarray
+    edges: tuple[Edge, ...] = ()
+    dots: tuple[Dot, ...] = ()
+    solids: tuple[Solid, ...] = ()
+    poses: np.ndarray | None = None
+    labels: tuple[tuple[int, str], ...] = ()
+    traces: tuple[int, ...] = ()
+    ground: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("2d", "3d"):
+            raise ProblemError(f"scene kind must be '2d' or '3d', got {self.kind!r}")
+        if self.points.ndim != 3 or self.points.shape[0] != len(self.t) or self.points.shape[2] != 3:
+            raise ProblemError(f"scene points must be [{len(self.t)}, n, 3], got {list(self.points.shape)}")
+        count = self.points.shape[1]
+        used = [i for e in self.edges for i in e.points] + [d.point for d in self.dots] + [i for i, _ in self.labels]
+        wrong = [i for i in (*used, *self.traces) if not 0 <= i < count]
+        if wrong:
+            raise ProblemError(f"scene refers to point {wrong[0]}, but it has {count} points")
+        for role in {e.role for e in self.edges} | {d.role for d in self.dots}:
+            if role not in ROLES:
+                raise ProblemError(f"unknown scene role {role!r}; known: {', '.join(ROLES)}")
+
+
+# ------------------------------------------------------------------------------------------------ drawings
+@dataclass(frozen=True)
+class Polyline:
+    """Lines through the columns of ``points(t, x, u, p)`` [2, k] (m); ``closed`` fills the polygon."""
+
+    points: Any  # casadi.Function
+    closed: bool = False
+    role: str = "link"
+
+
+@dataclass(frozen=True)
+class Disc:
+    """A filled circle of ``radius`` [m] around ``centre(t, x, u, p)`` [2] (m); ``trace`` draws its path."""
+
+    centre: Any  # casadi.Function
+    radius: float
+    role: str = "body"
+    trace: bool = False
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A planar picture of a system without a robot model, drawn in order: the first primitive lies at the back."""
+
+    primitives: tuple[Polyline | Disc, ...]
+
+
+def scene_from_drawing(drawing: Drawing, t: np.ndarray, x: np.ndarray, u: np.ndarray, p: Sequence[float] = ()) -> Scene:
+    """The planar scene of a drawing along sampled times t [frames], states x [frames, nx] and controls u [frames, nu].
+
+    Raises ProblemError where a function returns anything but two rows.
+    """
+    frames = _finite_frames(t, x)
+    t, x, u = t[:frames], x[:frames], u[:frames]
+    blocks: list[np.ndarray] = []
+    edges, dots, labels, traces, count = [], [], [], [], 0
+    for k, item in enumerate(drawing.primitives):
+        function = item.points if isinstance(item, Polyline) else item.centre
+        rows, columns = function.size_out(0)
+        if rows != 2 or columns < 1:
+            raise ProblemError(f"needs a function with 2 rows (x right, y up), got [{rows}, {columns}]",
+                               where=f"drawing primitive {k}")
+        raw = np.asarray(function(t[None, :], x.T, u.T, np.asarray(p, float).reshape(-1, 1)), float)
+        # CasADi lays the evaluations side by side: [2, columns * frames]
+        block = np.zeros((frames, columns, 3))
+        block[:, :, :2] = raw.reshape(2, frames, columns).transpose(1, 2, 0)
+        blocks.append(block)
+        if isinstance(item, Polyline):
+            edges.append(Edge(tuple(range(count, count + columns)), item.closed, item.role))
+        else:
+            dots.append(Dot(count, item.radius, item.role))
+            if item.trace:
+                traces.append(count)
+            if item.label:
+                labels.append((count, item.label))
+        count += columns
+    points = np.concatenate(blocks, axis=1) if blocks else np.zeros((frames, 0, 3))
+    return Scene("2d", t, points, tuple(edges), tuple(dots), labels=tuple(labels), traces=tuple(traces))
+
+
+# ------------------------------------------------------------------------------------------------ robots
+def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_poses: np.ndarray) -> Scene:
+    """The skeleton and the primitive geometry of a robot along sampled times t [frames].
+
+    model: ``dynamics.model.Model``; q_samples [frames, nq]; body_poses [frames, bodies, 4, 4] with ``world_H_body``.
+    Links are lines from a body's origin to the joints and end frames it carries; a last body without end frames ends
+    at its centre of mass. Raises ProblemError where the shapes disagree.
+    """
+    bodies = model.bodies
+    if body_poses.shape != (len(t), len(bodies), 4, 4):
+        raise ProblemError(f"body poses must be [{len(t)}, {len(bodies)}, 4, 4], got {list(body_poses.shape)}")
+    frames = min(_finite_frames(t, q_samples), _finite_frames(t, body_poses.reshape(len(t), -1)))
+    t, poses = t[:frames], np.asarray(body_poses[:frames], float)
+    columns: list[np.ndarray] = []
+    edges: list[Edge] = []
+    dots: list[Dot] = []
+    labels: list[tuple[int, str]] = []
+    traces: list[int] = []
+
+    def add(body: int, local: Sequence[float]) -> int:
+        at = np.broadcast_to(np.asarray(local, float), (frames, 3))
+        if body >= 0:
+            at = poses[:, body, :3, 3] + poses[:, body, :3, :3] @ np.asarray(local, float)
+        columns.append(at)
+        return len(columns) - 1
+
+    def join(a: int, b: int, role: str = "link") -> None:
+        if np.abs(columns[a] - columns[b]).max(initial=0.0) > 1e-9:
+            edges.append(Edge((a, b), role=role))
+
+    origin = [add(i, (0.0, 0.0, 0.0)) for i in range(len(bodies))]
+    root = add(-1, (0.0, 0.0, 0.0))
+    for i, body in enumerate(bodies):
+        joint = body.joint
+        labels.append((origin[i], joint.name))
+        if joint.kind not in ("fixed", "free_flyer", "planar"):
+            dots.append(Dot(origin[i]))
+        if body.parent < 0 and joint.kind in ("free_flyer", "planar"):
+            continue  # nothing holds a floating base
+        parent = origin[body.parent] if body.parent >= 0 else root
+        seat = add(body.parent, joint.placement.position)
+        join(parent, seat)
+        join(seat, origin[i])  # travel of a sliding joint; empty for a hinge
+    for i, body in enumerate(bodies):
+        if model.children(i):
+            continue
+        tips = [add(i, f.placement.position) for f in model.frames if f.body == i]
+        if not tips and not body.geometry and np.linalg.norm(body.inertia.com) > 1e-6:
+            tips = [add(i, body.inertia.com)]
+            dots.append(Dot(tips[0], role="body"))
+        for tip in tips:
+            join(origin[i], tip)
+        traces.append(max(tips, key=lambda k: float(np.linalg.norm(columns[k] - columns[origin[i]]).sum()))
+                      if tips else origin[i])
+    solids, meshes = [], 0
+    for i, body in enumerate(bodies):
+        for shape in body.geometry:
+            if shape.kind == "mesh":
+                meshes += 1
+            elif shape.kind == "sphere":
+                dots.append(Dot(add(i, shape.placement.position), float(shape.size[0]), "body"))
+            else:
+                solids.append(_solid(i, shape))
+    notes = (f"{meshes} mesh{'es are' if meshes > 1 else ' is'} not drawn; the links show the motion.",) if meshes else ()
+    points = np.stack(columns, axis=1)
+    lowest = float(points[..., 2].min(initial=0.0))
+    return Scene("3d", t, points, tuple(edges), tuple(dots), tuple(solids), poses if solids else None,
+                 tuple(labels[:MOST_LABELS]), tuple(traces), ground=min(0.0, lowest), notes=notes)
+
+
+def _solid(body: int, shape: Any) -> Solid:
+    """Vertices and faces of a box or a cylinder (its axis is z), placed in the body frame."""
+    if shape.kind == "box":
+        half = np.asarray(shape.size, float) / 2
+        corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * half
+        faces: tuple[Face, ...] = ((0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3))
+    elif shape.kind == "cylinder":
+        radius, length = (float(v) for v in shape.size)
+        angle = 2 * np.pi * np.arange(CYLINDER_SIDES) / CYLINDER_SIDES
+        ring = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+        corners = np.concatenate([np.column_stack([ring, np.full(CYLINDER_SIDES, z)]) for z in (-length / 2, length / 2)])
+        n = CYLINDER_SIDES
+        faces = (tuple(range(n))[::-1], tuple(range(n, 2 * n)), *((i, (i + 1) % n, n + (i + 1) % n, n + i) for i in range(n)))
+    else:
+        raise ProblemError(f"cannot draw geometry of kind {shape.kind!r}; known: sphere, box, cylinder, mesh")
+    placed = corners @ np.asarray(shape.placement.rotation, float).T + np.asarray(shape.placement.position, float)
+    return Solid(body, tuple(tuple(float(v) for v in row) for row in placed), faces)
+
+
+# ------------------------------------------------------------------------------------------------ times and encoding
+def frame_times(start: float, end: float) -> np.ndarray:
+    """Evenly spaced times [frames] from start to end (s) at which a scene is best sampled."""
+    count = int(np.clip(np.ceil((end - start) * FRAMES_PER_SECOND) + 1, FEWEST_FRAMES, MOST_FRAMES))
+    return np.linspace(start, end, count)
+
+
+def encode(scene: Scene) -> str:
+    """The scene as compact JSON: lengths as integers, multiples of ``unit`` [m]; rotations as their first two columns.
+
+    ``<`` never appears, so that the text can stand inside a script element whatever the labels say.
+    """
+    extent = float(np.ptp(scene.points.reshape(-1, 3), axis=0).max(initial=0.0)) if scene.points.size else 1.0
+    unit = RESOLUTION * min(1.0, extent) if extent > 0 else RESOLUTION
+
+    def whole(values: np.ndarray, scale: float) -> list[int]:
+        return [int(v) for v in np.rint(np.asarray(values, float).ravel() / scale)]
+
+    poses: list[int] = []
+    if scene.poses is not None:
+        poses = np.concatenate([np.rint(scene.poses[..., :3, 3] / unit), np.rint(scene.poses[..., :3, 0] / RESOLUTION),
+                                np.rint(scene.poses[..., :3, 1] / RESOLUTION)], axis=-1).astype(int).ravel().tolist()
+    record = {
+        "kind": scene.kind, "unit": unit, "turn": RESOLUTION, "frames": len(scene.t), "count": scene.points.shape[1],
+        "bodies": 0 if scene.poses is None else scene.poses.shape[1],
+        "t": [round(float(v), 6) for v in scene.t], "points": whole(scene.points, unit), "poses": poses,
+        "edges": [[list(e.points), int(e.closed), e.role] for e in scene.edges],
+        "dots": [[d.point, d.radius, d.role] for d in scene.dots],
+        "solids": [[s.body, [[round(v, 6) for v in row] for row in s.vertices], [list(f) for f in s.faces]]
+                   for s in scene.solids],
+        "labels": [list(item) for item in scene.labels], "traces": list(scene.traces), "ground": scene.ground,
+    }
+    return json.dumps(record, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _finite_frames(t: np.ndarray, values: np.ndarray) -> int:
+    """How many leading frames are finite: a diverged motion is shown up to where it ends."""
+    good = np.isfinite(np.asarray(values, float)).all(axis=1) & np.isfinite(t)
+    return len(good) if good.all() else int(np.argmin(good))

@@ -1,0 +1,345 @@
+"""Strict reading of YAML 1.2 problem files: plain Python values, and the place of every key and value.
+
+Scalars follow the core schema of YAML 1.2.2 (section 10.3): ``1e-3`` is a number; ``on``, ``yes``, ``no`` are text. What
+YAML allows but a reader of the file would stumble over is refused: duplicate keys, keys that are not text, anchors,
+aliases, merge keys, tags, several documents and ``.nan``.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.reader import ReaderError
+from ruamel.yaml.representer import RoundTripRepresenter
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
+
+from ocp.errors import ProblemError
+
+Key = str | int
+KeyPath = tuple[Key, ...]
+
+MAX_DEPTH = 64
+MAX_CHARACTERS = 1_000_000
+
+_NULL = re.compile(r"null|Null|NULL|~|")
+_TRUE = re.compile(r"true|True|TRUE")
+_FALSE = re.compile(r"false|False|FALSE")
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_PREFIXED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INFINITY = re.compile(r"([-+]?)\.(inf|Inf|INF)")
+_NAN = re.compile(r"\.(nan|NaN|NAN)")
+_SIMPLE_KEY = re.compile(r"[^\W\d][\w-]*")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place in the text; ``line`` and ``column`` count from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where one node stands: its key (None for list items and the root) and its value.
+
+    ``content`` is the place of the first character of a scalar whose characters appear unchanged on one line (plain, or
+    quoted without escapes), so that an offset into the value is an offset in the line; None otherwise.
+    """
+
+    key: Mark | None
+    value: Mark
+    content: Mark | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A YAML document: its name, its text, the plain Python ``tree`` and the place of every node.
+
+    ``origins`` names, for values that did not come from the text, where they did come from.
+    """
+
+    name: str
+    text: str
+    tree: Any
+    entries: Mapping[KeyPath, Entry]
+    origins: Mapping[KeyPath, str] = field(default_factory=dict)
+
+    def where(self, path: KeyPath, offset: int | None = None, *, at_key: bool = False) -> str:
+        """The place of a node in words, ``file.yaml:12:5: phase.bounds.force``.
+
+        ``offset`` counts characters into a scalar; ``at_key`` points at the key instead of the value. A node that is not
+        in the file is placed at its nearest ancestor.
+        """
+        label = format_path(path)
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.origins:
+                return f"{self.origins[path[:length]]}: {label}" if label else self.origins[path[:length]]
+            entry = self.entries.get(path[:length])
+            if entry is None:
+                continue
+            mark = entry.key if at_key and entry.key is not None else entry.value
+            if offset is not None and entry.content is not None and length == len(path):
+                mark = Mark(entry.content.line, entry.content.column + offset)
+            place = f"{self.name}:{mark.line}:{mark.column}"
+            return f"{place}: {label}" if label else place
+        return f"{self.name}: {label}" if label else self.name
+
+
+def format_path(path: KeyPath) -> str:
+    """``("phase", "costs", 0, "running")`` as ``phase.costs[0].running``."""
+    words = ""
+    for key in path:
+        if isinstance(key, int):
+            words += f"[{key}]"
+        elif _SIMPLE_KEY.fullmatch(key):
+            words += f".{key}" if words else key
+        else:
+            words += f'["{key}"]'
+    return words
+
+
+def read_source(path: Path) -> Source:
+    """Read a file in UTF-8. Raises ProblemError when it cannot be read or is not strict YAML."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise ProblemError(f"cannot read the file: {error.strerror or error}", where=str(path)) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ProblemError("the file is not UTF-8 text", where=f"{path}:{line}") from None
+    return parse_source(text, str(path))
+
+
+def parse_source(text: str, name: str) -> Source:
+    """Parse YAML text; ``name`` stands for the file in messages. Raises ProblemError with line and column."""
+    if len(text) > MAX_CHARACTERS:
+        raise ProblemError(f"{len(text)} characters; at most {MAX_CHARACTERS} are read", where=name)
+    reader = _Reader(name, re.split(r"\r\n|\r|\n", text))
+    try:
+        for event in YAML(typ="safe", pure=True).parse(text):
+            reader.take(event)
+    except MarkedYAMLError as error:
+        raise _syntax_error(error, name, reader.lines) from None
+    except ReaderError as error:
+        character = chr(error.character) if isinstance(error.character, int) else error.character
+        line = text.count("\n", 0, max(text.find(character), 0)) + 1
+        raise ProblemError(f"the character {character!r} is not allowed in YAML", where=f"{name}:{line}") from None
+    except YAMLError as error:
+        raise ProblemError(f"not valid YAML: {error}", where=name) from None
+    if not reader.documents:
+        raise ProblemError("the file is empty; expected a mapping such as 'name: ...'", where=name)
+    return Source(name, text, reader.root, reader.entries)
+
+
+def _syntax_error(error: MarkedYAMLError, name: str, lines: list[str]) -> ProblemError:
+    mark = error.problem_mark or error.context_mark
+    place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+    problem = error.problem or "cannot be read"
+    hint = ""
+    if "'\\t'" in problem:
+        hint = "; indent with spaces, tabs are not allowed"
+    elif "mapping values are not allowed" in problem:
+        hint = "; check the indentation, and put text that contains ': ' in quotes"
+    elif mark and mark.line < len(lines) and lines[mark.line].lstrip().startswith(("%", "@", "`")):
+        hint = "; put the text in quotes"
+    context = f" ({error.context} that starts at line {error.context_mark.line + 1})" \
+        if error.context and error.context_mark and error.context_mark.line != mark.line else ""
+    return ProblemError(f"not valid YAML: {problem}{context}{hint}", where=place)
+
+
+@dataclass
+class _Open:
+    """A collection being read; ``key`` is the key whose value comes next."""
+
+    node: dict[str, Any] | list[Any]
+    path: KeyPath
+    key: str | None = None
+    key_mark: Mark | None = None
+
+
+class _Reader:
+    """Builds the tree from parser events with a stack of its own, so that depth costs no recursion."""
+
+    def __init__(self, name: str, lines: list[str]):
+        self.name, self.lines = name, lines
+        self.entries: dict[KeyPath, Entry] = {}
+        self.stack: list[_Open] = []
+        self.root: Any = None
+        self.documents = 0
+
+    def take(self, event: Any) -> None:
+        kind = type(event).__name__
+        if kind == "DocumentStartEvent":
+            self._document(event)
+        elif kind == "AliasEvent":
+            raise self._error(event, f"aliases (*{event.anchor}) are not supported; write the value out, use 'constants', or "
+                                     "put an expression that starts with * in quotes")
+        elif kind in ("ScalarEvent", "SequenceStartEvent", "MappingStartEvent"):
+            self._node(event, kind)
+        elif kind in ("SequenceEndEvent", "MappingEndEvent"):
+            self.stack.pop()
+
+    def _document(self, event: Any) -> None:
+        self.documents += 1
+        if self.documents > 1:
+            raise self._error(event, "a second document starts here ('---'); a problem file holds one")
+        if event.version and tuple(event.version) != (1, 2):
+            raise self._error(event, f"YAML {'.'.join(map(str, event.version))} was asked for; problem files are YAML 1.2")
+
+    def _node(self, event: Any, kind: str) -> None:
+        if event.anchor:
+            raise self._error(event, f"anchors (&{event.anchor}) are not supported; write the value out, or use 'constants'")
+        if event.tag and not (kind == "ScalarEvent" and event.tag == "!"):
+            raise self._error(event, f"tags ({event.tag}) are not supported; quote text, leave numbers unquoted")
+        top = self.stack[-1] if self.stack else None
+        mark = Mark(event.start_mark.line + 1, event.start_mark.column + 1)
+        if top is not None and isinstance(top.node, dict) and top.key is None:
+            self._take_key(event, kind, top, mark)
+            return
+        path = () if top is None else (*top.path, top.key if top.key is not None else len(top.node))
+        value: Any = {} if kind == "MappingStartEvent" else [] if kind == "SequenceStartEvent" else self._scalar(event)
+        self.entries[path] = Entry(top.key_mark if top else None, mark, self._content(event, value, mark))
+        if top is None:
+            self.root = value
+        elif isinstance(top.node, dict):
+            assert top.key is not None
+            top.node[top.key] = value
+            top.key = top.key_mark = None
+        else:
+            top.node.append(value)
+        if kind != "ScalarEvent":
+            if len(self.stack) >= MAX_DEPTH:
+                raise self._error(event, f"nested deeper than {MAX_DEPTH} levels")
+            self.stack.append(_Open(value, path))
+
+    def _take_key(self, event: Any, kind: str, top: _Open, mark: Mark) -> None:
+        if kind != "ScalarEvent":
+            raise self._error(event, "a key must be text, not a list or mapping")
+        key = self._scalar(event)
+        if key == "<<" and event.style is None:
+            raise self._error(event, "merge keys (<<) are not supported; write the entries out")
+        if not isinstance(key, str):
+            raise self._error(event, f"a key must be text; put {event.value or 'the empty key'!r} in quotes if it is meant as one")
+        if key in top.node:
+            first = self.entries[(*top.path, key)].key
+            assert first is not None
+            place = format_path((*top.path, key))
+            raise self._error(event, f"{place}: this key was already given at line {first.line}")
+        top.key, top.key_mark = key, mark
+
+    def _scalar(self, event: Any) -> Any:
+        text = event.value
+        if event.style is not None or event.tag == "!":
+            return text
+        if _NULL.fullmatch(text):
+            return None
+        if _TRUE.fullmatch(text):
+            return True
+        if _FALSE.fullmatch(text):
+            return False
+        if _INTEGER.fullmatch(text):
+            return self._integer(event)
+        if _PREFIXED.fullmatch(text):
+            return int(text, 0)
+        if _FLOAT.fullmatch(text):
+            return self._finite(event)
+        if match := _INFINITY.fullmatch(text):
+            return float(match[1] + "inf")
+        if _NAN.fullmatch(text):
+            raise self._error(event, ".nan is not a number that a problem can use")
+        return text
+
+    def _integer(self, event: Any) -> int:
+        if len(event.value) > 300:
+            raise self._error(event, f"a whole number of {len(event.value)} digits is too large")
+        return int(event.value)
+
+    def _finite(self, event: Any) -> float:
+        value = float(event.value)
+        if abs(value) == float("inf"):
+            raise self._error(event, f"{event.value} is too large for a double-precision number")
+        return value
+
+    def _content(self, event: Any, value: Any, mark: Mark) -> Mark | None:
+        if not isinstance(value, str) or mark.line > len(self.lines):
+            return None
+        start = mark.column - 1 + (1 if event.style in ("'", '"') else 0)
+        same = self.lines[mark.line - 1][start : start + len(value)] == value
+        return Mark(mark.line, start + 1) if same and event.style not in ("|", ">") else None
+
+    def _error(self, event: Any, message: str) -> ProblemError:
+        return ProblemError(message, where=f"{self.name}:{event.start_mark.line + 1}:{event.start_mark.column + 1}")
+
+
+# ---- writing ----------------------------------------------------------------------------------------------------------
+class _Representer(RoundTripRepresenter):
+    """The library's representer with ``null`` written out and floats in Python's shortest exact form."""
+
+
+_Representer.add_representer(type(None), lambda r, _: r.represent_scalar("tag:yaml.org,2002:null", "null"))
+_Representer.add_representer(float, lambda r, x: r.represent_scalar("tag:yaml.org,2002:float", _float_text(x)))
+
+
+def dump(tree: Any) -> str:
+    """YAML 1.2 text of plain values (None, bool, int, float, str, list, dict); reading it back gives an equal tree."""
+    writer = YAML()
+    writer.Representer = _Representer
+    writer.width = 10**6
+    writer.indent(mapping=2, sequence=4, offset=2)
+    stream = io.StringIO()
+    writer.dump(_styled(tree), stream)
+    return stream.getvalue()
+
+
+def _float_text(value: float) -> str:
+    if value != value:
+        raise ProblemError(".nan cannot be written to a problem file")
+    if abs(value) == float("inf"):
+        return "-.inf" if value < 0 else ".inf"
+    return repr(value)
+
+
+def _styled(tree: Any) -> Any:
+    # short collections without inner collections of their own go on one line, as people write them
+    if isinstance(tree, Mapping):
+        made = CommentedMap((_text(key), _styled(value)) for key, value in tree.items())
+        children = list(tree.values())
+    elif isinstance(tree, (list, tuple)):
+        made = CommentedSeq(_styled(value) for value in tree)
+        children = list(tree)
+    else:
+        return _text(tree) if isinstance(tree, str) else tree
+    leaves = all(not isinstance(c, (Mapping, list, tuple)) or _is_row(c) for c in children)
+    if leaves and len(str(tree)) <= 90 and "\\n" not in repr(tree):
+        made.fa.set_flow_style()
+    else:
+        made.fa.set_block_style()
+    return made
+
+
+def _is_row(tree: Any) -> bool:
+    return isinstance(tree, (list, tuple)) and all(not isinstance(c, (Mapping, list, tuple)) for c in tree)
+
+
+def _text(value: str) -> str:
+    if re.search(r"[^\S\n]|[^\x20-\x7e\n]", value.replace(" ", "")) or value != value.strip():
+        return DoubleQuotedScalarString(value)
+    if "\n" in value and all(line == line.rstrip() for line in value.split("\n")):
+        return LiteralScalarString(value)
+    return value if _plain_is_safe(value) else DoubleQuotedScalarString(value)
+
+
+def _plain_is_safe(value: str) -> bool:
+    # quoted also where YAML 1.1 tools, still the majority among editors, would read something else
+    return re.fullmatch(r"[A-Za-z_][\w ./()*+-]*", value) is not None and value.lower() not in (
+        "null", "true", "false", "yes", "no", "on", "off", "y", "n")

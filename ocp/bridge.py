@@ -1,0 +1,189 @@
+"""From a robot model to a controlled system: x = (q, v), u = joint efforts and thrusts, rate = (v, forward dynamics)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynamics import algorithms as alg
+from dynamics import spatial
+from dynamics.algorithms import tree
+from dynamics.errors import near
+from dynamics.joints import KINDS
+from dynamics.lie import se3, so3
+from dynamics.model.model import Model
+from ocp.errors import ProblemError
+from ocp.problem import System
+from ocp.spaces import Space
+
+Expr = Any
+
+
+@dataclass(frozen=True)
+class Thruster:
+    """A control that pushes along a fixed axis of a frame: force ``u axis`` [N] and moment ``moment_ratio u axis`` [N m]
+    (propeller drag), both in frame axes at the frame origin."""
+
+    name: str
+    frame: str
+    axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    moment_ratio: float = 0.0
+
+
+def model_space(model: Model) -> Space:
+    """State manifold of x = (q, v): the configuration manifold times R^nv. Names carry ``q.`` and ``v.`` prefixes."""
+    nq, nv = model.nq, model.nv
+    flat: list[int] = []
+    quaternions: list[int] = []
+    for i, body in enumerate(model.bodies):
+        kind = KINDS[body.joint.kind]
+        if body.joint.mimic or not kind.nv:
+            continue
+        start = model.v_slice(i).start
+        flat += list(range(start, start + kind.nv)) if kind.is_vector_space else [-1] * kind.nq
+        if kind.quaternion is not None:
+            quaternions.append(model.q_slice(i).start + kind.quaternion.start)
+
+    def split(function: Any) -> Any:
+        return lambda x, d: ca.vertcat(function(model, x[:nq], d[:nv]), x[nq:] + d[nv:])
+
+    return Space(
+        names=tuple(f"q.{n}" for n in model.coordinate_names) + tuple(f"v.{n}" for n in model.velocity_names),
+        tangent_names=tuple(f"q.{n}" for n in model.velocity_names) + tuple(f"v.{n}" for n in model.velocity_names),
+        plus=split(alg.integrate), jet=split(alg.jet),
+        minus=lambda x0, x1: ca.vertcat(alg.difference(model, x0[:nq], x1[:nq]), x1[nq:] - x0[nq:]),
+        rate=lambda x: ca.diagcat(alg.rate_matrix(model, x[:nq]), ca.DM.eye(nv)),
+        rate_inverse=lambda x: ca.diagcat(alg.rate_matrix_inverse(model, x[:nq]), ca.DM.eye(nv)),
+        neutral=tuple(alg.neutral(model).tolist()) + (0.0,) * nv,
+        tangent_index=tuple(flat) + tuple(range(nv, 2 * nv)),
+        quaternions=tuple(quaternions),
+    )
+
+
+def actuated_joints(model: Model) -> tuple[str, ...]:
+    """Joints that a robot drives unless told otherwise: all but free-flyers and mimic joints."""
+    return tuple(b.joint.name for b in model.bodies
+                 if b.joint.mimic is None and KINDS[b.joint.kind].nv and b.joint.kind != "free_flyer")
+
+
+def robot_system(
+    model: Model, *, actuated: str | Sequence[str] = "all", thrusters: Sequence[Thruster] = (), derivatives: str = "ad",
+) -> System:
+    """The system ``d/dt (q, v) = (v, FD(q, v, S^T u + thrust))``.
+
+    actuated: "all" or joint names; a joint with several velocity components has one control for each.
+    derivatives: source of the dynamics derivatives; only ``ad`` can be used inside a solver in this version.
+    Raises ProblemError for unknown joints or an unknown source, UnknownNameError for unknown frames.
+    """
+    if derivatives != "ad":
+        raise ProblemError(f"derivatives {derivatives!r} cannot be used inside a solver yet{near(derivatives, ['ad'])}",
+                           where="system.derivatives")
+    space, nq, nv = model_space(model), model.nq, model.nv
+    names, selection = _selection(model, actuated)
+    controls = tuple(names) + tuple(t.name for t in thrusters)
+    repeated = {n for n in controls if controls.count(n) > 1}
+    if repeated:
+        raise ProblemError(f"control name {sorted(repeated)[0]!r} is used twice", where="system.thrusters")
+    t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x", space.nx), ca.SX.sym("u", len(controls)), ca.SX.sym("p", 0)
+    q, v = x[:nq], x[nq:]
+    tau = selection @ u[: len(names)] if names else ca.SX(nv, 1)
+    wrenches = _thrust(model, thrusters, u[len(names):])
+    a = alg.forward_dynamics(model, q, v, tau, wrenches)
+    power = ca.dot(v, tau) - ca.dot(v, tree.diagonal(model, "damping") * v)
+    twists = alg.body_velocities(model, q, v) if wrenches else []
+    for name, wrench in wrenches.items():
+        power += ca.dot(twists[model.body_index(name)], wrench)
+    arguments, argument_names = [t, x, u, p], ["t", "x", "u", "p"]
+    units = {n: ("rad" if k else "m") for n, k in zip(space.tangent_names[:nv], _angular(model), strict=True)}
+    units |= {n: ("rad/s" if k else "m/s") for n, k in zip(space.tangent_names[nv:], _angular(model), strict=True)}
+    angular = dict(zip(model.velocity_names, _angular(model), strict=True))
+    units |= {n: ("N m" if angular[n] else "N") for n in names} | {thruster.name: "N" for thruster in thrusters}
+    return System(
+        name=model.name, space=space, controls=controls,
+        rate=ca.Function("rate", arguments, [ca.densify(ca.vertcat(v, a))], argument_names, ["xi"]),
+        energy=ca.Function("energy", arguments, [alg.total_energy(model, q, v)], argument_names, ["E"]),
+        power=ca.Function("power", arguments, [power], argument_names, ["P"]),
+        model=model, units=units,
+    )
+
+
+def _angular(model: Model) -> tuple[bool, ...]:
+    return alg.configuration.velocity_kinds(model)
+
+
+def _selection(model: Model, actuated: str | Sequence[str]) -> tuple[list[str], ca.DM]:
+    """Control names and the matrix S^T [nv, n] that carries them into generalised forces."""
+    known = actuated_joints(model)
+    if isinstance(actuated, str):
+        if actuated != "all":
+            raise ProblemError(f"must be 'all' or a list of joint names, got {actuated!r}", where="system.actuated")
+        chosen: Sequence[str] = known
+    else:
+        chosen = actuated
+    names: list[str] = []
+    rows: list[int] = []
+    for joint in chosen:
+        if joint not in known:
+            raise ProblemError(f"cannot drive joint {joint!r}{near(joint, known)}", where="system.actuated")
+        i = model.joint_index(joint)
+        vs = model.v_slice(i)
+        names += list(model.velocity_names[vs])
+        rows += list(range(vs.start, vs.stop))
+    S = ca.DM(model.nv, len(rows))
+    for column, row in enumerate(rows):
+        S[row, column] = 1.0
+    return names, ca.sparsify(S)
+
+
+def _thrust(model: Model, thrusters: Sequence[Thruster], u: Expr) -> dict[str, Expr]:
+    """Wrench on each pushed body, body coordinates."""
+    total: dict[str, Expr] = {}
+    for k, thruster in enumerate(thrusters):
+        frame = model.frame(thruster.frame)
+        if frame.body < 0:
+            raise ProblemError(f"frame {thruster.frame!r} is fixed to the world and cannot be pushed",
+                               where=f"system.thrusters[{k}].frame")
+        axis = spatial.constant(np.asarray(thruster.axis, float) / np.linalg.norm(thruster.axis))
+        local = spatial.force(axis * u[k], axis * (thruster.moment_ratio * u[k]))
+        wrench = spatial.force_to_parent(tree.placement_transform(frame.placement), local)
+        body = model.bodies[frame.body].name
+        total[body] = total[body] + wrench if body in total else wrench
+    return total
+
+
+@dataclass(frozen=True)
+class RobotTerms:
+    """Robot quantities for costs and constraints, as expressions of q [nq] and v [nv]."""
+
+    model: Model
+
+    def position(self, frame: str, q: Expr) -> Expr:
+        """World position [3] (m) of a frame origin."""
+        return alg.frame_pose(self.model, q, frame).p
+
+    def velocity(self, frame: str, q: Expr, v: Expr) -> Expr:
+        """Velocity [3] (m/s) of a frame origin, world axes."""
+        return spatial.linear(alg.frame_velocity(self.model, q, v, frame, "world_aligned"))
+
+    def com(self, q: Expr) -> Expr:
+        """World position [3] (m) of the centre of mass."""
+        return alg.centre_of_mass(self.model, q)
+
+    def energy(self, q: Expr, v: Expr) -> Expr:
+        """Total mechanical energy (J)."""
+        return alg.total_energy(self.model, q, v)
+
+    def pose_error(self, frame: str, q: Expr, rotation: np.ndarray, position: np.ndarray) -> Expr:
+        """log(target^-1 actual) [6]: [linear; angular], target axes at the identity of the error; m and rad."""
+        actual = alg.frame_pose(self.model, q, frame)
+        target = spatial.Transform(spatial.constant(rotation), spatial.constant(position))
+        relative = spatial.compose(spatial.inverse(target), actual)
+        return se3.log(se3.Pose(relative.R, relative.p))
+
+    def orientation_error(self, frame: str, q: Expr, rotation: np.ndarray) -> Expr:
+        """Rotation vector [3] (rad) of target^-1 actual."""
+        return so3.log(spatial.constant(rotation).T @ alg.frame_pose(self.model, q, frame).R)

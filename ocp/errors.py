@@ -1,0 +1,26 @@
+"""Errors of ``ocp``: user mistakes with their place, and requests that a method cannot serve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class ProblemError(ValueError):
+    """The problem is wrong: what, where and what was expected.
+
+    ``where`` is a place in the user's words: ``file.yaml:12: phase.bounds.force``.
+    """
+
+    def __init__(self, message: str, *, where: str | None = None):
+        self.message, self.where = message, where
+        super().__init__(f"{where}: {message}" if where else message)
+
+
+class UnsupportedError(ProblemError):
+    """The chosen method cannot enforce something that the problem asks for; names it and the methods that can."""
+
+    def __init__(self, method: str, reasons: Sequence[str], able: Sequence[str]):
+        self.method, self.reasons, self.able = method, tuple(reasons), tuple(able)
+        listed = "\n".join(f"  - {reason}" for reason in reasons)
+        others = f"Methods that can: {', '.join(able)}." if able else "No method of this version can."
+        super().__init__(f"method {method!r} cannot enforce:\n{listed}\n{others}")

@@ -1,0 +1,210 @@
+"""The optimal-control problem as data: mathematics only, no mesh, solver or tolerance.
+
+Every function of a problem is a CasADi Function of ``(t, x, u, p)``: time [s], state [nx], control [nu] and
+parameters [np]; all columns. Functions that hold at the start or the end must not depend on u.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from ocp.errors import ProblemError
+from ocp.spaces import Space
+
+INF = float("inf")
+
+
+@dataclass(frozen=True)
+class System:
+    """A controlled system ``xi = rate(t, x, u, p)`` with the tangent rate xi [ndx] of the state.
+
+    energy(t, x, u, p): total mechanical energy [J]; power(t, x, u, p): power supplied to it [W], actuators minus
+    losses. Both or neither; they feed the energy balance of the certificate.
+    model: the robot (``dynamics.model.Model``) for pictures, or None; x starts with its configuration q.
+    """
+
+    name: str
+    space: Space
+    controls: tuple[str, ...]
+    rate: ca.Function
+    parameters: tuple[str, ...] = ()
+    parameter_values: tuple[float, ...] = ()
+    energy: ca.Function | None = None
+    power: ca.Function | None = None
+    model: Any = None
+    units: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def nx(self) -> int:
+        return self.space.nx
+
+    @property
+    def nu(self) -> int:
+        return len(self.controls)
+
+    @property
+    def np(self) -> int:
+        return len(self.parameters)
+
+
+class At(enum.Enum):
+    """Where a cost or constraint applies."""
+
+    START = "start"
+    PATH = "path"  # at every knot and, for the certificate, between them
+    FINAL = "final"
+
+
+class Sense(enum.Enum):
+    """How ``function`` is held: equal to ``lower``, between ``lower`` and ``upper``, or in the second-order cone
+    ``|c[1:]| <= c[0]``."""
+
+    EQUAL = "equal"
+    BOX = "box"
+    CONE = "cone"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A scalar cost: integrated over the phase (PATH) or added at the end (FINAL).
+
+    Either a scalar ``function``, or, with ``weights`` [nr] set, a residual r [nr] that costs ``1/2 sum w r^2`` (this
+    allows Gauss-Newton Hessians).
+    """
+
+    name: str
+    at: At
+    function: ca.Function
+    weights: tuple[float, ...] | None = None
+
+    def expression(self, t: Any, x: Any, u: Any, p: Any) -> Any:
+        """The scalar cost as an expression."""
+        value = self.function(t, x, u, p)
+        if self.weights is None:
+            return value
+        return ca.dot(ca.DM(self.weights), value**2) / 2
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """``lower <= function(t, x, u, p) <= upper`` component by component; equal where the two are equal.
+
+    ``soft`` is None for a hard constraint (the default); a weight turns it into the penalty
+    ``1/2 soft |violation|^2``, and only where the user wrote it.
+    """
+
+    name: str
+    at: At
+    function: ca.Function
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    sense: Sense = Sense.BOX
+    soft: float | None = None
+    where: str | None = None  # place in the user's file
+
+    @property
+    def size(self) -> int:
+        return len(self.lower)
+
+    def components(self) -> tuple[str, ...]:
+        return (self.name,) if self.size == 1 else tuple(f"{self.name}[{i}]" for i in range(self.size))
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """State prescribed at an end of a phase: ``value`` [nx] and which tangent components are ``fixed`` [ndx].
+
+    The condition is ``minus(value, x) = 0`` in the fixed components, so that an attitude is never over-determined.
+    """
+
+    value: tuple[float, ...]
+    fixed: tuple[bool, ...]
+
+    @property
+    def complete(self) -> bool:
+        return all(self.fixed)
+
+
+@dataclass(frozen=True)
+class Duration:
+    """Length of a phase [s]: fixed when ``lower == upper``."""
+
+    lower: float
+    upper: float
+    guess: float
+
+    @property
+    def free(self) -> bool:
+        return self.lower != self.upper
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Initial guess at phase fractions ``s`` [k] in [0, 1]: states x [k, nx] and controls u [k, nu].
+
+    States are interpolated on the manifold, controls linearly.
+    """
+
+    s: np.ndarray
+    x: np.ndarray
+    u: np.ndarray
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One stretch of time with one system. Bounds are per coordinate: x_lower, x_upper [nx], u_lower, u_upper [nu]."""
+
+    name: str
+    system: System
+    duration: Duration
+    guess: Guess
+    start: Boundary | None = None
+    final: Boundary | None = None
+    x_lower: tuple[float, ...] = ()
+    x_upper: tuple[float, ...] = ()
+    u_lower: tuple[float, ...] = ()
+    u_upper: tuple[float, ...] = ()
+    costs: tuple[Cost, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, size in (("x_lower", self.system.nx), ("x_upper", self.system.nx),
+                           ("u_lower", self.system.nu), ("u_upper", self.system.nu)):
+            values = getattr(self, name)
+            if not values and size:
+                object.__setattr__(self, name, (-INF if name.endswith("lower") else INF,) * size)
+            elif len(values) != size:
+                raise ProblemError(f"{name} needs {size} values, got {len(values)}", where=f"phase {self.name!r}")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A published or closed-form optimum to compare with: objective, relative tolerance and where it is from."""
+
+    objective: float
+    tolerance: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An optimal-control problem: phases in order of time."""
+
+    name: str
+    phases: tuple[Phase, ...]
+    description: str = ""
+    source: str = ""
+    reference: Reference | None = None
+
+    @property
+    def phase(self) -> Phase:
+        """The only phase. Raises ProblemError when there are several."""
+        if len(self.phases) != 1:
+            raise ProblemError(f"has {len(self.phases)} phases; a single one was expected", where=f"problem {self.name!r}")
+        return self.phases[0]

@@ -1,0 +1,138 @@
+"""What a solver hands back: trajectory, status and, once certified, the certificate."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+class Status(enum.Enum):
+    """How a solve ended; each value is a sentence that says what to try next."""
+
+    CONVERGED = "The method reached its tolerances."
+    ITERATION_LIMIT = "The iteration limit was reached; raise it, improve the guess or coarsen the mesh."
+    INFEASIBLE = "No point satisfies the constraints near the last iterate; relax the constraint named first."
+    STALLED = "No step makes progress; check scaling and derivatives, or start from another guess."
+    DIVERGED = "The iterates or the rollout grew without bound; shorten the horizon or start from a better guess."
+    NOT_A_NUMBER = "A function returned NaN or infinity; the message names it."
+    INTERRUPTED = "Interrupted by the user; the best iterate so far is returned."
+    FAILED = "The solver failed for a reason of its own; its message follows."
+
+    @property
+    def sentence(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """A solution in time. t [N+1] s, x [N+1, nx], u [M, nu] at the control times ``t_u`` [M].
+
+    ``state(t)`` -> [nx] and ``control(t)`` -> [nu] interpolate as the method itself does (cubic state for
+    Hermite-Simpson, held control for shooting, ...); both accept scalars or arrays of times (then [k, n]).
+    """
+
+    t: np.ndarray
+    x: np.ndarray
+    u: np.ndarray
+    t_u: np.ndarray
+    state: Callable[[Any], np.ndarray]
+    control: Callable[[Any], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Residual:
+    """One number of the certificate beside its tolerance; ``holds`` is computed, never set.
+
+    ``value`` may be NaN where the quantity could not be computed; then it does not hold.
+    """
+
+    name: str
+    value: float
+    tolerance: float
+    where: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return bool(self.value <= self.tolerance)
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Largest violation of one named constraint, at the knots and between them, and where that is."""
+
+    name: str
+    at_knots: float
+    between_knots: float
+    time: float
+    component: str
+    tolerance: float
+    soft: bool = False
+
+    @property
+    def holds(self) -> bool:
+        # between knots a direct method promises only its order of accuracy; that is judged by the error estimate
+        return self.soft or bool(self.at_knots <= self.tolerance)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Independent evidence about a solution; the same fields for every method.
+
+    stationarity, complementarity: KKT residuals re-evaluated at the returned point (scaled as in the docstring of
+    ``ocp.certify``); gap_segment: largest distance, over the segments, between the returned state and an independent
+    high-order re-integration of that segment; gap_total: the same from the start to the end; error_estimate: discretisation
+    error; energy: energy balance error, None when the system has no energy.
+    """
+
+    stationarity: Residual
+    complementarity: Residual
+    violations: tuple[Violation, ...]
+    gap_segment: Residual
+    gap_total: Residual
+    error_estimate: Residual
+    energy: Residual | None = None
+
+    @property
+    def checks(self) -> tuple[Residual, ...]:
+        found = (self.stationarity, self.complementarity, self.gap_segment, self.gap_total, self.error_estimate, self.energy)
+        return tuple(c for c in found if c is not None)
+
+    @property
+    def holds(self) -> bool:
+        return all(c.holds for c in self.checks) and all(v.holds for v in self.violations)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """What does not hold, in words."""
+        residuals = [f"{c.name} {c.value:.3g} > {c.tolerance:.3g}{' ' + c.where if c.where else ''}"
+                     for c in self.checks if not c.holds]
+        broken = [f"constraint {v.name!r} violated by {v.at_knots:.3g} > {v.tolerance:.3g} at t = {v.time:.6g} s ({v.component})"
+                  for v in self.violations if not v.holds]
+        return tuple(residuals + broken)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Result of a method on a problem. ``ok`` is true only when the certificate holds."""
+
+    problem: Any
+    method: str
+    options: Mapping[str, Any]
+    status: Status
+    message: str
+    objective: float
+    trajectory: Trajectory
+    iterations: tuple[Mapping[str, float], ...]
+    seconds: Mapping[str, float]
+    optimality: Any = None  # what the method leaves for the certificate: multipliers, gains, residual functions
+    certificate: Certificate | None = None
+    notes: tuple[str, ...] = ()
+    extra: Mapping[str, np.ndarray] = field(default_factory=dict)  # gains, multipliers: saved with the trajectory
+
+    @property
+    def ok(self) -> bool:
+        return self.status is Status.CONVERGED and self.certificate is not None and self.certificate.holds

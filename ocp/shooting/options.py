@@ -1,0 +1,153 @@
+"""Options of iLQR, and what it cannot enforce. Imports no Numba, so that asking costs nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynamics.errors import near
+from ocp.errors import ProblemError
+from ocp.problem import At, Constraint, Phase, Problem, Sense
+from ocp.shooting.integrators import INTEGRATORS
+
+_CHOICES = {
+    "integrator": tuple(INTEGRATORS),
+    "cost_quadrature": ("integrator", "rectangle"),
+    "derivatives": ("ad", "fd"),
+    "hessian": ("gauss_newton", "full"),
+    "kernels": ("auto", "compiled", "interpreted"),
+    "regularise": ("control", "state"),
+}
+
+
+@dataclass(frozen=True)
+class ILQROptions:
+    """Options of ``ocp.shooting.ilqr.solve``. Raises ProblemError for a value out of range.
+
+    intervals: number of steps of equal length; the control is held over each.
+    integrator: one of ``ocp.shooting.integrators.INTEGRATORS``.
+    cost_quadrature: "integrator" integrates running costs with the tableau of the integrator, "rectangle" sums
+        h times the cost at the knots 0 ... N-1.
+    derivatives: "ad" (exact), or "fd": central differences, on the manifold, of the step (for A and B) and of the
+        cost gradient (for the cost Hessian).
+    hessian: "gauss_newton" drops the second derivatives of the dynamics (iLQR); "full" adds them, contracted with the
+        costates (DDP: quadratic convergence, more regularisation far from the solution).
+    kernels: "compiled" needs a C compiler, "interpreted" never uses one, "auto" takes what there is.
+    max_iterations: limit on accepted or refused steps.
+    tolerance: the method has converged when the projected gradient of the discrete cost (largest component) and the
+        improvement that the quadratic model still expects are both at most ``tolerance * max(1, |cost|)``.
+    armijo: smallest accepted ratio of actual to expected decrease.
+    step_reduction, step_min: factor between trial step lengths, and the shortest one.
+    regularise: "control" adds mu to Quu; "state" adds mu to the Hessian of the value (Tassa, Erez, Todorov 2012, Eq. 10).
+    regularisation: mu at the start. regularisation_min: smallest mu that is not zero. regularisation_max: mu beyond
+        which the solve has stalled.
+    state_limit: a rollout with a coordinate larger than this has diverged.
+    """
+
+    intervals: int = 100
+    integrator: str = "rk4"
+    cost_quadrature: str = "integrator"
+    derivatives: str = "ad"
+    hessian: str = "gauss_newton"
+    kernels: str = "auto"
+    max_iterations: int = 500
+    tolerance: float = 1e-8
+    armijo: float = 1e-4
+    step_reduction: float = 0.5
+    step_min: float = 1e-6
+    regularise: str = "control"
+    regularisation: float = 0.0
+    regularisation_min: float = 1e-8
+    regularisation_max: float = 1e12
+    state_limit: float = 1e8
+
+    def __post_init__(self) -> None:
+        where = "ilqr options"
+        if self.derivatives == "analytic":
+            raise ProblemError("derivatives: 'analytic' is not available yet; use 'ad' (exact) or 'fd'", where=where)
+        for name, known in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in known:
+                raise ProblemError(f"no {name} named {value!r}{near(str(value), known)}", where=where)
+        for name, least in (("intervals", 1), ("max_iterations", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ProblemError(f"{name} must be a whole number >= {least}, got {value!r}", where=where)
+        for name in ("tolerance", "regularisation_min", "regularisation_max", "state_limit"):
+            value = getattr(self, name)
+            if not (value > 0 and math.isfinite(value)):
+                raise ProblemError(f"{name} must be positive and finite, got {value!r}", where=where)
+        for name in ("armijo", "step_reduction", "step_min"):
+            value = getattr(self, name)
+            if not 0 < value < 1:
+                raise ProblemError(f"{name} must lie strictly between 0 and 1, got {value!r}", where=where)
+        if not 0 <= self.regularisation <= self.regularisation_max:
+            raise ProblemError(f"regularisation must lie between 0 and regularisation_max, got {self.regularisation!r}",
+                               where=where)
+        if self.hessian == "full" and self.derivatives == "fd":
+            raise ProblemError("hessian: 'full' needs derivatives: 'ad'", where=where)
+
+
+def unsupported(problem: Problem) -> list[str]:
+    """One sentence for each thing that the problem asks for and iLQR cannot enforce; empty when it can serve it."""
+    if len(problem.phases) != 1:
+        names = ", ".join(repr(phase.name) for phase in problem.phases)
+        return [f"{len(problem.phases)} phases ({names}); one phase only"]
+    phase = problem.phases[0]
+    return [*_start(phase), *_final(phase), *_bounds(phase), *_constraints(phase)]
+
+
+def _start(phase: Phase) -> Iterator[str]:
+    space = phase.system.space
+    if phase.duration.free:
+        yield f"free duration between {phase.duration.lower:g} and {phase.duration.upper:g} s"
+    if phase.start is None:
+        yield "free start state (a rollout needs every component of it)"
+        return
+    for name, fixed in zip(space.tangent_names, phase.start.fixed, strict=True):
+        if not fixed:
+            yield f"free start state {name} (a rollout needs every component of it)"
+
+
+def _final(phase: Phase) -> Iterator[str]:
+    if phase.final is None:
+        return
+    space = phase.system.space
+    values = {i: value for i, value in zip(space.tangent_index, phase.final.value, strict=True) if i >= 0}
+    for i, (name, fixed) in enumerate(zip(space.tangent_names, phase.final.fixed, strict=True)):
+        if fixed:
+            yield f"final state {name} = {values[i]:g} (final)" if i in values else f"final state {name} (final)"
+
+
+def _bounds(phase: Phase) -> Iterator[str]:
+    for name, lower, upper in zip(phase.system.space.names, phase.x_lower, phase.x_upper, strict=True):
+        if math.isfinite(lower) or math.isfinite(upper):
+            yield f"bounds on state {name}: [{lower:g}, {upper:g}]"
+
+
+def _constraints(phase: Phase) -> Iterator[str]:
+    for constraint in phase.constraints:
+        if constraint.soft is not None:
+            if constraint.sense is Sense.CONE:
+                yield f"soft second-order cone {constraint.name!r} (only components between bounds can be soft)"
+        elif constraint.at is At.PATH:
+            yield f"constraint {constraint.name!r} on the path"
+        elif constraint.at is At.FINAL:
+            yield f"constraint {constraint.name!r} (final)"
+        elif not _holds_at_start(phase, constraint):
+            yield f"constraint {constraint.name!r} (start): the fixed start state violates it"
+
+
+def _holds_at_start(phase: Phase, constraint: Constraint) -> bool:
+    # with every component of the start state fixed, a constraint there leaves nothing to enforce
+    if phase.start is None or not phase.start.complete:
+        return False
+    system = phase.system
+    value = np.asarray(constraint.function(0.0, phase.start.value, np.zeros(system.nu), system.parameter_values)).ravel()
+    if constraint.sense is Sense.CONE:
+        return bool(np.linalg.norm(value[1:]) <= value[0] + 1e-9)
+    scale = 1e-9 * (1 + np.abs(value))
+    return bool(np.all(value >= np.array(constraint.lower) - scale) and np.all(value <= np.array(constraint.upper) + scale))

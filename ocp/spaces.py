@@ -1,0 +1,63 @@
+"""State manifolds: a record of functions over CasADi expressions.
+
+A state x [nx] is stored in coordinates; its variations dx [ndx] live in the tangent space, as right perturbations
+``x [+] dx``. Vector spaces have nx = ndx and ``[+]`` is addition; a floating base has a unit quaternion in x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+
+Expr = Any
+
+
+@dataclass(frozen=True)
+class Space:
+    """A state manifold.
+
+    names [nx], tangent_names [ndx]: one name per component
+    plus(x, dx) -> x;  minus(x0, x1) -> the dx with x0 [+] dx = x1
+    rate(x): N [nx, ndx], ``dx/dt = N(x) xi`` for a tangent rate xi; the derivative of plus at dx = 0
+    rate_inverse(x): [ndx, nx], left inverse of N on the tangent space
+    jet(x, dx): polynomial equal to plus up to second order in dx (exact second derivatives at dx = 0)
+    tangent_index [nx]: tangent component equal to this coordinate where the space is flat, -1 elsewhere
+    quaternions: start indices of unit quaternions (w, x, y, z) in x
+    """
+
+    names: tuple[str, ...]
+    tangent_names: tuple[str, ...]
+    plus: Callable[[Expr, Expr], Expr]
+    minus: Callable[[Expr, Expr], Expr]
+    rate: Callable[[Expr], Expr]
+    rate_inverse: Callable[[Expr], Expr]
+    jet: Callable[[Expr, Expr], Expr]
+    neutral: tuple[float, ...]
+    tangent_index: tuple[int, ...]
+    quaternions: tuple[int, ...] = ()
+
+    @property
+    def nx(self) -> int:
+        return len(self.names)
+
+    @property
+    def ndx(self) -> int:
+        return len(self.tangent_names)
+
+    @property
+    def is_vector_space(self) -> bool:
+        return all(i >= 0 for i in self.tangent_index)
+
+
+def euclidean(names: tuple[str, ...]) -> Space:
+    """The vector space with one coordinate per name."""
+    n = len(names)
+    return Space(
+        names=names, tangent_names=names,
+        plus=lambda x, d: x + d, minus=lambda x0, x1: x1 - x0,
+        rate=lambda x: ca.DM.eye(n), rate_inverse=lambda x: ca.DM.eye(n), jet=lambda x, d: x + d,
+        neutral=(0.0,) * n, tangent_index=tuple(range(n)),
+    )

@@ -1,0 +1,211 @@
+"""Nonlinear programs built from small functions repeated many times, with exact sparse derivatives.
+
+A block is a cost l(v, d) and a vector of rows y(v, d) of few variables v, evaluated at ``count`` choices v_j = x[index_j]
+with data d_j. The program is linear in everything that blocks return:
+
+    f(x) = sum_j w_j l(v_j, d_j)            g(x) = G0 x + sum_blocks G vec(Y),   Y = [y(v_0, d_0), y(v_1, d_1), ...]
+
+so its derivatives need only those of the small functions, evaluated at all j, and constant sparse matrices:
+
+    J = G0 + sum G blockdiag(dy/dv)         Hessian of sigma f + lam' g: blocks  d2/dv2 (sigma w_j l + mu_j' y),  mu = G' lam
+
+No derivative is taken through the program as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+import scipy.sparse as sp
+
+from ocp.spaces import Expr
+
+
+@dataclass(frozen=True)
+class Block:
+    """One small function and where it applies.
+
+    v [nv], data [nd]: SX symbols; cost: SX scalar, rows: SX [ny] of them
+    index [count, nv]: columns of the program that v stands for; values [count, nd]: the data; weight [count]: of the costs
+    matrix [m, count * ny]: G, from the stacked rows to the constraints
+    """
+
+    name: str
+    v: ca.SX
+    data: ca.SX
+    cost: ca.SX
+    rows: ca.SX
+    index: np.ndarray
+    values: np.ndarray
+    weight: np.ndarray
+    matrix: sp.csr_matrix
+
+    @property
+    def count(self) -> int:
+        return len(self.index)
+
+    @property
+    def size(self) -> int:
+        return int(self.rows.shape[0])
+
+
+@dataclass(frozen=True)
+class BlockFunctions:
+    """CasADi Functions of one block.
+
+    cost(v, d) -> l;  rows(v, d) -> y [ny];  gradient(v, d) -> (l, dl/dv [nv])
+    jacobian(v, d) -> (y, nonzeros of dy/dv in the pattern ``jacobian_pattern`` [ny, nv])
+    hessian(v, d, s, mu) -> nonzeros of the upper triangle of d2/dv2 (s l + mu' y) in ``hessian_pattern`` [nv, nv]
+    """
+
+    cost: ca.Function
+    rows: ca.Function
+    gradient: ca.Function
+    jacobian: ca.Function
+    hessian: ca.Function
+    jacobian_pattern: ca.Sparsity
+    hessian_pattern: ca.Sparsity
+
+
+@dataclass(frozen=True)
+class ProgramFunctions:
+    """The five functions of an NLP, see ``ocp.nlp.NLP``."""
+
+    f: ca.Function
+    g: ca.Function
+    grad: ca.Function
+    jac: ca.Function
+    hess: ca.Function
+
+
+def differentiate(block: Block, prepare: Callable[[ca.Function], ca.Function] = lambda f: f) -> BlockFunctions:
+    """Functions of a block with derivatives by algorithmic differentiation; ``prepare`` may swap in compiled code."""
+    v, d, name = block.v, block.data, block.name
+    cost, rows = ca.densify(block.cost), ca.densify(block.rows)
+    jacobian = ca.jacobian(rows, v)
+    s, mu = ca.SX.sym("s"), ca.SX.sym("mu", block.size)
+    hessian = ca.triu(ca.hessian(s * cost + ca.dot(mu, rows), v)[0])
+    return BlockFunctions(
+        cost=prepare(ca.Function(f"{name}_cost", [v, d], [cost])),
+        rows=prepare(ca.Function(f"{name}_rows", [v, d], [rows])),
+        gradient=prepare(ca.Function(f"{name}_gradient", [v, d], [cost, ca.densify(ca.gradient(cost, v))])),
+        jacobian=prepare(ca.Function(f"{name}_jacobian", [v, d], [rows, _nonzeros(jacobian)])),
+        hessian=prepare(ca.Function(f"{name}_hessian", [v, d, s, mu], [_nonzeros(hessian)])),
+        jacobian_pattern=jacobian.sparsity(), hessian_pattern=hessian.sparsity(),
+    )
+
+
+def assemble(n: int, linear: sp.csr_matrix, blocks: Sequence[Block], functions: Sequence[BlockFunctions]) -> ProgramFunctions:
+    """The functions of the program with n variables, G0 = ``linear`` [m, n] and these blocks."""
+    m = linear.shape[0]
+    x, sigma, lam = ca.MX.sym("x", n), ca.MX.sym("sigma"), ca.MX.sym("lam", m)
+    f, g, gradient = ca.MX(0), _product(linear, x), ca.MX.zeros(n)
+    arguments = [_arguments(block, x) for block in blocks]
+    for block, own, (v, d) in zip(blocks, functions, arguments, strict=True):
+        if _has_cost(block):
+            f += ca.dot(ca.DM(block.weight), _call(own.cost, block, v, d)[0].T)
+            each = _call(own.gradient, block, v, d)[1]
+            gradient += _product(_gradient_matrix(block, n), ca.vec(each))
+        if block.size:
+            g += _product(block.matrix, ca.vec(_call(own.rows, block, v, d)[0]))
+    jac_g, jacobian = _jacobian(linear, blocks, functions, arguments, x)
+    hessian = _hessian(n, blocks, functions, arguments, sigma, lam)
+    return ProgramFunctions(
+        f=ca.Function("f", [x], [f], ["x"], ["f"]),
+        g=ca.Function("g", [x], [g], ["x"], ["g"]),
+        grad=ca.Function("grad", [x], [f, gradient], ["x"], ["f", "grad"]),
+        jac=ca.Function("jac", [x], [jac_g, jacobian], ["x"], ["g", "jac"]),
+        hess=ca.Function("hess", [x, sigma, lam], [hessian], ["x", "sigma", "lam_g"], ["hess"]),
+    )
+
+
+def _jacobian(linear: sp.csr_matrix, blocks: Sequence[Block], functions: Sequence[BlockFunctions],
+              arguments: Sequence[tuple[ca.MX, ca.MX]], x: ca.MX) -> tuple[ca.MX, ca.MX]:
+    """(g, J): one call of each Jacobian function gives both."""
+    g, sources, rows, columns, weights = _product(linear, x), [], [], [], []
+    for block, own, (v, d) in zip(blocks, functions, arguments, strict=True):
+        if not block.size:
+            continue
+        y, nonzeros = _call(own.jacobian, block, v, d)
+        g += _product(block.matrix, ca.vec(y))
+        r, c = (np.array(i, dtype=int) for i in own.jacobian_pattern.get_triplet())
+        # entry e of the stacked nonzeros adds to every constraint that its row of Y enters, at its variable's column
+        source = np.arange(block.count * len(r))
+        y_row = (np.arange(block.count)[:, None] * block.size + r).ravel()
+        enters = (block.matrix @ sp.csr_matrix((np.ones(len(source)), (y_row, source)),
+                                               shape=(block.matrix.shape[1], len(source)))).tocoo()
+        sources.append((ca.vec(nonzeros), enters.col))
+        rows.append(enters.row)
+        columns.append(block.index[:, c].ravel()[enters.col])
+        weights.append(enters.data)
+    return g, _scatter(linear.shape, linear.tocoo(), rows, columns, weights, sources)
+
+
+def _hessian(n: int, blocks: Sequence[Block], functions: Sequence[BlockFunctions],
+             arguments: Sequence[tuple[ca.MX, ca.MX]], sigma: ca.MX, lam: ca.MX) -> ca.MX:
+    sources, rows, columns, weights = [], [], [], []
+    for block, own, (v, d) in zip(blocks, functions, arguments, strict=True):
+        mu = ca.reshape(_product(sp.csr_matrix(block.matrix.T), lam), block.size, block.count)
+        nonzeros = _call(own.hessian, block, v, d, sigma * ca.DM(block.weight).T, mu)[0]
+        r, c = (np.array(i, dtype=int) for i in own.hessian_pattern.get_triplet())
+        first, second = block.index[:, r].ravel(), block.index[:, c].ravel()
+        sources.append((ca.vec(nonzeros), np.arange(len(first))))
+        rows.append(np.minimum(first, second))
+        columns.append(np.maximum(first, second))
+        weights.append(np.ones(len(first)))
+    return _scatter((n, n), sp.coo_matrix((n, n)), rows, columns, weights, sources)
+
+
+def _scatter(shape: tuple[int, int], constant: sp.coo_matrix, rows: list[np.ndarray], columns: list[np.ndarray],
+             weights: list[np.ndarray], sources: list[tuple[ca.MX, np.ndarray]]) -> ca.MX:
+    """The sparse matrix ``constant`` plus, for all k and i, ``weights[k][i] * source_k[pick_k[i]]`` at (rows, columns)."""
+    keys = [c.astype(np.int64) * shape[0] + r
+            for r, c in zip([constant.row, *rows], [constant.col, *columns], strict=True)]
+    places = np.unique(np.concatenate(keys))  # column-major, as CasADi stores
+    pattern = ca.Sparsity.triplet(*shape, (places % shape[0]).tolist(), (places // shape[0]).tolist())
+    start = np.zeros(len(places))
+    np.add.at(start, np.searchsorted(places, keys[0]), constant.data)
+    total = ca.MX(ca.DM(start))
+    for key, weight, (source, pick) in zip(keys[1:], weights, sources, strict=True):
+        matrix = sp.csr_matrix((weight, (np.searchsorted(places, key), pick)), shape=(len(places), source.shape[0]))
+        total += _product(matrix, source)
+    return ca.MX(pattern, total)
+
+
+def _arguments(block: Block, x: ca.MX) -> tuple[ca.MX, ca.MX]:
+    nv = block.index.shape[1]
+    return ca.reshape(x[block.index.ravel().tolist()], nv, block.count), ca.MX(ca.DM(block.values.T))
+
+
+def _call(function: ca.Function, block: Block, *arguments: ca.MX) -> list[ca.MX]:
+    repeated = function if block.count == 1 else function.map(block.count)
+    return [ca.densify(value) for value in repeated.call(list(arguments))]
+
+
+def _gradient_matrix(block: Block, n: int) -> sp.csr_matrix:
+    nv = block.index.shape[1]
+    return sp.csr_matrix((np.repeat(block.weight, nv), (block.index.ravel(), np.arange(block.count * nv))),
+                         shape=(n, block.count * nv))
+
+
+def _has_cost(block: Block) -> bool:
+    return not ca.SX(block.cost).is_zero()
+
+
+def _product(matrix: sp.csr_matrix, vector: ca.MX) -> ca.MX:
+    """Constant sparse matrix times dense vector; structurally empty products stay dense zeros."""
+    if matrix.nnz == 0:
+        return ca.MX.zeros(matrix.shape[0])
+    return ca.densify(ca.mtimes(ca.MX(ca.DM(sp.csc_matrix(matrix))), vector))
+
+
+def _nonzeros(matrix: ca.SX) -> ca.SX:
+    return ca.SX(ca.Sparsity.dense(matrix.nnz(), 1), ca.vertcat(*matrix.nonzeros()) if matrix.nnz() else ca.SX(0, 1))
+
+
+def vector(*parts: Expr) -> ca.SX:
+    """The parts stacked into one column [k]; a proper empty column where there are none."""
+    return ca.densify(ca.vertcat(ca.SX(0, 1), *(ca.vec(ca.SX(part)) for part in parts)))
