@@ -24,9 +24,6 @@ from ocp.problem import Status
 
 HESSIANS = ("exact", "limited_memory")
 
-#: a Python callback costs about 40 us; without a progress function an interrupt is looked for only so often
-INTERRUPT_CHECK = 5
-
 #: IPOPT's s_max of the KKT error scaling; Waechter and Biegler 2006, Eq. 5 and below
 S_MAX = 100.0
 
@@ -200,13 +197,13 @@ def solve_nlp(nlp: NLP, options: IpoptOptions, progress: Callable[[dict[str, flo
     Status.INTERRUPTED; a second Ctrl-C interrupts Python as usual. Any other exception of ``progress`` is raised again.
     """
     started = time.perf_counter()
-    watch = _Watch(nlp.n, nlp.m, progress)
+    watch = _Watch(progress)
     settings: dict[str, Any] = {
         "print_time": False, "show_eval_warnings": False, "error_on_fail": False,
         # everything is handed over: no derivative of the program's graph is ever formed by CasADi
         "grad_f": _with_parameter(nlp.grad, "grad_f"), "jac_g": _with_parameter(nlp.jac, "jac_g"),
         "no_nlp_grad": True, "calc_lam_p": False,
-        "iteration_callback": watch, "iteration_callback_step": INTERRUPT_CHECK if progress is None else 1,
+        "iteration_callback": watch,
         "ipopt": {
             "print_level": 0, "sb": "yes", "max_iter": options.max_iterations, "tol": options.tolerance,
             "constr_viol_tol": options.tolerance, "bound_relax_factor": min(1e-8, options.tolerance),
@@ -225,6 +222,8 @@ def solve_nlp(nlp: NLP, options: IpoptOptions, progress: Callable[[dict[str, flo
     if watch.error is not None:
         raise watch.error
     stats = solver.stats()
+    if watch.stop and stats["return_status"] == "NonIpopt_Exception_Thrown":
+        raise KeyboardInterrupt  # a second Ctrl-C, which has cost the iterate
     point = found["x"].full().ravel()
     status, message = _verdict(nlp, point, stats["return_status"], options.tolerance)
     return NLPResult(
@@ -280,9 +279,8 @@ class _Watch(ca.Callback):
     State is needed here: a signal arrives at any time, and CasADi swallows exceptions of a callback.
     """
 
-    def __init__(self, n: int, m: int, progress: Callable[[dict[str, float]], Any] | None):
+    def __init__(self, progress: Callable[[dict[str, float]], Any] | None):
         ca.Callback.__init__(self)
-        self.sizes = {"x": n, "f": 1, "g": m, "lam_x": n, "lam_g": m}
         self.progress, self.stats, self.stop, self.reported = progress, None, False, 0
         self.error: BaseException | None = None
         self.construct("watch", {})
@@ -300,9 +298,12 @@ class _Watch(ca.Callback):
         return str(ca.nlpsol_out(i))
 
     def get_sparsity_in(self, i: int) -> ca.Sparsity:
-        return ca.Sparsity.dense(self.sizes.get(ca.nlpsol_out(i), 0), 1)
+        return ca.Sparsity(0, 0)  # the point itself is not needed, and handing it over would cost a conversion
 
-    def eval(self, arguments: Any) -> list[int]:
+    def has_eval_buffer(self) -> bool:
+        return True  # several times cheaper than handing over matrices
+
+    def eval_buffer(self, arguments: Any, results: Any) -> int:
         if self.progress is not None and self.stats is not None and not self.stop:
             try:
                 rows = _log(self.stats(), self.reported)
@@ -313,7 +314,9 @@ class _Watch(ca.Callback):
                 self.stop = True
             except Exception as error:
                 self.error, self.stop = error, True
-        return [int(self.stop)]
+        if results[0] is not None:
+            results[0].cast("d")[0] = float(self.stop)
+        return 0
 
 
 @contextmanager

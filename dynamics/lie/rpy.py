@@ -69,14 +69,14 @@ def from_matrix_numeric(rotation: ArrayLike) -> NDArray[np.float64]:
     if r.shape != (3, 3):
         raise ValueError(f"rotation: expected shape (3, 3), got {r.shape}")
     defect = np.abs(r.T @ r - np.eye(3)).max()
-    if not defect <= _ROTATION_TOLERANCE or np.linalg.det(r) < 0.0:
-        determinant = np.linalg.det(r)
+    determinant = np.cross(r[0], r[1]) @ r[2]
+    if not defect <= _ROTATION_TOLERANCE or determinant < 0.0:
         raise ValueError(
             f"rotation: expected a rotation matrix, got |RᵀR - I| = {defect:.3g}, det R = {determinant:.6g}"
         )
     locked = math.hypot(r[0, 0], r[1, 0]) < GIMBAL_LOCK
     yaw = 0.0 if locked else math.atan2(r[1, 0], r[0, 0])
-    return np.asarray(_with_yaw(ca.DM(r), ca.DM(yaw))).ravel()
+    return _with_yaw(ca.DM(r), ca.DM(yaw)).full().ravel()
 
 
 def _with_yaw(r: Expression, yaw: Expression) -> Expression:

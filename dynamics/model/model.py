@@ -95,7 +95,7 @@ class Body:
 @dataclass(frozen=True)
 class Geometry:
     """A primitive to draw: kind ``sphere`` (radius), ``box`` (x, y, z), ``cylinder`` (radius, length) or ``mesh``
-    (no size; ``path`` names the file), placed in the body frame. Sizes in m."""
+    (``path`` names the file; size: scale factors along x, y, z, or none), placed in the body frame. Sizes in m."""
 
     kind: str
     size: Vector = ()

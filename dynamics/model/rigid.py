@@ -88,9 +88,9 @@ def moved(A_H_B: Placement, inertia: BodyInertia) -> BodyInertia:
 
 def body_inertia(mass: float, com: Sequence[float] | np.ndarray, tensor: np.ndarray) -> BodyInertia:
     """A BodyInertia from arrays, the tensor made exactly symmetric and free of rounding noise."""
-    I = np.asarray(tensor, float)  # noqa: E741 - the field's letter
-    I = (I + I.T) / 2  # noqa: E741
-    I = np.where(np.abs(I) < 1e-16 * np.abs(I).max(), 0.0, I)  # noqa: E741
+    I = np.asarray(tensor, float)
+    I = (I + I.T) / 2
+    I = np.where(np.abs(I) < 1e-16 * np.abs(I).max(), 0.0, I)
     return BodyInertia(float(mass), tuple(float(x) + 0.0 for x in np.asarray(com, float)),
                        tuple(tuple(float(x) + 0.0 for x in row) for row in I))
 
@@ -102,8 +102,8 @@ def merged(parts: Iterable[BodyInertia]) -> BodyInertia:
         return parts[0] if parts else BodyInertia()
     mass = math.fsum(part.mass for part in parts)
     if mass == 0.0:
-        return body_inertia(0.0, np.zeros(3), sum(np.asarray(part.inertia) for part in parts))
-    com = sum(part.mass * np.asarray(part.com) for part in parts) / mass
+        return body_inertia(0.0, np.zeros(3), np.sum([part.inertia for part in parts], axis=0))
+    com = np.sum([part.mass * np.asarray(part.com) for part in parts], axis=0) / mass
     tensor = np.zeros((3, 3))
     for part in parts:
         d = np.asarray(part.com) - com

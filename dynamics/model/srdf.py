@@ -35,9 +35,9 @@ def apply_srdf(path_or_text: str | os.PathLike[str], model: Model, *, fixed_join
 
     Joints that a state leaves out stay neutral; the value of a mimic joint must agree with its leader. A floating base
     takes ``x y z qx qy qz qw`` (the order of ROS and Pinocchio) and gives ``x y z qw qx qy qz``. The base is called by
-    its own joint name, ``root_joint``, or the name of the file's ``<virtual_joint>``; for a robot fixed to the world its
-    value is noted and not used, as is that of a joint in ``fixed_joints`` (names merged away by the reader). States that
-    share a name become ``group/name``.
+    its own joint name, ``root_joint``, or the name of the file's ``<virtual_joint>``; for a robot fixed to the world
+    its value is noted and not used, as is that of a joint in ``fixed_joints`` (names merged away by the reader).
+    States that share a name become ``group/name``.
 
     Raises ModelError with file, line and near misses for a wrong value, and for an unknown joint unless
     ``unknown_joints`` is "note" (one SRDF often serves several variants of a robot).
@@ -57,7 +57,8 @@ def apply_srdf(path_or_text: str | os.PathLike[str], model: Model, *, fixed_join
             name = f"{state.attributes.get('group', '')}/{name}"
         if name in found:
             raise state.error(where, f"configuration {name!r} is defined twice")
-        found[name] = _configuration(state, where, model, base, fixed_joints, notes, unknown_joints == "note")
+        found[name] = _configuration(state, where, model, base, fixed_joints, notes,
+                                     unknown_joints == "note")
     for tag in ("rotor_params", "passive_joint"):
         for element in top.all(tag):
             notes.tell(f"<{tag}> in the SRDF is not read", element.line)
@@ -109,8 +110,8 @@ def _configuration(state: Element, where: str, model: Model, base: dict[str, str
             seen[joint.mimic.leader] = element.line
         coupled = joint.mimic.multiplier * q[model.q_slice(i)][0] + joint.mimic.offset
         if abs(coupled - value) > MIMIC_SLACK:
-            notes.tell(f"{where}: joint {joint.name!r} is set to {value:g}, but it mimics {joint.mimic.leader!r}, which "
-                       f"puts it at {coupled:g}", element.line)
+            notes.tell(f"{where}: joint {joint.name!r} is set to {value:g}, but it mimics {joint.mimic.leader!r}, "
+                       f"which puts it at {coupled:g}", element.line)
     return tuple(float(x) for x in q)
 
 

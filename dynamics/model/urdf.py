@@ -16,16 +16,23 @@ import numpy as np
 
 from dynamics.errors import ModelError, near
 from dynamics.model.model import (
-    GRAVITY, Body, BodyInertia, Frame, Geometry, Joint, Mimic, Model, Placement,
+    GRAVITY,
+    Body,
+    BodyInertia,
+    Frame,
+    Geometry,
+    Joint,
+    Mimic,
+    Model,
+    Placement,
 )
 from dynamics.model.packages import resolve
 from dynamics.model.rigid import compose, inverse, merged, moved, nearest_semidefinite, placement, rotation_from_z
 from dynamics.model.srdf import apply_srdf, find_srdf
-from dynamics.model.urdf_elements import JointElement, LinkElement, read_armature, read_joint, read_link
+from dynamics.model.urdf_elements import JointElement, LinkElement, read_joint, read_link
+from dynamics.model.urdf_topology import SINGLE_AXIS, armatures, mimics, root_link
 from dynamics.model.validation import INERTIA_SLACK
-from dynamics.model.xmltree import Element, Notes, attribute, load, only, parse
-
-_SINGLE_AXIS = ("revolute", "continuous", "prismatic")
+from dynamics.model.xmltree import Element, Notes, load, parse
 
 
 def read_urdf(path_or_text: str | os.PathLike[str], *, root: Literal["fixed", "free_flyer"] = "fixed",
@@ -44,11 +51,11 @@ def read_urdf(path_or_text: str | os.PathLike[str], *, root: Literal["fixed", "f
     mimic: "couple" makes every mimic joint follow its leader exactly; "independent" reads each as a joint of its own.
     gravity: [3] m/s^2 in the world.
 
-    Bodies and joints come depth first, in the order of the file. The body frame is the joint frame after motion, i.e. the
-    URDF link frame; only for a planar joint whose normal is not z is it turned, and a frame with the link's name keeps the
-    original. A mimic joint follows its independent leader (chains are composed). An axis left out is x, and one of
-    ``lower`` and ``upper`` left out of a <limit> is 0, as the URDF specification says; with both left out the joint is
-    unlimited.
+    Bodies and joints come depth first, in the order of the file. The body frame is the joint frame after motion, i.e.
+    the URDF link frame; only for a planar joint whose normal is not z is it turned, and a frame with the link's name
+    keeps the original. A mimic joint follows its independent leader (chains are composed). An axis left out is x, and
+    one of ``lower`` and ``upper`` left out of a <limit> is 0, as the URDF specification says; with both left out the
+    joint is unlimited.
 
     Raises ModelError with source, line and element.
     """
@@ -59,9 +66,9 @@ def read_urdf(path_or_text: str | os.PathLike[str], *, root: Literal["fixed", "f
     content, source, path = load(path_or_text, "URDF")
     top, notes = parse(content, source), Notes()
     links, joints = _read_elements(top, notes, path.parent if path else None, packages)
-    start = _root_link(top, links, joints)
-    armature = _armatures(top, joints, notes)
-    tree = _Tree(notes, {}, armature, _mimics(joints, mimic == "couple", notes), lump_fixed)
+    start = root_link(top, links, joints)
+    armature = armatures(top, joints, notes)
+    tree = _Tree(notes, {}, armature, mimics(joints, mimic == "couple", notes), lump_fixed)
     _grow(tree, links, joints, start, root)
     if "name" not in top.attributes:
         notes.tell("<robot> has no name", top.line)
@@ -81,13 +88,13 @@ def read_urdf(path_or_text: str | os.PathLike[str], *, root: Literal["fixed", "f
 def _read_elements(top: Element, notes: Notes, base: Path | None, packages: Mapping[str, str | os.PathLike[str]] | None
                    ) -> tuple[dict[str, LinkElement], dict[str, JointElement]]:
     if top.tag != "robot":
-        hint = {"mujoco": "; this is MJCF, use read_mjcf", "sdf": "; this is SDF, convert it to URDF first"}.get(top.tag, "")
+        hint = {"mujoco": "; this is MJCF, use read_mjcf", "sdf": "; this is SDF, which is not read"}.get(top.tag, "")
         raise top.error(None, f"root element must be <robot>, got <{top.tag}>{hint}")
     links: dict[str, LinkElement] = {}
     joints: dict[str, JointElement] = {}
     for element in top.children:
         if element.tag.startswith("xacro:"):
-            raise element.error(None, f"<{element.tag}>: this is a xacro file; run xacro on it first and read the result")
+            raise element.error(None, f"<{element.tag}>: a xacro file; run xacro on it first and read the result")
         if element.tag == "link":
             link = read_link(element, notes, lambda uri: resolve(uri, base, packages))
             if link.name in links:
@@ -108,81 +115,7 @@ def _read_elements(top: Element, notes: Notes, base: Path | None, packages: Mapp
 
 
 def _twice(what: str, name: str, element: Element, first: Element) -> ModelError:
-    return element.error(f"{what} {name!r}", f"{what} name {name!r} is already taken on line {first.line}; names must differ")
-
-
-def _root_link(top: Element, links: Mapping[str, LinkElement], joints: Mapping[str, JointElement]) -> str:
-    """The link that is nobody's child. Raises ModelError unless the joints form one tree over all links."""
-    carrier: dict[str, JointElement] = {}
-    for joint in joints.values():
-        where = f"joint {joint.name!r}"
-        for tag, link in (("parent", joint.parent), ("child", joint.child)):
-            if link not in links:
-                place = only(joint.element, tag, where) or joint.element
-                raise place.error(where, f"{tag} link {link!r} does not exist{near(link, links)}")
-        if joint.child in carrier:
-            first = carrier[joint.child]
-            raise joint.element.error(where, f"link {joint.child!r} already hangs from joint {first.name!r} (line "
-                                             f"{first.element.line}): a URDF is a tree, a closed loop cannot be written")
-        carrier[joint.child] = joint
-    roots = [name for name in links if name not in carrier]
-    if len(roots) > 1:
-        raise links[roots[1]].element.error(
-            f"link {roots[1]!r}", f"several root links {roots}: all but one must be the child of a joint")
-    for name in links:  # walk up from every link: who never reaches a root is on or behind a cycle
-        seen = [name]
-        while seen[-1] in carrier:
-            joint = carrier[seen[-1]]
-            if joint.parent in seen:
-                cycle = [*seen[seen.index(joint.parent):], joint.parent][::-1]
-                raise joint.element.error(f"joint {joint.name!r}", f"links form a cycle: {' -> '.join(cycle)}")
-            seen.append(joint.parent)
-    return roots[0]
-
-
-def _armatures(top: Element, joints: Mapping[str, JointElement], notes: Notes) -> dict[str, float]:
-    out: dict[str, float] = {}
-    for transmission in top.all("transmission"):
-        found = read_armature(transmission, notes)
-        if found is None:
-            continue
-        name, value = found
-        where = f"transmission {transmission.attributes.get('name', '')!r}"
-        if name not in joints:
-            raise transmission.error(where, f"joint {name!r} does not exist{near(name, joints)}")
-        if joints[name].kind not in _SINGLE_AXIS:
-            raise transmission.error(where, f"joint {name!r} has no single axis for a rotor to act on")
-        out[name] = out.get(name, 0.0) + value  # several motors on one joint add up
-    return out
-
-
-def _mimics(joints: Mapping[str, JointElement], couple: bool, notes: Notes) -> dict[str, Mimic]:
-    """Each follower tied to its independent leader: through a chain, multipliers multiply and offsets add up."""
-    out: dict[str, Mimic] = {}
-    for joint in joints.values():
-        if joint.mimic is None:
-            continue
-        if not couple:
-            notes.tell("mimic joint read as an independent joint, as asked", joint.element.line)
-            continue
-        where, element = f"joint {joint.name!r}", only(joint.element, "mimic", joint.name) or joint.element
-        chain, multiplier, offset = [joint.name], 1.0, 0.0
-        step: Mimic | None = joint.mimic
-        while step is not None:
-            multiplier, offset = multiplier * step.multiplier, multiplier * step.offset + offset
-            if step.leader not in joints:
-                raise element.error(where, f"mimics unknown joint {step.leader!r}{near(step.leader, joints)}; "
-                                           "mimic='independent' reads the joint without its coupling")
-            if step.leader in chain:
-                raise element.error(where, f"mimic joints form a cycle: {' -> '.join([*chain, step.leader])}")
-            chain.append(step.leader)
-            leader = joints[step.leader]
-            step = leader.mimic
-        if leader.kind not in _SINGLE_AXIS:
-            raise element.error(where, f"mimics joint {leader.name!r} of kind {leader.kind!r}; the leader needs one "
-                                       "degree of freedom")
-        out[joint.name] = Mimic(leader.name, multiplier, offset)
-    return out
+    return element.error(f"{what} {name!r}", f"the name is already taken on line {first.line}; names must differ")
 
 
 # ------------------------------------------------------------------------------------------------ tree
@@ -222,7 +155,8 @@ class _Tree:
             Geometry(g.kind, g.size, compose(at, g.placement), g.path) for g in link.geometry]
 
 
-def _grow(tree: _Tree, links: Mapping[str, LinkElement], joints: Mapping[str, JointElement], start: str, root: str) -> None:
+def _grow(tree: _Tree, links: Mapping[str, LinkElement], joints: Mapping[str, JointElement], start: str,
+          root: str) -> None:
     below: dict[str, list[JointElement]] = {name: [] for name in links}
     for joint in joints.values():
         below[joint.parent].append(joint)
@@ -249,7 +183,7 @@ def _grow(tree: _Tree, links: Mapping[str, LinkElement], joints: Mapping[str, Jo
 
 def _model_joint(tree: _Tree, joint: JointElement, at: Placement) -> Joint:
     armature = tree.armature.get(joint.name, 0.0)
-    return Joint(joint.name, joint.kind, at, (joint.axis,) if joint.kind in _SINGLE_AXIS and joint.axis else (),
+    return Joint(joint.name, joint.kind, at, (joint.axis,) if joint.kind in SINGLE_AXIS and joint.axis else (),
                  joint.limits, (armature,) if armature else (), joint.damping, joint.friction,
                  tree.mimics.get(joint.name))
 
@@ -289,8 +223,8 @@ def _assemble(tree: _Tree, name: str, source: str | None, gravity: tuple[float, 
         smallest = float(np.linalg.eigvalsh(tensor)[0])
         if smallest < -INERTIA_SLACK * max(1e-12, float(np.abs(tensor).max())):
             inertia = nearest_semidefinite(inertia)
-            tree.notes.tell(f"body {carrier.name!r}: the inertia of the whole body has eigenvalue {smallest:.3g} kg m^2; "
-                            "replaced by the nearest positive semidefinite one")
+            tree.notes.tell(f"body {carrier.name!r}: the inertia of the whole body has eigenvalue {smallest:.3g} "
+                            "kg m^2; replaced by the nearest positive semidefinite one")
         bodies.append(Body(carrier.name, carrier.parent, carrier.joint, inertia, tuple(carrier.geometry)))
     leaders = {b.parent for b in bodies}
     for i, body in enumerate(bodies):

@@ -156,7 +156,7 @@ def read_joint(element: Element, notes: Notes) -> JointElement:
     kind = KIND_OF_TYPE[kind_name]
     vocabulary(element, where, notes, attributes=("name", "type"),
                tags=("parent", "child", "origin", "axis", "limit", "dynamics", "mimic"))
-    ends = []
+    ends: list[str] = []
     for tag in ("parent", "child"):
         end = only(element, tag, where)
         if end is None:
@@ -164,7 +164,7 @@ def read_joint(element: Element, notes: Notes) -> JointElement:
         vocabulary(end, where, notes, attributes=("link",))
         ends.append(attribute(end, "link", where))
     damping, friction = _read_dynamics(element, where, kind, notes)
-    return JointElement(name, element, kind, *ends, read_origin(element, where, notes),
+    return JointElement(name, element, kind, ends[0], ends[1], read_origin(element, where, notes),
                         _read_axis(element, where, kind, notes), _read_limits(element, where, kind, notes),
                         damping, friction, _read_mimic(element, where, name, kind, notes))
 
@@ -210,11 +210,12 @@ def _read_limits(joint: Element, where: str, kind: str, notes: Notes) -> Limits:
         raise element.error(where, f"lower limit {lower:g} exceeds upper limit {upper:g}")
     if kind not in ("revolute", "continuous", "prismatic"):
         if kind != "fixed":
-            notes.tell(f"{where}: <limit> has no meaning for a joint of several degrees of freedom; not read", element.line)
+            notes.tell(f"{where}: <limit> has no meaning for several degrees of freedom; not read", element.line)
         return Limits()
     if kind == "continuous":
         if lower or upper:
-            notes.tell(f"{where}: a continuous joint has no position limits; {lower:g} and {upper:g} not used", element.line)
+            notes.tell(f"{where}: a continuous joint has no position limits; {lower:g} and {upper:g} not used",
+                       element.line)
         return Limits(velocity=rates["velocity"], effort=rates["effort"])
     missing = [a for a in ("lower", "upper") if a not in element.attributes]
     if len(missing) == 2:
@@ -240,7 +241,7 @@ def _read_dynamics(joint: Element, where: str, kind: str, notes: Notes) -> tuple
             raise element.error(where, f"{which} must not be negative, got {value:g}")
         values.append(value)
     if kind in ("planar", "free_flyer") and any(values):
-        notes.tell(f"{where}: <dynamics> has no meaning for a joint of several degrees of freedom; not read", element.line)
+        notes.tell(f"{where}: <dynamics> has no meaning for several degrees of freedom; not read", element.line)
     if kind in ("fixed", "planar", "free_flyer"):
         return (), ()
     return (values[0],) if values[0] else (), (values[1],) if values[1] else ()
@@ -264,9 +265,10 @@ def _read_mimic(joint: Element, where: str, name: str, kind: str, notes: Notes) 
 
 # ------------------------------------------------------------------------------------------------ transmissions
 def read_armature(transmission: Element, notes: Notes) -> tuple[str, float] | None:
-    """Joint name and reflected rotor inertia ``n^2 J`` of a simple transmission that states a rotor inertia, else None.
+    """Joint name and reflected rotor inertia ``n^2 J`` of a simple transmission that states one, else None.
 
-    ``mechanicalReduction`` n and ``rotorInertia`` J (kg m^2) are looked for in the transmission, its joint and actuator.
+    ``mechanicalReduction`` n and ``rotorInertia`` J (kg m^2) are looked for in the transmission, its joint and its
+    actuator.
     """
     joints, actuators = transmission.all("joint"), transmission.all("actuator")
     places = [transmission, *joints, *actuators]

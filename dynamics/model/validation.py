@@ -65,6 +65,8 @@ def _joint(body: Body) -> None:
         values = getattr(joint.limits, field)
         if values is not None and len(values) != size:
             raise ModelError(f"limit {field} needs {size} values, got {len(values)}", element=where)
+        if values is not None and any(np.isnan(x) for x in values):
+            raise ModelError(f"limit {field} must not be NaN, got {tuple(values)}", element=where)
     lower, upper = joint.limits.lower, joint.limits.upper
     if lower is not None and upper is not None and any(a > b for a, b in zip(lower, upper, strict=True)):
         raise ModelError(f"lower limit {lower} exceeds upper limit {upper}", element=where)

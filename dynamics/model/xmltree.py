@@ -168,7 +168,7 @@ def numbers(element: Element, name: str, count: int, where: str, default: tuple[
 
 def vocabulary(element: Element, where: str, notes: Notes, *, tags: Collection[str] = (),
                attributes: Collection[str] = ()) -> None:
-    """Note every child and attribute that is not read; one that looks like a misspelling of a missing one is an error."""
+    """Note every child and attribute that is not read; what looks like a misspelling of a missing one is an error."""
     for child in element.children:
         if child.tag not in tags:
             close = difflib.get_close_matches(child.tag, tags, n=1, cutoff=0.8)

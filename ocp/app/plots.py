@@ -1,35 +1,27 @@
-"""The pictures of a run as PNG: states, controls, constraints, certificate, convergence.
+"""The pictures of a run: states, controls, constraints, certificate, convergence, each as PNG bytes.
 
-Drawn with Matplotlib's object interface on fixed rectangles: no global state, and no layout engine, which would cost
-more than the drawing. Lines are the method's own interpolant, dots its knots, shaded stripes where bounds forbid.
+Lines are the method's own interpolant, dots its knots, shaded stripes where bounds forbid, red where one is violated.
 """
 
 from __future__ import annotations
 
-import io
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ocp.app import sheet
 from ocp.app.iterations import columns
-from ocp.problem.problem import At, Constraint, Sense, System
-from ocp.problem.solution import Solution, Trajectory
+from ocp.app.sheet import Axes, Cell, Group
+from ocp.problem.problem import At, Constraint, Phase, Sense, System
+from ocp.problem.solution import Certificate, Solution, Trajectory
 
-DPI = 110
-WIDTH = 11.0  # inches
-MOST_COLUMNS, MOST_PANELS, MOST_LINES = 4, 16, 6
-FEWEST_SAMPLES, MOST_SAMPLES, TARGET_SAMPLES = 3, 24, 480
-MOST_KNOT_DOTS = 161  # more knots than this would hide the line; then only the line is drawn
-HUGE = 1e100  # beyond this Matplotlib's transforms overflow; such values are drawn as gaps
-
-INK, SOFT, GRID = "#27303f", "#6b7687", "#e4e8ee"
-PALETTE = ("#2f6fb5", "#d9812c", "#2a9b8a", "#b6507c", "#7b66bd", "#7d8b33")
-PASS, FAIL, FORBIDDEN = "#2a9b8a", "#cf3a34", "#c9a39b"
-
-Rate = Callable[[Any], np.ndarray]
+PLOTS = ("states", "controls", "constraints", "certificate", "convergence")
+FEWEST_SAMPLES, MOST_SAMPLES, TARGET_SAMPLES = 3, 24, 480  # per interval, and in all
+MOST_PANELS = 16
+GAPS = "gap_segments"  # the array of ``Solution.extra`` with one re-integration gap per segment, drawn when present
+DEFAULT_TOLERANCE = 1e-6  # for colouring violations where no certificate says how much is allowed
 
 
 @dataclass(frozen=True)
@@ -40,361 +32,290 @@ class Samples:
     x: np.ndarray
     u: np.ndarray
 
-
-@dataclass(frozen=True)
-class Panel:
-    """One small plot: which columns it shows, its title and unit, and a short name per line."""
-
-    title: str
-    columns: tuple[int, ...]
-    labels: tuple[str, ...]
-    unit: str = ""
+    @property
+    def span(self) -> tuple[float, float]:
+        return (float(self.t[0]), float(self.t[-1])) if len(self.t) else (0.0, 1.0)
 
 
 def plot_run(solution: Solution) -> dict[str, bytes]:
-    """All pictures of a solution as PNG bytes: states, controls, constraints, certificate, convergence."""
-    system = solution.problem.phase.system
-    samples = sample(solution.trajectory)
+    """All pictures of a solution as PNG bytes, by the names in PLOTS."""
+    phase, samples = solution.problem.phase, sample(solution.trajectory)
     return {
-        "states": _states(solution, system, samples),
-        "controls": _controls(solution, system, samples),
-        "constraints": _constraints(solution, system, samples),
-        "certificate": _certificate(solution),
-        "convergence": _convergence(solution),
+        "states": plot_states(phase, solution.trajectory, samples),
+        "controls": plot_controls(phase, solution.trajectory, samples),
+        "constraints": plot_constraints(phase, samples, solution.certificate),
+        "certificate": plot_certificate(solution.certificate, solution.trajectory.t, solution.extra.get(GAPS)),
+        "convergence": plot_convergence(solution.method, solution.iterations),
     }
 
 
 def sample(trajectory: Trajectory) -> Samples:
     """Evaluate the interpolants on a grid that touches both sides of every knot, so that jumps stay vertical."""
-    knots = np.asarray(trajectory.t, float)
-    knots = np.unique(np.concatenate([knots, np.asarray(trajectory.t_u, float)]))
-    knots = knots[(knots >= trajectory.t[0]) & (knots <= trajectory.t[-1])] if len(trajectory.t) else knots[:0]
+    knots = np.unique(np.concatenate([np.asarray(trajectory.t, float), np.asarray(trajectory.t_u, float)]))
+    if len(trajectory.t):
+        knots = knots[(knots >= trajectory.t[0]) & (knots <= trajectory.t[-1])]
+    t = knots
     if len(knots) > 1:
         per = int(np.clip(TARGET_SAMPLES // (len(knots) - 1), FEWEST_SAMPLES, MOST_SAMPLES))
         inside = np.linspace(1e-9, 1.0 - 1e-9, per)
         t = (knots[:-1, None] + np.diff(knots)[:, None] * inside).ravel()
         t[0], t[-1] = knots[0], knots[-1]
-    else:
-        t = knots
-    x = np.asarray(trajectory.state(t), float).reshape(len(t), -1)
-    u = np.asarray(trajectory.control(t), float).reshape(len(t), -1)
-    return Samples(t, x, u)
+    return Samples(t, np.asarray(trajectory.state(t), float).reshape(len(t), trajectory.x.shape[1]),
+                   np.asarray(trajectory.control(t), float).reshape(len(t), trajectory.u.shape[1]))
 
 
-# ------------------------------------------------------------------------------------------------ states, controls
-def panels(names: Sequence[str], units: Mapping[str, str], quaternions: Sequence[int] = (), most: int = MOST_PANELS,
-           offset: int = 0) -> list[Panel]:
-    """Group named quantities into at most about ``most`` panels: a quaternion in one, otherwise one each, or
-    several of the same unit when there are many. ``offset`` is the column of the first name."""
-    single: list[list[int]] = []
-    k = 0
-    per = int(np.ceil((len(names) - 3 * len(quaternions)) / most))
-    while k < len(names):
-        if offset + k in quaternions:
-            single.append([k, k + 1, k + 2, k + 3])
-            k += 4
-            continue
-        last = single[-1] if single else []
-        unit = units.get(names[k], "")
-        if last and offset + last[0] not in quaternions and len(last) < per and units.get(names[last[0]], "") == unit:
-            last.append(k)
-        else:
-            single.append([k])
-        k += 1
+# ------------------------------------------------------------------------------------------------ states and controls
+def plot_states(phase: Phase, trajectory: Trajectory, samples: Samples) -> bytes:
+    """States in small multiples, positions above velocities where they can be told apart."""
+    system = phase.system
+    names, quaternions, split = system.space.names, system.space.quaternions, _split(system)
+    parts = [("states", range(len(names)))] if split is None else [
+        ("positions", range(split)), ("velocities", range(split, len(names)))]
+    groups = [Group(heading, _cells(system, names, bundle(names, members, system.units, quaternions, MOST_PANELS // len(parts)),
+                                    samples.t, samples.x, phase.x_lower, phase.x_upper, (trajectory.t, trajectory.x)))
+              for heading, members in parts]
+    return sheet.sheet(groups, samples.span) if names else sheet.sentence("This system has no states.")
+
+
+def plot_controls(phase: Phase, trajectory: Trajectory, samples: Samples) -> bytes:
+    """Controls in small multiples."""
+    system, names = phase.system, phase.system.controls
+    if not names:
+        return sheet.sentence("This system has no controls.")
+    bundles = bundle(names, range(len(names)), system.units, (), MOST_PANELS)
+    return sheet.sheet([Group("controls", _cells(system, names, bundles, samples.t, samples.u, phase.u_lower, phase.u_upper,
+                                                 (trajectory.t_u, trajectory.u)))], samples.span)
+
+
+def _cells(system: System, names: Sequence[str], bundles: Sequence[Sequence[int]], t: np.ndarray, values: np.ndarray,
+           lower: Sequence[float], upper: Sequence[float], knots: tuple[np.ndarray, np.ndarray]) -> tuple[Cell, ...]:
+    low, high, knot_values = np.asarray(lower, float), np.asarray(upper, float), np.asarray(knots[1], float)
     out = []
-    for group in single:
-        title, labels = _shared([names[i] for i in group])
-        out.append(Panel(title, tuple(offset + i for i in group), labels, units.get(names[group[0]], "")))
+    for members in bundles:
+        cols = list(members)
+        title, labels = stem([names[i] for i in cols])
+
+        def draw(ax: Axes, cols: list[int] = cols, labels: tuple[str, ...] = labels) -> None:
+            sheet.lines(ax, t, values[:, cols], low[cols], high[cols], labels, (knots[0], knot_values[:, cols]),
+                        DEFAULT_TOLERANCE)
+
+        out.append(Cell(title, draw, system.units.get(names[cols[0]], ""), room=max(map(len, labels))))
+    return tuple(out)
+
+
+def _split(system: System) -> int | None:
+    """Where velocities begin in x: known for robots, otherwise told by units (m above m/s, component by component)."""
+    names, units = system.space.names, system.units
+    if system.model is not None and 0 < system.model.nq < len(names):
+        return int(system.model.nq)
+    half = len(names) // 2
+    pairs = list(zip(names[:half], names[half:], strict=False))
+    matched = bool(pairs) and len(names) % 2 == 0 and all(units.get(a) and f"{units[a]}/s" == units.get(b) for a, b in pairs)
+    return half if matched else None
+
+
+def bundle(names: Sequence[str], members: Sequence[int], units: Mapping[str, str], quaternions: Sequence[int],
+           most: int) -> list[list[int]]:
+    """Which components share a panel: those of a quaternion do; others only, with equals in unit, when there are more
+    than ``most``."""
+    inside = {q + j for q in quaternions for j in range(4)}
+    scalars = sum(i not in inside for i in members)
+    per, out, open_unit = -(-scalars // most), list[list[int]](), None
+    for i in members:
+        unit = units.get(names[i], "")
+        if i in inside:
+            if i in quaternions:
+                out.append([])
+            out[-1].append(i)
+            open_unit = None
+        elif open_unit == unit and len(out[-1]) < per:
+            out[-1].append(i)
+        else:
+            out.append([i])
+            open_unit = unit
     return out
 
 
-def _shared(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """A title for several names and what tells them apart: the common stem up to a separator, and the rests."""
+def stem(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """A title for names in one panel and what tells them apart: the common beginning, and the rests."""
     if len(names) == 1:
         return names[0], ("",)
-    stem = names[0]
-    for name in names[1:]:
-        while not name.startswith(stem):
-            stem = stem[:-1]
-    stem = stem[: max((stem.rfind(s) for s in "._[ /"), default=-1) + 1]
-    title = stem.rstrip("._[ /") or f"{names[0]} … {names[-1]}"
-    return title, tuple(n[len(stem):].rstrip("]") for n in names)
-
-
-def _state_groups(system: System) -> list[tuple[str, list[Panel]]]:
-    names, units = system.space.names, system.units
-    if system.model is not None:
-        split = system.model.nq
-    else:
-        half = len(names) // 2
-        rates = [units.get(a, "") + "/s" == units.get(b, "") for a, b in zip(names[:half], names[half:], strict=False)]
-        split = half if half and len(names) % 2 == 0 and all(rates) else len(names)
-    if split == len(names):
-        return [("states", panels(names, units, system.space.quaternions))]
-    return [("positions", panels(names[:split], units, system.space.quaternions, MOST_PANELS // 2)),
-            ("velocities", panels(names[split:], units, (), MOST_PANELS // 2, offset=split))]
-
-
-def _states(solution: Solution, system: System, samples: Samples) -> bytes:
-    phase, trajectory = solution.problem.phase, solution.trajectory
-    sheet = _Sheet(_state_groups(system))
-    for axes, panel in sheet.panels():
-        _lines(axes, panel, samples.t, samples.x, phase.x_lower, phase.x_upper, (trajectory.t, trajectory.x))
-    return sheet.png()
-
-
-def _controls(solution: Solution, system: System, samples: Samples) -> bytes:
-    phase, trajectory = solution.problem.phase, solution.trajectory
-    if not system.controls:
-        return _sentence("This system has no controls.")
-    sheet = _Sheet([("controls", panels(system.controls, system.units))])
-    for axes, panel in sheet.panels():
-        _lines(axes, panel, samples.t, samples.u, phase.u_lower, phase.u_upper, (trajectory.t_u, trajectory.u))
-    return sheet.png()
-
-
-def _lines(axes: Any, panel: Panel, t: np.ndarray, values: np.ndarray, lower: Sequence[float], upper: Sequence[float],
-           knots: tuple[np.ndarray, np.ndarray] | None, tolerance: float = 0.0) -> None:
-    """Draw one panel: forbidden stripes, lines, knots, violated stretches, direct labels."""
-    cols = list(panel.columns)
-    data = _drawable(values[:, cols])
-    low, high = np.asarray(lower, float)[cols], np.asarray(upper, float)[cols]
-    common = bool(len(cols)) and np.ptp(np.nan_to_num(low, neginf=-HUGE)) == 0 == np.ptp(np.nan_to_num(high, posinf=HUGE))
-    bottom, top = _limits(data, low[:1] if common else low, high[:1] if common else high)
-    axes.set_ylim(bottom, top)
-    for bound, edge in ((low, bottom), (high, top)):
-        for k, value in enumerate(bound[:1] if common else bound):
-            if not bottom < value < top:
-                continue
-            if common:
-                axes.axhspan(value, edge, color=FORBIDDEN, alpha=0.22, lw=0, zorder=0.5)
-            axes.axhline(value, color=SOFT if common else PALETTE[k % len(PALETTE)], lw=0.8, zorder=1,
-                         ls="-" if common else (0, (3, 2)))
-    many = len(cols) > MOST_LINES
-    for k in range(len(cols)):
-        colour = PALETTE[0 if many else k % len(PALETTE)]
-        axes.plot(t, data[:, k], color=colour, lw=1.0 if many else 1.5, alpha=0.6 if many else 1.0, zorder=3)
-        if knots is not None and len(knots[0]) <= MOST_KNOT_DOTS:
-            axes.plot(knots[0], _drawable(np.asarray(knots[1], float)[:, cols[k]]), ls="", marker="o", ms=2.6, mew=0,
-                      color=colour, zorder=4)
-        bad = (data[:, k] < low[k] - tolerance) | (data[:, k] > high[k] + tolerance)
-        if tolerance > 0 and bad.any():
-            axes.plot(t, np.where(bad, data[:, k], np.nan), color=FAIL, lw=2.6, zorder=5, solid_capstyle="round",
-                      marker="o", ms=2.0, mew=0)
-    if len(cols) > 1 and not many:
-        _direct_labels(axes, data, panel.labels)
-
-
-def _direct_labels(axes: Any, data: np.ndarray, labels: Sequence[str]) -> None:
-    """Names at the right end of their lines, pushed apart where they would overlap."""
-    bottom, top = axes.get_ylim()
-    finite = np.isfinite(data)
-    ends = [data[f, k][-1] if (f := finite[:, k]).any() else (bottom + top) / 2 for k in range(data.shape[1])]
-    place = (np.clip(ends, bottom, top) - bottom) / (top - bottom)
-    order, gap = np.argsort(place, kind="stable"), min(0.15, 1.0 / max(1, len(labels)))
-    spread = place[order].copy()
-    for k in range(1, len(spread)):
-        spread[k] = max(spread[k], spread[k - 1] + gap)
-    spread -= max(0.0, spread[-1] - 1.0)
-    for k in range(len(spread) - 2, -1, -1):
-        spread[k] = min(spread[k], spread[k + 1] - gap)
-    for at, k in zip(spread, order, strict=True):
-        axes.text(1.02, at, labels[k], transform=axes.transAxes, color=PALETTE[k % len(PALETTE)], fontsize=7.5,
-                  va="center", parse_math=False)
+    first, last = min(names), max(names)
+    same = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    cut = max(first[:same].rfind(mark) for mark in "._[ /") + 1
+    return first[:cut].rstrip("._[ /") or f"{names[0]} … {names[-1]}", tuple(n[cut:].rstrip("]") for n in names)
 
 
 # ------------------------------------------------------------------------------------------------ constraints
-def _constraints(solution: Solution, system: System, samples: Samples) -> bytes:
-    phase = solution.problem.phase
-    tolerances = {v.name: v.tolerance for v in solution.certificate.violations} if solution.certificate else {}
-    path = [c for c in phase.constraints if c.at is At.PATH]
-    ends = [c for c in phase.constraints if c.at is not At.PATH]
-    shown, left = path[:MOST_PANELS], path[MOST_PANELS:]
-    groups: list[tuple[str, list[Panel]]] = []
-    drawn: list[tuple[Panel, np.ndarray, np.ndarray, np.ndarray, float]] = []
-    for c in shown:
-        values, low, high, labels = _values(c, system, samples.t, samples.x, samples.u)
-        panel = Panel(c.name + (" (soft)" if c.soft is not None else ""), tuple(range(values.shape[1])), labels,
-                      system.units.get(c.name, ""))
-        drawn.append((panel, values, low, high, tolerances.get(c.name, 1e-6)))
-    if drawn:
-        groups.append(("along the path" + (f" (first {len(shown)} of {len(path)})" if left else ""), [d[0] for d in drawn]))
-    if ends and len(samples.t):
-        groups.append(("at the ends", [Panel(f"{c.name} ({c.at.value})", (), (), system.units.get(c.name, ""))
-                                       for c in ends[:MOST_PANELS]]))
-    margins = _margins(phase, samples)
-    if margins is not None:
-        groups.append(("bounds of states and controls", [Panel("place within the bounds: 0 lower, 1 upper", (), ())]))
+def plot_constraints(phase: Phase, samples: Samples, certificate: Certificate | None) -> bytes:
+    """Each named constraint with its bounds; the violated part red. Last, how near bounded components come to bounds."""
+    system = phase.system
+    tolerances = {v.name: v.tolerance for v in certificate.violations} if certificate else {}
+    path, ends = [], []
+    for c in phase.constraints if len(samples.t) else ():
+        draw = _path_constraint if c.at is At.PATH else _end_constraint
+        title = c.name + ("" if c.at is At.PATH else f" · {c.at.value}") + (" · soft" if c.soft is not None else "")
+        allowed = tolerances.get(c.name, DEFAULT_TOLERANCE)
+
+        def show(ax: Axes, c: Constraint = c, draw: Any = draw, allowed: float = allowed) -> None:
+            draw(ax, c, system, samples, allowed)
+
+        room = 0 if c.size == 1 or c.sense is Sense.CONE else len(f"[{c.size - 1}]")
+        (path if c.at is At.PATH else ends).append(
+            Cell(title, show, system.units.get(c.name, ""), time=c.at is At.PATH, room=room))
+    groups = []
+    for heading, cells, across in (("along the path", path, 0), ("at the ends", ends, sheet.MOST_COLUMNS)):
+        more = f" — first {MOST_PANELS} of {len(cells)}, all are in the table" if len(cells) > MOST_PANELS else ""
+        if cells:
+            groups.append(Group(heading + more, tuple(cells[:MOST_PANELS]), across))
+    names, scaled = _margins(phase, samples)
+    if names:
+        zero = np.zeros(len(names))
+        reach = np.nan_to_num(np.abs(scaled - 0.5).max(axis=0, initial=0.0))
+        nearest = names[int(np.argmax(reach))]
+        groups.append(Group("place between the bounds", (Cell(
+            f"states and controls with two bounds: 0 is the lower one, 1 the upper; closest is {nearest}",
+            lambda ax: sheet.lines(ax, samples.t, scaled, zero, zero + 1.0, names, tolerance=DEFAULT_TOLERANCE),
+            room=max(map(len, names)) if 1 < len(names) <= sheet.MOST_LINES else 0),)))
     if not groups:
-        return _sentence("This problem has no constraints and no two-sided bounds.")
-    sheet = _Sheet(groups)
-    for k, (axes, panel) in enumerate(sheet.panels()):
-        if k < len(drawn):
-            _, values, low, high, tolerance = drawn[k]
-            _lines(axes, panel, samples.t, values, low, high, None, tolerance)
-        elif panel.title.startswith("place within") and margins is not None and k == sheet.count - 1:
-            names, values = margins
-            wide = Panel(panel.title, tuple(range(len(names))), tuple(names))
-            _lines(axes, wide, samples.t, values, np.zeros(len(names)), np.ones(len(names)), None, 1e-6)
-        else:
-            _end_constraint(axes, ends[k - len(drawn)], system, samples, tolerances)
-    return sheet.png()
+        return sheet.sentence("This problem has no constraints and no two-sided bounds.")
+    return sheet.sheet(groups, samples.span)
 
 
-def _values(c: Constraint, system: System, t: np.ndarray, x: np.ndarray,
-            u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Values [k, n] of a constraint with bounds [n] and component names; a cone becomes ``|c[1:]| - c[0] <= 0``."""
+def constraint_values(c: Constraint, system: System, t: np.ndarray, x: np.ndarray,
+                      u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Values [k, n] of a constraint, its bounds [n] and component labels; a cone becomes ``|c[1:]| - c[0] <= 0``."""
     p = np.asarray(system.parameter_values, float).reshape(-1, 1)
+    # columns side by side are evaluated in one call
     raw = np.asarray(c.function(t[None, :], x.T, u.T, p), float).T.reshape(len(t), -1)
     if c.sense is Sense.CONE:
         return (np.linalg.norm(raw[:, 1:], axis=1) - raw[:, 0])[:, None], np.array([-np.inf]), np.zeros(1), ("",)
-    labels = tuple(n[len(c.name):] for n in c.components())
-    return raw, np.asarray(c.lower, float), np.asarray(c.upper, float), labels
+    return raw, np.asarray(c.lower, float), np.asarray(c.upper, float), tuple(n[len(c.name):] for n in c.components())
 
 
-def _end_constraint(axes: Any, c: Constraint, system: System, samples: Samples, tolerances: Mapping[str, float]) -> None:
+def _path_constraint(ax: Axes, c: Constraint, system: System, samples: Samples, tolerance: float) -> None:
+    values, low, high, labels = constraint_values(c, system, samples.t, samples.x, samples.u)
+    sheet.lines(ax, samples.t, values, low, high, labels, tolerance=tolerance)
+
+
+def _end_constraint(ax: Axes, c: Constraint, system: System, samples: Samples, tolerance: float) -> None:
     """A constraint at one end: each component a dot beside the range it must lie in."""
     at = slice(0, 1) if c.at is At.START else slice(-1, None)
-    values, low, high, _ = _values(c, system, samples.t[at], samples.x[at], samples.u[at])
-    value, tolerance = _drawable(values[0]), tolerances.get(c.name, 1e-6)
-    bottom, top = _limits(value, low, high)
-    axes.set_ylim(bottom, top)
-    place = np.arange(len(value))
-    axes.set_xlim(-0.6, len(value) - 0.4)
-    axes.set_xticks(place, [f"[{k}]" if len(value) > 1 else "" for k in place])
-    axes.tick_params(labelbottom=True)
-    clear_low, clear_high = np.clip(low, bottom, top), np.clip(high, bottom, top)
-    axes.vlines(place, clear_low, clear_high, color=GRID, lw=7, zorder=1)
-    axes.hlines(np.concatenate([clear_low, clear_high]), np.tile(place - 0.18, 2), np.tile(place + 0.18, 2), color=SOFT,
-                lw=1.0, zorder=2)
-    bad = ~((value >= low - tolerance) & (value <= high + tolerance))
-    axes.scatter(place, value, s=26, c=[FAIL if b else PALETTE[0] for b in bad], zorder=4, lw=0)
+    values, low, high, _ = constraint_values(c, system, samples.t[at], samples.x[at], samples.u[at])
+    value, place = sheet.drawable(values[0]), np.arange(values.shape[1])
+    bottom, top = sheet.limits(value, low, high)
+    ax.set_ylim(bottom, top)
+    ax.set_xlim(-0.8, len(value) - 0.2)
+    for k in place if 1 < len(value) <= 12 else ():
+        ax.text(k, bottom - 0.04 * (top - bottom), f"[{k}]", fontsize=7.5, color=sheet.SOFT, ha="center", va="top")
+    floor, ceiling = np.clip(low, bottom, top), np.clip(high, bottom, top)
+    ax.vlines(place, floor, ceiling, color=sheet.EDGE, lw=8, alpha=0.5, zorder=1)
+    ax.hlines(np.concatenate([floor, ceiling]), np.tile(place - 0.16, 2), np.tile(place + 0.16, 2), color=sheet.SOFT, lw=1.0)
+    with np.errstate(invalid="ignore"):
+        bad = ~((value >= low - tolerance) & (value <= high + tolerance))
+    ax.scatter(place, value, s=28, c=[sheet.FAIL if b else sheet.PALETTE[0] for b in bad], zorder=4, lw=0)
 
 
-def _margins(phase: Any, samples: Samples) -> tuple[list[str], np.ndarray] | None:
-    """States and controls with two finite bounds, scaled to 0 at the lower and 1 at the upper: [k, n]."""
-    names = [*phase.system.space.names, *phase.system.controls]
-    low = np.array([*phase.x_lower, *phase.u_lower], float)
-    high = np.array([*phase.x_upper, *phase.u_upper], float)
+def _margins(phase: Phase, samples: Samples) -> tuple[tuple[str, ...], np.ndarray]:
+    """Names and values [k, n] of states and controls with two finite bounds, scaled to 0 (lower) ... 1 (upper)."""
+    names = (*phase.system.space.names, *phase.system.controls)
+    low, high = np.array([*phase.x_lower, *phase.u_lower], float), np.array([*phase.x_upper, *phase.u_upper], float)
     use = np.isfinite(low) & np.isfinite(high) & (high > low)
-    if not use.any():
-        return None
-    values = np.hstack([samples.x, samples.u])[:, use]
-    return [n for n, w in zip(names, use, strict=True) if w], (values - low[use]) / (high[use] - low[use])
+    values = sheet.drawable(np.hstack([samples.x, samples.u]))
+    return tuple(n for n, w in zip(names, use, strict=True) if w), (values[:, use] - low[use]) / (high[use] - low[use])
 
 
 # ------------------------------------------------------------------------------------------------ certificate
-def _certificate(solution: Solution) -> bytes:
-    certificate = solution.certificate
+def plot_certificate(certificate: Certificate | None, t: np.ndarray, gaps: np.ndarray | None = None) -> bytes:
+    """Residuals over tolerances as bars, and the re-integration gap of each segment (gaps [N]) where it is known."""
     if certificate is None:
-        return _sentence("This solution carries no certificate.")
-    rows = [(c.name, c.value, c.tolerance, c.holds, False) for c in certificate.checks]
-    rows += [(v.name, v.at_knots, v.tolerance, v.holds, v.soft) for v in certificate.violations]
-    gaps = _drawable(np.asarray(solution.extra.get("gap_segments", ()), float).ravel())
-    with_gaps = len(gaps) == len(solution.trajectory.t) - 1 and len(gaps) > 0
-    height = 0.95 + 0.27 * len(rows) + (2.1 if with_gaps else 0.0)
-    figure = _figure(height)
-    axes = _axes(figure, (3.0, (2.45 if with_gaps else 0.55), WIDTH - 4.9, 0.27 * len(rows)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.array([value / tolerance if tolerance > 0 else (0.0 if value <= 0 else np.inf)
-                          for _, value, tolerance, _, _ in rows], float)
-    seen = ratio[np.isfinite(ratio) & (ratio > 0)]
-    floor = 10.0 ** np.clip(np.floor(np.log10(seen.min(initial=1e-1))) - 0.5, -14, -2)
-    ceiling = 10.0 ** np.clip(np.ceil(np.log10(seen.max(initial=1.0))) + 0.7, 1, 14)
-    shown = np.clip(np.where(np.isfinite(ratio), ratio, ceiling), floor * 1.15, ceiling)
+        return sheet.sentence("This solution carries no certificate.")
+    rows = [(c.name, c.value, c.tolerance, c.holds, "") for c in certificate.checks]
+    rows += [(v.name, v.at_knots, v.tolerance, v.holds, ", soft" if v.soft else "") for v in certificate.violations]
+    known = sheet.drawable(np.zeros(0) if gaps is None else np.asarray(gaps).ravel())
+    lower_part = 2.0 if len(known) and len(known) == len(t) - 1 else 0.0
+    bars, left, right = 0.27 * len(rows), 2.9, 2.0
+    height = 0.85 + bars + lower_part
+    fig = sheet.figure(height)
+    ax = sheet.axes(fig, (left, 0.42 + lower_part, sheet.WIDTH - left - right, bars))
+    ratio = np.array([_ratio(value, tolerance) for _, value, tolerance, _, _ in rows])
+    with np.errstate(divide="ignore"):
+        power = np.where(np.isnan(ratio), np.inf, np.log10(np.maximum(ratio, 0.0)))
+    seen = power[np.isfinite(power)]
+    floor = float(np.clip(np.floor(seen.min(initial=-1.0)) - 0.5, -14, -2))
+    ceiling = float(np.clip(np.ceil(seen.max(initial=0.0)) + 0.7, 1, 14))
     place = np.arange(len(rows))[::-1]
-    axes.set_xscale("log")
-    axes.set_xlim(floor, ceiling)
-    axes.set_ylim(-0.6, len(rows) - 0.4)
-    axes.barh(place, shown - floor, left=floor, height=0.56, color=[PASS if r[3] else FAIL for r in rows], lw=0, zorder=3)
-    axes.axvline(1.0, color=INK, lw=1.2, zorder=4)
-    axes.axvspan(1.0, ceiling, color=FORBIDDEN, alpha=0.18, lw=0, zorder=0.5)
-    axes.set_yticks(place, [""] * len(rows))
-    axes.grid(False, axis="y")
+    ax.set_xlim(floor, ceiling)
+    ax.set_ylim(-0.6, len(rows) - 0.4)
+    ax.barh(place, np.clip(power, floor + 0.04, ceiling) - floor, left=floor, height=0.5, lw=0, zorder=3,
+            color=[sheet.PASS if r[3] else sheet.FAIL for r in rows])
+    ax.axvspan(0.0, ceiling, color=sheet.FORBIDDEN, alpha=0.25, lw=0, zorder=0.1)
+    ax.axvline(0.0, color=sheet.INK, lw=1.2, zorder=4)
+    sheet.ticks(ax, "log", "")
+    beside = ax.get_yaxis_transform()
     for (name, value, tolerance, holds, soft), y in zip(rows, place, strict=True):
-        axes.text(-0.012, y, _clip_text(name, 40), transform=axes.get_yaxis_transform(), ha="right", va="center", fontsize=8.5,
-                  color=INK if holds else FAIL, parse_math=False)
-        number = "not computed" if np.isnan(value) else f"{value:.1e} of {tolerance:.0e}{', soft' if soft else ''}"
-        axes.text(1.012, y, number, transform=axes.get_yaxis_transform(), va="center", fontsize=8,
-                  color=SOFT if holds else FAIL)
-    figure.text(3.0 / WIDTH, 1 - 0.22 / height, "residual ÷ tolerance", fontsize=9.5, color=INK, weight="bold")
-    figure.text((WIDTH - 1.9) / WIDTH, 1 - 0.22 / height, "left of the line: holds", fontsize=8, color=SOFT, ha="right")
-    if with_gaps:
-        below = _axes(figure, (3.0, 0.5, WIDTH - 4.9, 1.25))
-        t, tolerance = solution.trajectory.t, certificate.gap_segment.tolerance
-        values = np.maximum(gaps, tolerance * 1e-9)
-        below.set_yscale("log")
-        below.bar(t[:-1], values, width=np.diff(t) * 0.86, align="edge", lw=0, zorder=3,
-                  color=[PASS if g <= tolerance else FAIL for g in gaps])
-        below.axhline(tolerance, color=INK, lw=1.0, zorder=4)
+        ax.text(-0.012, y, sheet.plain(sheet.clip_text(name, 40)), transform=beside, ha="right", va="center", fontsize=8.5,
+                color=sheet.INK if holds else sheet.FAIL)
+        text = "not computed" if np.isnan(value) else f"{value:.1e} of {tolerance:.0e}{soft}" if value else f"0 of {tolerance:.0e}{soft}"
+        ax.text(1.012, y, text, transform=beside, va="center", fontsize=8, color=sheet.SOFT if holds else sheet.FAIL)
+    sheet.caption(fig, left, height - 0.2, "residual ÷ tolerance")
+    if lower_part:
+        below = sheet.axes(fig, (left, 0.5, sheet.WIDTH - left - right, 1.1))
+        allowed = certificate.gap_segment.tolerance
+        level = np.log10(np.maximum(known / allowed, 1e-12)) if allowed > 0 else np.zeros(len(known))
+        low, high = min(-1.0, float(level.min())) - 0.3, max(0.0, float(level.max())) + 0.4
         below.set_xlim(t[0], t[-1])
-        below.set_xlabel("time [s]", fontsize=8, color=SOFT)
-        figure.text(3.0 / WIDTH, 1.82 / height, "re-integration gap per segment", fontsize=9.5, color=INK, weight="bold")
-    return _png(figure)
+        below.set_ylim(low, high)
+        below.bar(t[:-1], level - low, bottom=low, width=np.diff(t) * 0.85, align="edge", lw=0, zorder=3,
+                  color=[sheet.PASS if g <= allowed else sheet.FAIL for g in known])
+        below.axhline(0.0, color=sheet.INK, lw=1.0, zorder=4)
+        sheet.ticks(below, "linear", "log")
+        fig.text((sheet.WIDTH - right) / sheet.WIDTH, 0.13 / height, "time [s]", fontsize=8, color=sheet.SOFT, ha="right")
+        sheet.caption(fig, left, 1.78, "re-integration gap of each segment ÷ tolerance")
+    return sheet.png(fig)
+
+
+def _ratio(value: float, tolerance: float) -> float:
+    if tolerance > 0:
+        return float(value / tolerance)
+    return 0.0 if value <= 0 else float("inf")
 
 
 # ------------------------------------------------------------------------------------------------ convergence
-def _convergence(solution: Solution) -> bytes:
-    rows = solution.iterations
+def plot_convergence(method: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Objective, residuals, and steps and weights over the iterations."""
     if not rows:
-        return _sentence("The method recorded no iterations.")
-    chosen = columns(solution.method, rows)
-    series = {c: _drawable(np.array([_number(r.get(c.key)) for r in rows])) for c in chosen}
-    number = np.arange(len(rows), dtype=float)
-    wanted = (("objective", ("objective",), False), ("residuals", ("residual",), True),
-              ("steps and regularisation", ("step", "weight"), True))
-    parts = [(title, [c for c in chosen if c.role in roles and np.isfinite(series[c]).any()], log) for title, roles, log in wanted]
-    parts = [part for part in parts if part[1]]
+        return sheet.sentence("The method recorded no iterations.")
+    chosen = columns(method, rows)
+    series = {c.key: sheet.drawable(np.array([_number(r.get(c.key)) for r in rows])) for c in chosen}
+    parts = []
+    for title, roles, log in (("objective", ("objective",), False), ("residuals", ("residual",), True),
+                              ("steps and weights", ("step", "weight"), True)):
+        members = [c for c in chosen if c.role in roles and np.isfinite(series[c.key]).any()]
+        data = np.stack([series[c.key] for c in members], axis=1) if members else np.zeros((0, 0))
+        data = np.where(data > 0, data, np.nan) if log else data
+        if np.isfinite(data).any():
+            parts.append((title, members, data, log))
     if not parts:
-        return _sentence("The iteration log holds nothing to plot.")
-    height, gap, left = 2.9, 1.15, 0.75
-    figure = _figure(height)
-    wide = (WIDTH - left - gap * len(parts) + 0.25) / len(parts)
-    for k, (title, members, log) in enumerate(parts):
-        axes = _axes(figure, (left + k * (wide + gap), 0.55, wide, height - 1.0))
-        data = np.stack([series[c] for c in members], axis=1)
-        if log:
-            data = np.where(data > 0, data, np.nan)
-            axes.set_yscale("log")
-            if not np.isfinite(data).any():
-                data = np.full_like(data, 1.0)
-        else:
-            axes.set_ylim(*_limits(data, np.array([]), np.array([])))
+        return sheet.sentence("The iteration log holds nothing to plot.")
+    height, left, gap = 2.7, 0.72, 1.28
+    fig = sheet.figure(height)
+    wide = (sheet.WIDTH - left - 0.95 - gap * (len(parts) - 1)) / len(parts)
+    number = np.arange(len(rows), dtype=float)
+    for k, (title, members, data, log) in enumerate(parts):
+        ax = sheet.axes(fig, (left + k * (wide + gap), 0.5, wide, height - 0.95))
+        drawn = np.log10(data) if log else data
+        low, high = sheet.limits(drawn, np.zeros(0), np.zeros(0))
+        ax.set_ylim(low, high)
+        ax.set_xlim(-0.02 * len(rows), max(1.0, len(rows) - 1.0) + 0.02 * len(rows))
         for j in range(len(members)):
-            axes.plot(number, data[:, j], color=PALETTE[j % len(PALETTE)], lw=1.5, marker="o", mew=0, zorder=3,
-                      ms=3.0 if len(rows) <= 80 else 0.0)
-        axes.set_xlim(-0.02 * len(rows), max(1.0, len(rows) - 1) + 0.02 * len(rows))
-        axes.set_title(title, loc="left", fontsize=9.5, color=INK, weight="bold")
-        axes.set_xlabel("iteration", fontsize=8, color=SOFT)
-        if log or len(members) > 1:
-            bottom, top = axes.get_ylim()
-            scale = np.log10 if log else np.asarray
-            flat = np.clip((scale(data) - scale(bottom)) / (scale(top) - scale(bottom)), 0, 1)
-            _label_fractions(axes, flat, [c.title for c in members])
-    return _png(figure)
-
-
-def _label_fractions(axes: Any, flat: np.ndarray, labels: Sequence[str]) -> None:
-    """Direct labels for lines whose heights are given as fractions of the axes."""
-    view = _Unit(axes)
-    _direct_labels(view, flat, labels)
-
-
-@dataclass(frozen=True)
-class _Unit:
-    """Axes seen through a vertical range of 0 to 1."""
-
-    axes: Any
-
-    def get_ylim(self) -> tuple[float, float]:
-        return 0.0, 1.0
-
-    def text(self, *args: Any, **options: Any) -> Any:
-        return self.axes.text(*args, **options)
-
-    @property
-    def transAxes(self) -> Any:  # noqa: N802 - Matplotlib's name
-        return self.axes.transAxes
+            ax.plot(number, drawn[:, j], color=sheet.PALETTE[j % len(sheet.PALETTE)], lw=1.5, marker="o", mew=0, zorder=3,
+                    ms=3.0 if len(rows) <= 80 else 0.0)
+        sheet.direct_labels(ax, (drawn - low) / (high - low), [c.title for c in members])
+        sheet.ticks(ax, "linear", "log" if log else "linear")
+        sheet.caption(fig, left + k * (wide + gap), height - 0.2, title)
+    fig.text((sheet.WIDTH - 0.95) / sheet.WIDTH, 0.13 / height, "iteration", fontsize=8, color=sheet.SOFT, ha="right")
+    return sheet.png(fig)
 
 
 def _number(value: Any) -> float:

@@ -190,10 +190,24 @@ def box_qp(H, g, lower, upper, x, free, L, direction, trial, slope):
 
 
 @njit(cache=True)
-def _gradient(model, costate, gradient):
+def _copy(source, target):
+    # plain loops: a slice assignment first tests the arrays for overlap, which costs more than the copy
+    for i in range(source.shape[0]):
+        for j in range(source.shape[1]):
+            target[i, j] = source[i, j]
+
+
+@njit(cache=True)
+def _copy_row(source, target):
+    for i in range(source.shape[0]):
+        target[i] = source[i]
+
+
+@njit(cache=True)
+def costates(model, costate, gradient):
     """Costates and gradient of the discrete cost: costate = lx + A' costate', gradient = lu + B' costate'."""
     N, n, m = model.B.shape
-    costate[N, :] = model.lx[N, :]
+    _copy_row(model.lx[N], costate[N])
     for step in range(N):
         k = N - 1 - step
         for i in range(n):
@@ -210,15 +224,16 @@ def _gradient(model, costate, gradient):
 
 @njit(cache=True)
 def projected_gradient(u, gradient, lower, upper):
-    """Largest component of ``u - clip(u - gradient, lower, upper)``, NaN when there is one."""
+    """Largest component of ``u - clip(u - gradient, lower, upper)``, zero exactly at a first-order optimum within
+    bounds; NaN when there is one."""
     N, m = u.shape
     largest = 0.0
     for k in range(N):
         for i in range(m):
-            value = abs(u[k, i] - min(max(u[k, i] - gradient[k, i], lower[i]), upper[i]))
-            if np.isnan(value) or np.isnan(gradient[k, i]):
+            if np.isnan(gradient[k, i]):
                 return np.nan
-            largest = max(largest, value)
+            # clip(gradient, u - upper, u - lower) is the same number without the cancellation
+            largest = max(largest, abs(min(max(gradient[k, i], u[k, i] - upper[i]), u[k, i] - lower[i])))
     return largest
 
 
@@ -236,8 +251,9 @@ def _accumulate(left, right, out):
 @njit(cache=True)
 def _multiply(left, right, out):
     """``out = left right``."""
-    out[:, :] = 0.0
     for i in range(left.shape[0]):
+        for j in range(right.shape[1]):
+            out[i, j] = 0.0
         for k in range(left.shape[1]):
             factor = left[i, k]
             if factor != 0.0:
@@ -267,8 +283,8 @@ def backward(model, u, lower, upper, mu_control, mu_state, out, work):
         bounded = bounded or np.isfinite(lower[i]) or np.isfinite(upper[i])
     linear = 0.0
     quadratic = 0.0
-    out.Vx[N, :] = model.lx[N, :]
-    out.Vxx[N, :, :] = model.lxx[N, :, :]
+    _copy_row(model.lx[N], out.Vx[N])
+    _copy(model.lxx[N], out.Vxx[N])
     for back in range(N):
         knot = N - 1 - back
         A, B, V, Vx = model.A[knot], model.B[knot], out.Vxx[knot + 1], out.Vx[knot + 1]
@@ -276,18 +292,18 @@ def backward(model, u, lower, upper, mu_control, mu_state, out, work):
         _multiply(V, A, work.VA)
         _multiply(V, B, work.VB)
         # Qx and Qxx grow in place in the arrays of the value
-        Wx[:] = model.lx[knot]
+        _copy_row(model.lx[knot], Wx)
         _transpose_apply(A, Vx, Wx)
-        work.Qu[:] = model.lu[knot]
+        _copy_row(model.lu[knot], work.Qu)
         _transpose_apply(B, Vx, work.Qu)
-        W[:, :] = model.lxx[knot]
+        _copy(model.lxx[knot], W)
         _accumulate(A, work.VA, W)
-        work.Quu[:, :] = model.luu[knot]
+        _copy(model.luu[knot], work.Quu)
         _accumulate(B, work.VB, work.Quu)
-        work.Qux[:, :] = model.lux[knot]
+        _copy(model.lux[knot], work.Qux)
         _accumulate(B, work.VA, work.Qux)
-        work.Quu_regular[:, :] = work.Quu
-        work.Qux_regular[:, :] = work.Qux
+        _copy(work.Quu, work.Quu_regular)
+        _copy(work.Qux, work.Qux_regular)
         for i in range(m):
             work.Quu_regular[i, i] += mu_control
         if mu_state > 0.0:
@@ -327,7 +343,7 @@ def backward(model, u, lower, upper, mu_control, mu_state, out, work):
         _transpose_apply(K, work.slope, Wx)
         _transpose_apply(work.Qux, k, Wx)
         # K'(Quu K + Qux) + Qux'K; Qux_regular is free to hold Quu K + Qux
-        work.Qux_regular[:, :] = work.Qux
+        _copy(work.Qux, work.Qux_regular)
         _accumulate(work.Quu, K, work.Qux_regular)
         _accumulate(K, work.Qux_regular, W)
         _accumulate(work.Qux, K, W)
@@ -343,7 +359,9 @@ def backward(model, u, lower, upper, mu_control, mu_state, out, work):
 def _gains(L, free, count, Qux, K):
     """``K[free] = -(L L')^{-1} Qux[free]``, zero elsewhere; substitutions run over whole rows."""
     n = K.shape[1]
-    K[:, :] = 0.0
+    for i in range(K.shape[0]):
+        for j in range(n):
+            K[i, j] = 0.0
     for i in range(count):
         row = K[free[i]]
         for j in range(n):
@@ -360,12 +378,3 @@ def _gains(L, free, count, Qux, K):
                 row[j] -= L[k, i] * K[free[k], j]
         for j in range(n):
             row[j] /= L[i, i]
-
-
-@njit(cache=True)
-def sweep(model, u, lower, upper, mu_control, mu_state, out, work):
-    """Gradient of the discrete cost, then ``backward``. Returns (failed knot or -1, linear, quadratic, gradient norm)."""
-    _gradient(model, out.costate, out.gradient)
-    norm = projected_gradient(u, out.gradient, lower, upper)
-    failed, linear, quadratic = backward(model, u, lower, upper, mu_control, mu_state, out, work)
-    return failed, linear, quadratic, norm

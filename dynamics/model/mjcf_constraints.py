@@ -1,0 +1,74 @@
+"""What an MJCF file says beyond bodies and joints: joint couplings become mimics, the rest is named in the notes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dynamics.model.model import Mimic
+from dynamics.model.xmltree import Notes
+
+_SINGLE_AXIS = (2, 3)  # mjtJoint: slide, hinge
+
+
+def couplings(m: Any, mujoco: Any, names: list[str], notes: Notes) -> dict[int, Mimic]:
+    """Followers of the linear ``<equality><joint>`` couplings by joint index, each tied to its independent leader.
+
+    MuJoCo's coupling is ``q1 - q1_0 = c0 + c1 (q2 - q2_0) + ...`` with the reference coordinates ``q_0``; as a mimic,
+    multiplier c1 and offset ``q1_0 + c0 - c1 q2_0``. MuJoCo enforces it softly, a mimic joint exactly.
+    """
+    direct: dict[int, tuple[int, float, float]] = {}
+    for e in range(m.neq):
+        what = mujoco.mjtEq(int(m.eq_type[e])).name.removeprefix("mjEQ_").lower()
+        name = mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_EQUALITY, e) or str(e)
+        if not m.eq_active0[e]:
+            notes.tell(f"equality {name!r} ({what}) is not active at the start; not carried")
+            continue
+        follower, leader, poly = int(m.eq_obj1id[e]), int(m.eq_obj2id[e]), m.eq_data[e][:5]
+        if what != "joint":
+            notes.tell(f"equality {name!r} ({what}) is not carried: the robot is read without this constraint")
+        elif leader < 0 or np.any(poly[2:]):
+            notes.tell(f"equality {name!r} is not carried: only a linear coupling of two joints is")
+        elif int(m.jnt_type[follower]) not in _SINGLE_AXIS or int(m.jnt_type[leader]) not in _SINGLE_AXIS:
+            notes.tell(f"equality {name!r} is not carried: only hinge and slide joints can be coupled")
+        elif follower in direct:
+            notes.tell(f"equality {name!r} is not carried: joint {names[follower]!r} is coupled already")
+        elif follower in _followed(leader, direct):
+            notes.tell(f"equality {name!r} is not carried: the couplings would form a cycle")
+        else:
+            q1, q2 = (float(m.qpos0[m.jnt_qposadr[j]]) for j in (follower, leader))
+            direct[follower] = (leader, float(poly[1]), q1 + float(poly[0]) - float(poly[1]) * q2)
+    out: dict[int, Mimic] = {}
+    for follower in direct:
+        leader, multiplier, offset = direct[follower]
+        while leader in direct:
+            leader, inner, shift = direct[leader]
+            multiplier, offset = multiplier * inner, multiplier * shift + offset
+        out[follower] = Mimic(names[leader], multiplier, offset)
+        notes.tell("a soft joint coupling of MuJoCo is exact here")
+    return out
+
+
+def _followed(joint: int, direct: dict[int, tuple[int, float, float]]) -> list[int]:
+    """The joint and all that it follows, through the chain."""
+    chain = [joint]
+    while chain[-1] in direct:
+        chain.append(direct[chain[-1]][0])
+    return chain
+
+
+def tell_the_rest(m: Any, notes: Notes) -> None:
+    """Note everything that has an effect in MuJoCo and none in a Model."""
+    for count, what in ((m.nu, "actuators"), (m.ntendon, "tendons"), (m.nmocap, "mocap bodies"), (m.nflex, "flexes"),
+                        (m.nplugin, "plugins"), (m.npair, "explicit contact pairs"), (m.nsensor, "sensors")):
+        if count:
+            notes.tell(f"{count} {what} are not carried")
+    if np.any(m.geom_contype) or np.any(m.geom_conaffinity):
+        notes.tell("contacts between shapes are not carried")
+    if np.any(m.body_gravcomp):
+        notes.tell("gravity compensation of bodies is not carried")
+    if m.opt.density or m.opt.viscosity:
+        notes.tell("forces of the surrounding fluid are not carried")
+    if m.nkey and (np.any(m.key_qvel) or np.any(m.key_act) or np.any(m.key_ctrl)):
+        notes.tell("velocities, activations and controls of keyframes are not carried")

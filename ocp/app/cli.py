@@ -1,0 +1,130 @@
+"""The command ``ocp``. Exit codes: 0 certified, 1 not solved, 2 bad input, 3 internal error."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import cyclopts
+from cyclopts import Parameter
+
+CERTIFIED, NOT_SOLVED, BAD_INPUT, INTERNAL = 0, 1, 2, 3
+
+app = cyclopts.App(
+    name="ocp", help="Optimal control and trajectory optimisation of articulated robots from problem files.",
+    version_flags=["--version"], result_action="return_value",
+)
+Overrides = Annotated[
+    list[str] | None,
+    Parameter(name="--set", negative=(), help="Override a key of the file: path.to.key=value (YAML). May be repeated."),
+]
+
+
+@app.command
+def solve(
+    file: Path, /, *, method: str | None = None, set_: Overrides = None, out: Path | None = None,
+    overwrite: bool = False, quiet: bool = False,
+) -> int:
+    """Solve a problem file, certify the answer and write a run folder with pictures and a report.
+
+    Parameters
+    ----------
+    file
+        The problem file (YAML).
+    method
+        collocation or ilqr; default: what the file says.
+    out
+        Folder of the run; default: results/<file>-<method>, replaced if it holds an earlier run.
+    overwrite
+        Replace the run that ``--out`` holds.
+    quiet
+        No iteration table.
+    """
+    from ocp.app.iterations import iteration_table
+    from ocp.app.load import load_problem, parse_overrides
+    from ocp.app.pipeline import run
+    from ocp.app.summary import print_outcome
+
+    overrides = parse_overrides(set_ or [])
+    chosen = method or load_problem(file, overrides).method
+    with iteration_table(chosen, quiet=quiet) as progress:
+        outcome = run(file, method_name=chosen, overrides=overrides, out=out, overwrite=overwrite,
+                      progress=None if quiet else progress, command=["ocp", *sys.argv[1:]])
+    print_outcome(outcome)
+    return CERTIFIED if outcome.solution.ok else NOT_SOLVED
+
+
+@app.command
+def check(file: Path, /, *, set_: Overrides = None) -> int:
+    """Validate a problem file, and say which methods can solve it, without solving."""
+    from ocp.app.load import load_problem, parse_overrides
+    from ocp.app.summary import print_check
+
+    print_check(load_problem(file, parse_overrides(set_ or [])))
+    return CERTIFIED
+
+
+@app.command
+def show(file: Path, /, *, set_: Overrides = None, schema: bool = False) -> int:
+    """Print a problem file fully expanded, every default written out.
+
+    Parameters
+    ----------
+    file
+        The problem file (YAML).
+    schema
+        Print the JSON Schema of problem files instead (for editors); the file is not read.
+    """
+    from ocp.app.load import load_problem, parse_overrides
+
+    if schema:
+        import json
+
+        from ocp.app.schema import problem_json_schema
+
+        print(json.dumps(problem_json_schema(), indent=2))
+        return CERTIFIED
+    print(load_problem(file, parse_overrides(set_ or [])).expanded(), end="")
+    return CERTIFIED
+
+
+@app.command
+def doctor() -> int:
+    """Versions, compiler, kernel cache, and a self-test that solves one problem each way."""
+    from ocp.app.doctor import print_diagnosis
+
+    return CERTIFIED if print_diagnosis() else NOT_SOLVED
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the command; every error of the user ends in one message and exit code 2."""
+    sys.exit(guarded(lambda: app(arguments, exit_on_error=False, print_error=False)))
+
+
+def guarded(action: Callable[[], int | None]) -> int:
+    """Run an action and turn what goes wrong into a message and an exit code."""
+    from dynamics.errors import ModelError
+    from ocp.errors import ProblemError
+
+    try:
+        return action() or CERTIFIED
+    except (ProblemError, ModelError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except cyclopts.CycloptsError as error:
+        print(f"error: {error}\ntry: ocp --help", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("interrupted before there was anything to keep", file=sys.stderr)
+        return NOT_SOLVED
+    except Exception:
+        traceback.print_exc()
+        print("This is a fault of lieocp, not of your file; please report it with the text above.", file=sys.stderr)
+        return INTERNAL
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,404 @@
+"""Expressions of problem files: a whitelist over Python's expression grammar, turned into CasADi SX.
+
+Nothing is ever evaluated by Python: the text becomes an ``ast`` and every node outside the whitelist is an error with its
+place. Values are columns; a number is a column of one. ``+`` and ``-`` join columns of equal length, ``*`` takes one
+scalar, ``/`` and ``**`` take scalars on the right.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import casadi as ca
+
+from dynamics.errors import near
+from ocp.errors import ProblemError
+
+SX = Any
+Where = Callable[[int], str]
+
+MAX_CHARACTERS = 20_000
+MAX_DEPTH = 60
+_COMPONENTS = {"x": 0, "y": 1, "z": 2}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named entries of a vector, read as ``name["entry"]``; the bare name is the whole ``vector``."""
+
+    vector: SX
+    entries: Mapping[str, SX]
+
+
+@dataclass(frozen=True)
+class VectorFunction:
+    """A function of the system, such as ``position("tool")``; ``call`` takes the quoted name, or nothing.
+
+    ``call`` may raise ValueError (for example for an unknown frame); the message is kept.
+    """
+
+    call: Callable[..., SX]
+    takes_name: bool = True
+    what: str = "frame"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What the names of an expression mean.
+
+    names: scalars (states, controls, constants); tables: ``q["joint"]``; functions: ``position("frame")``
+    unavailable: names that exist elsewhere in the file but cannot be used here, with the reason.
+    """
+
+    names: Mapping[str, SX] = field(default_factory=dict)
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    functions: Mapping[str, VectorFunction] = field(default_factory=dict)
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Builtin:
+    least: int
+    most: int | None
+    build: Callable[..., SX]
+    vectors: bool = False
+
+
+def _dot(a: SX, b: SX) -> SX:
+    return ca.dot(a, b)
+
+
+def _norm(a: SX) -> SX:
+    return ca.sqrt(ca.dot(a, a))
+
+
+def _fold(function: Callable[[SX, SX], SX]) -> Callable[..., SX]:
+    def folded(first: SX, *rest: SX) -> SX:
+        for other in rest:
+            first = function(first, other)
+        return first
+
+    return folded
+
+
+# abs, norm and sqrt have no derivative at zero; inside costs a square or sqrt(x**2 + eps**2) is the smooth choice
+BUILTINS: Mapping[str, _Builtin] = MappingProxyType({
+    **{name: _Builtin(1, 1, getattr(ca, name)) for name in
+       ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "log", "sqrt", "sign")},
+    "abs": _Builtin(1, 1, ca.fabs),
+    "atan2": _Builtin(2, 2, ca.atan2),
+    "min": _Builtin(2, None, _fold(ca.fmin)),
+    "max": _Builtin(2, None, _fold(ca.fmax)),
+    "norm": _Builtin(1, 1, _norm, vectors=True),
+    "dot": _Builtin(2, 2, _dot, vectors=True),
+})
+FUNCTION_NAMES = (*BUILTINS, "if_else")
+RESERVED_NAMES = ("t", "pi", *FUNCTION_NAMES)
+
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[SX, SX], SX]] = MappingProxyType({
+    ast.Lt: lambda a, b: a < b, ast.LtE: lambda a, b: a <= b, ast.Gt: lambda a, b: a > b, ast.GtE: lambda a, b: a >= b,
+})
+_REFUSED: tuple[tuple[tuple[type[ast.AST], ...], str], ...] = (
+    ((ast.Attribute,), "a dot after a name (attribute access)"),
+    ((ast.Lambda,), "lambda"),
+    ((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), "a comprehension"),
+    ((ast.Dict, ast.Set), "a mapping or set in braces"),
+    ((ast.JoinedStr,), "an f-string"),
+    ((ast.NamedExpr,), "an assignment (:=)"),
+    ((ast.Starred,), "unpacking with *"),
+    ((ast.BoolOp,), "and/or"),
+    ((ast.Await, ast.Yield, ast.YieldFrom), "await or yield"),
+    ((ast.Slice,), "a slice"),
+)
+_HINTS: Mapping[type[ast.AST], str] = MappingProxyType({
+    ast.BitXor: "; a power is written **",
+    ast.FloorDiv: "; a division is written /",
+    ast.MatMult: "; use dot([..], [..])",
+})
+
+
+def parse(text: str, scope: Scope, where: Where) -> SX:
+    """The scalar expression ``text`` as SX [1, 1]. ``where(offset)`` names the place of a character of the text.
+
+    Raises ProblemError for anything outside the grammar, unknown names and functions (with near misses), a division by
+    zero and constants that are not finite.
+    """
+    value = parse_vector(text, scope, where)
+    if value.numel() != 1:
+        raise ProblemError(f"has {value.numel()} components; a single number is expected here{_pick(value)}", where=where(0))
+    return value
+
+
+def parse_vector(text: str, scope: Scope, where: Where) -> SX:
+    """As :func:`parse`, but a column [n, 1] of any length n >= 1 may come out."""
+    if len(text) > MAX_CHARACTERS:
+        raise ProblemError(f"an expression of {len(text)} characters; at most {MAX_CHARACTERS} are read. Name parts of it "
+                           "under 'define'", where=where(0))
+    flat = text.replace("\n", " ").replace("\r", " ").replace("\t", " ")
+    shift = len(flat) - len(flat.lstrip())
+    stripped = flat.strip()
+    if not stripped:
+        raise ProblemError("an empty expression", where=where(0))
+    if "#" in stripped:
+        raise ProblemError("'#' is not allowed in an expression", where=where(shift + stripped.index("#")))
+    tree = _tree(stripped, shift, where)
+    return _Evaluator(stripped.encode(), shift, scope, where).value(tree.body, 0)
+
+
+def _tree(text: str, shift: int, where: Where) -> ast.Expression:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return ast.parse(text, mode="eval")
+    except SyntaxError as error:
+        at = min(max((error.offset or 1) - 1, 0), len(text) - 1)
+        raise ProblemError(_syntax_message(text, at, error.msg), where=where(shift + at)) from None
+    except (MemoryError, RecursionError):
+        raise ProblemError("the expression is nested too deeply or has too many terms; name parts of it under 'define'",
+                           where=where(0)) from None
+    except ValueError:
+        raise ProblemError("the expression contains characters that cannot be read", where=where(0)) from None
+
+
+def _syntax_message(text: str, at: int, message: str) -> str:
+    if "nested parentheses" in message:
+        return "the expression is nested too deeply"
+    message, hint = message.split(";")[0], ""
+    if "never closed" in message or "unmatched" in message or "does not match" in message:
+        hint = "; inside [..] or {..} of YAML, an expression that contains a comma must be in quotes"
+    elif text[at] == "=" or "==" in message or "'=" in message:
+        hint = "; an expression has no '=', write 'equal', 'lower' or 'upper' beside it"
+    elif text[at] in "&|!?$;\\":
+        hint = f"; {text[at]!r} is not allowed in an expression"
+    near_by = text[max(at - 8, 0) : at + 12]
+    return f"not a valid expression near {near_by!r}: {message}{hint}"
+
+
+def _pick(value: SX) -> str:
+    return "; pick one with [0], [1], ..., or use norm(..) or dot(.., ..)" if value.numel() > 1 else ""
+
+
+class _Evaluator:
+    """Walks one syntax tree; holds the text only to turn positions into places."""
+
+    def __init__(self, encoded: bytes, shift: int, scope: Scope, where: Where):
+        self.encoded, self.shift, self.scope, self.where = encoded, shift, scope, where
+
+    def error(self, node: ast.AST, message: str) -> ProblemError:
+        # ast counts columns in bytes of UTF-8
+        column = len(self.encoded[: getattr(node, "col_offset", 0)].decode(errors="ignore"))
+        return ProblemError(message, where=self.where(self.shift + column))
+
+    def source(self, node: ast.expr) -> str:
+        words = self.encoded[node.col_offset : node.end_col_offset].decode(errors="ignore")
+        return words if len(words) <= 40 else words[:37] + "..."
+
+    def value(self, node: ast.expr, depth: int) -> SX:
+        if depth > MAX_DEPTH:
+            raise self.error(node, f"the expression is nested deeper than {MAX_DEPTH} levels")
+        match node:
+            case ast.Constant():
+                return self.constant(node)
+            case ast.Name():
+                return self.name(node)
+            case ast.UnaryOp(op=ast.USub()):
+                return -self.value(node.operand, depth + 1)
+            case ast.UnaryOp(op=ast.UAdd()):
+                return self.value(node.operand, depth + 1)
+            case ast.UnaryOp():
+                word = "not" if isinstance(node.op, ast.Not) else "~"
+                raise self.error(node, f"{word!r} is not allowed in an expression")
+            case ast.BinOp():
+                return self.binary(node, depth)
+            case ast.Call():
+                return self.call(node, depth)
+            case ast.Subscript():
+                return self.subscript(node, depth)
+            case ast.List():
+                return self.list(node, depth)
+            case ast.Tuple():
+                raise self.error(node, "a list is written in brackets, [a, b]")
+            case ast.IfExp():
+                raise self.error(node, "'a if condition else b' is written if_else(condition, a, b)")
+            case ast.Compare():
+                hint = "; in a constraint write 'equal', 'lower' or 'upper' beside the expression" if depth == 0 else ""
+                raise self.error(node, f"a comparison may only be the first argument of if_else(condition, a, b){hint}")
+        for kinds, words in _REFUSED:
+            if isinstance(node, kinds):
+                raise self.error(node, f"{words} is not allowed in an expression")
+        raise self.error(node, f"{type(node).__name__} is not allowed in an expression")
+
+    def scalar(self, node: ast.expr, depth: int, what: str) -> SX:
+        value = self.value(node, depth)
+        if value.numel() != 1:
+            raise self.error(node, f"{what} must be a single number, but {self.source(node)!r} has {value.numel()} "
+                                   f"components{_pick(value)}")
+        return value
+
+    def finite(self, node: ast.expr, value: SX) -> SX:
+        # a constant that overflowed or left a function's domain would poison every later number silently
+        if value.is_constant() and not all(math.isfinite(x) for x in ca.DM(value).full().ravel()):
+            raise self.error(node, f"{self.source(node)!r} has no finite value")
+        return value
+
+    # ---- leaves -------------------------------------------------------------------------------------------------
+    def constant(self, node: ast.Constant) -> SX:
+        if isinstance(node.value, bool) or node.value is None or node.value is Ellipsis:
+            raise self.error(node, f"{node.value!r} is not a number" if node.value is not Ellipsis else "'...' is not a number")
+        if isinstance(node.value, (str, bytes)):
+            raise self.error(node, f"text ({self.source(node)}) is only allowed as in q[\"joint\"] and position(\"frame\")")
+        if isinstance(node.value, complex):
+            raise self.error(node, "complex numbers are not allowed")
+        try:
+            number = float(node.value)
+        except OverflowError:
+            number = math.inf
+        return self.finite(node, ca.SX(number))
+
+    def name(self, node: ast.Name) -> SX:
+        name, scope = node.id, self.scope
+        if name in scope.names:
+            return scope.names[name]
+        if name in scope.tables:
+            return scope.tables[name].vector
+        if name == "pi":
+            return ca.SX(math.pi)
+        if name in scope.unavailable:
+            raise self.error(node, f"{name!r} cannot be used here: {scope.unavailable[name]}")
+        if name in FUNCTION_NAMES or name in scope.functions:
+            raise self.error(node, f"{name!r} is a function; call it, as in {name}(..)")
+        raise self.error(node, f"unknown name {name!r}{near(name, [*scope.names, *scope.tables, 'pi'])}")
+
+    # ---- operators ----------------------------------------------------------------------------------------------
+    def binary(self, node: ast.BinOp, depth: int) -> SX:
+        # long sums lean to the left: walk that chain in a loop, so that only true nesting costs depth
+        chain: list[ast.BinOp] = []
+        left: ast.expr = node
+        while isinstance(left, ast.BinOp):
+            chain.append(left)
+            left = left.left
+        value = self.value(left, depth + 1)
+        for link in reversed(chain):
+            value = self.finite(link, self.apply(link, value, self.value(link.right, depth + 1)))
+        return value
+
+    def apply(self, node: ast.BinOp, a: SX, b: SX) -> SX:
+        match node.op:
+            case ast.Add() | ast.Sub():
+                if a.numel() != b.numel():
+                    raise self.error(node, f"{self.source(node)!r} joins {a.numel()} and {b.numel()} components; both sides "
+                                           "need the same number")
+                return a + b if isinstance(node.op, ast.Add) else a - b
+            case ast.Mult():
+                if a.numel() != 1 and b.numel() != 1:
+                    raise self.error(node, f"{self.source(node)!r} multiplies two vectors; use dot(a, b)")
+                return a * b
+            case ast.Div() | ast.Pow():
+                word = "divisor" if isinstance(node.op, ast.Div) else "exponent"
+                if b.numel() != 1:
+                    raise self.error(node.right, f"the {word} must be a single number")
+                if isinstance(node.op, ast.Pow):
+                    if a.numel() != 1:
+                        raise self.error(node.left, "the base of a power must be a single number; use dot(a, a)")
+                    return a**b
+                if b.is_constant() and float(b) == 0.0:
+                    raise self.error(node.right, f"division by zero in {self.source(node)!r}")
+                return a / b
+        symbol = {ast.BitXor: "^", ast.FloorDiv: "//", ast.MatMult: "@", ast.Mod: "%", ast.BitAnd: "&", ast.BitOr: "|",
+                  ast.LShift: "<<", ast.RShift: ">>"}.get(type(node.op), type(node.op).__name__)
+        hint = _HINTS.get(type(node.op), "; known operators: + - * / **")
+        raise self.error(node, f"the operator {symbol!r} is not allowed{hint}")
+
+    # ---- calls, lists, subscripts -------------------------------------------------------------------------------
+    def call(self, node: ast.Call, depth: int) -> SX:
+        if not isinstance(node.func, ast.Name):
+            raise self.error(node, f"only functions by name can be called, not {self.source(node.func)!r}")
+        name = node.func.id
+        if name not in FUNCTION_NAMES and name not in self.scope.functions:
+            known = [*FUNCTION_NAMES, *self.scope.functions]
+            if name in self.scope.names:
+                raise self.error(node, f"{name!r} is a value, not a function; a product is written {name}*(..)")
+            raise self.error(node, f"unknown function {name!r}{near(name, known, most=len(known))}")
+        if node.keywords:
+            raise self.error(node, f"{name}: arguments with a name (key=value) are not allowed")
+        if name in self.scope.functions:
+            return self.system_function(node, name)
+        if name == "if_else":
+            return self.if_else(node, depth)
+        builtin = BUILTINS[name]
+        self.count(node, name, len(node.args), builtin.least, builtin.most)
+        if builtin.vectors:
+            values = [self.value(a, depth + 1) for a in node.args]
+            if len({v.numel() for v in values}) > 1:
+                raise self.error(node, f"{name}: lengths {' and '.join(str(v.numel()) for v in values)} differ")
+        else:
+            values = [self.scalar(a, depth + 1, f"the argument of {name}") for a in node.args]
+        return self.finite(node, builtin.build(*values))
+
+    def count(self, node: ast.Call, name: str, got: int, least: int, most: int | None) -> None:
+        if got < least or (most is not None and got > most):
+            wanted = f"{least}" if least == most else f"at least {least}"
+            raise self.error(node, f"{name} takes {wanted} argument{'' if wanted == '1' else 's'}, got {got}")
+
+    def if_else(self, node: ast.Call, depth: int) -> SX:
+        self.count(node, "if_else", len(node.args), 3, 3)
+        condition = node.args[0]
+        if not isinstance(condition, ast.Compare) or len(condition.ops) != 1 or type(condition.ops[0]) not in _COMPARISONS:
+            raise self.error(condition, "the first argument of if_else must be one comparison with <, <=, > or >=")
+        a = self.scalar(condition.left, depth + 1, "a side of a comparison")
+        b = self.scalar(condition.comparators[0], depth + 1, "a side of a comparison")
+        one = self.scalar(node.args[1], depth + 1, "a branch of if_else")
+        other = self.scalar(node.args[2], depth + 1, "a branch of if_else")
+        return ca.if_else(_COMPARISONS[type(condition.ops[0])](a, b), one, other)
+
+    def system_function(self, node: ast.Call, name: str) -> SX:
+        function = self.scope.functions[name]
+        if not function.takes_name:
+            if node.args:
+                raise self.error(node, f"{name}() takes no argument")
+            return function.call()
+        if len(node.args) != 1 or not isinstance(node.args[0], ast.Constant) or not isinstance(node.args[0].value, str):
+            raise self.error(node, f"{name} takes one {function.what} name in quotes, as in {name}(\"{function.what}\")")
+        try:
+            return function.call(node.args[0].value)
+        except ValueError as error:
+            raise self.error(node.args[0], f"{name}: {error}") from None
+
+    def list(self, node: ast.List, depth: int) -> SX:
+        if not node.elts:
+            raise self.error(node, "an empty list")
+        return ca.vertcat(*(self.scalar(e, depth + 1, "an entry of a list") for e in node.elts))
+
+    def subscript(self, node: ast.Subscript, depth: int) -> SX:
+        if isinstance(node.value, ast.Name) and node.value.id in self.scope.tables:
+            return self.entry(node, node.value.id)
+        value = self.value(node.value, depth + 1)
+        if value.numel() == 1:
+            raise self.error(node, f"{self.source(node.value)!r} is a single number and has no components")
+        index: Any = node.slice
+        if isinstance(index, ast.Name) and index.id in _COMPONENTS and value.numel() == 3:
+            return value[_COMPONENTS[index.id]]
+        number = index.value if isinstance(index, ast.Constant) else None
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < value.numel():
+            letters = ", or x, y, z" if value.numel() == 3 else ""
+            raise self.error(node, f"the component of {self.source(node.value)!r} must be a whole number from 0 to "
+                                   f"{value.numel() - 1}{letters}")
+        return value[number]
+
+    def entry(self, node: ast.Subscript, table: str) -> SX:
+        entries = self.scope.tables[table].entries
+        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        if not isinstance(key, str):
+            raise self.error(node, f"{table}[..] takes a name in quotes{near('', entries)}")
+        if key not in entries:
+            parts = [e for e in entries if e.startswith(f"{key}.")]
+            if parts:
+                raise self.error(node, f"{table}[\"{key}\"] has several components; use one of {', '.join(parts)}")
+            raise self.error(node, f"{table} has no entry {key!r}{near(key, entries)}")
+        return entries[key]

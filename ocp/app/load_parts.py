@@ -1,0 +1,297 @@
+"""Parts of a problem file turned into mathematics, the same for symbolic systems and robots."""
+
+from __future__ import annotations
+
+import keyword
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynamics.errors import near
+from ocp.app import schema_parts as parts
+from ocp.app.expressions import RESERVED_NAMES, Scope, parse, parse_vector
+from ocp.app.findings import Findings
+from ocp.app.yaml_source import KeyPath
+from ocp.errors import ProblemError
+from ocp.problem import INF, At, Constraint, Cost, Duration, Reference, Sense
+from ocp.spaces import Space
+
+SX = Any
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What is needed to read any part: where errors go, what names mean, and the symbols t, x, u, p.
+
+    ``constants`` is the scope of plain numbers, ``scope`` that of expressions over the system.
+    """
+
+    findings: Findings
+    constants: Scope
+    scope: Scope
+    t: SX
+    x: SX
+    u: SX
+    p: SX
+
+    # ---- numbers and expressions ----------------------------------------------------------------------------------
+    def number(self, value: Any, path: KeyPath) -> float:
+        """The value of a number, an expression over the constants or degrees; NaN after an error was recorded."""
+        if isinstance(value, parts.Degrees):
+            return math.radians(self.number(value.deg, (*path, "deg")))
+        if not isinstance(value, str):
+            return float(value)
+        result = self._parse(value, path, self.constants, vector=False)
+        return math.nan if result is None else float(result)
+
+    def expression(self, value: Any, path: KeyPath) -> SX | None:
+        """A scalar expression of t, x, u; None after an error was recorded."""
+        if not isinstance(value, str):
+            return ca.SX(self.number(value, path))
+        return self._parse(value, path, self.scope, vector=False)
+
+    def column(self, value: Any, path: KeyPath) -> SX | None:
+        """A column of expressions from one expression (of one or several components) or a list of them."""
+        items = [(value, path)] if not isinstance(value, tuple) else [(v, (*path, i)) for i, v in enumerate(value)]
+        found = [self._parse(v, at, self.scope, vector=True) if isinstance(v, str) else ca.SX(self.number(v, at))
+                 for v, at in items]
+        return None if any(f is None for f in found) else ca.vertcat(*found)
+
+    def _parse(self, text: str, path: KeyPath, scope: Scope, *, vector: bool) -> SX | None:
+        try:
+            return (parse_vector if vector else parse)(text, scope, lambda offset: self.findings.source.where(path, offset))
+        except ProblemError as error:
+            self.findings.add_error(error)
+            return None
+
+    def vector(self, value: Any, size: int, path: KeyPath, what: str, absent: float = math.nan) -> tuple[float, ...]:
+        """``size`` numbers from one number for all or a list with one for each (null: ``absent``)."""
+        if not isinstance(value, tuple):
+            return (self.number(value, path),) * size
+        if len(value) != size:
+            self.findings.add(path, f"{len(value)} values for {size} {what}")
+            return (math.nan,) * size
+        return tuple(absent if v is None else self.number(v, (*path, i)) for i, v in enumerate(value))
+
+    def function(self, name: str, value: SX) -> ca.Function:
+        """``value`` as a function of (t, x, u, p)."""
+        fixed = ca.Function.fix_name(name) or "f"
+        return ca.Function(fixed, [self.t, self.x, self.u, self.p], [ca.densify(value)], ["t", "x", "u", "p"], ["value"])
+
+    def depends(self, value: SX, on: SX) -> bool:
+        return bool(on.numel() and ca.depends_on(value, on))
+
+
+def make_reader(findings: Findings, constants: Scope, x: SX, u: SX, scope: Scope) -> Reader:
+    """A reader with fresh time; ``scope`` gains ``t`` and the constants."""
+    t = ca.SX.sym("t")
+    names = {**constants.names, **scope.names, "t": t}
+    return Reader(findings, constants, replace(scope, names=names), t, x, u, ca.SX.sym("p", 0))
+
+
+# ---- names and constants ------------------------------------------------------------------------------------------------
+def check_name(findings: Findings, name: str, path: KeyPath, taken: Mapping[str, str], reserved: Sequence[str] = ()) -> None:
+    """A name that expressions use must be an identifier, free, and not reserved."""
+    if not name.isidentifier():
+        findings.add(path, f"{name!r} cannot be a name in expressions; use letters, digits and _, not starting with a digit",
+                     at_key=True)
+    elif keyword.iskeyword(name):
+        findings.add(path, f"{name!r} is a Python keyword and cannot be a name in expressions", at_key=True)
+    elif name in RESERVED_NAMES or name in reserved:
+        meaning = {"t": "time", "pi": "the number pi"}.get(name, "a function")
+        findings.add(path, f"{name!r} is reserved for {meaning}" if name not in reserved
+                     else f"{name!r} is reserved for the robot", at_key=True)
+    elif name in taken:
+        findings.add(path, f"the name {name!r} is already used by {taken[name]}", at_key=True)
+
+
+def read_constants(findings: Findings, constants: Mapping[str, Any], reserved: Sequence[str] = ()) -> Scope:
+    """The scope of constants, each evaluated with those before it."""
+    values: dict[str, SX] = {}
+    for i, (name, value) in enumerate(constants.items()):
+        path: KeyPath = ("constants", name)
+        check_name(findings, name, path, {}, reserved)
+        later = {n: "it is defined later; a constant may only use those above it" for n in list(constants)[i:]}
+        none = ca.SX(0, 1)
+        reader = Reader(findings, Scope(dict(values), unavailable=later), Scope(), none, none, none, none)
+        number = reader.number(value, path)
+        values[name] = ca.SX(0.0 if math.isnan(number) else number)
+    return Scope(values)
+
+
+# ---- duration, reference, accept ----------------------------------------------------------------------------------------
+def read_duration(reader: Reader, value: Any) -> Duration:
+    """The duration, positive, with its guess inside."""
+    path: KeyPath = ("phase", "duration")
+    if not isinstance(value, parts.DurationRange):
+        number = reader.number(value, path)
+        if number <= 0:
+            reader.findings.add(path, f"a duration must be positive, got {number:g} s")
+        return Duration(number, number, number)
+    lower = reader.number(value.lower, (*path, "lower"))
+    upper = INF if value.upper is None else reader.number(value.upper, (*path, "upper"))
+    if lower <= 0:
+        reader.findings.add((*path, "lower"), f"a duration must be positive, got {lower:g} s")
+    if lower > upper:
+        reader.findings.add(path, f"lower ({lower:g} s) is above upper ({upper:g} s)")
+    if value.guess is None:
+        if upper == INF:
+            reader.findings.add(path, "needs 'guess' where there is no upper end")
+        return Duration(lower, upper, (lower + upper) / 2)
+    guess = reader.number(value.guess, (*path, "guess"))
+    if guess < lower or guess > upper:
+        reader.findings.add((*path, "guess"), f"{guess:g} s lies outside [{lower:g}, {upper:g}]")
+    return Duration(lower, upper, guess)
+
+
+def read_reference(reader: Reader, value: parts.Reference | None) -> Reference | None:
+    if value is None:
+        return None
+    tolerance = reader.number(value.tolerance, ("reference", "tolerance"))
+    if tolerance <= 0:
+        reader.findings.add(("reference", "tolerance"), f"must be positive, got {tolerance:g}")
+    return Reference(reader.number(value.objective, ("reference", "objective")), tolerance, value.source)
+
+
+# ---- costs and constraints ----------------------------------------------------------------------------------------------
+def read_costs(reader: Reader, costs: Sequence[parts.Cost]) -> tuple[Cost, ...]:
+    found = [_cost(reader, cost, ("phase", "costs", i)) for i, cost in enumerate(costs)]
+    unique_names(reader.findings, [c.name for c in costs], ("phase", "costs"))
+    return tuple(cost for cost in found if cost is not None)
+
+
+def _cost(reader: Reader, cost: parts.Cost, path: KeyPath) -> Cost | None:
+    form = parts.exactly_one(cost, ("running", "final", "running_residual", "final_residual"))
+    at = At.FINAL if form.startswith("final") else At.PATH
+    place, given = (*path, form), getattr(cost, form)
+    value = reader.column(given, place) if form.endswith("residual") else reader.expression(given, place)
+    if value is None:
+        return None
+    if at is At.FINAL and reader.depends(value, reader.u):
+        reader.findings.add(place, f"depends on {_controls_in(reader, value)}; a cost at the end cannot depend on controls")
+    if form.endswith("residual"):
+        weights = reader.vector(1.0 if cost.weights is None else cost.weights, value.numel(), (*path, "weights"), "residuals")
+        for i, weight in enumerate(weights):
+            if weight < 0:
+                spot: KeyPath = (*path, "weights", i) if isinstance(cost.weights, tuple) else (*path, "weights")
+                reader.findings.add(spot, f"a weight must not be negative, got {weight:g}")
+                break
+        return Cost(cost.name, at, reader.function(cost.name, value), weights)
+    return Cost(cost.name, at, reader.function(cost.name, value))
+
+
+def read_constraint(reader: Reader, constraint: parts.Constraint, value: SX, path: KeyPath, quantity: str) -> Constraint:
+    """A constraint on ``value``, the expressions that the key ``quantity`` gave."""
+    at, size, findings = At(constraint.at), value.numel(), reader.findings
+    place = (*path, quantity)
+    if at is not At.PATH and reader.depends(value, reader.u):
+        findings.add(place, f"depends on {_controls_in(reader, value)}; a constraint at the {constraint.at} cannot depend on controls")
+    _check_depends(reader, constraint, value, place)
+    if constraint.equal is not None:
+        lower = upper = reader.vector(constraint.equal, size, (*path, "equal"), "components")
+        sense = Sense.EQUAL
+    else:
+        lower = (-INF,) * size if constraint.lower is None else \
+            reader.vector(constraint.lower, size, (*path, "lower"), "components", -INF)
+        upper = (INF,) * size if constraint.upper is None else \
+            reader.vector(constraint.upper, size, (*path, "upper"), "components", INF)
+        sense = Sense.BOX
+    for i, (low, high) in enumerate(zip(lower, upper, strict=True)):
+        component = f" in component {i}" if size > 1 else ""
+        if low > high:
+            findings.add(path, f"lower ({low:g}) is above upper ({high:g}){component}")
+        elif low == -INF and high == INF:
+            findings.add(path, f"has no bound{component}")
+    soft = None if constraint.soft is None else reader.number(constraint.soft, (*path, "soft"))
+    if soft is not None and soft <= 0:
+        findings.add((*path, "soft"), f"a penalty weight must be positive, got {soft:g}")
+    return Constraint(constraint.name, at, reader.function(constraint.name, value), lower, upper, sense, soft,
+                      findings.source.where(path))
+
+
+def _check_depends(reader: Reader, constraint: parts.Constraint, value: SX, place: KeyPath) -> None:
+    listed = isinstance(getattr(constraint, str(place[-1])), tuple) and value.numel() == len(getattr(constraint, str(place[-1])))
+    timeless = constraint.at == "start"  # at the start t is 0
+    for i in range(value.numel()):
+        entry, spot = value[i], (*place, i) if listed else place
+        if reader.depends(entry, reader.x) or reader.depends(entry, reader.u):
+            continue
+        if not reader.depends(entry, reader.t):
+            reader.findings.add(spot, "depends on no state, control or time, so nothing can satisfy or break it")
+        elif timeless:
+            reader.findings.add(spot, "depends on time only, which is 0 at the start, so nothing can satisfy or break it")
+
+
+def _controls_in(reader: Reader, value: SX) -> str:
+    names = {str(reader.u[i]): reader.u[i] for i in range(reader.u.numel())}
+    return ", ".join(f"control {name!r}" for name, symbol in names.items() if ca.depends_on(value, symbol))
+
+
+def unique_names(findings: Findings, names: Sequence[str], path: KeyPath) -> None:
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            findings.add((*path, i, "name"), f"the name {name!r} is already used by {path[-1]}[{list(names).index(name)}]")
+
+
+# ---- bounds and guesses -------------------------------------------------------------------------------------------------
+def read_bound(reader: Reader, value: Sequence[Any], path: KeyPath) -> tuple[float, float]:
+    """[lower, upper] with null as unbounded; equal ends are allowed."""
+    lower = -INF if value[0] is None else reader.number(value[0], (*path, 0))
+    upper = INF if value[1] is None else reader.number(value[1], (*path, 1))
+    if lower > upper:
+        reader.findings.add(path, f"lower ({lower:g}) is above upper ({upper:g})")
+    return lower, upper
+
+
+def check_inside(findings: Findings, value: float, lower: float, upper: float, path: KeyPath, what: str) -> None:
+    """Record a prescribed value that its own bounds exclude."""
+    slack = 1e-9 * max(1.0, abs(value))
+    if value < lower - slack or value > upper + slack:
+        findings.add(path, f"{what} is {value:g}, outside its bounds [{lower:g}, {upper:g}]")
+
+
+def unknown(findings: Findings, name: str, known: Sequence[str], path: KeyPath, what: str) -> None:
+    """Record an unknown name with near misses."""
+    findings.add(path, f"no {what} named {name!r}{near(name, known)}", at_key=True)
+
+
+def resting_value(lower: float, upper: float, neutral: float = 0.0) -> float:
+    """``neutral`` where the bounds allow it, else the middle of the bounds or their finite end."""
+    if lower <= neutral <= upper:
+        return neutral
+    if math.isfinite(lower) and math.isfinite(upper):
+        return (lower + upper) / 2
+    return lower if math.isfinite(lower) else upper
+
+
+def series(reader: Reader, value: Any, path: KeyPath) -> tuple[float, ...]:
+    """A guess: one value, or values at equally spaced times."""
+    if not isinstance(value, tuple):
+        return (reader.number(value, path),)
+    return tuple(reader.number(v, (*path, i)) for i, v in enumerate(value))
+
+
+def common_fractions(lengths: Sequence[int]) -> np.ndarray:
+    """Phase fractions at which series of these lengths, each equally spaced over [0, 1], have their values [k], k >= 2."""
+    found = {0.0, 1.0}
+    for n in lengths:
+        found |= {i / (n - 1) for i in range(n)} if n > 1 else set()
+    return np.array(sorted(found))
+
+
+def sample(values: Sequence[float], s: np.ndarray) -> np.ndarray:
+    """A series of equally spaced values, interpolated linearly at fractions s."""
+    if len(values) == 1:
+        return np.full(len(s), values[0])
+    return np.interp(s, np.linspace(0.0, 1.0, len(values)), values)
+
+
+def boundary_line(space: Space, start: np.ndarray, final: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """States [k, nx] on the geodesic from start to final at fractions s."""
+    x0, x1, r = ca.SX.sym("x0", space.nx), ca.SX.sym("x1", space.nx), ca.SX.sym("r")
+    line = ca.Function("line", [x0, x1, r], [space.plus(x0, r * space.minus(x0, x1))])
+    return np.array([np.asarray(line(start, final, fraction)).ravel() for fraction in s])

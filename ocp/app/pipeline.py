@@ -1,0 +1,118 @@
+"""From a problem file to a run folder: load, solve, certify, write. What the command line does, callable from Python."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ocp.app.load import LoadedProblem, load_problem
+from ocp.certify import Tolerances
+from ocp.methods import Progress, make_options, method, solve
+from ocp.problem import Solution
+
+PACKAGES = ("lieocp", "casadi", "numpy", "scipy", "osqp", "numba", "pydantic", "matplotlib")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished run: what was loaded, the certified solution and where it was written (None when not written)."""
+
+    loaded: LoadedProblem
+    solution: Solution
+    folder: Path | None
+    seconds: Mapping[str, float]
+
+
+def run(
+    file: str | Path, *, method_name: str | None = None, overrides: Mapping[str, str] | None = None,
+    out: str | Path | None = None, overwrite: bool = False, write: bool = True, progress: Progress | None = None,
+    command: Sequence[str] = (),
+) -> Outcome:
+    """Solve a problem file and write its run folder (default ``results/<file>-<method>``, replaced when it is a run).
+
+    Raises ProblemError (bad file, unknown method, folder that is not a run), UnsupportedError (a constraint that the
+    method cannot enforce), ModelError (bad robot file).
+    """
+    begin = time.perf_counter()
+    loaded = load_problem(file, overrides or {})
+    chosen = method(method_name or loaded.method)
+    options = make_options(chosen.name, loaded.options_for(chosen.name))
+    read = time.perf_counter()
+    solution = solve(loaded.problem, chosen.name, options, tolerances=Tolerances(**loaded.accept), progress=progress)
+    solved = time.perf_counter()
+    folder = None
+    if write:
+        from ocp.app.results import write_run
+
+        place = Path(out) if out is not None else Path("results") / f"{Path(file).stem}-{chosen.name}"
+        scene, note = picture(loaded, solution)
+        folder = write_run(
+            solution, place, problem_yaml=loaded.expanded(), provenance=provenance(loaded, command),
+            overwrite=overwrite or out is None, scene=scene, scene_note=note)
+    seconds = {"read": read - begin, "solve": solved - read, "write": time.perf_counter() - solved}
+    return Outcome(loaded, solution, folder, seconds)
+
+
+def picture(loaded: LoadedProblem, solution: Solution) -> tuple[Any, str]:
+    """The scene that the report animates, or None and a sentence that says why there is none."""
+    from ocp.app.scene import frame_times, scene_from_drawing, scene_from_model
+
+    trajectory, system = solution.trajectory, solution.problem.phase.system
+    if not np.all(np.isfinite(trajectory.x)):
+        return None, "The trajectory is not finite, so there is nothing to animate."
+    t = frame_times(float(trajectory.t[0]), float(trajectory.t[-1]))
+    x = np.asarray(trajectory.state(t)).reshape(len(t), system.nx)
+    if system.model is not None:
+        q = x[:, : system.model.nq]
+        return scene_from_model(system.model, t, q, body_poses(system.model, q)), ""
+    if loaded.drawing is not None:
+        u = np.asarray(trajectory.control(t)).reshape(len(t), system.nu)
+        return scene_from_drawing(loaded.drawing, t, x, u, system.parameter_values), ""
+    return None, "The problem has neither a robot nor a drawing section, so there is nothing to animate."
+
+
+def body_poses(model: Any, q: np.ndarray) -> np.ndarray:
+    """World poses [frames, bodies, 4, 4] of every body along configurations q [frames, nq]."""
+    import dynamics
+
+    stacked = np.asarray(dynamics.make(model, "body_poses")(q.T))  # [3, 4 * bodies * frames], evaluations side by side
+    blocks = stacked.reshape(3, len(q), len(model.bodies), 4).transpose(1, 2, 0, 3)
+    poses = np.zeros((*blocks.shape[:2], 4, 4))
+    poses[:, :, :3, :] = blocks
+    poses[:, :, 3, 3] = 1.0
+    return poses
+
+
+def provenance(loaded: LoadedProblem, command: Sequence[str] = ()) -> dict[str, Any]:
+    """Everything needed to make the run again: versions, machine, command and model fingerprint."""
+    versions: dict[str, str] = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "not installed as a package"
+    record: dict[str, Any] = {
+        "command": " ".join(command) or "ocp.app.pipeline.run", "versions": versions,
+        "machine": f"{platform.system()} {platform.machine()}, {processor()}", "seed": None,
+    }
+    if loaded.model is not None:
+        record["model"] = {"name": loaded.model.name, "sha256": loaded.model.fingerprint, "notes": list(loaded.model.notes)}
+    return record
+
+
+def processor() -> str:
+    """The processor's name, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or "unknown processor"
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0]} x {len(names)}" if names else platform.processor() or sys.platform

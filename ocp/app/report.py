@@ -1,0 +1,98 @@
+"""The report of a run: one HTML page that needs no network and no other file.
+
+Made from plain records only (the summary, the iteration log, pictures, a scene), so that it can be made again from a
+run folder. Names and texts are the user's: the template escapes everything, and a content-security policy lets no
+script run but the page's own player.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ocp.app.iterations import cell, columns
+from ocp.app.scene import Scene, encode
+
+TEMPLATES = Path(__file__).parent / "templates"
+NO_SCENE = "No animation: the system has neither a robot model nor a drawing."
+
+# What each check of the certificate means, in one plain sentence.
+MEANING = {
+    "stationarity": "No small allowed change improves the objective: gradient of the Lagrangian at the returned point.",
+    "complementarity": "A bound pushes only where it is touched: product of multiplier and slack.",
+    "gap_segment": "Each segment, integrated again by an independent high-order method, ends where the solution says.",
+    "gap_total": "The whole motion, integrated again from the start in one go, arrives where the solution says.",
+    "error_estimate": "How far the solution may be from the continuous motion because of its mesh.",
+    "energy": "Energy gained equals the work supplied.",
+}
+CAPTIONS = {
+    "states": ("States", "Lines: the method's own interpolant. Dots: knots. Shaded: forbidden by a bound."),
+    "controls": ("Controls", "Lines: the method's own interpolant. Dots: control times. Shaded: forbidden by a bound."),
+    "constraints": ("Constraints", "Each named constraint with its bounds. Red: violated by more than its tolerance."),
+    "certificate": ("Certificate", "Each residual over its tolerance. Right of the line means that it does not hold."),
+    "convergence": ("Convergence", "The iteration log, drawn."),
+}
+
+
+def render_report(summary: Mapping[str, Any], iterations: Sequence[Mapping[str, Any]], *, problem_yaml: str,
+                  images: Mapping[str, bytes], scene: Scene | None = None, scene_note: str = "") -> str:
+    """The page as text. ``summary`` as :func:`ocp.app.results.summarise` makes it; images: PNG by name."""
+    import jinja2
+    from markupsafe import Markup
+
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
+                                     lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    environment.filters["number"] = number
+    environment.filters["text"] = _text
+    player = (TEMPLATES / "player.js").read_text(encoding="utf-8") if scene is not None else ""
+    chosen = columns(str(summary["method"]), iterations)
+    figures = [(name, *CAPTIONS.get(name, (name, "")), base64.b64encode(data).decode("ascii")) for name, data in images.items()]
+    page = environment.get_template("report.html.j2").render(
+        s=summary,
+        checks=_checks(summary["certificate"]),
+        violations=[] if summary["certificate"] is None else summary["certificate"]["violations"],
+        headings=[c.title for c in chosen],
+        rows=[[cell(c, row) for c in chosen] for row in iterations],
+        facts=[(key, value) for key, value in summary["provenance"].items()],
+        problem_yaml=problem_yaml,
+        figures=figures,
+        scene=None if scene is None else Markup(encode(scene)),  # encoded without "<"
+        scene_kind="" if scene is None else scene.kind,
+        scene_notes=scene.notes if scene is not None else (scene_note or NO_SCENE,),
+        has_labels=scene is not None and bool(scene.labels), has_traces=scene is not None and bool(scene.traces),
+        player=Markup(player),
+        player_hash=base64.b64encode(hashlib.sha256(player.encode("utf-8")).digest()).decode("ascii"),
+    )
+    return str(page)
+
+
+def number(value: Any, digits: int = 6) -> str:
+    """A number for reading: significant digits, a true minus sign, and words for what is not finite."""
+    if value is None:
+        return "—"
+    x = float(value)
+    if x != x:
+        return "not a number"
+    if abs(x) == float("inf"):
+        return "∞" if x > 0 else "−∞"
+    return f"{x:.{digits}g}".replace("-", "−")
+
+
+def _checks(certificate: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    if certificate is None:
+        return []
+    return [{**certificate[key], "meaning": meaning} for key, meaning in MEANING.items() if certificate.get(key) is not None]
+
+
+def _text(value: Any) -> str:
+    """Nested plain data on one line."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} {_text(v)}" for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_text(v) for v in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "—" if value is None else str(value)

@@ -1,0 +1,281 @@
+"""One run, one folder: write it so that an interrupted write is never mistaken for a result, and read it back.
+
+A run folder holds
+
+- ``problem.yaml``: the input, fully expanded, as it was handed in;
+- ``trajectory.npz``: named arrays ``t`` [N+1], ``x`` [N+1, nx], ``u`` [M, nu], ``t_u`` [M], ``state_names``,
+  ``control_names`` and the extra arrays of the solution; no pickle;
+- ``trajectory.csv``: time, states and controls at the knots; the header carries the names and so the order;
+- ``summary.json``: status, objective, certificate, timings, options, provenance;
+- ``iterations.jsonl``: one line per iteration; ``*.png``: plots; ``report.html``: everything on one page.
+
+JSON knows no NaN and no infinity. They are written as the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``, which
+``float()`` of Python and ``Number()`` of JavaScript turn back into numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import enum
+import io
+import json
+import os
+import shutil
+import uuid
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ocp.app.scene import Scene
+from ocp.errors import ProblemError
+from ocp.problem.solution import Certificate, Residual, Solution, Violation
+
+FORMAT, FORMAT_VERSION = "lieocp run", 1
+RESIDUALS = ("stationarity", "complementarity", "gap_segment", "gap_total", "error_estimate", "energy")
+RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run read back. ``summary`` is the JSON as it stands; ``arrays`` what the archive holds, by name."""
+
+    folder: Path
+    problem_yaml: str
+    summary: Mapping[str, Any]
+    arrays: Mapping[str, np.ndarray]
+    iterations: tuple[Mapping[str, Any], ...]
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The certificate as data, its numbers restored; None when the run has none."""
+        record = self.summary["certificate"]
+        return None if record is None else _certificate(record)
+
+
+def write_run(solution: Solution, folder: str | Path, *, problem_yaml: str, provenance: Mapping[str, Any],
+              overwrite: bool = False, scene: Scene | None = None, scene_note: str = "") -> Path:
+    """Write a solution and its report to ``folder``; returns the folder.
+
+    problem_yaml: fully expanded input; provenance: versions, machine, seed, command, ...; scene: what the report
+    animates, or None with ``scene_note`` saying why. A folder that is absent or empty is filled. An earlier run is
+    replaced only with ``overwrite``, as a whole and after the new one is complete. Raises ProblemError for any other
+    folder, and for arrays that cannot be stored without pickle.
+    """
+    from ocp.app.plots import plot_run
+    from ocp.app.report import render_report
+
+    target = Path(folder)
+    _check_target(target, overwrite)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # the name says that it is not a result, and a rename within one folder is atomic
+    partial = target.parent / f".{target.name}.partial-{uuid.uuid4().hex[:8]}"
+    partial.mkdir()
+    try:
+        summary = summarise(solution, provenance)
+        images = plot_run(solution)
+        iterations = [jsonable(row) for row in solution.iterations]
+        (partial / "problem.yaml").write_text(problem_yaml, encoding="utf-8")
+        _write_arrays(partial / "trajectory.npz", _arrays(solution))
+        (partial / "trajectory.csv").write_text(_csv(solution), encoding="utf-8", newline="")
+        (partial / "summary.json").write_text(json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False) + "\n",
+                                              encoding="utf-8")
+        (partial / "iterations.jsonl").write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in iterations),
+                                                  encoding="utf-8")
+        for name, data in images.items():
+            (partial / f"{name}.png").write_bytes(data)
+        page = render_report(summary, iterations, problem_yaml=problem_yaml, images=images, scene=scene, scene_note=scene_note)
+        (partial / "report.html").write_text(page, encoding="utf-8")
+        _put_in_place(partial, target)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return target
+
+
+def read_run(folder: str | Path) -> Run:
+    """Load a run folder. Raises ProblemError where a file is missing or the folder is not a run."""
+    place = Path(folder)
+    if not is_run(place):
+        raise ProblemError("is not the folder of a run (no summary.json written by lieocp)", where=str(place))
+    missing = [n for n in ("problem.yaml", "trajectory.npz", "iterations.jsonl") if not (place / n).is_file()]
+    if missing:
+        raise ProblemError(f"run is incomplete: {', '.join(missing)} missing", where=str(place))
+    summary = json.loads((place / "summary.json").read_text(encoding="utf-8"))
+    if summary["format_version"] != FORMAT_VERSION:
+        raise ProblemError(f"run has format version {summary['format_version']}; this version reads {FORMAT_VERSION}",
+                           where=str(place))
+    with np.load(place / "trajectory.npz", allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    lines = (place / "iterations.jsonl").read_text(encoding="utf-8").splitlines()
+    return Run(place, (place / "problem.yaml").read_text(encoding="utf-8"), summary, arrays,
+               tuple({k: restore(v) for k, v in json.loads(line).items()} for line in lines))
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run that :func:`write_run` wrote."""
+    try:
+        record = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(record, dict) and record.get("format") == FORMAT
+
+
+# ------------------------------------------------------------------------------------------------ summary
+def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything about a solution but its arrays, as plain JSON data."""
+    problem, certificate = solution.problem, solution.certificate
+    system = problem.phase.system
+    model_hash = getattr(system.model, "fingerprint", None)
+    t = solution.trajectory.t
+    record = {
+        "format": FORMAT, "format_version": FORMAT_VERSION,
+        "problem": {"name": problem.name, "description": problem.description, "source": problem.source},
+        "method": solution.method,
+        "status": {"name": solution.status.name, "sentence": solution.status.sentence, "message": solution.message},
+        "ok": solution.ok,
+        "objective": solution.objective,
+        "reference": _reference(solution),
+        "certificate": None if certificate is None else {
+            "holds": certificate.holds,
+            "failures": certificate.failures,
+            **{name: _residual(getattr(certificate, name)) for name in RESIDUALS},
+            "violations": [{"name": v.name, "at_knots": v.at_knots, "between_knots": v.between_knots, "time": v.time,
+                            "component": v.component, "tolerance": v.tolerance, "soft": v.soft, "holds": v.holds}
+                           for v in certificate.violations],
+        },
+        "duration": float(t[-1] - t[0]) if len(t) else 0.0,
+        "sizes": {"states": system.nx, "controls": system.nu, "knots": len(t), "iterations": len(solution.iterations)},
+        "seconds": solution.seconds,
+        "options": solution.options,
+        "notes": solution.notes,
+        "model_hash": model_hash,
+        "provenance": provenance,
+    }
+    plain = jsonable(record)
+    assert isinstance(plain, dict)
+    return plain
+
+
+def _reference(solution: Solution) -> dict[str, Any] | None:
+    reference = solution.problem.reference
+    if reference is None:
+        return None
+    # relative to 1 where the reference is zero
+    scale = abs(reference.objective) or 1.0
+    difference = abs(solution.objective - reference.objective) / scale
+    return {"objective": reference.objective, "tolerance": reference.tolerance, "source": reference.source,
+            "relative_difference": difference, "agrees": bool(difference <= reference.tolerance)}
+
+
+def _residual(residual: Residual | None) -> dict[str, Any] | None:
+    if residual is None:
+        return None
+    return {"name": residual.name, "value": residual.value, "tolerance": residual.tolerance, "where": residual.where,
+            "holds": residual.holds}
+
+
+def _certificate(record: Mapping[str, Any]) -> Certificate:
+    residuals = {name: None if record[name] is None else Residual(
+        record[name]["name"], float(record[name]["value"]), float(record[name]["tolerance"]), record[name]["where"])
+        for name in RESIDUALS}
+    violations = tuple(Violation(v["name"], float(v["at_knots"]), float(v["between_knots"]), float(v["time"]), v["component"],
+                                 float(v["tolerance"]), v["soft"]) for v in record["violations"])
+    return Certificate(violations=violations, **residuals)  # type: ignore[arg-type]  # only energy may be None
+
+
+def jsonable(value: Any) -> Any:
+    """Plain JSON data: arrays become lists, enumerations their names, paths text, non-finite numbers strings."""
+    if isinstance(value, enum.Enum):
+        return value.name
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (np.bool_, np.integer, np.floating)):
+        return jsonable(value.item())
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        if value != value:
+            return "NaN"
+        return value if abs(value) != float("inf") else ("Infinity" if value > 0 else "-Infinity")
+    if isinstance(value, Mapping):
+        return {str(k): jsonable(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return jsonable(value.tolist())
+    if isinstance(value, (Sequence, set, frozenset)):
+        return [jsonable(v) for v in (sorted(value, key=str) if isinstance(value, (set, frozenset)) else value)]
+    return str(value)
+
+
+def restore(value: Any) -> Any:
+    """The number behind one of the three strings that stand for non-finite numbers; anything else unchanged."""
+    return float(value) if isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity") else value
+
+
+# ------------------------------------------------------------------------------------------------ arrays
+def _arrays(solution: Solution) -> dict[str, np.ndarray]:
+    trajectory, system = solution.trajectory, solution.problem.phase.system
+    arrays = {"t": trajectory.t, "x": trajectory.x, "u": trajectory.u, "t_u": trajectory.t_u,
+              "state_names": np.array(system.space.names, dtype=np.str_),
+              "control_names": np.array(system.controls, dtype=np.str_)}
+    for name, value in solution.extra.items():
+        arrays[f"extra_{name}" if name in RESERVED else name] = np.asarray(value)
+    for name, array in arrays.items():
+        if np.asarray(array).dtype.hasobject:
+            raise ProblemError(f"array {name!r} holds Python objects; only numbers and text can be saved")
+    return {name: np.asarray(array) for name, array in arrays.items()}
+
+
+def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """An ``.npz`` archive, as numpy reads it; with a fixed date, so that equal arrays give equal files."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
+        for name, array in arrays.items():
+            buffer = io.BytesIO()
+            np.lib.format.write_array(buffer, array, allow_pickle=False)
+            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            archive.writestr(member, buffer.getvalue(), compress_type=zipfile.ZIP_DEFLATED)
+
+
+def _csv(solution: Solution) -> str:
+    trajectory, system = solution.trajectory, solution.problem.phase.system
+    states, controls = system.space.names, system.controls
+    # a torque is often named after its joint; then both names say what they are
+    same = set(states) & set(controls) | ({"t"} & {*states, *controls})
+    header = ["t", *(f"x.{n}" if n in same else n for n in states), *(f"u.{n}" if n in same else n for n in controls)]
+    u = np.asarray(trajectory.control(trajectory.t), float).reshape(len(trajectory.t), len(controls))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([repr(float(v)) for v in row] for row in np.column_stack([trajectory.t, trajectory.x, u]))
+    return out.getvalue()
+
+
+# ------------------------------------------------------------------------------------------------ folders
+def _check_target(target: Path, overwrite: bool) -> None:
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise ProblemError("is not a folder; name another place for the run", where=str(target))
+    if not target.is_dir() or not any(target.iterdir()):
+        return
+    if not is_run(target):
+        raise ProblemError("is not empty and holds no earlier run; nothing in it was touched. Name another folder",
+                           where=str(target))
+    if not overwrite:
+        raise ProblemError("already holds a run; allow overwriting or name another folder", where=str(target))
+
+
+def _put_in_place(partial: Path, target: Path) -> None:
+    """Rename the finished folder to its name; an earlier run steps aside first and comes back should that fail."""
+    if not target.exists():
+        os.rename(partial, target)
+        return
+    aside = target.parent / f".{target.name}.replaced-{uuid.uuid4().hex[:8]}"
+    os.rename(target, aside)
+    try:
+        os.rename(partial, target)
+    except BaseException:
+        os.rename(aside, target)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)

@@ -1,0 +1,129 @@
+"""The problem file as typed, frozen records: what a file may contain, its JSON Schema, and the way back to YAML.
+
+A file describes a symbolic system (``SymbolicProblem``) or a robot (``RobotProblem``); the key ``system.robot`` decides.
+The records hold what the file says (expressions stay text); ``ocp.app.load`` turns them into mathematics.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, Field, model_validator
+from pydantic.json_schema import models_json_schema
+
+from ocp.app import yaml_source
+from ocp.app.schema_parts import Bound, Common, Constraint, Cost, Drawing, Duration, Number, NumberOrList, Part, refuse
+from ocp.app.schema_robot import RobotProblem
+
+JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class SymbolicSystem(Part):
+    """A system given by its differential equations."""
+
+    states: dict[str, str] = Field(min_length=1, description="state names and their units ('' for none)")
+    controls: dict[str, str] = Field(default_factory=dict, description="control names and their units")
+    dynamics: dict[str, Number] = Field(description="time derivative of every state")
+    define: dict[str, Number] = Field(default_factory=dict, description="named expressions for use in all later ones, in order")
+    energy: Number | None = Field(None, description="total mechanical energy [J]; needs 'power'")
+    power: Number | None = Field(None, description="power supplied to the system [W]: actuators minus losses; needs 'energy'")
+
+    @model_validator(mode="after")
+    def _pair(self) -> SymbolicSystem:
+        if (self.energy is None) != (self.power is None):
+            given, missing = ("power", "energy") if self.energy is None else ("energy", "power")
+            raise refuse(f"'{given}' without '{missing}'; the energy balance needs both")
+        return self
+
+
+class SymbolicGuess(Part):
+    """Initial guess: a value, or values at equally spaced times, by name."""
+
+    states: dict[str, NumberOrList] = Field(default_factory=dict, description="states; default: a line from start to final")
+    controls: dict[str, NumberOrList] = Field(default_factory=dict, description="controls; default: 0, or the middle of the bounds")
+
+
+class SymbolicPhase(Part):
+    """One stretch of time."""
+
+    duration: Duration
+    start: dict[str, Number] = Field(default_factory=dict, description="states at the start; free where left out")
+    final: dict[str, Number] = Field(default_factory=dict, description="states at the end; free where left out")
+    bounds: dict[str, Bound] = Field(default_factory=dict, description="[lower, upper] of states and controls; null: unbounded")
+    costs: tuple[Cost, ...] = Field(description="terms of the objective; [] asks for any feasible motion")
+    constraints: tuple[Constraint, ...] = Field((), description="constraints beyond bounds")
+    guess: SymbolicGuess = Field(default_factory=SymbolicGuess, description="initial guess")
+
+
+class SymbolicProblem(Common):
+    """A problem file about a system given by its differential equations."""
+
+    system: SymbolicSystem = Field(description="states, controls and dynamics")
+    drawing: Drawing | None = Field(None, description="what an animation shows")
+    phase: SymbolicPhase = Field(description="duration, boundary states, bounds, costs and constraints")
+
+
+ProblemFile = SymbolicProblem | RobotProblem
+
+
+def problem_class(tree: Any) -> type[SymbolicProblem] | type[RobotProblem]:
+    """The record that a file's tree is meant to be."""
+    system = tree.get("system") if isinstance(tree, Mapping) else None
+    return RobotProblem if isinstance(system, Mapping) and "robot" in system else SymbolicProblem
+
+
+# ---- writing ----------------------------------------------------------------------------------------------------------
+_FIRST = ("name", "description", "source", "reference", "constants", "system", "drawing", "phase", "solve", "accept")
+
+
+def to_tree(file: ProblemFile) -> dict[str, Any]:
+    """Plain values of the whole file, every default written out."""
+    tree = file.model_dump(mode="json")
+    return {key: tree[key] for key in _FIRST if key in tree}
+
+
+def to_yaml(file: ProblemFile) -> str:
+    """The file as YAML with every default written out; reading it gives an equal record."""
+    return yaml_source.dump(to_tree(file))
+
+
+# ---- JSON Schema ------------------------------------------------------------------------------------------------------
+def problem_json_schema(options: Mapping[str, type] | None = None) -> dict[str, Any]:
+    """JSON Schema (2020-12) of problem files, for editors.
+
+    ``options`` adds the fields of dataclasses by the key whose mapping they describe: ``collocation``, ``ilqr``, ``accept``.
+    """
+    models: list[tuple[type[BaseModel], Any]] = [(SymbolicProblem, "validation"), (RobotProblem, "validation")]
+    _, schema = models_json_schema(models)  # type: ignore[arg-type]
+    definitions = schema["$defs"]
+    for key, record in (options or {}).items():
+        holders = ("SymbolicProblem", "RobotProblem") if key == "accept" else ("Solve",)
+        for holder in holders:
+            definitions[holder]["properties"][key] |= {"properties": _field_schemas(record), "additionalProperties": False}
+    return {
+        "$schema": JSON_SCHEMA_DIALECT,
+        "title": "Optimal-control problem",
+        "type": "object",
+        "if": {"properties": {"system": {"type": "object", "required": ["robot"]}}, "required": ["system"]},
+        "then": {"$ref": "#/$defs/RobotProblem"},
+        "else": {"$ref": "#/$defs/SymbolicProblem"},
+        "$defs": definitions,
+    }
+
+
+_JSON_TYPES = {"bool": ["boolean"], "int": ["integer", "string"], "float": ["number", "string"], "str": ["string"]}
+
+
+def _field_schemas(record: type) -> dict[str, Any]:
+    # numbers may also be expressions, hence text
+    fields = dataclasses.fields(record)
+    schemas: dict[str, Any] = {}
+    for field in fields:
+        words = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", "")
+        kinds = [kind for word in words.replace(" ", "").split("|") for kind in _JSON_TYPES.get(word, [])]
+        schemas[field.name] = {"type": kinds[0] if len(kinds) == 1 else kinds} if kinds else {}
+        if field.default is not dataclasses.MISSING:
+            schemas[field.name]["default"] = field.default
+    return schemas

@@ -1,0 +1,219 @@
+"""Building blocks of the problem file that both kinds of system share: numbers, bounds, costs, duration, drawing, solve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StrictFloat, Tag, model_validator,
+)
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypeAliasType
+
+MAX_COMPONENTS = 1000
+
+
+class Part(BaseModel):
+    """Base of every mapping in a problem file: unknown keys are errors, values never change after reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def refuse(message: str) -> PydanticCustomError:
+    """An error of a whole mapping, in the words of the user."""
+    return PydanticCustomError("problem", "{message}", {"message": message})
+
+
+def exactly_one(part: BaseModel, names: tuple[str, ...]) -> str:
+    """The only one of the fields ``names`` that is given. Raises a validation error otherwise."""
+    given = [name for name in names if getattr(part, name) is not None]
+    if len(given) != 1:
+        found = " and ".join(given) if given else "none"
+        raise refuse(f"needs exactly one of {', '.join(names)}; found {found}")
+    return given[0]
+
+
+class Degrees(Part):
+    """An angle in degrees, ``{deg: 45}``."""
+
+    deg: StrictFloat | str = Field(description="angle in degrees: a number or an expression over the constants",
+                                   union_mode="left_to_right")
+
+
+NUMBER_WORDS = "a number, an expression in quotes, or {deg: angle}"
+
+
+def number_tag(value: Any) -> str | None:
+    """Which form of a number this is; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        return "<number>"
+    if isinstance(value, str):
+        return "<expression>"
+    return "<Degrees>" if isinstance(value, (Mapping, Degrees)) else None
+
+
+def _number_or_list_tag(value: Any) -> str | None:
+    return "<list>" if isinstance(value, (list, tuple)) else number_tag(value)
+
+
+def _duration_tag(value: Any) -> str | None:
+    return "<DurationRange>" if isinstance(value, (Mapping, DurationRange)) else number_tag(value)
+
+
+def expected(words: str) -> dict[str, Any]:
+    """Arguments of a Discriminator whose error says what was expected."""
+    return {"custom_error_type": "expected", "custom_error_message": words}
+
+
+_Float = Annotated[StrictFloat, Tag("<number>")]
+_Expression = Annotated[str, Tag("<expression>"), Field(min_length=1)]
+
+Number = TypeAliasType("Number", Annotated[
+    _Float | _Expression | Annotated[Degrees, Tag("<Degrees>")],
+    Discriminator(number_tag, **expected(NUMBER_WORDS)),
+    Field(description="a number, an expression over the constants, or {deg: angle}")])
+
+NumberOrList = TypeAliasType("NumberOrList", Annotated[
+    _Float | _Expression | Annotated[Degrees, Tag("<Degrees>")]
+    | Annotated[tuple[Number, ...], Tag("<list>"), Field(min_length=1, max_length=MAX_COMPONENTS)],
+    Discriminator(_number_or_list_tag, **expected(f"{NUMBER_WORDS}, or a list of these")),
+    Field(description="a number or expression, or a list of these")])
+
+LimitOrList = TypeAliasType("LimitOrList", Annotated[
+    _Float | _Expression | Annotated[Degrees, Tag("<Degrees>")]
+    | Annotated[tuple[Number | None, ...], Tag("<list>"), Field(min_length=1, max_length=MAX_COMPONENTS)],
+    Discriminator(_number_or_list_tag, **expected(f"{NUMBER_WORDS}, or a list of these (null: no limit)")),
+    Field(description="one limit for every component, or a list with one for each (null: none)")])
+
+Bound = TypeAliasType("Bound", Annotated[
+    tuple[Number | None, ...], Field(min_length=2, max_length=2, description="[lower, upper]; null: unbounded")])
+Vector3 = TypeAliasType("Vector3", Annotated[tuple[Number, ...], Field(min_length=3, max_length=3, description="[x, y, z]")])
+Name = Annotated[str, Field(min_length=1)]
+
+
+class Reference(Part):
+    """A published or closed-form optimum to compare with."""
+
+    objective: Number = Field(description="objective value at the optimum")
+    tolerance: Number = Field(1e-6, description="relative tolerance of the comparison")
+    source: str = Field("", description="where the value is from")
+
+
+class DurationRange(Part):
+    """A free duration."""
+
+    lower: Number = Field(description="shortest duration [s], > 0")
+    upper: Number | None = Field(None, description="longest duration [s]; null: unbounded")
+    guess: Number | None = Field(None, description="initial guess [s]; null: midway between lower and upper")
+
+
+Duration = TypeAliasType("Duration", Annotated[
+    _Float | _Expression | Annotated[DurationRange, Tag("<DurationRange>")],
+    Discriminator(_duration_tag, **expected("a number of seconds, or {lower: .., upper: .., guess: ..}")),
+    Field(description="length of the phase [s]: a number, or {lower, upper, guess} when it is free")])
+
+
+class Cost(Part):
+    """One term of the objective: integrated (running) or added at the end (final)."""
+
+    name: Name = Field(description="name in reports")
+    running: Number | None = Field(None, description="scalar expression, integrated over time")
+    final: Number | None = Field(None, description="scalar expression at the end; no controls")
+    running_residual: NumberOrList | None = Field(None, description="residuals r; costs 1/2 sum w r^2, integrated over time")
+    final_residual: NumberOrList | None = Field(None, description="residuals r at the end; costs 1/2 sum w r^2")
+    weights: NumberOrList | None = Field(None, description="weights w of the residuals, one or one for each; default 1")
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Cost:
+        form = exactly_one(self, ("running", "final", "running_residual", "final_residual"))
+        if self.weights is not None and not form.endswith("residual"):
+            raise refuse(f"'weights' belongs to running_residual or final_residual, not to '{form}'; multiply there instead")
+        return self
+
+
+def check_limits(lower: Any, upper: Any, equal: Any, soft: Any) -> None:
+    """``equal`` alone, or at least one of ``lower`` and ``upper``. Raises a validation error otherwise."""
+    if equal is not None and (lower is not None or upper is not None):
+        raise refuse("'equal' cannot stand beside 'lower' or 'upper'")
+    if equal is None and lower is None and upper is None:
+        raise refuse("has no bound; give 'lower', 'upper' or both, or 'equal'")
+
+
+class Constraint(Part):
+    """``lower <= expression <= upper`` or ``expression = equal``."""
+
+    name: Name = Field(description="name in reports and in certificates")
+    at: Literal["path", "start", "final"] = Field("path", description="where it holds: all along the path, at the start, at the end")
+    expression: NumberOrList | None = Field(None, description="one expression, or a list of them")
+    lower: LimitOrList | None = Field(None, description="smallest allowed value, one or one for each component")
+    upper: LimitOrList | None = Field(None, description="largest allowed value, one or one for each component")
+    equal: NumberOrList | None = Field(None, description="prescribed value, one or one for each component")
+    soft: Number | None = Field(None, description="weight of the penalty 1/2 soft |violation|^2; null: a hard constraint")
+
+    @model_validator(mode="after")
+    def _complete(self) -> Constraint:
+        self.one_quantity()
+        check_limits(self.lower, self.upper, self.equal, self.soft)
+        return self
+
+    def one_quantity(self) -> str:
+        """The field that says what is constrained."""
+        return exactly_one(self, ("expression",))
+
+
+class Circle(Part):
+    """A filled circle of the drawing."""
+
+    at: Name = Field(description="point at its centre")
+    radius: Number = Field(description="radius [m]")
+
+
+class Box(Part):
+    """A filled upright rectangle of the drawing."""
+
+    at: Name = Field(description="point at its centre")
+    size: Annotated[tuple[Number, ...], Field(min_length=2, max_length=2)] = Field(description="[width, height] [m]")
+
+
+class Drawing(Part):
+    """What an animation shows, in the plane: x to the right, y up."""
+
+    points: dict[str, Annotated[tuple[Number, ...], Field(min_length=2, max_length=2)]] = Field(
+        description="points by name: [x, y], expressions of states, controls and constants [m]")
+    segments: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=2)], ...] = Field(
+        (), description="lines between two points")
+    circles: tuple[Circle, ...] = Field((), description="filled circles")
+    boxes: tuple[Box, ...] = Field((), description="filled rectangles")
+    trace: tuple[str, ...] = Field((), description="points whose path is drawn")
+
+
+def _plain_option(value: Any) -> Any:
+    if not isinstance(value, (bool, int, float, str)):
+        raise PydanticCustomError("expected", "{words}", {"words": "a number, text, true or false"})
+    return value
+
+
+Option = Annotated[Any, AfterValidator(_plain_option)]
+
+
+class Solve(Part):
+    """How to solve the problem unless the command line says otherwise."""
+
+    method: Literal["collocation", "ilqr"] = Field("collocation", description="method of solution")
+    collocation: dict[str, Option] = Field(default_factory=dict, description="options of the collocation method")
+    ilqr: dict[str, Option] = Field(default_factory=dict, description="options of iLQR")
+
+
+class Common(Part):
+    """Keys that every problem file has."""
+
+    name: Name = Field(description="name of the problem, a few words")
+    description: str = Field("", description="what the problem is about, in prose")
+    source: str = Field("", description="where the problem is from: paper or book, with the section")
+    reference: Reference | None = Field(None, description="known optimum")
+    constants: dict[str, Number] = Field(default_factory=dict, description="named numbers; each may use earlier ones and pi")
+    solve: Solve = Field(default_factory=Solve, description="default method and its options")
+    accept: dict[str, Number] = Field(default_factory=dict, description="tolerances of the certificate that differ from the default")

@@ -1,0 +1,253 @@
+"""How pictures look: palette, fixed rectangles, lines with bounds and direct labels, PNG encoding.
+
+Drawn with Matplotlib's object interface (no global state) and without its layout engine and axis objects, which would
+cost three times as much as the drawing: rectangles are computed, ticks and grid are plain lines and texts. Logarithmic
+scales are linear scales of log10. Nothing here knows what a solution is.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+DPI = 110
+WIDTH = 11.0  # inches
+MOST_COLUMNS, MOST_LINES, MOST_LABEL = 4, 6, 14
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+MOST_KNOT_DOTS = 161  # more knots than this would hide the line; then only the line is drawn
+HUGE = 1e100  # beyond this Matplotlib's transforms overflow; such values are drawn as gaps
+
+INK, SOFT, GRID, EDGE = "#27303f", "#6b7687", "#e6eaf0", "#c3cad4"
+PALETTE = ("#2f6fb5", "#d9812c", "#2a9b8a", "#b6507c", "#7b66bd", "#7d8b33")
+PASS, FAIL, FORBIDDEN = "#2a9b8a", "#cf3a34", "#c9a39b"
+
+Axes = Any  # matplotlib.axes.Axes; Matplotlib is imported only when something is drawn
+Figure = Any
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One small plot: title, unit, and what to draw on its axes. ``time`` cells share the time axis of the sheet;
+    ``room`` is the length of the longest label at the right of its lines."""
+
+    title: str
+    draw: Callable[[Axes], None]
+    unit: str = ""
+    time: bool = True
+    room: int = 0
+
+
+@dataclass(frozen=True)
+class Group:
+    """A heading and its cells, at most ``columns`` side by side (0: as many as there are, up to MOST_COLUMNS)."""
+
+    heading: str
+    cells: tuple[Cell, ...]
+    columns: int = 0
+
+
+# ------------------------------------------------------------------------------------------------ layout
+def sheet(groups: Sequence[Group], span: tuple[float, float]) -> bytes:
+    """All groups one below the other, every time cell over the same ``span`` of time [s]: PNG bytes."""
+    rows = sum(-(-len(g.cells) // _columns(g)) for g in groups)
+    left, bottom, heading, gap = 0.62, 0.56, 0.36, 0.50
+    cell = 1.55 if rows <= 2 else 1.2 if rows <= 4 else 0.95
+    height = 0.1 + len(groups) * heading + rows * (cell + gap) - gap + bottom
+    fig = figure(height)
+    y = height - 0.1
+    for group in groups:
+        across = _columns(group)
+        room = 0.08 + 0.068 * min(MOST_LABEL, max((c.room for c in group.cells), default=0))
+        right, between = max(0.22, room), 0.62 + room
+        wide = (WIDTH - left - right - between * (across - 1)) / across
+        caption(fig, left, y - 0.12, group.heading)
+        y -= heading
+        for k, item in enumerate(group.cells):
+            column = k % across
+            if column == 0:
+                y -= cell + (gap if k else 0.0)
+            ax = axes(fig, (left + column * (wide + between), y, wide, cell - 0.2))
+            words = clip_text(item.title, int(wide * 12)) + (f"  [{item.unit}]" if item.unit else "")
+            ax.text(0.0, 1.0 + 0.06 / (cell - 0.2), plain(words), transform=ax.transAxes, fontsize=8.5, color=INK)
+            if item.time:
+                pad = 0.012 * (span[1] - span[0]) or 0.5
+                ax.set_xlim(span[0] - pad, span[1] + pad)
+            item.draw(ax)
+            # times only where no panel follows below: calmer
+            ticks(ax, x="linear" if item.time else "", x_labels=k + across >= len(group.cells))
+        y -= gap - 0.12
+    fig.text((WIDTH - 0.22) / WIDTH, 0.13 / height, "time [s]", fontsize=8, color=SOFT, ha="right")
+    return png(fig)
+
+
+def _columns(group: Group) -> int:
+    return group.columns or min(MOST_COLUMNS, len(group.cells)) or 1
+
+
+def figure(height: float) -> Figure:
+    """A white figure of the common width."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    fig = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
+    FigureCanvasAgg(fig)
+    return fig
+
+
+def caption(fig: Figure, left: float, y: float, text: str) -> None:
+    """A bold heading at ``left``, ``y`` inches."""
+    fig.text(left / WIDTH, y / fig.get_size_inches()[1], plain(text), fontsize=10, color=INK, weight="bold", va="center")
+
+
+def axes(fig: Figure, box: tuple[float, float, float, float]) -> Axes:
+    """Bare axes in the rectangle ``box`` (left, bottom, width, height in inches); :func:`ticks` gives them scales."""
+    width, height = fig.get_size_inches()
+    ax = fig.add_axes((box[0] / width, box[1] / height, box[2] / width, box[3] / height))
+    ax.set_axis_off()
+    return ax
+
+
+def ticks(ax: Axes, x: str = "linear", y: str = "linear", *, x_labels: bool = True) -> None:
+    """Draw grid, numbers and the two axis lines; call last. A scale is ``linear``, ``log`` (the axes hold log10) or empty."""
+    from matplotlib.collections import LineCollection
+
+    (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
+    wide, high = (float(v) for v in ax.get_position().size * ax.figure.get_size_inches())
+    # between texts and axes 3 points, whatever the size of the panel
+    under, aside = y0 - 0.05 * (y1 - y0) / high, x0 - 0.05 * (x1 - x0) / wide
+    grid = []
+    for v in places(x0, x1, 6 if wide > 3 else 4, x):
+        grid.append([(v, y0), (v, y1)])
+        if x_labels:
+            ax.text(v, under, _tick(v, x), fontsize=7.5, color=SOFT, ha="center", va="top")
+    for v in places(y0, y1, 4 if high > 0.9 else 3, y):
+        grid.append([(x0, v), (x1, v)])
+        ax.text(aside, v, _tick(v, y), fontsize=7.5, color=SOFT, ha="right", va="center")
+    ax.add_collection(LineCollection(grid, colors=GRID, linewidths=0.7, zorder=0.2), autolim=False)
+    frame = [[(x0, y0), (x1, y0)], [(x0, y0), (x0, y1)]]
+    ax.add_collection(LineCollection(frame, colors=EDGE, linewidths=0.9, zorder=2, clip_on=False), autolim=False)
+
+
+def places(low: float, high: float, most: int, scale: str) -> list[float]:
+    """Round numbers in [low, high], about ``most`` of them; whole decades on a logarithmic scale."""
+    if not scale:
+        return []
+    wish = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(wish))
+    step = next(power * m for m in (1.0, 2.0, 2.5, 5.0, 10.0) if power * m >= wish * 0.999)
+    if scale == "log":
+        step = max(1.0, math.ceil(step - 1e-9))
+    first, last = math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6)
+    return [k * step for k in range(first, last + 1)]
+
+
+def _tick(value: float, scale: str) -> str:
+    if scale == "log":
+        return "10" + str(round(value)).translate(SUPERSCRIPT)
+    return (f"{value:.5g}" if value else "0").replace("-", "\u2212")
+
+
+def png(fig: Figure) -> bytes:
+    """The figure as PNG. A glyph missing from the font becomes a box, not a warning: names are the user's."""
+    out = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        fig.savefig(out, format="png", dpi=DPI, pil_kwargs={"compress_level": 3})
+    return out.getvalue()
+
+
+def sentence(text: str) -> bytes:
+    """A picture that only says why there is nothing to draw."""
+    fig = figure(0.8)
+    fig.text(0.5, 0.5, plain(text), ha="center", va="center", fontsize=10, color=SOFT)
+    return png(fig)
+
+
+def plain(text: str) -> str:
+    """Text that Matplotlib does not take for mathematics."""
+    return text.replace("$", r"\$")
+
+
+def clip_text(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+# ------------------------------------------------------------------------------------------------ lines
+def lines(ax: Axes, t: np.ndarray, values: np.ndarray, lower: np.ndarray, upper: np.ndarray, labels: Sequence[str] = (),
+          knots: tuple[np.ndarray, np.ndarray] | None = None, tolerance: float | None = None) -> None:
+    """Lines over time, values [k, n], with bounds [n] as forbidden stripes (or dashes where they differ).
+
+    knots: (times [m], values [m, n]) drawn as dots; tolerance: stretches beyond a bound by more are drawn red.
+    """
+    data, n = drawable(values), values.shape[1]
+    low, high = np.asarray(lower, float), np.asarray(upper, float)
+    common = n > 0 and bool((low == low[0]).all() and (high == high[0]).all())
+    low_drawn, high_drawn = (low[:1], high[:1]) if common else (low, high)
+    bottom, top = limits(data, low_drawn, high_drawn)
+    ax.set_ylim(bottom, top)
+    many = n > MOST_LINES
+    for bounds, edge in ((low_drawn, bottom), (high_drawn, top)):
+        for k, value in enumerate(bounds):
+            if not bottom < value < top:
+                continue
+            if common:
+                ax.axhspan(value, edge, color=FORBIDDEN, alpha=0.25, lw=0, zorder=0.5)
+                ax.axhline(value, color=SOFT, lw=0.8, zorder=1)
+            elif not many:
+                ax.axhline(value, color=PALETTE[k], lw=0.8, zorder=1, ls=(0, (3, 2)))
+    for k in range(n):
+        colour = PALETTE[0 if many else k]
+        ax.plot(t, data[:, k], color=colour, lw=1.0 if many else 1.5, alpha=0.6 if many else 1.0, zorder=3)
+        if knots is not None and len(knots[0]) <= MOST_KNOT_DOTS:
+            ax.plot(knots[0], drawable(knots[1][:, k]), ls="", marker="o", ms=2.8, mew=0, color=colour, zorder=4)
+        if tolerance is not None:
+            with np.errstate(invalid="ignore"):
+                bad = (data[:, k] < low[k] - tolerance) | (data[:, k] > high[k] + tolerance)
+            if bad.any():
+                ax.plot(t, np.where(bad, data[:, k], np.nan), color=FAIL, lw=2.4, zorder=5, marker="o", ms=1.8, mew=0)
+    if n > 1 and not many:
+        direct_labels(ax, (data - bottom) / (top - bottom), labels)
+
+
+def direct_labels(ax: Axes, heights: np.ndarray, labels: Sequence[str]) -> None:
+    """Names at the right end of lines, pushed apart where they would overlap; heights [k, n] are fractions of the axes."""
+    n = heights.shape[1]
+    ends = np.array([h[np.isfinite(h)][-1] if np.isfinite(h).any() else 0.5 for h in heights.T])
+    order, gap = np.argsort(ends, kind="stable"), min(0.17, 1.0 / max(1, n - 1))
+    place = np.clip(ends[order], 0.0, 1.0)
+    for k in range(1, n):
+        place[k] = max(place[k], place[k - 1] + gap)
+    place[-1] = min(place[-1], 1.0)
+    for k in range(n - 2, -1, -1):
+        place[k] = min(place[k], place[k + 1] - gap)
+    for y, k in zip(place, order, strict=True):
+        ax.text(1.0, y, ' ' + plain(clip_text(labels[k], MOST_LABEL)), transform=ax.transAxes, color=PALETTE[k % len(PALETTE)],
+                fontsize=7.5, va="center")
+
+
+def limits(data: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[float, float]:
+    """Vertical range for the data, widened to a bound that is near; never so narrow that rounding looks like motion."""
+    finite = data[np.isfinite(data)]
+    if not finite.size:
+        return -1.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    least = max(1e-3 * max(abs(low), abs(high)), 1e-9)
+    if high - low < least:
+        low, high = (low + high - least) / 2, (low + high + least) / 2
+    span = high - low
+    near = [float(b) for b in np.concatenate([lower, upper]) if np.isfinite(b) and low - 0.7 * span <= b <= high + 0.7 * span]
+    low, high = min([low, *near]), max([high, *near])
+    return low - 0.08 * (high - low), high + 0.08 * (high - low)
+
+
+def drawable(values: np.ndarray) -> np.ndarray:
+    """The values with everything that cannot be drawn (NaN, infinities, overflow) turned into gaps."""
+    data = np.asarray(values, float)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.abs(data) < HUGE, data, np.nan)

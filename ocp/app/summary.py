@@ -1,0 +1,76 @@
+"""What the commands print at their end: the outcome of a solve and the verdict on a file."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from ocp.app.load import LoadedProblem
+from ocp.app.pipeline import Outcome
+from ocp.methods import METHODS
+
+
+def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
+    """Status, objective, reference, certificate and where the run lies."""
+    out = console or Console(highlight=False)
+    solution, problem = outcome.solution, outcome.solution.problem
+    certificate = solution.certificate
+    verdict = "[bold green]certified[/]" if solution.ok else "[bold red]not certified[/]"
+    out.print(f"\n[bold]{problem.name}[/]  {solution.method}: {verdict}", soft_wrap=True)
+    out.print(f"  {solution.status.sentence} {solution.message}".rstrip(), soft_wrap=True, markup=False)
+    out.print(f"  objective   {solution.objective:.10g}")
+    if problem.reference is not None:
+        reference = problem.reference
+        gap = abs(solution.objective - reference.objective) / (abs(reference.objective) or 1.0)
+        word = "agrees with" if gap <= reference.tolerance else "differs from"
+        out.print(f"              {word} the reference {reference.objective:.10g} (relative difference {gap:.2g}, "
+                  f"tolerance {reference.tolerance:.2g})", soft_wrap=True, markup=False)
+    for note in solution.notes:
+        out.print(f"  note        {note}", soft_wrap=True, markup=False)
+    if certificate is not None:
+        table = Table(box=None, pad_edge=False, show_header=True, header_style="dim", padding=(0, 2))
+        table.add_column("  certificate")
+        table.add_column("value", justify="right")
+        table.add_column("tolerance", justify="right")
+        table.add_column("")
+        for check in certificate.checks:
+            table.add_row(f"  {check.name}", f"{check.value:.2e}", f"{check.tolerance:.1e}", _mark(check.holds))
+        worst = max(certificate.violations, key=lambda v: v.at_knots / v.tolerance, default=None)
+        if worst is not None:
+            table.add_row(f"  largest violation ({worst.name})", f"{worst.at_knots:.2e}", f"{worst.tolerance:.1e}",
+                          _mark(worst.holds))
+            beside = max(certificate.violations, key=lambda v: v.between_knots)
+            table.add_row(f"  between knots ({beside.name})", f"{beside.between_knots:.2e}", "", "")
+        out.print(table)
+        for failure in certificate.failures:
+            out.print(f"  [red]fails[/]       {failure}", soft_wrap=True)
+    seconds = outcome.seconds
+    out.print(f"  time        read {seconds['read']:.2f} s, solve and certify {seconds['solve']:.2f} s, "
+              f"write {seconds['write']:.2f} s; {len(solution.iterations)} iterations", soft_wrap=True)
+    if outcome.folder is not None:
+        out.print(f"  written to  {outcome.folder}  (open {outcome.folder / 'report.html'})", soft_wrap=True, markup=False)
+
+
+def print_check(loaded: LoadedProblem, console: Console | None = None) -> None:
+    """Sizes of a valid problem and, for every method, whether it can enforce all that is asked."""
+    out = console or Console(highlight=False)
+    problem, phase = loaded.problem, loaded.problem.phase
+    system = phase.system
+    out.print(f"{problem.name}: valid", markup=False)
+    out.print(f"  {system.nx} states, {system.nu} controls, {len(phase.costs)} costs, {len(phase.constraints)} constraints",
+              markup=False)
+    if loaded.model is not None:
+        out.print(f"  robot {loaded.model.name}: nq = {loaded.model.nq}, nv = {loaded.model.nv}, {loaded.model.mass:.6g} kg",
+                  markup=False)
+        for note in loaded.model.notes:
+            out.print(f"  note: {note}", markup=False, soft_wrap=True)
+    for method in METHODS.values():
+        reasons = method.unsupported(problem)
+        default = " (default)" if method.name == loaded.method else ""
+        out.print(f"  {method.name}{default}: {'can solve it' if not reasons else 'cannot enforce'}", markup=False)
+        for reason in reasons:
+            out.print(f"    - {reason}", markup=False, soft_wrap=True)
+
+
+def _mark(holds: bool) -> str:
+    return "[green]holds[/]" if holds else "[red]fails[/]"

@@ -1,0 +1,292 @@
+// Plays the scene of a report on a canvas. Lengths arrive as integers (multiples of `unit`); z is up in 3-D, and a
+// planar scene (x right, y up) is stood upright, so that one camera serves both.
+"use strict";
+(function () {
+  const byId = (id) => document.getElementById(id);
+  const scene = JSON.parse(byId("scene").textContent);
+  const canvas = byId("stage"), pen = canvas.getContext("2d");
+  const play = byId("play"), seek = byId("seek"), clock = byId("clock"), speed = byId("speed");
+  const flat = scene.kind === "2d", frames = scene.frames, n = scene.count;
+  const start = scene.t[0], end = scene.t[frames - 1], span = end - start;
+  const HOLD = 0.7; // seconds of rest at the end before the motion starts again
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const checked = (id) => byId(id) !== null && byId(id).checked;
+
+  // ---- data: the pose of everything at a time, between two frames by linear interpolation
+  const coordinate = (f, i, c) => scene.points[(f * n + i) * 3 + c] * scene.unit;
+  const point = flat ? (f, i) => [coordinate(f, i, 0), 0, coordinate(f, i, 1)]
+                     : (f, i) => [coordinate(f, i, 0), coordinate(f, i, 1), coordinate(f, i, 2)];
+  const mix = (a, b, w) => a.map((v, k) => v + (b[k] - v) * w);
+  const cross = (a, b) => [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
+
+  function between(t) {
+    const f = Math.max(0, scene.t.findIndex((v) => v >= t));
+    if (f === 0) return { a: 0, b: 0, w: 0 };
+    return { a: f - 1, b: f, w: (t - scene.t[f - 1]) / (scene.t[f] - scene.t[f - 1]) };
+  }
+  function pointsAt(at) {
+    return Array.from({ length: n }, (_, i) => mix(point(at.a, i), point(at.b, i), at.w));
+  }
+  function bodyPose(at, body) {
+    const read = (f) => scene.poses.slice((f * scene.bodies + body) * 9, (f * scene.bodies + body) * 9 + 9);
+    const v = mix(read(at.a), read(at.b), at.w);
+    const p = v.slice(0, 3).map((x) => x * scene.unit);
+    const unit = (a) => a.map((x) => x / (Math.hypot(...a) || 1));
+    const x = unit(v.slice(3, 6)), z = unit(cross(x, v.slice(6, 9))), y = cross(z, x);
+    return (q) => [0, 1, 2].map((k) => p[k] + x[k] * q[0] + y[k] * q[1] + z[k] * q[2]);
+  }
+
+  // ---- camera: orbit around a target; a planar scene is seen from the front without perspective
+  const box = [[Infinity, Infinity, Infinity], [-Infinity, -Infinity, -Infinity]];
+  for (let f = 0; f < frames; f++) for (let i = 0; i < n; i++) point(f, i).forEach((v, k) => {
+    box[0][k] = Math.min(box[0][k], v);
+    box[1][k] = Math.max(box[1][k], v);
+  });
+  const widest = Math.max(...scene.dots.map((d) => d[1]), ...scene.solids.map((s) => Math.max(...s[1].map((v) => Math.hypot(...v)))), 0);
+  const middle = n ? box[0].map((v, k) => (v + box[1][k]) / 2) : [0, 0, 0];
+  const radius = (n ? Math.hypot(...box[0].map((v, k) => (box[1][k] - v) / 2)) : 1) + widest || 1;
+  const extent = box[0].map((v, k) => (n ? (box[1][k] - v) / 2 : 1) + widest);
+  let camera, width = 1, height = 1;
+  function resetView() {
+    camera = { yaw: flat ? 0 : -0.9, pitch: flat ? 0 : 0.32, zoom: 1, target: middle.slice() };
+  }
+  function scaleOf() { // pixels per metre at the target
+    const fit = flat ? Math.min(0.44 * width / extent[0], 0.42 * height / extent[2]) : 0.5 * Math.min(width, height) / radius;
+    return camera.zoom * (isFinite(fit) ? fit : 100);
+  }
+  function project(p) {
+    const [x, y, z] = p.map((v, k) => v - camera.target[k]);
+    const cy = Math.cos(camera.yaw), sy = Math.sin(camera.yaw), cp = Math.cos(camera.pitch), sp = Math.sin(camera.pitch);
+    const right = x * cy - y * sy, away = x * sy + y * cy;
+    const up = z * cp + away * sp, depth = away * cp - z * sp;
+    const eye = 4.5 * radius, s = scaleOf() * (flat ? 1 : eye / Math.max(eye + depth, 0.05 * eye));
+    return { x: width / 2 + right * s, y: height / 2 - up * s, depth, s };
+  }
+
+  // ---- drawing
+  const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  let colour = {};
+  function readColours() {
+    for (const name of ["link", "body", "ground", "force", "grid", "sky", "ink", "soft", "solid-hue", "solid-low", "solid-high"]) {
+      colour[name] = style("--" + name);
+    }
+  }
+  function trail(points) {
+    pen.beginPath();
+    points.forEach((p, k) => (k ? pen.lineTo(p.x, p.y) : pen.moveTo(p.x, p.y)));
+  }
+  function nice(length) {
+    const power = 10 ** Math.floor(Math.log10(length)), lead = length / power;
+    return (lead < 2 ? 1 : lead < 5 ? 2 : 5) * power;
+  }
+  function drawGround() {
+    pen.strokeStyle = colour.grid;
+    pen.lineWidth = 1;
+    const step = nice(flat ? 90 / scaleOf() : radius / 2.2);
+    if (flat) {
+      const half = [width / 2 / scaleOf(), height / 2 / scaleOf()];
+      const lines = (k, make) => {
+        const centre = camera.target[k === 0 ? 0 : 2];
+        for (let v = Math.ceil((centre - half[k]) / step); v <= (centre + half[k]) / step; v++) {
+          pen.globalAlpha = v === 0 && k === 1 ? 1 : 0.55;
+          trail(make(v * step).map(project));
+          pen.stroke();
+        }
+      };
+      const [cx, , cz] = camera.target;
+      lines(0, (v) => [[v, 0, cz - half[1]], [v, 0, cz + half[1]]]);
+      lines(1, (v) => [[cx - half[0], 0, v], [cx + half[0], 0, v]]);
+    } else {
+      const centre = middle.map((v) => Math.round(v / step) * step), count = 6;
+      for (let i = -count; i <= count; i++) for (const along of [0, 1]) {
+        const ends = [-1, 1].map((side) => {
+          const p = [centre[0], centre[1], scene.ground];
+          p[along] += side * count * step;
+          p[1 - along] += i * step;
+          return project(p);
+        });
+        pen.globalAlpha = 1 - 0.75 * Math.abs(i) / count;
+        trail(ends);
+        pen.stroke();
+      }
+    }
+    pen.globalAlpha = 1;
+    pen.fillStyle = colour.soft;
+    pen.font = "12px system-ui, sans-serif";
+    pen.fillText("grid " + Number(step.toPrecision(1)) + " m", 12, height - 12);
+  }
+  function drawTraces(now) {
+    for (const i of scene.traces) {
+      const path = Array.from({ length: frames }, (_, f) => project(point(f, i)));
+      pen.strokeStyle = colour.body;
+      pen.lineWidth = 1.2;
+      pen.globalAlpha = 0.3;
+      trail(path);
+      pen.stroke();
+      pen.globalAlpha = 0.95;
+      pen.lineWidth = 1.8;
+      trail(path.slice(0, now.a + 1).concat([project(mix(point(now.a, i), point(now.b, i), now.w))]));
+      pen.stroke();
+    }
+    pen.globalAlpha = 1;
+  }
+  function drawFigure(at, alpha) {
+    const points = pointsAt(at), seen = points.map(project), items = [];
+    const meanDepth = (list) => list.reduce((sum, p) => sum + p.depth, 0) / list.length;
+    if (alpha === 1) for (const [body, vertices, faces] of scene.solids) {
+      const world = vertices.map(bodyPose(at, body)), flatSeen = world.map(project);
+      for (const face of faces) {
+        const loop = face.map((k) => flatSeen[k]);
+        const area = loop.reduce((sum, p, k) => { const q = loop[(k + 1) % loop.length]; return sum + p.x * q.y - q.x * p.y; }, 0);
+        if (area >= 0) continue; // seen from behind (y points down on the screen)
+        const e = (k) => world[face[k]].map((v, c) => v - world[face[0]][c]), m = cross(e(1), e(2)), size = Math.hypot(...m) || 1;
+        const light = Math.max(0, (0.35 * m[0] - 0.45 * m[1] + 0.82 * m[2]) / size) * 0.75 + 0.25;
+        items.push({ depth: meanDepth(loop), draw: () => {
+          pen.fillStyle = `hsl(${colour["solid-hue"]} 22% calc(${colour["solid-low"]} + (${colour["solid-high"]} - ${colour["solid-low"]}) * ${light.toFixed(3)}))`;
+          pen.strokeStyle = pen.fillStyle;
+          pen.lineWidth = 0.6;
+          trail(loop);
+          pen.closePath();
+          pen.fill();
+          pen.stroke();
+        } });
+      }
+    }
+    for (const [indices, closed, role] of scene.edges) {
+      const line = indices.map((i) => seen[i]);
+      items.push({ depth: meanDepth(line) - 0.01 * radius, draw: () => {
+        pen.strokeStyle = pen.fillStyle = colour[role];
+        pen.lineWidth = role === "ground" ? 1.5 : role === "force" ? 2 : Math.min(7, Math.max(2.5, 0.02 * radius * line[0].s));
+        pen.lineJoin = pen.lineCap = "round";
+        trail(line);
+        if (closed) {
+          pen.closePath();
+          pen.globalAlpha = 0.85 * alpha;
+          pen.fill();
+          pen.globalAlpha = alpha;
+        } else pen.stroke();
+      } });
+    }
+    for (const [i, metres, role] of scene.dots) {
+      const p = seen[i], size = metres ? metres * p.s : Math.min(7, Math.max(3.5, 0.022 * radius * p.s));
+      items.push({ depth: p.depth - 0.02 * radius, draw: () => {
+        pen.beginPath();
+        pen.arc(p.x, p.y, size, 0, 2 * Math.PI);
+        pen.fillStyle = metres || role !== "link" ? colour[role] : colour.sky;
+        pen.strokeStyle = colour[role];
+        pen.lineWidth = 2;
+        pen.fill();
+        pen.stroke();
+      } });
+    }
+    if (!flat) items.sort((a, b) => b.depth - a.depth); // the farthest first
+    pen.globalAlpha = alpha;
+    for (const item of items) item.draw();
+    pen.globalAlpha = 1;
+    return seen;
+  }
+  function drawNames(seen) {
+    pen.font = "12px system-ui, sans-serif";
+    pen.lineWidth = 3;
+    pen.strokeStyle = colour.sky;
+    pen.fillStyle = colour.ink;
+    for (const [i, text] of scene.labels) {
+      pen.strokeText(text, seen[i].x + 9, seen[i].y - 6);
+      pen.fillText(text, seen[i].x + 9, seen[i].y - 6);
+    }
+  }
+
+  // ---- time
+  let time = start, playing = false, last = 0, queued = false;
+  function paint() {
+    queued = false;
+    const shown = Math.min(time, end), at = between(shown);
+    pen.clearRect(0, 0, width, height);
+    drawGround();
+    if (checked("ghosts")) for (let k = 0; k <= 8; k++) drawFigure(between(start + span * k / 8), 0.16);
+    if (checked("traces")) drawTraces(at);
+    const seen = drawFigure(at, 1);
+    if (checked("names")) drawNames(seen);
+    seek.value = String(span > 0 ? Math.round(1000 * (shown - start) / span) : 0);
+    const digits = span < 1 ? 3 : 2;
+    clock.textContent = shown.toFixed(digits) + " / " + end.toFixed(digits) + " s";
+    seek.setAttribute("aria-valuetext", shown.toFixed(digits) + " seconds");
+  }
+  function repaint() {
+    if (!queued) { queued = true; requestAnimationFrame(paint); }
+  }
+  function tick(now) {
+    if (!playing) return;
+    const rate = Number(speed.value);
+    time += rate * Math.min(0.1, (now - last) / 1000);
+    last = now;
+    if (time > end + HOLD * rate) time = start;
+    paint();
+    requestAnimationFrame(tick);
+  }
+  function setPlaying(on) {
+    playing = on && span > 0;
+    play.textContent = playing ? "Pause" : "Play";
+    if (playing) {
+      if (time >= end) time = start;
+      last = performance.now();
+      requestAnimationFrame(tick);
+    }
+  }
+  function goTo(t) {
+    time = Math.min(end, Math.max(start, t));
+    repaint();
+  }
+
+  // ---- hands
+  play.addEventListener("click", () => setPlaying(!playing));
+  seek.addEventListener("input", () => { setPlaying(false); goTo(start + span * Number(seek.value) / 1000); });
+  for (const id of ["ghosts", "traces", "names"]) if (byId(id)) byId(id).addEventListener("change", repaint);
+  document.addEventListener("keydown", (event) => {
+    const inField = ["INPUT", "SELECT", "BUTTON", "SUMMARY"].includes(event.target.tagName);
+    if (event.key === " " && !inField) setPlaying(!playing);
+    else if (event.target === canvas && event.key.startsWith("Arrow")) {
+      setPlaying(false);
+      goTo(time + (event.key === "ArrowRight" || event.key === "ArrowUp" ? 1 : -1) * span / 100);
+    } else return;
+    event.preventDefault();
+  });
+  canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); canvas.focus({ preventScroll: true }); });
+  canvas.addEventListener("pointermove", (event) => {
+    if (!event.buttons) return;
+    if (flat || event.shiftKey || event.buttons === 4) {
+      const s = scaleOf(), cy = Math.cos(camera.yaw), sy = Math.sin(camera.yaw);
+      camera.target[0] -= cy * event.movementX / s;
+      camera.target[1] += sy * event.movementX / s;
+      camera.target[2] += event.movementY / s;
+    } else {
+      camera.yaw += 0.008 * event.movementX;
+      camera.pitch = Math.min(1.55, Math.max(-1.55, camera.pitch + 0.008 * event.movementY));
+    }
+    repaint();
+  });
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    camera.zoom = Math.min(40, Math.max(0.1, camera.zoom * Math.exp(-0.0015 * event.deltaY)));
+    repaint();
+  }, { passive: false });
+  canvas.addEventListener("dblclick", () => { resetView(); repaint(); });
+  dark.addEventListener("change", () => { readColours(); repaint(); });
+  new ResizeObserver(() => {
+    const ratio = window.devicePixelRatio || 1;
+    width = canvas.clientWidth;
+    height = canvas.clientHeight;
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    repaint();
+  }).observe(canvas);
+
+  resetView();
+  readColours();
+  const asked = /^#t=([0-9.]+)(&strobe)?$/.exec(location.hash); // report.html#t=0.5 opens at rest at that time
+  if (asked) {
+    byId("ghosts").checked = Boolean(asked[2]);
+    goTo(Number(asked[1]));
+  } else if (!matchMedia("(prefers-reduced-motion: reduce)").matches) setPlaying(true);
+})();

@@ -1,0 +1,186 @@
+"""iLQR / DDP with control bounds: repeat expansion, Riccati sweep and feedback line search until the gradient vanishes.
+
+Li, Todorov 2004 (iLQR); Tassa, Erez, Todorov 2012 (regularisation schedule, line search, value update); Tassa, Mansard,
+Todorov 2014 (control bounds). Gauss-Newton by default; ``hessian="full"`` makes it DDP.
+
+Convergence needs both an optimality residual and a predicted decrease below tolerance: the largest component of the
+projected gradient of the discrete cost (from the costates, so regularisation does not touch it) and the decrease that
+the quadratic model still expects, each relative to ``max(1, |cost|)``. Where the decrease falls below the rounding of
+the cost itself, steps are judged by the gradient instead (polishing): the iterations go on until the gradient reaches
+its tolerance, or has found no new minimum for ``ocp.shooting.search.PATIENCE`` steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ocp.errors import ProblemError, UnsupportedError
+from ocp.problem import Phase, Problem, Solution, Status, Trajectory
+from ocp.shooting import stage
+from ocp.shooting.optimality import ShootingOptimality
+from ocp.shooting.options import ILQROptions, unsupported
+
+if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions that run something
+    from ocp.shooting import loops
+
+__all__ = ["ILQROptions", "Program", "prepare", "run", "solve", "unsupported"]
+
+Progress = Callable[[Mapping[str, float]], None]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A problem with its kernels loaded, ready for several solves (one at a time: the calls own their arguments)."""
+
+    problem: Problem
+    phase: Phase
+    options: ILQROptions
+    stages: stage.Stages
+    kernels: Mapping[str, Any]
+    calls: Mapping[str, loops.Call]
+    horizon: loops.Horizon
+    start: np.ndarray
+    seconds: Mapping[str, float]
+
+
+def solve(problem: Problem, options: ILQROptions | None = None, progress: Progress | None = None) -> Solution:
+    """Solve a problem by iLQR; see ``ILQROptions``. ``progress`` gets every row of the iteration log as it is written.
+
+    Rows: iteration, cost, expected (decrease that the model promised for the step taken), gradient (projected, largest
+    component), step (0 when refused), regularisation, trials. Ctrl-C hands back the best iterate.
+    Raises UnsupportedError for what iLQR cannot enforce and ProblemError for a wrong problem.
+    """
+    return run(prepare(problem, options), progress)
+
+
+def prepare(problem: Problem, options: ILQROptions | None = None) -> Program:
+    """Build and compile the kernels of a problem. Raises UnsupportedError and ProblemError as ``solve`` does."""
+    options = options or ILQROptions()
+    reasons = unsupported(problem)
+    if reasons:
+        raise UnsupportedError("ilqr", reasons, ("collocation",))
+    phase = problem.phase
+    began = time.perf_counter()
+    from dynamics.kernels import compile_kernel
+    from ocp.shooting import loops
+
+    imported = time.perf_counter()
+    stages = stage.build(phase, options)
+    built = time.perf_counter()
+    wanted = ["step", "final", "expand", "expand_final", "difference"]
+    wanted += ["plus"] if options.derivatives == "fd" else []
+    wanted += ["curvature"] if options.hessian == "full" else []
+    kernels = {name: compile_kernel(getattr(stages, name), options.kernels) for name in wanted}
+    calls = {name: bind(kernel) for name, kernel in kernels.items()}
+    duration = phase.duration.guess
+    horizon = loops.Horizon(
+        np.linspace(0.0, duration, options.intervals + 1), np.array([duration / options.intervals]),
+        np.array(phase.system.parameter_values, dtype=float), np.array(phase.u_lower, dtype=float),
+        np.array(phase.u_upper, dtype=float), float(options.state_limit))
+    return Program(problem, phase, options, stages, kernels, calls, horizon, _start(phase),
+                   {"import": imported - began, "build": built - imported, "compile": time.perf_counter() - built})
+
+
+def bind(kernel: Any) -> loops.Call:
+    """A kernel with argument and work arrays of its own."""
+    from dynamics.kernels import workspace
+    from ocp.shooting import loops
+
+    arg, res, iw, w = workspace(kernel)
+    return loops.Call(kernel.address, kernel.handle, arg, res, iw, w)
+
+
+def run(program: Program, progress: Progress | None = None) -> Solution:
+    """Solve a prepared problem from the guess of its phase."""
+    from ocp.shooting import loops
+    from ocp.shooting.search import Search
+
+    began = time.perf_counter()
+    u, notes = _initial_controls(program)
+    N = program.options.intervals
+    x = np.full((N + 1, program.stages.nx), np.nan)
+    x[0] = program.start
+    system = program.phase.system
+    search = Search(program.options, system.space, system.controls, program.calls, program.horizon,
+                    loops.Path(x, u, np.full(N + 1, np.nan)), progress)
+    status, message = search.run()
+    if len(search.log) == 1 and status is Status.CONVERGED:
+        notes.append("the initial guess already was a stationary point; a symmetric start may need a guess that breaks it")
+    notes.append(f"kernels: {program.kernels['step'].mode}")
+    extra = {"stage_cost": search.path.cost}
+    if search.swept:  # otherwise the gains belong to an earlier iterate
+        policy = search.policy
+        extra |= {"K": policy.K, "k": policy.k, "Vx": policy.Vx, "Vxx": policy.Vxx, "costate": policy.costate}
+    seconds = {**program.seconds, "load": search.load_seconds,
+               "solve": time.perf_counter() - began - search.load_seconds}
+    seconds["total"] = sum(seconds.values())
+    horizon, trajectory = program.horizon, _trajectory(program, search.path)
+    return Solution(
+        problem=program.problem, method="ilqr", options=asdict(program.options), status=status, message=message,
+        objective=search.cost + program.stages.constant, trajectory=trajectory,
+        iterations=tuple(search.log), seconds=seconds, notes=tuple(notes), extra=extra,
+        optimality=ShootingOptimality(program.stages, float(horizon.h[0]), horizon.p, horizon.lower, horizon.upper,
+                                      trajectory.t, trajectory.x, trajectory.u))
+
+
+def _start(phase: Phase) -> np.ndarray:
+    """The fixed start state. Raises ProblemError for a quaternion that is not of unit length."""
+    assert phase.start is not None  # ``unsupported`` has seen to it
+    x = np.array(phase.start.value, dtype=float)
+    for i in phase.system.space.quaternions:
+        length = float(np.linalg.norm(x[i:i + 4]))
+        if not abs(length - 1) <= 1e-6:
+            raise ProblemError(f"the quaternion of the start state has length {length:.9g}, not 1",
+                               where=f"phase {phase.name!r}")
+        x[i:i + 4] /= length
+    return x
+
+
+def _initial_controls(program: Program) -> tuple[np.ndarray, list[str]]:
+    """Guess at the middle of every interval [N, nu], moved into the bounds, which is noted when it changes anything."""
+    guess, horizon, N = program.phase.guess, program.horizon, program.options.intervals
+    given = np.asarray(guess.u, dtype=float).reshape(len(guess.s), program.stages.nu)
+    s = (np.arange(N) + 0.5) / N
+    u = np.column_stack([np.interp(s, guess.s, column) for column in given.T])
+    inside = np.clip(u, horizon.lower, horizon.upper)
+    moved = [name for name, a, b in zip(program.phase.system.controls, u.T, inside.T, strict=True) if np.any(a != b)]
+    notes = [f"the guess of control {', '.join(map(repr, moved))} was moved into its bounds"] if moved else []
+    return np.ascontiguousarray(inside), notes
+
+
+def _trajectory(program: Program, path: loops.Path) -> Trajectory:
+    """Knot states and held controls; between knots the integrator itself, with a shorter step."""
+    from ocp.shooting import loops
+
+    t, h, p = program.horizon.t, float(program.horizon.h[0]), program.horizon.p
+    x, u = path.x.copy(), path.u.copy()
+    call, kernel = bind(program.kernels["step"]), program.kernels["step"]
+
+    def interval(times: np.ndarray) -> np.ndarray:
+        if not np.all((times >= t[0] - 1e-9 * h) & (times <= t[-1] + 1e-9 * h)):
+            raise ValueError(f"time outside the trajectory: [{t[0]:g}, {t[-1]:g}] s")
+        return np.clip(np.searchsorted(t, times, side="right") - 1, 0, len(u) - 1)
+
+    def state(times: Any) -> np.ndarray:
+        flat = np.atleast_1d(np.asarray(times, dtype=float))
+        k = interval(flat)
+        out = np.empty((len(flat), x.shape[1]))
+        failed = loops.sample(call, t[k], x[k], u[k], p, flat - t[k], out, np.empty(1))
+        if failed >= 0:
+            raise ArithmeticError(f"kernel {kernel.name!r} failed at t = {flat[failed]:g} s")
+        at_knot = flat == t[k]
+        out[at_knot] = x[k[at_knot]]
+        out[flat >= t[-1]] = x[-1]
+        return out[0] if np.ndim(times) == 0 else out
+
+    def control(times: Any) -> np.ndarray:
+        flat = np.atleast_1d(np.asarray(times, dtype=float))
+        out = u[interval(flat)]
+        return out[0] if np.ndim(times) == 0 else out
+
+    return Trajectory(t=t.copy(), x=x, u=u, t_u=t[:-1].copy(), state=state, control=control)

@@ -1,0 +1,71 @@
+"""Optimality of a shooting solution by a second road: a reverse sweep in plain NumPy over the CasADi interpreter.
+
+It shares neither the loops nor the tangent-space derivatives of the solver: the adjoint ``y_k = dL/dx + (df/dx)' y_{k+1}``
+runs in the ambient coordinates (no ``rate``, no ``rate_inverse``), with reverse-mode derivatives of the step itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ocp.problem import Solution
+from ocp.shooting.stage import Stages
+
+
+@dataclass(frozen=True)
+class ShootingOptimality:
+    """What shooting leaves for the certificate: the Functions of the discrete problem, step h [s], parameters p, control
+    bounds lower, upper [nu], and the returned point: t [N+1], x [N+1, nx], u [N, nu]."""
+
+    stages: Stages
+    h: float
+    p: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    t: np.ndarray
+    x: np.ndarray
+    u: np.ndarray
+
+    def gradient(self) -> np.ndarray:
+        """Gradient [N, nu] of the discrete total cost in the controls, with the states following the dynamics."""
+        found = np.empty_like(self.u)
+        y = self.stages.adjoint_final(self.t[-1], self.x[-1], self.p)
+        for k in range(len(self.u) - 1, -1, -1):
+            y, slope = self.stages.adjoint(self.t[k], self.x[k], self.u[k], self.p, self.h, y)
+            found[k] = np.asarray(slope).ravel()
+        return found
+
+    def projected(self, gradient: np.ndarray) -> np.ndarray:
+        """``clip(gradient, u - upper, u - lower)`` [N, nu]: zero exactly where the first-order conditions with control
+        bounds hold, the gradient itself far inside them."""
+        return np.clip(gradient, self.u - self.upper, self.u - self.lower)
+
+    def residuals(self) -> tuple[float, float]:
+        """(stationarity, complementarity), both divided by ``max(1, |cost|)``: the largest projected gradient, and the
+        largest product of a bound multiplier (what the projection took from the gradient) and the distance to its bound."""
+        scale = max(1.0, abs(self.cost()))
+        gradient = self.gradient()
+        projected = self.projected(gradient)
+        multiplier = gradient - projected
+        slack = np.where(multiplier > 0, self.u - self.lower, self.upper - self.u)
+        product = np.where(multiplier == 0, 0.0, multiplier * np.where(multiplier == 0, 0.0, slack))
+        return float(np.max(np.abs(projected))) / scale, float(np.max(np.abs(product))) / scale
+
+    def defects(self) -> np.ndarray:
+        """``x_{k+1} - step(x_k, u_k)`` [N, nx] in ambient coordinates: rounding only, for a rollout."""
+        return np.array([self.x[k + 1] - np.asarray(self.stages.step(self.t[k], self.x[k], u, self.p, self.h)[0]).ravel()
+                         for k, u in enumerate(self.u)])
+
+    def cost(self) -> float:
+        """The discrete total cost, summed again."""
+        total = self.stages.constant + float(self.stages.final(self.t[-1], self.x[-1], self.p))
+        return total + sum(float(self.stages.step(self.t[k], self.x[k], u, self.p, self.h)[1]) for k, u in enumerate(self.u))
+
+
+def discrete_gradient(solution: Solution) -> np.ndarray:
+    """Gradient [N, nu] of the discrete total cost at a shooting solution. Raises TypeError for other methods."""
+    if not isinstance(solution.optimality, ShootingOptimality):
+        raise TypeError(f"a solution by shooting is needed, this one is by {solution.method!r}")
+    return solution.optimality.gradient()

@@ -1,0 +1,348 @@
+"""Direct collocation: problem -> nonlinear program -> trajectory.
+
+Variables: ``[x_0 u_0 x_1 u_1 ... x_M-1 u_M-1 (duration)]`` at the nodes of the mesh, states in coordinates. Two blocks
+(``ocp.transcription.blocks``) hold everything nonlinear: one at each node (scaled rate, running cost, path constraints)
+and one for the ends of the phase. Defects are linear in states and scaled rates. Betts 2010, Practical Methods for
+Optimal Control, Ch. 4; Kelly 2017, SIAM Review 59(4).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import casadi as ca
+import numpy as np
+import scipy.sparse as sp
+
+from ocp.errors import ProblemError, UnsupportedError
+from ocp.nlp import HESSIANS, NLP, IpoptOptions, solve_nlp
+from ocp.problem import At, Boundary, Phase, Problem, Sense, Solution, Trajectory
+from ocp.transcription.blocks import Block, assemble, differentiate, vector
+from ocp.transcription.conditions import Rows, cost_value, hard_rows, independent_of_control, penalty
+from ocp.transcription.diagnosis import diagnosis
+from ocp.transcription.kernels import KERNELS, with_kernels
+from ocp.transcription.mesh import Mesh, sample_guess, trajectory, uniform_mesh
+from ocp.transcription.schemes import SCHEMES
+
+METHOD = "collocation"
+
+#: unit quaternions obey qdot = N(q) omega + NORM_GAIN / duration * (1 - |q|^2) q: tangent motion is untouched, and a
+#: deviation of the norm decays over about an eighth of the phase, so that drift does not add up
+NORM_GAIN = 4.0
+
+
+@dataclass(frozen=True)
+class CollocationOptions:
+    """Options of direct collocation.
+
+    scheme: "hermite_simpson" (order 4) or "trapezoid" (order 2); intervals: of equal length
+    max_iterations, tolerance: of IPOPT; hessian: "exact" or "limited_memory"
+    kernels: "compiled", "interpreted", or "auto", which compiles functions so large that it pays
+    """
+
+    scheme: str = "hermite_simpson"
+    intervals: int = 50
+    max_iterations: int = 1000
+    tolerance: float = 1e-9
+    hessian: str = "exact"
+    kernels: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("scheme", self.scheme, tuple(SCHEMES)), ("hessian", self.hessian, HESSIANS),
+                                   ("kernels", self.kernels, KERNELS)):
+            if value not in known:
+                raise ProblemError(f"must be one of {', '.join(known)}, got {value!r}", where=f"{METHOD}.{name}")
+        if self.intervals < 1:
+            raise ProblemError(f"must be at least 1, got {self.intervals}", where=f"{METHOD}.intervals")
+        self.ipopt()
+
+    def ipopt(self) -> IpoptOptions:
+        return IpoptOptions(max_iterations=self.max_iterations, tolerance=self.tolerance, hessian=self.hessian)
+
+
+@dataclass(frozen=True)
+class Transcription:
+    """A problem as a nonlinear program, and the way back.
+
+    invert(x) -> Trajectory of the variables x [n]; costate(lam_g) -> [M, nx]: estimates at the nodes of the adjoint p
+    of the coordinates, with ``H = running cost + p' xdot``; mesh: where the nodes lie; notes: sentences for the report;
+    seconds: of which "compile" was spent on kernels
+    """
+
+    nlp: NLP
+    invert: Callable[[np.ndarray], Trajectory]
+    costate: Callable[[np.ndarray], np.ndarray]
+    mesh: Mesh
+    notes: tuple[str, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Optimality:
+    """What collocation leaves for the certificate: the program and a primal-dual point of it (signs: ``ocp.nlp``)."""
+
+    nlp: NLP
+    x: np.ndarray
+    lam_x: np.ndarray
+    lam_g: np.ndarray
+
+
+def unsupported(problem: Problem) -> list[str]:
+    """Sentences that name what collocation cannot enforce in this problem; empty where it can enforce everything."""
+    reasons = []
+    if len(problem.phases) != 1:
+        reasons.append(f"problem {problem.name!r} has {len(problem.phases)} phases; one phase is supported")
+    for phase in problem.phases:
+        for c in phase.constraints:
+            if c.soft is not None and c.sense is Sense.CONE:
+                reasons.append(f"constraint {c.name!r} is a soft cone: its penalty is not smooth; make it hard")
+    return reasons
+
+
+def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dict[str, float]], Any] | None = None) -> Solution:
+    """Transcribe the problem and solve it with IPOPT. ``progress`` gets each row of the iteration log.
+
+    Raises UnsupportedError naming each thing that collocation cannot enforce, ProblemError for a malformed problem.
+    """
+    started = time.perf_counter()
+    program = transcribe(problem, options)
+    transcribed = time.perf_counter()
+    result = solve_nlp(program.nlp, options.ipopt(), progress)
+    path = program.invert(result.x)
+    compiling = program.seconds["compile"]
+    return Solution(
+        problem=problem, method=METHOD, options=asdict(options), status=result.status, message=result.message,
+        objective=result.f, trajectory=path, iterations=result.iterations,
+        seconds={"transcription": transcribed - started - compiling, "compile": compiling, "solve": result.seconds["solver"],
+                 "functions": result.seconds["functions"], "total": time.perf_counter() - started},
+        optimality=Optimality(program.nlp, result.x, result.lam_x, result.lam_g), notes=program.notes,
+        extra={"lam_x": result.lam_x, "lam_g": result.lam_g, "costate": program.costate(result.lam_g)},
+    )
+
+
+def transcribe(problem: Problem, options: CollocationOptions) -> Transcription:
+    """The problem on a uniform mesh as a nonlinear program, with the map back. Raises as ``solve`` does."""
+    if reasons := unsupported(problem):
+        raise UnsupportedError(METHOD, reasons, ())
+    phase = problem.phase
+    _check(phase)
+    mesh = uniform_mesh(SCHEMES[options.scheme], options.intervals)
+    nx, nu, free, M = phase.system.nx, phase.system.nu, phase.duration.free, mesh.nodes
+    n = M * (nx + nu) + free
+
+    node, path = _node_block(phase, mesh)
+    ends, end_rows = _end_block(phase, mesh)
+    states = sp.kron(sp.identity(M), sp.eye(nx, nx + nu))  # picks vec(X) out of the variables
+    D, W = mesh.defects(nx)
+    ny = node.size
+    rates = sp.kron(sp.identity(M), sp.eye(nx, ny))  # picks the scaled rates out of the node rows ...
+    paths = sp.kron(sp.identity(M), sp.eye(ny - nx, ny, k=nx))  # ... and the path constraints
+    linear = sp.vstack([sp.hstack([D @ states, sp.csr_matrix((D.shape[0], int(free)))]),
+                        sp.csr_matrix((paths.shape[0] + ends.size, n))], format="csr")
+    above = D.shape[0] + paths.shape[0]
+    node_matrix = sp.vstack([W @ rates, paths, sp.csr_matrix((ends.size, M * ny))], format="csr")
+    ends_matrix = sp.vstack([sp.csr_matrix((above, ends.size)), sp.identity(ends.size)], format="csr")
+    blocks = (_with_matrix(node, node_matrix), _with_matrix(ends, ends_matrix))
+
+    prepared = [with_kernels(differentiate(block), options.kernels) for block in blocks]
+    functions = [own for own, _, _ in prepared]
+    x_lower, x_upper, x0 = _variables(phase, mesh)
+    zeros = np.zeros(D.shape[0])
+    program = assemble(n, linear, blocks, functions)
+    split = _splitter(phase, mesh)
+    nlp = NLP(
+        f=program.f, g=program.g, grad=program.grad, jac=program.jac, hess=program.hess,
+        x0=x0, x_lower=x_lower, x_upper=x_upper,
+        g_lower=np.concatenate([zeros, np.tile(path.lower, M), end_rows.lower]),
+        g_upper=np.concatenate([zeros, np.tile(path.upper, M), end_rows.upper]),
+        variables=_variable_names(phase, mesh),
+        constraints=(*_defect_names(phase, mesh),
+                     *(f"{name} @ {mesh.node_name(j)}" for j in range(M) for name in path.names), *end_rows.names),
+        diagnose=diagnosis(phase, mesh, split),
+    )
+
+    def invert(values: np.ndarray) -> Trajectory:
+        x, u, duration = split(values)
+        columns = np.asarray(values)[node.index].T
+        rate = functions[0].rows(columns, node.values.T).full()[:nx].T / duration
+        return trajectory(mesh, phase.system.space, duration, x, u, rate)
+
+    def costate(lam_g: np.ndarray) -> np.ndarray:
+        # the Lagrangian holds w_j (cost + p_j' xdot) at node j, with w_j p_j = (W' lam)_j
+        return (W.T @ np.asarray(lam_g)[: W.shape[0]]).reshape(M, nx) / mesh.weights()[:, None]
+
+    notes = tuple(note for _, own, _ in prepared for note in own)
+    return Transcription(nlp, invert, costate, mesh, notes, {"compile": sum(seconds for _, _, seconds in prepared)})
+
+
+def _check(phase: Phase) -> None:
+    duration, system = phase.duration, phase.system
+    if not 0 <= duration.lower <= duration.upper or not duration.upper > 0 or not np.isfinite(duration.guess):
+        raise ProblemError(f"needs 0 <= lower <= upper, upper > 0 and a finite guess, got {duration}", where="duration")
+    for label, boundary in (("start", phase.start), ("final", phase.final)):
+        if boundary is None:
+            continue
+        if len(boundary.value) != system.nx or len(boundary.fixed) != system.space.ndx:
+            raise ProblemError(f"needs {system.nx} values and {system.space.ndx} flags", where=label)
+        for q in system.space.quaternions:
+            norm = float(np.linalg.norm(boundary.value[q:q + 4]))
+            if not abs(norm - 1) <= 1e-6:
+                raise ProblemError(f"quaternion {', '.join(system.space.names[q:q + 4])} has norm {norm:.9g}, not 1", where=label)
+
+
+def _symbols(phase: Phase, label: str) -> tuple[ca.SX, ca.SX]:
+    """State and control symbols of one place."""
+    return ca.SX.sym(f"x_{label}", phase.system.nx), ca.SX.sym(f"u_{label}", phase.system.nu)
+
+
+def _duration(phase: Phase) -> tuple[ca.SX, ca.SX, ca.SX, tuple[float, ...]]:
+    """Symbol of the duration, itself again if it is a variable, the symbols that are data, and their values."""
+    T, p = ca.SX.sym("T"), ca.SX.sym("p", phase.system.np)
+    if phase.duration.free:
+        return T, T, p, phase.system.parameter_values
+    return T, ca.SX(0, 1), ca.vertcat(T, p), (phase.duration.lower, *phase.system.parameter_values)
+
+
+def _node_block(phase: Phase, mesh: Mesh) -> tuple[Block, Rows]:
+    """The function of every node: rows [duration * xdot (nx); path constraints], cost = duration * running cost."""
+    system = phase.system
+    x, u = _symbols(phase, "node")
+    tau = ca.SX.sym("tau")
+    T, variable, data, values = _duration(phase)
+    p = data[data.shape[0] - system.np:]
+    here = (T * tau, x, u, p)
+    scaled_rate = T * ca.mtimes(system.space.rate(x), system.rate(*here))
+    for q in system.space.quaternions:
+        part = x[q:q + 4]
+        scaled_rate[q:q + 4] += NORM_GAIN * (1 - ca.sumsqr(part)) * part
+    cost = ca.SX(0)
+    for item in phase.costs:
+        if item.at is At.PATH:
+            cost += cost_value(item, here)
+    for c in phase.constraints:
+        if c.at is At.PATH and c.soft is not None:
+            cost += penalty(c, here)
+    rows = _join([hard_rows(c, here) for c in phase.constraints if c.at is At.PATH and c.soft is None])
+    M, nz = mesh.nodes, system.nx + system.nu
+    index = np.arange(M * nz).reshape(M, nz)
+    if phase.duration.free:
+        index = np.column_stack([index, np.full(M, M * nz)])
+    block = Block(
+        name="node", v=vector(x, u, variable), data=vector(tau, data), cost=T * cost, rows=vector(scaled_rate, rows.expression),
+        index=index, values=np.column_stack([mesh.fractions, np.tile(values, (M, 1))]), weight=mesh.weights(),
+        matrix=sp.csr_matrix((0, 0)),
+    )
+    return block, rows
+
+
+def _end_block(phase: Phase, mesh: Mesh) -> tuple[Block, Rows]:
+    """Costs and constraints at the start and the end of the phase, as one function of (x_0, x_N, duration)."""
+    system = phase.system
+    (x_start, u), (x_final, _) = _symbols(phase, "start"), _symbols(phase, "final")
+    T, variable, data, values = _duration(phase)
+    p = data[data.shape[0] - system.np:]
+    cost, rows = ca.SX(0), []
+    for at, here, boundary in ((At.START, (ca.SX(0), x_start, u, p), phase.start), (At.FINAL, (T, x_final, u, p), phase.final)):
+        for item in phase.costs:
+            if item.at is at:
+                value = cost_value(item, here)
+                independent_of_control(f"cost {item.name!r}", value, u)
+                cost += value
+        for c in phase.constraints:
+            if c.at is not at:
+                continue
+            expression = penalty(c, here) if c.soft is not None else hard_rows(c, here)
+            independent_of_control(c.where or f"constraint {c.name!r}",
+                                   expression.expression if isinstance(expression, Rows) else expression, u)
+            if isinstance(expression, Rows):
+                rows.append(Rows(expression.expression, expression.lower, expression.upper,
+                                 tuple(f"{name} @ {at.value}" for name in expression.names)))
+            else:
+                cost += expression
+        rows += _boundary_rows(phase, at, boundary, here[1])
+    joined = _join(rows)
+    M, nx, nz = mesh.nodes, system.nx, system.nx + system.nu
+    index = np.concatenate([np.arange(nx), (M - 1) * nz + np.arange(nx), [M * nz] * phase.duration.free]).astype(int)
+    block = Block(
+        name="ends", v=vector(x_start, x_final, variable), data=vector(data), cost=cost, rows=vector(joined.expression),
+        index=index[None, :], values=np.array([values]).reshape(1, -1), weight=np.ones(1), matrix=sp.csr_matrix((0, 0)),
+    )
+    return block, joined
+
+
+def _boundary_rows(phase: Phase, at: At, boundary: Boundary | None, x: ca.SX) -> list[Rows]:
+    """Prescribed tangent components that cannot be variable bounds, and unit norms at a start that leaves them open."""
+    space, rows = phase.system.space, []
+    if at is At.START and boundary is not None and boundary.complete:
+        return []  # all coordinates are fixed by bounds
+    flat = set(space.tangent_index)
+    held = [i for i in range(space.ndx) if boundary is not None and boundary.fixed[i] and i not in flat]
+    if boundary is not None and held:
+        away = space.minus(ca.DM(boundary.value), x)
+        names = tuple(f"{at.value} value of {space.tangent_names[i]}" for i in held)
+        rows.append(Rows(ca.vertcat(*(away[i] for i in held)), (0.0,) * len(held), (0.0,) * len(held), names))
+    if at is At.START:  # the rate keeps the norm from there on
+        for q in space.quaternions:
+            rows.append(Rows(ca.sumsqr(x[q:q + 4]), (1.0,), (1.0,), (f"unit norm of {space.names[q]} ... @ start",)))
+    return rows
+
+
+def _join(rows: list[Rows]) -> Rows:
+    return Rows(vector(*(r.expression for r in rows)), sum((r.lower for r in rows), ()), sum((r.upper for r in rows), ()),
+                sum((r.names for r in rows), ()))
+
+
+def _with_matrix(block: Block, matrix: sp.csr_matrix) -> Block:
+    return Block(**{**block.__dict__, "matrix": matrix})
+
+
+def _variables(phase: Phase, mesh: Mesh) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lower bounds, upper bounds and initial values of all variables [n]."""
+    system, space, duration = phase.system, phase.system.space, phase.duration
+    lower, upper = (np.tile(np.array([*x, *u], dtype=float), (mesh.nodes, 1))
+                    for x, u in ((phase.x_lower, phase.u_lower), (phase.x_upper, phase.u_upper)))
+    for at, j, boundary in ((At.START, 0, phase.start), (At.FINAL, mesh.nodes - 1, phase.final)):
+        if boundary is None:
+            continue
+        for i, k in enumerate(space.tangent_index):
+            if (at is At.START and boundary.complete) or (k >= 0 and boundary.fixed[k]):
+                value = boundary.value[i]
+                if not lower[j, i] <= value <= upper[j, i]:
+                    raise ProblemError(f"{at.value} value {value:.6g} of {space.names[i]} lies outside its bounds "
+                                       f"[{lower[j, i]:.6g}, {upper[j, i]:.6g}]", where=at.value)
+                lower[j, i] = upper[j, i] = value
+    x, u = sample_guess(phase.guess, space, mesh.fractions)
+    if u.shape[1] != system.nu:
+        raise ProblemError(f"has {u.shape[1]} controls, the system has {system.nu}", where="guess.u")
+    values = np.column_stack([x, u])
+    fixed = lower == upper
+    values[fixed] = lower[fixed]
+    time_part = [np.array([b]) for b in (duration.lower, duration.upper, duration.guess)] if duration.free else [np.zeros(0)] * 3
+    low, high, start = (np.concatenate([a.ravel(), b]) for a, b in zip((lower, upper, values), time_part, strict=True))
+    return low, high, start
+
+
+def _splitter(phase: Phase, mesh: Mesh) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, float]]:
+    nx, M = phase.system.nx, mesh.nodes
+
+    def split(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """Node states [M, nx], node controls [M, nu] and the duration out of the variables."""
+        table = np.asarray(values)[: M * (nx + phase.system.nu)].reshape(M, -1)
+        return table[:, :nx], table[:, nx:], float(values[-1]) if phase.duration.free else phase.duration.lower
+
+    return split
+
+
+def _variable_names(phase: Phase, mesh: Mesh) -> tuple[str, ...]:
+    own = [*(f"x.{name}" for name in phase.system.space.names), *(f"u.{name}" for name in phase.system.controls)]
+    names = [f"{name} @ {mesh.node_name(j)}" for j in range(mesh.nodes) for name in own]
+    return (*names, *(["duration"] if phase.duration.free else []))
+
+
+def _defect_names(phase: Phase, mesh: Mesh) -> tuple[str, ...]:
+    last = mesh.scheme.size - 2
+    return tuple(f"{'' if i == last else 'inner '}defect {name} @ interval {k}"
+                 for k in range(mesh.intervals) for i in range(last + 1) for name in phase.system.space.names)

@@ -1,0 +1,74 @@
+"""Constraints of a problem as smooth rows with bounds, and soft ones as penalties."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+
+from ocp.errors import ProblemError
+from ocp.problem import INF, Constraint, Cost, Sense
+from ocp.spaces import Expr
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Named rows ``lower <= expression <= upper``; expression: SX [k]."""
+
+    expression: ca.SX
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    names: tuple[str, ...]
+
+
+def hard_rows(constraint: Constraint, arguments: Sequence[Expr]) -> Rows:
+    """Rows of a hard constraint at (t, x, u, p).
+
+    A cone ``|c[1:]| <= c[0]`` becomes ``c[0]^2 - |c[1:]|^2 >= 0`` and ``c[0] >= 0``, smooth also at its apex.
+    """
+    value = _value(constraint, arguments)
+    if constraint.sense is Sense.CONE:
+        rows = ca.vertcat(value[0] ** 2 - ca.sumsqr(value[1:]), value[0])
+        return Rows(rows, (0.0, 0.0), (INF, INF), (f"{constraint.name} (cone)", f"{constraint.name} (cone axis)"))
+    upper = constraint.lower if constraint.sense is Sense.EQUAL else constraint.upper
+    return Rows(value, constraint.lower, upper, constraint.components())
+
+
+def penalty(constraint: Constraint, arguments: Sequence[Expr]) -> ca.SX:
+    """``1/2 soft |violation|^2`` of a soft constraint at (t, x, u, p); once continuously differentiable."""
+    value, total = _value(constraint, arguments), ca.SX(0)
+    upper = constraint.lower if constraint.sense is Sense.EQUAL else constraint.upper
+    for i, (low, high) in enumerate(zip(constraint.lower, upper, strict=True)):
+        if low == high:
+            total += (value[i] - low) ** 2
+            continue
+        if low > -INF:
+            total += ca.fmax(0, low - value[i]) ** 2
+        if high < INF:
+            total += ca.fmax(0, value[i] - high) ** 2
+    return constraint.soft / 2 * total
+
+
+def cost_value(cost: Cost, arguments: Sequence[Expr]) -> ca.SX:
+    """The scalar cost at (t, x, u, p). Raises ProblemError where it is not scalar."""
+    value = ca.SX(cost.expression(*arguments))
+    if value.shape != (1, 1):
+        raise ProblemError(f"must be scalar or carry weights, but has shape {value.shape}", where=f"cost {cost.name!r}")
+    return value
+
+
+def independent_of_control(name: str, expression: Any, u: ca.SX) -> None:
+    """Raise ProblemError if an expression that holds at an end of the phase depends on the control."""
+    if u.numel() and ca.depends_on(ca.SX(expression), u):
+        raise ProblemError("holds at the start or the end and must not depend on the control", where=name)
+
+
+def _value(constraint: Constraint, arguments: Sequence[Expr]) -> ca.SX:
+    value = ca.vec(ca.SX(constraint.function(*arguments)))
+    sizes = {"function": value.shape[0], "lower": len(constraint.lower), "upper": len(constraint.upper)}
+    if len(set(sizes.values())) != 1:
+        listed = ", ".join(f"{key} {size}" for key, size in sizes.items())
+        raise ProblemError(f"sizes differ: {listed}", where=constraint.where or f"constraint {constraint.name!r}")
+    return ca.densify(value)

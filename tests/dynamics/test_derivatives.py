@@ -1,0 +1,64 @@
+"""First derivatives: algorithmic differentiation against differences on the manifold, another road, and a poison test."""
+
+import casadi as ca
+import numpy as np
+import pytest
+
+import dynamics
+from dynamics import algorithms as alg
+from dynamics.derivatives import SOURCES, forward_dynamics_derivatives, inverse_dynamics_derivatives
+from dynamics.errors import ModelError
+from dynamics.model.synthetic import random_tree
+
+CASES = [(3, 0), (6, 1), (8, 2)]
+
+
+def case(n, seed):
+    rng = np.random.default_rng(seed)
+    model = random_tree(n, rng, damping=True)
+    return model, alg.random_configuration(model, rng), rng.standard_normal(model.nv), rng.standard_normal(model.nv)
+
+
+@pytest.mark.parametrize(("n", "seed"), CASES)
+@pytest.mark.parametrize("make", [inverse_dynamics_derivatives, forward_dynamics_derivatives])
+def test_sources_agree(n, seed, make):
+    model, q, v, w = case(n, seed)
+    exact, differences = make(model, "ad")(q, v, w), make(model, "fd")(q, v, w)
+    for a, b in zip(exact, differences, strict=True):
+        a, b = np.array(a), np.array(b)
+        np.testing.assert_allclose(a, b, atol=1e-7 * (1 + np.abs(a).max()))
+
+
+@pytest.mark.parametrize(("n", "seed"), CASES)
+def test_forward_dynamics_derivatives_by_differentiating_the_articulated_body_algorithm(n, seed):
+    """An independent road: algorithmic differentiation straight through ABA instead of RNEA and a factorisation."""
+    model, q, v, tau = case(n, seed)
+    Q, V, T = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym("t", model.nv)
+    a = alg.forward_dynamics(model, Q, V, T)
+    direct = ca.Function("f", [Q, V, T], [ca.jacobian(a, Q) @ alg.rate_matrix(model, Q), ca.jacobian(a, V), ca.jacobian(a, T)])
+    for ours, theirs in zip(forward_dynamics_derivatives(model)(q, v, tau), direct(q, v, tau), strict=True):
+        np.testing.assert_allclose(np.array(ours), np.array(theirs), atol=1e-9 * (1 + np.abs(np.array(theirs)).max()))
+
+
+def test_derivatives_see_a_changed_robot():
+    """Poison: with a tampered mass the derivatives must differ, so they come from this model and from nothing cached."""
+    from dataclasses import replace
+
+    model, q, v, a = case(4, 3)
+    heavier = replace(model, bodies=(*model.bodies[:-1], replace(
+        model.bodies[-1], inertia=replace(model.bodies[-1].inertia, mass=model.bodies[-1].inertia.mass * 1.5))))
+    ours, other = (np.array(inverse_dynamics_derivatives(m)(q, v, a)[0]) for m in (model, heavier))
+    assert np.abs(ours - other).max() > 1e-2
+
+
+def test_unknown_source_is_named():
+    model, *_ = case(2, 0)
+    with pytest.raises(ModelError, match="no derivative source 'analytical'.*ad, fd"):
+        inverse_dynamics_derivatives(model, "analytical")
+    assert SOURCES == ("ad", "fd")
+
+
+def test_unknown_function_is_named():
+    model, *_ = case(2, 0)
+    with pytest.raises(ModelError, match="did you mean 'mass_matrix'"):
+        dynamics.make(model, "mass_matri")
