@@ -55,7 +55,10 @@ def _articulated_body(model: Model, q: Expr, v: Expr, tau: Expr, f_ext: Mapping[
     external = tree.wrench_by_body(model, f_ext)
     armature, damping = tree.diagonal(model, "armature"), tree.diagonal(model, "damping")
     count = len(model.bodies)
-    transforms, subspaces, twists, drifts = [], [], [], []
+    transforms: list[Transform] = []
+    subspaces: list[Expr] = []
+    twists: list[Expr] = []
+    drifts: list[Expr] = []
     inertias: list[Articulated] = []
     biases: list[Expr] = []
     for i, body in enumerate(model.bodies):
@@ -69,7 +72,9 @@ def _articulated_body(model: Model, q: Expr, v: Expr, tau: Expr, f_ext: Mapping[
         bias = tree.joint_bias(model, i, q, v)
         inertia = spatial.inertia_from_com(body.inertia.mass, body.inertia.com, body.inertia.inertia)
         p = spatial.cross_force(twist, spatial.apply_inertia(inertia, twist))
-        transforms.append(X), subspaces.append(S), twists.append(twist)
+        transforms.append(X)
+        subspaces.append(S)
+        twists.append(twist)
         drifts.append(drift if bias is None else drift + bias)
         biases.append(p - external[i] if i in external else p)
         inertias.append(Articulated(inertia.m * ca.DM.eye(3), -ca.skew(inertia.h), inertia.I))

@@ -30,7 +30,11 @@ def inverse_dynamics(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Mapping[str
     # a base accelerating against gravity stands in for the weight of every body, RBDA section 5.3
     base = spatial.motion(-spatial.constant(model.gravity), spatial.constant((0.0, 0.0, 0.0)))
 
-    transforms, subspaces, twists, accelerations, forces = [], [], [], [], []
+    transforms: list[spatial.Transform] = []
+    subspaces: list[Expr] = []
+    twists: list[Expr] = []
+    accelerations: list[Expr] = []
+    forces: list[Expr] = []
     for i, body in enumerate(model.bodies):
         X, S, vs = tree.parent_transform(model, i, q), tree.coupled_subspace(model, i, q), model.v_slice(i)
         own = S @ v[vs]
@@ -46,7 +50,10 @@ def inverse_dynamics(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Mapping[str
             acc = acc + bias
         inertia = spatial.inertia_from_com(body.inertia.mass, body.inertia.com, body.inertia.inertia)
         f = spatial.apply_inertia(inertia, acc) + spatial.cross_force(twist, spatial.apply_inertia(inertia, twist))
-        transforms.append(X), subspaces.append(S), twists.append(twist), accelerations.append(acc)
+        transforms.append(X)
+        subspaces.append(S)
+        twists.append(twist)
+        accelerations.append(acc)
         forces.append(f - external[i] if i in external else f)
 
     tau = tree.zeros(model.nv, 1, q, v, a, *external.values())

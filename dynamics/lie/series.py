@@ -2,13 +2,13 @@
 
 A closed form in θ = sqrt(s) has no usable derivative at s = 0 and loses digits close to it, so each function
 is one `if_else` on s between a Taylor polynomial and the closed form. The form that is not chosen is
-evaluated where it and its derivatives are finite: a NaN there would survive the multiplication by zero that
-automatic differentiation puts in place of the branch.
+evaluated where it and its derivatives are finite: whether a NaN there leaks into derivatives would depend on
+how automatic differentiation arranges the selection.
 
 Where to switch. A closed form divides a difference of nearly equal numbers by s, and each derivative divides
 once more, so the loss of digits just above the threshold grows with the order of the function and of the
-derivative. Largest relative error over 0 <= s <= π² of (value, first, second derivative in s), measured
-against 50 digits:
+derivative. Largest error over 0 <= s <= π² of (value, first, second derivative in s), measured against 50
+digits, relative to its size at s = 0 (c3, c5) or at s (D'):
 
     switch at s      c3                       c5                       2 D'
     0.25             3e-15  3e-13  6e-11      2e-13  7e-11  3e-08      2e-12  3e-10  4e-08

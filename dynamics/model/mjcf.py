@@ -196,7 +196,7 @@ def _joint(tree: _Tree, j: int, kind: str, at: Placement) -> Joint:
             low, high = (float(x) for x in m.jnt_actfrcrange[j])
             effort = (high,) if low == -high else None
             if effort is None:
-                tree.notes.tell(f"joint {name!r}: actuator force range {low:g} to {high:g} is not carried: not symmetric")
+                tree.notes.tell(f"joint {name!r}: actuator force range {low:g} to {high:g} is lopsided, not carried")
     elif m.jnt_limited[j]:
         tree.notes.tell(f"joint {name!r}: the range of a ball joint is not carried")
     if np.any(m.jnt_stiffness[j]):

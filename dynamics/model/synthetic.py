@@ -13,9 +13,11 @@ from dynamics.model.model import BodyInertia, Joint, Model, Placement
 
 def random_tree(
     bodies: int, rng: np.random.Generator, *, kinds: Sequence[str] | None = None, branching: float = 0.4,
-    root: str | None = None, armature: bool = True, damping: bool = False,
+    root: str | None = None, armature: bool = True, damping: bool = False, depth_first: bool = False,
 ) -> Model:
     """A random tree: body i hangs from its predecessor, or with probability ``branching`` from any earlier body.
+
+    depth_first: branch only from ancestors of the predecessor, so that every subtree is contiguous.
 
     kinds: joint kinds to draw from (default: all of them but ``fixed``); root: kind of the first joint (default: drawn).
     Joint placements, axes and inertias are random; every tensor is that of a real body (random point masses), so the
@@ -23,9 +25,14 @@ def random_tree(
     """
     names = list(kinds) if kinds is not None else [k for k in KINDS if k != "fixed"]
     builder = Builder(f"random_tree_{bodies}")
+    parents: list[int] = []
     for i in range(bodies):
         kind = KINDS[root if (i == 0 and root) else str(rng.choice(names))]
-        parent = "world" if i == 0 else f"b{int(rng.integers(i)) if rng.random() < branching else i - 1}"
+        above = i - 1
+        if i and rng.random() < branching:
+            above = int(rng.choice(_ancestors(parents, i - 1) if depth_first else range(i)))
+        parents.append(above)
+        parent = f"b{above}" if i else "world"
         joint = Joint(
             f"j{i}", kind.name,
             Placement(as_tuple(random_rotation(rng)), tuple(rng.uniform(-0.4, 0.4, 3).tolist())),
@@ -37,6 +44,14 @@ def random_tree(
         builder.frame(f"f{i}", body=f"b{i}",
                       placement=Placement(as_tuple(random_rotation(rng)), tuple(rng.uniform(-0.3, 0.3, 3).tolist())))
     return builder.build()
+
+
+def _ancestors(parents: list[int], i: int) -> list[int]:
+    path = []
+    while i >= 0:
+        path.append(i)
+        i = parents[i]
+    return path
 
 
 def serial_chain(bodies: int, *, kind: str = "revolute", root: str | None = None) -> Model:

@@ -30,14 +30,17 @@ def root_link(top: Element, links: Mapping[str, LinkElement], joints: Mapping[st
     if len(roots) > 1:
         raise links[roots[1]].element.error(
             f"link {roots[1]!r}", f"several root links {roots}: all but one must be the child of a joint")
-    for name in links:  # walk up from every link: who never reaches a root is on or behind a cycle
-        seen = [name]
-        while seen[-1] in carrier:
-            joint = carrier[seen[-1]]
-            if joint.parent in seen:
-                cycle = [*seen[seen.index(joint.parent):], joint.parent][::-1]
+    rooted: set[str] = set(roots)
+    for name in links:  # walk up from every link: who never reaches the root is on or behind a cycle
+        path = {name: None}
+        while (last := next(reversed(path))) not in rooted:
+            joint = carrier[last]
+            if joint.parent in path:
+                walked = list(path)
+                cycle = [*walked[walked.index(joint.parent):], joint.parent][::-1]
                 raise joint.element.error(f"joint {joint.name!r}", f"links form a cycle: {' -> '.join(cycle)}")
-            seen.append(joint.parent)
+            path[joint.parent] = None
+        rooted.update(path)
     return roots[0]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -44,15 +46,16 @@ def solve(
         No iteration table.
     """
     from ocp.app.iterations import iteration_table
-    from ocp.app.load import load_problem, parse_overrides
-    from ocp.app.pipeline import run
+    from ocp.app.load import load_problem
+    from ocp.app.pipeline import run_loaded
     from ocp.app.summary import print_outcome
 
-    overrides = parse_overrides(set_ or [])
-    chosen = method or load_problem(file, overrides).method
+    begin = time.perf_counter()
+    loaded = load_problem(file, parse_overrides(set_))
+    chosen = method or loaded.method
     with iteration_table(chosen, quiet=quiet) as progress:
-        outcome = run(file, method_name=chosen, overrides=overrides, out=out, overwrite=overwrite,
-                      progress=None if quiet else progress, command=["ocp", *sys.argv[1:]])
+        outcome = run_loaded(loaded, file.stem, method_name=chosen, out=out, overwrite=overwrite, begin=begin,
+                             progress=None if quiet else progress, command=["ocp", *sys.argv[1:]])
     print_outcome(outcome)
     return CERTIFIED if outcome.solution.ok else NOT_SOLVED
 
@@ -60,10 +63,10 @@ def solve(
 @app.command
 def check(file: Path, /, *, set_: Overrides = None) -> int:
     """Validate a problem file, and say which methods can solve it, without solving."""
-    from ocp.app.load import load_problem, parse_overrides
+    from ocp.app.load import load_problem
     from ocp.app.summary import print_check
 
-    print_check(load_problem(file, parse_overrides(set_ or [])))
+    print_check(load_problem(file, parse_overrides(set_)))
     return CERTIFIED
 
 
@@ -78,16 +81,13 @@ def show(file: Path, /, *, set_: Overrides = None, schema: bool = False) -> int:
     schema
         Print the JSON Schema of problem files instead (for editors); the file is not read.
     """
-    from ocp.app.load import load_problem, parse_overrides
+    from ocp.app.load import load_problem
+    from ocp.app.schema import problem_json_schema, to_yaml
 
     if schema:
-        import json
-
-        from ocp.app.schema import problem_json_schema
-
         print(json.dumps(problem_json_schema(), indent=2))
         return CERTIFIED
-    print(load_problem(file, parse_overrides(set_ or [])).expanded(), end="")
+    print(to_yaml(load_problem(file, parse_overrides(set_)).file), end="")
     return CERTIFIED
 
 
@@ -97,6 +97,19 @@ def doctor() -> int:
     from ocp.app.doctor import print_diagnosis
 
     return CERTIFIED if print_diagnosis() else NOT_SOLVED
+
+
+def parse_overrides(items: Sequence[str] | None) -> dict[str, str]:
+    """``--set path=value`` items as a mapping. Raises ProblemError for one without ``=``."""
+    from ocp.errors import ProblemError
+
+    found: dict[str, str] = {}
+    for item in items or ():
+        path, equals, value = item.partition("=")
+        if not equals or not path.strip():
+            raise ProblemError(f"expected path=value, got {item!r}", where="--set")
+        found[path.strip()] = value
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -34,7 +34,7 @@ _COLLOCATION = (
     Column("inf_pr", "inf_pr", ".2e", "residual"), Column("inf_du", "inf_du", ".2e", "residual"),
     Column("mu", "mu", ".1e", "weight"), Column("log10_mu", "lg(mu)", ".1f", "other"),
     Column("step", "step", ".2e", "step"), Column("d_norm", "||d||", ".2e", "step"),
-    Column("regularisation", "reg", ".1e", "weight"), Column("regularization_size", "reg", ".1e", "weight"),
+    Column("regularisation", "reg", ".1e", "weight"), Column("regularization", "reg", ".1e", "weight"),
     Column("alpha_du", "alpha_du", ".2e", "step"), Column("alpha_pr", "alpha_pr", ".2e", "step"),
     Column("ls_trials", "ls", "d", "count"), Column("seconds", "t [s]", ".3f", "other"),
 )
@@ -43,7 +43,7 @@ _ILQR = (
     Column("expected", "expected", ".2e", "residual"), Column("gradient", "gradient", ".2e", "residual"),
     Column("violation", "violation", ".2e", "residual"), Column("gap", "gap", ".2e", "residual"),
     Column("step", "step", ".3g", "step"), Column("regularisation", "reg", ".1e", "weight"),
-    Column("penalty", "penalty", ".1e", "weight"), Column("seconds", "t [s]", ".3f", "other"),
+    Column("penalty", "penalty", ".1e", "weight"), Column("trials", "trials", "d", "count"), Column("seconds", "t [s]", ".3f", "other"),
 )
 COLUMNS: Mapping[str, tuple[Column, ...]] = {"collocation": _COUNT + _COLLOCATION, "ilqr": _COUNT + _ILQR}
 

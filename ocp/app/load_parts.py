@@ -59,7 +59,8 @@ class Reader:
         items = [(value, path)] if not isinstance(value, tuple) else [(v, (*path, i)) for i, v in enumerate(value)]
         found = [self._parse(v, at, self.scope, vector=True) if isinstance(v, str) else ca.SX(self.number(v, at))
                  for v, at in items]
-        return None if any(f is None for f in found) else ca.vertcat(*found)
+        columns = [f for f in found if f is not None]
+        return ca.vertcat(*columns) if len(columns) == len(found) else None
 
     def _parse(self, text: str, path: KeyPath, scope: Scope, *, vector: bool) -> SX | None:
         try:
@@ -115,7 +116,7 @@ def read_constants(findings: Findings, constants: Mapping[str, Any], reserved: S
     for i, (name, value) in enumerate(constants.items()):
         path: KeyPath = ("constants", name)
         check_name(findings, name, path, {}, reserved)
-        later = {n: "it is defined later; a constant may only use those above it" for n in list(constants)[i:]}
+        later = dict.fromkeys(list(constants)[i:], "it is defined later; a constant may only use those above it")
         none = ca.SX(0, 1)
         reader = Reader(findings, Scope(dict(values), unavailable=later), Scope(), none, none, none, none)
         number = reader.number(value, path)
@@ -287,7 +288,7 @@ def sample(values: Sequence[float], s: np.ndarray) -> np.ndarray:
     """A series of equally spaced values, interpolated linearly at fractions s."""
     if len(values) == 1:
         return np.full(len(s), values[0])
-    return np.interp(s, np.linspace(0.0, 1.0, len(values)), values)
+    return np.asarray(np.interp(s, np.linspace(0.0, 1.0, len(values)), values))
 
 
 def boundary_line(space: Space, start: np.ndarray, final: np.ndarray, s: np.ndarray) -> np.ndarray:
@@ -295,3 +296,13 @@ def boundary_line(space: Space, start: np.ndarray, final: np.ndarray, s: np.ndar
     x0, x1, r = ca.SX.sym("x0", space.nx), ca.SX.sym("x1", space.nx), ca.SX.sym("r")
     line = ca.Function("line", [x0, x1, r], [space.plus(x0, r * space.minus(x0, x1))])
     return np.array([np.asarray(line(start, final, fraction)).ravel() for fraction in s])
+
+
+def along(space: Space, nodes: np.ndarray, states: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """States [k, nx] at fractions s on the piecewise geodesic through ``states`` at the fractions ``nodes``."""
+    found = []
+    for fraction in s:
+        i = min(int(np.searchsorted(nodes, fraction, side="right")) - 1, len(nodes) - 2)
+        part = (fraction - nodes[i]) / (nodes[i + 1] - nodes[i])
+        found.append(boundary_line(space, states[i], states[i + 1], np.array([part]))[0])
+    return np.array(found)

@@ -50,16 +50,16 @@ def _reader(findings: Findings, constants: Scope, system: SymbolicSystem) -> lp.
     names = {**{name: x[i] for i, name in enumerate(system.states)},
              **{name: u[i] for i, name in enumerate(system.controls)}}
     fixed = "only numbers and constants can"
-    unavailable = {**{name: f"it is a state; {fixed}" for name in system.states},
-                   **{name: f"it is a control; {fixed}" for name in system.controls},
-                   **{name: f"it is defined from states; {fixed}" for name in system.define}, "t": f"it is the time; {fixed}"}
+    unavailable = {**dict.fromkeys(system.states, f"it is a state; {fixed}"),
+                   **dict.fromkeys(system.controls, f"it is a control; {fixed}"),
+                   **dict.fromkeys(system.define, f"it is defined from states; {fixed}"), "t": f"it is the time; {fixed}"}
     return lp.make_reader(findings, replace(constants, unavailable=unavailable), x, u, Scope(names))
 
 
 def _definitions(reader: lp.Reader, system: SymbolicSystem) -> lp.Reader:
     order = list(system.define)
     for i, (name, text) in enumerate(system.define.items()):
-        later = {n: "it is defined later; a definition may only use those above it" for n in order[i:]}
+        later = dict.fromkeys(order[i:], "it is defined later; a definition may only use those above it")
         inner = replace(reader, scope=replace(reader.scope, unavailable=later))
         value = inner.expression(text, ("system", "define", name))
         known = {**reader.scope.names, name: ca.SX(0) if value is None else value}

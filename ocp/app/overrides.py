@@ -32,7 +32,7 @@ def apply_overrides(source: Source, overrides: Mapping[str, str]) -> Source:
         path = _place(tree, _parse_path(words, label), label, origins, value)
         for known in (entries, origins):
             for inner in [p for p in known if p[: len(path)] == path]:
-                del known[inner]  # type: ignore[attr-defined]
+                del known[inner]
         origins[path] = label
     return Source(source.name, source.text, tree, entries, origins)
 
@@ -91,6 +91,6 @@ def _index(node: list[Any], wanted: Key, path: KeyPath, label: str) -> int:
         return wanted
     names = [entry.get("name") if isinstance(entry, dict) else None for entry in node]
     if wanted not in names:
-        raise ProblemError(f"{format_path(path)} has no entry named {wanted!r}{near(wanted, [n for n in names if isinstance(n, str)])}",
+        raise ProblemError(f"{format_path(path)} has no entry named {wanted!r}{near(str(wanted), [n for n in names if isinstance(n, str)])}",
                            where=label)
     return names.index(wanted)

@@ -20,7 +20,7 @@ from ocp.problem.solution import Certificate, Solution, Trajectory
 PLOTS = ("states", "controls", "constraints", "certificate", "convergence")
 FEWEST_SAMPLES, MOST_SAMPLES, TARGET_SAMPLES = 3, 24, 480  # per interval, and in all
 MOST_PANELS = 16
-GAPS = "gap_segments"  # the array of ``Solution.extra`` with one re-integration gap per segment, drawn when present
+GAPS = "certificate_segment_gap"  # the array of ``Solution.extra`` [N] that the certificate leaves; drawn when present
 DEFAULT_TOLERANCE = 1e-6  # for colouring violations where no certificate says how much is allowed
 
 
@@ -151,7 +151,8 @@ def plot_constraints(phase: Phase, samples: Samples, certificate: Certificate | 
     """Each named constraint with its bounds; the violated part red. Last, how near bounded components come to bounds."""
     system = phase.system
     tolerances = {v.name: v.tolerance for v in certificate.violations} if certificate else {}
-    path, ends = [], []
+    path: list[Cell] = []
+    ends: list[Cell] = []
     for c in phase.constraints if len(samples.t) else ():
         draw = _path_constraint if c.at is At.PATH else _end_constraint
         title = c.name + ("" if c.at is At.PATH else f" · {c.at.value}") + (" · soft" if c.soft is not None else "")
@@ -233,7 +234,7 @@ def plot_certificate(certificate: Certificate | None, t: np.ndarray, gaps: np.nd
     rows = [(c.name, c.value, c.tolerance, c.holds, "") for c in certificate.checks]
     rows += [(v.name, v.at_knots, v.tolerance, v.holds, ", soft" if v.soft else "") for v in certificate.violations]
     known = sheet.drawable(np.zeros(0) if gaps is None else np.asarray(gaps).ravel())
-    lower_part = 2.0 if len(known) and len(known) == len(t) - 1 else 0.0
+    lower_part = 2.0 if len(known) == len(t) - 1 and np.isfinite(known).any() else 0.0
     bars, left, right = 0.27 * len(rows), 2.9, 2.0
     height = 0.85 + bars + lower_part
     fig = sheet.figure(height)
@@ -256,14 +257,15 @@ def plot_certificate(certificate: Certificate | None, t: np.ndarray, gaps: np.nd
     for (name, value, tolerance, holds, soft), y in zip(rows, place, strict=True):
         ax.text(-0.012, y, sheet.plain(sheet.clip_text(name, 40)), transform=beside, ha="right", va="center", fontsize=8.5,
                 color=sheet.INK if holds else sheet.FAIL)
-        text = "not computed" if np.isnan(value) else f"{value:.1e} of {tolerance:.0e}{soft}" if value else f"0 of {tolerance:.0e}{soft}"
+        amount = f"{value:.1e}" if value else "0"
+        text = "not computed" if np.isnan(value) else f"{amount} of {tolerance:.0e}{soft}"
         ax.text(1.012, y, text, transform=beside, va="center", fontsize=8, color=sheet.SOFT if holds else sheet.FAIL)
     sheet.caption(fig, left, height - 0.2, "residual ÷ tolerance")
     if lower_part:
         below = sheet.axes(fig, (left, 0.5, sheet.WIDTH - left - right, 1.1))
         allowed = certificate.gap_segment.tolerance
         level = np.log10(np.maximum(known / allowed, 1e-12)) if allowed > 0 else np.zeros(len(known))
-        low, high = min(-1.0, float(level.min())) - 0.3, max(0.0, float(level.max())) + 0.4
+        low, high = min(-1.0, float(np.nanmin(level))) - 0.3, max(0.0, float(np.nanmax(level))) + 0.4
         below.set_xlim(t[0], t[-1])
         below.set_ylim(low, high)
         below.bar(t[:-1], level - low, bottom=low, width=np.diff(t) * 0.85, align="edge", lw=0, zorder=3,

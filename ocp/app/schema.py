@@ -26,7 +26,7 @@ class SymbolicSystem(Part):
     states: dict[str, str] = Field(min_length=1, description="state names and their units ('' for none)")
     controls: dict[str, str] = Field(default_factory=dict, description="control names and their units")
     dynamics: dict[str, Number] = Field(description="time derivative of every state")
-    define: dict[str, Number] = Field(default_factory=dict, description="named expressions for use in all later ones, in order")
+    define: dict[str, Number] = Field(default_factory=dict, description="named expressions, usable in all later ones")
     energy: Number | None = Field(None, description="total mechanical energy [J]; needs 'power'")
     power: Number | None = Field(None, description="power supplied to the system [W]: actuators minus losses; needs 'energy'")
 
@@ -54,7 +54,7 @@ class SymbolicPhase(Part):
     bounds: dict[str, Bound] = Field(default_factory=dict, description="[lower, upper] of states and controls; null: unbounded")
     costs: tuple[Cost, ...] = Field(description="terms of the objective; [] asks for any feasible motion")
     constraints: tuple[Constraint, ...] = Field((), description="constraints beyond bounds")
-    guess: SymbolicGuess = Field(default_factory=SymbolicGuess, description="initial guess")
+    guess: SymbolicGuess = Field(default_factory=lambda: SymbolicGuess(), description="initial guess")
 
 
 class SymbolicProblem(Common):
@@ -90,15 +90,16 @@ def to_yaml(file: ProblemFile) -> str:
 
 
 # ---- JSON Schema ------------------------------------------------------------------------------------------------------
-def problem_json_schema(options: Mapping[str, type] | None = None) -> dict[str, Any]:
-    """JSON Schema (2020-12) of problem files, for editors.
+def problem_json_schema() -> dict[str, Any]:
+    """JSON Schema (2020-12) of problem files, for editors, with the options of every method and the tolerances."""
+    from ocp.certify import Tolerances
+    from ocp.methods import METHODS
 
-    ``options`` adds the fields of dataclasses by the key whose mapping they describe: ``collocation``, ``ilqr``, ``accept``.
-    """
+    options = {name: method.options_type() for name, method in METHODS.items()} | {"accept": Tolerances}
     models: list[tuple[type[BaseModel], Any]] = [(SymbolicProblem, "validation"), (RobotProblem, "validation")]
-    _, schema = models_json_schema(models)  # type: ignore[arg-type]
+    _, schema = models_json_schema(models)
     definitions = schema["$defs"]
-    for key, record in (options or {}).items():
+    for key, record in options.items():
         holders = ("SymbolicProblem", "RobotProblem") if key == "accept" else ("Solve",)
         for holder in holders:
             definitions[holder]["properties"][key] |= {"properties": _field_schemas(record), "additionalProperties": False}

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StrictFloat, Tag, model_validator,
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictFloat,
+    Tag,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypeAliasType
@@ -215,5 +222,5 @@ class Common(Part):
     source: str = Field("", description="where the problem is from: paper or book, with the section")
     reference: Reference | None = Field(None, description="known optimum")
     constants: dict[str, Number] = Field(default_factory=dict, description="named numbers; each may use earlier ones and pi")
-    solve: Solve = Field(default_factory=Solve, description="default method and its options")
+    solve: Solve = Field(default_factory=lambda: Solve(), description="default method and its options")
     accept: dict[str, Number] = Field(default_factory=dict, description="tolerances of the certificate that differ from the default")

@@ -10,8 +10,21 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypeAliasType
 
 from ocp.app.schema_parts import (
-    Bound, Common, Constraint, Cost, Degrees, Duration, Name, Number, NumberOrList, Part, Vector3, exactly_one, expected,
-    number_tag, refuse,
+    Bound,
+    Common,
+    Constraint,
+    Cost,
+    Degrees,
+    Duration,
+    Name,
+    Number,
+    NumberOrList,
+    Part,
+    Vector3,
+    exactly_one,
+    expected,
+    number_tag,
+    refuse,
 )
 
 ROTATION_FORMS = ("rpy: [roll, pitch, yaw], quaternion: {w: .., x: .., y: .., z: ..} or "
@@ -98,7 +111,7 @@ JointValue = TypeAliasType("JointValue", Annotated[
 
 
 class RobotState(Part):
-    """A state of a robot by names; what is not named is free (in start and final) or neutral (in a guess)."""
+    """A state of a robot by names. What is not named is free; in a guess it follows the line from start to final."""
 
     configuration: str | None = Field(None, description="named configuration of the SRDF file: fixes every joint not named here")
     base: Base | None = Field(None, description="floating base")
@@ -167,10 +180,12 @@ class RobotSystem(Part):
     actuated: Annotated[Annotated[Literal["all"], Tag("<all>")] | Annotated[tuple[str, ...], Tag("<list>")],
                         Discriminator(_actuated_tag, **expected("'all' or a list of joint names"))] = Field(
         "all", description="joints with a motor: all, or a list of names")
-    gravity: Vector3 | None = Field(None, description="gravity in the world [m/s^2]; null: that of the robot file, else [0, 0, -9.81]")
+    gravity: Vector3 | None = Field(
+        None, description="gravity in the world [m/s^2]; null: that of the robot file, else [0, 0, -9.81]")
     packages: dict[str, str] = Field(default_factory=dict, description="folders of ROS packages, relative to this file")
-    srdf: str = Field("auto", description="SRDF file with named configurations, relative to this file; auto: the one beside the URDF")
-    limits: UseLimits = Field(default_factory=UseLimits, description="limits of the robot file that become bounds")
+    srdf: str = Field(
+        "auto", description="SRDF file with named configurations, relative to this file; auto: the one beside the URDF")
+    limits: UseLimits = Field(default_factory=lambda: UseLimits(), description="limits of the robot file that become bounds")
     thrusters: tuple[Thruster, ...] = Field((), description="controls that push along an axis of a frame")
     derivatives: str = Field("ad", description="source of the dynamics derivatives")
 
@@ -200,10 +215,10 @@ class RobotPhase(Part):
     duration: Duration
     start: RobotState | None = Field(None, description="state at the start")
     final: RobotState | None = Field(None, description="state at the end")
-    bounds: RobotBounds = Field(default_factory=RobotBounds, description="bounds along the path")
+    bounds: RobotBounds = Field(default_factory=lambda: RobotBounds(), description="bounds along the path")
     costs: tuple[Cost, ...] = Field(description="terms of the objective; [] asks for any feasible motion")
     constraints: tuple[RobotConstraint, ...] = Field((), description="constraints beyond bounds")
-    guess: RobotGuess = Field(default_factory=RobotGuess, description="initial guess")
+    guess: RobotGuess = Field(default_factory=lambda: RobotGuess(), description="initial guess")
 
 
 class RobotProblem(Common):

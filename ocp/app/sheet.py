@@ -56,9 +56,9 @@ class Group:
 def sheet(groups: Sequence[Group], span: tuple[float, float]) -> bytes:
     """All groups one below the other, every time cell over the same ``span`` of time [s]: PNG bytes."""
     rows = sum(-(-len(g.cells) // _columns(g)) for g in groups)
-    left, bottom, heading, gap = 0.62, 0.56, 0.36, 0.50
+    left, bottom, heading, gap, pause = 0.62, 0.48, 0.36, 0.50, 0.40
     cell = 1.55 if rows <= 2 else 1.2 if rows <= 4 else 0.95
-    height = 0.1 + len(groups) * heading + rows * (cell + gap) - gap + bottom
+    height = 0.1 + len(groups) * (heading - gap + pause) + rows * (cell + gap) - pause + bottom
     fig = figure(height)
     y = height - 0.1
     for group in groups:
@@ -81,7 +81,7 @@ def sheet(groups: Sequence[Group], span: tuple[float, float]) -> bytes:
             item.draw(ax)
             # times only where no panel follows below: calmer
             ticks(ax, x="linear" if item.time else "", x_labels=k + across >= len(group.cells))
-        y -= gap - 0.12
+        y -= pause
     fig.text((WIDTH - 0.22) / WIDTH, 0.13 / height, "time [s]", fontsize=8, color=SOFT, ha="right")
     return png(fig)
 
@@ -114,7 +114,7 @@ def axes(fig: Figure, box: tuple[float, float, float, float]) -> Axes:
 
 
 def ticks(ax: Axes, x: str = "linear", y: str = "linear", *, x_labels: bool = True) -> None:
-    """Draw grid, numbers and the two axis lines; call last. A scale is ``linear``, ``log`` (the axes hold log10) or empty."""
+    """Draw grid, numbers and the two axis lines; call last. A scale: ``linear``, ``log`` (axes of log10) or empty."""
     from matplotlib.collections import LineCollection
 
     (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
@@ -227,8 +227,8 @@ def direct_labels(ax: Axes, heights: np.ndarray, labels: Sequence[str]) -> None:
     for k in range(n - 2, -1, -1):
         place[k] = min(place[k], place[k + 1] - gap)
     for y, k in zip(place, order, strict=True):
-        ax.text(1.0, y, ' ' + plain(clip_text(labels[k], MOST_LABEL)), transform=ax.transAxes, color=PALETTE[k % len(PALETTE)],
-                fontsize=7.5, va="center")
+        ax.text(1.0, y, " " + plain(clip_text(labels[k], MOST_LABEL)), transform=ax.transAxes, fontsize=7.5, va="center",
+                color=PALETTE[k % len(PALETTE)])
 
 
 def limits(data: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[float, float]:
@@ -241,7 +241,8 @@ def limits(data: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[floa
     if high - low < least:
         low, high = (low + high - least) / 2, (low + high + least) / 2
     span = high - low
-    near = [float(b) for b in np.concatenate([lower, upper]) if np.isfinite(b) and low - 0.7 * span <= b <= high + 0.7 * span]
+    bounds = np.concatenate([lower, upper])
+    near = bounds[np.isfinite(bounds) & (bounds >= low - 0.7 * span) & (bounds <= high + 0.7 * span)].tolist()
     low, high = min([low, *near]), max([high, *near])
     return low - 0.08 * (high - low), high + 0.08 * (high - low)
 

@@ -110,7 +110,8 @@ def run(program: Program, progress: Progress | None = None) -> Solution:
                     loops.Path(x, u, np.full(N + 1, np.nan)), progress)
     status, message = search.run()
     if len(search.log) == 1 and status is Status.CONVERGED:
-        notes.append("the initial guess already was a stationary point; a symmetric start may need a guess that breaks it")
+        notes.append("the initial guess already was a stationary point; "
+                     "a symmetric start may need a guess that breaks the symmetry")
     notes.append(f"kernels: {program.kernels['step'].mode}")
     extra = {"stage_cost": search.path.cost}
     if search.swept:  # otherwise the gains belong to an earlier iterate

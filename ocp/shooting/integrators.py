@@ -109,11 +109,12 @@ def _second_order(system: System) -> None:
         x[space.nx - half:] = rng.normal(size=half)
         p = np.array(system.parameter_values)
         rate = np.asarray(system.rate(0.0, x, rng.normal(size=system.nu), p)).ravel()
-        wrong = [i for i in range(half) if not rate[i] == x[space.nx - half + i]]
+        wrong = [i for i in range(half) if rate[i] != x[space.nx - half + i]]
         if wrong:
             raise ProblemError(
                 f"the semi-implicit Euler step needs the rate of {space.tangent_names[wrong[0]]!r} to be "
-                f"{space.names[space.nx - half + wrong[0]]!r} itself (state (q, v)); use another integrator", where=where)
+                f"{space.names[space.nx - half + wrong[0]]!r} itself (state (q, v)); use another integrator",
+                where=where)
 
 
 INTEGRATORS = MappingProxyType({i.name: i for i in (

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from dynamics.kernels import call
-from ocp.shooting.riccati import costates, projected_gradient
+from ocp.shooting.riccati import Expansion, Policy, costates, projected_gradient
 
 
 class Call(NamedTuple):
@@ -46,25 +46,25 @@ class Path(NamedTuple):
 
 
 @njit(cache=True)
-def _run(kernel):
+def _run(kernel: Call) -> int:
     return call(kernel.address, kernel.handle, kernel.arg, kernel.res, kernel.iw, kernel.w)
 
 
 @njit(cache=True)
-def _bind_stage(kernel, horizon):
+def _bind_stage(kernel: Call, horizon: Horizon) -> None:
     kernel.arg[3] = horizon.p.ctypes.data
     kernel.arg[4] = horizon.h.ctypes.data
 
 
 @njit(cache=True)
-def _at_stage(kernel, horizon, path, k):
+def _at_stage(kernel: Call, horizon: Horizon, path: Path, k: int) -> None:
     kernel.arg[0] = horizon.t[k:].ctypes.data
     kernel.arg[1] = path.x[k].ctypes.data
     kernel.arg[2] = path.u[k].ctypes.data
 
 
 @njit(cache=True)
-def _at_end(kernel, horizon, path):
+def _at_end(kernel: Call, horizon: Horizon, path: Path) -> None:
     N = path.u.shape[0]
     kernel.arg[0] = horizon.t[N:].ctypes.data
     kernel.arg[1] = path.x[N].ctypes.data
@@ -72,7 +72,7 @@ def _at_end(kernel, horizon, path):
 
 
 @njit(cache=True)
-def _advance(step, horizon, path, k):
+def _advance(step: Call, horizon: Horizon, path: Path, k: int) -> bool:
     """Fill x[k + 1] and cost[k]; False when the state leaves the finite range."""
     _at_stage(step, horizon, path, k)
     step.res[0] = path.x[k + 1].ctypes.data
@@ -84,7 +84,7 @@ def _advance(step, horizon, path, k):
 
 
 @njit(cache=True)
-def _end(final, horizon, path):
+def _end(final: Call, horizon: Horizon, path: Path) -> bool:
     N = path.u.shape[0]
     _at_end(final, horizon, path)
     final.res[0] = path.cost[N:].ctypes.data
@@ -92,7 +92,7 @@ def _end(final, horizon, path):
 
 
 @njit(cache=True)
-def rollout(step, final, horizon, path):
+def rollout(step: Call, final: Call, horizon: Horizon, path: Path) -> tuple[float, int]:
     """Fill states and costs from x[0] and u. Returns (total cost, -1) or (inf, knot k whose step or cost failed)."""
     N = path.u.shape[0]
     _bind_stage(step, horizon)
@@ -100,14 +100,15 @@ def rollout(step, final, horizon, path):
     for k in range(N):
         if not _advance(step, horizon, path, k):
             return np.inf, k
-        total += path.cost[k]
+        total += float(path.cost[k])
     if not _end(final, horizon, path):
         return np.inf, N
-    return total + path.cost[N], -1
+    return total + float(path.cost[N]), -1
 
 
 @njit(cache=True)
-def expand(kernel, final, horizon, path, model, policy, hessian):
+def expand(kernel: Call, final: Call, horizon: Horizon, path: Path, model: Expansion, policy: Policy,
+           hessian: bool) -> tuple[int, float]:
     """Fill the quadratic model along a path, the costates and the gradient.
 
     ``hessian``: whether the kernel hands back the Hessians too. Returns (failed knot or -1, projected gradient norm).
@@ -130,7 +131,7 @@ def expand(kernel, final, horizon, path, model, policy, hessian):
 
 
 @njit(cache=True)
-def _finish(final, horizon, path, model, policy):
+def _finish(final: Call, horizon: Horizon, path: Path, model: Expansion, policy: Policy) -> tuple[int, float]:
     N = path.u.shape[0]
     _at_end(final, horizon, path)
     final.res[0] = model.lx[N].ctypes.data
@@ -142,7 +143,7 @@ def _finish(final, horizon, path, model, policy):
 
 
 @njit(cache=True)
-def curve(kernel, horizon, path, model, policy):
+def curve(kernel: Call, horizon: Horizon, path: Path, model: Expansion, policy: Policy) -> int:
     """Replace the Hessians by the full ones, which need the costates. Returns the failed knot or -1."""
     _bind_stage(kernel, horizon)
     for k in range(path.u.shape[0]):
@@ -170,7 +171,9 @@ class Probe(NamedTuple):
 
 
 @njit(cache=True)
-def expand_differences(gradient, step, plus, difference, final, horizon, path, model, policy, probe, epsilon):
+def expand_differences(gradient: Call, step: Call, plus: Call, difference: Call, final: Call, horizon: Horizon,
+                       path: Path, model: Expansion, policy: Policy, probe: Probe,
+                       epsilon: float) -> tuple[int, float]:
     """``expand`` by central differences on the manifold: A, B from the step, Hessians from the cost gradient.
 
     The gradient is taken in the tangent space of the displaced state; its derivative differs from the Hessian only by
@@ -229,7 +232,7 @@ def expand_differences(gradient, step, plus, difference, final, horizon, path, m
 
 
 @njit(cache=True)
-def _symmetrise(matrix):
+def _symmetrise(matrix: np.ndarray) -> None:
     for i in range(matrix.shape[0]):
         for j in range(i):
             mean = 0.5 * (matrix[i, j] + matrix[j, i])
@@ -238,9 +241,10 @@ def _symmetrise(matrix):
 
 
 @njit(cache=True)
-def line_search(step, final, difference, horizon, path, policy, trial, dx, cost, linear, quadratic, armijo, reduction,
-                shortest, rounding):
-    """Roll out ``u + a k + K minus(x, x_new)`` within the bounds, for a = 1, reduction, ... until the cost falls enough.
+def line_search(step: Call, final: Call, difference: Call, horizon: Horizon, path: Path, policy: Policy,
+                trial: Path, dx: np.ndarray, cost: float, linear: float, quadratic: float, armijo: float,
+                reduction: float, shortest: float, rounding: float) -> tuple[float, float, int, int]:
+    """Roll out ``u + a k + K minus(x, x_new)`` within the bounds, a = 1, reduction, ..., until the cost falls enough.
 
     Accepts when ``cost - new >= armijo (expected decrease at a) - rounding``. Returns (a, new cost, trials, failed
     knot of the last trial or -1); a = 0 when no step was accepted. ``dx`` [n] is scratch, ``trial`` receives the path.
@@ -270,11 +274,11 @@ def line_search(step, final, difference, horizon, path, policy, trial, dx, cost,
             if not _advance(step, horizon, trial, k):
                 failed = k
                 break
-            total += trial.cost[k]
+            total += float(trial.cost[k])
         if failed < 0 and not _end(final, horizon, trial):
             failed = N
         if failed < 0:
-            total += trial.cost[N]
+            total += float(trial.cost[N])
             if cost - total >= -armijo * (a * linear + a * a * quadratic) - rounding:
                 return a, total, trials, failed
         a *= reduction
@@ -282,7 +286,8 @@ def line_search(step, final, difference, horizon, path, policy, trial, dx, cost,
 
 
 @njit(cache=True)
-def sample(step, t, x, u, p, h, x_out, cost):
+def sample(step: Call, t: np.ndarray, x: np.ndarray, u: np.ndarray, p: np.ndarray, h: np.ndarray,
+           x_out: np.ndarray, cost: np.ndarray) -> int:
     """``x_out[i] = step(t[i], x[i], u[i], p, h[i])``: one step of its own length from each row."""
     step.arg[3] = p.ctypes.data
     step.res[1] = cost.ctypes.data

@@ -1,12 +1,14 @@
 """Optimality of a shooting solution by a second road: a reverse sweep in plain NumPy over the CasADi interpreter.
 
-It shares neither the loops nor the tangent-space derivatives of the solver: the adjoint ``y_k = dL/dx + (df/dx)' y_{k+1}``
-runs in the ambient coordinates (no ``rate``, no ``rate_inverse``), with reverse-mode derivatives of the step itself.
+It shares neither the loops nor the tangent-space derivatives of the solver: the adjoint
+``y_k = dL/dx + (df/dx)' y_{k+1}`` runs in the ambient coordinates (no ``rate``, no
+``rate_inverse``), with reverse-mode derivatives of the step itself.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +18,8 @@ from ocp.shooting.stage import Stages
 
 @dataclass(frozen=True)
 class ShootingOptimality:
-    """What shooting leaves for the certificate: the Functions of the discrete problem, step h [s], parameters p, control
-    bounds lower, upper [nu], and the returned point: t [N+1], x [N+1, nx], u [N, nu]."""
+    """What shooting leaves for the certificate: the Functions of the discrete problem, step h [s], parameters p,
+    control bounds lower, upper [nu], and the returned point: t [N+1], x [N+1, nx], u [N, nu]."""
 
     stages: Stages
     h: float
@@ -43,8 +45,9 @@ class ShootingOptimality:
         return np.clip(gradient, self.u - self.upper, self.u - self.lower)
 
     def residuals(self) -> tuple[float, float]:
-        """(stationarity, complementarity), both divided by ``max(1, |cost|)``: the largest projected gradient, and the
-        largest product of a bound multiplier (what the projection took from the gradient) and the distance to its bound."""
+        """(stationarity, complementarity), both divided by ``max(1, |cost|)``: the largest projected gradient, and
+        the largest product of a bound multiplier (what the projection took from the gradient) and the distance to its
+        bound."""
         scale = max(1.0, abs(self.cost()))
         gradient = self.gradient()
         projected = self.projected(gradient)
@@ -55,13 +58,17 @@ class ShootingOptimality:
 
     def defects(self) -> np.ndarray:
         """``x_{k+1} - step(x_k, u_k)`` [N, nx] in ambient coordinates: rounding only, for a rollout."""
-        return np.array([self.x[k + 1] - np.asarray(self.stages.step(self.t[k], self.x[k], u, self.p, self.h)[0]).ravel()
-                         for k, u in enumerate(self.u)])
+        after = [np.asarray(self._step(k)[0]).ravel() for k in range(len(self.u))]
+        return self.x[1:] - np.array(after)
 
     def cost(self) -> float:
         """The discrete total cost, summed again."""
         total = self.stages.constant + float(self.stages.final(self.t[-1], self.x[-1], self.p))
-        return total + sum(float(self.stages.step(self.t[k], self.x[k], u, self.p, self.h)[1]) for k, u in enumerate(self.u))
+        return total + sum(float(self._step(k)[1]) for k in range(len(self.u)))
+
+    def _step(self, k: int) -> tuple[Any, Any]:
+        after, cost = self.stages.step(self.t[k], self.x[k], self.u[k], self.p, self.h)
+        return after, cost
 
 
 def discrete_gradient(solution: Solution) -> np.ndarray:

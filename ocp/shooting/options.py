@@ -41,7 +41,8 @@ class ILQROptions:
         improvement that the quadratic model still expects are both at most ``tolerance * max(1, |cost|)``.
     armijo: smallest accepted ratio of actual to expected decrease.
     step_reduction, step_min: factor between trial step lengths, and the shortest one.
-    regularise: "control" adds mu to Quu; "state" adds mu to the Hessian of the value (Tassa, Erez, Todorov 2012, Eq. 10).
+    regularise: "control" adds mu to Quu; "state" adds mu to the Hessian of the value (Tassa, Erez, Todorov 2012,
+        Eq. 10).
     regularisation: mu at the start. regularisation_min: smallest mu that is not zero. regularisation_max: mu beyond
         which the solve has stalled.
     state_limit: a rollout with a coordinate larger than this has diverged.
@@ -146,8 +147,10 @@ def _holds_at_start(phase: Phase, constraint: Constraint) -> bool:
     if phase.start is None or not phase.start.complete:
         return False
     system = phase.system
-    value = np.asarray(constraint.function(0.0, phase.start.value, np.zeros(system.nu), system.parameter_values)).ravel()
+    arguments = (0.0, phase.start.value, np.zeros(system.nu), system.parameter_values)
+    value = np.asarray(constraint.function(*arguments)).ravel()
     if constraint.sense is Sense.CONE:
         return bool(np.linalg.norm(value[1:]) <= value[0] + 1e-9)
     scale = 1e-9 * (1 + np.abs(value))
-    return bool(np.all(value >= np.array(constraint.lower) - scale) and np.all(value <= np.array(constraint.upper) + scale))
+    above, below = value - np.array(constraint.lower), np.array(constraint.upper) - value
+    return bool(np.all(above >= -scale) and np.all(below >= -scale))

@@ -9,7 +9,8 @@ which the expansion may already carry in lxx, luu, lux):
 clamped ones (Tassa, Mansard, Todorov 2014, section III), both with the regularised Quu and Qux; the value takes the
 unregularised ones (2012, Eq. 11), which stays correct for any k and K:
 
-    Vx = Qx + K' (Quu k + Qu) + Qux' k    Vxx = Qxx + K' Quu K + K' Qux + Qux' K    expected change = a k'Qu + a^2/2 k'Quu k
+    Vx = Qx + K' (Quu k + Qu) + Qux' k    Vxx = Qxx + K' Quu K + K' Qux + Qux' K
+    expected change = a k'Qu + a^2/2 k'Quu k
 
 All arrays are C-contiguous float64; nothing is allocated.
 """
@@ -90,7 +91,7 @@ def scratch(n: int, m: int) -> Scratch:
 
 
 @njit(cache=True)
-def cholesky(H, index, count, L):
+def cholesky(H: np.ndarray, index: np.ndarray, count: int, L: np.ndarray) -> bool:
     """Lower factor L of ``H[index, index]`` (first ``count`` indices); False unless positive definite."""
     for i in range(count):
         for j in range(i + 1):
@@ -107,7 +108,7 @@ def cholesky(H, index, count, L):
 
 
 @njit(cache=True)
-def solve_vector(L, count, b):
+def solve_vector(L: np.ndarray, count: int, b: np.ndarray) -> None:
     """``b <- (L L')^{-1} b``."""
     for i in range(count):
         for k in range(i):
@@ -120,7 +121,8 @@ def solve_vector(L, count, b):
 
 
 @njit(cache=True)
-def box_qp(H, g, lower, upper, x, free, L, direction, trial, slope):
+def box_qp(H: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray, x: np.ndarray, free: np.ndarray,
+           L: np.ndarray, direction: np.ndarray, trial: np.ndarray, slope: np.ndarray) -> int:
     """Minimise ``1/2 x' H x + g' x`` over ``lower <= x <= upper`` by projected Newton, starting from x.
 
     Tassa, Mansard, Todorov 2014, section II.C. Leaves in ``free`` the indices strictly inside (or held by no
@@ -138,8 +140,8 @@ def box_qp(H, g, lower, upper, x, free, L, direction, trial, slope):
             slope[i] = total
         count = 0
         for i in range(m):
-            clamped = lower[i] == upper[i] or (x[i] == lower[i] and slope[i] > 0.0) or (x[i] == upper[i] and slope[i] < 0.0)
-            if not clamped:
+            low, high = x[i] == lower[i], x[i] == upper[i]
+            if not ((low and high) or (low and slope[i] > 0.0) or (high and slope[i] < 0.0)):
                 free[count] = i
                 count += 1
         if count == 0:
@@ -190,7 +192,7 @@ def box_qp(H, g, lower, upper, x, free, L, direction, trial, slope):
 
 
 @njit(cache=True)
-def _copy(source, target):
+def _copy(source: np.ndarray, target: np.ndarray) -> None:
     # plain loops: a slice assignment first tests the arrays for overlap, which costs more than the copy
     for i in range(source.shape[0]):
         for j in range(source.shape[1]):
@@ -198,13 +200,13 @@ def _copy(source, target):
 
 
 @njit(cache=True)
-def _copy_row(source, target):
+def _copy_row(source: np.ndarray, target: np.ndarray) -> None:
     for i in range(source.shape[0]):
         target[i] = source[i]
 
 
 @njit(cache=True)
-def costates(model, costate, gradient):
+def costates(model: Expansion, costate: np.ndarray, gradient: np.ndarray) -> None:
     """Costates and gradient of the discrete cost: costate = lx + A' costate', gradient = lu + B' costate'."""
     N, n, m = model.B.shape
     _copy_row(model.lx[N], costate[N])
@@ -223,7 +225,7 @@ def costates(model, costate, gradient):
 
 
 @njit(cache=True)
-def projected_gradient(u, gradient, lower, upper):
+def projected_gradient(u: np.ndarray, gradient: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
     """Largest component of ``u - clip(u - gradient, lower, upper)``, zero exactly at a first-order optimum within
     bounds; NaN when there is one."""
     N, m = u.shape
@@ -238,7 +240,7 @@ def projected_gradient(u, gradient, lower, upper):
 
 
 @njit(cache=True)
-def _accumulate(left, right, out):
+def _accumulate(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
     """``out += left' right`` with rows as inner loops; structural zeros of ``left`` are skipped (NaN is not zero)."""
     for k in range(left.shape[0]):
         for i in range(left.shape[1]):
@@ -249,7 +251,7 @@ def _accumulate(left, right, out):
 
 
 @njit(cache=True)
-def _multiply(left, right, out):
+def _multiply(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
     """``out = left right``."""
     for i in range(left.shape[0]):
         for j in range(right.shape[1]):
@@ -262,7 +264,7 @@ def _multiply(left, right, out):
 
 
 @njit(cache=True)
-def _transpose_apply(matrix, vector, out):
+def _transpose_apply(matrix: np.ndarray, vector: np.ndarray, out: np.ndarray) -> None:
     """``out += matrix' vector``."""
     for k in range(matrix.shape[0]):
         factor = vector[k]
@@ -271,7 +273,8 @@ def _transpose_apply(matrix, vector, out):
 
 
 @njit(cache=True)
-def backward(model, u, lower, upper, mu_control, mu_state, out, work):
+def backward(model: Expansion, u: np.ndarray, lower: np.ndarray, upper: np.ndarray, mu_control: float,
+             mu_state: float, out: Policy, work: Scratch) -> tuple[int, float, float]:
     """Fill the policy ``out``. Returns (failed knot or -1, expected linear change, expected quadratic change).
 
     u [N, m], lower, upper [m]: controls and their bounds (infinite where there is none).
@@ -356,7 +359,7 @@ def backward(model, u, lower, upper, mu_control, mu_state, out, work):
 
 
 @njit(cache=True)
-def _gains(L, free, count, Qux, K):
+def _gains(L: np.ndarray, free: np.ndarray, count: int, Qux: np.ndarray, K: np.ndarray) -> None:
     """``K[free] = -(L L')^{-1} Qux[free]``, zero elsewhere; substitutions run over whole rows."""
     n = K.shape[1]
     for i in range(K.shape[0]):

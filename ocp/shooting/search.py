@@ -20,7 +20,7 @@ PATIENCE = 20
 """Steps at the rounding level of the cost that may pass without a new smallest gradient."""
 _EPS = float(np.finfo(float).eps)
 _DIFFERENCE = 6e-6  # cube root of the rounding unit: central differences lose least there
-_FACTOR = 2.0  # regularisation grows and shrinks by a factor that itself grows (Tassa, Erez, Todorov 2012, section II.F)
+_FACTOR = 2.0  # regularisation changes by a factor that itself grows (Tassa, Erez, Todorov 2012, section II.F)
 
 
 @dataclass
@@ -50,16 +50,15 @@ class Search:
         self.policy = riccati.policy(N, n, m)
         self.work = riccati.scratch(n, m)
         self.dx = np.zeros(n)
-        self.probe = loops.Probe(np.zeros(nx), np.zeros(m), np.zeros(n), np.zeros((2, nx)), np.zeros(1), np.zeros((2, n)),
-                                 np.zeros((2, n)), np.zeros((2, m)))
+        self.probe = loops.Probe(np.zeros(nx), np.zeros(m), np.zeros(n), np.zeros((2, nx)), np.zeros(1),
+                                 np.zeros((2, n)), np.zeros((2, n)), np.zeros((2, m)))
         self.mu, self.mu_factor = self.options.regularisation, 1.0
 
     def run(self) -> Ending:
         """Iterate from the controls in ``path``. Returns the status and what there is to say about it."""
         began = time.perf_counter()
-        self._line_search(0.0, 0.0, shortest=2.0)  # no trial: loads the binaries so that ``solve`` times iterations only
-        riccati.backward(self.model, self.path.u, self.horizon.lower, self.horizon.upper, 1.0, 0.0, self.policy, self.work)
         try:
+            self._load()
             cost, failed = loops.rollout(self.calls["step"], self.calls["final"], self.horizon, self.path)
             if failed >= 0:
                 return self._lost(failed)
@@ -71,7 +70,13 @@ class Search:
                 return Status.NOT_A_NUMBER, self._not_a_number()
             return self._iterate(gradient)
         except KeyboardInterrupt:
-            return Status.INTERRUPTED, f"after {len(self.log) - 1} iterations, cost {self.cost:.9g}"
+            return Status.INTERRUPTED, f"after {max(0, len(self.log) - 1)} iterations, cost {self.cost:.9g}"
+
+    def _load(self) -> None:
+        """Load (or compile) the binaries of the loops, so that ``solve`` times iterations only."""
+        self._line_search(0.0, 0.0, shortest=2.0)  # no trial fits
+        riccati.backward(self.model, self.path.u, self.horizon.lower, self.horizon.upper, 1.0, 0.0, self.policy,
+                         self.work)
 
     def _iterate(self, gradient: float) -> Ending:
         options = self.options
@@ -96,8 +101,8 @@ class Search:
                 self._report(expected, gradient, 0.0, trials)
                 if self.mu > options.regularisation_max:
                     lost = "; the last trial rollout diverged" if failed >= 0 else ""
-                    return Status.STALLED, (f"no step decreases the cost with regularisation {mu:.3g}; projected gradient "
-                                            f"{gradient:.3g}, tolerance {options.tolerance * scale:.3g}{lost}")
+                    return Status.STALLED, (f"no step decreases the cost with regularisation {mu:.3g}; projected "
+                                            f"gradient {gradient:.3g}, tolerance {options.tolerance * scale:.3g}{lost}")
                 continue
             self.path, self.trial, self.cost, self.swept = self.trial, self.path, cost, False
             self._shrink()
@@ -115,7 +120,7 @@ class Search:
         return Status.ITERATION_LIMIT, f"projected gradient {gradient:.3g} after {options.max_iterations} iterations"
 
     def _expand(self) -> tuple[float, bool]:
-        """Quadratic model, costates and gradient of the current path: (gradient norm, whether something is not finite)."""
+        """Quadratic model, costates and gradient of the current path: (gradient norm, anything not finite?)."""
         calls, finals = self.calls, self.calls["expand_final"]
         if self.options.derivatives == "fd":
             failed, norm = loops.expand_differences(
@@ -132,8 +137,8 @@ class Search:
         """Backward sweep, regularised as much as it takes: (linear, quadratic, failed knot or -1)."""
         while True:
             control, state = (self.mu, 0.0) if self.options.regularise == "control" else (0.0, self.mu)
-            failed, linear, quadratic = riccati.backward(self.model, self.path.u, self.horizon.lower, self.horizon.upper,
-                                                         control, state, self.policy, self.work)
+            failed, linear, quadratic = riccati.backward(self.model, self.path.u, self.horizon.lower,
+                                                         self.horizon.upper, control, state, self.policy, self.work)
             self.swept = failed < 0
             if failed < 0:
                 return linear, quadratic, -1
@@ -170,7 +175,7 @@ class Search:
         x, cost, t = self.path.x, self.path.cost, self.horizon.t
         N = len(t) - 1
         if k == N:
-            return Status.NOT_A_NUMBER, f"the final cost is {cost[N]} at t = {t[N]:.6g} s (rollout of the initial guess)"
+            return Status.NOT_A_NUMBER, f"the final cost is {cost[N]} at t = {t[N]:.6g} s (rollout of the guess)"
         after = x[k + 1]
         bad = [i for i in range(self.space.nx) if not np.isfinite(after[i])]
         large = [i for i in range(self.space.nx) if abs(after[i]) > self.options.state_limit]

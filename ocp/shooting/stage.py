@@ -123,7 +123,8 @@ def terms(phase: Phase, at: At) -> tuple[Cost, ...]:
 def _penalty(constraint: Constraint) -> Cost:
     """``1/2 soft |violation|^2`` as a residual cost: one component per finite bound."""
     if constraint.sense is Sense.CONE or constraint.soft is None:
-        raise ProblemError("only a soft constraint between bounds can become a penalty", where=f"constraint {constraint.name!r}")
+        raise ProblemError("only a soft constraint between bounds can become a penalty",
+                           where=f"constraint {constraint.name!r}")
     sym = _symbol([constraint.function])
     arguments = [sym(name, constraint.function.size1_in(i)) for i, name in enumerate("txup")]
     value = constraint.function(*arguments)
@@ -167,7 +168,8 @@ def _stage_cost(costs: Sequence[Cost], nodes: Sequence[Node], u: Expr, p: Expr, 
 
 
 def _tangent_jacobians(phase: Phase, x: Expr, u: Expr, after: Expr, nodes: Sequence[Node]) -> list[Expr]:
-    """Derivatives [ndx, ndx + nu] in (dx, u) of every node and, last, of the next state, in their own tangent spaces."""
+    """Derivatives [ndx, ndx + nu] in (dx, u) of every node and, last, of the next state, each in its own tangent
+    space."""
     space = phase.system.space
     unmoved = ca.horzcat(ca.DM.eye(space.ndx), ca.DM(space.ndx, phase.system.nu))
     points = [xi for _, _, xi in nodes if xi is not x] + [after]
@@ -212,10 +214,16 @@ def _local(phase: Phase, costs: Sequence[Cost], sym: Symbol, exact: bool = False
             slope, bend = ca.mtimes(weighted, residual), ca.mtimes(weighted, J)
         gradient, hessian = gradient + slope, hessian + bend
     function = ca.Function("local", [t, x, z, p], [gradient, hessian])
-    return lambda t, x, u, p: function(t, x, ca.vertcat(ca.DM.zeros(ndx), u), p)
+
+    def at(t: Expr, x: Expr, u: Expr, p: Expr) -> tuple[Expr, Expr]:
+        slope, bend = function(t, x, ca.vertcat(ca.DM.zeros(ndx), u), p)
+        return slope, bend
+
+    return at
 
 
-def _curvature(phase: Phase, integrator: Integrator, options: ILQROptions, costs: Sequence[Cost], sym: Symbol) -> ca.Function:
+def _curvature(phase: Phase, integrator: Integrator, options: ILQROptions, costs: Sequence[Cost],
+               sym: Symbol) -> ca.Function:
     """Full Hessian of the stage with the costate lambda of the next knot."""
     system, space, ndx = phase.system, phase.system.space, phase.system.space.ndx
     t, h, p, x = sym("t"), sym("h"), sym("p", system.np), sym("x", system.nx)

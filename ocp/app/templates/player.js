@@ -42,17 +42,23 @@
     box[0][k] = Math.min(box[0][k], v);
     box[1][k] = Math.max(box[1][k], v);
   });
-  const widest = Math.max(...scene.dots.map((d) => d[1]), ...scene.solids.map((s) => Math.max(...s[1].map((v) => Math.hypot(...v)))), 0);
   const middle = n ? box[0].map((v, k) => (v + box[1][k]) / 2) : [0, 0, 0];
-  const radius = (n ? Math.hypot(...box[0].map((v, k) => (box[1][k] - v) / 2)) : 1) + widest || 1;
-  const extent = box[0].map((v, k) => (n ? (box[1][k] - v) / 2 : 1) + widest);
+  const thick = Math.max(0, ...scene.dots.map((d) => d[1]), ...scene.solids.map((s) => Math.max(...s[1].map((v) => Math.hypot(...v)))));
+  const radius = (n ? Math.hypot(...box[0].map((v, k) => (box[1][k] - v) / 2)) : 1) + thick || 1;
   let camera, width = 1, height = 1;
   function resetView() {
-    camera = { yaw: flat ? 0 : -0.9, pitch: flat ? 0 : 0.32, zoom: 1, target: middle.slice() };
+    camera = { yaw: flat ? 0 : -0.9, pitch: flat ? 0 : 0.3, zoom: 1, target: middle.slice() };
+  }
+  resetView();
+  // half width and height of the motion as first seen; in 3-D from whichever side, so that orbiting never cuts it off
+  const half = [thick || 1e-6, thick || 1e-6];
+  for (let f = 0; f < frames; f++) for (let i = 0; i < n; i++) {
+    const [x, y, z] = point(f, i).map((v, k) => v - middle[k]), out = Math.hypot(x, y);
+    half[0] = Math.max(half[0], out + thick);
+    half[1] = Math.max(half[1], Math.abs(z) * Math.cos(camera.pitch) + out * Math.sin(camera.pitch) + thick);
   }
   function scaleOf() { // pixels per metre at the target
-    const fit = flat ? Math.min(0.44 * width / extent[0], 0.42 * height / extent[2]) : 0.5 * Math.min(width, height) / radius;
-    return camera.zoom * (isFinite(fit) ? fit : 100);
+    return camera.zoom * Math.min(0.46 * width / half[0], 0.43 * height / half[1]);
   }
   function project(p) {
     const [x, y, z] = p.map((v, k) => v - camera.target[k]);
@@ -84,18 +90,18 @@
     pen.lineWidth = 1;
     const step = nice(flat ? 90 / scaleOf() : radius / 2.2);
     if (flat) {
-      const half = [width / 2 / scaleOf(), height / 2 / scaleOf()];
+      const reach = [width / 2 / scaleOf(), height / 2 / scaleOf()];
       const lines = (k, make) => {
         const centre = camera.target[k === 0 ? 0 : 2];
-        for (let v = Math.ceil((centre - half[k]) / step); v <= (centre + half[k]) / step; v++) {
+        for (let v = Math.ceil((centre - reach[k]) / step); v <= (centre + reach[k]) / step; v++) {
           pen.globalAlpha = v === 0 && k === 1 ? 1 : 0.55;
           trail(make(v * step).map(project));
           pen.stroke();
         }
       };
       const [cx, , cz] = camera.target;
-      lines(0, (v) => [[v, 0, cz - half[1]], [v, 0, cz + half[1]]]);
-      lines(1, (v) => [[cx - half[0], 0, v], [cx + half[0], 0, v]]);
+      lines(0, (v) => [[v, 0, cz - reach[1]], [v, 0, cz + reach[1]]]);
+      lines(1, (v) => [[cx - reach[0], 0, v], [cx + reach[0], 0, v]]);
     } else {
       const centre = middle.map((v) => Math.round(v / step) * step), count = 6;
       for (let i = -count; i <= count; i++) for (const along of [0, 1]) {
@@ -168,6 +174,7 @@
       } });
     }
     for (const [i, metres, role] of scene.dots) {
+      if (alpha < 1 && !metres) continue; // a ghost without its joint marks is calmer
       const p = seen[i], size = metres ? metres * p.s : Math.min(7, Math.max(3.5, 0.022 * radius * p.s));
       items.push({ depth: p.depth - 0.02 * radius, draw: () => {
         pen.beginPath();
@@ -282,7 +289,6 @@
     repaint();
   }).observe(canvas);
 
-  resetView();
   readColours();
   const asked = /^#t=([0-9.]+)(&strobe)?$/.exec(location.hash); // report.html#t=0.5 opens at rest at that time
   if (asked) {

@@ -1,0 +1,334 @@
+"""Robot states, rotations and bounds by name, turned into vectors x = (q, v)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynamics.errors import near
+from dynamics.joints import KINDS
+from dynamics.lie import quaternion as quaternions
+from dynamics.lie import rpy as rpy_angles
+from dynamics.model.model import Model
+from ocp.app import load_parts as lp
+from ocp.app.schema_robot import ROTATION_FORMS, Base, RobotProblem, RobotState, Rotation
+from ocp.app.yaml_source import KeyPath
+from ocp.problem import INF, Boundary, System
+from ocp.spaces import Space
+
+SX = Any
+UNIT_SLACK = 1e-3  # how far from unit length a rounded quaternion may be
+
+
+@dataclass(frozen=True)
+class RobotNames:
+    """What is needed to read states: the reader, the robot, its state space and the bounds [nx, 2] that values must keep."""
+
+    reader: lp.Reader
+    model: Model
+    space: Space
+    bounds: np.ndarray
+
+
+@dataclass(frozen=True)
+class PartialState:
+    """A state of which only part is given: x [nx], which coordinates [nx] and which tangent components [ndx] are."""
+
+    x: np.ndarray
+    coordinates: np.ndarray
+    tangent: np.ndarray
+
+    def boundary(self) -> Boundary | None:
+        """As boundary condition; None where nothing is given."""
+        if not self.tangent.any():
+            return None
+        return Boundary(tuple(self.x.tolist()), tuple(self.tangent.tolist()))
+
+
+# ---- names --------------------------------------------------------------------------------------------------------------
+def floating_base(model: Model) -> int | None:
+    """The body that a free-flyer joins to the world, or None."""
+    return next((i for i, b in enumerate(model.bodies) if b.parent == -1 and b.joint.kind == "free_flyer"), None)
+
+
+def _alias(model: Model, name: str) -> str:
+    """``base.px`` means a coordinate of the floating base whatever its joint is called."""
+    base = floating_base(model)
+    if base is not None and name.startswith("base."):
+        return f"{model.bodies[base].joint.name}.{name.removeprefix('base.')}"
+    return name
+
+
+def entries(model: Model, vector: SX, *, velocities: bool) -> dict[str, SX]:
+    """The components of q or v by name, with ``base.`` for the floating base and mimic joints through their leaders."""
+    names = model.velocity_names if velocities else model.coordinate_names
+    found = {name: vector[i] for i, name in enumerate(names)}
+    base = floating_base(model)
+    if base is not None:
+        joint = f"{model.bodies[base].joint.name}."
+        found |= {f"base.{name.removeprefix(joint)}": value for name, value in list(found.items()) if name.startswith(joint)}
+    for body in model.bodies:
+        mimic = body.joint.mimic
+        if mimic is not None:
+            found[body.joint.name] = mimic.multiplier * found[mimic.leader] + (0.0 if velocities else mimic.offset)
+    return found
+
+
+def _joint(names: RobotNames, name: str, path: KeyPath) -> int | None:
+    """The body that a joint with coordinates of its own carries; None after an error was recorded."""
+    model, findings = names.model, names.reader.findings
+    joints = {b.joint.name: i for i, b in enumerate(model.bodies)}
+    if name in joints:
+        joint = model.bodies[joints[name]].joint
+        if joint.mimic is not None:
+            findings.add(path, f"the joint {name!r} follows {joint.mimic.leader!r}; give that one", at_key=True)
+            return None
+        if joint.kind == "free_flyer":
+            findings.add(path, f"{name!r} is the floating base; give 'base' beside 'joints'", at_key=True)
+            return None
+    movable = [n for n, i in joints.items() if KINDS[model.bodies[i].joint.kind].nv and not model.bodies[i].joint.mimic
+               and model.bodies[i].joint.kind != "free_flyer"]
+    if name not in movable:
+        lp.unknown(findings, name, movable, path, "joint that moves")
+        return None
+    return joints[name]
+
+
+# ---- rotations ----------------------------------------------------------------------------------------------------------
+def read_rotation(reader: lp.Reader, given: Rotation, path: KeyPath) -> np.ndarray | None:
+    """Unit quaternion [4] (w, x, y, z); None where no rotation is given or after an error was recorded."""
+    form = given.form()
+    if form == "rpy":
+        return _column(rpy_angles.to_quaternion(reader.vector(given.rpy, 3, (*path, "rpy"), "angles")))
+    if form == "axis_angle" and given.axis_angle is not None:
+        axis = np.array(reader.vector(given.axis_angle.axis, 3, (*path, "axis_angle", "axis"), "components"))
+        angle = reader.number(given.axis_angle.angle, (*path, "axis_angle", "angle"))
+        if not axis.any():
+            reader.findings.add((*path, "axis_angle", "axis"), "the axis is zero")
+            return None
+        # half the angle in closed form, so that angles beyond pi keep their sense
+        return np.concatenate([[math.cos(angle / 2)], math.sin(angle / 2) * axis / np.linalg.norm(axis)])
+    if form == "quaternion" and given.quaternion is not None:
+        q = np.array([reader.number(getattr(given.quaternion, c), (*path, "quaternion", c)) for c in "wxyz"])
+        length = float(np.linalg.norm(q))
+        if abs(length - 1.0) > UNIT_SLACK:
+            reader.findings.add((*path, "quaternion"), f"a unit quaternion is expected; this one has length {length:.6g}")
+            return None
+        return q / length
+    return None
+
+
+def rotation_matrix(q: np.ndarray) -> np.ndarray:
+    """Rotation matrix [3, 3] of a unit quaternion [4] (w, x, y, z)."""
+    return np.asarray(ca.DM(quaternions.to_matrix(ca.DM(q))).full())
+
+
+def _column(expression: Any) -> np.ndarray:
+    return np.asarray(ca.DM(expression).full()).ravel()
+
+
+# ---- states -------------------------------------------------------------------------------------------------------------
+def read_state(names: RobotNames, state: RobotState, path: KeyPath) -> PartialState:
+    """The given part of a state; errors are recorded."""
+    model, nx = names.model, names.space.nx
+    found = PartialState(np.array(names.space.neutral), np.zeros(nx, bool), np.zeros(names.space.ndx, bool))
+    if state.configuration is not None:
+        _configuration(names, state.configuration, found, path)
+    if state.rest:
+        found.coordinates[model.nq :] = found.tangent[model.nv :] = True
+    if state.base is not None:
+        _base(names, state, state.base, found, (*path, "base"))
+    for name, value in state.joints.items():
+        _joint_value(names, name, value, found, (*path, "joints", name))
+    for name, value in state.velocities.items():
+        place: KeyPath = (*path, "velocities", name)
+        i = _joint(names, name, place)
+        if i is not None:
+            vs = model.v_slice(i)
+            _velocity(names, state, value, slice(vs.start, vs.stop), found, place)
+    return found
+
+
+def _configuration(names: RobotNames, name: str, found: PartialState, path: KeyPath) -> None:
+    model = names.model
+    if name not in model.configurations:
+        hint = "; the robot file comes with none (set system.srdf)" if not model.configurations else near(name, model.configurations)
+        names.reader.findings.add((*path, "configuration"), f"no configuration named {name!r}{hint}")
+        return
+    found.x[: model.nq] = model.configurations[name]
+    found.coordinates[: model.nq] = found.tangent[: model.nv] = True
+
+
+def _base(names: RobotNames, state: RobotState, base: Base, found: PartialState, path: KeyPath) -> None:
+    model, reader, body = names.model, names.reader, floating_base(names.model)
+    if body is None:
+        reader.findings.add(path, "the robot has no floating base; it needs system.root: free_flyer", at_key=True)
+        return
+    q, v = model.q_slice(body).start, model.v_slice(body).start
+    if base.position is not None:
+        _set(found, slice(q, q + 3), slice(v, v + 3), reader.vector(base.position, 3, (*path, "position"), "components"))
+        _check_bounds(names, found, slice(q, q + 3), (*path, "position"))
+    rotation = read_rotation(reader, base, path)
+    if rotation is not None:
+        _set(found, slice(q + 3, q + 7), slice(v + 3, v + 6), rotation)
+    for key, start in (("linear_velocity", v), ("angular_velocity", v + 3)):
+        value = getattr(base, key)
+        if value is not None:
+            _velocity(names, state, value, slice(start, start + 3), found, (*path, key))
+
+
+def _joint_value(names: RobotNames, name: str, value: Any, found: PartialState, path: KeyPath) -> None:
+    model, reader = names.model, names.reader
+    i = _joint(names, name, path)
+    if i is None:
+        return
+    kind, qs, vs = model.kind(i), model.q_slice(i), model.v_slice(i)
+    if kind.quaternion is not None:
+        if not isinstance(value, Rotation):
+            reader.findings.add(path, f"the joint {name!r} is {kind.name}; its value is a rotation, one of {ROTATION_FORMS}")
+            return
+        rotation = read_rotation(reader, value, path)
+        if rotation is not None:
+            _set(found, qs, vs, rotation)
+        return
+    if isinstance(value, Rotation):
+        reader.findings.add(path, f"the joint {name!r} is {kind.name}; its value is {_wanted(kind.q_names)}, not a rotation")
+    elif (len(value) if isinstance(value, tuple) else 1) != kind.nq:
+        reader.findings.add(path, f"the joint {name!r} is {kind.name}; its value is {_wanted(kind.q_names)}")
+    else:
+        _set(found, qs, vs, reader.vector(value, kind.nq, path, "coordinates"))
+        _check_bounds(names, found, qs, path)
+
+
+def _wanted(coordinates: tuple[str, ...]) -> str:
+    return "a number" if len(coordinates) == 1 else f"a list [{', '.join(coordinates)}]"
+
+
+def _velocity(names: RobotNames, state: RobotState, value: Any, vs: slice, found: PartialState, path: KeyPath) -> None:
+    reader, model, size = names.reader, names.model, vs.stop - vs.start
+    if size > 1 and not isinstance(value, tuple):
+        reader.findings.add(path, f"needs a list of {size} velocities ({', '.join(model.velocity_names[vs])})")
+        return
+    numbers = reader.vector(value, size, path, "velocity components")
+    if state.rest and any(n != 0.0 for n in numbers):
+        reader.findings.add(path, "contradicts 'rest: true', which makes every velocity zero; name all velocities instead")
+    place = slice(model.nq + vs.start, model.nq + vs.stop)
+    _set(found, place, slice(model.nv + vs.start, model.nv + vs.stop), numbers)
+    _check_bounds(names, found, place, path)
+
+
+def _set(found: PartialState, coordinates: slice, tangent: slice, values: Any) -> None:
+    found.x[coordinates] = values
+    found.coordinates[coordinates] = found.tangent[tangent] = True
+
+
+def _check_bounds(names: RobotNames, found: PartialState, coordinates: slice, path: KeyPath) -> None:
+    for k in range(coordinates.start, coordinates.stop):
+        lower, upper = names.bounds[k]
+        lp.check_inside(names.reader.findings, found.x[k], lower, upper, path, repr(names.space.names[k]))
+
+
+# ---- bounds -------------------------------------------------------------------------------------------------------------
+def read_bounds(reader: lp.Reader, model: Model, system: System, file: RobotProblem) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds [nx, 2] of the state and [nu, 2] of the controls: the robot file's, replaced where the problem names others."""
+    use, given, nq = file.system.limits, file.phase.bounds, model.nq
+    x = np.tile([-INF, INF], (system.nx, 1))
+    u = np.tile([-INF, INF], (system.nu, 1))
+    if use.position:
+        x[:nq] = np.stack([model.limit("lower"), model.limit("upper")], axis=1)
+    if use.velocity:
+        x[nq:] = model.limit("velocity")[:, None] * [-1.0, 1.0]
+    effort = dict(zip(model.velocity_names, model.limit("effort"), strict=True))
+    if use.effort:
+        for k, name in enumerate(system.controls):
+            if name in effort:
+                u[k] = -effort[name], effort[name]
+    own = _own_bounds(reader, model, given.joints, model.coordinate_names, "joints")
+    for k, bound in own.items():
+        x[k] = bound
+    fast = _own_bounds(reader, model, given.velocities, model.velocity_names, "velocities")
+    for k, bound in fast.items():
+        x[nq + k] = bound
+    pushed = _own_bounds(reader, model, given.controls, system.controls, "controls")
+    for k, bound in pushed.items():
+        u[k] = bound
+    _refuse_zero(reader, model, system, x, u, fast, pushed)
+    return x, u
+
+
+def _own_bounds(reader: lp.Reader, model: Model, given: Mapping[str, Any], known: tuple[str, ...], group: str
+                ) -> dict[int, tuple[float, float]]:
+    found = {}
+    mimics = {b.joint.name: b.joint.mimic.leader for b in model.bodies if b.joint.mimic}
+    for name, value in given.items():
+        path: KeyPath = ("phase", "bounds", group, name)
+        real = name if group == "controls" else _alias(model, name)
+        parts = [n for n in known if n.startswith(f"{real}.")]
+        if real in known and group == "joints" and real in _quaternion_coordinates(model):
+            reader.findings.add(path, f"{name!r} is a component of a quaternion and cannot be bounded; use a constraint", at_key=True)
+        elif real in known:
+            found[known.index(real)] = lp.read_bound(reader, value, path)
+        elif parts:
+            reader.findings.add(path, f"{name!r} has several components; bound one of {', '.join(parts)}", at_key=True)
+        elif name in mimics:
+            reader.findings.add(path, f"the joint {name!r} follows {mimics[name]!r}; bound that one", at_key=True)
+        else:
+            lp.unknown(reader.findings, name, known, path, {"joints": "joint", "velocities": "joint", "controls": "control"}[group])
+    return found
+
+
+def _quaternion_coordinates(model: Model) -> set[str]:
+    found: set[str] = set()
+    for i, body in enumerate(model.bodies):
+        part = model.kind(i).quaternion
+        if part is not None and body.joint.mimic is None:
+            start = model.q_slice(i).start
+            found |= set(model.coordinate_names[start + part.start : start + part.stop])
+    return found
+
+
+def _refuse_zero(reader: lp.Reader, model: Model, system: System, x: np.ndarray, u: np.ndarray,
+                 fast: Mapping[int, Any], pushed: Mapping[int, Any]) -> None:
+    # robot files write 0 for "not known"; taken literally, nothing could move
+    still = [n for k, n in enumerate(model.velocity_names) if k not in fast and not x[model.nq + k].any()]
+    weak = [n for k, n in enumerate(system.controls) if k not in pushed and not u[k].any()]
+    for names, what, key, group in ((still, "velocity", "velocity", "velocities"), (weak, "effort", "effort", "controls")):
+        if names:
+            reader.findings.add(("system", "robot"), f"the robot file limits the {what} of {', '.join(map(repr, names))} to 0; give "
+                                f"phase.bounds.{group}, or set system.limits.{key}: false")
+
+
+# ---- guesses ------------------------------------------------------------------------------------------------------------
+def guess_path(names: RobotNames, start: PartialState | None, final: PartialState | None, pieces: list[PartialState],
+               s: np.ndarray) -> np.ndarray:
+    """Guessed states [k, nx] at fractions s: the given pieces at equally spaced times, and where they are silent the line
+    from start to final (a part given at one end only stays there, a part given at neither is neutral)."""
+    rest = _resting(names)
+    first, last = _fill(rest, final, start), _fill(rest, start, final)
+    nodes = np.linspace(0.0, 1.0, max(2, len(pieces)))
+    path = lp.boundary_line(names.space, first, last, nodes)
+    for k, row in enumerate(path):
+        if pieces:
+            piece = pieces[min(k, len(pieces) - 1)]
+            row[piece.coordinates] = piece.x[piece.coordinates]
+    return lp.along(names.space, nodes, path, s)
+
+
+def _fill(rest: np.ndarray, *states: PartialState | None) -> np.ndarray:
+    x = rest.copy()
+    for state in states:
+        if state is not None:
+            x[state.coordinates] = state.x[state.coordinates]
+    return x
+
+
+def _resting(names: RobotNames) -> np.ndarray:
+    quaternion = [k for start in names.space.quaternions for k in range(start, start + 4)]
+    neutral = np.array(names.space.neutral)
+    return np.array([neutral[k] if k in quaternion else lp.resting_value(names.bounds[k, 0], names.bounds[k, 1], neutral[k])
+                     for k in range(names.space.nx)])
