@@ -53,10 +53,12 @@ class NLP:
     diagnose: Callable[[np.ndarray], tuple[str, ...]] | None = None
 
     def __post_init__(self) -> None:
-        for name, size in (("x0", self.n), ("x_lower", self.n), ("x_upper", self.n), ("g_lower", self.m), ("g_upper", self.m)):
+        sizes = {"x0": self.n, "x_lower": self.n, "x_upper": self.n, "g_lower": self.m, "g_upper": self.m}
+        for name, size in sizes.items():
             if np.shape(getattr(self, name)) != (size,):
                 raise ProblemError(f"{name} needs {size} values, got shape {np.shape(getattr(self, name))}", where="nlp")
-        for lower, upper, names in ((self.x_lower, self.x_upper, self.variables), (self.g_lower, self.g_upper, self.constraints)):
+        columns, rows = (self.x_lower, self.x_upper, self.variables), (self.g_lower, self.g_upper, self.constraints)
+        for lower, upper, names in (columns, rows):
             for i in np.flatnonzero(~(lower <= upper)):
                 raise ProblemError(f"lower bound {lower[i]:.6g} is not below upper bound {upper[i]:.6g}", where=names[i])
 
@@ -169,7 +171,7 @@ def worst_violations(nlp: NLP, x: np.ndarray, count: int = 3) -> tuple[tuple[str
     values = np.concatenate([rows, columns])
     names = [*nlp.constraints, *(f"bound of {name}" for name in nlp.variables)]
     order = np.argsort(-np.nan_to_num(values, nan=np.inf), kind="stable")[:count]
-    return tuple((names[i], float(values[i])) for i in order if not values[i] == 0)
+    return tuple((names[i], float(values[i])) for i in order if values[i] != 0)
 
 
 def not_finite(nlp: NLP, x: np.ndarray, limit: int = 3) -> tuple[str, ...]:

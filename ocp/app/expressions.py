@@ -250,7 +250,7 @@ class _Evaluator:
     # ---- leaves -------------------------------------------------------------------------------------------------
     def constant(self, node: ast.Constant) -> SX:
         if isinstance(node.value, bool) or node.value is None or node.value is Ellipsis:
-            raise self.error(node, f"{node.value!r} is not a number" if node.value is not Ellipsis else "'...' is not a number")
+            raise self.error(node, f"{self.source(node)} is not a number")
         if isinstance(node.value, (str, bytes)):
             raise self.error(node, f"text ({self.source(node)}) is only allowed as in q[\"joint\"] and position(\"frame\")")
         if isinstance(node.value, complex):

@@ -43,13 +43,14 @@ _ILQR = (
     Column("expected", "expected", ".2e", "residual"), Column("gradient", "gradient", ".2e", "residual"),
     Column("violation", "violation", ".2e", "residual"), Column("gap", "gap", ".2e", "residual"),
     Column("step", "step", ".3g", "step"), Column("regularisation", "reg", ".1e", "weight"),
-    Column("penalty", "penalty", ".1e", "weight"), Column("trials", "trials", "d", "count"), Column("seconds", "t [s]", ".3f", "other"),
+    Column("penalty", "penalty", ".1e", "weight"), Column("trials", "trials", "d", "count"),
+    Column("seconds", "t [s]", ".3f", "other"),
 )
 COLUMNS: Mapping[str, tuple[Column, ...]] = {"collocation": _COUNT + _COLLOCATION, "ilqr": _COUNT + _ILQR}
 
 
 def columns(method: str, rows: Sequence[Row]) -> tuple[Column, ...]:
-    """The columns to show for these rows: the method's own order first, then every other key, so that nothing is lost."""
+    """The columns for these rows: those the method names, in its order, then every other key, so that nothing is lost."""
     found = dict.fromkeys(key for row in rows for key in row)
     known = [c for c in COLUMNS.get(method, _COUNT) if c.key in found]
     rest = [Column(key, key, ".3g") for key in found if key not in {c.key for c in known}]
@@ -71,8 +72,8 @@ def cell(column: Column, row: Row) -> str:
 
 def width(column: Column) -> int:
     """Characters that the column needs, for the longest number its format writes."""
-    longest = max(len(format(v, column.format)) for v in ((-123,) if column.format.endswith("d") else (-1.2345678e-100, -1234.5)))
-    return max(len(column.title), min(longest, 16), 5)
+    samples = (-123,) if column.format.endswith("d") else (-1.2345678e-10, -1234.5)
+    return max(len(column.title), min(max(len(format(v, column.format)) for v in samples), 16), 5)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -138,10 +139,8 @@ def _options(reader: Reader, given: Mapping[str, Any], method: str) -> dict[str,
         try:
             kind(**values)
         except ProblemError as error:
-            # the record names the option as the last word of its place, or first in its message
-            named = next((key for key in values if (error.where or "").endswith(f".{key}") or key in error.message.split()[:3]
-                          or f"{key}:" in error.message), None)
-            reader.findings.add((*path, named) if named else path, error.message)
+            named = [key for key in values if re.search(rf"\b{key}\b", f"{error.where} {error.message}")]
+            reader.findings.add((*path, named[0]) if named else path, error.message)
     return values
 
 
@@ -151,7 +150,8 @@ def _option(reader: Reader, value: Any, kind: Any, path: KeyPath) -> Any:
         return value
     if str in kinds and isinstance(value, str):
         return value
-    numeric = not isinstance(value, bool) and (isinstance(value, (int, float)) or (isinstance(value, str) and bool not in kinds))
+    # text where a number is wanted is an expression; a bool is an int in Python but never a number in a file
+    numeric = not isinstance(value, bool) and (not isinstance(value, str) or bool not in kinds)
     if numeric and (int in kinds or float in kinds):
         number = reader.number(value, path)
         if int in kinds and number == round(number, 0) and abs(number) < 2**53:

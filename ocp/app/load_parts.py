@@ -175,7 +175,8 @@ def _cost(reader: Reader, cost: parts.Cost, path: KeyPath) -> Cost | None:
     if at is At.FINAL and reader.depends(value, reader.u):
         reader.findings.add(place, f"depends on {_controls_in(reader, value)}; a cost at the end cannot depend on controls")
     if form.endswith("residual"):
-        weights = reader.vector(1.0 if cost.weights is None else cost.weights, value.numel(), (*path, "weights"), "residuals")
+        given_weights = 1.0 if cost.weights is None else cost.weights
+        weights = reader.vector(given_weights, value.numel(), (*path, "weights"), "residuals")
         for i, weight in enumerate(weights):
             if weight < 0:
                 spot: KeyPath = (*path, "weights", i) if isinstance(cost.weights, tuple) else (*path, "weights")
@@ -190,7 +191,8 @@ def read_constraint(reader: Reader, constraint: parts.Constraint, value: SX, pat
     at, size, findings = At(constraint.at), value.numel(), reader.findings
     place = (*path, quantity)
     if at is not At.PATH and reader.depends(value, reader.u):
-        findings.add(place, f"depends on {_controls_in(reader, value)}; a constraint at the {constraint.at} cannot depend on controls")
+        findings.add(place, f"depends on {_controls_in(reader, value)}; a constraint at the {constraint.at} cannot depend on "
+                            "controls")
     _check_depends(reader, constraint, value, place)
     if constraint.equal is not None:
         lower = upper = reader.vector(constraint.equal, size, (*path, "equal"), "components")
@@ -215,7 +217,8 @@ def read_constraint(reader: Reader, constraint: parts.Constraint, value: SX, pat
 
 
 def _check_depends(reader: Reader, constraint: parts.Constraint, value: SX, place: KeyPath) -> None:
-    listed = isinstance(getattr(constraint, str(place[-1])), tuple) and value.numel() == len(getattr(constraint, str(place[-1])))
+    given = getattr(constraint, str(place[-1]))
+    listed = isinstance(given, tuple) and value.numel() == len(given)
     timeless = constraint.at == "start"  # at the start t is 0
     for i in range(value.numel()):
         entry, spot = value[i], (*place, i) if listed else place

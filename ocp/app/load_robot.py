@@ -69,10 +69,10 @@ def _robot_path(words: str, folder: Path) -> Path:
     if path.suffix not in (".urdf", ".xml"):
         raise ProblemError(f"expected a .urdf or .xml file, or {COLLECTION}NAME; got {words!r}")
     if not path.is_file():
-        beside = [p.name for p in path.parent.iterdir() if p.suffix in (".urdf", ".xml")] if path.parent.is_dir() else []
-        clause = near(path.name, beside) if beside else f"; the folder {path.parent} has no robot files" if path.parent.is_dir() \
-            else f"; the folder {path.parent} does not exist"
-        raise ProblemError(f"no file {path}{clause}")
+        if not path.parent.is_dir():
+            raise ProblemError(f"no file {path}; the folder {path.parent} does not exist")
+        beside = [p.name for p in path.parent.iterdir() if p.suffix in (".urdf", ".xml")]
+        raise ProblemError(f"no file {path}{near(path.name, beside)}")
     return path
 
 
@@ -114,7 +114,8 @@ def _system(numbers: lp.Reader, file: RobotProblem, model: Model) -> System | No
         known = actuated_joints(model)
         for i, joint in enumerate(given.actuated):
             if joint not in known:
-                findings.add(("system", "actuated", i), f"no joint named {joint!r} that can have a motor{near(joint, known)}")
+                findings.add(("system", "actuated", i),
+                             f"no joint named {joint!r} that can have a motor{near(joint, known)}")
             elif joint in given.actuated[:i]:
                 findings.add(("system", "actuated", i), f"the joint {joint!r} is listed twice")
     thrusters = []

@@ -43,8 +43,8 @@ def _parse_path(words: str, label: str) -> list[Key]:
     while at < len(words):
         match = _STEP.match(words, at)
         if match is None or (at == 0 and words.startswith(".")):
-            raise ProblemError(f"cannot read the path {words!r} from {words[at:]!r} on; write it like phase.costs[0].weights",
-                               where=label)
+            raise ProblemError(f"cannot read the path {words!r} from {words[at:]!r} on; write it like "
+                               "phase.costs[0].weights", where=label)
         plain, quoted, index, bracketed = match.groups()
         if index is not None or (plain is not None and plain.isdigit()):
             keys.append(int(index if index is not None else plain))
@@ -60,10 +60,11 @@ def _place(tree: Any, keys: list[Key], label: str, origins: dict[KeyPath, str], 
     node, path = tree, ()  # type: tuple[Any, KeyPath]
     for k, wanted in enumerate(keys):
         last = k == len(keys) - 1
+        key: Key
         if isinstance(node, dict):
-            key: Key = str(wanted)
+            key = str(wanted)
             if key not in node and path in _INVENTED_KEYS:
-                raise ProblemError(f"{format_path(path)} has no {key!r}{near(key, node)}", where=label)
+                raise ProblemError(f"{format_path(path)} has no {key!r}{near(str(wanted), node)}", where=label)
             if key not in node and not last:
                 node[key] = {}
                 origins[(*path, key)] = label
@@ -71,8 +72,8 @@ def _place(tree: Any, keys: list[Key], label: str, origins: dict[KeyPath, str], 
             key = _index(node, wanted, path, label)
         else:
             shown = "nothing" if node is None else repr(node)
-            raise ProblemError(f"{format_path(path)} is {shown} and has no part {wanted!r}; set {format_path(path)} as a whole",
-                               where=label)
+            name = format_path(path)
+            raise ProblemError(f"{name} is {shown} and has no part {wanted!r}; set {name} as a whole", where=label)
         path = (*path, key)
         if last:
             node[key] = value
@@ -89,8 +90,7 @@ def _index(node: list[Any], wanted: Key, path: KeyPath, label: str) -> int:
             raise ProblemError(f"{format_path(path)} has {len(node)} entries, the last is [{len(node) - 1}]" if node
                                else f"{format_path(path)} is empty", where=label)
         return wanted
-    names = [entry.get("name") if isinstance(entry, dict) else None for entry in node]
+    names = [str(entry.get("name", "")) if isinstance(entry, dict) else "" for entry in node]
     if wanted not in names:
-        raise ProblemError(f"{format_path(path)} has no entry named {wanted!r}{near(str(wanted), [n for n in names if isinstance(n, str)])}",
-                           where=label)
+        raise ProblemError(f"{format_path(path)} has no entry named {wanted!r}{near(wanted, filter(None, names))}", where=label)
     return names.index(wanted)

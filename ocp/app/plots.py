@@ -40,13 +40,14 @@ class Samples:
 def plot_run(solution: Solution) -> dict[str, bytes]:
     """All pictures of a solution as PNG bytes, by the names in PLOTS."""
     phase, samples = solution.problem.phase, sample(solution.trajectory)
-    return {
-        "states": plot_states(phase, solution.trajectory, samples),
-        "controls": plot_controls(phase, solution.trajectory, samples),
-        "constraints": plot_constraints(phase, samples, solution.certificate),
-        "certificate": plot_certificate(solution.certificate, solution.trajectory.t, solution.extra.get(GAPS)),
-        "convergence": plot_convergence(solution.method, solution.iterations),
-    }
+    with np.errstate(over="ignore", invalid="ignore"):  # a diverged motion is drawn as far as it goes
+        return {
+            "states": plot_states(phase, solution.trajectory, samples),
+            "controls": plot_controls(phase, solution.trajectory, samples),
+            "constraints": plot_constraints(phase, samples, solution.certificate),
+            "certificate": plot_certificate(solution.certificate, solution.trajectory.t, solution.extra.get(GAPS)),
+            "convergence": plot_convergence(solution.method, solution.iterations),
+        }
 
 
 def sample(trajectory: Trajectory) -> Samples:

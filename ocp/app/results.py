@@ -81,14 +81,15 @@ def write_run(solution: Solution, folder: str | Path, *, problem_yaml: str, prov
         (partial / "problem.yaml").write_text(problem_yaml, encoding="utf-8")
         _write_arrays(partial / "trajectory.npz", _arrays(solution))
         (partial / "trajectory.csv").write_text(_csv(solution), encoding="utf-8", newline="")
-        (partial / "summary.json").write_text(json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False) + "\n",
-                                              encoding="utf-8")
         (partial / "iterations.jsonl").write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in iterations),
                                                   encoding="utf-8")
         for name, data in images.items():
             (partial / f"{name}.png").write_bytes(data)
         page = render_report(summary, iterations, problem_yaml=problem_yaml, images=images, scene=scene, scene_note=scene_note)
         (partial / "report.html").write_text(page, encoding="utf-8")
+        # last: without it no folder is a run, not even one left behind by a killed process
+        (partial / "summary.json").write_text(json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False) + "\n",
+                                              encoding="utf-8")
         _put_in_place(partial, target)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)

@@ -157,7 +157,8 @@ def read_state(names: RobotNames, state: RobotState, path: KeyPath) -> PartialSt
 def _configuration(names: RobotNames, name: str, found: PartialState, path: KeyPath) -> None:
     model = names.model
     if name not in model.configurations:
-        hint = "; the robot file comes with none (set system.srdf)" if not model.configurations else near(name, model.configurations)
+        none = "; the robot file comes with none (set system.srdf)"
+        hint = near(name, model.configurations) if model.configurations else none
         names.reader.findings.add((*path, "configuration"), f"no configuration named {name!r}{hint}")
         return
     found.x[: model.nq] = model.configurations[name]
@@ -270,7 +271,8 @@ def _own_bounds(reader: lp.Reader, model: Model, given: Mapping[str, Any], known
         real = name if group == "controls" else _alias(model, name)
         parts = [n for n in known if n.startswith(f"{real}.")]
         if real in known and group == "joints" and real in _quaternion_coordinates(model):
-            reader.findings.add(path, f"{name!r} is a component of a quaternion and cannot be bounded; use a constraint", at_key=True)
+            reader.findings.add(path, f"{name!r} is a component of a quaternion and cannot be bounded; use a constraint",
+                                at_key=True)
         elif real in known:
             found[known.index(real)] = lp.read_bound(reader, value, path)
         elif parts:
@@ -278,7 +280,7 @@ def _own_bounds(reader: lp.Reader, model: Model, given: Mapping[str, Any], known
         elif name in mimics:
             reader.findings.add(path, f"the joint {name!r} follows {mimics[name]!r}; bound that one", at_key=True)
         else:
-            lp.unknown(reader.findings, name, known, path, {"joints": "joint", "velocities": "joint", "controls": "control"}[group])
+            lp.unknown(reader.findings, name, known, path, "control" if group == "controls" else "joint")
     return found
 
 
@@ -299,8 +301,8 @@ def _refuse_zero(reader: lp.Reader, model: Model, system: System, x: np.ndarray,
     weak = [n for k, n in enumerate(system.controls) if k not in pushed and not u[k].any()]
     for names, what, key, group in ((still, "velocity", "velocity", "velocities"), (weak, "effort", "effort", "controls")):
         if names:
-            reader.findings.add(("system", "robot"), f"the robot file limits the {what} of {', '.join(map(repr, names))} to 0; give "
-                                f"phase.bounds.{group}, or set system.limits.{key}: false")
+            reader.findings.add(("system", "robot"), f"the robot file limits the {what} of {', '.join(map(repr, names))} to 0; "
+                                f"give phase.bounds.{group}, or set system.limits.{key}: false")
 
 
 # ---- guesses ------------------------------------------------------------------------------------------------------------

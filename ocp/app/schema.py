@@ -28,7 +28,8 @@ class SymbolicSystem(Part):
     dynamics: dict[str, Number] = Field(description="time derivative of every state")
     define: dict[str, Number] = Field(default_factory=dict, description="named expressions, usable in all later ones")
     energy: Number | None = Field(None, description="total mechanical energy [J]; needs 'power'")
-    power: Number | None = Field(None, description="power supplied to the system [W]: actuators minus losses; needs 'energy'")
+    power: Number | None = Field(
+        None, description="power supplied to the system [W]: actuators minus losses; needs 'energy'")
 
     @model_validator(mode="after")
     def _pair(self) -> SymbolicSystem:
@@ -42,7 +43,8 @@ class SymbolicGuess(Part):
     """Initial guess: a value, or values at equally spaced times, by name."""
 
     states: dict[str, NumberOrList] = Field(default_factory=dict, description="states; default: a line from start to final")
-    controls: dict[str, NumberOrList] = Field(default_factory=dict, description="controls; default: 0, or the middle of the bounds")
+    controls: dict[str, NumberOrList] = Field(
+        default_factory=dict, description="controls; default: 0, or the middle of the bounds")
 
 
 class SymbolicPhase(Part):
@@ -51,10 +53,11 @@ class SymbolicPhase(Part):
     duration: Duration
     start: dict[str, Number] = Field(default_factory=dict, description="states at the start; free where left out")
     final: dict[str, Number] = Field(default_factory=dict, description="states at the end; free where left out")
-    bounds: dict[str, Bound] = Field(default_factory=dict, description="[lower, upper] of states and controls; null: unbounded")
+    bounds: dict[str, Bound] = Field(
+        default_factory=dict, description="[lower, upper] of states and controls; null: unbounded")
     costs: tuple[Cost, ...] = Field(description="terms of the objective; [] asks for any feasible motion")
     constraints: tuple[Constraint, ...] = Field((), description="constraints beyond bounds")
-    guess: SymbolicGuess = Field(default_factory=lambda: SymbolicGuess(), description="initial guess")
+    guess: SymbolicGuess = Field(default_factory=lambda: SymbolicGuess.model_validate({}), description="initial guess")
 
 
 class SymbolicProblem(Common):

@@ -153,7 +153,8 @@ class Constraint(Part):
     """``lower <= expression <= upper`` or ``expression = equal``."""
 
     name: Name = Field(description="name in reports and in certificates")
-    at: Literal["path", "start", "final"] = Field("path", description="where it holds: all along the path, at the start, at the end")
+    at: Literal["path", "start", "final"] = Field(
+        "path", description="where it holds: all along the path, at the start, at the end")
     expression: NumberOrList | None = Field(None, description="one expression, or a list of them")
     lower: LimitOrList | None = Field(None, description="smallest allowed value, one or one for each component")
     upper: LimitOrList | None = Field(None, description="largest allowed value, one or one for each component")
@@ -222,5 +223,6 @@ class Common(Part):
     source: str = Field("", description="where the problem is from: paper or book, with the section")
     reference: Reference | None = Field(None, description="known optimum")
     constants: dict[str, Number] = Field(default_factory=dict, description="named numbers; each may use earlier ones and pi")
-    solve: Solve = Field(default_factory=lambda: Solve(), description="default method and its options")
-    accept: dict[str, Number] = Field(default_factory=dict, description="tolerances of the certificate that differ from the default")
+    solve: Solve = Field(default_factory=lambda: Solve.model_validate({}), description="default method and its options")
+    accept: dict[str, Number] = Field(
+        default_factory=dict, description="tolerances of the certificate that differ from the default")

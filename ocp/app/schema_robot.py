@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, StrictBool, StrictFloat, Tag, model_validator
-from pydantic_core import PydanticCustomError
 from typing_extensions import TypeAliasType
 
 from ocp.app.schema_parts import (
@@ -33,8 +32,8 @@ ROTATION_FORMS = ("rpy: [roll, pitch, yaw], quaternion: {w: .., x: .., y: .., z:
 
 def _named_components(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        raise PydanticCustomError("problem", "{message}", {"message":
-            f"a bare list is never a rotation, because the order of its entries is ambiguous; write one of {ROTATION_FORMS}"})
+        raise refuse("a bare list is never a rotation, because the order of its entries is ambiguous; write one of "
+                     f"{ROTATION_FORMS}")
     return value
 
 
@@ -101,22 +100,25 @@ def _state_list_tag(value: Any) -> str | None:
     return "<RobotState>" if isinstance(value, (Mapping, RobotState)) else None
 
 
-_Numbers = Annotated[StrictFloat, Tag("<number>")] | Annotated[str, Tag("<expression>")] | Annotated[Degrees, Tag("<Degrees>")]
+_Expression = Annotated[str, Tag("<expression>"), Field(min_length=1)]
+_Numbers = Annotated[StrictFloat, Tag("<number>")] | _Expression | Annotated[Degrees, Tag("<Degrees>")]
 
 JointValue = TypeAliasType("JointValue", Annotated[
     _Numbers | Annotated[tuple[Number, ...], Tag("<list>"), Field(min_length=1)] | Annotated[Rotation, Tag("<Rotation>")],
-    Discriminator(_joint_tag, **expected("a number [rad or m], a list with one for each coordinate of the joint, or a rotation "
-                                         f"({ROTATION_FORMS})")),
+    Discriminator(_joint_tag, **expected("a number [rad or m], a list with one for each coordinate of the joint, or a "
+                                         f"rotation ({ROTATION_FORMS})")),
     Field(description="value of a joint: number, list of coordinates, or for a spherical joint a rotation")])
 
 
 class RobotState(Part):
     """A state of a robot by names. What is not named is free; in a guess it follows the line from start to final."""
 
-    configuration: str | None = Field(None, description="named configuration of the SRDF file: fixes every joint not named here")
+    configuration: str | None = Field(
+        None, description="named configuration (SRDF or MJCF keyframe): fixes every joint that is not named here")
     base: Base | None = Field(None, description="floating base")
     joints: dict[str, JointValue] = Field(default_factory=dict, description="joint values by joint name [rad or m]")
-    velocities: dict[str, NumberOrList] = Field(default_factory=dict, description="joint velocities by joint name [rad/s or m/s]")
+    velocities: dict[str, NumberOrList] = Field(
+        default_factory=dict, description="joint velocities by joint name [rad/s or m/s]")
     rest: StrictBool = Field(False, description="true: every velocity is zero")
 
 
@@ -175,7 +177,8 @@ def _actuated_tag(value: Any) -> str | None:
 class RobotSystem(Part):
     """A robot from a URDF or MJCF file; x = (q, v), controls are joint efforts and thrusts."""
 
-    robot: Name = Field(description="path of a .urdf or .xml file relative to this file, or robots:NAME from the robots extra")
+    robot: Name = Field(
+        description="path of a .urdf or .xml file relative to this file, or robots:NAME from the robots extra")
     root: Literal["fixed", "free_flyer"] = Field("fixed", description="how the root link is attached (URDF)")
     actuated: Annotated[Annotated[Literal["all"], Tag("<all>")] | Annotated[tuple[str, ...], Tag("<list>")],
                         Discriminator(_actuated_tag, **expected("'all' or a list of joint names"))] = Field(
@@ -185,7 +188,8 @@ class RobotSystem(Part):
     packages: dict[str, str] = Field(default_factory=dict, description="folders of ROS packages, relative to this file")
     srdf: str = Field(
         "auto", description="SRDF file with named configurations, relative to this file; auto: the one beside the URDF")
-    limits: UseLimits = Field(default_factory=lambda: UseLimits(), description="limits of the robot file that become bounds")
+    limits: UseLimits = Field(
+        default_factory=lambda: UseLimits.model_validate({}), description="limits of the robot file that become bounds")
     thrusters: tuple[Thruster, ...] = Field((), description="controls that push along an axis of a frame")
     derivatives: str = Field("ad", description="source of the dynamics derivatives")
 
@@ -215,10 +219,10 @@ class RobotPhase(Part):
     duration: Duration
     start: RobotState | None = Field(None, description="state at the start")
     final: RobotState | None = Field(None, description="state at the end")
-    bounds: RobotBounds = Field(default_factory=lambda: RobotBounds(), description="bounds along the path")
+    bounds: RobotBounds = Field(default_factory=lambda: RobotBounds.model_validate({}), description="bounds along the path")
     costs: tuple[Cost, ...] = Field(description="terms of the objective; [] asks for any feasible motion")
     constraints: tuple[RobotConstraint, ...] = Field((), description="constraints beyond bounds")
-    guess: RobotGuess = Field(default_factory=lambda: RobotGuess(), description="initial guess")
+    guess: RobotGuess = Field(default_factory=lambda: RobotGuess.model_validate({}), description="initial guess")
 
 
 class RobotProblem(Common):

@@ -182,8 +182,8 @@ class _Reader:
         if kind == "DocumentStartEvent":
             self._document(event)
         elif kind == "AliasEvent":
-            raise self._error(event, f"aliases (*{event.anchor}) are not supported; write the value out, use 'constants', or "
-                                     "put an expression that starts with * in quotes")
+            raise self._error(event, f"aliases (*{event.anchor}) are not supported; write the value out, use 'constants', "
+                                     "or put an expression that starts with * in quotes")
         elif kind in ("ScalarEvent", "SequenceStartEvent", "MappingStartEvent"):
             self._node(event, kind)
         elif kind in ("SequenceEndEvent", "MappingEndEvent"):
@@ -229,7 +229,8 @@ class _Reader:
         if key == "<<" and event.style is None:
             raise self._error(event, "merge keys (<<) are not supported; write the entries out")
         if not isinstance(key, str):
-            raise self._error(event, f"a key must be text; put {event.value or 'the empty key'!r} in quotes if it is meant as one")
+            shown = repr(event.value) if event.value else "the empty key"
+            raise self._error(event, f"a key must be text; put {shown} in quotes if it is meant as one")
         if key in top.node:
             first = self.entries[(*top.path, key)].key
             assert first is not None

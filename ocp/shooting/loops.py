@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dynamics.kernels import call
+from dynamics.kernels.calls import address_of, call, row_address
 from ocp.shooting.riccati import Expansion, Policy, costates, projected_gradient
 
 
@@ -52,31 +52,31 @@ def _run(kernel: Call) -> int:
 
 @njit(cache=True)
 def _bind_stage(kernel: Call, horizon: Horizon) -> None:
-    kernel.arg[3] = horizon.p.ctypes.data
-    kernel.arg[4] = horizon.h.ctypes.data
+    kernel.arg[3] = address_of(horizon.p)
+    kernel.arg[4] = address_of(horizon.h)
 
 
 @njit(cache=True)
 def _at_stage(kernel: Call, horizon: Horizon, path: Path, k: int) -> None:
-    kernel.arg[0] = horizon.t[k:].ctypes.data
-    kernel.arg[1] = path.x[k].ctypes.data
-    kernel.arg[2] = path.u[k].ctypes.data
+    kernel.arg[0] = row_address(horizon.t, k)
+    kernel.arg[1] = row_address(path.x, k)
+    kernel.arg[2] = row_address(path.u, k)
 
 
 @njit(cache=True)
 def _at_end(kernel: Call, horizon: Horizon, path: Path) -> None:
     N = path.u.shape[0]
-    kernel.arg[0] = horizon.t[N:].ctypes.data
-    kernel.arg[1] = path.x[N].ctypes.data
-    kernel.arg[2] = horizon.p.ctypes.data
+    kernel.arg[0] = row_address(horizon.t, N)
+    kernel.arg[1] = row_address(path.x, N)
+    kernel.arg[2] = address_of(horizon.p)
 
 
 @njit(cache=True)
 def _advance(step: Call, horizon: Horizon, path: Path, k: int) -> bool:
     """Fill x[k + 1] and cost[k]; False when the state leaves the finite range."""
     _at_stage(step, horizon, path, k)
-    step.res[0] = path.x[k + 1].ctypes.data
-    step.res[1] = path.cost[k:].ctypes.data
+    step.res[0] = row_address(path.x, k + 1)
+    step.res[1] = row_address(path.cost, k)
     failed = _run(step) != 0
     for i in range(path.x.shape[1]):
         failed = failed or not abs(path.x[k + 1, i]) <= horizon.limit
@@ -87,7 +87,7 @@ def _advance(step: Call, horizon: Horizon, path: Path, k: int) -> bool:
 def _end(final: Call, horizon: Horizon, path: Path) -> bool:
     N = path.u.shape[0]
     _at_end(final, horizon, path)
-    final.res[0] = path.cost[N:].ctypes.data
+    final.res[0] = row_address(path.cost, N)
     return _run(final) == 0 and np.isfinite(path.cost[N])
 
 
@@ -117,14 +117,14 @@ def expand(kernel: Call, final: Call, horizon: Horizon, path: Path, model: Expan
     _bind_stage(kernel, horizon)
     for k in range(N):
         _at_stage(kernel, horizon, path, k)
-        kernel.res[0] = model.lx[k].ctypes.data
-        kernel.res[1] = model.lu[k].ctypes.data
-        kernel.res[2] = model.A[k].ctypes.data
-        kernel.res[3] = model.B[k].ctypes.data
+        kernel.res[0] = row_address(model.lx, k)
+        kernel.res[1] = row_address(model.lu, k)
+        kernel.res[2] = row_address(model.A, k)
+        kernel.res[3] = row_address(model.B, k)
         if hessian:
-            kernel.res[4] = model.lxx[k].ctypes.data
-            kernel.res[5] = model.luu[k].ctypes.data
-            kernel.res[6] = model.lux[k].ctypes.data
+            kernel.res[4] = row_address(model.lxx, k)
+            kernel.res[5] = row_address(model.luu, k)
+            kernel.res[6] = row_address(model.lux, k)
         if _run(kernel) != 0:
             return k, np.nan
     return _finish(final, horizon, path, model, policy)
@@ -134,8 +134,8 @@ def expand(kernel: Call, final: Call, horizon: Horizon, path: Path, model: Expan
 def _finish(final: Call, horizon: Horizon, path: Path, model: Expansion, policy: Policy) -> tuple[int, float]:
     N = path.u.shape[0]
     _at_end(final, horizon, path)
-    final.res[0] = model.lx[N].ctypes.data
-    final.res[1] = model.lxx[N].ctypes.data
+    final.res[0] = row_address(model.lx, N)
+    final.res[1] = row_address(model.lxx, N)
     if _run(final) != 0:
         return N, np.nan
     costates(model, policy.costate, policy.gradient)
@@ -148,10 +148,10 @@ def curve(kernel: Call, horizon: Horizon, path: Path, model: Expansion, policy: 
     _bind_stage(kernel, horizon)
     for k in range(path.u.shape[0]):
         _at_stage(kernel, horizon, path, k)
-        kernel.arg[5] = policy.costate[k + 1].ctypes.data
-        kernel.res[0] = model.lxx[k].ctypes.data
-        kernel.res[1] = model.luu[k].ctypes.data
-        kernel.res[2] = model.lux[k].ctypes.data
+        kernel.arg[5] = row_address(policy.costate, k + 1)
+        kernel.res[0] = row_address(model.lxx, k)
+        kernel.res[1] = row_address(model.luu, k)
+        kernel.res[2] = row_address(model.lux, k)
         if _run(kernel) != 0:
             return k
     return -1
@@ -184,16 +184,16 @@ def expand_differences(gradient: Call, step: Call, plus: Call, difference: Call,
         _bind_stage(kernel, horizon)
     for k in range(N):
         _at_stage(gradient, horizon, path, k)
-        gradient.res[0] = model.lx[k].ctypes.data
-        gradient.res[1] = model.lu[k].ctypes.data
+        gradient.res[0] = row_address(model.lx, k)
+        gradient.res[1] = row_address(model.lu, k)
         if _run(gradient) != 0:
             return k, np.nan
-        gradient.arg[1] = probe.x.ctypes.data
-        gradient.arg[2] = probe.u.ctypes.data
-        step.arg[0] = horizon.t[k:].ctypes.data
-        step.arg[1] = probe.x.ctypes.data
-        step.arg[2] = probe.u.ctypes.data
-        step.res[1] = probe.cost.ctypes.data
+        gradient.arg[1] = address_of(probe.x)
+        gradient.arg[2] = address_of(probe.u)
+        step.arg[0] = row_address(horizon.t, k)
+        step.arg[1] = address_of(probe.x)
+        step.arg[2] = address_of(probe.u)
+        step.res[1] = address_of(probe.cost)
         for j in range(n + m):
             for side in range(2):
                 move = epsilon if side == 1 else -epsilon
@@ -203,15 +203,15 @@ def expand_differences(gradient: Call, step: Call, plus: Call, difference: Call,
                     probe.dx[j] = move
                 else:
                     probe.u[j - n] += move
-                plus.arg[0] = path.x[k].ctypes.data
-                plus.arg[1] = probe.dx.ctypes.data
-                plus.res[0] = probe.x.ctypes.data
-                gradient.res[0] = probe.lx[side].ctypes.data
-                gradient.res[1] = probe.lu[side].ctypes.data
-                step.res[0] = probe.ends[side].ctypes.data
-                difference.arg[0] = path.x[k + 1].ctypes.data
-                difference.arg[1] = probe.ends[side].ctypes.data
-                difference.res[0] = probe.change[side].ctypes.data
+                plus.arg[0] = row_address(path.x, k)
+                plus.arg[1] = address_of(probe.dx)
+                plus.res[0] = address_of(probe.x)
+                gradient.res[0] = row_address(probe.lx, side)
+                gradient.res[1] = row_address(probe.lu, side)
+                step.res[0] = row_address(probe.ends, side)
+                difference.arg[0] = row_address(path.x, k + 1)
+                difference.arg[1] = row_address(probe.ends, side)
+                difference.res[0] = row_address(probe.change, side)
                 if _run(plus) != 0 or _run(step) != 0 or _run(gradient) != 0 or _run(difference) != 0:
                     return k, np.nan
             scale = 0.5 / epsilon
@@ -260,9 +260,9 @@ def line_search(step: Call, final: Call, difference: Call, horizon: Horizon, pat
         total = 0.0
         trial.x[0] = path.x[0]
         for k in range(N):
-            difference.arg[0] = path.x[k].ctypes.data
-            difference.arg[1] = trial.x[k].ctypes.data
-            difference.res[0] = dx.ctypes.data
+            difference.arg[0] = row_address(path.x, k)
+            difference.arg[1] = row_address(trial.x, k)
+            difference.res[0] = address_of(dx)
             if _run(difference) != 0:
                 failed = k
                 break
@@ -289,14 +289,14 @@ def line_search(step: Call, final: Call, difference: Call, horizon: Horizon, pat
 def sample(step: Call, t: np.ndarray, x: np.ndarray, u: np.ndarray, p: np.ndarray, h: np.ndarray,
            x_out: np.ndarray, cost: np.ndarray) -> int:
     """``x_out[i] = step(t[i], x[i], u[i], p, h[i])``: one step of its own length from each row."""
-    step.arg[3] = p.ctypes.data
-    step.res[1] = cost.ctypes.data
+    step.arg[3] = address_of(p)
+    step.res[1] = address_of(cost)
     for i in range(t.shape[0]):
-        step.arg[0] = t[i:].ctypes.data
-        step.arg[1] = x[i].ctypes.data
-        step.arg[2] = u[i].ctypes.data
-        step.arg[4] = h[i:].ctypes.data
-        step.res[0] = x_out[i].ctypes.data
+        step.arg[0] = row_address(t, i)
+        step.arg[1] = row_address(x, i)
+        step.arg[2] = row_address(u, i)
+        step.arg[4] = row_address(h, i)
+        step.res[0] = row_address(x_out, i)
         if _run(step) != 0:
             return i
     return -1

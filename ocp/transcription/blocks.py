@@ -23,7 +23,6 @@ import scipy.sparse as sp
 
 from ocp.spaces import Expr
 
-
 #: below so many instructions in all, calling a small function over and over costs more than what it computes; one flat
 #: function is then faster (measured: objective and gradient of a 100-node cart-pole 6 times, constraints 1.6 times)
 FLAT_BELOW = 5000

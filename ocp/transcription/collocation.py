@@ -18,13 +18,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.nlp import HESSIANS, NLP, IpoptOptions, solve_nlp
+from ocp.nlp import HESSIANS, NLP, IpoptOptions, kkt, solve_nlp
 from ocp.problem import At, Boundary, Phase, Problem, Sense, Solution, Trajectory
 from ocp.transcription.blocks import Block, assemble, differentiate, vector
 from ocp.transcription.conditions import Rows, cost_value, hard_rows, independent_of_control, penalty
 from ocp.transcription.diagnosis import diagnosis
 from ocp.transcription.kernels import KERNELS, with_kernels
-from ocp.transcription.mesh import Mesh, sample_guess, trajectory, uniform_mesh
+from ocp.transcription.layout import defect_names, splitter, variable_names, variables
+from ocp.transcription.mesh import Mesh, trajectory, uniform_mesh
 from ocp.transcription.schemes import SCHEMES
 
 METHOD = "collocation"
@@ -89,6 +90,11 @@ class Optimality:
     lam_x: np.ndarray
     lam_g: np.ndarray
 
+    def residuals(self) -> tuple[float, float]:
+        """(stationarity, complementarity), re-evaluated and scaled as ``ocp.nlp.kkt`` says."""
+        found = kkt(self.nlp, self.x, self.lam_x, self.lam_g)
+        return found.stationarity, found.complementarity
+
 
 def unsupported(problem: Problem) -> list[str]:
     """Sentences that name what collocation cannot enforce in this problem; empty where it can enforce everything."""
@@ -149,17 +155,17 @@ def transcribe(problem: Problem, options: CollocationOptions) -> Transcription:
 
     prepared = [with_kernels(differentiate(block), options.kernels) for block in blocks]
     functions = [own for own, _, _ in prepared]
-    x_lower, x_upper, x0 = _variables(phase, mesh)
+    x_lower, x_upper, x0 = variables(phase, mesh)
     zeros = np.zeros(D.shape[0])
     program = assemble(n, linear, blocks, functions)
-    split = _splitter(phase, mesh)
+    split = splitter(phase, mesh)
     nlp = NLP(
         f=program.f, g=program.g, grad=program.grad, jac=program.jac, hess=program.hess,
         x0=x0, x_lower=x_lower, x_upper=x_upper,
         g_lower=np.concatenate([zeros, np.tile(path.lower, M), end_rows.lower]),
         g_upper=np.concatenate([zeros, np.tile(path.upper, M), end_rows.upper]),
-        variables=_variable_names(phase, mesh),
-        constraints=(*_defect_names(phase, mesh),
+        variables=variable_names(phase, mesh),
+        constraints=(*defect_names(phase, mesh),
                      *(f"{name} @ {mesh.node_name(j)}" for j in range(M) for name in path.names), *end_rows.names),
         diagnose=diagnosis(phase, mesh, split),
     )
@@ -174,7 +180,7 @@ def transcribe(problem: Problem, options: CollocationOptions) -> Transcription:
         # the Lagrangian holds w_j (cost + p_j' xdot) at node j, with w_j p_j = (W' lam)_j
         return (W.T @ np.asarray(lam_g)[: W.shape[0]]).reshape(M, nx) / mesh.weights()[:, None]
 
-    notes = tuple(note for _, own, _ in prepared for note in own)
+    notes = tuple(note for _, own, _ in prepared for note in own) or ("kernels: interpreted",)
     return Transcription(nlp, invert, costate, mesh, notes, {"compile": sum(seconds for _, _, seconds in prepared)})
 
 
@@ -190,7 +196,8 @@ def _check(phase: Phase) -> None:
         for q in system.space.quaternions:
             norm = float(np.linalg.norm(boundary.value[q:q + 4]))
             if not abs(norm - 1) <= 1e-6:
-                raise ProblemError(f"quaternion {', '.join(system.space.names[q:q + 4])} has norm {norm:.9g}, not 1", where=label)
+                names = ", ".join(system.space.names[q:q + 4])
+                raise ProblemError(f"quaternion {names} has norm {norm:.9g}, not 1", where=label)
 
 
 def _symbols(phase: Phase, label: str) -> tuple[ca.SX, ca.SX]:
@@ -245,7 +252,8 @@ def _end_block(phase: Phase, mesh: Mesh) -> tuple[Block, Rows]:
     T, variable, data, values = _duration(phase)
     p = data[data.shape[0] - system.np:]
     cost, rows = ca.SX(0), []
-    for at, here, boundary in ((At.START, (ca.SX(0), x_start, u, p), phase.start), (At.FINAL, (T, x_final, u, p), phase.final)):
+    start, final = (ca.SX(0), x_start, u, p), (T, x_final, u, p)
+    for at, here, boundary in ((At.START, start, phase.start), (At.FINAL, final, phase.final)):
         for item in phase.costs:
             if item.at is at:
                 value = cost_value(item, here)
@@ -297,52 +305,3 @@ def _join(rows: list[Rows]) -> Rows:
 
 def _with_matrix(block: Block, matrix: sp.csr_matrix) -> Block:
     return Block(**{**block.__dict__, "matrix": matrix})
-
-
-def _variables(phase: Phase, mesh: Mesh) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lower bounds, upper bounds and initial values of all variables [n]."""
-    system, space, duration = phase.system, phase.system.space, phase.duration
-    lower, upper = (np.tile(np.array([*x, *u], dtype=float), (mesh.nodes, 1))
-                    for x, u in ((phase.x_lower, phase.u_lower), (phase.x_upper, phase.u_upper)))
-    for at, j, boundary in ((At.START, 0, phase.start), (At.FINAL, mesh.nodes - 1, phase.final)):
-        if boundary is None:
-            continue
-        for i, k in enumerate(space.tangent_index):
-            if (at is At.START and boundary.complete) or (k >= 0 and boundary.fixed[k]):
-                value = boundary.value[i]
-                if not lower[j, i] <= value <= upper[j, i]:
-                    raise ProblemError(f"{at.value} value {value:.6g} of {space.names[i]} lies outside its bounds "
-                                       f"[{lower[j, i]:.6g}, {upper[j, i]:.6g}]", where=at.value)
-                lower[j, i] = upper[j, i] = value
-    x, u = sample_guess(phase.guess, space, mesh.fractions)
-    if u.shape[1] != system.nu:
-        raise ProblemError(f"has {u.shape[1]} controls, the system has {system.nu}", where="guess.u")
-    values = np.column_stack([x, u])
-    fixed = lower == upper
-    values[fixed] = lower[fixed]
-    time_part = [np.array([b]) for b in (duration.lower, duration.upper, duration.guess)] if duration.free else [np.zeros(0)] * 3
-    low, high, start = (np.concatenate([a.ravel(), b]) for a, b in zip((lower, upper, values), time_part, strict=True))
-    return low, high, start
-
-
-def _splitter(phase: Phase, mesh: Mesh) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, float]]:
-    nx, M = phase.system.nx, mesh.nodes
-
-    def split(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """Node states [M, nx], node controls [M, nu] and the duration out of the variables."""
-        table = np.asarray(values)[: M * (nx + phase.system.nu)].reshape(M, -1)
-        return table[:, :nx], table[:, nx:], float(values[-1]) if phase.duration.free else phase.duration.lower
-
-    return split
-
-
-def _variable_names(phase: Phase, mesh: Mesh) -> tuple[str, ...]:
-    own = [*(f"x.{name}" for name in phase.system.space.names), *(f"u.{name}" for name in phase.system.controls)]
-    names = [f"{name} @ {mesh.node_name(j)}" for j in range(mesh.nodes) for name in own]
-    return (*names, *(["duration"] if phase.duration.free else []))
-
-
-def _defect_names(phase: Phase, mesh: Mesh) -> tuple[str, ...]:
-    last = mesh.scheme.size - 2
-    return tuple(f"{'' if i == last else 'inner '}defect {name} @ interval {k}"
-                 for k in range(mesh.intervals) for i in range(last + 1) for name in phase.system.space.names)

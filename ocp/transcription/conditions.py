@@ -48,6 +48,7 @@ def penalty(constraint: Constraint, arguments: Sequence[Expr]) -> ca.SX:
             total += ca.fmax(0, low - value[i]) ** 2
         if high < INF:
             total += ca.fmax(0, value[i] - high) ** 2
+    assert constraint.soft is not None
     return constraint.soft / 2 * total
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -275,7 +276,7 @@ def test_paths_resolve_without_ros(tmp_path):
     assert resolve("package://far/a.stl", urdf) is None
     assert resolve("package://far/a.stl", urdf, {"far": "/f"}) == "/f/a.stl"
     assert resolve("http://far/a.stl", urdf) is None
-    assert packages_in(f"{ws}:{tmp_path / 'absent'}") == {"my_robot": ws / "my_robot", "other": ws / "other"}
+    assert packages_in(f"{ws}{os.pathsep}{tmp_path / 'absent'}") == {"my_robot": ws / "my_robot", "other": ws / "other"}
     assert packages_in([ws / "other"]) == {"other": ws / "other"}
 
 

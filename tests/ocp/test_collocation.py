@@ -23,7 +23,7 @@ def solved(problem, **options):
     return found
 
 
-# --- closed forms ---------------------------------------------------------------------------------------------------------
+# --- closed forms -------------------------------------------------------------------------------------------
 
 def test_block_move_is_exact_with_hermite_simpson():
     found = solved(known.block_move(), intervals=4)
@@ -80,7 +80,7 @@ def test_time_dependent_tracking_by_quadrature():
     assert np.abs(u - np.cos(found.trajectory.t) / 2).max() < 0.05  # the parameter is used
 
 
-# --- published optimum: swing-up of the cart-pole, Kelly 2017, Sec. 6 -------------------------------------------------------
+# --- published optimum: swing-up of the cart-pole, Kelly 2017, Sec. 6 ---------------------------------------
 
 def refined(scheme, meshes):
     problem, objectives = known.cart_pole(), []
@@ -97,17 +97,20 @@ def test_cart_pole_with_trapezoid():
 
 
 def test_cart_pole_converges_with_order_four():
-    errors = 58.80766746 - np.array(refined(HS, (25, 50, 100)))
-    np.testing.assert_allclose(np.log2(errors[:-1] / errors[1:]), 4, atol=0.35)
-    assert abs(errors[-1]) < 2e-6
+    objectives = np.array(refined(HS, (50, 100, 200, 400)))
+    steps = np.diff(objectives)  # of order four as well, and independent of the limit
+    np.testing.assert_allclose(np.log2(steps[:-1] / steps[1:]), 4, atol=0.25)
+    assert objectives[-1] == pytest.approx(58.80766746, abs=1.5e-8)
 
 
 def test_optimality_is_left_for_the_certificate():
     found = solved(known.cart_pole(), intervals=30)
     left = found.optimality
     residual = kkt(left.nlp, left.x, left.lam_x, left.lam_g)
-    assert residual.stationarity < 1e-8 and residual.complementarity < 1e-8
-    assert residual.violation.max() < 1e-9 and residual.bound_violation.max() < 1e-7
+    assert residual.stationarity < 1e-8
+    assert residual.complementarity < 1e-8
+    assert residual.violation.max() < 1e-9
+    assert residual.bound_violation.max() < 1e-7
     assert kkt(left.nlp, left.x, left.lam_x, 1.01 * left.lam_g).stationarity > 1e-4
 
 
@@ -119,15 +122,18 @@ def test_options_reach_the_solver(option):
     assert other.options[next(iter(option))] == next(iter(option.values()))
 
 
-# --- constraints ------------------------------------------------------------------------------------------------------------
+# --- constraints --------------------------------------------------------------------------------------------
 
 def test_path_constraint_with_closed_form():
-    """Bryson and Ho 1975, Sec. 3.11, Ex. 2: min 1/2 int u^2, x(0) = x(1) = 0, v(0) = -v(1) = 1, x <= l = 1/9: cost 4/(9 l) = 4."""
+    """Bryson and Ho 1975, Sec. 3.11: min 1/2 int u^2, x(0) = x(1) = 0, v(0) = -v(1) = 1 and x <= l.
+
+    For l < 1/6 the cost is 4 / (9 l), here 4.
+    """
     system = known.block_move().phase.system
     cost = Cost("effort", At.PATH, known.function(2, 1, lambda t, x, u, p: u), weights=(1.0,))
     ceiling = Constraint("ceiling", At.PATH, known.function(2, 1, lambda t, x, u, p: x[0]), (-INF,), (1 / 9,))
-    phase = Phase("ceiling", system, Duration(1.0, 1.0, 1.0), known.line([0, 1], [0, -1], 1), known.fixed(0, 1), known.fixed(0, -1),
-                  costs=(cost,), constraints=(ceiling,))
+    phase = Phase("ceiling", system, Duration(1.0, 1.0, 1.0), known.line([0, 1], [0, -1], 1), known.fixed(0, 1),
+                  known.fixed(0, -1), costs=(cost,), constraints=(ceiling,))
     held = solved(known.problem(phase), intervals=60)
     assert held.objective == pytest.approx(4, abs=2e-3)
     assert held.trajectory.x[:, 0].max() == pytest.approx(1 / 9, abs=1e-7)
@@ -136,20 +142,21 @@ def test_path_constraint_with_closed_form():
     # without the ceiling x = t (1 - t), which costs 1/2 * 2^2; a soft ceiling lies between, the nearer the heavier it is
     free = solved(known.problem(replace(phase, constraints=())), intervals=60)
     assert free.objective == pytest.approx(2, abs=1e-9)
-    peaks = [solved(known.problem(replace(phase, constraints=(replace(ceiling, soft=w),))), intervals=60).trajectory.x[:, 0].max()
-             for w in (1e2, 1e6)]
-    assert 1 / 4 > peaks[0] > peaks[1] > 1 / 9 and peaks[1] == pytest.approx(1 / 9, abs=2e-3)
+    soft = [known.problem(replace(phase, constraints=(replace(ceiling, soft=weight),))) for weight in (1e2, 1e6)]
+    peaks = [solved(problem, intervals=60).trajectory.x[:, 0].max() for problem in soft]
+    assert 1 / 4 > peaks[0] > peaks[1] > 1 / 9
+    assert peaks[1] == pytest.approx(1 / 9, abs=2e-3)
 
 
 def test_cone_constraint_at_the_end():
-    """The point of the cone |(y, z)| <= x - 3 nearest to (0, 4, 0) that three integrators reach: distances in the plane z = 0."""
+    """Three integrators go to the point of the cone |(y, z)| <= x - 3 that is nearest to (0, 4, 0)."""
     system = known.flat_system("point", ("x", "y", "z"), ("a", "b", "c"), lambda t, x, u, p: u)
 
     def fn(f):
         return known.function(3, 3, f)
 
     nearest = Cost("nearest", At.FINAL, fn(lambda t, x, u, p: x - ca.DM([0, 4, 0])), weights=(2.0, 2.0, 2.0))
-    cone = Constraint("cone", At.FINAL, fn(lambda t, x, u, p: ca.vertcat(x[0] - 3, x[1], x[2])), (-INF,) * 3, (INF,) * 3, Sense.CONE)
+    cone = Constraint("cone", At.FINAL, fn(lambda t, x, u, p: x - ca.DM([3, 0, 0])), (-INF,) * 3, (INF,) * 3, Sense.CONE)
     phase = Phase("cone", system, Duration(1.0, 1.0, 1.0), known.line([0, 0, 0], [5, 1, 0.5], 3), known.fixed(0, 0, 0),
                   costs=(nearest,), constraints=(cone,))
     # on the ray (3 + s, s): s = 1/2 of ((0, 4) - (3, 0)) . (1, 1) = 1/2
@@ -159,18 +166,19 @@ def test_cone_constraint_at_the_end():
 
 
 def test_free_initial_state_and_start_constraint():
-    """The start is chosen on the circle a^2 + b^2 = 4 and the rate is b: nothing moves a; the best b is 0 by symmetry of cost."""
+    """The start is chosen on the circle a^2 + b^2 = 4, b does not move and a must reach 3: the best start is (2, 0)."""
     system = known.flat_system("drift", ("a", "b"), ("u",), lambda t, x, u, p: ca.vertcat(u, 0))
     circle = Constraint("circle", At.START, known.function(2, 1, lambda t, x, u, p: ca.sumsqr(x)), (4.0,), (4.0,), Sense.EQUAL)
     effort = known.control_effort(2)
-    phase = Phase("drift", system, Duration(1.0, 1.0, 1.0), known.line([1, 1], [3, 1], 1), final=Boundary((3.0, 0.0), (True, False)),
+    guess = Guess(np.array([0.0, 1.0]), np.array([[1.5, 0.5], [3.0, 0.5]]), np.array([[1.5], [1.5]]))
+    phase = Phase("drift", system, Duration(1.0, 1.0, 1.0), guess, final=Boundary((3.0, 0.0), (True, False)),
                   costs=(effort,), constraints=(circle,))
     found = solved(known.problem(phase), intervals=5)
     assert found.objective == pytest.approx(1, abs=1e-9)  # from a = 2 to 3 in one second
     np.testing.assert_allclose(found.trajectory.x[0], [2, 0], atol=1e-4)
 
 
-# --- failures, in the user's words ------------------------------------------------------------------------------------------
+# --- failures, in the user's words --------------------------------------------------------------------------
 
 def test_infeasible_problem_names_the_constraint():
     phase = known.block_move().phase
@@ -202,12 +210,14 @@ def test_interrupted_solve_returns_its_iterate():
             raise KeyboardInterrupt
 
     found = solve(known.cart_pole(), CollocationOptions(intervals=20), progress)
-    assert found.status is Status.INTERRUPTED and len(found.iterations) == 6
-    assert np.all(np.isfinite(found.trajectory.x)) and np.ptp(found.trajectory.u) > 1
+    assert found.status is Status.INTERRUPTED
+    assert len(found.iterations) == 6
+    assert np.all(np.isfinite(found.trajectory.x))
+    assert np.ptp(found.trajectory.u) > 1
     assert found.objective == pytest.approx(found.iterations[-1]["objective"])
 
 
-# --- a manifold: attitude of a free rigid body ------------------------------------------------------------------------------
+# --- a manifold: attitude of a free rigid body --------------------------------------------------------------
 
 def quaternion_product(a, b):
     w, v = a[0] * b[0] - ca.dot(a[1:], b[1:]), a[0] * b[1:] + b[0] * a[1:] + ca.cross(a[1:], b[1:])
@@ -266,7 +276,8 @@ def slew(turn, start_fixed=True, inertia=INERTIA):
     guess = Guess(np.array([0.0, 1.0]), np.array([first, last]), np.zeros((2, 3)))
     start = Boundary(first, (True,) * 6) if start_fixed else Boundary(first, (False, True, True, True, True, True))
     effort = Cost("effort", At.PATH, known.function(7, 3, lambda t, x, u, p: u), weights=(1.0, 1.0, 1.0))
-    return known.problem(Phase("slew", system, Duration(1.0, 1.0, 1.0), guess, start, Boundary(last, (True,) * 6), costs=(effort,)))
+    return known.problem(Phase("slew", system, Duration(1.0, 1.0, 1.0), guess, start, Boundary(last, (True,) * 6),
+                               costs=(effort,)))
 
 
 def test_slew_about_a_principal_axis_is_the_block_move():
@@ -275,7 +286,8 @@ def test_slew_about_a_principal_axis_is_the_block_move():
     assert found.objective == pytest.approx(12 * (3 * 2.0) ** 2 / 2, rel=1e-6)
     t = np.linspace(0, 1, 9)
     angle = 2 * (3 * t**2 - 2 * t**3)
-    np.testing.assert_allclose(found.trajectory.state(t)[:, [0, 3]], np.column_stack([np.cos(angle / 2), np.sin(angle / 2)]), atol=2e-5)
+    expected = np.column_stack([np.cos(angle / 2), np.sin(angle / 2)])
+    np.testing.assert_allclose(found.trajectory.state(t)[:, [0, 3]], expected, atol=2e-5)
     np.testing.assert_allclose(np.linalg.norm(found.trajectory.state(t)[:, :4], axis=1), 1, atol=1e-14)
 
 
@@ -289,7 +301,8 @@ def test_general_slew_reaches_its_attitude_and_keeps_the_norm():
         drifts.append(np.abs(np.linalg.norm(x[:, :4], axis=1) - 1).max())
         last = found.trajectory.x[-1]
         assert np.abs(np.abs(last[:4] @ np.array(problem.phase.final.value[:4])) - 1) < 1e-12
-    assert drifts[-1] < 1e-6 and drifts[1] / drifts[2] > 8  # falls like the discretisation error
+    assert drifts[-1] < 1e-6
+    assert drifts[1] / drifts[2] > 8
     assert abs(objectives[1] - objectives[2]) < abs(objectives[0] - objectives[1]) / 8
     # a rotation that costs less than turning about each axis in turn, more than the lightest axis would
     assert 12 * np.dot([1.2, -0.8, 0.9], [1.2, -0.8, 0.9]) / 2 < objectives[-1]

@@ -47,20 +47,24 @@ def test_known_solution_and_multiplier_signs():
     nlp = program(2, lambda x: (x[0] - 3) ** 2 + (x[1] + 2) ** 2, lambda x: [x[1]], [0, 0],
                   x_bounds=np.array([[-INF, -INF], [1, INF]]), g_bounds=(-1, INF))
     found = solve_nlp(nlp, IpoptOptions())
-    assert found.status is Status.CONVERGED and found.message == ""
+    assert found.status is Status.CONVERGED
+    assert found.message == ""
     np.testing.assert_allclose(found.x, [1, -1], atol=1e-8)
     np.testing.assert_allclose(found.lam_x, [4, 0], atol=1e-7)  # upper bound active: positive
     np.testing.assert_allclose(found.lam_g, [-2], atol=1e-7)  # lower bound active: negative
     assert found.f == pytest.approx(5, abs=1e-7)
-    assert found.n_evaluations > 0 and 0 <= found.seconds["functions"] <= found.seconds["solver"]
+    assert found.n_evaluations > 0
+    assert 0 <= found.seconds["functions"] <= found.seconds["solver"]
 
 
 def test_kkt_vanishes_only_at_the_solution():
     nlp = program(2, lambda x: (x[0] - 3) ** 2 + (x[1] + 2) ** 2, lambda x: [x[1], x[0]], [0, 0],
                   x_bounds=np.array([[-INF, -INF], [1, INF]]), g_bounds=np.array([[-1, -INF], [INF, INF]]))
     exact = kkt(nlp, np.array([1.0, -1.0]), np.array([4.0, 0.0]), np.array([-2.0, 0.0]))
-    assert exact.stationarity == 0 and exact.complementarity == 0
-    assert np.all(exact.violation == 0) and np.all(exact.bound_violation == 0)
+    assert exact.stationarity == 0
+    assert exact.complementarity == 0
+    assert np.all(exact.violation == 0)
+    assert np.all(exact.bound_violation == 0)
     # gradient at (1.5, -1.25) is (-3, 1.5): residual (-3 + 4, 1.5 - 2); distances 0.5 and 0.25 times forces 4 and 2
     off = kkt(nlp, np.array([1.5, -1.25]), np.array([4.0, 0.0]), np.array([-2.0, 0.0]))
     assert off.stationarity == pytest.approx(1.0)
@@ -79,7 +83,8 @@ def test_kkt_scaling_and_fixed_variables():
     assert result.stationarity == pytest.approx(1.0 / ((2e6 + 1) / 3 / 100))
     assert result.complementarity == 0
     found = solve_nlp(nlp, IpoptOptions())
-    assert found.x[0] == 2 and kkt(nlp, found.x, found.lam_x, found.lam_g).stationarity < 1e-9
+    assert found.x[0] == 2
+    assert kkt(nlp, found.x, found.lam_x, found.lam_g).stationarity < 1e-9
 
 
 def test_solver_uses_the_derivatives_it_is_given():
@@ -92,13 +97,15 @@ def test_solver_uses_the_derivatives_it_is_given():
     # without the exact Hessian a wrong one must not matter
     paths = [[r["objective"] for r in solve_nlp(valley(hess=h), IpoptOptions(hessian="limited_memory")).iterations]
              for h in (1.0, 10.0)]
-    assert paths[0] == paths[1] and len(paths[0]) > len(right.iterations)
+    assert paths[0] == paths[1]
+    assert len(paths[0]) > len(right.iterations)
 
 
 def test_options_have_an_effect_and_are_checked():
     full = solve_nlp(valley(), IpoptOptions())
     short = solve_nlp(valley(), IpoptOptions(max_iterations=3))
-    assert short.status is Status.ITERATION_LIMIT and len(short.iterations) == 4 < len(full.iterations)
+    assert short.status is Status.ITERATION_LIMIT
+    assert len(short.iterations) == 4 < len(full.iterations)
     assert "row 0" in short.message
     loose = solve_nlp(valley(), IpoptOptions(tolerance=1e-2))
     assert len(loose.iterations) < len(full.iterations)
@@ -129,7 +136,8 @@ def test_not_a_number_names_the_row_or_column(capfd):
     rows = ("distance", "speed")
     nlp = program(2, lambda x: ca.sumsqr(x - 3), lambda x: [x[1], ca.sqrt(x[0])], [-1, 1], g_bounds=(0, 1), rows=rows)
     found = solve_nlp(nlp, IpoptOptions())
-    assert found.status is Status.NOT_A_NUMBER and "speed is not finite" in found.message
+    assert found.status is Status.NOT_A_NUMBER
+    assert "speed is not finite" in found.message
     assert "distance" not in found.message
     derivative = program(2, lambda x: ca.sumsqr(x - 3), lambda x: [x[1], ca.sqrt(x[0])], [0, 1], g_bounds=(0, 1), rows=rows)
     assert not_finite(derivative, np.array([0.0, 1.0])) == ("the derivative of speed by x0 is not finite",)

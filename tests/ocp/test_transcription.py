@@ -12,7 +12,7 @@ import pytest
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.nlp import IpoptOptions, solve_nlp
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, Sense
-from ocp.transcription import blocks
+from ocp.transcription import blocks, kernels
 from ocp.transcription.collocation import CollocationOptions, solve, transcribe, unsupported
 from ocp.transcription.mesh import Mesh, sample_guess, uniform_mesh
 from ocp.transcription.schemes import SCHEMES
@@ -20,7 +20,7 @@ from ocp.transcription.schemes import SCHEMES
 N = 4  # intervals of the small programs
 
 
-# --- schemes and meshes -----------------------------------------------------------------------------------------------
+# --- schemes and meshes -------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.parametrize("field", ["defect_state", "defect_rate", "quadrature", "control", "state", "nodes"])
@@ -51,7 +51,7 @@ def test_mesh_by_counting():
     assert mesh.weights() @ mesh.fractions**3 == pytest.approx(1 / 4, abs=1e-15)  # Simpson, on uneven intervals
 
 
-# --- a twin: the same program written as loops, differentiated as a whole -----------------------------------------------
+# --- a twin: the same program written as loops, differentiated as a whole -----------------------------------
 
 def rate(t, x, u, p):
     return ca.vertcat(x[1] * x[2] + p[0] * ca.sin(t), u[0] * ca.cos(x[0]) - t * x[1], u[1] * x[2] + p[1] * x[0] ** 2)
@@ -169,7 +169,8 @@ def test_program_equals_twin_differentiated_as_a_whole(scheme, free, flat, monke
 def test_bounds_and_names_of_rows_and_columns():
     nlp = transcribe(rich_problem(True), CollocationOptions(intervals=N)).nlp
     column, row = nlp.variables.index, nlp.constraints.index
-    assert nlp.variables[:6] == ("x.a @ knot 0", "x.b @ knot 0", "x.c @ knot 0", "u.u @ knot 0", "u.w @ knot 0", "x.a @ midpoint 0")
+    assert nlp.variables[:6] == ("x.a @ knot 0", "x.b @ knot 0", "x.c @ knot 0", "u.u @ knot 0", "u.w @ knot 0",
+                                 "x.a @ midpoint 0")
     assert nlp.variables[-1] == "duration"
     for name, low, high in (("x.a @ knot 0", 0.1, 0.1), ("x.c @ knot 0", -6, INF), (f"x.a @ knot {N}", 1, 1),
                             ("x.b @ knot 2", -INF, INF), ("u.w @ midpoint 3", -INF, 4), ("duration", 0.5, 3.0)):
@@ -180,7 +181,8 @@ def test_bounds_and_names_of_rows_and_columns():
                             ("friction (cone) @ knot 1", 0, INF), ("friction (cone axis) @ knot 1", 0, INF),
                             ("launch @ start", 0.5, 0.5), ("land @ final", -1, 2)):
         assert (nlp.g_lower[row(name)], nlp.g_upper[row(name)]) == (low, high)
-    assert len(set(nlp.variables)) == nlp.n and len(set(nlp.constraints)) == nlp.m
+    assert len(set(nlp.variables)) == nlp.n
+    assert len(set(nlp.constraints)) == nlp.m
     # a row called after an interval moves with the states of that interval only
     jacobian = nlp.jac(np.random.default_rng(0).normal(size=nlp.n))[1]
     touched = {nlp.variables[j] for j in np.flatnonzero(jacobian[row("defect b @ interval 2"), :].full())}
@@ -199,7 +201,7 @@ def test_wrong_derivatives_change_the_path():
         assert [r["objective"] for r in other.iterations] != [r["objective"] for r in right.iterations]
 
 
-# --- the way back ---------------------------------------------------------------------------------------------------------
+# --- the way back -------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_interpolants_collocate(scheme):
@@ -209,15 +211,15 @@ def test_interpolants_collocate(scheme):
     np.testing.assert_allclose(path.control(path.t_u), path.u, atol=1e-12)
     np.testing.assert_allclose(path.state(path.t), path.x, atol=1e-12)
     eps = 1e-5
-    inside = path.t_u[1:-1][np.abs(path.t_u[1:-1, None] - path.t).min(axis=1) > 1e-9] if scheme == "hermite_simpson" else path.t[:-1]
-    for t in inside:
+    for t in path.t_u[1::2] if scheme == "hermite_simpson" else path.t[:-1]:
         rate = (path.state(t + 2 * eps) - path.state(t + eps)) / eps  # forward, extrapolated to t: inside one interval
         slope = (path.state(t + 3 * eps) - path.state(t + 2 * eps)) / eps
         expected = known.cart_pole_rate(t, path.state(t), path.control(t), None)
         np.testing.assert_allclose(rate - 1.5 * (slope - rate), np.array(expected, dtype=float).ravel(), atol=2e-4)
     before, after = path.state(path.t[1:-1] - 1e-12), path.state(path.t[1:-1] + 1e-12)
     np.testing.assert_allclose(before, after, atol=1e-8)  # continuous, which only the defects make true
-    assert path.state(0.3).shape == (4,) and path.control([0.3, 0.4]).shape == (2, 1)
+    assert path.state(0.3).shape == (4,)
+    assert path.control([0.3, 0.4]).shape == (2, 1)
     with pytest.raises(ProblemError, match="outside the phase"):
         path.state(2.1)
 
@@ -230,13 +232,13 @@ def test_guess_is_sampled_at_the_nodes():
     np.testing.assert_allclose(nlp.x0, [0, 0, 1, 2 + 2 / 3, 1, 4 / 3, 1, 0, 0])
     held = Guess(np.array([0.5]), np.array([[7.0, 8.0]]), np.array([[9.0]]))
     np.testing.assert_array_equal(sample_guess(held, problem.phase.system.space, np.array([0.0, 1.0]))[0], [[7, 8], [7, 8]])
-    for wrong, match in ((replace(guess, s=np.array([0.0, 2.0, 1.0])), "guess.s"), (replace(guess, x=guess.x[:2]), "guess.x"),
-                         (replace(guess, u=np.full((3, 1), np.nan)), "guess.u"), (replace(guess, u=np.zeros((3, 2))), "guess.u")):
-        with pytest.raises(ProblemError, match=match):
-            transcribe(known.problem(replace(problem.phase, guess=wrong)), CollocationOptions(intervals=2))
+    for wrong in ({"s": np.array([0.0, 2.0, 1.0])}, {"x": guess.x[:2]}, {"u": np.full((3, 1), np.nan)},
+                  {"u": np.zeros((3, 2))}):
+        with pytest.raises(ProblemError, match=f"guess.{next(iter(wrong))}"):
+            transcribe(known.problem(replace(problem.phase, guess=replace(guess, **wrong))), CollocationOptions(intervals=2))
 
 
-# --- what is refused ------------------------------------------------------------------------------------------------------
+# --- what is refused ----------------------------------------------------------------------------------------
 
 def test_options_are_checked_by_name():
     for wrong in ({"scheme": "simpson"}, {"hessian": "none"}, {"kernels": "jit"}, {"intervals": 0}, {"tolerance": -1.0},
@@ -263,7 +265,8 @@ def test_malformed_problems_are_refused_by_name():
     vector = Cost("work", At.PATH, known.function(2, 1, lambda t, x, u, p: x))
     cases = (({"constraints": (depends,)}, "gate.*control"), ({"constraints": (sizes,)}, "file.yaml:7.*function 2, lower 1"),
              ({"costs": (vector,)}, "work.*scalar"), ({"x_upper": (0.5, INF)}, "final value 1 of x lies outside"),
-             ({"duration": Duration(-1.0, 2.0, 1.0)}, "duration"), ({"start": Boundary((0.0,), (True,))}, "start: needs 2 values"))
+             ({"duration": Duration(-1.0, 2.0, 1.0)}, "duration"),
+             ({"start": Boundary((0.0,), (True,))}, "start: needs 2 values"))
     for change, match in cases:
         with pytest.raises(ProblemError, match=match):
             transcribe(known.problem(replace(phase, **change)), CollocationOptions(intervals=3))
@@ -271,3 +274,32 @@ def test_malformed_problems_are_refused_by_name():
 
 def test_mesh_is_uniform():
     assert uniform_mesh(SCHEMES["trapezoid"], 4).edges.tolist() == [0, 0.25, 0.5, 0.75, 1]
+
+
+# --- compiled functions ---------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("mode", ["compiled", "auto"])
+def test_compiled_program_equals_interpreted(mode, monkeypatch):
+    compiler = pytest.importorskip("dynamics.kernels").find_compiler()
+    if compiler is None:
+        pytest.skip("no C compiler")
+    monkeypatch.setattr(kernels, "WORTH_COMPILING", 0 if mode == "auto" else 10**9)
+    plain = transcribe(rich_problem(True), CollocationOptions(intervals=N, kernels="interpreted"))
+    made = transcribe(rich_problem(True), CollocationOptions(intervals=N, kernels=mode))
+    assert plain.notes == ("kernels: interpreted",)
+    assert plain.seconds["compile"] == 0
+    assert "compiled node_cost" in made.notes[0]
+    assert "node_hessian" in made.notes[0]
+    assert made.seconds["compile"] > 0
+    rng = np.random.default_rng(8)
+    z, y = rng.normal(size=plain.nlp.n), rng.normal(size=plain.nlp.m)
+    for name, arguments in (("f", (z,)), ("g", (z,)), ("grad", (z,)), ("jac", (z,)), ("hess", (z, 0.7, y))):
+        for a, b in zip(getattr(made.nlp, name).call(arguments), getattr(plain.nlp, name).call(arguments), strict=True):
+            np.testing.assert_allclose(a.full(), b.full(), atol=1e-12)
+            assert a.sparsity() == b.sparsity()
+
+
+def test_small_problems_stay_interpreted():
+    program = transcribe(known.cart_pole(), CollocationOptions(intervals=3))
+    assert program.notes == ("kernels: interpreted",)
+    assert program.seconds["compile"] == 0

@@ -153,6 +153,7 @@ class UrdfTwin:
                 else other.getFrameId(str(name))
             R, p = dynamics.make_frame(model, "pose", str(name))(q)
             out["pose"] = max(out["pose"], gap(R, data.oMf[index].rotation), gap(p, data.oMf[index].translation))
-            J = pin.getFrameJacobian(other, data, index, pin.ReferenceFrame.LOCAL)[:, order]
-            out["jacobian"] = max(out["jacobian"], gap(dynamics.make_frame(model, "jacobian", str(name), "body")(q), J))
+            if model.nv:  # Pinocchio crashes on the Jacobian of a robot that cannot move
+                J = pin.getFrameJacobian(other, data, index, pin.ReferenceFrame.LOCAL)[:, order]
+                out["jacobian"] = max(out["jacobian"], gap(dynamics.make_frame(model, "jacobian", str(name), "body")(q), J))
         return out

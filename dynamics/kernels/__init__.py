@@ -1,0 +1,23 @@
+"""Symbolic function -> compiled, cached, address-callable kernel; CasADi's interpreter behind the same interface.
+
+`compile_kernel` and `compile_many` make kernels, `workspace` the arrays that Numba loops hand to `dynamics.kernels.calls.call`
+(a module apart, because importing Numba takes time that other users need not spend).
+"""
+
+from dynamics.kernels.cache import CacheStatistics, cache_directory, cache_statistics, clear_cache
+from dynamics.kernels.compiler import KernelError, find_compiler
+from dynamics.kernels.kernel import Kernel, Workspace, compile_kernel, compile_many, workspace
+
+__all__ = [
+    "CacheStatistics",
+    "Kernel",
+    "KernelError",
+    "Workspace",
+    "cache_directory",
+    "cache_statistics",
+    "clear_cache",
+    "compile_kernel",
+    "compile_many",
+    "find_compiler",
+    "workspace",
+]
