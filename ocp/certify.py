@@ -194,7 +194,8 @@ class _Numbers:
         knots[-1] = t[-2] + _INSIDE * h[-1]
         energy = self._call(system.energy, knots, self.trajectory.x, self._control(knots))[:, 0]
         work = (power @ _WEIGHTS) * h
-        exchanged = float((np.abs(power) @ _WEIGHTS) @ h) + float(np.ptp(energy)) + 1e-12 + 1e-9 * float(np.abs(energy).max())
+        # a motion that exchanges nothing must still balance to rounding: hence the floor of a millionth of a joule
+        exchanged = float((np.abs(power) @ _WEIGHTS) @ h) + float(np.ptp(energy)) + 1e-6 * (1 + float(np.abs(energy).max()))
         return float(abs(energy[-1] - energy[0] - work.sum())) / exchanged
 
     # ---- constraints -----------------------------------------------------------------------------------------------

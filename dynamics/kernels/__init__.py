@@ -4,9 +4,10 @@
 (a module apart, because importing Numba takes time that other users need not spend).
 """
 
+from dynamics.kernels.build import compile_kernel, compile_many
 from dynamics.kernels.cache import CacheStatistics, cache_directory, cache_statistics, clear_cache
 from dynamics.kernels.compiler import KernelError, find_compiler
-from dynamics.kernels.kernel import Kernel, Workspace, compile_kernel, compile_many, workspace
+from dynamics.kernels.kernel import Kernel, Workspace, workspace
 
 __all__ = [
     "CacheStatistics",

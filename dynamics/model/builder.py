@@ -9,6 +9,7 @@ from dynamics.errors import ModelError
 from dynamics.model.model import (
     GRAVITY, Body, BodyInertia, Frame, Geometry, Joint, Limits, Mimic, Model, Placement,
 )
+from dynamics.model.validation import smallest_inertia
 
 _WORLD = "world"
 
@@ -43,7 +44,11 @@ class Builder:
         self._frames.append(Frame(name, self._index(body), placement or Placement()))
 
     def build(self) -> Model:
-        """The frozen Model. Raises ModelError naming what is wrong."""
+        """The frozen Model. Raises ModelError naming what is wrong, inertias that no rigid body has included."""
+        for body in self._bodies:
+            if (negative := smallest_inertia(body)) is not None:
+                raise ModelError(f"inertia about the centre of mass is not positive semidefinite (eigenvalue {negative:.3g})",
+                                 element=f"body {body.name!r}")
         return Model(self.name, tuple(self._bodies), tuple(self._frames), self.gravity,
                      dict(self.configurations), tuple(self.notes))
 

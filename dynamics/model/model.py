@@ -117,7 +117,8 @@ class Model:
     """A tree-structured robot. Build with :class:`dynamics.model.builder.Builder` or a reader.
 
     Raises ModelError on construction when names repeat, the order is not topological, a joint kind or axis is unknown,
-    masses are negative or an inertia is not positive semidefinite.
+    masses are negative or an inertia is not symmetric. (The builder refuses inertias that are not positive semidefinite;
+    the readers keep what a file says and note it.)
     """
 
     name: str

@@ -110,8 +110,3 @@ def merged(parts: Iterable[BodyInertia]) -> BodyInertia:
         tensor += np.asarray(part.inertia) + part.mass * (d @ d * np.eye(3) - np.outer(d, d))
     return body_inertia(mass, com, tensor)
 
-
-def nearest_semidefinite(inertia: BodyInertia) -> BodyInertia:
-    """The same body with negative eigenvalues of its tensor set to zero (nearest matrix in the Frobenius norm)."""
-    values, vectors = np.linalg.eigh(np.asarray(inertia.inertia))
-    return body_inertia(inertia.mass, inertia.com, vectors @ np.diag(np.maximum(values, 0.0)) @ vectors.T)

@@ -27,11 +27,11 @@ from dynamics.model.model import (
     Placement,
 )
 from dynamics.model.packages import resolve
-from dynamics.model.rigid import compose, inverse, merged, moved, nearest_semidefinite, placement, rotation_from_z
+from dynamics.model.rigid import compose, inverse, merged, moved, placement, rotation_from_z
 from dynamics.model.srdf import apply_srdf, find_srdf
 from dynamics.model.urdf_elements import JointElement, LinkElement, read_joint, read_link
 from dynamics.model.urdf_topology import SINGLE_AXIS, armatures, mimics, root_link
-from dynamics.model.validation import INERTIA_SLACK
+from dynamics.model.validation import smallest_inertia
 from dynamics.model.xmltree import Element, Notes, load, parse
 
 
@@ -218,14 +218,11 @@ def _assemble(tree: _Tree, name: str, source: str | None, gravity: tuple[float, 
         tree.notes.tell(f"{tree.grounded:g} kg of links fixed to the world have no effect")
     bodies = []
     for carrier in tree.carriers:
-        inertia = merged(carrier.parts)
-        tensor = np.asarray(inertia.inertia)
-        smallest = float(np.linalg.eigvalsh(tensor)[0])
-        if smallest < -INERTIA_SLACK * max(1e-12, float(np.abs(tensor).max())):
-            inertia = nearest_semidefinite(inertia)
-            tree.notes.tell(f"body {carrier.name!r}: the inertia of the whole body has eigenvalue {smallest:.3g} "
-                            "kg m^2; replaced by the nearest positive semidefinite one")
-        bodies.append(Body(carrier.name, carrier.parent, carrier.joint, inertia, tuple(carrier.geometry)))
+        body = Body(carrier.name, carrier.parent, carrier.joint, merged(carrier.parts), tuple(carrier.geometry))
+        if (negative := smallest_inertia(body)) is not None:
+            tree.notes.tell(f"body {body.name!r}: the inertia of the whole body has eigenvalue {negative:.3g} kg m^2: "
+                            "kept as given, but the mass matrix may be indefinite")
+        bodies.append(body)
     leaders = {b.parent for b in bodies}
     for i, body in enumerate(bodies):
         bare = body.inertia.mass == 0 and not np.any(body.inertia.inertia) and not any(body.joint.armature)

@@ -81,10 +81,13 @@ def _inertia(body: Body) -> None:
         raise ModelError("inertia must be a finite 3 x 3 matrix", element=where)
     if not np.allclose(tensor, tensor.T, rtol=1e-9, atol=1e-14):
         raise ModelError("inertia matrix is not symmetric", element=where)
+
+
+def smallest_inertia(body: Body) -> float | None:
+    """The negative eigenvalue [kg m^2] of an inertia that no rigid body has, or None for a physical one."""
+    tensor = np.asarray(body.inertia.inertia, float)
     smallest = float(np.linalg.eigvalsh(tensor)[0])
-    if smallest < -INERTIA_SLACK * max(1e-12, float(np.abs(tensor).max())):
-        raise ModelError(f"inertia about the centre of mass is not positive semidefinite (eigenvalue {smallest:.3g})",
-                         element=where)
+    return smallest if smallest < -INERTIA_SLACK * max(1e-12, float(np.abs(tensor).max())) else None
 
 
 def _mimics(model: Model) -> None:

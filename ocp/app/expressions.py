@@ -48,18 +48,24 @@ class VectorFunction:
     what: str = "frame"
 
 
+class FollowOnError(ProblemError):
+    """An expression uses a name whose own definition is wrong; that one is reported, this one need not be."""
+
+
 @dataclass(frozen=True)
 class Scope:
     """What the names of an expression mean.
 
     names: scalars (states, controls, constants); tables: ``q["joint"]``; functions: ``position("frame")``
-    unavailable: names that exist elsewhere in the file but cannot be used here, with the reason.
+    unavailable: names that exist elsewhere in the file but cannot be used here, with the reason; broken: names whose
+    definition is wrong, so that using them raises FollowOnError.
     """
 
     names: Mapping[str, SX] = field(default_factory=dict)
     tables: Mapping[str, Table] = field(default_factory=dict)
     functions: Mapping[str, VectorFunction] = field(default_factory=dict)
     unavailable: Mapping[str, str] = field(default_factory=dict)
+    broken: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ def parse(text: str, scope: Scope, where: Where) -> SX:
     """The scalar expression ``text`` as SX [1, 1]. ``where(offset)`` names the place of a character of the text.
 
     Raises ProblemError for anything outside the grammar, unknown names and functions (with near misses), a division by
-    zero and constants that are not finite.
+    zero and constants that are not finite; FollowOnError for names of the scope that are broken.
     """
     value = parse_vector(text, scope, where)
     if value.numel() != 1:
@@ -263,6 +269,8 @@ class _Evaluator:
 
     def name(self, node: ast.Name) -> SX:
         name, scope = node.id, self.scope
+        if name in scope.broken:
+            raise FollowOnError(f"{name!r} is not defined well", where=self.where(0))
         if name in scope.names:
             return scope.names[name]
         if name in scope.tables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -77,15 +78,28 @@ _EXPECTED = {
 
 def add_validation_errors(findings: Findings, error: ValidationError, model: type[BaseModel]) -> None:
     """Record each error of a failed validation of ``model`` with its place, expectation and near misses."""
-    for item in error.errors(include_url=False):
+    items = error.errors(include_url=False)
+    extra = [item["loc"] for item in items if item["type"] == "extra_forbidden"]
+    for item in items:
         location = item["loc"]
         path = tuple(key for key in location if not _is_tag(key))
         if item["type"] == "extra_forbidden":
-            findings.add(path, f"unknown key{near(str(path[-1]), _known_keys(model, location[:-1]))}", at_key=True)
+            findings.add(path, _unknown_key(str(path[-1]), _known_keys(model, location[:-1])), at_key=True)
+        elif item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"]:
+            continue  # an entry failed and has its own error; pydantic does not count it
         elif item["type"] == "missing":
+            beside = [str(other[-1]) for other in extra if other[:-1] == location[:-1]]
+            if difflib.get_close_matches(str(location[-1]), beside, cutoff=0.5):
+                continue  # a misspelt key, reported as unknown with this one as its near miss
             findings.add(path[:-1], f"the key {path[-1]!r} is missing{_meaning(model, location)}")
         else:
             findings.add(path, _message(item))
+
+
+def _unknown_key(key: str, known: list[str]) -> str:
+    if any(c in key for c in "()[]*/+"):  # what is left of an expression that YAML cut at its comma
+        return "unknown key; inside {..} an expression that contains a comma must be in quotes"
+    return f"unknown key{near(key, known)}"
 
 
 def _message(item: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dynamics.errors import near
 from ocp.app import schema_parts as parts
-from ocp.app.expressions import RESERVED_NAMES, Scope, parse, parse_vector
+from ocp.app.expressions import RESERVED_NAMES, FollowOnError, Scope, parse, parse_vector
 from ocp.app.findings import Findings
 from ocp.app.yaml_source import KeyPath
 from ocp.errors import ProblemError
@@ -65,6 +65,8 @@ class Reader:
     def _parse(self, text: str, path: KeyPath, scope: Scope, *, vector: bool) -> SX | None:
         try:
             return (parse_vector if vector else parse)(text, scope, lambda offset: self.findings.source.where(path, offset))
+        except FollowOnError:
+            return None
         except ProblemError as error:
             self.findings.add_error(error)
             return None
@@ -91,7 +93,8 @@ def make_reader(findings: Findings, constants: Scope, x: SX, u: SX, scope: Scope
     """A reader with fresh time; ``scope`` gains ``t`` and the constants."""
     t = ca.SX.sym("t")
     names = {**constants.names, **scope.names, "t": t}
-    return Reader(findings, constants, replace(scope, names=names), t, x, u, ca.SX.sym("p", 0))
+    broken = scope.broken | constants.broken.difference(scope.names)
+    return Reader(findings, constants, replace(scope, names=names, broken=broken), t, x, u, ca.SX.sym("p", 0))
 
 
 # ---- names and constants ------------------------------------------------------------------------------------------------
@@ -113,15 +116,19 @@ def check_name(findings: Findings, name: str, path: KeyPath, taken: Mapping[str,
 def read_constants(findings: Findings, constants: Mapping[str, Any], reserved: Sequence[str] = ()) -> Scope:
     """The scope of constants, each evaluated with those before it."""
     values: dict[str, SX] = {}
+    broken: set[str] = set()
     for i, (name, value) in enumerate(constants.items()):
         path: KeyPath = ("constants", name)
         check_name(findings, name, path, {}, reserved)
         later = dict.fromkeys(list(constants)[i:], "it is defined later; a constant may only use those above it")
         none = ca.SX(0, 1)
-        reader = Reader(findings, Scope(dict(values), unavailable=later), Scope(), none, none, none, none)
-        number = reader.number(value, path)
-        values[name] = ca.SX(0.0 if math.isnan(number) else number)
-    return Scope(values)
+        scope = Scope(dict(values), unavailable=later, broken=frozenset(broken))
+        number = Reader(findings, scope, Scope(), none, none, none, none).number(value, path)
+        if math.isnan(number):
+            broken.add(name)
+        else:
+            values[name] = ca.SX(number)
+    return Scope(values, broken=frozenset(broken))
 
 
 # ---- duration, reference, accept ----------------------------------------------------------------------------------------

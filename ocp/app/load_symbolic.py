@@ -42,6 +42,7 @@ def _check_names(findings: Findings, file: SymbolicProblem) -> None:
             path: KeyPath = ("system", group, name)
             lp.check_name(findings, name, path, taken)
             taken[name] = f"system.{group}.{name}"
+    findings.raise_any()  # everything below goes by these names
 
 
 def _reader(findings: Findings, constants: Scope, system: SymbolicSystem) -> lp.Reader:
@@ -62,8 +63,12 @@ def _definitions(reader: lp.Reader, system: SymbolicSystem) -> lp.Reader:
         later = dict.fromkeys(order[i:], "it is defined later; a definition may only use those above it")
         inner = replace(reader, scope=replace(reader.scope, unavailable=later))
         value = inner.expression(text, ("system", "define", name))
-        known = {**reader.scope.names, name: ca.SX(0) if value is None else value}
-        reader = replace(reader, scope=replace(reader.scope, names=known, unavailable={}))
+        scope = reader.scope
+        if value is None:
+            scope = replace(scope, broken=scope.broken | {name})
+        else:
+            scope = replace(scope, names={**scope.names, name: value})
+        reader = replace(reader, scope=scope)
     return reader
 
 

@@ -233,7 +233,8 @@ def plot_certificate(certificate: Certificate | None, t: np.ndarray, gaps: np.nd
     if certificate is None:
         return sheet.sentence("This solution carries no certificate.")
     rows = [(c.name, c.value, c.tolerance, c.holds, "") for c in certificate.checks]
-    rows += [(v.name, v.at_knots, v.tolerance, v.holds, ", soft" if v.soft else "") for v in certificate.violations]
+    worst_first = sorted(certificate.violations, key=lambda v: -np.nan_to_num(_ratio(v.at_knots, v.tolerance), nan=np.inf))
+    rows += [(v.name, v.at_knots, v.tolerance, v.holds, ", soft" if v.soft else "") for v in worst_first[:MOST_PANELS]]
     known = sheet.drawable(np.zeros(0) if gaps is None else np.asarray(gaps).ravel())
     lower_part = 2.0 if len(known) == len(t) - 1 and np.isfinite(known).any() else 0.0
     bars, left, right = 0.27 * len(rows), 2.9, 2.0
@@ -261,7 +262,8 @@ def plot_certificate(certificate: Certificate | None, t: np.ndarray, gaps: np.nd
         amount = f"{value:.1e}" if value else "0"
         text = "not computed" if np.isnan(value) else f"{amount} of {tolerance:.0e}{soft}"
         ax.text(1.012, y, text, transform=beside, va="center", fontsize=8, color=sheet.SOFT if holds else sheet.FAIL)
-    sheet.caption(fig, left, height - 0.2, "residual ÷ tolerance")
+    rest = f", the {MOST_PANELS} largest of {len(worst_first)} violations" if len(worst_first) > MOST_PANELS else ""
+    sheet.caption(fig, left, height - 0.2, "residual ÷ tolerance" + rest)
     if lower_part:
         below = sheet.axes(fig, (left, 0.5, sheet.WIDTH - left - right, 1.1))
         allowed = certificate.gap_segment.tolerance

@@ -89,7 +89,9 @@ def _joint(names: RobotNames, name: str, path: KeyPath) -> int | None:
             findings.add(path, f"the joint {name!r} follows {joint.mimic.leader!r}; give that one", at_key=True)
             return None
         if joint.kind == "free_flyer":
-            findings.add(path, f"{name!r} is the floating base; give 'base' beside 'joints'", at_key=True)
+            how = "is the floating base; give 'base' beside 'joints'" if joints[name] == floating_base(model) else \
+                "floats inside the robot; its value cannot be prescribed by name"
+            findings.add(path, f"{name!r} {how}", at_key=True)
             return None
     movable = [n for n, i in joints.items() if KINDS[model.bodies[i].joint.kind].nv and not model.bodies[i].joint.mimic
                and model.bodies[i].joint.kind != "free_flyer"]

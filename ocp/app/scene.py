@@ -18,6 +18,7 @@ from ocp.errors import ProblemError
 
 FRAMES_PER_SECOND, FEWEST_FRAMES, MOST_FRAMES = 30.0, 60, 240  # the player interpolates between frames
 MOST_LABELS = 40
+STILL = 1e-9  # m; a line of a drawing that never moves by more is scenery, a rail or a wall
 RESOLUTION = 1e-4  # of a metre; finer only where the whole scene is smaller than a thousand of them
 CYLINDER_SIDES = 16
 ROLES = ("link", "body", "ground", "force")
@@ -93,7 +94,8 @@ class Scene:
 # ------------------------------------------------------------------------------------------------ drawings
 @dataclass(frozen=True)
 class Polyline:
-    """Lines through the columns of ``points(t, x, u, p)`` [2, k] (m); ``closed`` fills the polygon."""
+    """Lines through the columns of ``points(t, x, u, p)`` [2, k] (m); ``closed`` fills the polygon. A line that never
+    moves is drawn as ground."""
 
     points: Any  # casadi.Function
     closed: bool = False
@@ -139,7 +141,8 @@ def scene_from_drawing(drawing: Drawing, t: np.ndarray, x: np.ndarray, u: np.nda
         block[:, :, :2] = raw.reshape(2, frames, columns).transpose(1, 2, 0)
         blocks.append(block)
         if isinstance(item, Polyline):
-            edges.append(Edge(tuple(range(count, count + columns)), item.closed, item.role))
+            still = not item.closed and item.role == "link" and frames > 1 and bool(np.ptp(block, axis=0).max() < STILL)
+            edges.append(Edge(tuple(range(count, count + columns)), item.closed, "ground" if still else item.role))
         else:
             dots.append(Dot(count, item.radius, item.role))
             if item.trace:

@@ -20,11 +20,11 @@ DPI = 110
 WIDTH = 11.0  # inches
 MOST_COLUMNS, MOST_LINES, MOST_LABEL = 4, 6, 14
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-MOST_KNOT_DOTS = 161  # more knots than this would hide the line; then only the line is drawn
+MOST_DOTS = 20  # per inch; more knots would hide the line, then only the line is drawn
 HUGE = 1e100  # beyond this Matplotlib's transforms overflow; such values are drawn as gaps
 
 INK, SOFT, GRID, EDGE = "#27303f", "#6b7687", "#e6eaf0", "#c3cad4"
-PALETTE = ("#2f6fb5", "#d9812c", "#2a9b8a", "#b6507c", "#7b66bd", "#7d8b33")
+PALETTE = ("#2f6fb5", "#d9812c", "#2a9b8a", "#7b66bd", "#7d8b33", "#b6507c")
 PASS, FAIL, FORBIDDEN = "#2a9b8a", "#cf3a34", "#c9a39b"
 
 Axes = Any  # matplotlib.axes.Axes; Matplotlib is imported only when something is drawn
@@ -204,7 +204,7 @@ def lines(ax: Axes, t: np.ndarray, values: np.ndarray, lower: np.ndarray, upper:
     for k in range(n):
         colour = PALETTE[0 if many else k]
         ax.plot(t, data[:, k], color=colour, lw=1.0 if many else 1.5, alpha=0.6 if many else 1.0, zorder=3)
-        if knots is not None and len(knots[0]) <= MOST_KNOT_DOTS:
+        if knots is not None and len(knots[0]) <= MOST_DOTS * WIDTH * ax.get_position().width:
             ax.plot(knots[0], drawable(knots[1][:, k]), ls="", marker="o", ms=2.8, mew=0, color=colour, zorder=4)
         if tolerance is not None:
             with np.errstate(invalid="ignore"):
@@ -237,7 +237,7 @@ def limits(data: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[floa
     if not finite.size:
         return -1.0, 1.0
     low, high = float(finite.min()), float(finite.max())
-    least = max(1e-3 * max(abs(low), abs(high)), 1e-9)
+    least = max(1e-3 * max(abs(low), abs(high)), 1e-6)
     if high - low < least:
         low, high = (low + high - least) / 2, (low + high + least) / 2
     span = high - low

@@ -208,6 +208,8 @@ class _Reader:
             return
         path = () if top is None else (*top.path, top.key if top.key is not None else len(top.node))
         value: Any = {} if kind == "MappingStartEvent" else [] if kind == "SequenceStartEvent" else self._scalar(event)
+        if value is None and not event.value and top and top.key_mark:
+            mark = top.key_mark  # the parser places an absent value at whatever comes next
         self.entries[path] = Entry(top.key_mark if top else None, mark, self._content(event, value, mark))
         if top is None:
             self.root = value

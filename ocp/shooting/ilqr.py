@@ -15,10 +15,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from dynamics.kernels import Kernel, Workspace, compile_many, workspace
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.problem import Phase, Problem, Solution, Status, Trajectory
 from ocp.shooting import stage
@@ -41,7 +42,8 @@ class Program:
     phase: Phase
     options: ILQROptions
     stages: stage.Stages
-    kernels: Mapping[str, Any]
+    kernels: Mapping[str, Kernel]
+    workspaces: Mapping[str, Workspace]  # alive as long as the calls, which hold their handles
     calls: Mapping[str, loops.Call]
     horizon: loops.Horizon
     start: np.ndarray
@@ -59,14 +61,14 @@ def solve(problem: Problem, options: ILQROptions | None = None, progress: Progre
 
 
 def prepare(problem: Problem, options: ILQROptions | None = None) -> Program:
-    """Build and compile the kernels of a problem. Raises UnsupportedError and ProblemError as ``solve`` does."""
+    """Build and compile the kernels of a problem. Raises UnsupportedError and ProblemError as ``solve`` does, and
+    KernelError when compiled kernels are demanded and cannot be had."""
     options = options or ILQROptions()
     reasons = unsupported(problem)
     if reasons:
         raise UnsupportedError("ilqr", reasons, ("collocation",))
     phase = problem.phase
     began = time.perf_counter()
-    from dynamics.kernels import compile_kernel
     from ocp.shooting import loops
 
     imported = time.perf_counter()
@@ -75,24 +77,24 @@ def prepare(problem: Problem, options: ILQROptions | None = None) -> Program:
     wanted = ["step", "final", "expand", "expand_final", "difference"]
     wanted += ["plus"] if options.derivatives == "fd" else []
     wanted += ["curvature"] if options.hessian == "full" else []
-    kernels = {name: compile_kernel(getattr(stages, name), options.kernels) for name in wanted}
-    calls = {name: bind(kernel) for name, kernel in kernels.items()}
+    mode = cast(Literal["auto", "compiled", "interpreted"], options.kernels)
+    kernels = dict(zip(wanted, compile_many([getattr(stages, name) for name in wanted], mode=mode), strict=True))
+    workspaces = {name: workspace(kernel) for name, kernel in kernels.items()}
+    calls = {name: bind(space) for name, space in workspaces.items()}
     duration = phase.duration.guess
     horizon = loops.Horizon(
         np.linspace(0.0, duration, options.intervals + 1), np.array([duration / options.intervals]),
         np.array(phase.system.parameter_values, dtype=float), np.array(phase.u_lower, dtype=float),
         np.array(phase.u_upper, dtype=float), float(options.state_limit))
-    return Program(problem, phase, options, stages, kernels, calls, horizon, _start(phase),
+    return Program(problem, phase, options, stages, kernels, workspaces, calls, horizon, _start(phase),
                    {"import": imported - began, "build": built - imported, "compile": time.perf_counter() - built})
 
 
-def bind(kernel: Any) -> loops.Call:
-    """A kernel with argument and work arrays of its own."""
-    from dynamics.kernels import workspace
+def bind(space: Workspace) -> loops.Call:
+    """The arguments of a kernel as the loops take them; the workspace must outlive them."""
     from ocp.shooting import loops
 
-    arg, res, iw, w = workspace(kernel)
-    return loops.Call(kernel.address, kernel.handle, arg, res, iw, w)
+    return loops.Call(space.address, space.handle, space.arg, space.res, space.iw, space.w)
 
 
 def run(program: Program, progress: Progress | None = None) -> Solution:
@@ -113,6 +115,7 @@ def run(program: Program, progress: Progress | None = None) -> Solution:
         notes.append("the initial guess already was a stationary point; "
                      "a symmetric start may need a guess that breaks the symmetry")
     notes.append(f"kernels: {program.kernels['step'].mode}")
+    notes += [f"kernel {name}: {note}" for name, kernel in program.kernels.items() for note in kernel.notes]
     extra = {"stage_cost": search.path.cost}
     if search.swept:  # otherwise the gains belong to an earlier iterate
         policy = search.policy
@@ -160,7 +163,8 @@ def _trajectory(program: Program, path: loops.Path) -> Trajectory:
 
     t, h, p = program.horizon.t, float(program.horizon.h[0]), program.horizon.p
     x, u = path.x.copy(), path.u.copy()
-    call, kernel = bind(program.kernels["step"]), program.kernels["step"]
+    own = workspace(program.kernels["step"])
+    call = bind(own)
 
     def interval(times: np.ndarray) -> np.ndarray:
         if not np.all((times >= t[0] - 1e-9 * h) & (times <= t[-1] + 1e-9 * h)):
@@ -173,7 +177,8 @@ def _trajectory(program: Program, path: loops.Path) -> Trajectory:
         out = np.empty((len(flat), x.shape[1]))
         failed = loops.sample(call, t[k], x[k], u[k], p, flat - t[k], out, np.empty(1))
         if failed >= 0:
-            raise ArithmeticError(f"kernel {kernel.name!r} failed at t = {flat[failed]:g} s")
+            raise ArithmeticError(f"kernel {program.kernels['step'].name!r}, handle {own.handle}, failed at "
+                                  f"t = {flat[failed]:g} s")
         at_knot = flat == t[k]
         out[at_knot] = x[k[at_knot]]
         out[flat >= t[-1]] = x[-1]

@@ -1,0 +1,1 @@
+"""Transcription of problems into nonlinear programs."""

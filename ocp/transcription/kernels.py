@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import fields, replace
+from typing import Any
 
 import casadi as ca
 
+from dynamics.kernels import compile_many
 from ocp.transcription.blocks import BlockFunctions
 
 KERNELS = ("auto", "compiled", "interpreted")
@@ -16,10 +18,10 @@ KERNELS = ("auto", "compiled", "interpreted")
 WORTH_COMPILING = 3000
 
 
-def with_kernels(functions: BlockFunctions, mode: str) -> tuple[BlockFunctions, tuple[str, ...], float]:
+def with_kernels(functions: BlockFunctions, mode: Any) -> tuple[BlockFunctions, tuple[str, ...], float]:
     """(the functions with compiled code where ``mode`` asks for it, sentences about the choice, seconds it took).
 
-    "auto" stays with the interpreter where there is no compiler; "compiled" is an error there.
+    "auto" stays with the interpreter where there is no compiler, and says so; "compiled" raises KernelError there.
     """
     started = time.perf_counter()
     named = {f.name: getattr(functions, f.name) for f in fields(functions)}
@@ -28,10 +30,10 @@ def with_kernels(functions: BlockFunctions, mode: str) -> tuple[BlockFunctions, 
               if mode == "compiled" or (mode == "auto" and function.n_instructions() >= WORTH_COMPILING)]
     if not wanted:
         return functions, (), 0.0
-    from dynamics.kernels import compile_kernel  # it brings Numba, which small problems need not wait for
-
-    kernels = {name: compile_kernel(own[name], mode) for name in wanted}
-    compiled = {name: kernel.as_casadi() for name, kernel in kernels.items() if kernel.mode == "compiled"}
-    sizes = ", ".join(f"{own[name].name()} ({own[name].n_instructions()} instructions)" for name in wanted)
-    note = f"kernels: {'compiled' if compiled else 'interpreted, for want of a compiler,'} {sizes}"
-    return replace(functions, **compiled), (note,), time.perf_counter() - started
+    kernels = dict(zip(wanted, compile_many([own[name] for name in wanted], mode=mode), strict=True))
+    compiled = {name: kernel for name, kernel in kernels.items() if kernel.mode == "compiled"}
+    sizes = ", ".join(f"{own[name].name()} ({own[name].n_instructions()} instructions)" for name in compiled)
+    notes = [f"kernels: compiled {sizes}; the rest interpreted"] if compiled else []
+    notes += sorted({note for kernel in kernels.values() for note in kernel.notes})
+    chosen = replace(functions, **{name: kernel.as_casadi() for name, kernel in compiled.items()})
+    return chosen, tuple(notes), time.perf_counter() - started

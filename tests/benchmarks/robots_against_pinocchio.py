@@ -21,7 +21,7 @@ TOLERANCE = 1e-9
 
 
 def main() -> int:
-    from pinocchio_twin import UrdfTwin
+    from urdf_twin import UrdfTwin
 
     from dynamics.errors import ModelError
     from dynamics.model.robots import robot_paths
@@ -42,7 +42,8 @@ def main() -> int:
                          "mass_kg": f"{twin.ours.mass:.6g}", **{k: f"{v:.1e}" for k, v in gaps.items()}})
             if gaps[worst] > TOLERANCE:
                 bad.append(f"{name} ({root}): {worst} differs by {gaps[worst]:.2e}")
-            print(f"{name:<36} {root:<10} nv {twin.ours.nv:>3}  worst {worst} {gaps[worst]:.1e}  {time.perf_counter() - begin:.1f} s")
+            took = time.perf_counter() - begin
+            print(f"{name:<36} {root:<10} nv {twin.ours.nv:>3}  worst {worst} {gaps[worst]:.1e}  {took:.1f} s")
     fields = list(dict.fromkeys(key for row in rows for key in row))
     target = ROOT / "results" / "benchmarks" / "robots_against_pinocchio.csv"
     target.parent.mkdir(parents=True, exist_ok=True)

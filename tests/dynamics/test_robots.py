@@ -23,7 +23,6 @@ installed = pytest.mark.skipif(not PATHS, reason="the robots extra is not instal
 
 EMPTY = {"ur3"}  # a file without any link
 BROKEN_MIMIC = {"alex_psyonic_hands"}  # mimics joints that do not exist
-REPAIRED = {"romeo_laas_small"}  # inertias that no rigid body has
 READABLE = sorted(set(PATHS) - EMPTY)
 
 
@@ -57,8 +56,7 @@ def test_robot_reads_whole_and_lumped_alike(name):
     assert lumped.mass == pytest.approx(whole.mass, rel=1e-12)
     q = random_configuration(lumped, np.random.default_rng(1))
     total = total_inertia_in_world(whole, q)
-    if name not in REPAIRED and not any("nearest" in note for note in whole.notes):
-        np.testing.assert_allclose(total_inertia_in_world(lumped, q), total, atol=1e-10 * np.abs(total).max())
+    np.testing.assert_allclose(total_inertia_in_world(lumped, q), total, atol=1e-10 * np.abs(total).max())
 
 
 @installed
@@ -93,9 +91,8 @@ def test_robot_agrees_with_pinocchio(name, free_flyer):
     assert compared >= len(model.bodies)
     for body in model.bodies:
         index = twin.getJointId(body.joint.name)
-        if name not in REPAIRED:
-            np.testing.assert_allclose(spatial_inertia(body.inertia), twin.inertias[index].toDynamicParameters(),
-                                       atol=1e-10, err_msg=body.name)
+        np.testing.assert_allclose(spatial_inertia(body.inertia), twin.inertias[index].toDynamicParameters(),
+                                   atol=1e-10, err_msg=body.name)
         _limits_agree(pin, twin, index, body)
 
 

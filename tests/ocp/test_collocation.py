@@ -9,10 +9,10 @@ import control_problems as known
 import numpy as np
 import pytest
 
-from ocp.nlp import kkt
+from ocp.nlp import IpoptOptions, kkt, solve_nlp
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Phase, Sense, Status, System
 from ocp.spaces import Space
-from ocp.transcription.collocation import CollocationOptions, solve, transcribe
+from ocp.transcription.collocation import NORM_GAIN, CollocationOptions, solve, transcribe
 
 HS, TRAPEZOID = "hermite_simpson", "trapezoid"
 
@@ -306,6 +306,25 @@ def test_general_slew_reaches_its_attitude_and_keeps_the_norm():
     assert abs(objectives[1] - objectives[2]) < abs(objectives[0] - objectives[1]) / 8
     # a rotation that costs less than turning about each axis in turn, more than the lightest axis would
     assert 12 * np.dot([1.2, -0.8, 0.9], [1.2, -0.8, 0.9]) / 2 < objectives[-1]
+
+
+def test_norm_of_a_quaternion_returns_to_one():
+    """m = |q|^2 obeys dm/ds = 2 gain (1 - m) m over the fraction s of the phase, a logistic curve, whatever the motion."""
+    phase = slew([0, 0, 1.0]).phase
+    spin = (1.0, 0, 0, 0, 0.5, 0.3, 4.0)
+    guess = Guess(np.array([0.0]), np.array([spin]), np.zeros((1, 3)))
+    still = replace(phase, start=Boundary(spin, (True,) * 6), final=None, guess=guess, u_lower=(0.0,) * 3, u_upper=(0.0,) * 3,
+                    duration=Duration(1.3, 1.3, 1.3))
+    nlp = transcribe(known.problem(still), CollocationOptions()).nlp
+    off = [np.array(bound) for bound in (nlp.x_lower, nlp.x_upper)]
+    for bound in off:
+        bound[0] = 1.2  # the first component of the quaternion at the start
+    found = solve_nlp(replace(nlp, x_lower=off[0], x_upper=off[1]), IpoptOptions())
+    assert found.status is Status.CONVERGED
+    squared = np.sum(found.x.reshape(-1, 10)[:, :4] ** 2, axis=1)
+    s = np.linspace(0, 1, 101)
+    np.testing.assert_allclose(squared, 1 / (1 + (1 / 1.2**2 - 1) * np.exp(-2 * NORM_GAIN * s)), atol=1e-4)
+    assert abs(squared[-1] - 1) < 1e-3
 
 
 def test_start_attitude_may_be_partly_free():

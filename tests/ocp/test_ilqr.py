@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import subprocess
 import sys
+from pathlib import Path
 
 import casadi as ca
 import numpy as np
@@ -450,7 +451,8 @@ def test_loops_allocate_nothing_per_knot():
 def test_asking_what_is_supported_does_not_load_numba():
     code = ("import sys; import ocp.shooting.options, ocp.shooting.ilqr; "
             "print(sorted({m.split('.')[0] for m in sys.modules} & {'numba', 'llvmlite'}))")
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ilqr.__file__.split("/ocp/")[0])
+    root = Path(ilqr.__file__).parents[2]
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
     assert out.stdout.strip() == "[]"
 
 
@@ -501,7 +503,7 @@ def test_soft_constraints_are_penalties():
     free, held_back = solve(problem), solve(limited, ILQROptions(hessian="full"))
     assert held_back.status is Status.CONVERGED, held_back.message
     assert free.trajectory.x[:, 1].min() < -0.65
-    assert held_back.trajectory.x[:, 1].min() > -0.601
+    assert held_back.trajectory.x[:, 1].min() > -0.605
     assert abs(held_back.trajectory.x[-1, 1]) < 1e-3 < abs(free.trajectory.x[-1, 1])
     # the penalty itself, written out: 1/2 soft viol^2, integrated and at the end
     stages = held_back.optimality.stages

@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import casadi as ca
 import numpy as np
 import pytest
 from made_solutions import DURATION, arm, arm_poses, cart, cart_drawing, cart_state, certificate
@@ -16,7 +17,7 @@ from made_solutions import DURATION, arm, arm_poses, cart, cart_drawing, cart_st
 from dynamics.model import BodyInertia, Builder, Geometry, Joint, Placement
 from ocp.app.report import NO_SCENE, number, render_report
 from ocp.app.results import summarise
-from ocp.app.scene import Disc, Dot, Drawing, Edge, Scene, encode, frame_times, scene_from_drawing, scene_from_model
+from ocp.app.scene import Disc, Dot, Drawing, Edge, Polyline, Scene, encode, frame_times, scene_from_drawing, scene_from_model
 from ocp.errors import ProblemError
 from ocp.problem import Solution, Violation
 
@@ -245,3 +246,12 @@ def test_frames_are_enough_and_not_too_many(span: float) -> None:
     t = frame_times(1.0, 1.0 + span)
     assert (t[0], t[-1]) == (1.0, 1.0 + span)
     assert 60 <= len(t) <= 240
+
+
+def test_a_line_that_never_moves_is_ground() -> None:
+    f = cart_drawing().primitives[0].points  # type: ignore[union-attr]
+    arguments = f.sx_in()
+    rail = ca.Function("rail", arguments, [ca.DM([[-1.0, 1.0], [0.0, 0.0]])])
+    t = np.linspace(0.0, 1.0, 4)
+    scene = scene_from_drawing(Drawing((Polyline(rail), Polyline(f))), t, cart_state(t), np.zeros((4, 1)), (0.5,))
+    assert [e.role for e in scene.edges] == ["ground", "link"]

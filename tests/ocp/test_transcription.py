@@ -8,7 +8,9 @@ import casadi as ca
 import control_problems as known
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+from dynamics.kernels import find_compiler
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.nlp import IpoptOptions, solve_nlp
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, Sense
@@ -105,7 +107,7 @@ def rich_problem(free):
 
 
 def twin(scheme, free):
-    """(variables, objective, rows) by Kelly 2017, Eqs. 3.2-3.3 and 4.1-4.4, in plain loops."""
+    """(variables, objective, rows) by Kelly 2017, Secs. 3 and 4, in plain loops."""
     middle = scheme == "hermite_simpson"
     M = (2 if middle else 1) * N + 1
     X, U = [ca.SX.sym(f"x{j}", 3) for j in range(M)], [ca.SX.sym(f"u{j}", 2) for j in range(M)]
@@ -164,6 +166,27 @@ def test_program_equals_twin_differentiated_as_a_whole(scheme, free, flat, monke
     # no looser than the whole, apart from what the whole knows to vanish at the first node, where time is 0
     extra = nlp.jac.sparsity_out(1).nnz() - ca.jacobian(rows, x).nnz(), nlp.hess.sparsity_out(0).nnz() - ca.triu(hessian).nnz()
     assert extra == (int(free), 0)
+
+
+@pytest.mark.parametrize("flat", [True, False], ids=["flat", "mapped"])
+def test_blocks_may_take_their_variables_in_any_order(flat, monkeypatch):
+    """f = sum w_j a_j^2 b_j and rows 3 sin(a_j b_j) plus a linear part, with shared and unordered variables."""
+    monkeypatch.setattr(blocks, "FLAT_BELOW", 10**9 if flat else 0)
+    v, d = ca.SX.sym("v", 2), ca.SX.sym("d")
+    index, data, weight = np.array([[3, 0], [1, 2], [2, 0]]), np.array([[0.5], [2.0], [1.0]]), np.array([1.0, -2.0, 0.3])
+    linear = sp.csr_matrix(np.array([[0.0, 1, 0, 0], [0, 0, 0, 2]]))
+    mixing = np.array([[3.0, 0, -1], [0, 2, 1]])
+    block = blocks.Block("pair", v, d, v[0] ** 2 * v[1] * d, ca.sin(v[0] * v[1]), index, data, weight, sp.csr_matrix(mixing))
+    program = blocks.assemble(4, linear, [block], [blocks.differentiate(block)])
+    x, sigma, lam = ca.SX.sym("x", 4), ca.SX.sym("s"), ca.SX.sym("l", 2)
+    f = sum(w * x[int(i)] ** 2 * x[int(j)] * c for w, (i, j), (c,) in zip(weight, index, data, strict=True))
+    g = ca.mtimes(ca.DM(mixing), ca.vertcat(*(ca.sin(x[int(i)] * x[int(j)]) for i, j in index))) + ca.DM(linear) @ x
+    whole = ca.Function("whole", [x, sigma, lam], [f, g, ca.gradient(f, x), ca.jacobian(g, x),
+                                                   ca.triu(ca.hessian(sigma * f + ca.dot(lam, g), x)[0])])
+    z, y = np.array([0.3, -1.2, 0.7, 1.9]), np.array([0.4, -0.9])
+    found = [program.f(z), program.g(z), program.grad(z)[1], program.jac(z)[1], program.hess(z, 1.7, y)]
+    for a, b in zip(found, whole(z, 1.7, y), strict=True):
+        np.testing.assert_allclose(a.full(), b.full(), atol=1e-14)
 
 
 def test_bounds_and_names_of_rows_and_columns():
@@ -279,10 +302,10 @@ def test_mesh_is_uniform():
 # --- compiled functions ---------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("mode", ["compiled", "auto"])
-def test_compiled_program_equals_interpreted(mode, monkeypatch):
-    compiler = pytest.importorskip("dynamics.kernels").find_compiler()
-    if compiler is None:
+def test_compiled_program_equals_interpreted(mode, monkeypatch, tmp_path):
+    if find_compiler() is None:
         pytest.skip("no C compiler")
+    monkeypatch.setenv("LIEOCP_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(kernels, "WORTH_COMPILING", 0 if mode == "auto" else 10**9)
     plain = transcribe(rich_problem(True), CollocationOptions(intervals=N, kernels="interpreted"))
     made = transcribe(rich_problem(True), CollocationOptions(intervals=N, kernels=mode))
@@ -303,3 +326,13 @@ def test_small_problems_stay_interpreted():
     program = transcribe(known.cart_pole(), CollocationOptions(intervals=3))
     assert program.notes == ("kernels: interpreted",)
     assert program.seconds["compile"] == 0
+
+
+def test_without_a_compiler_auto_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(kernels, "WORTH_COMPILING", 0)
+    monkeypatch.setenv("LIEOCP_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("CC", "no-such-compiler")
+    monkeypatch.setenv("PATH", "")
+    found = solve(known.block_move(), CollocationOptions(intervals=3))
+    assert found.objective == pytest.approx(12, abs=1e-12)
+    assert "no C compiler" in found.notes[0]

@@ -78,7 +78,7 @@ def brachistochrone():
 
 
 def cart_pole_rate(t, x, u, p):
-    """Kelly 2017, Eqs. 6.1-6.2: q = (cart position, pole angle from hanging)."""
+    """Kelly 2017, Sec. 6: q = (cart position, pole angle from hanging)."""
     m1, m2, length, g = 1.0, 0.3, 0.5, 9.81
     s, c, w, force = ca.sin(x[1]), ca.cos(x[1]), x[3], u[0]
     return ca.vertcat(

@@ -42,7 +42,7 @@ def double_integrator(**more):
                 final=[("end", lambda t, x, u: x - ca.DM([0.2, 0.1]), (10.0, 4.0))], **more)
 
 
-def pendulum(u_max=2.5, duration=4.0, weight=200.0, **more):
+def pendulum(u_max=2.5, duration=5.0, weight=200.0, **more):
     """Torque-limited pendulum (m = l = 1, g = 9.81), from hanging to upright, too weak to go straight up."""
     return make("pendulum", euclidean(("theta", "omega")), ("torque",),
                 lambda t, x, u: ca.vertcat(x[1], u - 9.81 * ca.sin(x[0]) - 0.05 * x[1]), (0.0, 0.0), duration,

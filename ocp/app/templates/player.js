@@ -37,28 +37,34 @@
   }
 
   // ---- camera: orbit around a target; a planar scene is seen from the front without perspective
-  const box = [[Infinity, Infinity, Infinity], [-Infinity, -Infinity, -Infinity]];
-  for (let f = 0; f < frames; f++) for (let i = 0; i < n; i++) point(f, i).forEach((v, k) => {
-    box[0][k] = Math.min(box[0][k], v);
-    box[1][k] = Math.max(box[1][k], v);
+  const everything = []; // [position, margin around it] over a fair sample of the motion, for the size of the picture
+  const margins = new Map(scene.dots.map(([i, metres]) => [i, metres]));
+  for (let k = 0; k <= 24; k++) {
+    const f = Math.round((frames - 1) * k / 24);
+    for (let i = 0; i < n; i++) everything.push([point(f, i), margins.get(i) || 0]);
+    for (const [body, vertices] of scene.solids) {
+      for (const p of vertices.map(bodyPose({ a: f, b: f, w: 0 }, body))) everything.push([p, 0]);
+    }
+  }
+  const middle = [0, 1, 2].map((k) => {
+    const [low, high] = everything.reduce(([a, b], [p]) => [Math.min(a, p[k]), Math.max(b, p[k])], [Infinity, -Infinity]);
+    return everything.length ? (low + high) / 2 : 0;
   });
-  const middle = n ? box[0].map((v, k) => (v + box[1][k]) / 2) : [0, 0, 0];
-  const thick = Math.max(0, ...scene.dots.map((d) => d[1]), ...scene.solids.map((s) => Math.max(...s[1].map((v) => Math.hypot(...v)))));
-  const radius = (n ? Math.hypot(...box[0].map((v, k) => (box[1][k] - v) / 2)) : 1) + thick || 1;
+  const radius = Math.max(...everything.map(([p, m]) => Math.hypot(...p.map((v, k) => v - middle[k])) + m), 0) || 1;
   let camera, width = 1, height = 1;
   function resetView() {
     camera = { yaw: flat ? 0 : -0.9, pitch: flat ? 0 : 0.3, zoom: 1, target: middle.slice() };
   }
   resetView();
   // half width and height of the motion as first seen; in 3-D from whichever side, so that orbiting never cuts it off
-  const half = [thick || 1e-6, thick || 1e-6];
-  for (let f = 0; f < frames; f++) for (let i = 0; i < n; i++) {
-    const [x, y, z] = point(f, i).map((v, k) => v - middle[k]), out = Math.hypot(x, y);
-    half[0] = Math.max(half[0], out + thick);
-    half[1] = Math.max(half[1], Math.abs(z) * Math.cos(camera.pitch) + out * Math.sin(camera.pitch) + thick);
+  const half = [1e-3 * radius, 1e-3 * radius];
+  for (const [p, m] of everything) {
+    const [x, y, z] = p.map((v, k) => v - middle[k]), out = Math.hypot(x, y);
+    half[0] = Math.max(half[0], out + m);
+    half[1] = Math.max(half[1], Math.abs(z) * Math.cos(camera.pitch) + out * Math.sin(camera.pitch) + m);
   }
   function scaleOf() { // pixels per metre at the target
-    return camera.zoom * Math.min(0.46 * width / half[0], 0.43 * height / half[1]);
+    return camera.zoom * Math.min(0.46 * width / half[0], 0.46 * height / half[1]);
   }
   function project(p) {
     const [x, y, z] = p.map((v, k) => v - camera.target[k]);
@@ -225,7 +231,7 @@
   function tick(now) {
     if (!playing) return;
     const rate = Number(speed.value);
-    time += rate * Math.min(0.1, (now - last) / 1000);
+    time += rate * Math.min(0.1, Math.max(0, (now - last) / 1000)); // the first frame may carry an earlier stamp
     last = now;
     if (time > end + HOLD * rate) time = start;
     paint();
@@ -286,7 +292,7 @@
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    repaint();
+    paint(); // at once: setting the size has wiped the canvas
   }).observe(canvas);
 
   readColours();
