@@ -200,7 +200,6 @@ def read_constraint(reader: Reader, constraint: parts.Constraint, value: SX, pat
     if at is not At.PATH and reader.depends(value, reader.u):
         findings.add(place, f"depends on {_controls_in(reader, value)}; a constraint at the {constraint.at} cannot depend on "
                             "controls")
-    _check_depends(reader, constraint, value, place)
     if constraint.equal is not None:
         lower = upper = reader.vector(constraint.equal, size, (*path, "equal"), "components")
         sense = Sense.EQUAL
@@ -210,6 +209,7 @@ def read_constraint(reader: Reader, constraint: parts.Constraint, value: SX, pat
         upper = (INF,) * size if constraint.upper is None else \
             reader.vector(constraint.upper, size, (*path, "upper"), "components", INF)
         sense = Sense.BOX
+    _check_depends(reader, constraint, value, lower, upper, place)
     for i, (low, high) in enumerate(zip(lower, upper, strict=True)):
         component = f" in component {i}" if size > 1 else ""
         if low > high:
@@ -223,18 +223,31 @@ def read_constraint(reader: Reader, constraint: parts.Constraint, value: SX, pat
                       findings.source.where(path))
 
 
-def _check_depends(reader: Reader, constraint: parts.Constraint, value: SX, place: KeyPath) -> None:
+def _check_depends(reader: Reader, constraint: parts.Constraint, value: SX, lower: Sequence[float], upper: Sequence[float],
+                   place: KeyPath) -> None:
+    """Record components that nothing can change: all that stand by themselves in the file, and those of a vector (such as
+    the height of a planar arm's hand) that break their bounds."""
     given = getattr(constraint, str(place[-1]))
-    listed = isinstance(given, tuple) and value.numel() == len(given)
-    timeless = constraint.at == "start"  # at the start t is 0
-    for i in range(value.numel()):
-        entry, spot = value[i], (*place, i) if listed else place
-        if reader.depends(entry, reader.x) or reader.depends(entry, reader.u):
+    alone = value.numel() == (len(given) if isinstance(given, tuple) else 1)
+    constant = [_constant(reader, value[i], constraint.at == "start") for i in range(value.numel())]
+    for i, number in enumerate(constant):
+        spot = (*place, i) if isinstance(given, tuple) and alone else place
+        if number is None:
             continue
-        if not reader.depends(entry, reader.t):
-            reader.findings.add(spot, "depends on no state, control or time, so nothing can satisfy or break it")
-        elif timeless:
-            reader.findings.add(spot, "depends on time only, which is 0 at the start, so nothing can satisfy or break it")
+        if alone or all(c is not None for c in constant):
+            time = ", and t is 0 at the start" if reader.depends(value[i], reader.t) else ""
+            reader.findings.add(spot, f"is always {number:g}: it depends on no state, control or time{time}")
+        elif number < lower[i] - 1e-9 or number > upper[i] + 1e-9:
+            reader.findings.add(spot, f"component {i} is always {number:g}, outside its bounds [{lower[i]:g}, {upper[i]:g}]")
+
+
+def _constant(reader: Reader, value: SX, at_start: bool) -> float | None:
+    if reader.depends(value, reader.x) or reader.depends(value, reader.u):
+        return None
+    if reader.depends(value, reader.t) and not at_start:
+        return None
+    return float(ca.evalf(ca.substitute(value, ca.vertcat(reader.t, reader.x, reader.u), ca.DM.zeros(
+        1 + reader.x.numel() + reader.u.numel()))))
 
 
 def _controls_in(reader: Reader, value: SX) -> str:

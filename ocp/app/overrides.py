@@ -28,7 +28,7 @@ def apply_overrides(source: Source, overrides: Mapping[str, str]) -> Source:
         label = f"--set {words}={text}"
         value = parse_source(text, label).tree if text.strip() else None
         if not text.strip():
-            raise ProblemError("a value is missing after '='; write null to unset", where=label)
+            raise ProblemError("a value is missing after '='", where=label)
         path = _place(tree, _parse_path(words, label), label, origins, value)
         for known in (entries, origins):
             for inner in [p for p in known if p[: len(path)] == path]:

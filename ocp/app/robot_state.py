@@ -260,7 +260,7 @@ def read_bounds(reader: lp.Reader, model: Model, system: System, file: RobotProb
     pushed = _own_bounds(reader, model, given.controls, system.controls, "controls")
     for k, bound in pushed.items():
         u[k] = bound
-    _refuse_zero(reader, model, system, x, u, fast, pushed)
+    _refuse_frozen(reader, model, system, x, u, own, fast, pushed)
     return x, u
 
 
@@ -296,14 +296,15 @@ def _quaternion_coordinates(model: Model) -> set[str]:
     return found
 
 
-def _refuse_zero(reader: lp.Reader, model: Model, system: System, x: np.ndarray, u: np.ndarray,
-                 fast: Mapping[int, Any], pushed: Mapping[int, Any]) -> None:
+def _refuse_frozen(reader: lp.Reader, model: Model, system: System, x: np.ndarray, u: np.ndarray,
+                   own: Mapping[int, Any], fast: Mapping[int, Any], pushed: Mapping[int, Any]) -> None:
     # robot files write 0 for "not known"; taken literally, nothing could move
+    stuck = [n for k, n in enumerate(model.coordinate_names) if k not in own and not x[k].any()]
     still = [n for k, n in enumerate(model.velocity_names) if k not in fast and not x[model.nq + k].any()]
     weak = [n for k, n in enumerate(system.controls) if k not in pushed and not u[k].any()]
-    for names, what, key, group in ((still, "velocity", "velocity", "velocities"), (weak, "effort", "effort", "controls")):
+    for names, key, group in ((stuck, "position", "joints"), (still, "velocity", "velocities"), (weak, "effort", "controls")):
         if names:
-            reader.findings.add(("system", "robot"), f"the robot file limits the {what} of {', '.join(map(repr, names))} to 0; "
+            reader.findings.add(("system", "robot"), f"the robot file limits the {key} of {', '.join(map(repr, names))} to 0; "
                                 f"give phase.bounds.{group}, or set system.limits.{key}: false")
 
 

