@@ -34,3 +34,18 @@ class UnknownNameError(ModelError, KeyError):
         ModelError.__init__(self, f"no {kind} named {name!r}{near(name, known)}")
 
     __str__ = ValueError.__str__
+
+
+class ChartSingularityError(ValueError):
+    """A chart of rotations or positions has no inverse rate map where it was asked for, with numbers.
+
+    Attributes: ``chart`` (its name), ``quantity`` (the divisor that vanishes, as a formula), ``value`` (what it is).
+    """
+
+    def __init__(self, chart: str, quantity: str, value: float, remedy: str):
+        self.chart, self.quantity, self.value = chart, quantity, value
+        super().__init__(f"{chart}: singular, {quantity} = {value:.3g}; {remedy}")
+
+
+class FrameMismatchError(ValueError):
+    """Vectors or rotations that belong to different frames or points were put together."""

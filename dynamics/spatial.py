@@ -31,7 +31,7 @@ class Inertia(NamedTuple):
 
     m: Expr
     h: Expr
-    I: Expr  # noqa: E741 - the field's letter
+    I: Expr
 
 
 # ------------------------------------------------------------------------------------------------ component order
@@ -51,6 +51,22 @@ def angular(vector: Expr) -> Expr:
 
 
 force = motion  # a wrench stacks [force; moment] in the same order
+
+
+def blocks(ll: Expr, la: Expr, al: Expr, aa: Expr) -> Expr:
+    """6x6 operator from its [3, 3] blocks linear-linear, linear-angular, angular-linear, angular-angular."""
+    return ca.blockcat([[ll, la], [al, aa]])
+
+
+def exchange(vectors: Expr) -> Expr:
+    """Angular-first vectors [6, k] from ours, and ours from angular-first ones: its own inverse."""
+    return motion(angular(vectors), linear(vectors))
+
+
+def exchange_operator(operator: Expr) -> Expr:
+    """Angular-first 6x6 operator from ours and back, ``P A P``. It makes a motion operator *look like* a force operator of
+    the other order and the reverse, so only duality (power) tells the two apart."""
+    return exchange(exchange(operator).T).T
 
 
 # ------------------------------------------------------------------------------------------------ 3-vectors
@@ -112,6 +128,12 @@ def motion_matrix(A_H_B: Transform) -> Expr:
     return ca.blockcat([[R, hat(A_H_B.p) @ R], [ca.DM(3, 3), R]])
 
 
+def force_matrix(A_H_B: Transform) -> Expr:
+    """The 6x6 matrix ``A_X^B = (B_X_A)^T`` of :func:`force_to_parent`; Traversaro and Saccon, Eq. 59."""
+    R = A_H_B.R
+    return ca.blockcat([[R, ca.DM(3, 3)], [hat(A_H_B.p) @ R, R]])
+
+
 # ------------------------------------------------------------------------------------------------ cross products
 def cross_motion(v: Expr, m: Expr) -> Expr:
     """``v x m`` for motion vectors (little adjoint), RBDA (2.31). [6], [6, k] -> [6, k]."""
@@ -123,6 +145,24 @@ def cross_force(v: Expr, f: Expr) -> Expr:
     """``v x* f`` for force vectors, RBDA (2.32); dual of :func:`cross_motion`. [6], [6, k] -> [6, k]."""
     vv, w = hat(linear(v)), hat(angular(v))
     return force(w @ linear(f), w @ angular(f) + vv @ linear(f))
+
+
+def cross_motion_matrix(v: Expr) -> Expr:
+    """The 6x6 matrix ``v x`` of :func:`cross_motion`; Traversaro and Saccon, Eq. 38."""
+    w = hat(angular(v))
+    return ca.blockcat([[w, hat(linear(v))], [ca.DM(3, 3), w]])
+
+
+def cross_force_matrix(v: Expr) -> Expr:
+    """The 6x6 matrix ``v x* = -(v x)^T`` of :func:`cross_force`; Traversaro and Saccon, Eq. 62."""
+    w = hat(angular(v))
+    return ca.blockcat([[w, ca.DM(3, 3)], [hat(linear(v)), w]])
+
+
+def cross_swapped_matrix(f: Expr) -> Expr:
+    """The skew 6x6 matrix that takes a twist v to ``v x* f``: the dual cross product as a map of its twist."""
+    n = hat(linear(f))
+    return ca.blockcat([[ca.DM(3, 3), -n], [-n, -hat(angular(f))]])
 
 
 # ------------------------------------------------------------------------------------------------ inertia

@@ -19,7 +19,15 @@ from scipy.integrate import solve_ivp
 
 from ocp.errors import ProblemError
 from ocp.problem import (
-    At, Certificate, Constraint, Phase, Residual, Sense, Solution, Trajectory, Violation,
+    At,
+    Certificate,
+    Constraint,
+    Phase,
+    Residual,
+    Sense,
+    Solution,
+    Trajectory,
+    Violation,
 )
 
 # Interior samples of a segment where constraints are checked and defects integrated (Gauss-Legendre, exact to degree 9).
@@ -37,6 +45,7 @@ class Tolerances:
 
     stationarity, complementarity: scaled KKT residuals, the usual 1e-6 of nonlinear programming
     violation: every named hard constraint at the knots, absolute, in its own unit
+    violation_between: the same between knots, where a direct method promises only its order of accuracy
     gap_segment: one segment re-integrated, scaled; a mesh that misses this misrepresents the dynamics
     gap_total: start to end re-integrated in open loop, scaled; unstable motions amplify it, hence the looser default
     error_estimate: integral over a segment of the defect between knots, scaled
@@ -46,6 +55,7 @@ class Tolerances:
     stationarity: float = 1e-6
     complementarity: float = 1e-6
     violation: float = 1e-6
+    violation_between: float = 1e-4
     gap_segment: float = 1e-3
     gap_total: float = 5e-2
     error_estimate: float = 1e-2
@@ -70,7 +80,7 @@ def certify(solution: Solution, tolerances: Tolerances | None = None) -> Solutio
     certificate = Certificate(
         stationarity=Residual("stationarity", stationarity, tolerances.stationarity),
         complementarity=Residual("complementarity", complementarity, tolerances.complementarity),
-        violations=tuple(numbers.violations(tolerances.violation)),
+        violations=tuple(numbers.violations(tolerances)),
         gap_segment=Residual("segment re-integration gap", gap, tolerances.gap_segment, gap_at),
         gap_total=Residual("total re-integration gap", total, tolerances.gap_total),
         error_estimate=Residual("defect between knots", defect, tolerances.error_estimate, defect_at),
@@ -199,8 +209,12 @@ class _Numbers:
         return float(abs(energy[-1] - energy[0] - work.sum())) / exchanged
 
     # ---- constraints -----------------------------------------------------------------------------------------------
-    def violations(self, tolerance: float) -> Iterator[Violation]:
+    def violations(self, tolerances: Tolerances) -> Iterator[Violation]:
         """One entry per named constraint, bounds and boundary states included."""
+        for found in self._violations(tolerances.violation):
+            yield replace(found, tolerance_between=max(tolerances.violation_between, found.tolerance))
+
+    def _violations(self, tolerance: float) -> Iterator[Violation]:
         phase, system, trajectory = self.phase, self.phase.system, self.trajectory
         t = trajectory.t
         inner = (t[:-1, None] + np.diff(t)[:, None] * _POINTS).ravel()

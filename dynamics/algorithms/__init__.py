@@ -1,10 +1,21 @@
 """Algorithms: pure functions of a Model and CasADi expressions, one per file."""
 
 from dynamics.algorithms.centroidal import (
-    centre_of_mass, centre_of_mass_jacobian, kinetic_energy, momentum, potential_energy, total_energy,
+    centre_of_mass,
+    centre_of_mass_jacobian,
+    kinetic_energy,
+    momentum,
+    potential_energy,
+    total_energy,
 )
 from dynamics.algorithms.configuration import (
-    difference, integrate, jet, neutral, random_configuration, rate_matrix, rate_matrix_inverse,
+    difference,
+    integrate,
+    jet,
+    neutral,
+    random_configuration,
+    rate_matrix,
+    rate_matrix_inverse,
 )
 from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.inverse_dynamics import bias_force, gravity_force, inverse_dynamics

@@ -6,11 +6,16 @@ from typing import Any, TypeAlias
 import casadi as ca
 import numpy as np
 
+from dynamics.errors import ChartSingularityError
+
 Expression: TypeAlias = Any
 """`casadi.SX`, `casadi.MX` or `casadi.DM`; `Any`, as no type says "the same of the three, in and out"."""
 
 ExpressionLike: TypeAlias = Any
 """An `Expression`, a NumPy array of numbers, or a sequence of numbers or scalar expressions."""
+
+SINGULAR = 1e-12
+"""Size below which the divisor of an inverse rate map counts as zero (1, or m for a distance from an axis)."""
 
 
 def column(x: ExpressionLike, size: int, name: str) -> Expression:
@@ -39,6 +44,16 @@ def rows(*entries: Sequence[Expression]) -> Expression:
 def zeros(row_count: int, column_count: int) -> Expression:
     """Block of structural zeros: products with it cost nothing."""
     return ca.DM(row_count, column_count)
+
+
+def regular(divisor: Expression, chart: str, quantity: str, remedy: str) -> Expression:
+    """`divisor`, or `ChartSingularityError` when it is a number that vanishes (below `SINGULAR`).
+
+    A symbolic divisor passes: a graph cannot raise, it yields inf or NaN at the singularity.
+    """
+    if isinstance(divisor, ca.DM) and abs(float(divisor)) < SINGULAR:
+        raise ChartSingularityError(chart, quantity, float(divisor), remedy)
+    return divisor
 
 
 def _checked(x: ExpressionLike, shape: tuple[int, int], name: str) -> Expression:

@@ -80,6 +80,18 @@ def hat(xi: ExpressionLike) -> Expression:
     return rows((so3.hat(phi), rho), (zeros(1, 4),))
 
 
+def vee(algebra: ExpressionLike) -> Expression:
+    """Inverse of `hat`: the 6-vector of a 4 x 4 matrix of the Lie algebra."""
+    m = matrix(algebra, 4, 4, "algebra")
+    return ca.vertcat(m[:3, 3], so3.vee(m[:3, :3]))
+
+
+def from_matrix(homogeneous: ExpressionLike) -> Pose:
+    """Pose of a homogeneous matrix (4 x 4), whose last row is taken to be (0, 0, 0, 1)."""
+    m = matrix(homogeneous, 4, 4, "homogeneous")
+    return Pose(m[:3, :3], m[:3, 3])
+
+
 def adjoint(pose: Pose) -> Expression:
     """Ad(X) (6 x 6): takes a twist from B to A, X exp(ξ) X⁻¹ = exp(Ad(X) ξ) (Solà 2018, Eq. 175)."""
     rotation, position = _checked(pose, "pose")

@@ -3,7 +3,16 @@
 from dynamics.model.builder import Builder
 from dynamics.model.mjcf import read_mjcf
 from dynamics.model.model import (
-    GRAVITY, Body, BodyInertia, Frame, Geometry, Joint, Limits, Mimic, Model, Placement,
+    GRAVITY,
+    Body,
+    BodyInertia,
+    Frame,
+    Geometry,
+    Joint,
+    Limits,
+    Mimic,
+    Model,
+    Placement,
 )
 from dynamics.model.robots import find_robot, robot_paths
 from dynamics.model.urdf import read_urdf

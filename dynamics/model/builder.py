@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 
 from dynamics.errors import ModelError
 from dynamics.model.model import (
-    GRAVITY, Body, BodyInertia, Frame, Geometry, Joint, Limits, Mimic, Model, Placement,
+    GRAVITY,
+    Body,
+    BodyInertia,
+    Frame,
+    Geometry,
+    Joint,
+    Limits,
+    Mimic,
+    Model,
+    Placement,
 )
 from dynamics.model.validation import smallest_inertia
 

@@ -46,12 +46,12 @@ def solve(
         No iteration table.
     """
     from ocp.app.iterations import iteration_table
-    from ocp.app.load import load_problem
+    from ocp.app.load import load_problem, parse_overrides
     from ocp.app.pipeline import run_loaded
     from ocp.app.summary import print_outcome
 
     begin = time.perf_counter()
-    loaded = load_problem(file, parse_overrides(set_))
+    loaded = load_problem(file, parse_overrides(set_ or []))
     chosen = method or loaded.method
     with iteration_table(chosen, quiet=quiet) as progress:
         outcome = run_loaded(loaded, file.stem, method_name=chosen, out=out, overwrite=overwrite, begin=begin,
@@ -63,10 +63,10 @@ def solve(
 @app.command
 def check(file: Path, /, *, set_: Overrides = None) -> int:
     """Validate a problem file, and say which methods can solve it, without solving."""
-    from ocp.app.load import load_problem
+    from ocp.app.load import load_problem, parse_overrides
     from ocp.app.summary import print_check
 
-    print_check(load_problem(file, parse_overrides(set_)))
+    print_check(load_problem(file, parse_overrides(set_ or [])))
     return CERTIFIED
 
 
@@ -81,13 +81,13 @@ def show(file: Path, /, *, set_: Overrides = None, schema: bool = False) -> int:
     schema
         Print the JSON Schema of problem files instead (for editors); the file is not read.
     """
-    from ocp.app.load import load_problem
-    from ocp.app.schema import problem_json_schema, to_yaml
+    from ocp.app.load import load_problem, parse_overrides
+    from ocp.app.schema import problem_json_schema
 
     if schema:
         print(json.dumps(problem_json_schema(), indent=2))
         return CERTIFIED
-    print(to_yaml(load_problem(file, parse_overrides(set_)).file), end="")
+    print(load_problem(file, parse_overrides(set_ or [])).expanded(), end="")
     return CERTIFIED
 
 
@@ -97,19 +97,6 @@ def doctor() -> int:
     from ocp.app.doctor import print_diagnosis
 
     return CERTIFIED if print_diagnosis() else NOT_SOLVED
-
-
-def parse_overrides(items: Sequence[str] | None) -> dict[str, str]:
-    """``--set path=value`` items as a mapping. Raises ProblemError for one without ``=``."""
-    from ocp.errors import ProblemError
-
-    found: dict[str, str] = {}
-    for item in items or ():
-        path, equals, value = item.partition("=")
-        if not equals or not path.strip():
-            raise ProblemError(f"expected path=value, got {item!r}", where="--set")
-        found[path.strip()] = value
-    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -86,7 +86,7 @@ def _read_urdf(file: RobotProblem, robot: Path, folder: Path, gravity: tuple[flo
     elif any(state.configuration for state in _states(file)):
         srdf = "auto"
     return read_urdf(robot, root=system.root, packages={name: folder / path for name, path in system.packages.items()},
-                     srdf=srdf, gravity=GRAVITY if gravity is None else gravity)
+                     srdf=srdf, mimic=system.mimic, gravity=GRAVITY if gravity is None else gravity)
 
 
 def _read_mjcf(file: RobotProblem, robot: Path, gravity: tuple[float, ...] | None) -> Model:
@@ -95,8 +95,9 @@ def _read_mjcf(file: RobotProblem, robot: Path, gravity: tuple[float, ...] | Non
     system = file.system
     if system.root != "fixed":
         raise ProblemError("system.root applies to URDF; an MJCF file says itself whether its base floats (<freejoint/>)")
-    if system.srdf != "auto" or system.packages:
-        key = "srdf" if system.srdf != "auto" else "packages"
+    urdf_only = {"srdf": system.srdf != "auto", "packages": bool(system.packages), "mimic": system.mimic != "couple"}
+    if any(urdf_only.values()):
+        key = next(key for key, given in urdf_only.items() if given)
         raise ProblemError(f"system.{key} applies to URDF, not to MJCF")
     return read_mjcf(robot, gravity=gravity)
 

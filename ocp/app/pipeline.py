@@ -55,19 +55,18 @@ def run_loaded(
     """As :func:`run`, for a problem already loaded; ``stem`` names the default folder, ``begin`` when reading began."""
     begin = time.perf_counter() if begin is None else begin
     chosen = method(method_name or loaded.method)
-    options = make_options(chosen.name, loaded.options.get(chosen.name, {}))
+    options = make_options(chosen.name, loaded.options_for(chosen.name))
     read = time.perf_counter()
     solution = solve(loaded.problem, chosen.name, options, tolerances=Tolerances(**loaded.accept), progress=progress)
     solved = time.perf_counter()
     folder = None
     if write:
         from ocp.app.results import write_run
-        from ocp.app.schema import to_yaml
 
         place = Path(out) if out is not None else Path("results") / f"{stem}-{chosen.name}"
         scene, note = picture(loaded, solution)
         folder = write_run(
-            solution, place, problem_yaml=to_yaml(loaded.file), provenance=provenance(loaded, command),
+            solution, place, problem_yaml=loaded.expanded(chosen.name), provenance=provenance(loaded, command),
             overwrite=overwrite or out is None, scene=scene, scene_note=note)
     seconds = {"read": read - begin, "solve": solved - read, "write": time.perf_counter() - solved}
     return Outcome(loaded, solution, folder, seconds)

@@ -145,7 +145,8 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
             "failures": certificate.failures,
             **{name: _residual(getattr(certificate, name)) for name in RESIDUALS},
             "violations": [{"name": v.name, "at_knots": v.at_knots, "between_knots": v.between_knots, "time": v.time,
-                            "component": v.component, "tolerance": v.tolerance, "soft": v.soft, "holds": v.holds}
+                            "component": v.component, "tolerance": v.tolerance, "soft": v.soft,
+                            "tolerance_between": v.tolerance_between, "holds": v.holds}
                            for v in certificate.violations],
         },
         "duration": float(t[-1] - t[0]) if len(t) else 0.0,
@@ -184,7 +185,8 @@ def _certificate(record: Mapping[str, Any]) -> Certificate:
         record[name]["name"], float(record[name]["value"]), float(record[name]["tolerance"]), record[name]["where"])
         for name in RESIDUALS}
     violations = tuple(Violation(v["name"], float(v["at_knots"]), float(v["between_knots"]), float(v["time"]), v["component"],
-                                 float(v["tolerance"]), v["soft"]) for v in record["violations"])
+                                 float(v["tolerance"]), v["soft"], float(v["tolerance_between"]))
+                       for v in record["violations"])
     return Certificate(violations=violations, **residuals)  # type: ignore[arg-type]  # only energy may be None
 
 

@@ -180,6 +180,8 @@ class RobotSystem(Part):
     robot: Name = Field(
         description="path of a .urdf or .xml file relative to this file, or robots:NAME from the robots extra")
     root: Literal["fixed", "free_flyer"] = Field("fixed", description="how the root link is attached (URDF)")
+    mimic: Literal["couple", "independent"] = Field(
+        "couple", description="mimic joints follow their leader exactly, or are joints of their own (URDF)")
     actuated: Annotated[Annotated[Literal["all"], Tag("<all>")] | Annotated[tuple[str, ...], Tag("<list>")],
                         Discriminator(_actuated_tag, **expected("'all' or a list of joint names"))] = Field(
         "all", description="joints with a motor: all, or a list of names")

@@ -29,7 +29,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
         out.print(f"  note        {note}", soft_wrap=True, markup=False)
     if certificate is not None:
         table = Table(box=None, pad_edge=False, show_header=True, header_style="dim", padding=(0, 2))
-        table.add_column("  certificate")
+        table.add_column("  certificate", no_wrap=True)
         table.add_column("value", justify="right")
         table.add_column("tolerance", justify="right")
         table.add_column("")
@@ -40,7 +40,8 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
             table.add_row(f"  largest violation ({worst.name})", f"{worst.at_knots:.2e}", f"{worst.tolerance:.1e}",
                           _mark(worst.holds))
             beside = max(certificate.violations, key=lambda v: v.between_knots)
-            table.add_row(f"  between knots ({beside.name})", f"{beside.between_knots:.2e}", "", "")
+            table.add_row(f"  between knots ({beside.name})", f"{beside.between_knots:.2e}", f"{beside.tolerance_between:.1e}",
+                          _mark(beside.between_knots <= beside.tolerance_between))
         out.print(table)
         for failure in certificate.failures:
             out.print(f"  [red]fails[/]       {failure}", soft_wrap=True)

@@ -1,7 +1,18 @@
 """Problems and solutions as data."""
 
 from ocp.problem.problem import (
-    INF, At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, Reference, Sense, System,
+    INF,
+    At,
+    Boundary,
+    Constraint,
+    Cost,
+    Duration,
+    Guess,
+    Phase,
+    Problem,
+    Reference,
+    Sense,
+    System,
 )
 from ocp.problem.solution import Certificate, Residual, Solution, Status, Trajectory, Violation
 

@@ -59,10 +59,20 @@ class Residual:
     def holds(self) -> bool:
         return bool(self.value <= self.tolerance)
 
+    @property
+    def sentence(self) -> str:
+        """The failure in words."""
+        size = "could not be computed" if self.value != self.value else f"{self.value:.3g} > {self.tolerance:.3g}"
+        return f"{self.name} {size}{' ' + self.where if self.where else ''}"
+
 
 @dataclass(frozen=True)
 class Violation:
-    """Largest violation of one named constraint, at the knots and between them, and where that is."""
+    """Largest violation of one named constraint, at the knots and between them, each beside its tolerance.
+
+    time, component: where the violation at the knots is largest. Between knots a direct method promises only its order
+    of accuracy, hence the looser tolerance there.
+    """
 
     name: str
     at_knots: float
@@ -71,11 +81,20 @@ class Violation:
     component: str
     tolerance: float
     soft: bool = False
+    tolerance_between: float = float("inf")
 
     @property
     def holds(self) -> bool:
-        # between knots a direct method promises only its order of accuracy; that is judged by the error estimate
-        return self.soft or bool(self.at_knots <= self.tolerance)
+        return self.soft or bool(self.at_knots <= self.tolerance and self.between_knots <= self.tolerance_between)
+
+    @property
+    def sentence(self) -> str:
+        """What is violated most, in words."""
+        if self.at_knots <= self.tolerance:
+            return (f"constraint {self.name!r} violated by {self.between_knots:.3g} > {self.tolerance_between:.3g} between knots; "
+                    "refine the mesh")
+        return (f"constraint {self.name!r} violated by {self.at_knots:.3g} > {self.tolerance:.3g} at t = {self.time:.6g} s "
+                f"({self.component})")
 
 
 @dataclass(frozen=True)
@@ -108,10 +127,8 @@ class Certificate:
     @property
     def failures(self) -> tuple[str, ...]:
         """What does not hold, in words."""
-        residuals = [f"{c.name} {c.value:.3g} > {c.tolerance:.3g}{' ' + c.where if c.where else ''}"
-                     for c in self.checks if not c.holds]
-        broken = [f"constraint {v.name!r} violated by {v.at_knots:.3g} > {v.tolerance:.3g} at t = {v.time:.6g} s ({v.component})"
-                  for v in self.violations if not v.holds]
+        residuals = [c.sentence for c in self.checks if not c.holds]
+        broken = [v.sentence for v in self.violations if not v.holds]
         return tuple(residuals + broken)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("pinocchio")
-from urdf_twin import UrdfTwin  # noqa: E402  # needs Pinocchio
+from urdf_twin import UrdfTwin  # needs Pinocchio
 
 ROBOTS = sorted((Path(__file__).resolve().parents[2] / "problems" / "models").glob("*.urdf"))
 

@@ -67,7 +67,7 @@ def test_unsupported_constraints_exit_with_two_and_their_names(tmp_path, capsys)
     (("solve", "nowhere.yaml"), "nowhere.yaml"),
     (("solve", BLOCK, "--method", "colocation"), "did you mean 'collocation'"),
     (("solve", BLOCK, "--set", "phase.duratoin=2"), "duration"),
-    (("solve", BLOCK, "--set", "phase.duration"), "expected path=value"),
+    (("solve", BLOCK, "--set", "phase.duration"), "expected path.to.key=value"),
     (("solve", BLOCK, "--set", "solve.collocation.intervals=0"), "at least 1"),
     (("solve", BLOCK, "--fast"), "--fast"),
     (("slove", BLOCK), "slove"),

@@ -413,7 +413,8 @@ def test_robot_guess_keeps_what_is_given_and_joins_start_and_final(arm: LoadedPr
 
 
 def test_listed_robot_states_are_joined_in_order(folder: Path) -> None:
-    text = ARM.replace("states: {joints: {elbow: 1.5}}", "states: [{joints: {elbow: 1}}, {joints: {elbow: 2}, velocities: {elbow: 3}}]")
+    text = ARM.replace("states: {joints: {elbow: 1.5}}",
+                       "states: [{joints: {elbow: 1}}, {joints: {elbow: 2}, velocities: {elbow: 3}}]")
     guess = load_text(text, folder).problem.phase.guess
     assert guess.x[:, 1] == pytest.approx([1, 1.5, 2])
     assert guess.x[:, 3] == pytest.approx([0, 1.5, 3])
@@ -521,3 +522,25 @@ def test_models_of_mujoco(tmp_path: Path) -> None:
     assert start.value == pytest.approx([math.cos(0.25), 0, math.sin(0.25), 0, 0, 1, 2])
     assert start.fixed == (True,) * 6
     assert loaded.model.gravity == (0, 0, -1)
+
+
+def test_mimic_joints_can_be_read_as_joints_of_their_own(tmp_path):
+    urdf = """<robot name="gripper"><link name="base"/>
+      <link name="a"><inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial></link>
+      <link name="b"><inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial></link>
+      <joint name="lead" type="continuous"><parent link="base"/><child link="a"/><axis xyz="0 0 1"/></joint>
+      <joint name="follow" type="continuous"><parent link="base"/><child link="b"/><axis xyz="0 0 1"/>
+        <mimic joint="lead" multiplier="-1"/></joint></robot>"""
+    (tmp_path / "gripper.urdf").write_text(urdf)
+    text = """
+name: gripper
+system: {robot: gripper.urdf, mimic: MODE}
+phase:
+  duration: 1
+  start: {rest: true}
+  costs: []
+"""
+    for mode, count in (("couple", 1), ("independent", 2)):
+        loaded = load_text(text.replace("MODE", mode), tmp_path)
+        assert loaded.model.nv == count
+        assert len(loaded.problem.phase.system.controls) == count

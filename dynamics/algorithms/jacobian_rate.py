@@ -1,0 +1,74 @@
+"""The matrix dJ/dt of a frame Jacobian along a motion, for any tree.
+
+The columns of joint i in body coordinates are ``E_X_i S_i``; differentiating the motion transform gives
+``dE_X_i/dt = E_X_i (v_i - i_X_E v_E) x`` (Traversaro and Saccon, Multibody dynamics notation, Eq. 37), and S_i itself turns
+where the joint has a non-constant subspace. Columns act on the house velocity v (body twists of free-flyers and spherical
+joints), so that ``d/dt (J v) = J a + dJ/dt v``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import casadi as ca
+
+from dynamics import spatial
+from dynamics.algorithms import jacobians, kinematics, tree
+from dynamics.model.model import Model
+
+Expr = Any
+
+
+def subspace_rate(model: Model, i: int, q: Expr, v: Expr) -> Expr | None:
+    """``dS/dt`` [6, nv_i] of joint i in its own body coordinates, or None where S is constant.
+
+    With respect to the model's velocity slice, so the multiplier of a mimic joint is inside. S is differentiated
+    algorithmically along ``dq_i/dt = N(q_i) v_i``: any joint kind, present or added later, is served.
+    """
+    kind, joint = model.kind(i), model.bodies[i].joint
+    if kind.bias is None:
+        return None
+    qi, vi = ca.SX.sym("q", kind.nq), ca.SX.sym("v", kind.nv)
+    S = ca.densify(ca.SX(kind.subspace(joint.axes, qi)))
+    rate = ca.reshape(ca.jtimes(ca.vec(S), qi, ca.mtimes(kind.rate(qi), vi)), 6, kind.nv)
+    along = ca.Function("subspace_rate", [qi, vi], [ca.sparsify(rate)])
+    value = along(tree.joint_configuration(model, i, q), tree.joint_velocity(model, i, v))
+    return value if joint.mimic is None else value * joint.mimic.multiplier
+
+
+def frame_jacobian_rate(model: Model, q: Expr, v: Expr, frame: str, reference: str = "body") -> Expr:
+    """``dJ/dt`` [6, nv] of :func:`dynamics.algorithms.jacobians.frame_jacobian` along the motion v [nv].
+
+    reference: ``body`` (derivative of the left-trivialised Jacobian), ``world`` (right-trivialised, at the world origin) or
+    ``world_aligned`` (mixed: rows are world axes at the frame's origin). Raises UnknownNameError, ModelError.
+    """
+    q, v = tree.as_column(q), tree.as_column(v)
+    tree.check_sizes(model, q=(q, model.nq), v=(v, model.nv))
+    named = model.frame(frame)
+    W_H_E = kinematics.frame_pose(model, q, frame)
+    J, rate = tree.zeros(6, model.nv, q, v), tree.zeros(6, model.nv, q, v)
+    if named.body < 0:
+        return kinematics.from_body(rate, W_H_E, reference)
+    poses, twists = kinematics.body_poses(model, q), kinematics.body_velocities(model, q, v)
+    v_E = spatial.motion_to_child(tree.placement_transform(named.placement), twists[named.body])
+    for i in jacobians.support(model, named.body):
+        E_H_i = spatial.compose(spatial.inverse(W_H_E), poses[i])
+        S, vs = tree.coupled_subspace(model, i, q), model.v_slice(i)
+        if S.shape[1] == 0:
+            continue
+        seen = twists[i] if reference == "world" else twists[i] - spatial.motion_to_child(E_H_i, v_E)
+        own = spatial.cross_motion(seen, S)
+        turning = subspace_rate(model, i, q, v)
+        if turning is not None:
+            own = own + turning
+        J[:, vs] += spatial.motion_to_parent(E_H_i, S)
+        rate[:, vs] += spatial.motion_to_parent(E_H_i, own)
+    if reference == "world_aligned":
+        rate = rate + rotated(spatial.angular(v_E), J)  # the axes in which the rows are read turn against the frame
+    return kinematics.from_body(rate, W_H_E, reference)
+
+
+def rotated(omega: Expr, columns: Expr) -> Expr:
+    """``omega x`` applied to the linear and to the angular part of motion vectors [6, k]."""
+    turn = spatial.hat(omega)
+    return spatial.motion(turn @ spatial.linear(columns), turn @ spatial.angular(columns))

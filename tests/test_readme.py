@@ -1,0 +1,64 @@
+"""What the README says is run: its Python blocks, its problem file, its two commands and its map."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", TEXT, flags=re.M | re.S)
+
+
+@pytest.mark.parametrize("number", range(len(blocks("python"))))
+def test_python_blocks_run(number, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    exec(compile(blocks("python")[number], f"README block {number}", "exec"), {"__name__": "readme"})
+
+
+def test_problem_file_block_solves():
+    from ocp.app.load import load_text
+    from ocp.methods import solve
+
+    (text,) = blocks("yaml")
+    loaded = load_text(text)
+    solution = solve(loaded.problem, loaded.method, loaded.options_for(loaded.method))
+    assert solution.ok
+
+
+def test_the_two_commands_are_one_liners_that_install_and_run():
+    solve, tests = (b.strip() for b in blocks("sh")[:2])
+    assert "\n" not in solve + tests
+    assert "pip install" in solve
+    assert solve.endswith("ocp solve problems/cartpole_swingup.yaml")
+    assert 'pip install -e ".[test]"' in tests
+    assert tests.endswith("pytest")
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for heading in ("### Solve a problem", "### Run the tests"):
+        assert heading in TEXT
+        assert heading in script
+
+
+def test_every_problem_of_the_gallery_is_listed():
+    listed = set(re.findall(r"\(problems/([a-z0-9_]+\.yaml)\)", TEXT))
+    assert listed == {p.name for p in (ROOT / "problems").glob("*.yaml")}
+
+
+def test_the_map_is_true():
+    """Every place that the map names exists, and every package and module of the upper two floors is on it."""
+    house = next(b for b in blocks("text") if b.startswith("dynamics/"))
+    places, stack = set(), []
+    for line in house.splitlines():
+        name = line.strip().split()[0]
+        depth = (len(line) - len(line.lstrip())) // 2
+        stack = stack[:depth] + [name.rstrip("/")]
+        places.add("/".join(stack))
+    for place in places:
+        assert (ROOT / place).exists(), f"the map shows {place}, which does not exist"
+    for package in ("dynamics", "ocp"):
+        for path in (ROOT / package).iterdir():
+            if path.name not in ("__init__.py", "__pycache__", "py.typed", "errors.py"):
+                assert f"{package}/{path.name}" in places, f"{package}/{path.name} is missing on the map"
