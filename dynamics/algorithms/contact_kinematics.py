@@ -15,7 +15,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics import spatial
-from dynamics.algorithms import floating_base, jacobian_rate, jacobians, moving_frames, tree
+from dynamics.algorithms import configuration, floating_base, jacobian_rate, jacobians, moving_frames, tree
 from dynamics.errors import ModelError
 from dynamics.model.model import Model
 
@@ -157,13 +157,11 @@ def contact_ranks(model: Model, q: Any, contacts: Sequence[Contact], *, toleranc
     """
     if not 0.0 < tolerance < 1.0 or not 0.0 < length < np.inf:
         raise ModelError(f"tolerance must lie between 0 and 1 and length be positive, got {tolerance} and {length}")
+    rows = np.array([kind for c in contacts for kind in (False,) * 3 + (True,) * (c.rows - 3)], dtype=bool)
+    columns = np.array(configuration.velocity_kinds(model))
     J = np.array(ca.DM(contact_jacobian(model, ca.DM(q), contacts)))
-    scale = np.concatenate([np.full(3, 1 / length) if k < 3 else np.ones(3) for c in contacts for k in range(0, c.rows, 3)]
-                           or [np.zeros(0)])
-    J = J * scale[:, None]
-    base = model.v_slice(floating_base.base_index(model))
-    J_b = J[:, base].copy()
-    J_b[:, :3] *= length
+    J = np.where(rows, 1.0, 1 / length)[:, None] * J * np.where(columns, 1.0, length)
+    J_b = J[:, model.v_slice(floating_base.base_index(model))]
     rank, base_rank = numerical_rank(J, tolerance), numerical_rank(J_b, tolerance)
     _, values_b, rows_b = np.linalg.svd(J_b) if J_b.size else (None, np.zeros(0), np.eye(6))
     free = rows_b[base_rank:].T

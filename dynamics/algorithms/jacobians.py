@@ -9,6 +9,7 @@ import casadi as ca
 from dynamics import spatial
 from dynamics.algorithms import kinematics, tree
 from dynamics.model.model import Model
+from dynamics.spatial import Transform
 
 Expr = Any
 
@@ -34,6 +35,28 @@ def frame_jacobian(model: Model, q: Expr, frame: str, reference: str = "body") -
         # several joints may share a slice when one mimics another on the same chain: accumulate
         J[:, model.v_slice(i)] += spatial.motion_to_parent(F_H_B, tree.coupled_subspace(model, i, q))
     return kinematics.from_body(J, W_H_F, reference)
+
+
+def relative_jacobian(model: Model, q: Expr, base: str, frame: str) -> Expr:
+    """J [6, nv] of ``frame`` as an observer on ``base`` sees it, in the axes of ``base``.
+
+    ``J v = [d/dt (B_o_F); B_w_BF]``: derivative of the components of F's origin in B, and angular velocity of F in B. Joints
+    before both frames, a floating base among them, do not appear in it. Raises UnknownNameError.
+    """
+    q = tree.as_column(q)
+    W_H_B, W_H_F = kinematics.frame_pose(model, q, base), kinematics.frame_pose(model, q, frame)
+    B_H_F = spatial.compose(spatial.inverse(W_H_B), W_H_F)
+    # B_v_BF = B_X_F F_v_WF - B_v_WB, moved from the origin of B to that of F. Common joints are left out, not cancelled:
+    # what an observer cannot see must be structurally zero
+    ours, theirs = support(model, model.frame(frame).body), support(model, model.frame(base).body)
+    poses = kinematics.body_poses(model, q)
+    J = tree.zeros(6, model.nv, q)
+    for sign, bodies in ((1, [i for i in ours if i not in theirs]), (-1, [i for i in theirs if i not in ours])):
+        for i in bodies:
+            B_H_i = spatial.compose(spatial.inverse(W_H_B), poses[i])
+            J[:, model.v_slice(i)] += sign * spatial.motion_to_parent(B_H_i, tree.coupled_subspace(model, i, q))
+    at_F = Transform(ca.DM.eye(3), B_H_F.p)
+    return spatial.motion_to_child(at_F, J)
 
 
 def frame_jacobian_drift(model: Model, q: Expr, v: Expr, frame: str, reference: str = "body") -> Expr:

@@ -6,6 +6,8 @@ Source of the formulas, unless given: Solà 2017, "Quaternion kinematics for the
 """
 
 import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
 
 from dynamics.lie import series
 from dynamics.lie.expression import Expression, ExpressionLike, column, matrix, rows
@@ -28,6 +30,68 @@ def conjugate(q: ExpressionLike) -> Expression:
     return ca.vertcat(q[0], -q[1:])
 
 
+def normalise(q: ExpressionLike) -> Expression:
+    """q scaled to unit length; NaN for the zero quaternion."""
+    q = column(q, 4, "q")
+    return q / ca.sqrt(ca.dot(q, q))
+
+
+def left_matrix(q: ExpressionLike) -> Expression:
+    """Q(q) (4 x 4) with q p = Q(q) p."""
+    q = column(q, 4, "q")
+    w, x, y, z = q[0], q[1], q[2], q[3]
+    return rows((w, -x, -y, -z), (x, w, -z, y), (y, z, w, -x), (z, -y, x, w))
+
+
+def right_matrix(p: ExpressionLike) -> Expression:
+    """Q̄(p) (4 x 4) with q p = Q̄(p) q; commutes with every `left_matrix`."""
+    p = column(p, 4, "p")
+    w, x, y, z = p[0], p[1], p[2], p[3]
+    return rows((w, -x, -y, -z), (x, w, z, -y), (y, -z, w, x), (z, y, -x, w))
+
+
+def leading_sign(a: ExpressionLike) -> Expression:
+    """Sign of the first non-zero entry of a column, 1 for the zero column; chooses one of the pair a, -a."""
+    if not isinstance(a, (ca.SX, ca.MX, ca.DM)):
+        a = ca.DM(a)
+    sign = ca.DM(1.0)
+    for i in reversed(range(a.shape[0])):
+        sign = ca.if_else(a[i] > 0.0, 1.0, ca.if_else(a[i] < 0.0, -1.0, sign))
+    return sign
+
+
+def canonical(q: ExpressionLike) -> Expression:
+    """Of q and -q, the same rotation, the one whose first non-zero component is positive."""
+    q = column(q, 4, "q")
+    return leading_sign(q) * q
+
+
+def squared_distance(a: ExpressionLike, b: ExpressionLike) -> Expression:
+    """min(|a - b|², |a + b|²): zero for equal rotations, whatever the signs; smooth while less than π apart."""
+    a, b = column(a, 4, "a"), column(b, 4, "b")
+    apart, together = a - b, a + b
+    return ca.fmin(ca.dot(apart, apart), ca.dot(together, together))
+
+
+def to_xyzw(q: ExpressionLike) -> Expression:
+    """(x, y, z, w), the storage of SciPy, ROS, Eigen and Pinocchio."""
+    q = column(q, 4, "q")
+    return ca.vertcat(q[1:], q[0])
+
+
+def from_xyzw(xyzw: ExpressionLike) -> Expression:
+    """(w, x, y, z) from (x, y, z, w)."""
+    xyzw = column(xyzw, 4, "xyzw")
+    return ca.vertcat(xyzw[3], xyzw[:3])
+
+
+def random(rng: np.random.Generator) -> NDArray[np.float64]:
+    """Unit quaternion (4,) with w >= 0, uniform over rotations."""
+    q = rng.standard_normal(4)  # isotropic, hence uniform
+    q /= np.linalg.norm(q)
+    return np.asarray(q if q[0] >= 0.0 else -q)
+
+
 def rotate(q: ExpressionLike, v: ExpressionLike) -> Expression:
     """R(q) v (3 x 1) for a unit quaternion, without forming R: v + w t + u × t with t = 2 u × v."""
     q, v = column(q, 4, "q"), column(v, 3, "v")
@@ -36,7 +100,10 @@ def rotate(q: ExpressionLike, v: ExpressionLike) -> Expression:
 
 
 def to_matrix(q: ExpressionLike) -> Expression:
-    """Rotation matrix (3 x 3) of a unit quaternion."""
+    """Rotation matrix (3 x 3) of a unit quaternion, I + 2 w v^ + 2 v^ v^ (Solà 2017, Eq. 115).
+
+    The other usual forms agree with it for unit q only: off the unit sphere none of them is a rotation.
+    """
     q = column(q, 4, "q")
     w, x, y, z = q[0], q[1], q[2], q[3]
     x2, y2, z2 = 2.0 * x, 2.0 * y, 2.0 * z
@@ -113,3 +180,29 @@ def rate_map_inverse(q: ExpressionLike) -> Expression:
     double = 2.0 * column(q, 4, "q")
     w, x, y, z = double[0], double[1], double[2], double[3]
     return rows((-x, w, z, -y), (-y, -z, w, x), (-z, y, -x, w))
+
+
+def rate_map_world(q: ExpressionLike) -> Expression:
+    """½ H(q)ᵀ (4 x 3) with q̇ = ½ H(q)ᵀ ω for the world-frame ω: q̇ = ½ (0, ω) q (Hutter 2023, Eq. 2.99)."""
+    return 0.5 * world_matrix(q).T
+
+
+def rate_map_world_inverse(q: ExpressionLike) -> Expression:
+    """2 H(q) (3 x 4) with ω = 2 H(q) q̇ in the world frame, for a unit quaternion."""
+    return 2.0 * world_matrix(q)
+
+
+def world_matrix(q: ExpressionLike) -> Expression:
+    """H(q) = [-v, w I + v^] (3 x 4): H Hᵀ = I and H q = 0 for a unit quaternion."""
+    return right_matrix(conjugate(q))[1:, :]
+
+
+def body_matrix(q: ExpressionLike) -> Expression:
+    """H̄(q) = [-v, w I - v^] (3 x 4): R(q) = H H̄ᵀ; `rate_map` is ½ H̄ᵀ and `rate_map_inverse` 2 H̄."""
+    return left_matrix(conjugate(q))[1:, :]
+
+
+def curvature(q: ExpressionLike, rate: ExpressionLike) -> Expression:
+    """The part -|q̇|² q (4 x 1) of q̈ that keeps a unit quaternion at unit length; |q̇|² = ¼ |ω|²."""
+    q, rate = column(q, 4, "q"), column(rate, 4, "rate")
+    return -ca.dot(rate, rate) * q

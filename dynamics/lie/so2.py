@@ -16,6 +16,12 @@ def wrap(angle: ExpressionLike) -> Expression:
     return angle - 2.0 * math.pi * ca.ceil((angle - math.pi) / (2.0 * math.pi))
 
 
+def wrap_below(angle: ExpressionLike) -> Expression:
+    """The equivalent angle in [-π, π), the range of Euler angles and azimuths; derivative 1 as for `wrap`."""
+    angle = scalar(angle, "angle")
+    return angle - 2.0 * math.pi * ca.floor((angle + math.pi) / (2.0 * math.pi))
+
+
 def to_matrix(angle: ExpressionLike) -> Expression:
     """Rotation matrix (2 x 2) of an angle."""
     angle = scalar(angle, "angle")

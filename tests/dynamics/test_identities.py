@@ -90,6 +90,7 @@ def test_mass_matrix_is_the_derivative_of_inverse_dynamics_and_positive_definite
     assert np.linalg.eigvalsh(M).min() > 0
 
 
+@pytest.mark.row("001:D10")
 @pytest.mark.parametrize("model", MODELS)
 def test_kinetic_energy_and_momentum_agree_with_the_mass_matrix(model):
     q, v, _ = state(model, 4)
@@ -99,6 +100,7 @@ def test_kinetic_energy_and_momentum_agree_with_the_mass_matrix(model):
     np.testing.assert_allclose(call(model, "momentum", q, v)[:3], model.mass * J @ v, atol=1e-12 * (1 + model.mass * 10))
 
 
+@pytest.mark.row("001:D11")
 @pytest.mark.parametrize("model", MODELS)
 def test_gravity_force_is_the_gradient_of_potential_energy(model):
     q, _, _ = state(model, 5)
@@ -110,6 +112,7 @@ def test_gravity_force_is_the_gradient_of_potential_energy(model):
     np.testing.assert_allclose(g, gradient, atol=1e-7 * (1 + np.abs(g).max()))
 
 
+@pytest.mark.row("001:D20")
 @pytest.mark.parametrize("model", MODELS)
 def test_power_balance(model):
     """dE/dt along a motion equals the power of the joint forces minus what damping takes."""
@@ -130,7 +133,7 @@ def test_power_balance(model):
 
 
 @pytest.mark.parametrize("model", [m for m in MODELS if m.id != "tree1-0"])
-def test_mass_rate_minus_twice_coriolis_is_skew(model):
+def test_the_coriolis_force_does_no_net_work(model):
     """v^T (dM/dt - 2C) v = 0 for the passivity of the Coriolis term, with C v = h(q, v) - h(q, 0) - D v."""
     q, v, _ = state(model, 7)
     move, h = dynamics.make(model, "integrate"), 1e-6
@@ -143,6 +146,25 @@ def test_mass_rate_minus_twice_coriolis_is_skew(model):
     assert v @ Mdot @ v == pytest.approx(2 * v @ coriolis, abs=1e-6 * (1 + abs(v @ Mdot @ v)))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_mass_rate_minus_twice_christoffel_is_a_skew_matrix(seed):
+    """With the Christoffel matrix C = 1/2 d(Coriolis force)/dv, dM/dt - 2C is skew entry by entry (vector-space joints)."""
+    rng = np.random.default_rng(seed)
+    model = random_tree(6, rng, kinds=["revolute", "continuous", "prismatic", "universal"])
+    q, v, _ = state(model, seed)
+    Q, V = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
+    coriolis = alg.bias_force(model, Q, V) - alg.gravity_force(model, Q)
+    C = ca.jacobian(coriolis, V) / 2
+    M = alg.mass_matrix(model, Q)
+    Mdot = ca.reshape(ca.jacobian(ca.vec(M), Q) @ V, model.nv, model.nv)
+    skew, force = ca.Function("f", [Q, V], [Mdot - 2 * C, C @ V - coriolis])(q, v)
+    skew = np.array(skew)
+    np.testing.assert_allclose(skew, -skew.T, atol=1e-11 * (1 + np.abs(skew).max()))
+    np.testing.assert_allclose(np.array(force), 0, atol=1e-11 * (1 + np.abs(skew).max()))
+    assert np.abs(skew).max() > 1e-3
+
+
+@pytest.mark.row("001:D21")
 @pytest.mark.parametrize("seed", range(3))
 def test_free_floating_momentum_changes_only_by_weight(seed):
     """Total momentum of a floating tree: d/dt linear = m g, d/dt angular about the origin = c x m g."""

@@ -1,0 +1,1 @@
+"""Kinematic control: pseudo-inverses, tasks with priorities, inverse kinematics, trajectory feedback, support consistency."""

@@ -1,0 +1,333 @@
+"""Inner loops of inverse kinematics in Numba: damped Newton within joint limits, from many starts, kernels called by address.
+
+One binary serves every robot and task list: addresses are arguments and sizes come from the arrays. No Python object is touched.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from dynamics.kernels.calls import address_of, call
+
+CONVERGED, STATIONARY, EXHAUSTED, FAILED = 0, 1, 2, 3
+
+
+class Evaluator(NamedTuple):
+    """The kernel (q, d, p) -> (q_next, e, J) of a task list, with pointers and work arrays of one thread, and its targets p."""
+
+    address: int
+    handle: int
+    arg: np.ndarray
+    res: np.ndarray
+    iw: np.ndarray
+    w: np.ndarray
+    p: np.ndarray
+
+
+class Weights(NamedTuple):
+    """root [m]: square roots of the row weights. starts [tasks + 1]: first row of each task. tolerance [tasks]: norm of the raw error."""
+
+    root: np.ndarray
+    starts: np.ndarray
+    tolerance: np.ndarray
+
+
+class Box(NamedTuple):
+    """Limits lower, upper [nv] of flat coordinates and where each sits in q (at [nv], -1: not flat, no limits)."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    at: np.ndarray
+
+
+@njit(cache=True)
+def evaluate(f: Evaluator, q: np.ndarray, d: np.ndarray, q_next: np.ndarray, e: np.ndarray, Jt: np.ndarray) -> bool:
+    """Fill q_next = q [+] d, e and Jt [nv, m] (J transposed: kernels are column-major). False when something is not finite."""
+    f.arg[0] = address_of(q)
+    f.arg[1] = address_of(d)
+    f.arg[2] = address_of(f.p)
+    f.res[0] = address_of(q_next)
+    f.res[1] = address_of(e)
+    f.res[2] = address_of(Jt)
+    failed = call(f.address, f.handle, f.arg, f.res, f.iw, f.w) != 0
+    total = 0.0
+    for i in range(e.size):
+        total += e[i] * e[i]
+    return not failed and np.isfinite(total)
+
+
+@njit(cache=True)
+def cost_of(e: np.ndarray, weights: Weights) -> float:
+    """1/2 sum of weight e²."""
+    total = 0.0
+    for i in range(e.size):
+        r = weights.root[i] * e[i]
+        total += r * r
+    return 0.5 * total
+
+
+@njit(cache=True)
+def within_tolerance(e: np.ndarray, weights: Weights) -> bool:
+    for k in range(weights.tolerance.size):
+        total = 0.0
+        for i in range(weights.starts[k], weights.starts[k + 1]):
+            total += e[i] * e[i]
+        if not total <= weights.tolerance[k] * weights.tolerance[k]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def factor(H: np.ndarray, rows: np.ndarray, n: int, L: np.ndarray) -> bool:
+    """Cholesky factor of H[rows[:n], rows[:n]] into the lower triangle of L[:n, :n]."""
+    for j in range(n):
+        for i in range(j, n):
+            total = H[rows[i], rows[j]]
+            for k in range(j):
+                total -= L[i, k] * L[j, k]
+            if i == j:
+                if not total > 0.0:
+                    return False
+                L[j, j] = np.sqrt(total)
+            else:
+                L[i, j] = total / L[j, j]
+    return True
+
+
+@njit(cache=True)
+def backsolve(L: np.ndarray, n: int, x: np.ndarray) -> None:
+    """x[:n] <- (L L')^-1 x[:n]."""
+    for i in range(n):
+        total = x[i]
+        for k in range(i):
+            total -= L[i, k] * x[k]
+        x[i] = total / L[i, i]
+    for i in range(n - 1, -1, -1):
+        total = x[i]
+        for k in range(i + 1, n):
+            total -= L[k, i] * x[k]
+        x[i] = total / L[i, i]
+
+
+@njit(cache=True)
+def box_step(H: np.ndarray, g: np.ndarray, lo: np.ndarray, hi: np.ndarray, d: np.ndarray, L: np.ndarray, rows: np.ndarray,
+             held: np.ndarray, x: np.ndarray) -> bool:
+    """d = argmin 1/2 d'Hd + g'd with lo <= d <= hi (lo <= 0 <= hi, H positive definite): primal active set, exact in finitely many steps.
+
+    Without an active bound this is one Cholesky solve. L, rows, held, x: work arrays.
+    """
+    nv = g.size
+    for i in range(nv):
+        d[i] = 0.0
+        held[i] = (lo[i] >= 0.0 and g[i] > 0.0) or (hi[i] <= 0.0 and g[i] < 0.0)
+    for _ in range(8 * nv + 8):
+        n = 0
+        for i in range(nv):
+            if not held[i]:
+                rows[n] = i
+                n += 1
+        if not factor(H, rows, n, L):
+            return False
+        for a in range(n):
+            i = rows[a]
+            total = g[i]
+            for j in range(nv):
+                total += H[i, j] * d[j]
+            x[a] = -total
+        backsolve(L, n, x)
+        length, blocking = 1.0, -1
+        for a in range(n):
+            i = rows[a]
+            if x[a] > 0.0 and d[i] + x[a] > hi[i]:
+                ratio = (hi[i] - d[i]) / x[a]
+            elif x[a] < 0.0 and d[i] + x[a] < lo[i]:
+                ratio = (lo[i] - d[i]) / x[a]
+            else:
+                continue
+            if ratio < length:
+                length, blocking = max(ratio, 0.0), i
+        for a in range(n):
+            d[rows[a]] += length * x[a]
+        if blocking >= 0:
+            d[blocking] = hi[blocking] if d[blocking] > 0.5 * (lo[blocking] + hi[blocking]) else lo[blocking]
+            held[blocking] = True
+            continue
+        worst, release = 0.0, -1
+        for i in range(nv):
+            if held[i]:
+                slope = g[i]
+                for j in range(nv):
+                    slope += H[i, j] * d[j]
+                wrong = -slope if d[i] <= lo[i] else slope
+                if lo[i] == hi[i]:
+                    continue
+                if wrong > worst:
+                    worst, release = wrong, i
+        if release < 0 or worst <= 1e-14 * (1.0 + abs(g[release])):
+            return True
+        held[release] = False
+    return True
+
+
+class Scratch(NamedTuple):
+    """Work arrays of one thread for one robot and task list."""
+
+    q: np.ndarray
+    q_next: np.ndarray
+    e: np.ndarray
+    e_next: np.ndarray
+    Jt: np.ndarray
+    Jt_next: np.ndarray
+    H: np.ndarray
+    damped: np.ndarray
+    L: np.ndarray
+    g: np.ndarray
+    d: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+    x: np.ndarray
+    rows: np.ndarray
+    held: np.ndarray
+
+
+def scratch(nq: int, nv: int, m: int) -> Scratch:
+    """Fresh work arrays."""
+    z = np.zeros
+    return Scratch(z(nq), z(nq), z(m), z(m), z((nv, m)), z((nv, m)), z((nv, nv)), z((nv, nv)), z((nv, nv)), z(nv), z(nv), z(nv), z(nv),
+                   z(nv), z(nv, np.int64), z(nv, np.bool_))
+
+
+@njit(cache=True)
+def _normal_equations(e: np.ndarray, Jt: np.ndarray, weights: Weights, H: np.ndarray, g: np.ndarray) -> float:
+    """H = J'WJ, g = J'We; returns the largest diagonal entry of H."""
+    nv, m = Jt.shape
+    top = 0.0
+    for i in range(nv):
+        slope = 0.0
+        for r in range(m):
+            slope += Jt[i, r] * weights.root[r] * weights.root[r] * e[r]
+        g[i] = slope
+        for j in range(i + 1):
+            total = 0.0
+            for r in range(m):
+                total += Jt[i, r] * weights.root[r] * weights.root[r] * Jt[j, r]
+            H[i, j] = total
+            H[j, i] = total
+        top = max(top, H[i, i])
+    return top
+
+
+@njit(cache=True)
+def _room(box: Box, q: np.ndarray, largest: float, lo: np.ndarray, hi: np.ndarray) -> None:
+    """Bounds on the next step: the limits, and no component beyond ``largest``."""
+    for i in range(lo.size):
+        lo[i], hi[i] = -largest, largest
+        if box.at[i] >= 0:
+            # never away from zero: rounding must not turn the bounds round
+            lo[i] = min(max(lo[i], box.lower[i] - q[box.at[i]]), 0.0)
+            hi[i] = max(min(hi[i], box.upper[i] - q[box.at[i]]), 0.0)
+
+
+@njit(cache=True)
+def enter(box: Box, q: np.ndarray) -> None:
+    """Move flat coordinates to the nearest point within the limits."""
+    for i in range(box.at.size):
+        if box.at[i] >= 0:
+            q[box.at[i]] = min(max(q[box.at[i]], box.lower[i]), box.upper[i])
+
+
+@njit(cache=True)
+def descend(f: Evaluator, weights: Weights, box: Box, s: Scratch, largest: float, iterations: int, path: np.ndarray,
+            costs: np.ndarray) -> tuple[int, int]:
+    """Damped Newton (Levenberg-Marquardt) from s.q, within the limits. Leaves the answer in s.q, s.e, s.Jt.
+
+    The damping is a factor times the cost (Sugihara 2011, which keeps quadratic convergence where the target can be reached), the
+    factor following the ratio of actual to predicted decrease (Nielsen 1999). path [>= iterations + 1, nq] and costs [same] receive the accepted
+    configurations. Returns (code, steps tried); the number of accepted points is steps + 1 at most, unused costs are -1.
+    """
+    nv = s.g.size
+    for k in range(costs.size):
+        costs[k] = -1.0
+    for i in range(nv):
+        s.d[i] = 0.0
+    enter(box, s.q)
+    if not evaluate(f, s.q, s.d, s.q_next, s.e, s.Jt):
+        return FAILED, 0
+    cost = cost_of(s.e, weights)
+    path[0, :] = s.q
+    costs[0] = cost
+    kept, factor_, growth, slow = 0, 1e-1, 2.0, 0
+    for step in range(iterations):
+        if within_tolerance(s.e, weights):
+            return CONVERGED, step
+        top = _normal_equations(s.e, s.Jt, weights, s.H, s.g)
+        _room(box, s.q, largest, s.lo, s.hi)
+        pull = 0.0
+        for i in range(nv):
+            blocked = (s.g[i] > 0.0 and s.lo[i] >= 0.0) or (s.g[i] < 0.0 and s.hi[i] <= 0.0)
+            pull = max(pull, 0.0 if blocked else abs(s.g[i]))
+        if pull <= 1e-14 * (1.0 + top) or pull * pull <= 1e-20 * top * cost:
+            return STATIONARY, step
+        accepted = False
+        damping = factor_ * cost + 1e-12 * top
+        for i in range(nv):
+            for j in range(nv):
+                s.damped[i, j] = s.H[i, j]
+            s.damped[i, i] += damping
+        if box_step(s.damped, s.g, s.lo, s.hi, s.d, s.L, s.rows, s.held, s.x) and evaluate(f, s.q, s.d, s.q_next, s.e_next, s.Jt_next):
+            after = cost_of(s.e_next, weights)
+            predicted = 0.0
+            for i in range(nv):
+                predicted -= s.d[i] * s.g[i]
+                for j in range(nv):
+                    predicted -= 0.5 * s.d[i] * s.H[i, j] * s.d[j]
+            if after < cost:
+                accepted = True
+                ratio = (cost - after) / max(predicted, 1e-300)
+                slow = slow + 1 if after > 0.999 * cost else 0
+                enter(box, s.q_next)
+                s.q[:] = s.q_next
+                s.e[:] = s.e_next
+                s.Jt[:, :] = s.Jt_next
+                cost = after
+                kept += 1
+                path[kept, :] = s.q
+                costs[kept] = cost
+                factor_ = max(factor_ * max(1.0 / 3.0, 1.0 - (2.0 * min(ratio, 1.0) - 1.0) ** 3), 1e-9)
+                growth = 2.0
+                if slow >= 5 and not within_tolerance(s.e, weights):
+                    return STATIONARY, step + 1
+        if not accepted:
+            factor_ *= growth
+            growth *= 2.0
+            if growth > 1e12:
+                return STATIONARY, step + 1
+    return (CONVERGED if within_tolerance(s.e, weights) else EXHAUSTED), iterations
+
+
+@njit(cache=True)
+def search(f: Evaluator, weights: Weights, box: Box, s: Scratch, largest: float, iterations: int, starts: np.ndarray, best_cost: float,
+           best: np.ndarray, path: np.ndarray, costs: np.ndarray, best_path: np.ndarray, best_costs: np.ndarray) -> tuple[int, int, int, float]:
+    """`descend` from each row of starts until one converges. best, best_path, best_costs: the lowest cost so far.
+
+    Returns (code of the best, steps in all, starts used, best cost).
+    """
+    steps, code = 0, EXHAUSTED
+    for k in range(starts.shape[0]):
+        s.q[:] = starts[k]
+        ended, used = descend(f, weights, box, s, largest, iterations, path, costs)
+        steps += used
+        if ended == FAILED:
+            continue
+        cost = cost_of(s.e, weights)
+        if ended == CONVERGED or cost < best_cost:
+            best_cost, code = cost, ended
+            best[:] = s.q
+            best_path[:, :] = path
+            best_costs[:] = costs
+        if ended == CONVERGED:
+            return code, steps, k + 1, best_cost
+    return code, steps, starts.shape[0], best_cost

@@ -1,0 +1,416 @@
+"""Floating bases in the hybrid velocity u = [I_v_B; B_w_IB; joints], with every chart of the base pose."""
+
+import casadi as ca
+import numpy as np
+import pytest
+from row_trees import coupled, tree_of
+
+import dynamics
+from dynamics import algorithms as alg
+from dynamics.algorithms import base_coordinates, floating_base, kinematic_hessian
+from dynamics.algorithms.base_coordinates import BaseChart
+from dynamics.errors import ModelError
+from dynamics.lie import rotation as rotations
+from dynamics.model import textbook
+
+POSITIONS = ("cartesian", "cylindrical", "spherical")
+ROTATIONS = ("zyx", "xyz", "zyz", "zxz", "quaternion", "angle_axis", "rotation_vector", "matrix")
+CHARTS = [BaseChart(p, r) for p in POSITIONS for r in ROTATIONS]
+COUNT = {"quaternion": 4, "angle_axis": 4, "matrix": 9}
+
+MODELS = [
+    pytest.param(textbook.quadruped(), id="quadruped"),
+    pytest.param(tree_of("free_flyer", "universal", "planar", "spherical", "prismatic", seed=1, branching=0.4), id="mixed"),
+    pytest.param(coupled(1), id="mimic"),
+    pytest.param(tree_of("free_flyer", seed=2), id="base-only"),
+]
+
+
+def state(model, seed=0):
+    rng = np.random.default_rng(seed)
+    q = alg.random_configuration(model, rng)
+    return q, rng.standard_normal(model.nv), rng.standard_normal(model.nv)
+
+
+def numbers(function, model, *args):
+    """function(model, *arrays, *rest) through an SX graph; dense."""
+    arrays = [x for x in args if isinstance(x, np.ndarray)]
+    symbols = [ca.SX.sym("x", len(x)) for x in arrays]
+    rest = [x for x in args if not isinstance(x, np.ndarray)]
+    out = np.array(ca.Function("f", symbols, [ca.densify(ca.SX(function(model, *symbols, *rest)))])(*arrays))
+    return out.ravel() if out.shape[1] == 1 else out
+
+
+def moved(model, q, d):
+    return np.array(dynamics.make(model, "integrate")(q, d)).ravel()
+
+
+def tip(model):
+    return model.frames[-1].name if model.frames else model.bodies[-1].name
+
+
+def u_of(model, q, v):
+    return numbers(floating_base.hybrid_from_body, model, q) @ v
+
+
+def base_motion(model, q, v, h=1e-6):
+    """World velocity of the base origin and base-axes angular velocity, by differences of the pose."""
+    name = model.bodies[floating_base.base_index(model)].name
+    pose = dynamics.make_frame(model, "pose", name)
+    (Ra, pa), (Rb, pb), (R, _) = (map(np.array, pose(moved(model, q, s * h * v))) for s in (1, -1, 0))
+    spin = R.T @ (Ra - Rb) / (2 * h)
+    return np.r_[(pa - pb).ravel() / (2 * h), spin[2, 1], spin[0, 2], spin[1, 0]]
+
+
+# ---------------------------------------------------------------------------------------------- u and its rate
+@pytest.mark.row("001:K71")
+@pytest.mark.row("000:K-162")
+@pytest.mark.parametrize("model", MODELS)
+def test_hybrid_velocity(model):
+    """u is the world velocity of the base origin, the base-axes angular velocity and the joint velocities; n_u = 6 + n_j."""
+    q, v, _ = state(model)
+    u = u_of(model, q, v)
+    assert u.shape == (model.nv,)
+    np.testing.assert_allclose(u[:6], base_motion(model, q, v), atol=1e-8)
+    np.testing.assert_array_equal(u[6:], v[6:])
+    B, back = numbers(floating_base.hybrid_from_body, model, q), numbers(floating_base.body_from_hybrid, model, q)
+    np.testing.assert_allclose(back @ B, np.eye(model.nv), atol=1e-14)
+    # power: a world force and a base-axes moment on the base give u^T [f; tau], the same as the house wrench on v
+    R = np.array(dynamics.make_frame(model, "pose", model.bodies[0].name)(q)[0])
+    f, m = np.array([1.0, -2.0, 0.5]), np.array([0.3, 0.7, -1.1])
+    assert u[:3] @ f + u[3:6] @ m == pytest.approx(v[:6] @ np.r_[R.T @ f, m], abs=1e-12)
+
+
+@pytest.mark.row("001:K71")
+@pytest.mark.row("000:K-163")
+@pytest.mark.parametrize("model", MODELS)
+def test_hybrid_acceleration(model):
+    """du/dt holds the world acceleration of the base origin (second difference of its position) and d/dt B_w."""
+    q, v, a = state(model, 1)
+    u_dot = numbers(floating_base.hybrid_acceleration, model, q, v, a)
+    h = 1e-5
+    ahead, behind = (u_of(model, moved(model, q, t * v + t * t / 2 * a), v + t * a) for t in (h, -h))
+    np.testing.assert_allclose(u_dot, (ahead - behind) / (2 * h), atol=1e-7)
+    pose, h = dynamics.make_frame(model, "pose", model.bodies[0].name), 1e-4
+    p = [np.array(pose(moved(model, q, t * v + t * t / 2 * a))[1]).ravel() for t in (h, 0.0, -h)]
+    np.testing.assert_allclose(u_dot[:3], (p[0] - 2 * p[1] + p[2]) / h**2, atol=1e-6)
+    np.testing.assert_allclose(numbers(floating_base.body_acceleration, model, q, u_of(model, q, v), u_dot), a, atol=1e-12)
+    if model.nv > 6:
+        np.testing.assert_array_equal(u_dot[6:], a[6:])
+
+
+def test_hybrid_velocity_is_that_of_mujoco():
+    """The free joint of MuJoCo: qvel = u, and integrating it moves the base as our integrate does with v = B^-1 u."""
+    mujoco = pytest.importorskip("mujoco")
+    other = mujoco.MjModel.from_xml_string(
+        "<mujoco><worldbody><body><freejoint/><geom size='.1 .2 .3' type='box'/></body></worldbody></mujoco>")
+    model = textbook.quadruped()
+    q, v, _ = state(model, 2)
+    u = u_of(model, q, v)
+    qpos, h = q[:7].copy(), 1e-4
+    mujoco.mj_integratePos(other, qpos, u[:6], h)
+    ours = moved(model, q, h * v)[:7]
+    np.testing.assert_allclose(ours[3:], qpos[3:] * np.sign(ours[3] * qpos[3]), atol=1e-12)
+    np.testing.assert_allclose(ours[:3], qpos[:3], atol=1e-7)  # MuJoCo moves the position along a line, we along a screw
+
+
+# ---------------------------------------------------------------------------------------------- F and F_bar
+@pytest.mark.row("000:K-161")
+@pytest.mark.row("000:K-164")
+@pytest.mark.row("000:K-165")
+@pytest.mark.parametrize("model", MODELS)
+def test_configuration_rate_and_its_left_inverse(model):
+    """dq/dt = F u, u = F_bar dq/dt: F_bar F = 1, F F_bar = 1 - q q^T on the quaternion and 1 elsewhere."""
+    q, v, _ = state(model, 3)
+    assert model.nq == 7 + sum(model.kind(i).nq for i, b in enumerate(model.bodies) if i and not b.joint.mimic)
+    assert np.linalg.norm(q[3:7]) == pytest.approx(1, abs=1e-14)
+    F, F_bar = numbers(floating_base.rate_from_hybrid, model, q), numbers(floating_base.hybrid_from_rate, model, q)
+    u, h = u_of(model, q, v), 1e-6
+    numeric = (moved(model, q, h * v) - moved(model, q, -h * v)) / (2 * h)
+    np.testing.assert_allclose(F @ u, numeric, atol=1e-9)
+    np.testing.assert_allclose(F_bar @ numeric, u, atol=1e-8)
+    np.testing.assert_allclose(F_bar @ F, np.eye(model.nv), atol=1e-13)
+    projector = F @ F_bar
+    np.testing.assert_allclose(projector[3:7, 3:7], np.eye(4) - np.outer(q[3:7], q[3:7]), atol=1e-13)
+    np.testing.assert_allclose(projector @ projector, projector, atol=1e-13)
+    assert np.linalg.matrix_rank(projector, tol=1e-9) == model.nv < model.nq
+
+
+@pytest.mark.row("000:K-164")
+def test_f_is_the_printed_block_diagonal():
+    """F = diag(1, H_bar^T / 2, 1) with the printed H_bar, for a base joint placed at the world frame."""
+    model = textbook.quadruped()
+    q, _, _ = state(model, 4)
+    w, x, y, z = q[3:7]
+    H_bar = np.array([[-x, w, z, -y], [-y, -z, w, x], [-z, y, -x, w]])
+    expected = np.zeros((19, 18))
+    expected[:3, :3], expected[3:7, 3:6], expected[7:, 6:] = np.eye(3), H_bar.T / 2, np.eye(12)
+    np.testing.assert_allclose(numbers(floating_base.rate_from_hybrid, model, q), expected, atol=1e-14)
+    expected_bar = np.zeros((18, 19))
+    expected_bar[:3, :3], expected_bar[3:6, 3:7], expected_bar[6:, 7:] = np.eye(3), 2 * H_bar, np.eye(12)
+    np.testing.assert_allclose(numbers(floating_base.hybrid_from_rate, model, q), expected_bar, atol=1e-14)
+
+
+# ---------------------------------------------------------------------------------------------- every base chart
+def regular_state(model, seed):
+    """A state away from chart singularities: the base well off the vertical axis, no gimbal lock, 0 < angle < pi."""
+    rng = np.random.default_rng(seed)
+    while True:
+        q, v, a = alg.random_configuration(model, rng), rng.standard_normal(model.nv), rng.standard_normal(model.nv)
+        R, p = (np.array(x) for x in dynamics.make_frame(model, "pose", model.bodies[0].name)(q))
+        if np.hypot(*p.ravel()[:2]) > 0.3 and max(abs(R[2, 0]), abs(R[2, 2]), abs(R[0, 2])) < 0.9 and abs(np.trace(R) - 1) < 1.5:
+            return q, v, a
+
+
+@pytest.mark.row("001:K70")
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda c: f"{c.position}-{c.rotation}")
+def test_base_coordinates(model, chart):
+    """n_b = 3 + 3, 4 or 9; the coordinates name the same pose of every body; they go back to the same configuration."""
+    q, _, _ = regular_state(model, 5)
+    n = 3 + COUNT.get(chart.rotation, 3)
+    assert chart.size == n
+    assert base_coordinates.coordinate_count(model, chart) == model.nq - 7 + n == len(base_coordinates.coordinate_names(model, chart))
+    x = numbers(base_coordinates.coordinates, model, q, chart)
+    back = numbers(base_coordinates.configuration_of, model, x, chart)
+    np.testing.assert_allclose(back[:3], q[:3], atol=1e-13)
+    np.testing.assert_allclose(back[3:7] * np.sign(back[3:7] @ q[3:7]), q[3:7], atol=1e-13)
+    np.testing.assert_array_equal(back[7:], q[7:])
+    # the coordinates are those of the WORLD pose, also where the base joint is placed elsewhere
+    R = np.array(dynamics.make_frame(model, "pose", model.bodies[0].name)(q)[0])
+    shape = rotations.parameterisation(chart.rotation).shape
+    same = np.array(ca.DM(rotations.convert(x[3:n].reshape(shape, order="F"), chart.rotation, "matrix")))
+    np.testing.assert_allclose(same, R, atol=1e-13)
+
+
+@pytest.mark.row("001:K72")
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda c: f"{c.position}-{c.rotation}")
+def test_base_rate_maps(model, chart):
+    """dx/dt of a motion is E_fb^+ u and u = E_fb dx/dt, dx/dt by differences of the coordinates along the motion."""
+    q, v, _ = regular_state(model, 6)
+    u, h = u_of(model, q, v), 1e-6
+    x = numbers(base_coordinates.coordinates, model, q, chart)
+    rate = (numbers(base_coordinates.coordinates, model, moved(model, q, h * v), chart)
+            - numbers(base_coordinates.coordinates, model, moved(model, q, -h * v), chart)) / (2 * h)
+    E, back = numbers(base_coordinates.velocity_map, model, x, chart), numbers(base_coordinates.rate_map, model, x, chart)
+    assert E.shape == back.T.shape == (model.nv, x.size)
+    scale = 1 + np.abs(rate).max()
+    np.testing.assert_allclose(E @ rate, u, atol=3e-8 * scale * np.abs(E).max())
+    np.testing.assert_allclose(back @ u, rate, atol=3e-8 * scale)
+    np.testing.assert_allclose(E @ back, np.eye(model.nv), atol=1e-11)
+    if x.size == model.nv:
+        np.testing.assert_allclose(back @ E, np.eye(model.nv), atol=1e-11)
+    else:  # a projector onto the rates that keep the constraints: redundant coordinates are not free
+        np.testing.assert_allclose(back @ E @ back @ E, back @ E, atol=1e-11)
+
+
+@pytest.mark.row("001:K72")
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda c: f"{c.position}-{c.rotation}")
+def test_base_second_order_maps(model, chart):
+    """du/dt from d2x/dt2 and back, against second differences of the coordinates."""
+    q, v, a = regular_state(model, 7)
+    u_dot = numbers(floating_base.hybrid_acceleration, model, q, v, a)
+    x = numbers(base_coordinates.coordinates, model, q, chart)
+    h = 1e-4
+    ahead, behind = (numbers(base_coordinates.coordinates, model, moved(model, q, t * v + t * t / 2 * a), chart) for t in (h, -h))
+    back = numbers(base_coordinates.rate_map, model, x, chart)
+    rate = back @ u_of(model, q, v)
+    second = numbers(base_coordinates.second_rate, model, x, rate, u_dot, chart)
+    np.testing.assert_allclose(second, (ahead - 2 * x + behind) / h**2, atol=2e-6 * (1 + np.abs(second).max() ** 1.5))
+    np.testing.assert_allclose(numbers(base_coordinates.acceleration, model, x, rate, second, chart), u_dot, atol=1e-10)
+
+
+@pytest.mark.row("001:K72")
+def test_world_axes_map_in_place_of_the_body_map_is_wrong():
+    """The rotation block has to be C_IB^T E_R: with E_R itself, u would hold world axes and the wrong velocity."""
+    model, chart = textbook.quadruped(), BaseChart("cartesian", "zyx")
+    q, v, _ = regular_state(model, 8)
+    x = numbers(base_coordinates.coordinates, model, q, chart)
+    E = numbers(base_coordinates.velocity_map, model, x, chart)
+    rate = numbers(base_coordinates.rate_map, model, x, chart) @ u_of(model, q, v)
+    z, y, roll = x[3:6]
+    body = np.array([[-np.sin(y), 0, 1], [np.cos(y) * np.sin(roll), np.cos(roll), 0],
+                     [np.cos(roll) * np.cos(y), -np.sin(roll), 0]])
+    world = np.array([[0, -np.sin(z), np.cos(y) * np.cos(z)], [0, np.cos(z), np.cos(y) * np.sin(z)], [1, 0, -np.sin(y)]])
+    np.testing.assert_allclose(E[3:6, 3:6], body, atol=1e-14)
+    assert np.abs(world @ rate[3:6] - v[3:6]).max() > 0.1
+    with pytest.raises(ValueError, match="zyx"):
+        base_coordinates.velocity_map(model, x, BaseChart("cartesian", "zyxx"))
+    with pytest.raises(ModelError, match="x has shape"):
+        base_coordinates.velocity_map(model, x[1:], chart)
+
+
+# ---------------------------------------------------------------------------------------------- kinematics from the base
+@pytest.mark.row("001:K73")
+@pytest.mark.row("000:K-190")
+@pytest.mark.row("000:K-192")
+@pytest.mark.parametrize("model", MODELS)
+def test_forward_kinematics_through_the_base(model):
+    """I_r_IQ = I_r_IB + C_IB B_r_BQ and C_IQ = C_IB C_BQ, with B_r_BQ and C_BQ functions of the joints alone."""
+    q, _, _ = state(model, 9)
+    other = q.copy()
+    other[:7] = state(model, 10)[0][:7]  # another base pose, the same joints
+    frame = tip(model)
+    B_r = numbers(floating_base.relative_position, model, q, frame)
+    np.testing.assert_allclose(numbers(floating_base.relative_position, model, other, frame), B_r, atol=1e-12)
+    C_BQ = []
+    for at in (q, other):
+        C_IB, r_IB = (np.array(x) for x in dynamics.make_frame(model, "pose", model.bodies[0].name)(at))
+        C_IQ, r_IQ = (np.array(x) for x in dynamics.make_frame(model, "pose", frame)(at))
+        np.testing.assert_allclose(r_IQ.ravel(), r_IB.ravel() + C_IB @ B_r, atol=1e-12)
+        C_BQ.append(C_IB.T @ C_IQ)
+    np.testing.assert_allclose(C_BQ[0], C_BQ[1], atol=1e-12)
+
+
+def pose_differences(model, q, v, frame, h=1e-6):
+    """[I_v_Q; I_w_IQ] by differences of the pose along a motion."""
+    pose = dynamics.make_frame(model, "pose", frame)
+    (Ra, pa), (Rb, pb), (R, _) = (map(np.array, pose(moved(model, q, s * h * v))) for s in (1, -1, 0))
+    spin = (Ra - Rb) / (2 * h) @ R.T
+    return np.r_[(pa - pb).ravel() / (2 * h), spin[2, 1], spin[0, 2], spin[1, 0]]
+
+
+@pytest.mark.row("001:K74")
+@pytest.mark.row("000:K-166")
+@pytest.mark.row("000:K-191")
+@pytest.mark.row("000:K-193")
+@pytest.mark.row("000:K-194")
+@pytest.mark.row("000:K-195")
+@pytest.mark.parametrize("model", MODELS)
+def test_spatial_jacobian(model):
+    """[I_v_Q; I_w_IQ] = I_J_Q u by differences along every u = e_k, and the mixed Jacobian behind a hybrid velocity."""
+    q, _, _ = state(model, 11)
+    J = numbers(floating_base.spatial_jacobian, model, q, tip(model))
+    back = numbers(floating_base.body_from_hybrid, model, q)
+    for k in range(model.nv):
+        np.testing.assert_allclose(J[:, k], pose_differences(model, q, back[:, k], tip(model)), atol=1e-8)
+    mixed = np.array(dynamics.make_frame(model, "jacobian", tip(model), "world_aligned")(q))
+    np.testing.assert_allclose(J, mixed @ back, atol=1e-12)
+    # translating the base turns nothing and moves everything alike; the first block of the angular rows is zero
+    np.testing.assert_array_equal(J[:3, :3], np.eye(3))
+    np.testing.assert_array_equal(J[3:, :3], 0)
+
+
+@pytest.mark.row("001:K74")
+def test_base_only_robot_moves_like_a_rigid_body():
+    """v_Q = v_B + omega x r_BQ and omega_Q = omega_B for a frame on the base itself."""
+    model = tree_of("free_flyer", seed=2)
+    q, v, _ = state(model, 12)
+    u, frame = u_of(model, q, v), tip(model)
+    R = np.array(dynamics.make_frame(model, "pose", "b0")(q)[0])
+    p_B, p_Q = (np.array(dynamics.make_frame(model, "pose", f)(q)[1]).ravel() for f in ("b0", frame))
+    omega = R @ u[3:]
+    np.testing.assert_allclose(numbers(floating_base.spatial_jacobian, model, q, frame) @ u,
+                               np.r_[u[:3] + np.cross(omega, p_Q - p_B), omega], atol=1e-13)
+
+
+def test_frames_off_the_base_have_no_base_columns():
+    model = tree_of("revolute", "free_flyer", seed=3)  # this free-flyer hangs from a link: no floating base
+    with pytest.raises(ModelError, match="free_flyer joint, found none"):
+        floating_base.base_index(model)
+    two = tree_of("free_flyer", "revolute", seed=4)
+    from dataclasses import replace
+
+    apart = replace(two, bodies=(two.bodies[0], replace(two.bodies[1], parent=-1)))
+    q, _, _ = state(apart)
+    J = numbers(floating_base.spatial_jacobian, apart, q, "f1")
+    np.testing.assert_allclose(J, np.array(dynamics.make_frame(apart, "jacobian", "f1", "world_aligned")(q)), atol=0)
+    assert not J[:, :6].any()
+    assert np.abs(J[:, 6]).max() > 0.5
+    both = replace(two, bodies=(two.bodies[0], replace(two.bodies[0], name="c", joint=replace(two.bodies[0].joint, name="k"))))
+    with pytest.raises(ModelError, match="found 'b0', 'c'"):
+        floating_base.base_index(both)
+
+
+def test_base_need_not_be_the_first_body():
+    """A fixed post with a joint before the base: slices, charts and Jacobian keep their places."""
+    two = tree_of("revolute", "free_flyer", "universal", seed=5)
+    from dataclasses import replace
+
+    model = replace(two, bodies=(two.bodies[0], replace(two.bodies[1], parent=-1), two.bodies[2]))
+    q, v, a = state(model, 13)
+    frame = tip(model)
+    back = numbers(floating_base.body_from_hybrid, model, q)
+    J = numbers(floating_base.spatial_jacobian, model, q, frame)
+    np.testing.assert_allclose(J, np.array(dynamics.make_frame(model, "jacobian", frame, "world_aligned")(q)) @ back, atol=1e-12)
+    chart, h = BaseChart("cartesian", "rotation_vector"), 1e-6
+    x = numbers(base_coordinates.coordinates, model, q, chart)
+    rate = (numbers(base_coordinates.coordinates, model, moved(model, q, h * v), chart)
+            - numbers(base_coordinates.coordinates, model, moved(model, q, -h * v), chart)) / (2 * h)
+    u = u_of(model, q, v)
+    np.testing.assert_allclose(numbers(base_coordinates.velocity_map, model, x, chart) @ rate, u, atol=1e-7)
+    u_dot = numbers(floating_base.hybrid_acceleration, model, q, v, a)
+    second = numbers(base_coordinates.second_rate, model, x, rate, u_dot, chart)
+    np.testing.assert_allclose(numbers(base_coordinates.acceleration, model, x, rate, second, chart), u_dot, atol=1e-10)
+    np.testing.assert_allclose(second[0], a[0], atol=1e-12)
+
+
+# ---------------------------------------------------------------------------------------------- rate and Hessian for u
+@pytest.mark.row("000:K-206")
+@pytest.mark.row("000:X-202")
+@pytest.mark.parametrize("model", MODELS)
+def test_rate_and_hessian_of_the_spatial_jacobian(model):
+    """dI_J_Q/dt along a motion and its slices along every u = e_k, by differences; J du/dt + dJ/dt u is the acceleration."""
+    q, v, a = state(model, 14)
+    u, back, frame, h = u_of(model, q, v), numbers(floating_base.body_from_hybrid, model, q), tip(model), 1e-6
+
+    def difference(direction):
+        return (numbers(floating_base.spatial_jacobian, model, moved(model, q, h * direction), frame)
+                - numbers(floating_base.spatial_jacobian, model, moved(model, q, -h * direction), frame)) / (2 * h)
+
+    rate = numbers(floating_base.spatial_jacobian_rate, model, q, u, frame)
+    np.testing.assert_allclose(rate, difference(v), atol=1e-7)
+    slices = floating_base.spatial_hessian(model, q, frame)
+    for k in range(0, model.nv, 3 if model.nv > 12 else 1):
+        np.testing.assert_allclose(np.array(ca.DM(slices[k])), difference(back[:, k]), atol=1e-8)
+    H = kinematic_hessian.tensor(slices)
+    np.testing.assert_allclose(np.einsum("rik,k->ri", H, u), rate, atol=1e-12)
+    assert not H[:, :, :3].any()  # no derivative along base translations
+    u_dot = numbers(floating_base.hybrid_acceleration, model, q, v, a)
+    J = numbers(floating_base.spatial_jacobian, model, q, frame)
+    ahead, behind = (pose_differences(model, moved(model, q, t * v + t * t / 2 * a), v + t * a, frame, 1e-5) for t in (1e-3, -1e-3))
+    np.testing.assert_allclose(J @ u_dot + rate @ u, (ahead - behind) / 2e-3, atol=1e-4 * (1 + np.abs(rate @ u).max()))
+
+
+@pytest.mark.row("000:X-202")
+def test_printed_hessian_rule_on_a_floating_base():
+    """Kindr Eq. 15 by column index fails for u; with base translation and base rotation as two joints it is exact."""
+    model = tree_of("free_flyer", "revolute", "prismatic", "revolute", seed=6)
+    q, v, _ = state(model, 15)
+    J, u = numbers(floating_base.spatial_jacobian, model, q, tip(model)), u_of(model, q, v)
+    exact = kinematic_hessian.tensor(floating_base.spatial_hessian(model, q, tip(model)))
+
+    def by(order):
+        H = np.zeros_like(exact)
+        for i in range(model.nv):
+            for k in range(model.nv):
+                if order[k] <= order[i]:
+                    H[:, i, k] = np.r_[np.cross(J[3:, k], J[:3, i]), np.cross(J[3:, k], J[3:, i])]
+                else:
+                    H[:3, i, k] = np.cross(J[3:, i], J[:3, k])
+        return H
+
+    np.testing.assert_allclose(by([0, 0, 0, 1, 1, 1, 2, 3, 4]), exact, atol=1e-13)
+    printed = by(range(model.nv))
+    assert np.abs(printed - exact).max() > 0.1
+    assert np.abs(np.einsum("rik,k,i->r", printed - exact, u, u)).max() > 0.1
+
+
+@pytest.mark.row("001:K70")
+def test_symbolic_types_agree():
+    model, chart = MODELS[1].values[0], BaseChart("spherical", "zyx")
+    q, v, a = regular_state(model, 16)
+    x = numbers(base_coordinates.coordinates, model, q, chart)
+    s = ca.MX.sym("x", x.size)
+    graph = ca.Function("g", [s], [base_coordinates.velocity_map(model, s, chart)])
+    np.testing.assert_allclose(np.array(graph(x)), numbers(base_coordinates.velocity_map, model, x, chart), atol=1e-13)
+    np.testing.assert_allclose(np.array(ca.DM(base_coordinates.velocity_map(model, x, chart))), np.array(graph(x)), atol=1e-13)
+    number = floating_base.spatial_jacobian(model, ca.DM(q), tip(model))
+    np.testing.assert_allclose(np.array(number), numbers(floating_base.spatial_jacobian, model, q, tip(model)), atol=1e-13)
+    y = ca.MX.sym("q", model.nq)
+    w = ca.MX.sym("u", model.nv)
+    graph = ca.Function("g", [y, w], [floating_base.spatial_jacobian_rate(model, y, w, tip(model))])
+    np.testing.assert_allclose(np.array(graph(q, v)), numbers(floating_base.spatial_jacobian_rate, model, q, v, tip(model)),
+                               atol=1e-13)
