@@ -98,21 +98,22 @@ def robot_system(
     for name, wrench in wrenches.items():
         power += ca.dot(twists[model.body_index(name)], wrench)
     arguments, argument_names = [t, x, u, p], ["t", "x", "u", "p"]
-    units = {n: ("rad" if k else "m") for n, k in zip(space.tangent_names[:nv], _angular(model), strict=True)}
-    units |= {n: ("rad/s" if k else "m/s") for n, k in zip(space.tangent_names[nv:], _angular(model), strict=True)}
-    angular = dict(zip(model.velocity_names, _angular(model), strict=True))
-    units |= {n: ("N m" if angular[n] else "N") for n in names} | {thruster.name: "N" for thruster in thrusters}
     return System(
         name=model.name, space=space, controls=controls,
         rate=ca.Function("rate", arguments, [ca.densify(ca.vertcat(v, a))], argument_names, ["xi"]),
         energy=ca.Function("energy", arguments, [alg.total_energy(model, q, v)], argument_names, ["E"]),
         power=ca.Function("power", arguments, [power], argument_names, ["P"]),
-        model=model, units=units,
+        model=model, units=_units(model, names, thrusters),
     )
 
 
-def _angular(model: Model) -> tuple[bool, ...]:
-    return alg.configuration.velocity_kinds(model)
+def _units(model: Model, efforts: Sequence[str], thrusters: Sequence[Thruster]) -> dict[str, str]:
+    """Unit of every state and control by its name."""
+    angular = dict(zip(model.velocity_names, alg.configuration.velocity_kinds(model), strict=True))
+    coordinates = [unit for i, body in enumerate(model.bodies) if body.joint.mimic is None for unit in model.kind(i).q_units]
+    units = {f"q.{name}": unit for name, unit in zip(model.coordinate_names, coordinates, strict=True)}
+    units |= {f"v.{name}": "rad/s" if turns else "m/s" for name, turns in angular.items()}
+    return units | {name: "N m" if angular[name] else "N" for name in efforts} | {thruster.name: "N" for thruster in thrusters}
 
 
 def _selection(model: Model, actuated: str | Sequence[str]) -> tuple[list[str], ca.DM]:

@@ -8,10 +8,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 # floors of each package, lowest first; a module may import its own floor and everything below
 DYNAMICS = ["errors", "lie", "spatial", "joints", "model", "algorithms", "functions", "frames", "derivatives", "kernels"]
-OCP = ["errors", "spaces", "problem", "bridge", "nlp", "transcription", "shooting", "certify", "methods", "app"]
+OCP = ["errors", "spaces", "problem", "bridge", "qp", "control", "nlp", "transcription", "shooting", "certify", "methods", "app"]
 CONFINED = {"matplotlib": "ocp/app/", "osqp": "ocp/qp.py", "pydantic": "ocp/app/", "rich": "ocp/app/", "jinja2": "ocp/app/",
             "ruamel": "ocp/app/", "cyclopts": "ocp/app/", "mujoco": "dynamics/model/mjcf.py",
-            "pinocchio": "tests/", "numba": ("dynamics/kernels", "ocp/shooting/")}
+            "pinocchio": "tests/", "numba": ("dynamics/kernels", "ocp/shooting/", "ocp/control/")}
 FILES = sorted(p for package in ("dynamics", "ocp") for p in (ROOT / package).rglob("*.py"))
 
 

@@ -50,6 +50,12 @@ class JointKind:
     is_vector_space: bool = True
     angular: tuple[bool, ...] = ()  # per velocity component: measured in rad (True) or m (False)
     quaternion: slice | None = None  # which components of q form a unit quaternion (w, x, y, z)
+    coordinate_units: tuple[str, ...] = ()  # unit of each component of q where they differ from those of ``angular``
+
+    @property
+    def q_units(self) -> tuple[str, ...]:
+        """Unit of each component of q: rad, m, or nothing for a quaternion."""
+        return self.coordinate_units or tuple("rad" if angular else "m" for angular in self.angular)
 
 
 def vector_space(nv: int) -> dict[str, Any]:

@@ -30,7 +30,7 @@ SPHERICAL = JointKind(
     plus=quaternion.integrate, minus=quaternion.difference,
     rate=quaternion.rate_map, rate_inverse=quaternion.rate_map_inverse, jet=_quaternion_jet,
     random=lambda rng, lower, upper: _random_quaternion(rng),
-    is_vector_space=False, angular=(True, True, True), quaternion=slice(0, 4),
+    is_vector_space=False, angular=(True, True, True), quaternion=slice(0, 4), coordinate_units=("",) * 4,
 )
 
 
@@ -62,4 +62,5 @@ FREE_FLYER = JointKind(
     subspace=lambda axes, q: ca.DM.eye(6), bias=None,
     plus=se3.integrate, minus=se3.difference, rate=_free_rate, rate_inverse=_free_rate_inverse, jet=_free_jet,
     random=_free_random, is_vector_space=False, angular=(False, False, False, True, True, True), quaternion=slice(3, 7),
+    coordinate_units=("m",) * 3 + ("",) * 4,
 )

@@ -4,7 +4,7 @@
 (a module apart, because importing Numba takes time that other users need not spend).
 """
 
-from dynamics.kernels.build import compile_kernel, compile_many
+from dynamics.kernels.build import compile_kernel, compile_many, is_cached
 from dynamics.kernels.cache import CacheStatistics, cache_directory, cache_statistics, clear_cache
 from dynamics.kernels.compiler import KernelError, find_compiler
 from dynamics.kernels.kernel import Kernel, Workspace, workspace
@@ -20,5 +20,6 @@ __all__ = [
     "compile_kernel",
     "compile_many",
     "find_compiler",
+    "is_cached",
     "workspace",
 ]

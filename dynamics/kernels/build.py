@@ -95,6 +95,15 @@ def compile_many(
     return tuple(_finished(f, outcomes[k], k in hits, mode) for f, k in zip(dense, keys, strict=True))
 
 
+def is_cached(
+    function: ca.Function, flags: Sequence[str] = DEFAULT_FLAGS, cache_dir: str | os.PathLike[str] | None = None,
+    max_optimised_statements: int = MAX_OPTIMISED_STATEMENTS,
+) -> bool:
+    """Whether `compile_kernel` with the same arguments would find the compiled function in the cache."""
+    key = _key(densified(function), flags, max_optimised_statements)
+    return cache.find_entry(cache.lookup_directories(cache_dir), key, current_compiler()) is not None
+
+
 def _key(function: ca.Function, flags: Sequence[str], limit: int) -> str:
     try:
         return cache.entry_key(function, flags, limit)

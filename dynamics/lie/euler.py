@@ -12,7 +12,7 @@ of the given rotation, but their derivatives are NaN; `from_matrix_numeric` retu
 
 With l the axis that is not i nor j, and the sign s in e_i × e_j = s e_l, every sequence is one of two formulas.
 Source: Hutter et al. 2023, "Robot dynamics lecture notes", Eqs. 2.32-2.45 and 2.83-2.93 for four of the
-sequences; quaternions: Bernardes and Viollet 2022, "Quaternion to Euler angles conversion".
+sequences; Bernardes and Viollet 2022, "Quaternion to Euler angles conversion", for quaternions.
 """
 
 import math
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dynamics.errors import near
-from dynamics.lie import rotation_matrix, so2
+from dynamics.lie import quaternion, rotation_matrix, so2
 from dynamics.lie.expression import Expression, ExpressionLike, column, matrix, regular
 
 
@@ -142,22 +142,21 @@ def to_quaternion(kind: str | Sequence, angles: ExpressionLike) -> Expression:
     return ca.vertcat(w, *(parts[m] for m in range(3)))
 
 
-def from_quaternion(kind: str | Sequence, quaternion: ExpressionLike) -> Expression:
+def from_quaternion(kind: str | Sequence, q: ExpressionLike) -> Expression:
     """Angles (3 x 1) of a quaternion (w, x, y, z) of any sign and length, in the unique ranges.
 
-    A Tait-Bryan rotation times a quarter turn about e_j is the proper one of the angles (α, β + π/2, -s γ).
+    Proper Euler angles by half sum and half difference of the outer ones (Bernardes and Viollet 2022). Tait-Bryan
+    angles by the matrix |q|² R: a quarter turn about e_j would make them proper, but costs the small angles their
+    digits next to the identity.
     """
-    q = sequence(kind)
-    x = column(quaternion, 4, "quaternion")
-    a, b, c, d = x[0], x[1 + q.i], x[1 + q.j], q.sign * x[1 + q.l]
-    if not q.proper:
-        a, b, c, d = a - c, b - d, c + a, d + b
+    entry = sequence(kind)
+    q = column(q, 4, "q")
+    if not entry.proper:
+        return from_matrix(entry, quaternion.to_matrix(q) + (ca.dot(q, q) - 1.0) * ca.DM.eye(3))
+    a, b, c, d = q[0], q[1 + entry.i], q[1 + entry.j], entry.sign * q[1 + entry.l]
     mean, difference = ca.atan2(b, a), ca.atan2(d, c)
     beta = 2.0 * ca.atan2(ca.sqrt(c * c + d * d), ca.sqrt(a * a + b * b))
-    if q.proper:
-        return ca.vertcat(so2.wrap_below(mean + difference), beta, so2.wrap_below(mean - difference))
-    gamma = -q.sign * (mean - difference)
-    return ca.vertcat(so2.wrap_below(mean + difference), beta - 0.5 * math.pi, so2.wrap_below(gamma))
+    return ca.vertcat(so2.wrap_below(mean + difference), beta, so2.wrap_below(mean - difference))
 
 
 def canonical(kind: str | Sequence, angles: ExpressionLike) -> Expression:

@@ -30,7 +30,8 @@ def print_diagnosis(console: Console | None = None) -> bool:
         out.print(f"{name:<11} {found or f'not installed (extra: pip install lieocp[{extra}])'}", markup=False)
     compiler = kernels.find_compiler()
     out.print(f"compiler    {compiler or 'none found: kernels run in the CasADi interpreter, slower but equal'}", markup=False)
-    out.print(f"cache       {kernels.cache_statistics()}", markup=False)
+    cache = kernels.cache_statistics()
+    out.print(f"cache       {cache.entries} kernels, {cache.bytes / 1e6:.1f} MB in {cache.directory}", markup=False, soft_wrap=True)
     begin = time.perf_counter()
     passed = _kernel(out)
     for name in ("collocation", "ilqr"):

@@ -221,11 +221,12 @@ Build = Callable[[Expr, Expr], tuple[Expr, Expr]]
 
 def _relative(model: Model, shape: Shape, q: Expr) -> tuple[spatial.Transform, Expr]:
     """Pose A_H_B of the frame B in the reference A, and the body-frame Jacobian [6, nv] of B's motion relative to A."""
-    pose, J = alg.frame_pose(model, q, shape.frame), alg.frame_jacobian(model, q, shape.frame, "body")
+    pose = alg.frame_pose(model, q, shape.frame)
     if shape.reference == "world":
-        return pose, J
+        return pose, alg.frame_jacobian(model, q, shape.frame, "body")
     A_H_B = spatial.compose(spatial.inverse(alg.frame_pose(model, q, shape.reference)), pose)
-    return A_H_B, J - spatial.motion_to_child(A_H_B, alg.frame_jacobian(model, q, shape.reference, "body"))
+    J = alg.relative_jacobian(model, q, shape.reference, shape.frame)  # axes of A
+    return A_H_B, spatial.motion(A_H_B.R.T @ spatial.linear(J), A_H_B.R.T @ spatial.angular(J))
 
 
 def _position(model: Model, shape: Shape) -> tuple[int, Build]:

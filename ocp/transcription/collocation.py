@@ -153,7 +153,8 @@ def transcribe(problem: Problem, options: CollocationOptions) -> Transcription:
     ends_matrix = sp.vstack([sp.csr_matrix((above, ends.size)), sp.identity(ends.size)], format="csr")
     blocks = (_with_matrix(node, node_matrix), _with_matrix(ends, ends_matrix))
 
-    prepared = [with_kernels(differentiate(block), options.kernels) for block in blocks]
+    prepared = [with_kernels(differentiate(block), options.kernels, count)
+                for block, count in zip(blocks, (M, 1), strict=True)]
     functions = [own for own, _, _ in prepared]
     x_lower, x_upper, x0 = variables(phase, mesh)
     zeros = np.zeros(D.shape[0])

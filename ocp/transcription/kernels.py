@@ -8,32 +8,46 @@ from typing import Any
 
 import casadi as ca
 
-from dynamics.kernels import compile_many
+from dynamics.kernels import compile_many, find_compiler, is_cached
 from ocp.transcription.blocks import BlockFunctions
 
 KERNELS = ("auto", "compiled", "interpreted")
 
-#: "auto" compiles functions of at least so many instructions. Below, the interpreter needs less than a millisecond for a
-#: hundred nodes, and the compiler would not pay within one solve.
+#: "auto" never compiles smaller functions: the interpreter needs less than a millisecond for a hundred nodes.
 WORTH_COMPILING = 3000
+#: Larger functions that are not in the cache yet are compiled only where they are evaluated at so many nodes. Measured, the
+#: compiler takes about 2e-4 s an instruction and the interpreter 4e-9 s, so that over a hundred iterations the two break even at
+#: 2e-4 / (100 * 4e-9) = 500 nodes.
+WORTH_WAITING = 500
 
 
-def with_kernels(functions: BlockFunctions, mode: Any) -> tuple[BlockFunctions, tuple[str, ...], float]:
+def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[BlockFunctions, tuple[str, ...], float]:
     """(the functions with compiled code where ``mode`` asks for it, sentences about the choice, seconds it took).
 
-    "auto" stays with the interpreter where there is no compiler, and says so; "compiled" raises KernelError there.
+    nodes: at how many the functions are evaluated. "auto" takes compiled code where it is in the cache or where compiling
+    pays within one solve; it stays with the interpreter where there is no compiler, and says so; "compiled" raises
+    KernelError there.
     """
     started = time.perf_counter()
     named = {f.name: getattr(functions, f.name) for f in fields(functions)}
     own = {name: value for name, value in named.items() if isinstance(value, ca.Function)}
-    wanted = [name for name, function in own.items()
-              if mode == "compiled" or (mode == "auto" and function.n_instructions() >= WORTH_COMPILING)]
+    large = [name for name, function in own.items() if function.n_instructions() >= WORTH_COMPILING]
+    wanted = list(own) if mode == "compiled" else []
+    notes: list[str] = []
+    if mode == "auto":
+        wanted = [name for name in large if nodes >= WORTH_WAITING or is_cached(own[name])]
+        waiting = [own[name].name() for name in large if name not in wanted]
+        if waiting and find_compiler() is not None:
+            notes = [f"kernels: {', '.join(waiting)} interpreted; with the option kernels=compiled the first solve waits for "
+                     "the compiler and later ones are faster"]
+        elif waiting:
+            wanted = large  # the kernels themselves say what they looked for
     if not wanted:
-        return functions, (), 0.0
+        return functions, tuple(notes), 0.0
     kernels = dict(zip(wanted, compile_many([own[name] for name in wanted], mode=mode), strict=True))
     compiled = {name: kernel for name, kernel in kernels.items() if kernel.mode == "compiled"}
     sizes = ", ".join(f"{own[name].name()} ({own[name].n_instructions()} instructions)" for name in compiled)
-    notes = [f"kernels: compiled {sizes}; the rest interpreted"] if compiled else []
+    notes += [f"kernels: compiled {sizes}; the rest interpreted"] if compiled else []
     notes += sorted({note for kernel in kernels.values() for note in kernel.notes})
     chosen = replace(functions, **{name: kernel.as_casadi() for name, kernel in compiled.items()})
     return chosen, tuple(notes), time.perf_counter() - started

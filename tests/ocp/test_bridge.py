@@ -110,3 +110,12 @@ def test_errors_name_joints_and_frames(robot):
         robot_system(robot, thrusters=[Thruster("jet", "b1"), Thruster("jet", "b2")])
     with pytest.raises(ProblemError, match="derivatives 'analytic'"):
         robot_system(robot, derivatives="analytic")
+
+
+def test_units_name_every_state_and_control(robot):
+    system = robot_system(robot, thrusters=[Thruster("jet", "b1")])
+    assert set(system.units) == {*system.space.names, *system.controls}
+    assert system.units["q.j0.px"] == "m"
+    assert system.units["q.j0.w"] == ""
+    assert system.units["v.j0.wz"] == "rad/s"
+    assert system.units["jet"] == "N"

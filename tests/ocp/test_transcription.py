@@ -307,6 +307,7 @@ def test_compiled_program_equals_interpreted(mode, monkeypatch, tmp_path):
         pytest.skip("no C compiler")
     monkeypatch.setenv("LIEOCP_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(kernels, "WORTH_COMPILING", 0 if mode == "auto" else 10**9)
+    monkeypatch.setattr(kernels, "WORTH_WAITING", 0)
     plain = transcribe(rich_problem(True), CollocationOptions(intervals=N, kernels="interpreted"))
     made = transcribe(rich_problem(True), CollocationOptions(intervals=N, kernels=mode))
     assert plain.notes == ("kernels: interpreted",)
@@ -320,6 +321,18 @@ def test_compiled_program_equals_interpreted(mode, monkeypatch, tmp_path):
         for a, b in zip(getattr(made.nlp, name).call(arguments), getattr(plain.nlp, name).call(arguments), strict=True):
             np.testing.assert_allclose(a.full(), b.full(), atol=1e-12)
             assert a.sparsity() == b.sparsity()
+
+
+def test_auto_does_not_make_a_single_solve_wait_but_takes_what_is_cached(monkeypatch, tmp_path):
+    if find_compiler() is None:
+        pytest.skip("no C compiler")
+    monkeypatch.setenv("LIEOCP_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernels, "WORTH_COMPILING", 0)
+    first = transcribe(known.cart_pole(), CollocationOptions(intervals=3))
+    assert "interpreted; with the option kernels=compiled" in first.notes[0]
+    transcribe(known.cart_pole(), CollocationOptions(intervals=3, kernels="compiled"))
+    again = transcribe(known.cart_pole(), CollocationOptions(intervals=3))
+    assert "compiled node_" in again.notes[0]
 
 
 def test_small_problems_stay_interpreted():
