@@ -68,7 +68,7 @@ def rate_map(chi: Expr, position: str, rotation: str) -> Expr:
 
 
 def twist_rate(chi: Expr, rate: Expr, second: Expr, position: str, rotation: str) -> Expr:
-    """``[I_a; I_psi]`` [6] ``= E_e d2chi/dt2 + dE_e/dt dchi/dt``: classical acceleration of the origin, angular acceleration."""
+    """``[I_a; I_psi]`` [6] ``= E_e d2chi/dt2 + dE_e/dt dchi/dt``: classical acceleration of the origin and angular one."""
     chi_P, chi_R = _split(chi, position, rotation)
     rate_P, rate_R = _split(rate, position, rotation)
     second_P, second_R = _split(second, position, rotation)

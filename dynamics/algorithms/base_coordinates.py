@@ -1,10 +1,10 @@
 """Generalised coordinates of a floating robot with any chart for its base, and their maps to the hybrid velocity u.
 
 ``x = (chi_b, q_j)``: the base's seven house coordinates are replaced, in place, by position and rotation coordinates of its
-world pose in charts of choice; the joints keep theirs. ``u = E_fb(x) dx/dt`` with ``u = [I_v_B; B_w_IB; joints]`` (Hutter et al.,
-Robot Dynamics lecture notes, ETH Zurich, HS 2023, Eq. 2.262). As u holds the angular velocity in BASE axes, the rotation block
-is the body map ``C_IB^T E_R``, not the E_R of Eqs. 2.86-2.107 that leads to world axes. dim x = dim u only for charts of three
-rotation coordinates; otherwise ``E_fb E_fb^+ = 1`` and ``E_fb^+ E_fb`` is a projector.
+world pose in charts of choice; the joints keep theirs. ``u = E_fb(x) dx/dt`` with ``u = [I_v_B; B_w_IB; joints]``: Hutter et
+al., Robot Dynamics lecture notes (ETH Zurich, HS 2023), Eq. 2.262. As u holds the angular velocity in BASE axes, the rotation
+block is the body map ``C_IB^T E_R``, not the E_R of Eqs. 2.86-2.107, which leads to world axes. dim x = dim u only for charts
+of three rotation coordinates; otherwise ``E_fb E_fb^+ = 1`` and ``E_fb^+ E_fb`` is a projector.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     over a step        M du - h dt = W P,  P = lambda dt + Lambda   (Moreau's time stepping)
     at an impact       M (u+ - u-) = W Lambda
 
-M [n, n] mass matrix, h [n] what pushes (applied minus gyroscopic forces), W [n, m] generalised force directions, the transpose of
-a contact Jacobian; lambda [m] (N) contact forces, Lambda [m] (N s) impulses, P [m] (N s) percussions. Any velocity, as long
+M [n, n] mass matrix, h [n] what pushes (applied minus gyroscopic forces), W [n, m] generalised force directions, the transpose
+of a contact Jacobian; lambda [m] (N) contact forces, Lambda [m] (N s) impulses, P [m] (N s) percussions. Any velocity, as long
 as all quantities are of the same one.
 """
 

@@ -68,6 +68,28 @@ def frame_jacobian_rate(model: Model, q: Expr, v: Expr, frame: str, reference: s
     return kinematics.from_body(rate, W_H_E, reference)
 
 
+def body_jacobian_rates(model: Model, q: Expr, v: Expr) -> list[Expr]:
+    """``dJ/dt`` [6, nv] of every body in its own coordinates along v, by one recursion from the root.
+
+    The derivative of ``J_i = i_X_p J_p + S_i``, with ``d(i_X_p)/dt = -(S_i v_i) x i_X_p``.
+    """
+    q, v = tree.as_column(q), tree.as_column(v)
+    J = jacobians.body_jacobians(model, q)
+    out: list[Expr] = []
+    for i, body in enumerate(model.bodies):
+        rate, vs = tree.zeros(6, model.nv, q, v), model.v_slice(i)
+        if body.parent >= 0:
+            X = tree.parent_transform(model, i, q)
+            own = tree.coupled_subspace(model, i, q) @ v[vs]
+            rate = rate + spatial.motion_to_child(X, out[body.parent]) \
+                - spatial.cross_motion(own, spatial.motion_to_child(X, J[body.parent]))
+        turning = subspace_rate(model, i, q, v)
+        if turning is not None:
+            rate[:, vs] += turning
+        out.append(rate)
+    return out
+
+
 def rotated(omega: Expr, columns: Expr) -> Expr:
     """``omega x`` applied to the linear and to the angular part of motion vectors [6, k]."""
     turn = spatial.hat(omega)

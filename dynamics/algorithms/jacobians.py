@@ -37,6 +37,20 @@ def frame_jacobian(model: Model, q: Expr, frame: str, reference: str = "body") -
     return kinematics.from_body(J, W_H_F, reference)
 
 
+def body_jacobians(model: Model, q: Expr) -> list[Expr]:
+    """J [6, nv] of every body in its own coordinates, by one recursion from the root: ``J_i = i_X_p J_p + S_i``."""
+    q = tree.as_column(q)
+    tree.check_sizes(model, q=(q, model.nq))
+    out: list[Expr] = []
+    for i, body in enumerate(model.bodies):
+        J = tree.zeros(6, model.nv, q)
+        if body.parent >= 0:
+            J = J + spatial.motion_to_child(tree.parent_transform(model, i, q), out[body.parent])
+        J[:, model.v_slice(i)] += tree.coupled_subspace(model, i, q)
+        out.append(J)
+    return out
+
+
 def relative_jacobian(model: Model, q: Expr, base: str, frame: str) -> Expr:
     """J [6, nv] of ``frame`` as an observer on ``base`` sees it, in the axes of ``base``.
 

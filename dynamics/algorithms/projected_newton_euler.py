@@ -1,9 +1,9 @@
 """Projected Newton-Euler equations: M, g and f as sums over bodies, projected by the Jacobians of their centres of mass.
 
-An independent road to the equations of motion, ``M du/dt - h = W lambda`` with ``h = f - g``: nothing here uses the recursions of
-``mass_matrix`` or ``inverse_dynamics``. Kindr cheat sheet, "Projected Newton-Euler equations"; Hutter et al., Robot Dynamics
-lecture notes (ETH Zurich, HS 2023), section 3.4. Mind the sign: this h is what pushes (applied minus gyroscopic forces), the bias
-force of the rest of the package is ``tau - h``; and gravity is one of the applied forces f.
+An independent road to the equations of motion, ``M du/dt - h = W lambda`` with ``h = f - g``: nothing here uses the recursions
+of ``mass_matrix`` or ``inverse_dynamics``. Source: Kindr cheat sheet, "Projected Newton-Euler equations". Mind the sign: this h
+is what pushes (applied minus gyroscopic forces), the bias force of the rest of the package is ``tau - h``; and gravity is one
+of the applied forces f.
 
 velocity: ``house`` (v, base twist in base axes; any robot) or ``hybrid`` (u of :mod:`dynamics.algorithms.floating_base`).
 """
@@ -17,8 +17,8 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import floating_base, jacobian_rate, jacobians, kinematics, moving_frames, tree
-from dynamics.errors import ModelError, UnknownNameError, near
-from dynamics.model.model import Model
+from dynamics.errors import ModelError, near
+from dynamics.model.model import Body, Model
 
 Expr = Any
 VELOCITIES = ("house", "hybrid")
@@ -34,11 +34,11 @@ class Applied(NamedTuple):
 
 
 def mass_matrix(model: Model, q: Expr, velocity: str = "house") -> Expr:
-    """``M = sum J_COM^T m J_COM + J_R^T Theta J_R`` [nv, nv], J_R in body axes where Theta is constant; plus the armature."""
+    """``M = sum J_COM^T m J_COM + J_R^T Theta J_R`` [nv, nv], all in body axes, where Theta is constant; plus the armature."""
     q = tree.as_column(q)
     M = ca.diag(tree.diagonal(model, "armature"))
-    for body in model.bodies:
-        J_com, J_R = _body_jacobians(model, q, body.name, body.inertia.com)
+    for body, J in zip(model.bodies, jacobians.body_jacobians(model, q), strict=True):
+        J_com, J_R = _at_com(J, body)
         theta = spatial.constant(body.inertia.inertia)
         M = M + body.inertia.mass * (J_com.T @ J_com) + J_R.T @ theta @ J_R
     back, _ = _velocity(model, q, None, velocity)
@@ -56,14 +56,15 @@ def gyroscopic_force(model: Model, q: Expr, v: Expr, velocity: str = "house") ->
     total = tree.zeros(model.nv, 1, q, v)
     # dJ_u/dt u = dJ/dt v + J d(B^-1)/dt u where the velocity is hybrid
     extra = None if back_rate is None else back_rate @ v
-    for body in model.bodies:
-        J_com, J_R = _body_jacobians(model, q, body.name, body.inertia.com)
-        com = spatial.constant(body.inertia.com)
-        linear = moving_frames.point_jacobian_rate(model, q, house, body.name, com) @ house
-        angular = spatial.angular(jacobian_rate.frame_jacobian_rate(model, q, house, body.name, "body")) @ house
+    rates = jacobian_rate.body_jacobian_rates(model, q, house)
+    for body, J, J_rate in zip(model.bodies, jacobians.body_jacobians(model, q), rates, strict=True):
+        J_com, J_R = _at_com(J, body)
+        linear, angular = (part @ house for part in _at_com(J_rate, body))
+        omega = J_R @ house
+        linear = linear + ca.cross(omega, J_com @ house)  # the rows turn with the body: derivative in world axes
         if extra is not None:
             linear, angular = linear + J_com @ extra, angular + J_R @ extra
-        theta, omega = spatial.constant(body.inertia.inertia), J_R @ house
+        theta = spatial.constant(body.inertia.inertia)
         moment = theta @ angular + ca.cross(omega, theta @ omega)
         total = total + body.inertia.mass * (J_com.T @ linear) + J_R.T @ moment
     if extra is not None:
@@ -81,9 +82,9 @@ def applied_force(model: Model, q: Expr, applied: Sequence[Applied] = (), joint_
     total = tree.zeros(model.nv, 1, q)
     if joint_force is not None:
         total = total + tree.as_column(joint_force)
-    for body in model.bodies:
-        J_com, _ = _body_jacobians(model, q, body.name, body.inertia.com)
-        total = total + J_com.T @ ca.DM(model.gravity) * body.inertia.mass
+    poses = kinematics.body_poses(model, q)
+    for body, pose, J in zip(model.bodies, poses, jacobians.body_jacobians(model, q), strict=True):
+        total = total + _at_com(J, body)[0].T @ (pose.R.T @ ca.DM(model.gravity)) * body.inertia.mass
     for item in applied:
         J_Q = moving_frames.point_jacobian(model, q, item.frame, tree.as_column(item.point))
         J_R = spatial.angular(jacobians.frame_jacobian(model, q, item.frame, "world_aligned"))
@@ -106,8 +107,8 @@ def body_kinetic_energies(model: Model, q: Expr, v: Expr) -> Mapping[str, Expr]:
     """``m v_COM^2 / 2 + Omega^T Theta Omega / 2`` (J) of every body by name; the armature is not counted."""
     q, v = tree.as_column(q), tree.as_column(v)
     out = {}
-    for body in model.bodies:
-        J_com, J_R = _body_jacobians(model, q, body.name, body.inertia.com)
+    for body, J in zip(model.bodies, jacobians.body_jacobians(model, q), strict=True):
+        J_com, J_R = _at_com(J, body)
         speed, omega = J_com @ v, J_R @ v
         theta = spatial.constant(body.inertia.inertia)
         out[body.name] = body.inertia.mass * ca.dot(speed, speed) / 2 + ca.dot(omega, theta @ omega) / 2
@@ -115,14 +116,9 @@ def body_kinetic_energies(model: Model, q: Expr, v: Expr) -> Mapping[str, Expr]:
 
 
 # ------------------------------------------------------------------------------------------------ pieces
-def _body_jacobians(model: Model, q: Expr, body: str, com: Sequence[float]) -> tuple[Expr, Expr]:
-    """(J_COM [3, nv] in world axes, J_R [3, nv] in body axes), house velocity. The body's own frame, not a frame of its name."""
-    if model.frame(body).body != model.body_index(body):
-        raise UnknownNameError("body", body, [b.name for b in model.bodies])
-    J_R = spatial.angular(jacobians.frame_jacobian(model, q, body, "body"))
-    J_O = spatial.linear(jacobians.frame_jacobian(model, q, body, "body"))
-    R = kinematics.frame_pose(model, q, body).R
-    return R @ (J_O - spatial.hat(spatial.constant(com)) @ J_R), J_R
+def _at_com(J: Expr, body: Body) -> tuple[Expr, Expr]:
+    """(J_COM, J_R), each [3, nv] in body axes, from a body's Jacobian at its origin; alike for the rate of a Jacobian."""
+    return spatial.linear(J) - spatial.hat(spatial.constant(body.inertia.com)) @ spatial.angular(J), spatial.angular(J)
 
 
 def _velocity(model: Model, q: Expr, v: Expr | None, velocity: str) -> tuple[Expr | None, Expr | None]:

@@ -17,99 +17,21 @@ import numpy as np
 
 from dynamics.errors import ModelError, UnknownNameError
 from dynamics.joints import KINDS, JointKind
-
-Vector = tuple[float, ...]
-Matrix = tuple[tuple[float, ...], ...]
-GRAVITY: Vector = (0.0, 0.0, -9.81)
-IDENTITY: Matrix = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Constant pose of a frame in its parent: rotation [3, 3] and origin [3] (m)."""
-
-    rotation: Matrix = IDENTITY
-    position: Vector = (0.0, 0.0, 0.0)
-
-
-@dataclass(frozen=True)
-class BodyInertia:
-    """Mass [kg], centre of mass [3] (m, body frame), inertia about the centre of mass [3, 3] (kg m^2, body axes)."""
-
-    mass: float = 0.0
-    com: Vector = (0.0, 0.0, 0.0)
-    inertia: Matrix = ((0.0,) * 3,) * 3
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Per-coordinate limits of a joint, each a tuple or None when the joint has none.
-
-    lower, upper: [nq] rad or m (only for kinds whose coordinates are a vector space); velocity: [nv] rad/s or m/s;
-    effort: [nv] N m or N. Infinite entries are allowed.
-    """
-
-    lower: Vector | None = None
-    upper: Vector | None = None
-    velocity: Vector | None = None
-    effort: Vector | None = None
-
-
-@dataclass(frozen=True)
-class Mimic:
-    """``q_joint = multiplier * q_leader + offset`` (rad or m); only between joints of one degree of freedom."""
-
-    leader: str
-    multiplier: float = 1.0
-    offset: float = 0.0
-
-
-@dataclass(frozen=True)
-class Joint:
-    """One joint: kind (a key of ``dynamics.joints.KINDS``), placement of the joint frame in the parent body, axes
-    (unit vectors in the joint frame; as many as the kind needs), limits, armature (reflected rotor inertia added to the
-    diagonal of the mass matrix, kg m^2 or kg), damping (N m s/rad or N s/m), dry friction (N m or N), all [nv]."""
-
-    name: str
-    kind: str
-    placement: Placement = Placement()
-    axes: tuple[Vector, ...] = ()
-    limits: Limits = Limits()
-    armature: Vector = ()
-    damping: Vector = ()
-    friction: Vector = ()
-    mimic: Mimic | None = None
-
-
-@dataclass(frozen=True)
-class Body:
-    """One rigid body; ``geometry`` holds drawing primitives only (never used by dynamics)."""
-
-    name: str
-    parent: int
-    joint: Joint
-    inertia: BodyInertia = BodyInertia()
-    geometry: tuple[Geometry, ...] = ()
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """A primitive to draw: kind ``sphere`` (radius), ``box`` (x, y, z), ``cylinder`` (radius, length) or ``mesh``
-    (``path`` names the file; size: scale factors along x, y, z, or none), placed in the body frame. Sizes in m."""
-
-    kind: str
-    size: Vector = ()
-    placement: Placement = Placement()
-    path: str | None = None
-
-
-@dataclass(frozen=True)
-class Frame:
-    """A named frame fixed to a body (-1: to the world)."""
-
-    name: str
-    body: int
-    placement: Placement = Placement()
+from dynamics.model.records import (
+    GRAVITY,
+    IDENTITY,
+    Body,
+    BodyInertia,
+    Frame,
+    Geometry,
+    Joint,
+    Limits,
+    Matrix,
+    Mimic,
+    Placement,
+    Vector,
+)
+from dynamics.model.validation import validate
 
 
 @dataclass(frozen=True)
@@ -129,9 +51,10 @@ class Model:
     notes: tuple[str, ...] = ()  # what a reader changed or could not carry over, in plain words
 
     def __post_init__(self) -> None:
-        from dynamics.model.validation import validate
-
-        validate(self)
+        validate(self.bodies, self.frames, self.gravity)
+        for name, q in self.configurations.items():
+            if len(q) != self.nq:
+                raise ModelError(f"has {len(q)} coordinates, the model has nq = {self.nq}", element=f"configuration {name!r}")
 
     # ---- sizes and slices -----------------------------------------------------------------------------------------
     @cached_property
@@ -224,7 +147,7 @@ class Model:
     def limit(self, which: str) -> np.ndarray:
         """Stacked limit vector: ``lower``/``upper`` [nq], ``velocity``/``effort`` [nv]; infinite where there is none.
 
-        Mimic joints tighten the limits of their leader in ``lower`` and ``upper``.
+        Mimic joints tighten the limits of their leader, except ``effort``, which is that of the leader's own drive.
         """
         if which not in ("lower", "upper", "velocity", "effort"):
             raise ModelError(f"no limit {which!r}; known: lower, upper, velocity, effort")
@@ -235,6 +158,9 @@ class Model:
             if joint.mimic is None:
                 if values is not None:
                     out[self.q_slice(i) if which in ("lower", "upper") else self.v_slice(i)] = values
+            elif which == "velocity" and values is not None and joint.mimic.multiplier != 0.0:
+                at = self.v_slice(i).start
+                out[at] = min(out[at], values[0] / abs(joint.mimic.multiplier))
             elif which in ("lower", "upper") and kind.nv == 1 and joint.mimic.multiplier != 0.0:
                 # a follower's range seen from its leader; a negative multiplier exchanges the ends
                 m, b = joint.mimic.multiplier, joint.mimic.offset
@@ -253,3 +179,7 @@ def _index(kind: str, name: str, known: list[str]) -> int:
     if name not in known:
         raise UnknownNameError(kind, name, known)
     return known.index(name)
+
+
+__all__ = ["GRAVITY", "IDENTITY", "Body", "BodyInertia", "Frame", "Geometry", "Joint", "Limits", "Matrix", "Mimic", "Model",
+           "Placement", "Vector"]

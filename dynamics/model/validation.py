@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from dynamics.errors import ModelError, near
 from dynamics.joints import KINDS
-
-if TYPE_CHECKING:
-    from dynamics.model.model import Body, Model
+from dynamics.model.records import Body, Frame
 
 # Inertia tensors in real robot files are rounded; a relative slack of 1e-6 separates rounding from nonsense.
 INERTIA_SLACK = 1e-6
 
 
-def validate(model: Model) -> None:
+def validate(bodies: Sequence[Body], frames: Sequence[Frame], gravity: Sequence[float]) -> None:
     """Raise ModelError naming the body or joint at fault."""
-    for what, names in (("body", [b.name for b in model.bodies]), ("joint", [b.joint.name for b in model.bodies]),
-                        ("frame", [f.name for f in model.frames])):
+    for what, names in (("body", [b.name for b in bodies]), ("joint", [b.joint.name for b in bodies]),
+                        ("frame", [f.name for f in frames])):
         repeated = [n for n, count in Counter(names).items() if count > 1]
         if repeated:
             raise ModelError(f"{what} name {repeated[0]!r} appears {Counter(names)[repeated[0]]} times; names must differ")
-    for i, body in enumerate(model.bodies):
+    for i, body in enumerate(bodies):
         if not -1 <= body.parent < i:
             raise ModelError(f"parent index {body.parent} must be -1 (world) or a body before it (< {i})",
                              element=f"body {body.name!r}")
         _joint(body)
         _inertia(body)
-    _mimics(model)
-    for name, q in model.configurations.items():
-        if len(q) != model.nq:
-            raise ModelError(f"has {len(q)} coordinates, the model has nq = {model.nq}", element=f"configuration {name!r}")
-    for frame in model.frames:
-        if not -1 <= frame.body < len(model.bodies):
+    _mimics(bodies)
+    for frame in frames:
+        if not -1 <= frame.body < len(bodies):
             raise ModelError(f"refers to body index {frame.body}, which does not exist", element=f"frame {frame.name!r}")
-    if len(model.gravity) != 3 or not np.all(np.isfinite(model.gravity)):
-        raise ModelError(f"gravity must be three finite numbers in m/s^2, got {model.gravity}")
+    if len(gravity) != 3 or not np.all(np.isfinite(gravity)):
+        raise ModelError(f"gravity must be three finite numbers in m/s^2, got {gravity}")
 
 
 def _joint(body: Body) -> None:
@@ -90,8 +85,8 @@ def smallest_inertia(body: Body) -> float | None:
     return smallest if smallest < -INERTIA_SLACK * max(1e-12, float(np.abs(tensor).max())) else None
 
 
-def _mimics(model: Model) -> None:
-    joints = {b.joint.name: b.joint for b in model.bodies}
+def _mimics(bodies: Sequence[Body]) -> None:
+    joints = {b.joint.name: b.joint for b in bodies}
     for joint in joints.values():
         if joint.mimic is None:
             continue

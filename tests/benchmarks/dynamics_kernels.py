@@ -23,6 +23,8 @@ from numba import njit
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
+from urdf_twin import UrdfTwin  # noqa: E402
+
 import dynamics  # noqa: E402  # the repository's own packages need the path above
 from dynamics import algorithms as alg  # noqa: E402
 from dynamics.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives  # noqa: E402
@@ -30,7 +32,6 @@ from dynamics.kernels import compile_kernel, workspace  # noqa: E402
 from dynamics.kernels.calls import call  # noqa: E402
 from dynamics.model.robots import find_robot  # noqa: E402
 from ocp.app.pipeline import processor  # noqa: E402
-from urdf_twin import UrdfTwin  # noqa: E402
 
 ROBOTS = {"panda": ("arm", "fixed"), "hyq_no_sensors": ("quadruped", "free_flyer"), "talos_full_v2": ("humanoid", "free_flyer")}
 BATCHES, SECONDS = 15, 0.01
@@ -126,12 +127,13 @@ def write(rows) -> None:
         "# Rigid-body kernels beside Pinocchio", "",
         f"{processor()}; casadi {ca.__version__}, pin {pin.__version__}, one thread. Median microseconds per call. Pinocchio,",
         "compiled and interpreted are called from Python; by address is our compiled kernel in a compiled loop. The last two",
-        "columns are ratios to Pinocchio called from Python: below 1 we are faster. Written by tests/benchmarks/dynamics_kernels.py.",
+        "columns are ratios to Pinocchio called from Python: below 1 we are faster. Written by",
+        "tests/benchmarks/dynamics_kernels.py.",
         "", "| robot (nv) | function | instructions | Pinocchio | compiled | by address | interpreted | compile s | compiled / "
         "Pinocchio | by address / Pinocchio |", "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    lines += [f"| {r['robot']} ({r['nv']}) | {r['function']} | {r['instructions']} | {r['pinocchio_us']:.2f} | {r['compiled_us']:.2f} | "
-              f"{r['by_address_us']:.2f} | {r['interpreted_us']:.2f} | {r['compile_s']:.1f} | {r['ratio_compiled']:.2f} | "
+    lines += [f"| {r['robot']} ({r['nv']}) | {r['function']} | {r['instructions']} | {r['pinocchio_us']:.2f} | "
+              f"{r['compiled_us']:.2f} | {r['by_address_us']:.2f} | {r['interpreted_us']:.2f} | {r['compile_s']:.1f} | {r['ratio_compiled']:.2f} | "
               f"{r['ratio_by_address']:.2f} |" for r in rows]
     (folder / "dynamics_kernels.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

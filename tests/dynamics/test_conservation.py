@@ -15,7 +15,8 @@ from dynamics.model.synthetic import random_tree, serial_chain
 def motion(model, q0, v0, duration, rtol=1e-11):
     """Unforced motion by a high-order integrator in coordinates, dq/dt = N v."""
     q, v = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
-    field = ca.Function("f", [q, v], [ca.vertcat(alg.rate_matrix(model, q) @ v, alg.forward_dynamics(model, q, v, ca.DM(model.nv, 1)))])
+    rate = ca.vertcat(alg.rate_matrix(model, q) @ v, alg.forward_dynamics(model, q, v, ca.DM(model.nv, 1)))
+    field = ca.Function("f", [q, v], [rate])
     flow = solve_ivp(lambda t, y: np.array(field(y[:model.nq], y[model.nq:])).ravel(), (0, duration), np.r_[q0, v0],
                      method="DOP853", rtol=rtol, atol=1e-13)
     return flow.y[:model.nq, -1], flow.y[model.nq:, -1]

@@ -3,7 +3,7 @@
 import casadi as ca
 import numpy as np
 import pytest
-from row_trees import coupled, tree_of
+from row_trees import coupled, frame_jacobian, moved, numbers, pose, regular_state, tree_of
 from scipy.spatial.transform import Rotation
 
 import dynamics
@@ -27,24 +27,10 @@ MODELS = {
 model_names = pytest.mark.parametrize("name", MODELS)
 
 
-def numbers(function, model, *args):
-    arrays = [x for x in args if isinstance(x, np.ndarray)]
-    symbols = [ca.SX.sym("x", len(x)) for x in arrays]
-    rest = [x for x in args if not isinstance(x, np.ndarray)]
-    call = (model, *symbols, *rest) if model is not None else (*symbols, *rest)
-    out = np.array(ca.Function("f", symbols, [ca.densify(ca.SX(function(*call)))])(*arrays))
-    return out.ravel() if out.shape[1] == 1 else out
-
-
-def regular_state(name):
-    """A state whose frame is away from the singularities of every chart. Returns model, frame, q, v, a."""
-    model, rng = MODELS[name], np.random.default_rng(7)
-    frame = model.frames[-1].name
-    while True:
-        q, v, a = alg.random_configuration(model, rng), rng.standard_normal(model.nv), rng.standard_normal(model.nv)
-        R, p = (np.array(x) for x in dynamics.make_frame(model, "pose", frame)(q))
-        if np.hypot(*p.ravel()[:2]) > 0.3 and max(abs(R[2, 0]), abs(R[2, 2]), abs(R[0, 2])) < 0.9 and abs(np.trace(R) - 1) < 1.5:
-            return model, frame, q, v, a
+def chosen(name):
+    """Model, frame, q, v, a away from the singularities of every chart."""
+    model = MODELS[name]
+    return model, model.frames[-1].name, *regular_state(model, model.frames[-1].name, 7)
 
 
 # ---------------------------------------------------------------------------------------------- coordinates
@@ -52,15 +38,15 @@ def regular_state(name):
 @pairs
 def test_end_effector_coordinates(position, rotation):
     """m = 3 + 3, 4 or 9; chi names the pose, by closed forms of the position and SciPy for the rotation."""
-    model, frame, q, _, _ = regular_state("floating")
+    model, frame, q, _, _ = chosen("floating")
     m = 3 + COUNT.get(rotation, 3)
     chi = numbers(analytic.frame_coordinates, model, q, frame, position, rotation)
     assert analytic.coordinate_count(position, rotation) == m == chi.size == len(analytic.coordinate_names(position, rotation))
-    R, p = (np.array(x) for x in dynamics.make_frame(model, "pose", frame)(q))
+    R, p = pose(model, q, frame)
     c = chi[:3]
     cartesian = {"cartesian": c, "cylindrical": [c[0] * np.cos(c[1]), c[0] * np.sin(c[1]), c[2]],
                  "spherical": c[0] * np.array([np.cos(c[1]) * np.sin(c[2]), np.sin(c[1]) * np.sin(c[2]), np.cos(c[2])])}
-    np.testing.assert_allclose(cartesian[position], p.ravel(), atol=1e-13)
+    np.testing.assert_allclose(cartesian[position], p, atol=1e-13)
     x = chi[3:]
     if rotation == "matrix":
         other = x.reshape(3, 3, order="F")
@@ -75,7 +61,7 @@ def test_end_effector_coordinates(position, rotation):
     np.testing.assert_allclose(other, R, atol=1e-13)
     back = analytic.pose_of(chi, position, rotation)
     np.testing.assert_allclose(np.array(ca.DM(back.R)), R, atol=1e-13)
-    np.testing.assert_allclose(np.array(ca.DM(back.p)).ravel(), p.ravel(), atol=1e-13)
+    np.testing.assert_allclose(np.array(ca.DM(back.p)).ravel(), p, atol=1e-13)
 
 
 @pytest.mark.row("001:K40")
@@ -104,7 +90,7 @@ def test_numbers_of_parameters_of_the_examples():
 @model_names
 def test_analytic_jacobian(name, position, rotation):
     """J_A is the algorithmic derivative of chi_e(q) along the tangent, and the difference quotient of chi_e."""
-    model, frame, q, v, _ = regular_state(name)
+    model, frame, q, v, _ = chosen(name)
     J_A = numbers(analytic.analytic_jacobian, model, q, frame, position, rotation)
     m = 3 + COUNT.get(rotation, 3)
     assert J_A.shape == (m, model.nv)
@@ -112,8 +98,8 @@ def test_analytic_jacobian(name, position, rotation):
     chi = ca.densify(ca.SX(analytic.frame_coordinates(model, x, frame, position, rotation)))
     by_ad = np.array(ca.Function("J", [x], [ca.jacobian(chi, x) @ alg.rate_matrix(model, x)])(q))
     np.testing.assert_allclose(J_A, by_ad, atol=1e-10 * (1 + np.abs(by_ad).max()))
-    move, h = dynamics.make(model, "integrate"), 1e-6
-    ahead, behind = (numbers(analytic.frame_coordinates, model, np.array(move(q, s * h * v)).ravel(), frame, position, rotation)
+    h = 1e-6
+    ahead, behind = (numbers(analytic.frame_coordinates, model, moved(model, q, s * h * v), frame, position, rotation)
                      for s in (1, -1))
     np.testing.assert_allclose(J_A @ v, (ahead - behind) / (2 * h), atol=1e-7 * (1 + np.abs(J_A).max()))
 
@@ -122,12 +108,12 @@ def test_analytic_jacobian(name, position, rotation):
 @pairs
 def test_map_between_geometric_and_analytic(position, rotation):
     """J_0 = E_e J_A; E_e E_e^+ = 1; J_A from AD of chi, J_0 from the recursion: two independent sides of one equation."""
-    model, frame, q, _, _ = regular_state("floating")
+    model, frame, q, _, _ = chosen("floating")
     x = ca.SX.sym("q", model.nq)
     chi_x = ca.densify(ca.SX(analytic.frame_coordinates(model, x, frame, position, rotation)))
     J_A = np.array(ca.Function("J", [x], [ca.jacobian(chi_x, x) @ alg.rate_matrix(model, x)])(q))
     chi = np.array(ca.Function("c", [x], [chi_x])(q)).ravel()
-    J_0 = np.array(dynamics.make_frame(model, "jacobian", frame, "world_aligned")(q))
+    J_0 = frame_jacobian(model, q, frame)
     np.testing.assert_allclose(np.array(analytic.geometric_from_analytic(ca.DM(J_A), chi, position, rotation)), J_0, atol=1e-11)
     np.testing.assert_allclose(np.array(analytic.analytic_from_geometric(ca.DM(J_0), chi, position, rotation)), J_A,
                                atol=1e-10 * (1 + np.abs(J_A).max()))
@@ -147,15 +133,15 @@ def test_map_between_geometric_and_analytic(position, rotation):
 def test_planar_arm_has_equal_analytic_and_geometric_jacobians():
     """Planar systems: (x, z, q1 + q2 + q3) against rows v_x, v_z, w_y; no chart makes a difference."""
     arm, q = textbook.planar_arm((0.7, 0.5, 0.3), 0.4), np.array([0.2, 0.4, 0.3])
-    J_0 = np.array(dynamics.make_frame(arm, "jacobian", "end_effector", "world_aligned")(q))
+    J_0 = frame_jacobian(arm, q, "end_effector")
     J_A = numbers(analytic.analytic_jacobian, arm, q, "end_effector", "cartesian", "rotation_vector")
     np.testing.assert_allclose(J_A[[0, 2, 4]], J_0[[0, 2, 4]], atol=1e-14)
     np.testing.assert_allclose(J_A, J_0, atol=1e-14)
     J_zyx = numbers(analytic.analytic_jacobian, arm, q, "end_effector", "cartesian", "zyx")
     np.testing.assert_allclose(J_zyx[4], [1, 1, 1], atol=1e-14)  # Eq. 2.150: the pitch
     # away from the plane they differ
-    model, frame, q, _, _ = regular_state("arm")
-    J_0 = np.array(dynamics.make_frame(model, "jacobian", frame, "world_aligned")(q))
+    model, frame, q, _, _ = chosen("arm")
+    J_0 = frame_jacobian(model, q, frame)
     assert np.abs(numbers(analytic.analytic_jacobian, model, q, frame, "cartesian", "zyx") - J_0).max() > 0.1
 
 
@@ -163,12 +149,12 @@ def test_planar_arm_has_equal_analytic_and_geometric_jacobians():
 @pytest.mark.parametrize(("rotation", "rows"), [("zyx", 3), ("quaternion", 4), ("matrix", 9)])
 def test_rotation_rows(rotation, rows):
     """3, 4 or 9 rotation rows; rows of the matrix are dC/dt = [w] C column by column."""
-    model, frame, q, v, _ = regular_state("arm")
+    model, frame, q, v, _ = chosen("arm")
     J = numbers(analytic.analytic_jacobian, model, q, frame, "cartesian", rotation)[3:]
     assert J.shape[0] == rows
     if rotation == "matrix":
-        R = np.array(dynamics.make_frame(model, "pose", frame)(q)[0])
-        omega = np.array(dynamics.make_frame(model, "jacobian", frame, "world_aligned")(q))[3:] @ v
+        R, _ = pose(model, q, frame)
+        omega = frame_jacobian(model, q, frame)[3:] @ v
         np.testing.assert_allclose((J @ v).reshape(3, 3, order="F"), np.cross(omega, R.T).T, atol=1e-12)
 
 
@@ -177,16 +163,16 @@ def test_rotation_rows(rotation, rows):
 @pairs
 def test_second_order(position, rotation):
     """d2chi/dt2 = J_A a + dJ_A/dt v against second differences; E_e d2chi + dE_e dchi is the classical acceleration."""
-    model, frame, q, v, a = regular_state("floating")
-    move, h = dynamics.make(model, "integrate"), 1e-4
-    at = [numbers(analytic.frame_coordinates, model, np.array(move(q, t * v + t * t / 2 * a)).ravel(), frame, position, rotation)
+    model, frame, q, v, a = chosen("floating")
+    h = 1e-4
+    at = [numbers(analytic.frame_coordinates, model, moved(model, q, t * v + t * t / 2 * a), frame, position, rotation)
           for t in (h, 0.0, -h)]
     J_A = numbers(analytic.analytic_jacobian, model, q, frame, position, rotation)
     rate = numbers(analytic.analytic_jacobian_rate, model, q, v, frame, position, rotation)
     second, chi = J_A @ a + rate @ v, at[1]
     size = 1 + np.abs(second).max()
     np.testing.assert_allclose(second, (at[0] - 2 * at[1] + at[2]) / h**2, atol=1e-5 * size**1.5)
-    J_0 = np.array(dynamics.make_frame(model, "jacobian", frame, "world_aligned")(q))
+    J_0 = frame_jacobian(model, q, frame)
     drift = np.array(dynamics.make_frame(model, "drift", frame, "world_aligned")(q, v)).ravel()
     classical = numbers(analytic.twist_rate, None, chi, J_A @ v, second, position, rotation)
     np.testing.assert_allclose(classical, J_0 @ a + drift, atol=1e-11 * size)
@@ -208,7 +194,7 @@ def test_singularities_are_refused_for_numbers():
 
 
 def test_symbolic_types_agree():
-    model, frame, q, v, _ = regular_state("mimic")
+    model, frame, q, v, _ = chosen("mimic")
     x, y = ca.MX.sym("q", model.nq), ca.MX.sym("v", model.nv)
     graph = ca.Function("g", [x, y], [analytic.analytic_jacobian_rate(model, x, y, frame, "spherical", "zyz")])
     want = numbers(analytic.analytic_jacobian_rate, model, q, v, frame, "spherical", "zyz")

@@ -172,10 +172,10 @@ def test_two_feet_leave_the_turn_about_their_line():
 def test_feet_in_one_line_support_no_better_than_two():
     """Three points count as three only when they span a plane: the arrangement matters, not the number."""
     model, q = standing()
-    R, p = (np.array(x) for x in dynamics.make_frame(model, "pose", "trunk")(q))
     in_line = contacts.patch("trunk", [(x, 0.1, -0.2) for x in (-0.3, 0.0, 0.4)])
     assert contacts.contact_ranks(model, q, in_line).base_rank == 5
-    assert contacts.contact_ranks(model, q, contacts.patch("trunk", [(-0.3, 0.1, 0), (0, 0.2, 0), (0.4, 0.1, 0)])).base_rank == 6
+    triangle = contacts.patch("trunk", [(-0.3, 0.1, 0), (0, 0.2, 0), (0.4, 0.1, 0)])
+    assert contacts.contact_ranks(model, q, triangle).base_rank == 6
 
 
 @pytest.mark.row("001:K78")

@@ -1,22 +1,14 @@
-"""Floating bases in the hybrid velocity u = [I_v_B; B_w_IB; joints], with every chart of the base pose."""
+"""Floating bases in the hybrid velocity u = [I_v_B; B_w_IB; joints]: maps, Jacobians, their rates and Hessians."""
 
 import casadi as ca
 import numpy as np
 import pytest
-from row_trees import coupled, tree_of
+from row_trees import coupled, moved, numbers, state, tree_of
 
 import dynamics
-from dynamics import algorithms as alg
-from dynamics.algorithms import base_coordinates, floating_base, kinematic_hessian
-from dynamics.algorithms.base_coordinates import BaseChart
+from dynamics.algorithms import floating_base, kinematic_hessian
 from dynamics.errors import ModelError
-from dynamics.lie import rotation as rotations
 from dynamics.model import textbook
-
-POSITIONS = ("cartesian", "cylindrical", "spherical")
-ROTATIONS = ("zyx", "xyz", "zyz", "zxz", "quaternion", "angle_axis", "rotation_vector", "matrix")
-CHARTS = [BaseChart(p, r) for p in POSITIONS for r in ROTATIONS]
-COUNT = {"quaternion": 4, "angle_axis": 4, "matrix": 9}
 
 MODELS = [
     pytest.param(textbook.quadruped(), id="quadruped"),
@@ -24,25 +16,6 @@ MODELS = [
     pytest.param(coupled(1), id="mimic"),
     pytest.param(tree_of("free_flyer", seed=2), id="base-only"),
 ]
-
-
-def state(model, seed=0):
-    rng = np.random.default_rng(seed)
-    q = alg.random_configuration(model, rng)
-    return q, rng.standard_normal(model.nv), rng.standard_normal(model.nv)
-
-
-def numbers(function, model, *args):
-    """function(model, *arrays, *rest) through an SX graph; dense."""
-    arrays = [x for x in args if isinstance(x, np.ndarray)]
-    symbols = [ca.SX.sym("x", len(x)) for x in arrays]
-    rest = [x for x in args if not isinstance(x, np.ndarray)]
-    out = np.array(ca.Function("f", symbols, [ca.densify(ca.SX(function(model, *symbols, *rest)))])(*arrays))
-    return out.ravel() if out.shape[1] == 1 else out
-
-
-def moved(model, q, d):
-    return np.array(dynamics.make(model, "integrate")(q, d)).ravel()
 
 
 def tip(model):
@@ -151,97 +124,6 @@ def test_f_is_the_printed_block_diagonal():
     np.testing.assert_allclose(numbers(floating_base.hybrid_from_rate, model, q), expected_bar, atol=1e-14)
 
 
-# ---------------------------------------------------------------------------------------------- every base chart
-def regular_state(model, seed):
-    """A state away from chart singularities: the base well off the vertical axis, no gimbal lock, 0 < angle < pi."""
-    rng = np.random.default_rng(seed)
-    while True:
-        q, v, a = alg.random_configuration(model, rng), rng.standard_normal(model.nv), rng.standard_normal(model.nv)
-        R, p = (np.array(x) for x in dynamics.make_frame(model, "pose", model.bodies[0].name)(q))
-        if np.hypot(*p.ravel()[:2]) > 0.3 and max(abs(R[2, 0]), abs(R[2, 2]), abs(R[0, 2])) < 0.9 and abs(np.trace(R) - 1) < 1.5:
-            return q, v, a
-
-
-@pytest.mark.row("001:K70")
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("chart", CHARTS, ids=lambda c: f"{c.position}-{c.rotation}")
-def test_base_coordinates(model, chart):
-    """n_b = 3 + 3, 4 or 9; the coordinates name the same pose of every body; they go back to the same configuration."""
-    q, _, _ = regular_state(model, 5)
-    n = 3 + COUNT.get(chart.rotation, 3)
-    assert chart.size == n
-    assert base_coordinates.coordinate_count(model, chart) == model.nq - 7 + n == len(base_coordinates.coordinate_names(model, chart))
-    x = numbers(base_coordinates.coordinates, model, q, chart)
-    back = numbers(base_coordinates.configuration_of, model, x, chart)
-    np.testing.assert_allclose(back[:3], q[:3], atol=1e-13)
-    np.testing.assert_allclose(back[3:7] * np.sign(back[3:7] @ q[3:7]), q[3:7], atol=1e-13)
-    np.testing.assert_array_equal(back[7:], q[7:])
-    # the coordinates are those of the WORLD pose, also where the base joint is placed elsewhere
-    R = np.array(dynamics.make_frame(model, "pose", model.bodies[0].name)(q)[0])
-    shape = rotations.parameterisation(chart.rotation).shape
-    same = np.array(ca.DM(rotations.convert(x[3:n].reshape(shape, order="F"), chart.rotation, "matrix")))
-    np.testing.assert_allclose(same, R, atol=1e-13)
-
-
-@pytest.mark.row("001:K72")
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("chart", CHARTS, ids=lambda c: f"{c.position}-{c.rotation}")
-def test_base_rate_maps(model, chart):
-    """dx/dt of a motion is E_fb^+ u and u = E_fb dx/dt, dx/dt by differences of the coordinates along the motion."""
-    q, v, _ = regular_state(model, 6)
-    u, h = u_of(model, q, v), 1e-6
-    x = numbers(base_coordinates.coordinates, model, q, chart)
-    rate = (numbers(base_coordinates.coordinates, model, moved(model, q, h * v), chart)
-            - numbers(base_coordinates.coordinates, model, moved(model, q, -h * v), chart)) / (2 * h)
-    E, back = numbers(base_coordinates.velocity_map, model, x, chart), numbers(base_coordinates.rate_map, model, x, chart)
-    assert E.shape == back.T.shape == (model.nv, x.size)
-    scale = 1 + np.abs(rate).max()
-    np.testing.assert_allclose(E @ rate, u, atol=3e-8 * scale * np.abs(E).max())
-    np.testing.assert_allclose(back @ u, rate, atol=3e-8 * scale)
-    np.testing.assert_allclose(E @ back, np.eye(model.nv), atol=1e-11)
-    if x.size == model.nv:
-        np.testing.assert_allclose(back @ E, np.eye(model.nv), atol=1e-11)
-    else:  # a projector onto the rates that keep the constraints: redundant coordinates are not free
-        np.testing.assert_allclose(back @ E @ back @ E, back @ E, atol=1e-11)
-
-
-@pytest.mark.row("001:K72")
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("chart", CHARTS, ids=lambda c: f"{c.position}-{c.rotation}")
-def test_base_second_order_maps(model, chart):
-    """du/dt from d2x/dt2 and back, against second differences of the coordinates."""
-    q, v, a = regular_state(model, 7)
-    u_dot = numbers(floating_base.hybrid_acceleration, model, q, v, a)
-    x = numbers(base_coordinates.coordinates, model, q, chart)
-    h = 1e-4
-    ahead, behind = (numbers(base_coordinates.coordinates, model, moved(model, q, t * v + t * t / 2 * a), chart) for t in (h, -h))
-    back = numbers(base_coordinates.rate_map, model, x, chart)
-    rate = back @ u_of(model, q, v)
-    second = numbers(base_coordinates.second_rate, model, x, rate, u_dot, chart)
-    np.testing.assert_allclose(second, (ahead - 2 * x + behind) / h**2, atol=2e-6 * (1 + np.abs(second).max() ** 1.5))
-    np.testing.assert_allclose(numbers(base_coordinates.acceleration, model, x, rate, second, chart), u_dot, atol=1e-10)
-
-
-@pytest.mark.row("001:K72")
-def test_world_axes_map_in_place_of_the_body_map_is_wrong():
-    """The rotation block has to be C_IB^T E_R: with E_R itself, u would hold world axes and the wrong velocity."""
-    model, chart = textbook.quadruped(), BaseChart("cartesian", "zyx")
-    q, v, _ = regular_state(model, 8)
-    x = numbers(base_coordinates.coordinates, model, q, chart)
-    E = numbers(base_coordinates.velocity_map, model, x, chart)
-    rate = numbers(base_coordinates.rate_map, model, x, chart) @ u_of(model, q, v)
-    z, y, roll = x[3:6]
-    body = np.array([[-np.sin(y), 0, 1], [np.cos(y) * np.sin(roll), np.cos(roll), 0],
-                     [np.cos(roll) * np.cos(y), -np.sin(roll), 0]])
-    world = np.array([[0, -np.sin(z), np.cos(y) * np.cos(z)], [0, np.cos(z), np.cos(y) * np.sin(z)], [1, 0, -np.sin(y)]])
-    np.testing.assert_allclose(E[3:6, 3:6], body, atol=1e-14)
-    assert np.abs(world @ rate[3:6] - v[3:6]).max() > 0.1
-    with pytest.raises(ValueError, match="zyx"):
-        base_coordinates.velocity_map(model, x, BaseChart("cartesian", "zyxx"))
-    with pytest.raises(ModelError, match="x has shape"):
-        base_coordinates.velocity_map(model, x[1:], chart)
-
-
 # ---------------------------------------------------------------------------------------------- kinematics from the base
 @pytest.mark.row("001:K73")
 @pytest.mark.row("000:K-190")
@@ -324,29 +206,6 @@ def test_frames_off_the_base_have_no_base_columns():
         floating_base.base_index(both)
 
 
-def test_base_need_not_be_the_first_body():
-    """A fixed post with a joint before the base: slices, charts and Jacobian keep their places."""
-    two = tree_of("revolute", "free_flyer", "universal", seed=5)
-    from dataclasses import replace
-
-    model = replace(two, bodies=(two.bodies[0], replace(two.bodies[1], parent=-1), two.bodies[2]))
-    q, v, a = state(model, 13)
-    frame = tip(model)
-    back = numbers(floating_base.body_from_hybrid, model, q)
-    J = numbers(floating_base.spatial_jacobian, model, q, frame)
-    np.testing.assert_allclose(J, np.array(dynamics.make_frame(model, "jacobian", frame, "world_aligned")(q)) @ back, atol=1e-12)
-    chart, h = BaseChart("cartesian", "rotation_vector"), 1e-6
-    x = numbers(base_coordinates.coordinates, model, q, chart)
-    rate = (numbers(base_coordinates.coordinates, model, moved(model, q, h * v), chart)
-            - numbers(base_coordinates.coordinates, model, moved(model, q, -h * v), chart)) / (2 * h)
-    u = u_of(model, q, v)
-    np.testing.assert_allclose(numbers(base_coordinates.velocity_map, model, x, chart) @ rate, u, atol=1e-7)
-    u_dot = numbers(floating_base.hybrid_acceleration, model, q, v, a)
-    second = numbers(base_coordinates.second_rate, model, x, rate, u_dot, chart)
-    np.testing.assert_allclose(numbers(base_coordinates.acceleration, model, x, rate, second, chart), u_dot, atol=1e-10)
-    np.testing.assert_allclose(second[0], a[0], atol=1e-12)
-
-
 # ---------------------------------------------------------------------------------------------- rate and Hessian for u
 @pytest.mark.row("000:K-206")
 @pytest.mark.row("000:X-202")
@@ -370,7 +229,8 @@ def test_rate_and_hessian_of_the_spatial_jacobian(model):
     assert not H[:, :, :3].any()  # no derivative along base translations
     u_dot = numbers(floating_base.hybrid_acceleration, model, q, v, a)
     J = numbers(floating_base.spatial_jacobian, model, q, frame)
-    ahead, behind = (pose_differences(model, moved(model, q, t * v + t * t / 2 * a), v + t * a, frame, 1e-5) for t in (1e-3, -1e-3))
+    ahead, behind = (pose_differences(model, moved(model, q, t * v + t * t / 2 * a), v + t * a, frame, 1e-5)
+                     for t in (1e-3, -1e-3))
     np.testing.assert_allclose(J @ u_dot + rate @ u, (ahead - behind) / 2e-3, atol=1e-4 * (1 + np.abs(rate @ u).max()))
 
 
@@ -398,19 +258,3 @@ def test_printed_hessian_rule_on_a_floating_base():
     assert np.abs(np.einsum("rik,k,i->r", printed - exact, u, u)).max() > 0.1
 
 
-@pytest.mark.row("001:K70")
-def test_symbolic_types_agree():
-    model, chart = MODELS[1].values[0], BaseChart("spherical", "zyx")
-    q, v, a = regular_state(model, 16)
-    x = numbers(base_coordinates.coordinates, model, q, chart)
-    s = ca.MX.sym("x", x.size)
-    graph = ca.Function("g", [s], [base_coordinates.velocity_map(model, s, chart)])
-    np.testing.assert_allclose(np.array(graph(x)), numbers(base_coordinates.velocity_map, model, x, chart), atol=1e-13)
-    np.testing.assert_allclose(np.array(ca.DM(base_coordinates.velocity_map(model, x, chart))), np.array(graph(x)), atol=1e-13)
-    number = floating_base.spatial_jacobian(model, ca.DM(q), tip(model))
-    np.testing.assert_allclose(np.array(number), numbers(floating_base.spatial_jacobian, model, q, tip(model)), atol=1e-13)
-    y = ca.MX.sym("q", model.nq)
-    w = ca.MX.sym("u", model.nv)
-    graph = ca.Function("g", [y, w], [floating_base.spatial_jacobian_rate(model, y, w, tip(model))])
-    np.testing.assert_allclose(np.array(graph(q, v)), numbers(floating_base.spatial_jacobian_rate, model, q, v, tip(model)),
-                               atol=1e-13)

@@ -3,13 +3,13 @@
 import casadi as ca
 import numpy as np
 import pytest
-from row_trees import coupled, tree_of
+from row_trees import coupled, numbers, state, tree_of
 from scipy.linalg import expm
 
 import dynamics
 from dynamics import algorithms as alg
 from dynamics import spatial
-from dynamics.algorithms import jacobians, kinematic_hessian, moving_frames
+from dynamics.algorithms import jacobian_rate, jacobians, kinematic_hessian, moving_frames
 from dynamics.joints import KINDS
 from dynamics.lie import se3
 from dynamics.model.synthetic import random_tree
@@ -27,23 +27,8 @@ MODELS = [
 ]
 
 
-def state(model, seed=0):
-    rng = np.random.default_rng(seed)
-    return alg.random_configuration(model, rng), rng.standard_normal(model.nv)
-
-
 def tip(model):
     return model.frames[-1].name if model.frames else model.bodies[-1].name
-
-
-def numbers(function, model, *args):
-    """function(model, q[, v], *rest) at numbers, through an SX graph; dense."""
-    symbols = [ca.SX.sym("x", len(x)) for x in args if not isinstance(x, str)]
-    rest = [x for x in args if isinstance(x, str)]
-    out = function(model, *symbols, *rest)
-    outs = [ca.densify(ca.SX(o)) for o in (out if isinstance(out, tuple) else (out,))]
-    values = [np.array(o) for o in ca.Function("f", symbols, outs).call([x for x in args if not isinstance(x, str)])]
-    return values if isinstance(out, tuple) else values[0]
 
 
 def differences_along(model, q, frame, reference, direction, h=1e-6):
@@ -115,7 +100,7 @@ def test_rigid_body_velocity_and_acceleration():
 def test_acceleration_of_points_of_a_robot():
     """The same formulas on a tree: second differences of a point's position along q [+] (t v + t^2/2 a)."""
     model = random_tree(6, np.random.default_rng(3), root="free_flyer")
-    q, v = state(model, 4)
+    q, v, _ = state(model, 4)
     a = np.random.default_rng(5).standard_normal(model.nv)
     point = ca.DM([0.2, -0.4, 0.9])
     move, h = dynamics.make(model, "integrate"), 1e-4
@@ -154,7 +139,7 @@ def test_differentiation_in_a_moving_frame():
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_jacobian_rate(model, reference):
     """dJ/dt is the difference quotient of J along the motion; dJ/dt v is the drift of the acceleration recursion."""
-    q, v = state(model)
+    q, v, _ = state(model)
     rate = numbers(alg.frame_jacobian_rate, model, q, v, tip(model), reference)
     np.testing.assert_allclose(rate, differences_along(model, q, tip(model), reference, v), atol=1e-7)
     drift = np.array(dynamics.make_frame(model, "drift", tip(model), reference)(q, v)).ravel()
@@ -166,7 +151,7 @@ def test_jacobian_rate(model, reference):
 def test_acceleration_is_j_a_plus_rate_v(reference):
     """J a + dJ/dt v is d/dt (J v), differentiated along the motion."""
     model = random_tree(8, np.random.default_rng(7), root="free_flyer")
-    q, v = state(model, 8)
+    q, v, _ = state(model, 8)
     a = np.random.default_rng(9).standard_normal(model.nv)
     move, h = dynamics.make(model, "integrate"), 1e-5
     twist = dynamics.make_frame(model, "velocity", "f7", reference)
@@ -176,9 +161,21 @@ def test_acceleration_is_j_a_plus_rate_v(reference):
     np.testing.assert_allclose(total, (ahead - behind) / (2 * h), atol=1e-7 * (1 + np.abs(total).max()))
 
 
+@pytest.mark.row("000:K-206")
+@pytest.mark.parametrize("model", MODELS)
+def test_all_bodies_in_one_recursion(model):
+    """The Jacobians and rates of all bodies, by recursion, are those of each body's frame, column by column."""
+    q, v, _ = state(model, 10)
+    J = numbers(lambda m, x: tuple(jacobians.body_jacobians(m, x)), model, q)
+    rates = numbers(lambda m, x, w: tuple(jacobian_rate.body_jacobian_rates(m, x, w)), model, q, v)
+    for body, own, rate in zip(model.bodies, J, rates, strict=True):
+        np.testing.assert_allclose(own, np.array(dynamics.make_frame(model, "jacobian", body.name, "body")(q)), atol=1e-12)
+        np.testing.assert_allclose(rate, numbers(alg.frame_jacobian_rate, model, q, v, body.name, "body"), atol=1e-12)
+
+
 def test_rate_and_hessian_of_a_world_frame_are_zero():
     model = random_tree(3, np.random.default_rng(1))
-    q, v = state(model)
+    q, v, _ = state(model)
     assert not numbers(alg.frame_jacobian_rate, model, q, v, "world", "world_aligned").any()
     assert not kinematic_hessian.tensor(alg.frame_hessian(model, q, "world")).any()
     with pytest.raises(ValueError, match="world_alined"):
@@ -195,7 +192,7 @@ def test_rate_and_hessian_of_a_world_frame_are_zero():
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_hessian_slices(model, reference):
     """Every slice is the derivative of J along its direction of the tangent space, and sum_k H_k v_k is dJ/dt."""
-    q, v = state(model, 1)
+    q, v, _ = state(model, 1)
     slices = alg.frame_hessian(model, q, tip(model), reference)
     assert len(slices) == model.nv
     for k, direction in enumerate(np.eye(model.nv)):
@@ -213,7 +210,7 @@ def test_hessian_slices(model, reference):
 def test_hessian_by_algorithmic_differentiation():
     """The same tensor as the CasADi Jacobian of J with respect to q, through dq/dt = N(q) v."""
     model = tree_of("free_flyer", "universal", "spherical", "prismatic")
-    q, _ = state(model, 2)
+    q, _, _ = state(model, 2)
     x = ca.SX.sym("q", model.nq)
     for reference in REFERENCES:
         J = ca.densify(alg.frame_jacobian(model, x, "f3", reference))
@@ -241,7 +238,7 @@ def printed_rule(J, support):
 def test_column_rule_on_single_degree_of_freedom_chains(seed):
     """Eq. 15 on branching trees of revolute and prismatic joints: both cases, and zero off the chain to the frame."""
     model = random_tree(8, np.random.default_rng(seed), kinds=["revolute", "prismatic"], branching=0.6)
-    (q, _), gaps = state(model, seed), []
+    (q, _, _), gaps = state(model, seed), []
     for frame in ("f7", "f4"):
         body = model.frame(frame).body
         chain = set(jacobians.support(model, body))
@@ -265,7 +262,7 @@ def test_column_rule_fails_inside_joints_of_several_degrees_of_freedom():
     """Spherical joints and floating bases: Eq. 15 by column index is wrong by O(1); ordered by joints it is right."""
     for kinds in (("spherical", "revolute"), ("free_flyer", "revolute", "prismatic")):
         model = tree_of(*kinds, seed=3)
-        q, v = state(model, 4)
+        q, v, _ = state(model, 4)
         J = np.array(dynamics.make_frame(model, "jacobian", tip(model), "world_aligned")(q))
         H = kinematic_hessian.tensor(alg.frame_hessian(model, q, tip(model), "world_aligned"))
         printed = printed_rule(J, range(model.nv))
@@ -290,7 +287,7 @@ def with_twin(request):
     kinds = ["revolute", "continuous", "prismatic", "spherical", "planar", "free_flyer"]
     model = random_tree(9, rng, kinds=kinds, root="free_flyer" if request.param else None, depth_first=True)
     other = twin.build(model)
-    q, v = state(model, 20 + request.param)
+    q, v, _ = state(model, 20 + request.param)
     return model, other, other.createData(), q, v, twin.configuration(model, q)
 
 

@@ -141,3 +141,13 @@ def test_unknown_charts_are_errors_with_near_misses():
         position.to_cartesian("sperical", np.ones(3))
     with pytest.raises(ValueError, match=r"x: expected shape \(3, 1\), got \(2, 1\)"):
         position.velocity_map("spherical", np.ones(2))
+
+
+@pytest.mark.row("001:K03")
+@pytest.mark.row("001:K04")
+@pytest.mark.parametrize("kind", ["cylindrical", "spherical"])
+@pytest.mark.parametrize("height", [0.0, 1.5])
+def test_derivatives_on_the_axis_are_not_numbers_rather_than_wrong_numbers(kind, height):
+    r = ca.SX.sym("r", 3)
+    jacobian = ca.Function("j", [r], [ca.jacobian(position.from_cartesian(kind, r), r)])
+    assert np.isnan(full(jacobian([0.0, 0.0, height]))).any()

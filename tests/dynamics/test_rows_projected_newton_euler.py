@@ -3,7 +3,7 @@
 import casadi as ca
 import numpy as np
 import pytest
-from row_trees import coupled, tree_of
+from row_trees import coupled, numbers, state, tree_of
 
 import dynamics
 from dynamics import algorithms as alg
@@ -23,19 +23,6 @@ FLOATING = [
 ]
 MODELS = [*FLOATING, pytest.param(tree_of("universal", "spherical", "prismatic", "planar", seed=1, branching=0.5), id="fixed"),
           pytest.param(random_tree(4, np.random.default_rng(3), kinds=["revolute"], damping=True), id="arm")]
-
-
-def state(model, seed=0):
-    rng = np.random.default_rng(seed)
-    return alg.random_configuration(model, rng), rng.standard_normal(model.nv), rng.standard_normal(model.nv)
-
-
-def numbers(function, model, *args):
-    arrays = [x for x in args if isinstance(x, np.ndarray)]
-    symbols = [ca.SX.sym("x", len(x)) for x in arrays]
-    rest = [x for x in args if not isinstance(x, np.ndarray)]
-    out = np.array(ca.Function("f", symbols, [ca.densify(ca.SX(function(model, *symbols, *rest)))])(*arrays))
-    return out.ravel() if out.shape[1] == 1 and model.nv > 1 else out
 
 
 def made(model, name, *args):
