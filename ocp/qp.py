@@ -142,8 +142,8 @@ class Residuals:
 
 @dataclass(frozen=True, eq=False)
 class QPResult:
-    """x [n], multipliers y [m] (P x + q + A' y = 0; y > 0 pushes down from u, y < 0 up from l), status, residuals computed here,
-    iterations of OSQP, active: -1 (at l), 0, +1 (at u) per row, exact: the exact step gave the answer, objective at x.
+    """x [n], multipliers y [m] (P x + q + A' y = 0; y > 0 pushes down from u, y < 0 up from l), status, residuals computed
+    here, iterations of OSQP, active: -1 (at l), 0, +1 (at u) per row, exact: the exact step gave the answer, objective at x.
 
     For INFEASIBLE, y is the certificate: A' y = 0 and u'max(y, 0) + l'min(y, 0) < 0. For UNBOUNDED, x is the direction.
     """
@@ -214,10 +214,25 @@ def _setup(qp: QP, options: QPOptions) -> Any:
     solver = osqp.OSQP()
     try:
         # OSQP's own polishing is off: it prints when nothing is active, and the exact step here does more
-        solver.setup(sp.triu(qp.P, format="csc"), qp.q.copy(), qp.A.copy(), qp.l.copy(), qp.u.copy(), verbose=False, polishing=False,
-                     warm_starting=True, rho=options.rho, sigma=options.sigma, alpha=options.alpha, scaling=options.scaling,
-                     adaptive_rho=1, adaptive_rho_interval=options.adaptive_interval, check_termination=options.check_interval,
-                     eps_prim_inf=1e-7, eps_dual_inf=1e-7)
+        solver.setup(
+            sp.triu(qp.P, format="csc"),
+            qp.q.copy(),
+            qp.A.copy(),
+            qp.l.copy(),
+            qp.u.copy(),
+            verbose=False,
+            polishing=False,
+            warm_starting=True,
+            rho=options.rho,
+            sigma=options.sigma,
+            alpha=options.alpha,
+            scaling=options.scaling,
+            adaptive_rho=1,
+            adaptive_rho_interval=options.adaptive_interval,
+            check_termination=options.check_interval,
+            eps_prim_inf=1e-7,
+            eps_dual_inf=1e-7,
+        )
     except (osqp.OSQPException, ValueError) as error:
         low = float(np.linalg.eigvalsh(qp.P.toarray()).min()) if qp.n <= 2000 else float("nan")
         raise ProblemError(f"OSQP refuses the problem ({error}); smallest eigenvalue of P: {low:.3g}", where="QP") from error
@@ -261,8 +276,11 @@ def _proves_unbounded(qp: QP, d: Array) -> bool:
     d = d / size
     slope, z = float(qp.q @ d), qp.A @ d
     slack = 1e-6 * abs(slope)
-    return slope < 0.0 and _largest(qp.P @ d) <= slack and bool(
-        ((z <= slack) | np.isinf(qp.u)).all() and ((z >= -slack) | np.isinf(qp.l)).all())
+    return (
+        slope < 0.0
+        and _largest(qp.P @ d) <= slack
+        and bool(((z <= slack) | np.isinf(qp.u)).all() and ((z >= -slack) | np.isinf(qp.l)).all())
+    )
 
 
 def _exact(qp: QP, x: Array, y: Array, accuracy: float) -> tuple[Array, Array] | None:
@@ -287,7 +305,7 @@ def _exact(qp: QP, x: Array, y: Array, accuracy: float) -> tuple[Array, Array] |
             step = _kkt(qp, rows, -(qp.P @ x + qp.q + qp.A[rows].T @ y_set), bound - qp.A[rows] @ x)
             if step is None:
                 return None
-            x, y_set = x + step[: qp.n], y_set + step[qp.n:]
+            x, y_set = x + step[: qp.n], y_set + step[qp.n :]
         y = np.zeros(qp.m)
         y[rows] = y_set
         state = residuals(qp, x, y)
@@ -309,8 +327,8 @@ def _kkt(qp: QP, rows: NDArray[np.int64], top: Array, bottom: Array) -> Array | 
     A = qp.A[rows]
     if right.size <= _DENSE:
         K = np.zeros((right.size, right.size))
-        K[: qp.n, : qp.n], K[qp.n:, : qp.n] = qp.P.toarray(), A.toarray()
-        K[: qp.n, qp.n:] = K[qp.n:, : qp.n].T
+        K[: qp.n, : qp.n], K[qp.n :, : qp.n] = qp.P.toarray(), A.toarray()
+        K[: qp.n, qp.n :] = K[qp.n :, : qp.n].T
         factor, pivots, info = scipy.linalg.lapack.dgetrf(K)
         diagonal = np.abs(np.diag(factor))
         if info == 0 and diagonal.min() > 1e-11 * max(diagonal.max(), 1e-300):

@@ -12,28 +12,28 @@ import casadi as ca
 import numpy as np
 
 from dynamics.errors import near
-from dynamics.model.model import GRAVITY, Model
+from dynamics.model.model import Model
 from ocp.app import load_parts as lp
 from ocp.app import robot_state
 from ocp.app.expressions import RESERVED_NAMES, Scope, Table, VectorFunction
 from ocp.app.findings import Findings
-from ocp.app.schema_robot import RobotConstraint, RobotProblem, RobotState
+from ocp.app.ik_tasks import solve_guess
+from ocp.app.load_model import read_model
+from ocp.app.schema_robot import GuessState, RobotConstraint, RobotProblem
 from ocp.app.yaml_source import KeyPath
 from ocp.bridge import RobotTerms, Thruster, actuated_joints, robot_system
-from ocp.errors import ProblemError
 from ocp.problem import Constraint, Guess, Phase, Problem, System
 
 SX = Any
 RESERVED = ("q", "v", "tau", "position", "velocity", "com", "energy")
-COLLECTION = "robots:"
 
 
 def load_robot(file: RobotProblem, findings: Findings, folder: Path) -> tuple[Problem | None, Model | None, lp.Reader]:
     """The problem and its robot; paths are relative to ``folder``. Errors go to ``findings``."""
     constants = lp.read_constants(findings, file.constants, RESERVED)
     none = ca.SX(0, 1)
-    numbers = lp.make_reader(findings, replace(constants, unavailable=_UNAVAILABLE), none, none, Scope())
-    model = _model(numbers, file, folder)
+    numbers = lp.make_reader(findings, replace(constants, unavailable=UNAVAILABLE), none, none, Scope())
+    model = read_model(numbers, file.system, folder, "system", configurations=_names_configurations(file))
     system = _system(numbers, file, model) if model is not None else None
     if model is None or system is None:
         return None, model, numbers
@@ -44,68 +44,16 @@ def load_robot(file: RobotProblem, findings: Findings, folder: Path) -> tuple[Pr
     return problem, model, reader
 
 
-_UNAVAILABLE = {**dict.fromkeys(RESERVED, "it belongs to the state or the controls; only numbers and constants can"),
+UNAVAILABLE = {**dict.fromkeys(RESERVED, "it belongs to the state or the controls; only numbers and constants can"),
                 "t": "it is the time; only numbers and constants can"}
 
 
 # ---- the robot ----------------------------------------------------------------------------------------------------------
-def _model(numbers: lp.Reader, file: RobotProblem, folder: Path) -> Model | None:
-    given, findings, path = file.system, numbers.findings, ("system", "robot")
-    gravity = None if given.gravity is None else numbers.vector(given.gravity, 3, ("system", "gravity"), "components")
-    with findings.collecting(path):
-        robot = _robot_path(given.robot, folder)
-        if robot.suffix == ".urdf":
-            return _read_urdf(file, robot, folder, gravity)
-        return _read_mjcf(file, robot, gravity)
-    return None
-
-
-def _robot_path(words: str, folder: Path) -> Path:
-    if words.startswith(COLLECTION):
-        from dynamics.model.robots import find_robot
-
-        return find_robot(words.removeprefix(COLLECTION))
-    path = folder / words
-    if path.suffix not in (".urdf", ".xml"):
-        raise ProblemError(f"expected a .urdf or .xml file, or {COLLECTION}NAME; got {words!r}")
-    if not path.is_file():
-        if not path.parent.is_dir():
-            raise ProblemError(f"no file {path}; the folder {path.parent} does not exist")
-        beside = [p.name for p in path.parent.iterdir() if p.suffix in (".urdf", ".xml")]
-        raise ProblemError(f"no file {path}{near(path.name, beside)}")
-    return path
-
-
-def _read_urdf(file: RobotProblem, robot: Path, folder: Path, gravity: tuple[float, ...] | None) -> Model:
-    from dynamics.model.urdf import read_urdf
-
-    system = file.system
-    srdf: str | Path | None = None
-    if system.srdf != "auto":
-        srdf = folder / system.srdf
-    elif any(state.configuration for state in _states(file)):
-        srdf = "auto"
-    return read_urdf(robot, root=system.root, packages={name: folder / path for name, path in system.packages.items()},
-                     srdf=srdf, mimic=system.mimic, gravity=GRAVITY if gravity is None else gravity)
-
-
-def _read_mjcf(file: RobotProblem, robot: Path, gravity: tuple[float, ...] | None) -> Model:
-    from dynamics.model.mjcf import read_mjcf
-
-    system = file.system
-    if system.root != "fixed":
-        raise ProblemError("system.root applies to URDF; an MJCF file says itself whether its base floats (<freejoint/>)")
-    urdf_only = {"srdf": system.srdf != "auto", "packages": bool(system.packages), "mimic": system.mimic != "couple"}
-    if any(urdf_only.values()):
-        key = next(key for key, given in urdf_only.items() if given)
-        raise ProblemError(f"system.{key} applies to URDF, not to MJCF")
-    return read_mjcf(robot, gravity=gravity)
-
-
-def _states(file: RobotProblem) -> list[RobotState]:
+def _names_configurations(file: RobotProblem) -> bool:
     guess = file.phase.guess.states
-    guesses = list(guess) if isinstance(guess, tuple) else [guess]
-    return [state for state in (file.phase.start, file.phase.final, *guesses) if state is not None]
+    guesses = list(guess) if isinstance(guess, tuple) else [] if guess is None else [guess]
+    postures = [task.posture for state in guesses for task in state.ik]
+    return any(given is not None and given.configuration for given in (file.phase.start, file.phase.final, *guesses, *postures))
 
 
 def _system(numbers: lp.Reader, file: RobotProblem, model: Model) -> System | None:
@@ -225,10 +173,16 @@ def _guess(names: robot_state.RobotNames, system: System, file: RobotProblem, st
             lp.unknown(reader.findings, name, system.controls, path, "control")
     listed = isinstance(given.states, tuple)
     states = given.states if isinstance(given.states, tuple) else () if given.states is None else (given.states,)
-    pieces = [robot_state.read_state(names, state, ("phase", "guess", "states", *((i,) if listed else ())))
+    pieces = [_guess_state(names, state, start, ("phase", "guess", "states", *((i,) if listed else ())))
               for i, state in enumerate(states)]
     s = lp.common_fractions([len(pieces), *(len(row) for row in rows)])
     u = np.array([lp.sample(row, s) for row in rows]).T if rows else np.zeros((len(s), 0))
     if reader.findings.found:
         return Guess(s, np.tile(system.space.neutral, (len(s), 1)), u)
     return Guess(s, robot_state.guess_path(names, start, final, pieces, s), u)
+
+
+def _guess_state(names: robot_state.RobotNames, state: GuessState, start: robot_state.PartialState | None, path: KeyPath
+                 ) -> robot_state.PartialState:
+    piece = robot_state.read_state(names, state, path)
+    return solve_guess(names, state.ik, piece, start, path) if state.ik else piece

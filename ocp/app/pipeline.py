@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dynamics.model.model import Model
 from ocp.app.load import LoadedProblem, load_problem
 from ocp.certify import Tolerances
 from ocp.methods import Progress, make_options, method, solve
@@ -66,7 +67,7 @@ def run_loaded(
         place = Path(out) if out is not None else Path("results") / f"{stem}-{chosen.name}"
         scene, note = picture(loaded, solution)
         folder = write_run(
-            solution, place, problem_yaml=loaded.expanded(chosen.name), provenance=provenance(loaded, command),
+            solution, place, problem_yaml=loaded.expanded(chosen.name), provenance=provenance(loaded.model, command),
             overwrite=overwrite or out is None, scene=scene, scene_note=note)
     seconds = {"read": read - begin, "solve": solved - read, "write": time.perf_counter() - solved}
     return Outcome(loaded, solution, folder, seconds)
@@ -102,8 +103,8 @@ def body_poses(model: Any, q: np.ndarray) -> np.ndarray:
     return poses
 
 
-def provenance(loaded: LoadedProblem, command: Sequence[str] = ()) -> dict[str, Any]:
-    """Everything needed to make the run again: versions, machine, command and model fingerprint."""
+def provenance(model: Model | None, command: Sequence[str] = (), seed: int | None = None) -> dict[str, Any]:
+    """Everything needed to make the run again: versions, machine, command, seed and model fingerprint."""
     versions: dict[str, str] = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -112,10 +113,10 @@ def provenance(loaded: LoadedProblem, command: Sequence[str] = ()) -> dict[str, 
             versions[name] = "not installed as a package"
     record: dict[str, Any] = {
         "command": " ".join(command) or "ocp.app.pipeline.run", "versions": versions,
-        "machine": f"{platform.system()} {platform.machine()}, {processor()}", "seed": None,
+        "machine": f"{platform.system()} {platform.machine()}, {processor()}", "seed": seed,
     }
-    if loaded.model is not None:
-        record["model"] = {"name": loaded.model.name, "sha256": loaded.model.fingerprint, "notes": list(loaded.model.notes)}
+    if model is not None:
+        record["model"] = {"name": model.name, "sha256": model.fingerprint, "notes": list(model.notes)}
     return record
 
 

@@ -23,7 +23,8 @@ import os
 import shutil
 import uuid
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,18 +69,12 @@ def write_run(solution: Solution, folder: str | Path, *, problem_yaml: str, prov
     from ocp.app.plots import plot_run
     from ocp.app.report import render_report
 
-    target = Path(folder)
-    _check_target(target, overwrite)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # the name says that it is not a result, and a rename within one folder is atomic
-    partial = target.parent / f".{target.name}.partial-{uuid.uuid4().hex[:8]}"
-    partial.mkdir()
-    try:
+    with new_folder(Path(folder), overwrite, FORMAT) as partial:
         summary = summarise(solution, provenance)
         images = plot_run(solution)
         iterations = [jsonable(row) for row in solution.iterations]
         (partial / "problem.yaml").write_text(problem_yaml, encoding="utf-8")
-        _write_arrays(partial / "trajectory.npz", _arrays(solution))
+        write_arrays(partial / "trajectory.npz", _arrays(solution))
         (partial / "trajectory.csv").write_text(_csv(solution), encoding="utf-8", newline="")
         (partial / "iterations.jsonl").write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in iterations),
                                                   encoding="utf-8")
@@ -87,14 +82,8 @@ def write_run(solution: Solution, folder: str | Path, *, problem_yaml: str, prov
             (partial / f"{name}.png").write_bytes(data)
         page = render_report(summary, iterations, problem_yaml=problem_yaml, images=images, scene=scene, scene_note=scene_note)
         (partial / "report.html").write_text(page, encoding="utf-8")
-        # last: without it no folder is a run, not even one left behind by a killed process
-        (partial / "summary.json").write_text(json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False) + "\n",
-                                              encoding="utf-8")
-        _put_in_place(partial, target)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-    return target
+        write_summary(partial, summary)
+    return Path(folder)
 
 
 def read_run(folder: str | Path) -> Run:
@@ -116,13 +105,13 @@ def read_run(folder: str | Path) -> Run:
                tuple({k: restore(v) for k, v in json.loads(line).items()} for line in lines))
 
 
-def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run that :func:`write_run` wrote."""
+def is_run(folder: Path, kind: str = FORMAT) -> bool:
+    """Whether a folder holds a run (or another result, by the ``format`` of its summary) that was written whole."""
     try:
         record = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(record, dict) and record.get("format") == FORMAT
+    return isinstance(record, dict) and record.get("format") == kind
 
 
 # ------------------------------------------------------------------------------------------------ summary
@@ -232,7 +221,7 @@ def _arrays(solution: Solution) -> dict[str, np.ndarray]:
     return {name: np.asarray(array) for name, array in arrays.items()}
 
 
-def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """An ``.npz`` archive, as numpy reads it; with a fixed date, so that equal arrays give equal files."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
         for name, array in arrays.items():
@@ -257,12 +246,38 @@ def _csv(solution: Solution) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ folders
-def _check_target(target: Path, overwrite: bool) -> None:
+@contextmanager
+def new_folder(target: Path, overwrite: bool, kind: str) -> Iterator[Path]:
+    """A folder to fill, which takes the name ``target`` when the block ends without an error and vanishes otherwise.
+
+    A target that is absent or empty is made; an earlier result of the same ``kind`` (see :func:`is_run`) is replaced only with
+    ``overwrite``. Raises ProblemError for any other target.
+    """
+    _check_target(target, overwrite, kind)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # the name says that it is not a result, and a rename within one folder is atomic
+    partial = target.parent / f".{target.name}.partial-{uuid.uuid4().hex[:8]}"
+    partial.mkdir()
+    try:
+        yield partial
+        _put_in_place(partial, target)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
+    """``summary.json``, to be written last: without it no folder is a result, not even one left behind by a killed process."""
+    text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False)
+    (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _check_target(target: Path, overwrite: bool, kind: str) -> None:
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise ProblemError("is not a folder; name another place for the run", where=str(target))
     if not target.is_dir() or not any(target.iterdir()):
         return
-    if not is_run(target):
+    if not is_run(target, kind):
         raise ProblemError("is not empty and holds no earlier run; nothing in it was touched. Name another folder",
                            where=str(target))
     if not overwrite:

@@ -16,7 +16,8 @@ from dynamics.lie import quaternion as quaternions
 from dynamics.lie import rpy as rpy_angles
 from dynamics.model.model import Model
 from ocp.app import load_parts as lp
-from ocp.app.schema_robot import ROTATION_FORMS, Base, RobotProblem, RobotState, Rotation
+from ocp.app.schema_robot import RobotProblem
+from ocp.app.schema_state import ROTATION_FORMS, Base, BasePose, Configuration, RobotState, Rotation
 from ocp.app.yaml_source import KeyPath
 from ocp.problem import INF, Boundary, System
 from ocp.spaces import Space
@@ -27,12 +28,14 @@ UNIT_SLACK = 1e-3  # how far from unit length a rounded quaternion may be
 
 @dataclass(frozen=True)
 class RobotNames:
-    """What is needed to read states: the reader, the robot, its state space and the bounds [nx, 2] that values must keep."""
+    """What is needed to read states: the reader, the robot, its state space, the bounds [nx, 2] that values must keep, and the key
+    under which the file describes the robot."""
 
     reader: lp.Reader
     model: Model
     space: Space
     bounds: np.ndarray
+    place: str = "system"
 
 
 @dataclass(frozen=True)
@@ -79,24 +82,24 @@ def entries(model: Model, vector: SX, *, velocities: bool) -> dict[str, SX]:
     return found
 
 
-def _joint(names: RobotNames, name: str, path: KeyPath) -> int | None:
+def _joint(names: RobotNames, name: str, path: KeyPath, *, at_key: bool = True) -> int | None:
     """The body that a joint with coordinates of its own carries; None after an error was recorded."""
     model, findings = names.model, names.reader.findings
     joints = {b.joint.name: i for i, b in enumerate(model.bodies)}
     if name in joints:
         joint = model.bodies[joints[name]].joint
         if joint.mimic is not None:
-            findings.add(path, f"the joint {name!r} follows {joint.mimic.leader!r}; give that one", at_key=True)
+            findings.add(path, f"the joint {name!r} follows {joint.mimic.leader!r}; give that one", at_key=at_key)
             return None
         if joint.kind == "free_flyer":
             how = "is the floating base; give 'base' beside 'joints'" if joints[name] == floating_base(model) else \
                 "floats inside the robot; its value cannot be prescribed by name"
-            findings.add(path, f"{name!r} {how}", at_key=True)
+            findings.add(path, f"{name!r} {how}", at_key=at_key)
             return None
     movable = [n for n, i in joints.items() if KINDS[model.bodies[i].joint.kind].nv and not model.bodies[i].joint.mimic
                and model.bodies[i].joint.kind != "free_flyer"]
     if name not in movable:
-        lp.unknown(findings, name, movable, path, "joint that moves")
+        findings.add(path, f"no joint that moves named {name!r}{near(name, movable)}", at_key=at_key)
         return None
     return joints[name]
 
@@ -135,18 +138,45 @@ def _column(expression: Any) -> np.ndarray:
 
 
 # ---- states -------------------------------------------------------------------------------------------------------------
+def read_configuration(names: RobotNames, given: Configuration, path: KeyPath) -> PartialState:
+    """The given part of a configuration, velocities free; errors are recorded."""
+    nx = names.space.nx
+    found = PartialState(np.array(names.space.neutral), np.zeros(nx, bool), np.zeros(names.space.ndx, bool))
+    if given.configuration is not None:
+        _configuration(names, given.configuration, found, path)
+    if given.base is not None:
+        _base(names, given.base, found, (*path, "base"))
+    for name, value in given.joints.items():
+        place: KeyPath = (*path, "joints", name)
+        i = _joint(names, name, place)
+        if i is not None:
+            _joint_value(names, i, value, found, place)
+    return found
+
+
+def read_joint(names: RobotNames, name: str, value: Any, path: KeyPath) -> PartialState | None:
+    """One joint at a value, from a mapping with the keys ``name`` and ``value``; None where there is no such joint (recorded)."""
+    found = PartialState(np.array(names.space.neutral), np.zeros(names.space.nx, bool), np.zeros(names.space.ndx, bool))
+    i = _joint(names, name, (*path, "name"), at_key=False)
+    if i is None:
+        return None
+    _joint_value(names, i, value, found, (*path, "value"))
+    return found
+
+
 def read_state(names: RobotNames, state: RobotState, path: KeyPath) -> PartialState:
     """The given part of a state; errors are recorded."""
-    model, nx = names.model, names.space.nx
-    found = PartialState(np.array(names.space.neutral), np.zeros(nx, bool), np.zeros(names.space.ndx, bool))
-    if state.configuration is not None:
-        _configuration(names, state.configuration, found, path)
+    model = names.model
+    found = read_configuration(names, state, path)
     if state.rest:
         found.coordinates[model.nq :] = found.tangent[model.nv :] = True
-    if state.base is not None:
-        _base(names, state, state.base, found, (*path, "base"))
-    for name, value in state.joints.items():
-        _joint_value(names, name, value, found, (*path, "joints", name))
+    body = floating_base(model)
+    if isinstance(state.base, Base) and body is not None:
+        v = model.v_slice(body).start
+        for key, start in (("linear_velocity", v), ("angular_velocity", v + 3)):
+            speed = getattr(state.base, key)
+            if speed is not None:
+                _velocity(names, state, speed, slice(start, start + 3), found, (*path, "base", key))
     for name, value in state.velocities.items():
         place: KeyPath = (*path, "velocities", name)
         i = _joint(names, name, place)
@@ -159,7 +189,7 @@ def read_state(names: RobotNames, state: RobotState, path: KeyPath) -> PartialSt
 def _configuration(names: RobotNames, name: str, found: PartialState, path: KeyPath) -> None:
     model = names.model
     if name not in model.configurations:
-        none = "; the robot file comes with none (set system.srdf)"
+        none = f"; the robot file comes with none (set {names.place}.srdf)"
         hint = near(name, model.configurations) if model.configurations else none
         names.reader.findings.add((*path, "configuration"), f"no configuration named {name!r}{hint}")
         return
@@ -167,10 +197,10 @@ def _configuration(names: RobotNames, name: str, found: PartialState, path: KeyP
     found.coordinates[: model.nq] = found.tangent[: model.nv] = True
 
 
-def _base(names: RobotNames, state: RobotState, base: Base, found: PartialState, path: KeyPath) -> None:
+def _base(names: RobotNames, base: BasePose, found: PartialState, path: KeyPath) -> None:
     model, reader, body = names.model, names.reader, floating_base(names.model)
     if body is None:
-        reader.findings.add(path, "the robot has no floating base; it needs system.root: free_flyer", at_key=True)
+        reader.findings.add(path, f"the robot has no floating base; it needs {names.place}.root: free_flyer", at_key=True)
         return
     q, v = model.q_slice(body).start, model.v_slice(body).start
     if base.position is not None:
@@ -179,17 +209,11 @@ def _base(names: RobotNames, state: RobotState, base: Base, found: PartialState,
     rotation = read_rotation(reader, base, path)
     if rotation is not None:
         _set(found, slice(q + 3, q + 7), slice(v + 3, v + 6), rotation)
-    for key, start in (("linear_velocity", v), ("angular_velocity", v + 3)):
-        value = getattr(base, key)
-        if value is not None:
-            _velocity(names, state, value, slice(start, start + 3), found, (*path, key))
 
 
-def _joint_value(names: RobotNames, name: str, value: Any, found: PartialState, path: KeyPath) -> None:
+def _joint_value(names: RobotNames, i: int, value: Any, found: PartialState, path: KeyPath) -> None:
     model, reader = names.model, names.reader
-    i = _joint(names, name, path)
-    if i is None:
-        return
+    name = model.bodies[i].joint.name
     kind, qs, vs = model.kind(i), model.q_slice(i), model.v_slice(i)
     if kind.quaternion is not None:
         if not isinstance(value, Rotation):
@@ -313,8 +337,7 @@ def guess_path(names: RobotNames, start: PartialState | None, final: PartialStat
                s: np.ndarray) -> np.ndarray:
     """Guessed states [k, nx] at fractions s: the given pieces at equally spaced times, and where they are silent the line
     from start to final (a part given at one end only stays there, a part given at neither is neutral)."""
-    rest = _resting(names)
-    first, last = _fill(rest, final, start), _fill(rest, start, final)
+    first, last = complete(names, final, start), complete(names, start, final)
     nodes = np.linspace(0.0, 1.0, max(2, len(pieces)))
     path = lp.boundary_line(names.space, first, last, nodes)
     for k, row in enumerate(path):
@@ -324,8 +347,9 @@ def guess_path(names: RobotNames, start: PartialState | None, final: PartialStat
     return lp.along(names.space, nodes, path, s)
 
 
-def _fill(rest: np.ndarray, *states: PartialState | None) -> np.ndarray:
-    x = rest.copy()
+def complete(names: RobotNames, *states: PartialState | None) -> np.ndarray:
+    """A whole state [nx]: what the last of ``states`` gives, then the one before it, and at rest where all are silent."""
+    x = _resting(names)
     for state in states:
         if state is not None:
             x[state.coordinates] = state.x[state.coordinates]

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, StrictBool, StrictFloat, Tag, model_validator
-from typing_extensions import TypeAliasType
+from pydantic import Discriminator, Field, StrictBool, Tag
 
 from ocp.app.schema_parts import (
     Bound,
     Common,
     Constraint,
     Cost,
-    Degrees,
     Duration,
     Name,
     Number,
@@ -22,104 +20,15 @@ from ocp.app.schema_parts import (
     Vector3,
     exactly_one,
     expected,
-    number_tag,
-    refuse,
 )
-
-ROTATION_FORMS = ("rpy: [roll, pitch, yaw], quaternion: {w: .., x: .., y: .., z: ..} or "
-                  "axis_angle: {axis: [.., .., ..], angle: ..}")
-
-
-def _named_components(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        raise refuse("a bare list is never a rotation, because the order of its entries is ambiguous; write one of "
-                     f"{ROTATION_FORMS}")
-    return value
-
-
-class Quaternion(Part):
-    """A unit quaternion by component; scaled to unit length when it is within 1e-3 of it."""
-
-    w: Number = Field(description="scalar part")
-    x: Number = Field(description="vector part, x")
-    y: Number = Field(description="vector part, y")
-    z: Number = Field(description="vector part, z")
-
-
-class AxisAngle(Part):
-    """A rotation about an axis."""
-
-    axis: Vector3 = Field(description="direction of the axis, any length but zero")
-    angle: Number = Field(description="angle about the axis [rad]")
-
-
-class Rotation(Part):
-    """A rotation in exactly one of three forms."""
-
-    rpy: Vector3 | None = Field(None, description="roll, pitch, yaw [rad] about the fixed axes x, y, z in this order")
-    quaternion: Annotated[Quaternion | None, BeforeValidator(_named_components)] = Field(
-        None, description="Hamilton quaternion {w, x, y, z}")
-    axis_angle: Annotated[AxisAngle | None, BeforeValidator(_named_components)] = Field(
-        None, description="rotation by angle about axis")
-
-    @model_validator(mode="after")
-    def _one_form(self) -> Rotation:
-        self.form()
-        return self
-
-    def form(self) -> str | None:
-        """The form that is given."""
-        return exactly_one(self, ("rpy", "quaternion", "axis_angle"))
-
-
-class Base(Rotation):
-    """Pose and velocity of a floating base; what is left out stays free."""
-
-    position: Vector3 | None = Field(None, description="origin in the world [m]")
-    linear_velocity: Vector3 | None = Field(None, description="velocity of the origin in base axes [m/s]")
-    angular_velocity: Vector3 | None = Field(None, description="angular velocity in base axes [rad/s]")
-
-    def form(self) -> str | None:
-        given = [name for name in ("rpy", "quaternion", "axis_angle") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise refuse(f"needs at most one rotation; found {' and '.join(given)}")
-        return given[0] if given else None
-
-
-def _joint_tag(value: Any) -> str | None:
-    if isinstance(value, (list, tuple)):
-        return "<list>"
-    if isinstance(value, Rotation) or (isinstance(value, Mapping) and "deg" not in value):
-        return "<Rotation>"
-    return number_tag(value)
+from ocp.app.schema_state import RobotState, Rotation
+from ocp.app.schema_tasks import Task
 
 
 def _state_list_tag(value: Any) -> str | None:
     if isinstance(value, (list, tuple)):
         return "<list>"
-    return "<RobotState>" if isinstance(value, (Mapping, RobotState)) else None
-
-
-_Expression = Annotated[str, Tag("<expression>"), Field(min_length=1)]
-_Numbers = Annotated[StrictFloat, Tag("<number>")] | _Expression | Annotated[Degrees, Tag("<Degrees>")]
-
-JointValue = TypeAliasType("JointValue", Annotated[
-    _Numbers | Annotated[tuple[Number, ...], Tag("<list>"), Field(min_length=1)] | Annotated[Rotation, Tag("<Rotation>")],
-    Discriminator(_joint_tag, **expected("a number [rad or m], a list with one for each coordinate of the joint, or a "
-                                         f"rotation ({ROTATION_FORMS})")),
-    Field(description="value of a joint: number, list of coordinates, or for a spherical joint a rotation")])
-
-
-class RobotState(Part):
-    """A state of a robot by names. What is not named is free; in a guess it follows the line from start to final."""
-
-    configuration: str | None = Field(
-        None, description="named configuration (SRDF or MJCF keyframe): fixes every joint that is not named here")
-    base: Base | None = Field(None, description="floating base")
-    joints: dict[str, JointValue] = Field(default_factory=dict, description="joint values by joint name [rad or m]")
-    velocities: dict[str, NumberOrList] = Field(
-        default_factory=dict, description="joint velocities by joint name [rad/s or m/s]")
-    rest: StrictBool = Field(False, description="true: every velocity is zero")
+    return "<GuessState>" if isinstance(value, (Mapping, GuessState)) else None
 
 
 class PositionError(Part):
@@ -174,22 +83,27 @@ def _actuated_tag(value: Any) -> str | None:
     return "<all>" if isinstance(value, str) else "<list>" if isinstance(value, (list, tuple)) else None
 
 
-class RobotSystem(Part):
-    """A robot from a URDF or MJCF file; x = (q, v), controls are joint efforts and thrusts."""
+class RobotModel(Part):
+    """A robot from a URDF or MJCF file."""
 
     robot: Name = Field(
         description="path of a .urdf or .xml file relative to this file, or robots:NAME from the robots extra")
     root: Literal["fixed", "free_flyer"] = Field("fixed", description="how the root link is attached (URDF)")
     mimic: Literal["couple", "independent"] = Field(
         "couple", description="mimic joints follow their leader exactly, or are joints of their own (URDF)")
-    actuated: Annotated[Annotated[Literal["all"], Tag("<all>")] | Annotated[tuple[str, ...], Tag("<list>")],
-                        Discriminator(_actuated_tag, **expected("'all' or a list of joint names"))] = Field(
-        "all", description="joints with a motor: all, or a list of names")
     gravity: Vector3 | None = Field(
         None, description="gravity in the world [m/s^2]; null: that of the robot file, else [0, 0, -9.81]")
     packages: dict[str, str] = Field(default_factory=dict, description="folders of ROS packages, relative to this file")
     srdf: str = Field(
         "auto", description="SRDF file with named configurations, relative to this file; auto: the one beside the URDF")
+
+
+class RobotSystem(RobotModel):
+    """The robot as a controlled system: x = (q, v), controls are joint efforts and thrusts."""
+
+    actuated: Annotated[Annotated[Literal["all"], Tag("<all>")] | Annotated[tuple[str, ...], Tag("<list>")],
+                        Discriminator(_actuated_tag, **expected("'all' or a list of joint names"))] = Field(
+        "all", description="joints with a motor: all, or a list of names")
     limits: UseLimits = Field(
         default_factory=lambda: UseLimits.model_validate({}), description="limits of the robot file that become bounds")
     thrusters: tuple[Thruster, ...] = Field((), description="controls that push along an axis of a frame")
@@ -204,12 +118,20 @@ class RobotBounds(Part):
     controls: dict[str, Bound] = Field(default_factory=dict, description="controls [N m or N]")
 
 
+class GuessState(RobotState):
+    """A state of the initial guess, or the configuration that inverse kinematics finds."""
+
+    ik: tuple[Task, ...] = Field(
+        (), description="tasks in order of priority: the configuration is the one that meets them, searched from what else is "
+                        "named here, otherwise from the state at the start")
+
+
 class RobotGuess(Part):
     """Initial guess: values at equally spaced times."""
 
     states: Annotated[
-        Annotated[RobotState, Tag("<RobotState>")]
-        | Annotated[tuple[RobotState, ...], Tag("<list>"), Field(min_length=1)],
+        Annotated[GuessState, Tag("<GuessState>")]
+        | Annotated[tuple[GuessState, ...], Tag("<list>"), Field(min_length=1)],
         Discriminator(_state_list_tag, **expected("a mapping such as {joints: {..}}, or a list of these"))] | None = Field(
         None, description="one state or a list of states at equally spaced times; null: from start to final")
     controls: dict[str, NumberOrList] = Field(default_factory=dict, description="controls: a value or a list of values")

@@ -1,8 +1,8 @@
 """Distances between simple shapes carried by the robot, with gradients: what keeps a reach free of collisions.
 
-A ball, a capsule (all points within a radius of a segment) and a half-space. The distance between two shapes is that of their cores
-(point, segment, plane) less the radii. Its gradient needs no derivative of the closest points: they move along the cores at first
-order, so the rate of the distance is the relative velocity of the material points there, along the line between them.
+A ball, a capsule (all points within a radius of a segment) and a half-space. The distance between two shapes is that of their
+cores (point, segment, plane) less the radii. Its gradient needs no derivative of the closest points: they move along the cores
+at first order, so the rate of the distance is the relative velocity of the material points there, along the line between them.
 Closest points of two segments: Ericson 2005, Real-Time Collision Detection, 5.1.9.
 """
 
@@ -21,7 +21,7 @@ from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.kernels import Kernel, compile_kernel
 from dynamics.model.model import Model
-from ocp.control.tasks import _Robot
+from ocp.control.task_kernel import RobotKey
 from ocp.errors import ProblemError
 
 Array = NDArray[np.float64]
@@ -93,11 +93,11 @@ def compile_clearances(model: Model, clearances: Sequence[Clearance], mode: str 
     """Compiled distances, kept for the next call. Raises UnknownNameError for frames, ProblemError for no clearance."""
     if not clearances:
         raise ProblemError("needs at least one clearance", where="compile_clearances")
-    return _compiled(_Robot(model), tuple(clearances), mode)
+    return _compiled(RobotKey(model), tuple(clearances), mode)
 
 
 @lru_cache(maxsize=64)
-def _compiled(robot: _Robot, clearances: tuple[Clearance, ...], mode: Any) -> ClearanceKernel:
+def _compiled(robot: RobotKey, clearances: tuple[Clearance, ...], mode: Any) -> ClearanceKernel:
     model, q = robot.model, ca.SX.sym("q", robot.model.nq)
     values, gradients, names = [], [], []
     for clearance in clearances:
@@ -123,8 +123,12 @@ def _rows(model: Model, q: Expr, clearance: Clearance) -> list[tuple[Expr, Expr]
         rows = []
         for x in first:
             turning = _point_jacobian(model, q, plane.frame, x)  # of the point of the plane's body that is at x
-            rows.append((ca.dot(n, x - origin) - clearance.first.radius,
-                         n.T @ (_point_jacobian(model, q, clearance.first.frame, x) - turning)))
+            rows.append(
+                (
+                    ca.dot(n, x - origin) - clearance.first.radius,
+                    n.T @ (_point_jacobian(model, q, clearance.first.frame, x) - turning),
+                )
+            )
         return rows
     second = _core(model, q, clearance.second)
     x, y = _closest(first, second)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from dynamics.kernels import Workspace, workspace
 from dynamics.model.model import Model
 from ocp.control import loops
-from ocp.control.tasks import Task, TaskKernel, compile_tasks
+from ocp.control.task_kernel import TaskKernel, compile_tasks
+from ocp.control.tasks import Task
 
 Array = NDArray[np.float64]
 
@@ -61,4 +62,6 @@ def prepare(model: Model, levels: Sequence[Sequence[Task]], tolerances: Array, b
     evaluator = loops.Evaluator(memory.address, memory.handle, memory.arg, memory.res, memory.iw, memory.w, kernel.targets(tasks))
     root = np.sqrt(kernel.spread(tasks, [task.weight for task in tasks], "weight"))
     weights = loops.Weights(root, np.array(kernel.starts), np.array(tolerances, float))
-    return Descent(model, tasks, kernel, rows, evaluator, weights, box, loops.scratch(model.nq, model.nv, kernel.starts[-1]), memory)
+    return Descent(
+        model, tasks, kernel, rows, evaluator, weights, box, loops.scratch(model.nq, model.nv, kernel.starts[-1]), memory
+    )

@@ -1,9 +1,10 @@
 """Inverse kinematics: a configuration whose tasks are met in order of priority, within the joint limits.
 
 The first priority is solved by damped Newton on the configuration manifold from q0 and, where that ends in a local minimum or
-at a limit, from further starts. While no limit is active each step is one Cholesky solve; where limits bind, the step is the exact
-solution of the bounded quadratic programme. Lower priorities then move in the null space of everything above them, and a step that
-would cost a higher priority anything is not taken. With clearances, the steps are quadratic programmes that keep shapes apart.
+at a limit, from further starts. While no limit is active each step is one Cholesky solve; where limits bind, the step is the
+exact solution of the bounded quadratic programme. Lower priorities then move in the null space of everything above them, and a
+step that would cost a higher priority anything is not taken. With clearances, the steps are quadratic programmes that keep
+shapes apart.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from ocp.control.descent import Descent, prepare
 from ocp.control.ik_qp import descend_clear
 from ocp.control.limits import limit_box, sampler, violations
 from ocp.control.lower_levels import Outcome, refine
-from ocp.control.tasks import Task, _Robot
+from ocp.control.task_kernel import RobotKey
+from ocp.control.tasks import Task
 from ocp.errors import ProblemError
 
 Array = NDArray[np.float64]
@@ -32,10 +34,10 @@ Array = NDArray[np.float64]
 class IKResult:
     """What `solve_ik` found.
 
-    q [nq]. converged: the first priority is met, every lower one met or at its best given those above. residuals: norm of each task's error
-    (m, rad) by name. levels: outcome of each priority. iterations: steps tried in all. starts: initial configurations used. violations:
-    coordinates outside their limits and by how much. clearances: distance less margin (m) by name. path [k, nq]: configurations from the start
-    that led to q. message: how it ended, in a sentence.
+    q [nq]. converged: the first priority is met, every lower one met or at its best given those above. residuals: norm of each
+    task's error (m, rad) by name. levels: outcome of each priority. iterations: steps tried in all. starts: initial
+    configurations used. violations: coordinates outside their limits and by how much. clearances: distance less margin (m) by
+    name. path [k, nq]: configurations from the start that led to q. message: how it ended, in a sentence.
     """
 
     q: Array
@@ -51,17 +53,28 @@ class IKResult:
 
 
 def solve_ik(
-    model: Model, tasks_by_priority: Sequence[Task | Sequence[Task]], *, q0: ArrayLike, limits: bool = True, restarts: int = 50,
-    rng: np.random.Generator | None = None, seeds: ArrayLike | None = None, tolerance: float | Sequence[float] = 1e-8,
-    max_iterations: int = 60, largest_step: float = np.pi, clearances: Sequence[Clearance] = (),
+    model: Model,
+    tasks_by_priority: Sequence[Task | Sequence[Task]],
+    *,
+    q0: ArrayLike,
+    limits: bool = True,
+    restarts: int = 50,
+    rng: np.random.Generator | None = None,
+    seeds: ArrayLike | None = None,
+    tolerance: float | Sequence[float] = 1e-8,
+    max_iterations: int = 60,
+    largest_step: float = np.pi,
+    clearances: Sequence[Clearance] = (),
 ) -> IKResult:
-    """A configuration of ``model`` that meets the tasks, highest priority first; an entry is a task, or several of equal priority.
+    """A configuration of ``model`` that meets the tasks, highest priority first; an entry is a task, or several of equal
+    priority.
 
-    q0 [nq]: first start (moved into the limits first). seeds [k, nq]: further starts; then up to ``restarts`` random ones drawn from rng
-    (default: a generator of fixed seed, so that answers repeat). tolerance: norm of the raw error of a task (m, rad, mixed as the error is),
-    one number or one per task in order. max_iterations: steps from each start. largest_step: most that any component of a step may be.
-    clearances: shapes that stay apart (with one priority only). Without convergence the result is the best point found, and says so.
-    Raises ProblemError for wrong sizes, repeated names or no task, UnknownNameError for frames and joints.
+    q0 [nq]: first start (moved into the limits first). seeds [k, nq]: further starts; then up to ``restarts`` random ones drawn
+    from rng (default: a generator of fixed seed, so that answers repeat). tolerance: norm of the raw error of a task (m, rad,
+    mixed as the error is), one number or one per task in order. max_iterations: steps from each start. largest_step: most that
+    any component of a step may be. clearances: shapes that stay apart (with one priority only). Without convergence the result
+    is the best point found, and says so. Raises ProblemError for wrong sizes, repeated names or no task, UnknownNameError for
+    frames and joints.
     """
     levels = [[entry] if isinstance(entry, Task) else list(entry) for entry in tasks_by_priority]
     tasks = [task for level in levels for task in level]
@@ -73,18 +86,23 @@ def solve_ik(
     if given.shape[1] != model.nq:
         raise ProblemError(f"seeds have {given.shape[1]} numbers each, expected {model.nq}", where="solve_ik.seeds")
     if max_iterations < 1 or restarts < 0 or not largest_step > 0.0:
-        raise ProblemError(f"expected max_iterations >= 1, restarts >= 0, largest_step > 0, got {max_iterations}, {restarts}, {largest_step}",
-                           where="solve_ik")
+        raise ProblemError(
+            f"expected max_iterations >= 1, restarts >= 0, largest_step > 0, got {max_iterations}, {restarts}, {largest_step}",
+            where="solve_ik",
+        )
     if clearances and len(levels) > 1:
         raise ProblemError("clearances go with one priority; give the tasks weights instead", where="solve_ik.clearances")
     tolerances = np.array(tolerance, float)
     if tolerances.shape not in ((), (len(tasks),)) or not (tolerances > 0.0).all():
         raise ProblemError(f"expected a positive number, or {len(tasks)} of them, got {tolerance!r}", where="solve_ik.tolerance")
-    descent = prepare(model, levels, np.broadcast_to(tolerances, (len(tasks),)), _box(_Robot(model), limits))
+    descent = prepare(model, levels, np.broadcast_to(tolerances, (len(tasks),)), _box(RobotKey(model), limits))
     search = _Search(max_iterations, largest_step, restarts, rng)
     guard = compile_clearances(model, clearances) if clearances else None
-    found = _first_level(descent, np.vstack([start[None], given]), search) if guard is None else \
-        _clear_level(descent, guard, np.vstack([start[None], given]), search)
+    found = (
+        _first_level(descent, np.vstack([start[None], given]), search)
+        if guard is None
+        else _clear_level(descent, guard, np.vstack([start[None], given]), search)
+    )
     if len(levels) == 1:
         return _result(descent, guard, found, [])
     q, outcomes, passed, steps = refine(descent, found.q, max_iterations, largest_step)
@@ -126,8 +144,21 @@ def _first_level(descent: Descent, starts: Array, search: _Search) -> _Found:
     weights = descent.upto(0)
     cost, steps, used, code = np.inf, 0, 0, loops.EXHAUSTED
     for batch in search.batches(descent, starts):
-        code, more, tried, cost = loops.search(descent.evaluator, weights, descent.box, descent.scratch, search.largest, n, batch, cost, best,
-                                               path, costs, best_path, best_costs)
+        code, more, tried, cost = loops.search(
+            descent.evaluator,
+            weights,
+            descent.box,
+            descent.scratch,
+            search.largest,
+            n,
+            batch,
+            cost,
+            best,
+            path,
+            costs,
+            best_path,
+            best_costs,
+        )
         steps, used = steps + more, used + tried
         if code == loops.CONVERGED:
             break
@@ -165,14 +196,26 @@ def _result(descent: Descent, guard: ClearanceKernel | None, found: _Found, lowe
         message += "".join(f"; priority {k + 2} {outcome}" for k, outcome in enumerate(lower))
     else:
         worst = max(zip(residuals.values(), residuals, strict=True))
-        message = f"no start of {found.starts} met the first priority" if found.outcome != "met" else "a lower priority is unfinished"
+        message = (
+            f"no start of {found.starts} met the first priority" if found.outcome != "met" else "a lower priority is unfinished"
+        )
         message += f"; largest error {worst[0]:.3g} of task {worst[1]!r}"
-    return IKResult(found.q, done, residuals, outcomes, found.steps, found.starts, violations(descent.model, found.q, descent.box),
-                    distances, found.path, message)
+    return IKResult(
+        found.q,
+        done,
+        residuals,
+        outcomes,
+        found.steps,
+        found.starts,
+        violations(descent.model, found.q, descent.box),
+        distances,
+        found.path,
+        message,
+    )
 
 
 @lru_cache(maxsize=256)
-def _box(robot: _Robot, limits: bool) -> loops.Box:
+def _box(robot: RobotKey, limits: bool) -> loops.Box:
     return limit_box(robot.model, limits)
 
 

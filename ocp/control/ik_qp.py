@@ -4,8 +4,9 @@
     subject to        lower <= v <= upper                 (velocity limits, and position limits one step ahead)
                       h + G v dt >= (1 - gain) h          (every clearance loses at most a fraction of itself per step)
 
-Only bounds: the exact active-set loop solves it. With clearances: OSQP and its exact finish. Outside a limit or a clearance the constraints ask for
-a return; where they cannot all be met at once, the clearances get a slack that is as small as possible, and the result says so.
+Only bounds: the exact active-set loop solves it. With clearances: OSQP and its exact finish. Outside a limit or a clearance the
+constraints ask for a return; where they cannot all be met at once, the clearances get a slack that is as small as possible, and
+the result says so.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from ocp.control import loops
 from ocp.control.clearance import Clearance, ClearanceKernel, compile_clearances
 from ocp.control.descent import Descent
 from ocp.control.limits import limit_box, velocity_bounds
-from ocp.control.tasks import Task, compile_tasks
+from ocp.control.task_kernel import compile_tasks
+from ocp.control.tasks import Task
 from ocp.errors import ProblemError
 from ocp.qp import QP, QPOptions, solve_qp
 
@@ -32,8 +34,8 @@ _SLACK = 1e6  # weight of a clearance's slack against unit task weights
 
 @dataclass(frozen=True, eq=False)
 class VelocityResult:
-    """v [nv]; residuals: |J v - w| per task name, w = rate - gain e; active: names of coordinates at a bound; slack: clearances that give
-    way (m/s by name, empty when all hold)."""
+    """v [nv]; residuals: |J v - w| per task name, w = rate - gain e; active: names of coordinates at a bound; slack: clearances
+    that give way (m/s by name, empty when all hold)."""
 
     v: Array
     residuals: dict[str, float]
@@ -42,13 +44,22 @@ class VelocityResult:
 
 
 def differential_ik(
-    model: Model, tasks: Sequence[Task], q: ArrayLike, *, dt: float = 0.01, damping: float = 1e-3, limits: bool = True,
-    speed: ArrayLike | None = None, limit_gain: float = 1.0, clearances: Sequence[Clearance] = (), clearance_gain: float = 0.5,
+    model: Model,
+    tasks: Sequence[Task],
+    q: ArrayLike,
+    *,
+    dt: float = 0.01,
+    damping: float = 1e-3,
+    limits: bool = True,
+    speed: ArrayLike | None = None,
+    limit_gain: float = 1.0,
+    clearances: Sequence[Clearance] = (),
+    clearance_gain: float = 0.5,
 ) -> VelocityResult:
     """Velocity v [nv] of the tasks (one priority, weighted) from q [nq], to be held for dt (s).
 
-    speed [nv]: velocity limits (default: the model's). limit_gain, clearance_gain: fraction of the way to a limit or contact that one
-    step may go. damping: λ > 0. Any q is allowed, outside the limits too. Raises ProblemError.
+    speed [nv]: velocity limits (default: the model's). limit_gain, clearance_gain: fraction of the way to a limit or contact
+    that one step may go. damping: λ > 0. Any q is allowed, outside the limits too. Raises ProblemError.
     """
     if not damping > 0.0:
         raise ProblemError(f"must be positive, got {damping!r}", where="differential_ik.damping")
@@ -59,7 +70,7 @@ def differential_ik(
     wanted = kernel.spread(tasks, [task.rate for task in tasks], "rate") - gain * e
     weight = kernel.spread(tasks, [task.weight for task in tasks], "weight")
     lower, upper = velocity_bounds(model, q, limit_box(model, limits), dt, gain=limit_gain, speed=speed)
-    P, c = J.T @ (weight[:, None] * J) + damping ** 2 * np.eye(model.nv), -J.T @ (weight * wanted)
+    P, c = J.T @ (weight[:, None] * J) + damping**2 * np.eye(model.nv), -J.T @ (weight * wanted)
     slack: dict[str, float] = {}
     if clearances:
         guard = compile_clearances(model, clearances)
@@ -101,13 +112,17 @@ def _with_rows(P: Array, c: Array, lower: Array, upper: Array, G: Array, least: 
     big = _SLACK * max(1.0, float(np.abs(P).max()))
     P2 = np.block([[P, np.zeros((n, k))], [np.zeros((k, n)), big * np.eye(k)]])
     A2 = np.block([[G, np.eye(k)], [np.eye(n), np.zeros((n, k))], [np.zeros((k, n)), np.eye(k)]])
-    answer = solve_qp(QP(P2, np.r_[c, np.zeros(k)], A2, np.r_[least, lower, np.zeros(k)],
-                         np.r_[np.full(k, np.inf), upper, np.full(k, np.inf)]), options)
+    answer = solve_qp(
+        QP(P2, np.r_[c, np.zeros(k)], A2, np.r_[least, lower, np.zeros(k)], np.r_[np.full(k, np.inf), upper, np.full(k, np.inf)]),
+        options,
+    )
     x = np.clip(answer.x[:n], lower, upper)
     return x, np.maximum(least - G @ x, 0.0)
 
 
-def descend_clear(descent: Descent, guard: ClearanceKernel, q: Array, iterations: int, largest: float) -> tuple[Array, float, float, list[Array], int]:
+def descend_clear(
+    descent: Descent, guard: ClearanceKernel, q: Array, iterations: int, largest: float
+) -> tuple[Array, float, float, list[Array], int]:
     """Damped Newton on the tasks subject to the limits and h(q) >= 0: (q, cost, largest overlap (m), path, steps).
 
     Each step is the programme above over the step itself; a step is kept when the cost plus a penalty on the overlap falls
@@ -128,7 +143,7 @@ def descend_clear(descent: Descent, guard: ClearanceKernel, q: Array, iterations
             return q, cost, overlap, path, step
         H = rate.T @ rate
         H[np.diag_indices(nv)] += factor * cost + 1e-10 * max(float(np.trace(H)), 1e-12)
-        loops._room(box, q, largest, lo, hi)
+        loops.room(box, q, largest, lo, hi)
         # rounding a hair inside the boundary keeps accepted points on the clear side
         d, _ = _with_rows(H, rate.T @ error, lo, hi, G, -h + 1e-9)
         q_new, e_new, J_new = descent.evaluate(q, d)

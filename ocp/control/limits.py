@@ -29,7 +29,9 @@ def limit_box(model: Model, limits: bool = True) -> Box:
     bad = np.flatnonzero(box.lower > box.upper)
     if bad.size:
         i = int(bad[0])
-        raise ProblemError(f"lower limit {box.lower[i]:.6g} above upper limit {box.upper[i]:.6g}", where=f"joint {model.velocity_names[i]!r}")
+        raise ProblemError(
+            f"lower limit {box.lower[i]:.6g} above upper limit {box.upper[i]:.6g}", where=f"joint {model.velocity_names[i]!r}"
+        )
     return box
 
 
@@ -42,9 +44,11 @@ def violations(model: Model, q: ArrayLike, box: Box) -> dict[str, float]:
     return out
 
 
-def velocity_bounds(model: Model, q: ArrayLike, box: Box, dt: float, *, gain: float = 1.0, speed: ArrayLike | None = None) -> tuple[Array, Array]:
-    """Bounds [nv] on a velocity held for dt (s): within ``speed`` (default: the model's velocity limits), and no further than the
-    fraction ``gain`` of the way to a position limit.
+def velocity_bounds(
+    model: Model, q: ArrayLike, box: Box, dt: float, *, gain: float = 1.0, speed: ArrayLike | None = None
+) -> tuple[Array, Array]:
+    """Bounds [nv] on a velocity held for dt (s): within ``speed`` (default: the model's velocity limits), and no further than
+    the fraction ``gain`` of the way to a position limit.
 
     Always lower <= upper: outside a limit the bounds ask for a return, at the velocity limit at most, so any start can recover.
     """
@@ -61,7 +65,8 @@ def velocity_bounds(model: Model, q: ArrayLike, box: Box, dt: float, *, gain: fl
 
 @dataclass(frozen=True, eq=False)
 class Sampler:
-    """Where random configurations come from: lower, upper [nq] of a uniform draw; quaternions: slices of q drawn uniform on the sphere."""
+    """Where random configurations come from: lower, upper [nq] of a uniform draw; quaternions: slices of q drawn uniform on the
+    sphere."""
 
     lower: Array
     upper: Array

@@ -1,6 +1,7 @@
 """Inner loops of inverse kinematics in Numba: damped Newton within joint limits, from many starts, kernels called by address.
 
-One binary serves every robot and task list: addresses are arguments and sizes come from the arrays. No Python object is touched.
+One binary serves every robot and task list: addresses are arguments and sizes come from the arrays. No Python object is
+touched.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Evaluator(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """root [m]: square roots of the row weights. starts [tasks + 1]: first row of each task. tolerance [tasks]: norm of the raw error."""
+    """root [m]: square roots of the row weights. starts [tasks + 1]: first row of each task. tolerance [tasks]: norm of the raw
+    error."""
 
     root: np.ndarray
     starts: np.ndarray
@@ -113,9 +115,19 @@ def backsolve(L: np.ndarray, n: int, x: np.ndarray) -> None:
 
 
 @njit(cache=True)
-def box_step(H: np.ndarray, g: np.ndarray, lo: np.ndarray, hi: np.ndarray, d: np.ndarray, L: np.ndarray, rows: np.ndarray,
-             held: np.ndarray, x: np.ndarray) -> bool:
-    """d = argmin 1/2 d'Hd + g'd with lo <= d <= hi (lo <= 0 <= hi, H positive definite): primal active set, exact in finitely many steps.
+def box_step(
+    H: np.ndarray,
+    g: np.ndarray,
+    lo: np.ndarray,
+    hi: np.ndarray,
+    d: np.ndarray,
+    L: np.ndarray,
+    rows: np.ndarray,
+    held: np.ndarray,
+    x: np.ndarray,
+) -> bool:
+    """d = argmin 1/2 d'Hd + g'd with lo <= d <= hi (lo <= 0 <= hi, H positive definite): primal active set, exact in finitely
+    many steps.
 
     Without an active bound this is one Cholesky solve. L, rows, held, x: work arrays.
     """
@@ -196,8 +208,24 @@ class Scratch(NamedTuple):
 def scratch(nq: int, nv: int, m: int) -> Scratch:
     """Fresh work arrays."""
     z = np.zeros
-    return Scratch(z(nq), z(nq), z(m), z(m), z((nv, m)), z((nv, m)), z((nv, nv)), z((nv, nv)), z((nv, nv)), z(nv), z(nv), z(nv), z(nv),
-                   z(nv), z(nv, np.int64), z(nv, np.bool_))
+    return Scratch(
+        z(nq),
+        z(nq),
+        z(m),
+        z(m),
+        z((nv, m)),
+        z((nv, m)),
+        z((nv, nv)),
+        z((nv, nv)),
+        z((nv, nv)),
+        z(nv),
+        z(nv),
+        z(nv),
+        z(nv),
+        z(nv),
+        z(nv, np.int64),
+        z(nv, np.bool_),
+    )
 
 
 @njit(cache=True)
@@ -221,7 +249,7 @@ def _normal_equations(e: np.ndarray, Jt: np.ndarray, weights: Weights, H: np.nda
 
 
 @njit(cache=True)
-def _room(box: Box, q: np.ndarray, largest: float, lo: np.ndarray, hi: np.ndarray) -> None:
+def room(box: Box, q: np.ndarray, largest: float, lo: np.ndarray, hi: np.ndarray) -> None:
     """Bounds on the next step: the limits, and no component beyond ``largest``."""
     for i in range(lo.size):
         lo[i], hi[i] = -largest, largest
@@ -240,13 +268,15 @@ def enter(box: Box, q: np.ndarray) -> None:
 
 
 @njit(cache=True)
-def descend(f: Evaluator, weights: Weights, box: Box, s: Scratch, largest: float, iterations: int, path: np.ndarray,
-            costs: np.ndarray) -> tuple[int, int]:
+def descend(
+    f: Evaluator, weights: Weights, box: Box, s: Scratch, largest: float, iterations: int, path: np.ndarray, costs: np.ndarray
+) -> tuple[int, int]:
     """Damped Newton (Levenberg-Marquardt) from s.q, within the limits. Leaves the answer in s.q, s.e, s.Jt.
 
-    The damping is a factor times the cost (Sugihara 2011, which keeps quadratic convergence where the target can be reached), the
-    factor following the ratio of actual to predicted decrease (Nielsen 1999). path [>= iterations + 1, nq] and costs [same] receive the accepted
-    configurations. Returns (code, steps tried); the number of accepted points is steps + 1 at most, unused costs are -1.
+    The damping is a factor times the cost (Sugihara 2011, which keeps quadratic convergence where the target can be reached),
+    the factor following the ratio of actual to predicted decrease (Nielsen 1999). path [>= iterations + 1, nq] and costs [same]
+    receive the accepted configurations. Returns (code, steps tried); the number of accepted points is steps + 1 at most, unused
+    costs are -1.
     """
     nv = s.g.size
     for k in range(costs.size):
@@ -264,7 +294,7 @@ def descend(f: Evaluator, weights: Weights, box: Box, s: Scratch, largest: float
         if within_tolerance(s.e, weights):
             return CONVERGED, step
         top = _normal_equations(s.e, s.Jt, weights, s.H, s.g)
-        _room(box, s.q, largest, s.lo, s.hi)
+        room(box, s.q, largest, s.lo, s.hi)
         pull = 0.0
         for i in range(nv):
             blocked = (s.g[i] > 0.0 and s.lo[i] >= 0.0) or (s.g[i] < 0.0 and s.hi[i] <= 0.0)
@@ -277,7 +307,9 @@ def descend(f: Evaluator, weights: Weights, box: Box, s: Scratch, largest: float
             for j in range(nv):
                 s.damped[i, j] = s.H[i, j]
             s.damped[i, i] += damping
-        if box_step(s.damped, s.g, s.lo, s.hi, s.d, s.L, s.rows, s.held, s.x) and evaluate(f, s.q, s.d, s.q_next, s.e_next, s.Jt_next):
+        if box_step(s.damped, s.g, s.lo, s.hi, s.d, s.L, s.rows, s.held, s.x) and evaluate(
+            f, s.q, s.d, s.q_next, s.e_next, s.Jt_next
+        ):
             after = cost_of(s.e_next, weights)
             predicted = 0.0
             for i in range(nv):
@@ -309,8 +341,21 @@ def descend(f: Evaluator, weights: Weights, box: Box, s: Scratch, largest: float
 
 
 @njit(cache=True)
-def search(f: Evaluator, weights: Weights, box: Box, s: Scratch, largest: float, iterations: int, starts: np.ndarray, best_cost: float,
-           best: np.ndarray, path: np.ndarray, costs: np.ndarray, best_path: np.ndarray, best_costs: np.ndarray) -> tuple[int, int, int, float]:
+def search(
+    f: Evaluator,
+    weights: Weights,
+    box: Box,
+    s: Scratch,
+    largest: float,
+    iterations: int,
+    starts: np.ndarray,
+    best_cost: float,
+    best: np.ndarray,
+    path: np.ndarray,
+    costs: np.ndarray,
+    best_path: np.ndarray,
+    best_costs: np.ndarray,
+) -> tuple[int, int, int, float]:
     """`descend` from each row of starts until one converges. best, best_path, best_costs: the lowest cost so far.
 
     Returns (code of the best, steps in all, starts used, best cost).

@@ -1,8 +1,8 @@
 """Lower priorities of an inverse-kinematics problem: descend within what the higher ones leave free.
 
-For each level in turn: a damped Newton step in the null space of all higher levels (with joints at their limits held), then Newton
-back onto the errors the higher levels had, then the test: the level must have gained and no higher task lost. So the answer is
-lexicographic, whether the higher levels are met or only as close as they can be.
+For each level in turn: a damped Newton step in the null space of all higher levels (with joints at their limits held), then
+Newton back onto the errors the higher levels had, then the test: the level must have gained and no higher task lost. So the
+answer is lexicographic, whether the higher levels are met or only as close as they can be.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def refine(descent: Descent, q: Array, iterations: int, largest: float) -> tuple
     return q, outcomes, passed, steps
 
 
-def _level(descent: Descent, q: Array, level: int, iterations: int, largest: float, passed: list[Array]) -> tuple[Array, Outcome, int]:
+def _level(
+    descent: Descent, q: Array, level: int, iterations: int, largest: float, passed: list[Array]
+) -> tuple[Array, Outcome, int]:
     rows, above = descent.levels[level], slice(0, descent.levels[level].start)
     root = descent.weights.root
     tasks = np.flatnonzero((descent.weights.starts[:-1] >= rows.start) & (descent.weights.starts[:-1] < rows.stop))
@@ -74,7 +76,8 @@ def _level(descent: Descent, q: Array, level: int, iterations: int, largest: flo
 
 
 def _free_step(descent: Descent, q: Array, error: Array, rate: Array, upper: Array, damping: float) -> tuple[Array, float]:
-    """(damped step d [nv] in the null space of ``upper`` that moves no joint out of its limits, norm of the projected gradient)."""
+    """(damped step d [nv] in the null space of ``upper`` that moves no joint out of its limits, norm of the projected
+    gradient)."""
     box, nv = descent.box, descent.model.nv
     at_low, at_high = np.zeros(nv, bool), np.zeros(nv, bool)
     flat = box.at >= 0
@@ -111,7 +114,8 @@ def _to_first_limit(descent: Descent, q: Array, d: Array, largest: float) -> Arr
 
 
 def _restore(descent: Descent, q: Array, held: Array, above: slice, level: int) -> Array | None:
-    """The nearest configuration whose higher errors are the held ones, or (where those are singular) no larger; None if none."""
+    """The nearest configuration whose higher errors are the held ones, or (where those are singular) no larger; None if
+    none."""
     start = q.copy()
     box = descent.box
     for _ in range(8):

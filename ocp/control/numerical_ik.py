@@ -1,14 +1,13 @@
 """Textbook iterations of inverse kinematics, each step logged: for study, and for following a path to the target.
 
-Hutter et al., Robot Dynamics lecture notes (ETH Zurich, HS 2023), section 2.9.3, Algorithm 1 and Eqs. 2.243, 2.244, 2.255; Buss 2004,
-"Introduction to inverse kinematics with Jacobian transpose, pseudoinverse and damped least squares methods". `solve_ik` is the solver for use.
+Hutter et al., Robot Dynamics lecture notes (ETH Zurich, HS 2023), section 2.9.3, Algorithm 1 and Eqs. 2.243, 2.244, 2.255; Buss
+2004, "Introduction to inverse kinematics with Jacobian transpose, pseudoinverse and damped least squares methods". `solve_ik`
+is the solver for use.
 
-    rule                    step d, with e = actual minus target
-    newton                  -k J+ e
-    damped                  -k J'(J J' + λ² I)^-1 e
-    adaptive                damped with λ by the smallest singular value (zero away from singularities)
-    levenberg_marquardt     -(J'J + μ I)^-1 J'e, μ falling and rising with the decrease of |e|², steps that do not decrease it refused
-    transpose               -α J'e
+    rule                    step d, with e = actual minus target newton                  -k J+ e damped                  -k J'(J
+    J' + λ² I)^-1 e adaptive                damped with λ by the smallest singular value (zero away from singularities)
+    levenberg_marquardt     -(J'J + μ I)^-1 J'e, μ falling and rising with the decrease of |e|², steps that do not decrease it
+    refused transpose               -α J'e
 """
 
 from __future__ import annotations
@@ -30,7 +29,8 @@ from dynamics.lie import rotation as rotations
 from dynamics.lie import so3
 from dynamics.model.model import Model
 from ocp.control.pseudo_inverse import adaptively_damped_inverse, damped_inverse, pseudo_inverse
-from ocp.control.tasks import Task, _Robot, compile_tasks
+from ocp.control.task_kernel import RobotKey, compile_tasks
+from ocp.control.tasks import Task
 from ocp.errors import ProblemError
 
 Array = NDArray[np.float64]
@@ -46,8 +46,8 @@ class Equations:
 
 @dataclass(frozen=True)
 class IterationRule:
-    """One line of the table above. step: k; alpha: of the transpose; damping: λ, the largest λ of `adaptive`, or the first sqrt(μ);
-    threshold: singular value below which `adaptive` damps; rank_tolerance: of the pseudo-inverse."""
+    """One line of the table above. step: k; alpha: of the transpose; damping: λ, the largest λ of `adaptive`, or the first
+    sqrt(μ); threshold: singular value below which `adaptive` damps; rank_tolerance: of the pseudo-inverse."""
 
     rule: str = "newton"
     step: float = 1.0
@@ -68,8 +68,9 @@ RULES = ("newton", "damped", "adaptive", "levenberg_marquardt", "transpose")
 
 @dataclass(frozen=True, eq=False)
 class IterationLog:
-    """q: where it stopped; converged: |e| < tolerance was seen; iterations: evaluations of e and J up to and including the last; errors
-    [iterations]: |e| at each; path [iterations, nq]: the configuration of each; steps [iterations]: |d| of each (0: refused or last)."""
+    """q: where it stopped; converged: |e| < tolerance was seen; iterations: evaluations of e and J up to and including the
+    last; errors [iterations]: |e| at each; path [iterations, nq]: the configuration of each; steps [iterations]: |d| of each
+    (0: refused or last)."""
 
     q: Array
     converged: bool
@@ -79,21 +80,25 @@ class IterationLog:
     steps: Array
 
 
-def iterate(equations: Equations, q0: ArrayLike, rule: IterationRule | None = None, *, tolerance: float = 1e-8,
-            max_iterations: int = 100) -> IterationLog:
-    """Repeat the rule from q0 until |e| < tolerance. Raises ProblemError when e or J is not finite (a chart at its singularity)."""
+def iterate(
+    equations: Equations, q0: ArrayLike, rule: IterationRule | None = None, *, tolerance: float = 1e-8, max_iterations: int = 100
+) -> IterationLog:
+    """Repeat the rule from q0 until |e| < tolerance. Raises ProblemError when e or J is not finite (a chart at its
+    singularity)."""
     rule = rule or IterationRule()
     q = np.array(q0, float)
     errors: list[float] = []
     path: list[Array] = []
     steps: list[float] = []
-    mu, best = rule.damping ** 2, np.inf
+    mu, best = rule.damping**2, np.inf
     kept: tuple[Array, Array, Array] | None = None
     for count in range(1, max_iterations + 1):
         e, J = equations.evaluate(q)
         size = float(np.linalg.norm(e))
         if not (np.isfinite(size) and np.isfinite(J).all()):
-            raise ProblemError(f"errors are not finite at iteration {count}, q = {q.tolist()}", where=f"iterate, rule {rule.rule!r}")
+            raise ProblemError(
+                f"errors are not finite at iteration {count}, q = {q.tolist()}", where=f"iterate, rule {rule.rule!r}"
+            )
         if rule.rule == "levenberg_marquardt":
             if kept is not None and not size < best:
                 mu *= 4.0
@@ -128,7 +133,8 @@ def _step(rule: IterationRule, e: Array, J: Array, mu: float) -> Array:
 
 
 def transpose_gain_limit(J: ArrayLike) -> float:
-    """2 / (largest singular value of J)²: the transpose rule shrinks the linearised error for every alpha below (Buss 2004, section 4)."""
+    """2 / (largest singular value of J)²: the transpose rule shrinks the linearised error for every alpha below (Buss 2004,
+    section 4)."""
     return 2.0 / float(np.linalg.norm(np.asarray(J, float), 2)) ** 2
 
 
@@ -149,10 +155,11 @@ def task_equations(model: Model, tasks: Sequence[Task]) -> Equations:
 def chart_equations(model: Model, frame: str, rotation: ArrayLike, chart: str) -> Equations:
     """Orientation of a frame by difference of coordinates: e = chi(C(q)) - chi(C*), J the analytical Jacobian (section 2.9.3).
 
-    chart: a key of ``dynamics.lie.rotation.PARAMETERISATIONS`` ("zyx", "xyz", "rotation_vector", "quaternion", ...). Two coordinates of one
-    orientation can lie far apart, so the way to the target depends on the chart, and may pass its singularity.
+    chart: a key of ``dynamics.lie.rotation.PARAMETERISATIONS`` ("zyx", "xyz", "rotation_vector", "quaternion", ...). Two
+    coordinates of one orientation can lie far apart, so the way to the target depends on the chart, and may pass its
+    singularity.
     """
-    kernel = _chart_kernel(_Robot(model), frame, chart)
+    kernel = _chart_kernel(RobotKey(model), frame, chart)
     goal = ca.vec(rotations.parameterisation(chart).from_matrix(ca.DM(np.asarray(rotation, float)))).full().ravel()
     zero = np.zeros(model.nv)
 
@@ -168,7 +175,7 @@ def rotation_equations(model: Model, frame: str, rotation: ArrayLike) -> Equatio
 
     Small steps of the Newton rule turn the frame about a fixed axis, the shortest way there is.
     """
-    kernel, goal, zero = _geometric_kernel(_Robot(model), frame), np.asarray(rotation, float), np.zeros(model.nv)
+    kernel, goal, zero = _geometric_kernel(RobotKey(model), frame), np.asarray(rotation, float), np.zeros(model.nv)
 
     def evaluate(q: Array) -> tuple[Array, Array]:
         _, e, J = kernel(q, zero, goal)
@@ -200,7 +207,8 @@ def _geometric_kernel(robot: Any, frame: str) -> Kernel:
 
 
 def rotation_error(actual: Any, target: Any, frame: str = "world") -> Any:
-    """Rotation vector [3] (rad) from ``actual`` to ``target`` [3, 3]: rotVec(C* C') in world axes, or rotVec(C' C*) in those of the body.
+    """Rotation vector [3] (rad) from ``actual`` to ``target`` [3, 3]: rotVec(C* C') in world axes, or rotVec(C' C*) in those of
+    the body.
 
     The two are one rotation in two frames: world = C body (Eqs. 2.250-2.254). Generic over CasADi; numbers give DM.
     """
@@ -218,11 +226,24 @@ def rotation_path_length(rotations_along: ArrayLike) -> float:
     """Sum of the angles (rad) between consecutive rotations [k, 3, 3]: the length of the path in SO(3)."""
     R = np.asarray(rotations_along, float)
     relative = np.einsum("kji,kjl->kil", R[:-1], R[1:])
-    axial = 0.5 * np.stack([relative[:, 2, 1] - relative[:, 1, 2], relative[:, 0, 2] - relative[:, 2, 0],
-                            relative[:, 1, 0] - relative[:, 0, 1]], axis=1)
+    axial = 0.5 * np.stack(
+        [relative[:, 2, 1] - relative[:, 1, 2], relative[:, 0, 2] - relative[:, 2, 0], relative[:, 1, 0] - relative[:, 0, 1]],
+        axis=1,
+    )
     # the arc tangent keeps all digits of small and large angles, which the arc cosine loses
     return float(np.arctan2(np.linalg.norm(axial, axis=1), 0.5 * (np.trace(relative, axis1=1, axis2=2) - 1.0)).sum())
 
 
-__all__ = ["Equations", "IterationLog", "IterationRule", "RULES", "chart_equations", "iterate", "rotation_equations", "rotation_error",
-           "rotation_path_length", "task_equations", "transpose_gain_limit"]
+__all__ = [
+    "Equations",
+    "IterationLog",
+    "IterationRule",
+    "RULES",
+    "chart_equations",
+    "iterate",
+    "rotation_equations",
+    "rotation_error",
+    "rotation_path_length",
+    "task_equations",
+    "transpose_gain_limit",
+]

@@ -1,15 +1,17 @@
 """Tasks with strict priorities at velocity level: lexicographic least squares by recursion through null spaces.
 
-Level i asks for J_i v = w_i. The answer satisfies level 1 as well as possible, level 2 as well as possible among those, and so on:
+Level i asks for J_i v = w_i. The answer satisfies level 1 as well as possible, level 2 as well as possible among those, and so
+on:
 
     v = sum_i N_{i-1} v_i,   v_i = (J_i N_{i-1})^+ (w_i - J_i sum_{k<i} N_{k-1} v_k),   N_0 = I,  N_i = null([J_1; ...; J_i])
 
 (Siciliano and Slotine 1991; Baerlocher and Boulic 1998). Note the index: N_i annihilates the levels up to and including i. The
-projectors appear here as orthonormal bases, N_i = Z_i Z_i', which stay exact over many levels where products of projectors do not.
+projectors appear here as orthonormal bases, N_i = Z_i Z_i', which stay exact over many levels where products of projectors do
+not.
 
-Rank is decided twice. Singular values of J_i Z_{i-1} below ``tolerance`` are not inverted, so noise never becomes motion. But only those
-that are zero to rounding are handed to lower levels: a direction too weak to be used is still not given away, so a lower level
-never moves a higher one.
+Rank is decided twice. Singular values of J_i Z_{i-1} below ``tolerance`` are not inverted, so noise never becomes motion. But
+only those that are zero to rounding are handed to lower levels: a direction too weak to be used is still not given away, so a
+lower level never moves a higher one.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _ZERO = 1e-14  # relative, times the larger size; what rounding makes of a zero 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """One priority: J [m, n] v = w [m], by least squares with row weights [m] (of |residual|²); damping: λ of (J Z)'s inverse."""
+    """One priority: J [m, n] v = w [m], by least squares with row weights [m] (of |residual|²); damping: λ of (J Z)'s
+    inverse."""
 
     J: Array
     w: Array
@@ -65,13 +68,16 @@ class Prioritised:
     free: Array
 
 
-def solve_levels(levels: Sequence[Level | tuple[ArrayLike, ArrayLike]], *, null_motion: ArrayLike | None = None,
-                 tolerance: float = TOLERANCE) -> Prioritised:
+def solve_levels(
+    levels: Sequence[Level | tuple[ArrayLike, ArrayLike]], *, null_motion: ArrayLike | None = None, tolerance: float = TOLERANCE
+) -> Prioritised:
     """Velocity of the task hierarchy, highest priority first. null_motion [n]: wish for what no level determines.
 
     Raises ProblemError for no level, Jacobians of different widths, or a tolerance outside (0, 1).
     """
-    stack = [level if isinstance(level, Level) else Level(np.asarray(level[0], float), np.asarray(level[1], float)) for level in levels]
+    stack = [
+        level if isinstance(level, Level) else Level(np.asarray(level[0], float), np.asarray(level[1], float)) for level in levels
+    ]
     if not stack:
         raise ProblemError("needs at least one level", where="solve_levels.levels")
     widths = {level.J.shape[1] for level in stack}
@@ -110,7 +116,7 @@ def _descend(level: Level, v: Array, Z: Array, tolerance: float) -> tuple[Array,
     # relative to J itself, not to J Z: when higher levels use all of J, what is left of it is rounding
     used = int(np.count_nonzero(s > tolerance * scale))
     seen = int(np.count_nonzero(s > _ZERO * max(level.J.shape) * scale))
-    gains = s[:used] / (s[:used] ** 2 + level.damping ** 2)
+    gains = s[:used] / (s[:used] ** 2 + level.damping**2)
     z = Vt[:used].T @ (gains * (U[:, :used].T @ error))
     left = Z @ Vt[seen:].T
     if left.shape[1]:
@@ -120,12 +126,18 @@ def _descend(level: Level, v: Array, Z: Array, tolerance: float) -> tuple[Array,
 
 def stacked(levels: Sequence[Level | tuple[ArrayLike, ArrayLike]], tolerance: float = TOLERANCE) -> Prioritised:
     """All levels with equal priority: v = [J_1; ...]^+ (w_1; ...), weighted by the levels' weights."""
-    stack = [level if isinstance(level, Level) else Level(np.asarray(level[0], float), np.asarray(level[1], float)) for level in levels]
+    stack = [
+        level if isinstance(level, Level) else Level(np.asarray(level[0], float), np.asarray(level[1], float)) for level in levels
+    ]
     if not stack:
         raise ProblemError("needs at least one level", where="stacked.levels")
     weights = np.concatenate([np.ones(level.w.size) if level.weights is None else level.weights for level in stack])
-    whole = Level(np.vstack([level.J for level in stack]), np.concatenate([level.w for level in stack]), weights,
-                  max(level.damping for level in stack))
+    whole = Level(
+        np.vstack([level.J for level in stack]),
+        np.concatenate([level.w for level in stack]),
+        weights,
+        max(level.damping for level in stack),
+    )
     one = solve_levels([whole], tolerance=tolerance)
     parts = tuple(level.w - level.J @ one.v for level in stack)
     return Prioritised(one.v, parts, one.contributions, one.ranks, one.projectors, one.free)

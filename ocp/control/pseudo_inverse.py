@@ -4,8 +4,8 @@ Throughout, ``tolerance`` is relative to the largest singular value: singular va
 zero. The default, ``max(m, n) * 2.2e-16``, only absorbs rounding of A itself. Products such as J2 N1 carry the rounding of what
 made them, and need more (1e-6 there is usual); with a tolerance too small the pseudo-inverse amplifies noise into motion.
 
-Sources: Golub and Van Loan, Matrix Computations, 5.5 (SVD, rank); Nakamura and Hanafusa 1986 and Wampler 1986 (damping); Chiaverini,
-Siciliano, Egeland 1994 (damping that depends on the smallest singular value); Yoshikawa 1985 (manipulability).
+Sources: Golub and Van Loan, Matrix Computations, 5.5 (SVD, rank); Nakamura and Hanafusa 1986 and Wampler 1986 (damping);
+Chiaverini, Siciliano, Egeland 1994 (damping that depends on the smallest singular value); Yoshikawa 1985 (manipulability).
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def weighted_inverse(A: ArrayLike, W: ArrayLike, tolerance: float | None = None)
 
 
 def metric_inverse(A: ArrayLike, M: ArrayLike, tolerance: float | None = None) -> Array:
-    """M^-1 A'(A M^-1 A')^-1 [n, m]: of all least-squares solutions x = A+M b has the least x' M x. M: [n] or [n, n] positive."""
+    """M^-1 A'(A M^-1 A')^-1 [n, m]: of all least-squares solutions x = A+M b has the least x' M x. M: [n] or [n, n]
+    positive."""
     A = _matrix(A)
     root = _root(M, A.shape[1], "M")
     inverse_root = np.linalg.inv(root)
@@ -69,8 +70,8 @@ def metric_inverse(A: ArrayLike, M: ArrayLike, tolerance: float | None = None) -
 def damped_inverse(A: ArrayLike, damping: float) -> Array:
     """A'(A A' + λ² I)^-1 = (A'A + λ² I)^-1 A' [n, m], λ = damping: minimises |A x - b|² + λ² |x|².
 
-    The gain of any direction is s/(s² + λ²), at most 1/(2λ). damping = 0 gives the Moore-Penrose inverse. Raises ProblemError for
-    negative damping.
+    The gain of any direction is s/(s² + λ²), at most 1/(2λ). damping = 0 gives the Moore-Penrose inverse. Raises ProblemError
+    for negative damping.
     """
     if not damping >= 0.0:
         raise ProblemError(f"must not be negative, got {damping!r}", where="damped_inverse.damping")
@@ -88,8 +89,9 @@ def adaptive_damping(smallest: float, threshold: float, largest_damping: float) 
     Undamped away from singularities, smooth across the threshold (Chiaverini, Siciliano, Egeland 1994, Eq. 11).
     """
     if not threshold > 0.0 or largest_damping < 0.0:
-        raise ProblemError(f"expected threshold > 0 and largest_damping >= 0, got {threshold!r}, {largest_damping!r}",
-                           where="adaptive_damping")
+        raise ProblemError(
+            f"expected threshold > 0 and largest_damping >= 0, got {threshold!r}, {largest_damping!r}", where="adaptive_damping"
+        )
     return 0.0 if smallest >= threshold else float(np.sqrt(1.0 - (smallest / threshold) ** 2)) * largest_damping
 
 
@@ -168,7 +170,7 @@ def singularity(J: ArrayLike, expected: int | None = None, tolerance: float = 1e
     U, s, _, r = _svd(A, tolerance)
     last = s[expected - 1] if expected else 1.0
     condition = float(s[0] / last) if expected and last > 0.0 else (1.0 if not expected else np.inf)
-    return Singularity(r, expected, s, condition, float(np.prod(s[:expected])), U[:, r:max(expected, r)].copy(), A.shape[1] - r)
+    return Singularity(r, expected, s, condition, float(np.prod(s[:expected])), U[:, r : max(expected, r)].copy(), A.shape[1] - r)
 
 
 def _svd(A: ArrayLike, tolerance: float | None) -> tuple[Array, Array, Array, int]:
@@ -193,7 +195,9 @@ def _matrix(A: ArrayLike) -> Array:
 def _require(A: Array, needed: int, which: str, tolerance: float | None) -> None:
     got = rank(A, tolerance)
     if got < needed:
-        raise ProblemError(f"matrix {A.shape} has rank {got}, not full {which} rank {needed}; use pseudo_inverse", where="pseudo_inverse")
+        raise ProblemError(
+            f"matrix {A.shape} has rank {got}, not full {which} rank {needed}; use pseudo_inverse", where="pseudo_inverse"
+        )
 
 
 def _root(W: ArrayLike, size: int, name: str) -> Array:

@@ -102,7 +102,7 @@ def test_rates_of_twists_between_all_representations(source, target):
     for seed in SEEDS:
         H, t = ref.motion(np.random.default_rng(seed)), 0.1
         v = {n: ref.BY_DEFINITION[n](H, t) for n in NAMES}
-        v_dot = {n: rate(lambda s, n=n: ref.BY_DEFINITION[n](H, s), t) for n in NAMES}
+        v_dot = {n: rate(lambda s, n=n, H=H: ref.BY_DEFINITION[n](H, s), t) for n in NAMES}
         close(num(convert_twist_rate(H(t), v[source], v_dot[source], source, target)), v_dot[target], 1e-6)
 
 

@@ -123,7 +123,8 @@ def test_differentials_of_vector_and_matrix_maps():
     close(second, ref.derivative(lambda t: num(value(a, b + t * e)), 0.0))
     close(first + second, ref.derivative(lambda t: num(value(a + t * d, b + t * e)), 0.0))
     # the remainder is small against the step, in the Frobenius norm: the defining limit
-    remainder = [np.linalg.norm(num(value(a + s * d, b + s * e)) - num(value(a, b)) - s * (first + second)) / s for s in (1e-2, 1e-4)]
+    moved = lambda s: num(value(a + s * d, b + s * e)) - num(value(a, b)) - s * (first + second)  # noqa: E731
+    remainder = [np.linalg.norm(moved(s)) / s for s in (1e-2, 1e-4)]
     assert remainder[1] < 0.02 * remainder[0]
 
 
@@ -323,11 +324,11 @@ def test_velocities_of_points_and_of_orientations(seed):
     t = 0.3
     C, w = I_H_B(t)[:3, :3], ref.left(I_H_B, t)[3:]
     B_r_AP = lambda s: I_H_B(s)[:3, :3].T @ (P(s)[:3, 3] - A(s)[:3, 3])  # noqa: E731
-    v_A, v_P = (C.T @ ref.derivative(lambda s: X(s)[:3, 3], t) for X in (A, P))
+    v_A, v_P = (C.T @ ref.derivative(lambda s, X=X: X(s)[:3, 3], t) for X in (A, P))
     close(num(twists.velocity_of_moving_point(v_A, B_r_AP(t), ref.derivative(B_r_AP, t), w)), v_P)
     # two points fixed to the body
     p1, p2 = rng.standard_normal((2, 3))
-    v1, v2 = (C.T @ ref.derivative(lambda s: (I_H_B(s) @ [*p, 1])[:3], t) for p in (p1, p2))
+    v1, v2 = (C.T @ ref.derivative(lambda s, p=p: (I_H_B(s) @ [*p, 1])[:3], t) for p in (p1, p2))
     close(num(rigid_body_velocity(v1, w, p2 - p1)), v2)
     # local, inverse, global angular velocity and its skew form, from the rates of C and of its transpose
     Cdot = ref.derivative(lambda s: I_H_B(s)[:3, :3], t)
@@ -363,8 +364,9 @@ def test_rates_of_the_maps(name):
     for seed in SEEDS:
         H, t = ref.motion(np.random.default_rng(seed)), 0.2
         v = ref.left(H, t)
-        close(num(motion_map_rate(H(t), v, name)), ref.derivative(lambda s: num(motion_map(H(s), name)), t), 1e-8)
-        close(num(motion_map_inverse_rate(H(t), v, name)), ref.derivative(lambda s: num(motion_map_inverse(H(s), name)), t), 1e-8)
+        close(num(motion_map_rate(H(t), v, name)), ref.derivative(lambda s, H=H: num(motion_map(H(s), name)), t), 1e-8)
+        back = lambda s, H=H: num(motion_map_inverse(H(s), name))  # noqa: E731
+        close(num(motion_map_inverse_rate(H(t), v, name)), ref.derivative(back, t), 1e-8)
 
 
 def test_table_of_the_three_frames_is_the_printed_one():

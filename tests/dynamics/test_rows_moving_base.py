@@ -290,7 +290,8 @@ def test_a_rerooted_robot_has_the_same_mass_matrix():
     def build(first, second, sign):
         b = Builder("pair")
         b.body("p", parent="world", joint=Joint("root", "free_flyer"), inertia=inertias[first])
-        b.body("c", parent="p", joint=Joint("hinge", "revolute", axes=(tuple(sign * x for x in axis[0]),)), inertia=inertias[second])
+        hinge = Joint("hinge", "revolute", axes=(tuple(sign * x for x in axis[0]),))
+        b.body("c", parent="p", joint=hinge, inertia=inertias[second])
         return b.build()
 
     forward, backward = build(0, 1, 1.0), build(1, 0, -1.0)

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -112,7 +111,7 @@ def test_show_expands_defaults_and_prints_the_schema(capsys, tmp_path):
     assert call("show", str(file)) == 0
     assert capsys.readouterr().out == text  # already expanded: nothing left to add
     assert call("show", BLOCK, "--schema") == 0
-    assert "phase" in json.loads(capsys.readouterr().out)["$defs"] or capsys
+    assert "SymbolicProblem" in json.loads(capsys.readouterr().out)["$defs"]
 
 
 def test_doctor_passes(capsys):
@@ -140,15 +139,13 @@ def test_interrupting_a_solve_keeps_what_it_has(tmp_path):
     rest = process.communicate(timeout=120)[0]
     assert process.returncode == 1, rest
     run = read_run(out)
-    assert run.summary["status"] in ("INTERRUPTED", {"name": "INTERRUPTED"}) or "INTERRUPTED" in json.dumps(run.summary["status"])
+    assert "INTERRUPTED" in json.dumps(run.summary["status"])
     assert run.arrays["x"].shape[0] == 3001
 
 
-def test_start_is_quick_enough_to_be_pleasant():
-    """Asking for help imports none of the heavy libraries."""
+def test_help_needs_none_of_the_heavy_libraries():
+    """Asking for help imports nothing that takes long."""
     code = ("import sys; import ocp.app.cli; "
             "heavy = {'casadi', 'numba', 'matplotlib', 'scipy', 'pydantic'} & set(sys.modules); sys.exit(str(heavy) if heavy else 0)")
-    begin = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=FOLDER.parent)
     assert done.returncode == 0, done.stderr
-    assert time.perf_counter() - begin < 60

@@ -343,7 +343,7 @@ ROBOT_CASES: dict[str, Case] = {
     "guess of no control": ("  guess:\n", "  guess:\n    controls: {elbo: 1}\n", "19:16: phase.guess.controls.elbo",
         "no control named 'elbo'; did you mean 'elbow'"),
     "guess of another kind": ("states: [{joints: {elbow: 0.5}}, {joints: {elbow: 0.7}}]", "states: {elbow: 0.5}",
-        "19:14: phase.guess.states.elbow", "unknown key (known: base, configuration, joints, rest, velocities)"),
+        "19:14: phase.guess.states.elbow", "unknown key (known: base, configuration, ik, joints, rest, velocities)"),
 }
 
 FLYER = """\

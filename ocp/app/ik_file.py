@@ -1,0 +1,214 @@
+"""The inverse-kinematics file: a robot, where the search starts, tasks by priority; read with the strictness of problem files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import casadi as ca
+import numpy as np
+from pydantic import Discriminator, Field, StrictBool, StrictInt, Tag, ValidationError
+
+from dynamics.model.model import Model
+from ocp.app import load_parts as lp
+from ocp.app import robot_state, yaml_source
+from ocp.app.expressions import Scope
+from ocp.app.findings import Findings, add_validation_errors, describe
+from ocp.app.ik_tasks import TaskList, read_clearances, read_tasks, unmet
+from ocp.app.load_model import read_model
+from ocp.app.load_robot import RESERVED, UNAVAILABLE
+from ocp.app.overrides import apply_overrides
+from ocp.app.schema_parts import Name, Number, Part, expected
+from ocp.app.schema_robot import RobotModel
+from ocp.app.schema_state import Configuration
+from ocp.app.schema_tasks import Clearance as ClearancePart
+from ocp.app.schema_tasks import Task as TaskPart
+from ocp.app.yaml_source import Source, parse_source, read_source
+from ocp.bridge import model_space
+from ocp.control.clearance import Clearance
+from ocp.control.ik import IKResult, solve_ik
+from ocp.errors import ProblemError
+from ocp.problem import INF
+
+SLACK = 1e-9  # m, rad: rounding at a limit or a margin is no violation
+
+
+# ---- schema -------------------------------------------------------------------------------------------------------------
+class Limits(Part):
+    """Which limits of the robot file hold."""
+
+    position: StrictBool = Field(True, description="joint positions")
+
+
+class Options(Part):
+    """How the search goes."""
+
+    tolerance: Number = Field(1e-6, description="largest error at which a task is met [m, rad]")
+    restarts: StrictInt = Field(50, description="most random starts after the given one")
+    max_iterations: StrictInt = Field(60, description="most steps from each start")
+    seed: StrictInt = Field(0, description="seed of the random starts; the same seed gives the same answer")
+
+
+def _robot_tag(value: Any) -> str | None:
+    return "<path>" if isinstance(value, str) else "<RobotModel>" if isinstance(value, (Mapping, RobotModel)) else None
+
+
+class IKFile(Part):
+    """An inverse-kinematics file."""
+
+    name: Name = Field(description="name, a few words")
+    description: str = Field("", description="what is asked for, in prose")
+    source: str = Field("", description="where robot and tasks are from")
+    constants: dict[str, Number] = Field(default_factory=dict, description="named numbers; each may use earlier ones and pi")
+    robot: Annotated[
+        Annotated[str, Tag("<path>"), Field(min_length=1)] | Annotated[RobotModel, Tag("<RobotModel>")],
+        Discriminator(_robot_tag, **expected("the path of a robot file, robots:NAME, or a mapping with the key 'robot'"))] = Field(
+        description="the robot: path of its file, or a mapping as under 'system' of a problem file")
+    start: Configuration | None = Field(None, description="where the search starts; default: at rest within the limits")
+    tasks: Annotated[tuple[TaskPart, ...], Field(min_length=1)] = Field(
+        description="tasks in order of priority, or each with its priority")
+    limits: Limits = Field(default_factory=lambda: Limits.model_validate({}), description="limits of the robot file that hold")
+    clearances: tuple[ClearancePart, ...] = Field((), description="shapes that stay apart; with one priority only")
+    options: Options = Field(default_factory=lambda: Options.model_validate({}), description="how the search goes")
+
+
+def is_ik_tree(tree: Any) -> bool:
+    """Whether a file's tree is meant to be an inverse-kinematics file."""
+    return isinstance(tree, Mapping) and "tasks" in tree and "phase" not in tree and "system" not in tree
+
+
+# ---- loading ------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class LoadedIK:
+    """An inverse-kinematics file, read. start [nq]: where the search begins; names: what reads configurations of the robot;
+    tolerances: of each task in the order of ``tasks.tasks``."""
+
+    file: IKFile
+    text: str
+    model: Model
+    names: robot_state.RobotNames
+    start: np.ndarray
+    tasks: TaskList
+    tolerances: tuple[float, ...]
+    clearances: tuple[Clearance, ...]
+
+    def expanded(self) -> str:
+        """The file as YAML with every default written out; reading it gives the same question."""
+        return yaml_source.dump(self.file.model_dump(mode="json", exclude_none=True))
+
+
+@dataclass(frozen=True)
+class IKOutcome:
+    """What was asked and what was found. unmet: names of tasks of the first priority beyond their tolerance; broken: what else
+    does not hold, in words; seconds: of reading the file and of compiling and searching."""
+
+    loaded: LoadedIK
+    result: IKResult
+    unmet: tuple[str, ...]
+    broken: tuple[str, ...]
+    seconds: Mapping[str, float]
+
+    @property
+    def ok(self) -> bool:
+        """Every task of the first priority is met, and limits and clearances hold."""
+        return not self.unmet and not self.broken
+
+
+def load_ik(path: str | Path, overrides: Mapping[str, str] | None = None) -> LoadedIK:
+    """Read an inverse-kinematics file; ``overrides`` as for problem files.
+
+    Raises ProblemFileError (a ProblemError) listing everything that is wrong, each with file, line, column and key.
+    """
+    path = Path(path)
+    return _load(read_source(path), path.parent, overrides or {})
+
+
+def load_ik_text(text: str, folder: str | Path = ".", name: str = "ik.yaml",
+                 overrides: Mapping[str, str] | None = None) -> LoadedIK:
+    """As :func:`load_ik`, for text; paths in it are relative to ``folder``, and ``name`` stands for the file."""
+    return _load(parse_source(text, name), Path(folder), overrides or {})
+
+
+def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedIK:
+    source = apply_overrides(source, overrides)
+    findings = Findings(source)
+    file = _validate(source, findings)
+    constants = lp.read_constants(findings, file.constants, RESERVED)
+    none = ca.SX(0, 1)
+    numbers = lp.make_reader(findings, replace(constants, unavailable=UNAVAILABLE), none, none, Scope())
+    tolerance = _options(numbers, file.options)
+    given = RobotModel.model_validate({"robot": file.robot}) if isinstance(file.robot, str) else file.robot
+    named = [file.start, *(task.posture for task in file.tasks)]
+    uses_names = any(part is not None and part.configuration for part in named)
+    model = read_model(numbers, given, folder, "robot", configurations=uses_names)
+    if model is None:
+        findings.raise_any()
+    assert model is not None  # a missing robot always leaves a finding
+    names = _names(numbers, model, file)
+    start = robot_state.read_configuration(names, file.start, ("start",)) if file.start else None
+    tasks = read_tasks(names, file.tasks, ("tasks",))
+    clearances = read_clearances(names, file.clearances, ("clearances",))
+    if tasks is not None and clearances and len(tasks.levels) > 1:
+        findings.add(("clearances",), f"go with one priority, the tasks have {len(tasks.levels)}; give each task 'priority: 1' "
+                     "and let weights decide", at_key=True)
+    findings.raise_any()
+    assert tasks is not None
+    tolerances = tuple(tolerance if t is None else t for t in tasks.tolerances)
+    return LoadedIK(file, source.text, model, names, robot_state.complete(names, start)[: model.nq], tasks, tolerances, clearances)
+
+
+def _validate(source: Source, findings: Findings) -> IKFile:
+    if not isinstance(source.tree, dict):
+        raise ProblemError(f"expected a mapping such as 'name: ...'; got {describe(source.tree)}", where=source.where(()))
+    if "tasks" not in source.tree and ("phase" in source.tree or "system" in source.tree):
+        raise ProblemError("is a problem file (it has 'system' and 'phase'), not one of inverse kinematics; run: ocp solve",
+                           where=source.name)
+    try:
+        return IKFile.model_validate(source.tree)
+    except ValidationError as error:
+        add_validation_errors(findings, error, IKFile)
+        findings.raise_any()
+        raise
+
+
+def _options(numbers: lp.Reader, options: Options) -> float:
+    tolerance = numbers.number(options.tolerance, ("options", "tolerance"))
+    if tolerance <= 0.0:
+        numbers.findings.add(("options", "tolerance"), f"must be positive, got {tolerance:g}")
+    for key, least in (("restarts", 0), ("max_iterations", 1), ("seed", 0)):
+        value = getattr(options, key)
+        if value < least:
+            numbers.findings.add(("options", key), f"must be at least {least}, got {value}")
+    return tolerance
+
+
+def _names(numbers: lp.Reader, model: Model, file: IKFile) -> robot_state.RobotNames:
+    space = model_space(model)
+    bounds = np.tile([-INF, INF], (space.nx, 1))
+    if file.limits.position:
+        bounds[: model.nq] = np.stack([model.limit("lower"), model.limit("upper")], axis=1)
+        stuck = [n for k, n in enumerate(model.coordinate_names) if not bounds[k].any()]
+        if stuck:  # robot files write 0 for "not known"
+            numbers.findings.add(("robot",), f"the robot file limits the position of {', '.join(map(repr, stuck))} to 0; set "
+                                 "limits.position: false")
+    return robot_state.RobotNames(numbers, model, space, bounds, "robot")
+
+
+# ---- solving ------------------------------------------------------------------------------------------------------------
+def solve_loaded(loaded: LoadedIK, *, begin: float | None = None) -> IKOutcome:
+    """Search for the configuration. ``begin``: when reading began (``time.perf_counter``)."""
+    options, read = loaded.file.options, time.perf_counter()
+    result = solve_ik(
+        loaded.model, loaded.tasks.levels, q0=loaded.start, limits=loaded.file.limits.position, restarts=options.restarts,
+        rng=np.random.default_rng(options.seed), tolerance=loaded.tolerances, max_iterations=options.max_iterations,
+        clearances=loaded.clearances)
+    broken = [f"{name} is {excess:.3g} beyond its limit" for name, excess in result.violations.items() if excess > SLACK]
+    broken += [f"{name} is {-distance:.3g} m too close" for name, distance in result.clearances.items() if not distance >= -SLACK]
+    missed = tuple(loaded.tasks.tasks[k].name for k in unmet(result, loaded.tasks, loaded.tolerances))
+    seconds = {"search": time.perf_counter() - read}
+    if begin is not None:
+        seconds = {"read": read - begin, **seconds}
+    return IKOutcome(loaded, result, missed, tuple(broken), seconds)

@@ -1,0 +1,67 @@
+"""The robot that a file names, read from its URDF or MJCF file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dynamics.errors import near
+from dynamics.model.model import GRAVITY, Model
+from ocp.app.load_parts import Reader
+from ocp.app.schema_robot import RobotModel
+from ocp.app.yaml_source import KeyPath
+from ocp.errors import ProblemError
+
+COLLECTION = "robots:"
+
+
+def read_model(numbers: Reader, given: RobotModel, folder: Path, place: str, *, configurations: bool) -> Model | None:
+    """The robot; None after an error was recorded. Paths are relative to ``folder``; ``place`` is the key that describes the robot;
+    configurations: whether the file uses named ones, so that the SRDF beside the URDF is read."""
+    path: KeyPath = (place, "robot")
+    gravity = None if given.gravity is None else numbers.vector(given.gravity, 3, (place, "gravity"), "components")
+    with numbers.findings.collecting(path if numbers.findings.source.entries.get(path) else (place,)):
+        robot = _robot_path(given.robot, folder)
+        if robot.suffix == ".urdf":
+            return _read_urdf(given, robot, folder, gravity, configurations)
+        return _read_mjcf(given, robot, gravity, place)
+    return None
+
+
+def _robot_path(words: str, folder: Path) -> Path:
+    if words.startswith(COLLECTION):
+        from dynamics.model.robots import find_robot
+
+        return find_robot(words.removeprefix(COLLECTION))
+    path = folder / words
+    if path.suffix not in (".urdf", ".xml"):
+        raise ProblemError(f"expected a .urdf or .xml file, or {COLLECTION}NAME; got {words!r}")
+    if not path.is_file():
+        if not path.parent.is_dir():
+            raise ProblemError(f"no file {path}; the folder {path.parent} does not exist")
+        beside = [p.name for p in path.parent.iterdir() if p.suffix in (".urdf", ".xml")]
+        raise ProblemError(f"no file {path}{near(path.name, beside)}")
+    return path
+
+
+def _read_urdf(given: RobotModel, robot: Path, folder: Path, gravity: tuple[float, ...] | None, configurations: bool) -> Model:
+    from dynamics.model.urdf import read_urdf
+
+    srdf: str | Path | None = None
+    if given.srdf != "auto":
+        srdf = folder / given.srdf
+    elif configurations:
+        srdf = "auto"
+    return read_urdf(robot, root=given.root, packages={name: folder / path for name, path in given.packages.items()},
+                     srdf=srdf, mimic=given.mimic, gravity=GRAVITY if gravity is None else gravity)
+
+
+def _read_mjcf(given: RobotModel, robot: Path, gravity: tuple[float, ...] | None, place: str) -> Model:
+    from dynamics.model.mjcf import read_mjcf
+
+    if given.root != "fixed":
+        raise ProblemError(f"{place}.root applies to URDF; an MJCF file says itself whether its base floats (<freejoint/>)")
+    urdf_only = {"srdf": given.srdf != "auto", "packages": bool(given.packages), "mimic": given.mimic != "couple"}
+    if any(urdf_only.values()):
+        key = next(key for key, used in urdf_only.items() if used)
+        raise ProblemError(f"{place}.{key} applies to URDF, not to MJCF")
+    return read_mjcf(robot, gravity=gravity)

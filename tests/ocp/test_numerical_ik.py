@@ -1,0 +1,329 @@
+"""Textbook iterations of inverse kinematics: rates of convergence, singular and distant targets, and the four ways to turn a
+wrist."""
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+import dynamics
+from dynamics import algorithms as alg
+from dynamics.lie import euler
+from dynamics.model.synthetic import random_rotation, random_tree
+from dynamics.model.textbook import planar_arm, wrist_zyx
+from ocp.control.numerical_ik import (
+    Equations,
+    IterationRule,
+    chart_equations,
+    iterate,
+    rotation_equations,
+    rotation_error,
+    rotation_path_length,
+    task_equations,
+    transpose_gain_limit,
+)
+from ocp.control.tasks import pose_task, position_task
+from ocp.errors import ProblemError
+
+FRAME = "end_effector"
+START, GOAL = np.array([-0.7, 0.0, 1.5]), np.array([0.7, 1.5, -0.5])
+
+
+def turn(axis, angle):
+    return Rotation.from_euler(axis, angle).as_matrix()
+
+
+def wrist_rotation(q):
+    """Independent of the package: product of elementary turns."""
+    return Rotation.from_euler("ZYX", q).as_matrix()
+
+
+def reachable_pose(rng):
+    """A floating tree with a spherical joint, and the pose of a frame at a random configuration."""
+    model = random_tree(5, rng, root="free_flyer", kinds=["revolute", "spherical", "prismatic"], branching=0.0)
+    q = alg.random_configuration(model, rng)
+    R, p = (np.array(x) for x in dynamics.make_frame(model, "pose", "f4")(q))
+    return model, q, R, p.ravel()
+
+
+@pytest.mark.row("001:K60")
+def test_newton_converges_quadratically_on_the_manifold():
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        model, q, R, p = reachable_pose(rng)
+        equations = task_equations(model, [pose_task("f4", R, p)])
+        near = equations.plus(q, rng.uniform(-0.3, 0.3, model.nv))
+        log = iterate(equations, near, tolerance=1e-12)
+        assert log.converged
+        assert log.iterations <= 7
+        tail = log.errors[log.errors > 1e-7]
+        assert (log.errors[1 : len(tail)] <= 3.0 * tail[:-1] ** 2 + 1e-12).all()
+        reached = [np.array(x) for x in dynamics.make_frame(model, "pose", "f4")(log.q)]
+        np.testing.assert_allclose(reached[0], R, atol=1e-11)
+        np.testing.assert_allclose(reached[1].ravel(), p, atol=1e-11)
+        quaternion = log.q[model.q_slice(0)][3:]
+        assert np.linalg.norm(quaternion) == pytest.approx(1.0, abs=1e-14)
+
+
+@pytest.mark.row("001:K61")
+def test_scaled_steps_converge_linearly_at_one_minus_k():
+    rng = np.random.default_rng(1)
+    model, q, R, p = reachable_pose(rng)
+    equations = task_equations(model, [pose_task("f4", R, p)])
+    near = equations.plus(q, rng.uniform(-0.05, 0.05, model.nv))
+    for k in (0.1, 0.5, 0.9):
+        log = iterate(equations, near, IterationRule("newton", step=k), tolerance=1e-9, max_iterations=400)
+        assert log.converged
+        late = log.errors[log.errors < 1e-3]
+        np.testing.assert_allclose(late[1:4] / late[:3], 1 - k, atol=2e-3)
+
+
+@pytest.mark.row("001:K62")
+def test_damped_steps_beyond_the_workspace():
+    """A target out of reach: Newton's steps grow without bound as the arm straightens, damped ones do not and end at the
+    closest point."""
+    model, far = planar_arm(), 4.0 * np.array([np.sin(0.8), 0.0, np.cos(0.8)])
+    equations = task_equations(model, [position_task(FRAME, far, components=(0, 2))])
+    start, lam = np.array([0.2, 0.9, 0.7]), 2.0  # a smaller λ overshoots here: larger is steadier and slower
+    newton = iterate(equations, start, max_iterations=60)
+    assert not newton.converged
+    assert newton.steps.max() > 10.0
+    for rule in (IterationRule("damped", damping=lam), IterationRule("levenberg_marquardt", damping=lam)):
+        log = iterate(equations, start, rule, max_iterations=4000)
+        assert not log.converged
+        tip = np.array(dynamics.make_frame(model, "pose", FRAME)(log.q)[1]).ravel()
+        np.testing.assert_allclose(tip, 0.75 * far, atol=2e-3)  # 3 m of arm towards 4 m: the closest point
+        assert log.errors[-1] == pytest.approx(1.0, abs=1e-4)
+    damped = iterate(equations, start, IterationRule("damped", damping=lam), max_iterations=200)
+    assert (damped.steps <= damped.errors / (2 * lam) + 1e-12).all()
+    adaptive = iterate(equations, start, IterationRule("adaptive", damping=lam, threshold=1.0), max_iterations=200)
+    assert adaptive.steps.max() < newton.steps.max() / 3
+
+
+@pytest.mark.row("001:K62")
+def test_damping_reaches_reachable_targets_from_a_singular_start():
+    model = planar_arm()
+    target = np.array([0.0, 0.0, 2.0])
+    equations = task_equations(model, [position_task(FRAME, target, components=(0, 2))])
+    start = np.array([1e-5, 1e-6, 0.0])  # stretched: the Jacobian has nearly lost the radial direction
+    wild = iterate(equations, start, max_iterations=1)
+    assert wild.steps[0] > 1e4
+    for rule in ("damped", "adaptive", "levenberg_marquardt"):
+        log = iterate(equations, start, IterationRule(rule, damping=0.2, threshold=0.3), tolerance=1e-8, max_iterations=500)
+        assert log.converged
+        assert log.steps.max() < (np.inf if rule == "levenberg_marquardt" else 1.0 / 0.2)
+
+
+@pytest.mark.row("001:K63")
+def test_transpose_is_monotone_below_its_gain_limit():
+    rng = np.random.default_rng(3)
+    model = planar_arm()
+    target = np.array([1.2, 0.0, 1.1])
+    equations = task_equations(model, [position_task(FRAME, target, components=(0, 2))])
+    q = np.array([0.3, 0.8, 0.4]) + rng.uniform(-0.1, 0.1, 3)
+    limit = transpose_gain_limit(equations.evaluate(q)[1])
+    assert limit == pytest.approx(2 / np.linalg.svd(equations.evaluate(q)[1])[1][0] ** 2)
+    log = iterate(equations, q, IterationRule("transpose", alpha=0.5 * limit), tolerance=1e-9, max_iterations=2000)
+    assert log.converged
+    assert (np.diff(log.errors) < 0).all()
+    near = log.q + 1e-4 * rng.standard_normal(3)
+    at_goal = transpose_gain_limit(equations.evaluate(log.q)[1])
+    for factor, shrinks in ((0.95, True), (1.1, False)):
+        errors = iterate(
+            equations, near, IterationRule("transpose", alpha=factor * at_goal), tolerance=1e-14, max_iterations=60
+        ).errors
+        assert (errors[-1] < errors[0]) == shrinks
+
+
+# ------------------------------------------------------------------------------------------------ Examples 2.9.7 and 2.9.8
+SCHEMES = {
+    "zyx": (5657, 3.395023, (0.69512, 1.49478, -0.49303)),
+    "xyz": (5867, 3.712109, (0.73350, 1.49224, -0.46914)),
+    "rotation_vector": (5804, 3.279277, (0.70759, 1.49236, -0.48616)),
+    "relative rotation": (5705, 2.997225, (0.67105, 1.50676, 5.74722)),
+}
+
+
+def run_scheme(equations, k=1e-3, tolerance=0.01, most=10000):
+    """As the reference program: the update is made before the test, so the answer is one update later than the last
+    evaluation."""
+    log = iterate(equations, START, IterationRule("newton", step=k), tolerance=tolerance, max_iterations=most)
+    e, J = equations.evaluate(log.q)
+    final = log.q - k * np.linalg.solve(J, e) if log.converged else log.q
+    path = np.array([wrist_rotation(q) for q in [*log.path, final]])
+    return log, final, path
+
+
+@pytest.mark.row("001:K64")
+@pytest.mark.row("001:K65")
+@pytest.mark.row("001:K66")
+@pytest.mark.row("001:M02")
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_four_schemes_of_the_wrist(scheme):
+    iterations, length, q_end = SCHEMES[scheme]
+    model, goal = wrist_zyx(), wrist_rotation(GOAL)
+    if scheme == "relative rotation":
+        equations = rotation_equations(model, FRAME, goal)
+    else:
+        equations = chart_equations(model, FRAME, goal, scheme)
+    log, final, path = run_scheme(equations)
+    assert log.converged
+    assert log.iterations == iterations
+    np.testing.assert_allclose(final, q_end, atol=6e-6)
+    assert rotation_path_length(path) == pytest.approx(length, abs=2e-6)
+    angles = [np.linalg.norm(Rotation.from_matrix(a.T @ b).as_rotvec()) for a, b in zip(path[::40], path[40::40], strict=False)]
+    assert rotation_path_length(path[::40]) == pytest.approx(sum(angles), abs=1e-9)  # SciPy's angles
+    if scheme == "relative rotation":
+        whole = np.linalg.norm(Rotation.from_matrix(goal @ path[0].T).as_rotvec())
+        left = np.linalg.norm(Rotation.from_matrix(goal @ path[-1].T).as_rotvec())
+        assert whole == pytest.approx(3.00720677, abs=1e-8)
+        assert rotation_path_length(path) == pytest.approx(whole - left, abs=2e-6)  # the geodesic
+        # about a fixed axis: every rotation on the way is exp(s n) of the start
+        axis = Rotation.from_matrix(goal @ path[0].T).as_rotvec() / whole
+        for R in path[::500][1:]:
+            made = Rotation.from_matrix(R @ path[0].T).as_rotvec()
+            np.testing.assert_allclose(made / np.linalg.norm(made), axis, atol=2e-3)
+    else:
+        assert rotation_path_length(path) > 3.2
+
+
+@pytest.mark.row("001:K64")
+def test_charts_of_start_and_goal():
+    vectors = {
+        "zyx": (START, GOAL),
+        "xyz": ((1.47834, -0.69789, -0.05951), (-1.50419, 0.36899, 1.51276)),
+        "rotation_vector": ((1.43338992, -0.52322817, -0.56164679), (-0.91615672, 1.29004795, 0.92770167)),
+    }
+    model = wrist_zyx()
+    for chart, (start, goal) in vectors.items():
+        e, J = chart_equations(model, FRAME, wrist_rotation(GOAL), chart).evaluate(START)
+        np.testing.assert_allclose(e, np.array(start) - np.array(goal), atol=2e-5)
+        if chart == "zyx":
+            np.testing.assert_allclose(J, np.eye(3), atol=1e-12)  # the chart of the mechanism itself
+    np.testing.assert_allclose(
+        np.array(rotation_error(wrist_rotation(START), wrist_rotation(GOAL))).ravel(),
+        [1.85570962, -1.11003206, -2.08984764],
+        atol=1e-8,
+    )
+
+
+@pytest.mark.row("001:M02")
+def test_the_sign_error_of_the_reference_program_does_not_converge():
+    """Its map of XYZ rates has +cos(y) sin(x) where the derivation has the minus sign."""
+    goal = euler.from_matrix_numeric("xyz", wrist_rotation(GOAL))
+
+    def evaluate(q, sign=1.0):
+        x, y, z = euler.from_matrix_numeric("xyz", wrist_rotation(q))
+        E = np.array([[1, 0, np.sin(y)], [0, np.cos(x), sign * np.cos(y) * np.sin(x)], [0, np.sin(x), np.cos(x) * np.cos(y)]])
+        sz, cz, sy, cy = np.sin(q[0]), np.cos(q[0]), np.sin(q[1]), np.cos(q[1])
+        J0 = np.array([[0, -sz, cy * cz], [0, cz, cy * sz], [1, 0, -sy]])
+        return np.array([x, y, z]) - goal, np.linalg.solve(E, J0)
+
+    wrong = iterate(
+        Equations(evaluate, lambda q, d: q + d), START, IterationRule("newton", step=1e-2), tolerance=0.1, max_iterations=1000
+    )
+    assert not wrong.converged
+    assert wrong.errors[-1] > 1.0
+    right = iterate(
+        Equations(lambda q: evaluate(q, -1.0), lambda q, d: q + d),
+        START,
+        IterationRule("newton", step=1e-2),
+        tolerance=0.1,
+        max_iterations=1000,
+    )
+    assert right.converged
+    ours = chart_equations(wrist_zyx(), FRAME, wrist_rotation(GOAL), "xyz")
+    for q in (START, np.array([0.3, 0.4, -0.5])):
+        np.testing.assert_allclose(ours.evaluate(q)[1], evaluate(q, -1.0)[1], atol=1e-11)
+
+
+@pytest.mark.slow
+@pytest.mark.row("001:M02")
+def test_the_sign_error_at_the_printed_step():
+    """k = 0.001 for 10000 iterations: a path of 22.76 rad that ends 1.63 away from its goal."""
+    goal = euler.from_matrix_numeric("xyz", wrist_rotation(GOAL))
+
+    def evaluate(q):
+        x, y, z = euler.from_matrix_numeric("xyz", wrist_rotation(q))
+        E = np.array([[1, 0, np.sin(y)], [0, np.cos(x), np.cos(y) * np.sin(x)], [0, np.sin(x), np.cos(x) * np.cos(y)]])
+        sz, cz, sy, cy = np.sin(q[0]), np.cos(q[0]), np.sin(q[1]), np.cos(q[1])
+        return np.array([x, y, z]) - goal, np.linalg.solve(E, np.array([[0, -sz, cy * cz], [0, cz, cy * sz], [1, 0, -sy]]))
+
+    log = iterate(
+        Equations(evaluate, lambda q, d: q + d), START, IterationRule("newton", step=1e-3), tolerance=0.01, max_iterations=10000
+    )
+    assert not log.converged
+    assert log.errors[-1] == pytest.approx(1.63, abs=0.01)
+    assert rotation_path_length(np.array([wrist_rotation(q) for q in log.path])) == pytest.approx(22.76, abs=0.02)
+
+
+@pytest.mark.row("001:K65")
+def test_rotation_error_in_both_frames():
+    rng = np.random.default_rng(5)
+    for _ in range(30):
+        A, B = random_rotation(rng), random_rotation(rng)
+        world, body = (np.array(rotation_error(A, B, frame)).ravel() for frame in ("world", "body"))
+        np.testing.assert_allclose(world, A @ body, atol=1e-12)
+        np.testing.assert_allclose(B @ body, world, atol=1e-12)  # the axis is the same seen from either end
+        np.testing.assert_allclose(world, Rotation.from_matrix(B @ A.T).as_rotvec(), atol=1e-10)
+        np.testing.assert_allclose(Rotation.from_rotvec(world).as_matrix() @ A, B, atol=1e-12)
+        assert np.linalg.norm(world) <= np.pi + 1e-12
+    with pytest.raises(ProblemError, match="did you mean 'world'"):
+        rotation_error(A, B, "wrld")
+
+
+@pytest.mark.row("001:K66")
+def test_geometric_jacobian_takes_the_short_way_on_a_redundant_arm():
+    rng = np.random.default_rng(6)
+    model = random_tree(5, rng, kinds=["revolute"], branching=0.0)
+    fk = dynamics.make_frame(model, "pose", "f4")
+    q, goal = alg.random_configuration(model, rng), None
+    R0 = np.array(fk(q)[0])
+    goal = R0 @ Rotation.from_rotvec([0.8, -0.5, 0.6]).as_matrix()
+    log = iterate(rotation_equations(model, "f4", goal), q, IterationRule("newton", step=0.01), tolerance=1e-3, max_iterations=2000)
+    assert log.converged
+    path = np.array([np.array(fk(x)[0]) for x in log.path])
+    assert rotation_path_length(path) + log.errors[-1] == pytest.approx(np.linalg.norm([0.8, -0.5, 0.6]), rel=1e-3)
+    quick = iterate(rotation_equations(model, "f4", goal), q, tolerance=1e-12)
+    assert quick.converged
+    assert quick.iterations < 15
+
+
+# ------------------------------------------------------------------------------------------------ appendix B
+ELEMENTS = {"xyz": "XYZ", "zxz": "ZXZ", "zyx": "ZYX", "zyz": "ZYZ"}
+
+
+@pytest.mark.row("001:M03")
+@pytest.mark.parametrize("kind", ELEMENTS)
+def test_euler_angles_to_matrix_is_the_product_of_turns(kind):
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        angles = rng.uniform(-np.pi, np.pi, 3)
+        product = turn(kind[0], angles[0]) @ turn(kind[1], angles[1]) @ turn(kind[2], angles[2])
+        np.testing.assert_allclose(np.array(euler.to_matrix(kind, angles)), product, atol=1e-14)
+        np.testing.assert_allclose(product, Rotation.from_euler(ELEMENTS[kind], angles).as_matrix(), atol=1e-14)
+
+
+@pytest.mark.row("001:M04")
+@pytest.mark.parametrize("kind", ELEMENTS)
+def test_matrix_to_euler_angles_with_the_missing_branch(kind):
+    rng = np.random.default_rng(8)
+    proper = kind[0] == kind[2]
+    for _ in range(50):
+        angles = rng.uniform(-3.1, 3.1, 3)
+        angles[1] = rng.uniform(0.02, 3.1) if proper else rng.uniform(-1.55, 1.55)
+        np.testing.assert_allclose(euler.from_matrix_numeric(kind, np.array(euler.to_matrix(kind, angles))), angles, atol=1e-10)
+    for middle in (0.0, np.pi) if proper else (np.pi / 2, -np.pi / 2):  # where the printed formulas fail
+        R = np.array(euler.to_matrix(kind, [0.3, middle, 0.4]))
+        back = euler.from_matrix_numeric(kind, R)
+        np.testing.assert_allclose(np.array(euler.to_matrix(kind, back)), R, atol=1e-12)
+
+
+def test_wrong_input_is_named():
+    with pytest.raises(ProblemError, match="did you mean 'newton'"):
+        IterationRule("newtn")
+    with pytest.raises(ProblemError, match="positive"):
+        IterationRule(step=0.0)
+    with pytest.raises(ValueError, match="did you mean"):
+        chart_equations(wrist_zyx(), FRAME, np.eye(3), "zyxx")
+    with pytest.raises(ProblemError, match="not finite at iteration 1"):
+        iterate(Equations(lambda q: (q * np.nan, np.eye(1)), lambda q, d: q + d), [0.0])
