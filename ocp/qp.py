@@ -11,6 +11,7 @@ here from P, q, A, l, u; OSQP's own are not used. Nothing depends on time: the s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -300,12 +301,14 @@ def _exact(qp: QP, x: Array, y: Array, accuracy: float) -> tuple[Array, Array] |
         seen.add(key)
         rows = np.flatnonzero(side)
         bound = np.where(side[rows] == -1, qp.l[rows], qp.u[rows])
-        y_set = y[rows]
+        y_set, solve = y[rows], _factorised(qp, rows)
+        if solve is None:
+            return None
         for _ in range(2):  # the second pass is iterative refinement
-            step = _kkt(qp, rows, -(qp.P @ x + qp.q + qp.A[rows].T @ y_set), bound - qp.A[rows] @ x)
-            if step is None:
-                return None
+            step = solve(np.concatenate([-(qp.P @ x + qp.q + qp.A[rows].T @ y_set), bound - qp.A[rows] @ x]))
             x, y_set = x + step[: qp.n], y_set + step[qp.n :]
+        if not (np.isfinite(x).all() and np.isfinite(y_set).all()):
+            return None
         y = np.zeros(qp.m)
         y[rows] = y_set
         state = residuals(qp, x, y)
@@ -321,31 +324,34 @@ def _exact(qp: QP, x: Array, y: Array, accuracy: float) -> tuple[Array, Array] |
     return None
 
 
-def _kkt(qp: QP, rows: NDArray[np.int64], top: Array, bottom: Array) -> Array | None:
-    """Solution [n + rows] of [P A'; A 0] s = (top, bottom), the smallest one where the matrix is singular."""
-    right = np.concatenate([top, bottom])
-    A = qp.A[rows]
-    if right.size <= _DENSE:
-        K = np.zeros((right.size, right.size))
-        K[: qp.n, : qp.n], K[qp.n :, : qp.n] = qp.P.toarray(), A.toarray()
-        K[: qp.n, qp.n :] = K[qp.n :, : qp.n].T
-        factor, pivots, info = scipy.linalg.lapack.dgetrf(K)
-        diagonal = np.abs(np.diag(factor))
-        if info == 0 and diagonal.min() > 1e-11 * max(diagonal.max(), 1e-300):
-            solved, _ = scipy.linalg.lapack.dgetrs(factor, pivots, right)
-            return np.asarray(solved)
-        return np.asarray(np.linalg.lstsq(K, right, rcond=1e-12)[0])
-    # large: a regularised factorisation, and refinement towards the true system
-    shift = sp.diags(np.concatenate([np.full(qp.n, 1e-9), np.full(rows.size, -1e-9)]))
-    K_sparse = sp.bmat([[qp.P, A.T], [A, None]], format="csc")
-    try:
-        lu = splu((K_sparse + shift).tocsc())
-    except RuntimeError:
+def _factorised(qp: QP, rows: NDArray[np.int64]) -> Callable[[Array], Array] | None:
+    """Solver of K s = right for K = [P A'; A 0] over the rows; the smallest s where K is singular (flat costs, dependent rows)."""
+    A, size = qp.A[rows], qp.n + rows.size
+    if size > _DENSE:
+        K = sp.bmat([[qp.P, A.T], [A, None]], format="csc")
+        for shift in (0.0, 1e-12 * (1.0 + abs(K).max())):
+            sign = np.where(np.arange(size) < qp.n, shift, -shift)
+            try:
+                lu = splu((K + sp.diags(sign)).tocsc())
+            except RuntimeError:
+                continue
+            return lambda right, lu=lu: _refined(lu.solve, K, right)  # type: ignore[misc]
         return None
-    s = lu.solve(right)
-    for _ in range(10):
-        s = s + lu.solve(right - K_sparse @ s)
-    return np.asarray(s) if np.isfinite(s).all() else None
+    D = np.zeros((size, size))
+    D[: qp.n, : qp.n], D[qp.n :, : qp.n] = qp.P.toarray(), A.toarray()
+    D[: qp.n, qp.n :] = D[qp.n :, : qp.n].T
+    factor, pivots, _ = scipy.linalg.lapack.dgetrf(D)
+    diagonal = np.abs(np.diag(factor))
+    if diagonal.min() > 1e-11 * diagonal.max():
+        return lambda right: np.asarray(scipy.linalg.lapack.dgetrs(factor, pivots, right)[0])
+    return lambda right: np.asarray(scipy.linalg.lstsq(D, right, cond=1e-12, lapack_driver="gelsy")[0])
+
+
+def _refined(solve: Callable[[Array], Array], K: Any, right: Array) -> Array:
+    s = solve(right)
+    for _ in range(5):
+        s = s + solve(right - K @ s)
+    return np.asarray(s)
 
 
 def _unconstrained(qp: QP, options: QPOptions) -> QPResult:

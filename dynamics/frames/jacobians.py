@@ -7,6 +7,7 @@ Traversaro and Saccon, Multibody dynamics notation, section 8, Eqs. 70-76; conta
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import casadi as ca
@@ -88,9 +89,12 @@ def contact_jacobian(model: Model, q: Expr, link: str, A_o_C: Expr, base: str = 
     return jacobian_in(model, q, link, Transform(ca.DM.eye(3), as_column(A_o_C)), base)
 
 
-def contact_force(model: Model, q: Expr, contacts: dict[str, tuple[Expr, Expr]], base: str = "left") -> Expr:
-    """``sum J_k^T f_k`` [nv] over link name -> (contact point A_o_C [3], wrench on the link at it, world axes [6]); Eq. 80."""
+def contact_force(model: Model, q: Expr, contacts: Iterable[tuple[str, Expr, Expr]], base: str = "left") -> Expr:
+    """``sum J_k^T f_k`` [nv] over (link name, contact point A_o_C [3], wrench on the link at it, world axes [6]); Eq. 80.
+
+    A link may appear several times.
+    """
     total = ca.DM(model.nv, 1)
-    for link, (A_o_C, f) in contacts.items():
+    for link, A_o_C, f in contacts:
         total = total + contact_jacobian(model, q, link, A_o_C, base).T @ as_column(f)
     return total

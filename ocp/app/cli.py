@@ -1,4 +1,4 @@
-"""The command ``ocp``. Exit codes: 0 certified, 1 not solved, 2 bad input, 3 internal error."""
+"""The command ``ocp``. Exit codes: 0 certified (``ik``: tasks met), 1 not solved, 2 bad input, 3 internal error."""
 
 from __future__ import annotations
 
@@ -61,11 +61,46 @@ def solve(
 
 
 @app.command
+def ik(
+    file: Path, /, *, set_: Overrides = None, out: Path | None = None, overwrite: bool = False, quiet: bool = False,
+) -> int:
+    """Find a configuration that meets tasks by priority, and write it with a picture and a report.
+
+    Parameters
+    ----------
+    file
+        The inverse-kinematics file (YAML).
+    out
+        Folder to write; default: results/<file>-ik, replaced if it holds an earlier one.
+    overwrite
+        Replace what ``--out`` holds.
+    quiet
+        The verdict only, no tables.
+    """
+    from ocp.app.ik_file import load_ik, solve_loaded
+    from ocp.app.ik_report import print_ik, write_ik
+    from ocp.app.load import parse_overrides
+
+    begin = time.perf_counter()
+    outcome = solve_loaded(load_ik(file, parse_overrides(set_ or [])), begin=begin)
+    place = out if out is not None else Path("results") / f"{file.stem}-ik"
+    folder = write_ik(outcome, place, overwrite=overwrite or out is None, command=["ocp", *sys.argv[1:]])
+    print_ik(outcome, folder, quiet=quiet)
+    return CERTIFIED if outcome.ok else NOT_SOLVED
+
+
+@app.command
 def check(file: Path, /, *, set_: Overrides = None) -> int:
-    """Validate a problem file, and say which methods can solve it, without solving."""
+    """Validate a problem file, and say which methods can solve it, without solving; or a file of inverse kinematics."""
+    from ocp.app.ik_file import is_ik_tree, load_ik
+    from ocp.app.ik_report import print_check as print_ik_check
     from ocp.app.load import load_problem, parse_overrides
     from ocp.app.summary import print_check
+    from ocp.app.yaml_source import read_source
 
+    if is_ik_tree(read_source(file).tree):
+        print_ik_check(load_ik(file, parse_overrides(set_ or [])))
+        return CERTIFIED
     print_check(load_problem(file, parse_overrides(set_ or [])))
     return CERTIFIED
 

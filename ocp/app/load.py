@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from dynamics.errors import near
 from dynamics.model.model import Model
 from ocp.app.findings import Findings, add_validation_errors, describe
+from ocp.app.ik_file import is_ik_tree
 from ocp.app.load_parts import Reader
 from ocp.app.load_robot import load_robot
 from ocp.app.load_symbolic import load_symbolic
@@ -113,6 +114,8 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
 def _validate(source: Source, findings: Findings) -> ProblemFile:
     if not isinstance(source.tree, dict):
         raise ProblemError(f"expected a mapping such as 'name: ...'; got {describe(source.tree)}", where=source.where(()))
+    if is_ik_tree(source.tree):
+        raise ProblemError("is a file of inverse kinematics (it has 'tasks'), not a problem; run: ocp ik", where=source.name)
     kind = problem_class(source.tree)
     try:
         return kind.model_validate(source.tree)

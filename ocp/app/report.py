@@ -40,18 +40,10 @@ CAPTIONS = {
 def render_report(summary: Mapping[str, Any], iterations: Sequence[Mapping[str, Any]], *, problem_yaml: str,
                   images: Mapping[str, bytes], scene: Scene | None = None, scene_note: str = "") -> str:
     """The page as text. ``summary`` as :func:`ocp.app.results.summarise` makes it; images: PNG by name."""
-    import jinja2
-    from markupsafe import Markup
-
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
-                                     lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    environment.filters["number"] = number
-    environment.filters["text"] = _text
-    player = (TEMPLATES / "player.js").read_text(encoding="utf-8") if scene is not None else ""
     chosen = columns(str(summary["method"]), iterations)
     figures = [(name, *CAPTIONS.get(name, (name, "")), base64.b64encode(data).decode("ascii")) for name, data in images.items()]
-    page = environment.get_template("report.html.j2").render(
-        s=summary,
+    page = environment().get_template("report.html.j2").render(
+        s=summary, title=summary["problem"]["name"],
         checks=_checks(summary["certificate"]),
         violations=[] if summary["certificate"] is None else summary["certificate"]["violations"],
         headings=[c.title for c in chosen],
@@ -59,14 +51,35 @@ def render_report(summary: Mapping[str, Any], iterations: Sequence[Mapping[str, 
         facts=[(key, value) for key, value in summary["provenance"].items()],
         problem_yaml=problem_yaml,
         figures=figures,
-        scene=None if scene is None else Markup(encode(scene)),  # encoded without "<"
-        scene_kind="" if scene is None else scene.kind,
-        scene_notes=scene.notes if scene is not None else (scene_note or NO_SCENE,),
-        has_labels=scene is not None and bool(scene.labels), has_traces=scene is not None and bool(scene.traces),
-        player=Markup(player),
-        player_hash=base64.b64encode(hashlib.sha256(player.encode("utf-8")).digest()).decode("ascii"),
+        **motion(scene, scene_note),
     )
     return str(page)
+
+
+def environment() -> Any:
+    """The Jinja environment of all reports: everything from a user is escaped, a missing value is an error."""
+    import jinja2
+
+    made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+                              undefined=jinja2.StrictUndefined)
+    made.filters["number"] = number
+    made.filters["text"] = _text
+    return made
+
+
+def motion(scene: Scene | None, note: str = "") -> dict[str, Any]:
+    """What the section with the animation and the player need; ``note`` says why there is no scene."""
+    from markupsafe import Markup
+
+    player = (TEMPLATES / "player.js").read_text(encoding="utf-8") if scene is not None else ""
+    return {
+        "scene": None if scene is None else Markup(encode(scene)),  # encoded without "<"
+        "scene_kind": "" if scene is None else scene.kind,
+        "scene_notes": scene.notes if scene is not None else (note or NO_SCENE,),
+        "has_labels": scene is not None and bool(scene.labels), "has_traces": scene is not None and bool(scene.traces),
+        "player": Markup(player),
+        "player_hash": base64.b64encode(hashlib.sha256(player.encode("utf-8")).digest()).decode("ascii"),
+    }
 
 
 def number(value: Any, digits: int = 6) -> str:

@@ -21,7 +21,7 @@ MOST_LABELS = 40
 STILL = 1e-9  # m; a line of a drawing that never moves by more is scenery, a rail or a wall
 RESOLUTION = 1e-4  # of a metre; finer only where the whole scene is smaller than a thousand of them
 CYLINDER_SIDES = 16
-ROLES = ("link", "body", "ground", "force")
+ROLES = ("link", "body", "ground", "force", "target", "axis_x", "axis_y", "axis_z")
 
 Face = tuple[int, ...]
 

@@ -272,11 +272,11 @@ def test_contact_power(base):
         L_J = num(jacobians.jacobian(model, q, "b3", "left", base))
         assert f @ (num(spatial.motion_to_parent(C_H_L, ca.DM(L_J @ nu)))) == pytest.approx(f @ J @ nu, abs=1e-9)
         # J^T f is what inverse dynamics calls the generalised force of the wrench, summed over contacts
-        contacts = {"b3": (A_o_C, f), "b1": (A_o_C + 0.2, -f)}
+        contacts = [("b3", A_o_C, f), ("b1", A_o_C + 0.2, -f), ("b1", -A_o_C, 2 * f)]
         tau = num(jacobians.contact_force(model, q, contacts, base))
         to_body = lambda link, o, g: spatial.force_to_child(  # noqa: E731
             spatial.Transform(alg.frame_pose(model, q, link).R, alg.frame_pose(model, q, link).p - ca.DM(o)), ca.DM(g))  # noqa: B023
-        external = {link: to_body(link, o, g) for link, (o, g) in contacts.items()}
+        external = {"b3": to_body(*contacts[0]), "b1": to_body(*contacts[1]) + to_body(*contacts[2])}
         zero = np.zeros(model.nv)
         expected = num(alg.inverse_dynamics(model, q, v, zero)) - num(alg.inverse_dynamics(model, q, v, zero, external))
         close(tau, num(moving_base.convert_force(model, q, expected, "left", base)))

@@ -79,7 +79,7 @@
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   let colour = {};
   function readColours() {
-    for (const name of ["link", "body", "ground", "force", "grid", "sky", "ink", "soft", "solid-hue", "solid-low", "solid-high"]) {
+    for (const name of ["link", "body", "ground", "force", "target", "axis_x", "axis_y", "axis_z", "grid", "sky", "ink", "soft", "solid-hue", "solid-low", "solid-high"]) {
       colour[name] = style("--" + name);
     }
   }
@@ -168,7 +168,7 @@
       const line = indices.map((i) => seen[i]);
       items.push({ depth: meanDepth(line) - 0.01 * radius, draw: () => {
         pen.strokeStyle = pen.fillStyle = colour[role];
-        pen.lineWidth = role === "ground" ? 1.5 : role === "force" ? 2 : Math.min(7, Math.max(2.5, 0.02 * radius * line[0].s));
+        pen.lineWidth = role === "ground" ? 1.5 : role === "force" || role === "target" ? 2 : role.startsWith("axis") ? 3 : Math.min(7, Math.max(2.5, 0.02 * radius * line[0].s));
         pen.lineJoin = pen.lineCap = "round";
         trail(line);
         if (closed) {

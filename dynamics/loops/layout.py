@@ -1,0 +1,60 @@
+"""Where things lie in the flat arrays of the loops: rows of the constant table, rows of the workspace, integer records.
+
+Degrees of freedom (columns of the tree) are dealt into blocks of eight. A quantity with k components owns k rows of eight
+numbers in each block, so that component c of column s is at ``(s // 8) * 8 * rows + 8 c + s % 8``. A body keeps what it owns
+at its first column. Every constant below is already multiplied by eight.
+"""
+
+from __future__ import annotations
+
+from dynamics.loops.lanes import WIDTH
+
+
+def _rows(*sizes: tuple[str, int]) -> tuple[dict[str, int], int]:
+    at, out = 0, {}
+    for name, size in sizes:
+        out[name] = at * WIDTH
+        at += size
+    return out, at * WIDTH
+
+
+# ---- constant table: one record per column
+_c, CONSTANTS = _rows(
+    ("rotation", 9), ("position", 3), ("revolute", 1), ("prismatic", 1), ("mass", 1), ("first", 3), ("second", 6),
+    ("multiplier", 1), ("offset", 1), ("total_mass", 1))
+K_R, K_P, K_REVOLUTE, K_PRISMATIC = _c["rotation"], _c["position"], _c["revolute"], _c["prismatic"]
+K_M, K_H, K_S, K_TOTAL = _c["mass"], _c["first"], _c["second"], _c["total_mass"]  # K_TOTAL: mass of the whole subtree
+K_MULTIPLIER, K_OFFSET = _c["multiplier"], _c["offset"]
+
+# ---- workspace: one record per column; twists and wrenches at the origin of the root body's frame, in its axes
+_w, ROWS = _rows(
+    ("q", 1), ("v", 1), ("a", 1), ("lam", 1), ("tau", 1),
+    ("relative_R", 9), ("relative_p", 3), ("R", 9), ("p", 3), ("S", 6),
+    ("v_above", 6), ("v_body", 6), ("v_joint", 6), ("a_above", 6), ("a_body", 6), ("a_joint", 6),
+    # sums over subtrees: h, Sigma, linear momentum, integral of dr/dt r^T, wrench; h_w, z, integral of w r^T
+    ("H", 3), ("SIGMA", 6), ("L", 3), ("K", 9), ("F", 6), ("HW", 6), ("Z", 3), ("KW", 9),
+    ("f_ext", 6),
+    # columns of the first order
+    ("psi", 6), ("psi2", 6), ("psi_s", 6), ("U", 6), ("W", 6), ("IS", 6), ("BS", 3),
+    # contracted second order
+    ("w_above", 6), ("w_body", 6), ("w_joint", 6), ("lift", 6), ("qa", 3), ("qb", 6), ("qe", 3), ("vv", 1))
+Q, V, A, LAM, TAU = _w["q"], _w["v"], _w["a"], _w["lam"], _w["tau"]
+RELATIVE_R, RELATIVE_P, R, P, S = _w["relative_R"], _w["relative_p"], _w["R"], _w["p"], _w["S"]
+V_ABOVE, V_BODY, V_JOINT = _w["v_above"], _w["v_body"], _w["v_joint"]
+A_ABOVE, A_BODY, A_JOINT = _w["a_above"], _w["a_body"], _w["a_joint"]
+H, SIGMA, L, K, F, HW, Z, KW, F_EXT = (_w[k] for k in ("H", "SIGMA", "L", "K", "F", "HW", "Z", "KW", "f_ext"))
+PSI, PSI2, PSI_S, U, W, IS, BS = (_w[k] for k in ("psi", "psi2", "psi_s", "U", "W", "IS", "BS"))
+W_ABOVE, W_BODY, W_JOINT, LIFT = (_w[k] for k in ("w_above", "w_body", "w_joint", "lift"))
+QA, QB, QE, VV = (_w[k] for k in ("qa", "qb", "qe", "vv"))
+
+# ---- integer table: a header, then records
+(N_BODIES, N_COLUMNS, N_BLOCKS, N_V, COUPLED, AT_BODIES, AT_COLUMNS, AT_LOWER, AT_UPPER, AT_ABOVE, AT_BELOW,
+ SCRATCH, AT_MULTI, N_MULTI) = range(14)
+HEADER = 16
+# a body: address of its first column, of its parent's (-1: none), kind, first index in q, number of columns, first column
+BODY = 6
+ADDRESS, PARENT, KIND, FIRST_Q, COLUMNS, COLUMN = range(6)
+ONE, SPHERICAL, PLANAR, FREE = range(4)  # kinds: revolute and prismatic differ only in the constant table
+# real numbers before the constant table: gravity, then armature and damping per velocity
+AT_GRAVITY = 0
+AT_ARMATURE = 8

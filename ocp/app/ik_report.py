@@ -1,0 +1,212 @@
+"""What inverse kinematics prints and writes: the table, and a folder with the configuration, a picture and a report.
+
+The folder holds ``configuration.yaml`` (to be pasted as ``start:`` of a problem file), ``configuration.csv``, ``configuration.npz``
+(arrays ``q0``, ``q`` [nq], ``path`` [k, nq], ``names``, ``task_names``, ``residuals``; no pickle), ``summary.json``, ``picture.png``,
+``ik.yaml`` (the input, every default written out) and ``report.html``.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from dynamics.model.model import Model
+from ocp.app.ik_file import IKOutcome, LoadedIK
+from ocp.app.ik_picture import draw, ik_scene, marks
+from ocp.app.pipeline import provenance
+from ocp.app.report import environment, motion
+from ocp.app.results import jsonable, new_folder, write_arrays, write_summary
+from ocp.app.robot_state import floating_base
+from ocp.app.yaml_source import dump
+
+FORMAT, FORMAT_VERSION = "lieocp inverse kinematics", 1
+UNITS = {"pose": "m, rad", "position": "m", "orientation": "rad", "com": "m", "posture": "rad, m", "joint": "rad, m",
+         "alignment": "chord", "aim": "chord"}
+MOTION = ("From the start straight along the joints to the configuration found. This shows both ends; it is no planned motion, and "
+          "clearances are kept at its end only.")
+
+
+# ---- records ------------------------------------------------------------------------------------------------------------
+def task_rows(outcome: IKOutcome) -> list[dict[str, Any]]:
+    """One record for each task, the highest priority first: name, priority, kind, unit, residual, tolerance, met, outcome in words."""
+    loaded, result = outcome.loaded, outcome.result
+    rows, k = [], 0
+    for rank, (level, ended) in enumerate(zip(loaded.tasks.levels, result.levels, strict=True)):
+        for task in level:
+            kind = loaded.file.tasks[loaded.tasks.indices[k]].kind()
+            residual, tolerance = result.residuals[task.name], loaded.tolerances[k]
+            met = residual <= tolerance
+            words = "met" if met else "as near as higher priorities allow" if rank and ended == "best possible" else "not met"
+            rows.append({"name": task.name, "priority": rank + 1, "kind": kind, "unit": UNITS[kind], "residual": residual,
+                         "tolerance": tolerance, "met": met, "outcome": words})
+            k += 1
+    return rows
+
+
+def configuration_mapping(model: Model, q: np.ndarray) -> dict[str, Any]:
+    """``{base: .., joints: ..}``: a configuration [nq] as problem files write it."""
+    base, found, joints = floating_base(model), {}, {}
+
+    def rotation(x: np.ndarray) -> dict[str, Any]:
+        return {"quaternion": dict(zip("wxyz", (float(v) for v in x), strict=True))}
+
+    for i, body in enumerate(model.bodies):
+        kind, x = model.kind(i), q[model.q_slice(i)]
+        if body.joint.mimic is not None or not kind.nv:
+            continue
+        if i == base:
+            found["base"] = {"position": x[:3].tolist(), **rotation(x[3:])}
+        elif kind.quaternion is not None and kind.nq == 4:
+            joints[body.joint.name] = rotation(x)
+        elif kind.quaternion is None:
+            joints[body.joint.name] = float(x[0]) if kind.nq == 1 else x.tolist()
+    return {**found, "joints": joints}
+
+
+def coordinate_rows(loaded: LoadedIK, q: np.ndarray) -> list[dict[str, Any]]:
+    """One record for each coordinate: name, unit, start, solution, lower, upper."""
+    model = loaded.model
+    units = [unit for i, body in enumerate(model.bodies) if body.joint.mimic is None for unit in model.kind(i).q_units]
+    bounds = loaded.names.bounds[: model.nq]
+    return [{"name": name, "unit": unit, "start": float(a), "solution": float(b), "lower": float(low), "upper": float(high)}
+            for name, unit, a, b, (low, high) in zip(model.coordinate_names, units, loaded.start, q, bounds, strict=True)]
+
+
+def verdict(outcome: IKOutcome) -> str:
+    """How it ended, in one or two sentences."""
+    result, loaded = outcome.result, outcome.loaded
+    if outcome.unmet:
+        names = " and ".join(map(repr, outcome.unmet))
+        words = f"No start of {result.starts} meets {names}; the nearest configuration is shown."
+    else:
+        words = "Every task is met" if all(row["met"] for row in task_rows(outcome)) else "Every task of the first priority is met"
+        words += ", within the joint limits" if loaded.file.limits.position else ", joint limits ignored"
+        words += " and clear of contact." if loaded.clearances and not outcome.broken else "."
+    return " ".join([words, *(f"{line[:1].upper()}{line[1:]}." for line in outcome.broken)])
+
+
+def summarise(outcome: IKOutcome, command: Sequence[str] = ()) -> dict[str, Any]:
+    """Everything about an outcome as plain JSON data."""
+    loaded, result, options = outcome.loaded, outcome.result, outcome.loaded.file.options
+    record = {
+        "format": FORMAT, "format_version": FORMAT_VERSION,
+        "name": loaded.file.name, "description": loaded.file.description, "source": loaded.file.source,
+        "ok": outcome.ok, "verdict": verdict(outcome), "message": result.message,
+        "tasks": task_rows(outcome), "violations": result.violations, "clearances": result.clearances,
+        "coordinates": coordinate_rows(loaded, result.q), "starts": result.starts, "iterations": result.iterations,
+        "seconds": outcome.seconds, "options": options.model_dump(mode="json"),
+        "limits": loaded.file.limits.model_dump(mode="json"),
+        "provenance": provenance(loaded.model, command, options.seed),
+    }
+    plain = jsonable(record)
+    assert isinstance(plain, dict)
+    return plain
+
+
+# ---- the terminal -------------------------------------------------------------------------------------------------------
+def print_ik(outcome: IKOutcome, folder: Path | None, console: Console | None = None, *, quiet: bool = False) -> None:
+    """The verdict, a row for each task and clearance, and where the folder is; ``quiet``: no table."""
+    out = console or Console(highlight=False)
+    mark = "[bold green]solved[/]" if outcome.ok else "[bold red]not solved[/]"
+    out.print(f"\n[bold]{_plain(outcome.loaded.file.name)}[/]  inverse kinematics: {mark}", soft_wrap=True)
+    out.print(f"  {verdict(outcome)}", soft_wrap=True, markup=False)
+    if not quiet:
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
+        table.add_column("  task")
+        for heading in ("priority", "residual", "tolerance"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("")
+        table.add_column("")
+        for row in task_rows(outcome):
+            colour = "green" if row["met"] else "yellow" if row["priority"] > 1 else "red"
+            table.add_row(f"  {_plain(row['name'])}", str(row["priority"]), f"{row['residual']:.2e}", f"{row['tolerance']:.1e}",
+                          f"[dim]{row['unit']}[/]", f"[{colour}]{row['outcome']}[/]")
+        out.print(table)
+        if outcome.result.clearances:
+            table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
+            table.add_column("  clearance")
+            table.add_column("room beyond its margin", justify="right")
+            for name, room in outcome.result.clearances.items():
+                table.add_row(f"  {_plain(name)}", f"[{'green' if room >= -1e-9 else 'red'}]{room:.4f} m[/]")
+            out.print(table)
+        times = ", ".join(f"{name} {value:.2f} s" for name, value in outcome.seconds.items())
+        out.print(f"  {outcome.result.starts} starts, {outcome.result.iterations} steps; {times}", soft_wrap=True)
+    if folder is not None:
+        out.print(f"  written to  {folder}  (open {folder / 'report.html'})", soft_wrap=True, markup=False)
+
+
+def print_check(loaded: LoadedIK, console: Console | None = None) -> None:
+    """What a valid file asks for."""
+    out = console or Console(highlight=False)
+    model, levels = loaded.model, loaded.tasks.levels
+    out.print(f"{loaded.file.name}: valid, a file of inverse kinematics (run: ocp ik)", markup=False, soft_wrap=True)
+    out.print(f"  robot {model.name}: nq = {model.nq}, nv = {model.nv}, {model.mass:.6g} kg", markup=False)
+    for note in model.notes:
+        out.print(f"  note: {note}", markup=False, soft_wrap=True)
+    for rank, level in enumerate(levels):
+        out.print(f"  priority {rank + 1}: {', '.join(task.name for task in level)}", markup=False, soft_wrap=True)
+    for clearance in loaded.clearances:
+        out.print(f"  clearance: {clearance.name}", markup=False, soft_wrap=True)
+
+
+def _plain(text: str) -> str:
+    return text.replace("[", r"\[")
+
+
+# ---- the folder ---------------------------------------------------------------------------------------------------------
+def write_ik(outcome: IKOutcome, folder: str | Path, *, overwrite: bool = False, command: Sequence[str] = ()) -> Path:
+    """Write the folder; returns it. An earlier folder of inverse kinematics is replaced only with ``overwrite``. Raises ProblemError
+    for any other folder that is not empty."""
+    loaded, result = outcome.loaded, outcome.result
+    with new_folder(Path(folder), overwrite, FORMAT) as partial:
+        summary = summarise(outcome, command)
+        found = marks(loaded.model, result.q, loaded.tasks.tasks)
+        picture = draw(loaded.model, loaded.start, result, found, loaded.file.name, summary["verdict"])
+        pasted = configuration_yaml(outcome)
+        page = render(summary, picture, pasted, loaded.expanded(),
+                      motion(ik_scene(loaded.model, loaded.start, result, found)))
+        (partial / "ik.yaml").write_text(loaded.expanded(), encoding="utf-8")
+        (partial / "configuration.yaml").write_text(pasted, encoding="utf-8")
+        (partial / "configuration.csv").write_text(_csv(coordinate_rows(loaded, result.q)), encoding="utf-8", newline="")
+        write_arrays(partial / "configuration.npz", {
+            "q0": loaded.start, "q": result.q, "path": result.path, "names": np.array(loaded.model.coordinate_names, np.str_),
+            "task_names": np.array(list(result.residuals), np.str_), "residuals": np.array(list(result.residuals.values()))})
+        (partial / "picture.png").write_bytes(picture)
+        (partial / "report.html").write_text(page, encoding="utf-8")
+        write_summary(partial, summary)
+    return Path(folder)
+
+
+def configuration_yaml(outcome: IKOutcome) -> str:
+    """The configuration found, as a mapping for ``start:``."""
+    return "# The configuration found: the mapping under 'start:' of a problem file\n" + dump(
+        configuration_mapping(outcome.loaded.model, outcome.result.q))
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(rows[0] if rows else ["name", "unit", "start", "solution", "lower", "upper"])
+    writer.writerows([repr(value) if isinstance(value, float) else value for value in row.values()] for row in rows)
+    return out.getvalue()
+
+
+def render(summary: Mapping[str, Any], picture: bytes, pasted: str, expanded: str, player: Mapping[str, Any]) -> str:
+    """The report as one page that needs no network and no other file."""
+    joints = []
+    for row in summary["coordinates"]:
+        low, high = float(row["lower"]), float(row["upper"])
+        bounded = np.isfinite([low, high]).all() and high > low
+        joints.append({**row, **{f"{key}_at": 100.0 * (row[key] - low) / (high - low) if bounded else None
+                                 for key in ("start", "solution")}})
+    return str(environment().get_template("ik.html.j2").render(
+        s=summary, title=summary["name"], joints=joints, picture=base64.b64encode(picture).decode("ascii"), pasted=pasted, expanded=expanded,
+        facts=list(summary["provenance"].items()), motion_caption=MOTION, **player))
