@@ -186,9 +186,12 @@ def transform_inertia(A_H_B: Transform, inertia: Inertia) -> Inertia:
     """Express an inertia given in B in A coordinates, about A's origin. RBDA (2.66)."""
     R, p, m = A_H_B.R, A_H_B.p, inertia.m
     Rh = R @ inertia.h
-    px, rx = hat(p), hat(Rh)
-    # px rx + rx px and px px in symmetric form; hat(p)^T = -hat(p)
-    return Inertia(m, Rh + m * p, R @ inertia.I @ R.T - px @ rx - rx @ px - m * (px @ px))
+    # -(p^ r^ + r^ p^) - m p^ p^ = -(p^ s^ + s^ p^) with s = r + m p / 2, and p^ s^ = s p^T - (p . s) 1
+    s = Rh + m * p / 2
+    sp, ps = s @ p.T, s.T @ p
+    moved = R @ inertia.I @ R.T + 2 * ps * ca.DM.eye(3) - sp - sp.T
+    # the tensor is symmetric: its lower triangle copies the upper one and costs nothing
+    return Inertia(m, Rh + m * p, ca.triu2symm(ca.triu(moved)))
 
 
 def add_inertia(a: Inertia, b: Inertia) -> Inertia:

@@ -62,3 +62,31 @@ def test_the_map_is_true():
         for path in (ROOT / package).iterdir():
             if path.name not in ("__init__.py", "__pycache__", "py.typed", "errors.py"):
                 assert f"{package}/{path.name}" in places, f"{package}/{path.name} is missing on the map"
+
+
+def test_every_name_in_the_table_of_symbols_exists():
+    """Dotted names of the tour's right column resolve to something in the packages."""
+    import importlib
+
+    table = TEXT.split("| symbol in the literature | name in code |", 1)[1].split("\n\n", 1)[0]
+    cells = " ".join(row.split("|")[2] for row in table.splitlines() if row.count("|") == 3)
+    names = re.findall(r"`((?:[a-z_0-9]+\.)+[A-Za-z_0-9]+)", cells)
+    assert len(names) >= 20
+
+    def resolves(name):
+        for prefix in ("", "dynamics.", "dynamics.lie.", "dynamics.algorithms."):
+            module, _, attribute = (prefix + name).rpartition(".")
+            try:
+                found = importlib.import_module(module)
+            except ModuleNotFoundError:
+                continue
+            if hasattr(found, attribute):
+                return True
+            try:
+                importlib.import_module(prefix + name)
+            except ModuleNotFoundError:
+                continue
+            return True
+        return False
+
+    assert [name for name in names if not resolves(name)] == []

@@ -15,9 +15,10 @@ import casadi as ca
 from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.algorithms import jacobian_rate as rates
+from dynamics.algorithms.jacobians import relative_jacobian as relative_jacobian_mixed
 from dynamics.algorithms.tree import as_column
 from dynamics.frames import moving_base
-from dynamics.frames.representation import as_pose, motion_map, motion_map_rate
+from dynamics.frames.representation import as_pose, motion_map, motion_map_inverse, motion_map_rate
 from dynamics.frames.twists import relative_twist
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
@@ -62,8 +63,7 @@ def relative_jacobian(model: Model, q: Expr, A: str, E: str, output: str = "left
     """J [6, nv] with the velocity of frame E relative to frame A, both moving: left ``E_J_AE``, right ``A_J_AE``, mixed
     ``E[A]_J_AE``. Columns of joints that carry both frames are zero: only the motion between them counts."""
     A_H_E = relative_pose(model, q, A, E)
-    J_E, J_A = alg.frame_jacobian(model, q, E, "body"), alg.frame_jacobian(model, q, A, "body")
-    return motion_map(A_H_E, output) @ (J_E - spatial.motion_to_child(A_H_E, J_A))
+    return motion_map(A_H_E, output) @ motion_map_inverse(A_H_E, "mixed") @ relative_jacobian_mixed(model, q, A, E)
 
 
 def relative_jacobian_rate(model: Model, q: Expr, v: Expr, A: str, E: str, output: str = "left") -> Expr:

@@ -18,6 +18,7 @@ import casadi as ca
 from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.algorithms import jacobian_rate, kinematics, tree
+from dynamics.algorithms.floating_base import base_index, base_pose
 from dynamics.algorithms.tree import as_column
 from dynamics.errors import ModelError
 from dynamics.frames.representation import (
@@ -27,18 +28,8 @@ from dynamics.frames.representation import (
     motion_map_rate,
 )
 from dynamics.model.model import Model
-from dynamics.spatial import Transform
 
 Expr = Any
-
-
-def base(model: Model) -> int:
-    """Index of the moving base. Raises ModelError unless exactly one free-flyer hangs from the world."""
-    found = [i for i, b in enumerate(model.bodies) if b.parent < 0 and b.joint.kind == "free_flyer"]
-    if len(found) != 1:
-        raise ModelError(f"has {len(found)} free-flyers hanging from the world, a moving base is exactly one",
-                         element=f"model {model.name!r}")
-    return found[0]
 
 
 def has_base(model: Model) -> bool:
@@ -46,46 +37,37 @@ def has_base(model: Model) -> bool:
     return sum(b.parent < 0 and b.joint.kind == "free_flyer" for b in model.bodies) == 1
 
 
-def base_pose(model: Model, q: Expr) -> Transform:
-    """World pose ``A_H_B`` of the base."""
-    return kinematics.body_poses(model, q)[base(model)]
-
-
-def _embed(model: Model, block: Expr, rest: float, like: Expr) -> Expr:
+def _embed(model: Model, block: Expr, rest: float) -> Expr:
     """[nv, nv] with the base block and ``rest`` times the identity for the joints: ``B_Y_C``, Eq. 76."""
-    vs = model.v_slice(base(model))
-    out = tree.zeros(model.nv, model.nv, like, block)
-    out[vs, vs] = block
-    for k in range(model.nv):
-        if not vs.start <= k < vs.stop and rest:
-            out[k, k] = rest
-    return out
+    vs = model.v_slice(base_index(model))
+    others = ca.DM.eye if rest else lambda n: ca.DM(n, n)
+    return ca.diagcat(others(vs.start), block, others(model.nv - vs.stop))
 
 
 # ------------------------------------------------------------------------------------------------ change of velocity
 def twist_joint_transform(model: Model, B_X_C: Expr) -> Expr:
     """``B_Y_C = diag(B_X_C, 1)`` [nv, nv] for any 6x6 map of the base twist; Traversaro and Saccon, Eq. 76."""
     block = as_column(B_X_C)
-    return _embed(model, block, 1.0, block)
+    return _embed(model, block, 1.0)
 
 
 def velocity_map(model: Model, q: Expr, representation: str) -> Expr:
     """Y [nv, nv] with ``v = Y nu``: from the base twist in ``representation`` to the house velocity."""
     q = as_column(q)
-    return _embed(model, motion_map_inverse(base_pose(model, q), representation), 1.0, q)
+    return _embed(model, motion_map_inverse(base_pose(model, q), representation), 1.0)
 
 
 def velocity_map_inverse(model: Model, q: Expr, representation: str) -> Expr:
     """Y^-1 [nv, nv] with ``nu = Y^-1 v``, by structure."""
     q = as_column(q)
-    return _embed(model, motion_map(base_pose(model, q), representation), 1.0, q)
+    return _embed(model, motion_map(base_pose(model, q), representation), 1.0)
 
 
 def velocity_map_rate(model: Model, q: Expr, v: Expr, representation: str) -> Expr:
     """dY/dt [nv, nv] along the house velocity v."""
     q, v = as_column(q), as_column(v)
-    B_v = v[model.v_slice(base(model))]
-    return _embed(model, motion_map_inverse_rate(base_pose(model, q), B_v, representation), 0.0, v)
+    B_v = v[model.v_slice(base_index(model))]
+    return _embed(model, motion_map_inverse_rate(base_pose(model, q), B_v, representation), 0.0)
 
 
 def convert_velocity(model: Model, q: Expr, nu: Expr, source: str, target: str) -> Expr:
@@ -97,8 +79,8 @@ def convert_acceleration(model: Model, q: Expr, nu: Expr, nu_dot: Expr, source: 
     """Entrywise derivative [nv] of the generalised velocity in the target representation; nu, nu_dot in the source one."""
     v = velocity_map(model, q, source) @ as_column(nu)
     a = velocity_map(model, q, source) @ as_column(nu_dot) + velocity_map_rate(model, q, v, source) @ as_column(nu)
-    B_v = v[model.v_slice(base(model))]
-    rate = _embed(model, motion_map_rate(base_pose(model, q), B_v, target), 0.0, v)
+    B_v = v[model.v_slice(base_index(model))]
+    rate = _embed(model, motion_map_rate(base_pose(model, q), B_v, target), 0.0)
     return velocity_map_inverse(model, q, target) @ a + rate @ v
 
 
@@ -162,7 +144,7 @@ def coriolis_matrix(model: Model, q: Expr, nu: Expr, representation: str = "left
 
 def selection_matrix(model: Model) -> ca.DM:
     """S [nv, nv - 6] of ``S tau``: joints are actuated, the base is not; Traversaro and Saccon, footnote 2."""
-    vs = model.v_slice(base(model))
+    vs = model.v_slice(base_index(model))
     keep = [k for k in range(model.nv) if not vs.start <= k < vs.stop]
     return ca.sparsify(ca.DM.eye(model.nv)[:, keep])
 
@@ -179,15 +161,15 @@ def base_change(model: Model, q: Expr, frame: str) -> Expr:
     With ``Y = T^-1`` (:func:`base_change_inverse`) everything in this file applies: any link can serve as the moving base.
     """
     q = as_column(q)
-    T = _embed(model, ca.DM(6, 6), 1.0, q)
-    T[model.v_slice(base(model)), :] = alg.frame_jacobian(model, q, frame, "body")
+    T = _embed(model, tree.zeros(6, 6, q), 1.0)
+    T[model.v_slice(base_index(model)), :] = alg.frame_jacobian(model, q, frame, "body")
     return T
 
 
 def base_change_inverse(model: Model, q: Expr, frame: str) -> Expr:
     """T^-1 [nv, nv] by structure: ``B_v = B_X_F (F_v - J_s ds/dt)``. The frame must be carried by the base's tree."""
     q = as_column(q)
-    i = base(model)
+    i = base_index(model)
     vs = model.v_slice(i)
     body = model.frame(frame).body
     if i not in alg.jacobians.support(model, body):
@@ -195,7 +177,7 @@ def base_change_inverse(model: Model, q: Expr, frame: str) -> Expr:
     J = alg.frame_jacobian(model, q, frame, "body")
     F_H_B = spatial.compose(spatial.inverse(alg.frame_pose(model, q, frame)), base_pose(model, q))
     back = spatial.motion_matrix(spatial.inverse(F_H_B))
-    T = _embed(model, ca.DM(6, 6), 1.0, q)
+    T = _embed(model, tree.zeros(6, 6, q), 1.0)
     T[vs, :] = -back @ J
     T[vs, vs] = back
     return T
@@ -205,7 +187,7 @@ def base_change_inverse_rate(model: Model, q: Expr, v: Expr, frame: str) -> Expr
     """d(T^-1)/dt [nv, nv] along the house velocity v: ``-T^-1 dT/dt T^-1``."""
     q, v = as_column(q), as_column(v)
     rate = tree.zeros(model.nv, model.nv, q, v)
-    rate[model.v_slice(base(model)), :] = jacobian_rate.frame_jacobian_rate(model, q, v, frame, "body")
+    rate[model.v_slice(base_index(model)), :] = jacobian_rate.frame_jacobian_rate(model, q, v, frame, "body")
     back = base_change_inverse(model, q, frame)
     return -back @ rate @ back
 

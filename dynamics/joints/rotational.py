@@ -17,19 +17,13 @@ def _quaternion_jet(q: Expr, d: Expr) -> Expr:
     return quaternion.product(q, ca.vertcat(1 - ca.dot(d, d) / 8, d / 2))
 
 
-def _random_quaternion(rng: np.random.Generator) -> np.ndarray:
-    q = rng.standard_normal(4)  # isotropic, hence uniform on SO(3)
-    q /= np.linalg.norm(q)
-    return np.asarray(q if q[0] >= 0 else -q)
-
-
 SPHERICAL = JointKind(
     name="spherical", nq=4, nv=3, n_axes=0, q_names=_W, v_names=_V, neutral=(1.0, 0.0, 0.0, 0.0),
     transform=lambda axes, q: Transform(quaternion.to_matrix(q), constant(np.zeros(3))),
     subspace=lambda axes, q: ca.sparsify(motion(ca.DM(3, 3), ca.DM.eye(3))), bias=None,
     plus=quaternion.integrate, minus=quaternion.difference,
     rate=quaternion.rate_map, rate_inverse=quaternion.rate_map_inverse, jet=_quaternion_jet,
-    random=lambda rng, lower, upper: _random_quaternion(rng),
+    random=lambda rng, lower, upper: quaternion.random(rng),
     is_vector_space=False, angular=(True, True, True), quaternion=slice(0, 4), coordinate_units=("",) * 4,
 )
 
@@ -53,7 +47,7 @@ def _free_jet(q: Expr, d: Expr) -> Expr:
 
 
 def _free_random(rng: np.random.Generator, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    return np.concatenate([sample_box(rng, lower[:3], upper[:3], 1.0), _random_quaternion(rng)])
+    return np.concatenate([sample_box(rng, lower[:3], upper[:3], 1.0), quaternion.random(rng)])
 
 
 FREE_FLYER = JointKind(

@@ -44,7 +44,7 @@ def task_rows(outcome: IKOutcome) -> list[dict[str, Any]]:
             kind = loaded.file.tasks[loaded.tasks.indices[k]].kind()
             residual, tolerance = result.residuals[task.name], loaded.tolerances[k]
             met = residual <= tolerance
-            words = "met" if met else "as near as higher priorities allow" if rank and ended == "best possible" else "not met"
+            words = "met" if met else "best possible" if rank and ended == "best possible" else "not met"
             rows.append({"name": task.name, "priority": rank + 1, "kind": kind, "unit": UNITS[kind], "residual": residual,
                          "tolerance": tolerance, "met": met, "outcome": words})
             k += 1
@@ -85,7 +85,8 @@ def verdict(outcome: IKOutcome) -> str:
     result, loaded = outcome.result, outcome.loaded
     if outcome.unmet:
         names = " and ".join(map(repr, outcome.unmet))
-        words = f"No start of {result.starts} meets {names}; the nearest configuration is shown."
+        tried = "The start does not meet" if result.starts == 1 else f"No start of {result.starts} meets"
+        words = f"{tried} {names}; the nearest configuration is shown."
     else:
         words = "Every task is met" if all(row["met"] for row in task_rows(outcome)) else "Every task of the first priority is met"
         words += ", within the joint limits" if loaded.file.limits.position else ", joint limits ignored"
@@ -119,16 +120,17 @@ def print_ik(outcome: IKOutcome, folder: Path | None, console: Console | None = 
     out.print(f"\n[bold]{_plain(outcome.loaded.file.name)}[/]  inverse kinematics: {mark}", soft_wrap=True)
     out.print(f"  {verdict(outcome)}", soft_wrap=True, markup=False)
     if not quiet:
-        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
-        table.add_column("  task")
-        for heading in ("priority", "residual", "tolerance"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        table.add_column("")
-        table.add_column("")
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1))
+        table.add_column("  task", no_wrap=True)
+        table.add_column("priority", justify="right", no_wrap=True, min_width=8)
+        table.add_column("residual", justify="right", no_wrap=True)
+        table.add_column("", style="dim", no_wrap=True)
+        table.add_column("tolerance", justify="right", no_wrap=True)
+        table.add_column("", no_wrap=True)
         for row in task_rows(outcome):
             colour = "green" if row["met"] else "yellow" if row["priority"] > 1 else "red"
-            table.add_row(f"  {_plain(row['name'])}", str(row["priority"]), f"{row['residual']:.2e}", f"{row['tolerance']:.1e}",
-                          f"[dim]{row['unit']}[/]", f"[{colour}]{row['outcome']}[/]")
+            table.add_row(f"  {_plain(row['name'])}", str(row["priority"]), f"{row['residual']:.2e}", row["unit"],
+                          f"{row['tolerance']:.1e}", f"[{colour}]{row['outcome']}[/]")
         out.print(table)
         if outcome.result.clearances:
             table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
@@ -138,7 +140,8 @@ def print_ik(outcome: IKOutcome, folder: Path | None, console: Console | None = 
                 table.add_row(f"  {_plain(name)}", f"[{'green' if room >= -1e-9 else 'red'}]{room:.4f} m[/]")
             out.print(table)
         times = ", ".join(f"{name} {value:.2f} s" for name, value in outcome.seconds.items())
-        out.print(f"  {outcome.result.starts} starts, {outcome.result.iterations} steps; {times}", soft_wrap=True)
+        starts, steps = outcome.result.starts, outcome.result.iterations
+        out.print(f"  {starts} start{'s' if starts != 1 else ''}, {steps} step{'s' if steps != 1 else ''}; {times}", soft_wrap=True)
     if folder is not None:
         out.print(f"  written to  {folder}  (open {folder / 'report.html'})", soft_wrap=True, markup=False)
 

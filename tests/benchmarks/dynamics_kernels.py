@@ -133,8 +133,8 @@ def write(rows) -> None:
         "Pinocchio | by address / Pinocchio |", "|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [f"| {r['robot']} ({r['nv']}) | {r['function']} | {r['instructions']} | {r['pinocchio_us']:.2f} | "
-              f"{r['compiled_us']:.2f} | {r['by_address_us']:.2f} | {r['interpreted_us']:.2f} | {r['compile_s']:.1f} | {r['ratio_compiled']:.2f} | "
-              f"{r['ratio_by_address']:.2f} |" for r in rows]
+              f"{r['compiled_us']:.2f} | {r['by_address_us']:.2f} | {r['interpreted_us']:.2f} | "
+              f"{r['compile_s']:.1f} | {r['ratio_compiled']:.2f} | {r['ratio_by_address']:.2f} |" for r in rows]
     (folder / "dynamics_kernels.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

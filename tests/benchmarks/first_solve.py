@@ -56,8 +56,8 @@ def main() -> None:
         writer.writerows({k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
     lines = ["# Time to the first answer", "",
              f"{processor()}; Python {sys.version.split()[0]}. Whole process `ocp solve`, pictures and report included:",
-             f"median (largest) of {COLD} cold and {WARM} warm runs, in seconds. Cold: no kernel, byte-code or Numba cache. Written by",
-             "tests/benchmarks/first_solve.py.", "", "| problem | method | cold | warm |", "|---|---|---|---|"]
+             f"median (largest) of {COLD} cold and {WARM} warm runs, in seconds. Cold: no kernel, byte-code or Numba cache.",
+             "Written by tests/benchmarks/first_solve.py.", "", "| problem | method | cold | warm |", "|---|---|---|---|"]
     lines += [f"| {r['problem']} | {r['method']} | {r['cold_s']:.2f} ({r['cold_max_s']:.2f}) | "
               f"{r['warm_s']:.2f} ({r['warm_max_s']:.2f}) |" for r in rows]
     (folder / "first_solve.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -306,7 +306,7 @@ def test_a_rerooted_robot_has_the_same_mass_matrix():
 
 def test_bases_that_are_not_there_are_refused():
     arm = serial_chain(3)
-    with pytest.raises(ModelError, match="has 0 free-flyers"):
+    with pytest.raises(ModelError, match="expected one body hanging from the world by a free_flyer joint, found none"):
         moving_base.mass_matrix(arm, np.zeros(3), "mixed")
     b = Builder("pair")
     b.body("a", parent="world", joint=Joint("ra", "free_flyer"), inertia=random_inertia(np.random.default_rng(0)))

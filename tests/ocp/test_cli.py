@@ -146,6 +146,7 @@ def test_interrupting_a_solve_keeps_what_it_has(tmp_path):
 def test_help_needs_none_of_the_heavy_libraries():
     """Asking for help imports nothing that takes long."""
     code = ("import sys; import ocp.app.cli; "
-            "heavy = {'casadi', 'numba', 'matplotlib', 'scipy', 'pydantic'} & set(sys.modules); sys.exit(str(heavy) if heavy else 0)")
+            "heavy = {'casadi', 'numba', 'matplotlib', 'scipy', 'pydantic'} & set(sys.modules); "
+            "sys.exit(str(heavy) if heavy else 0)")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=FOLDER.parent)
     assert done.returncode == 0, done.stderr

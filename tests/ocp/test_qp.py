@@ -201,7 +201,7 @@ def test_nothing_is_printed(capfd):
 
 
 def test_the_exact_step_exchanges_wrong_rows():
-    """From the wrong end of the interval, with a multiplier that claims it: the row leaves, the violated one enters, no iteration."""
+    """From the wrong end of the interval, with a multiplier that claims it: one row leaves, another enters, no iteration."""
     answer = solve_qp(QP([[2.0]], [-4.0], [[1.0]], [0.0], [1.0]), x0=[0.0], y0=[-5.0])
     assert answer.iterations == 0
     assert answer.exact

@@ -438,7 +438,6 @@ def test_rotation_error_decays_about_a_fixed_axis():
 
 
 @pytest.mark.row("001:K69")
-@pytest.mark.row("001:K66")
 def test_pose_tracking_stacks_both_laws_on_a_floating_base():
     rng = np.random.default_rng(10)
     model = random_tree(6, rng, root="free_flyer", kinds=["revolute", "spherical", "prismatic"], branching=0.2)
@@ -518,11 +517,11 @@ def test_support_consistent_velocity():
     q = standing(model)
     jacobians = [np.array(dynamics.make_frame(model, "jacobian", f, "world_aligned")(q))[:3] for f in FEET]
     J_t = np.array(dynamics.make_frame(model, "jacobian", "trunk", "world_aligned")(q))
-    for feet, feasible in ((4, True), (3, True)):
+    for feet in (4, 3):
         J_c, w = np.vstack(jacobians[:feet]), rng.standard_normal(6)
         got = support_motion(J_c, J_t, w)
         assert np.abs(J_c @ got.u).max() < 1e-12
-        assert got.feasible == feasible
+        assert got.feasible
         np.testing.assert_allclose(J_t @ got.u, w, atol=1e-10)
         # equation 2.276 written out
         N = np.eye(18) - np.linalg.pinv(J_c, 1e-9) @ J_c

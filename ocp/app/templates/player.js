@@ -64,7 +64,8 @@
     half[1] = Math.max(half[1], Math.abs(z) * Math.cos(camera.pitch) + out * Math.sin(camera.pitch) + m);
   }
   function scaleOf() { // pixels per metre at the target
-    return camera.zoom * Math.min(0.46 * width / half[0], 0.46 * height / half[1]);
+    const part = flat ? 0.46 : 0.41; // perspective enlarges what is near
+    return camera.zoom * Math.min(part * width / half[0], part * height / half[1]);
   }
   function project(p) {
     const [x, y, z] = p.map((v, k) => v - camera.target[k]);

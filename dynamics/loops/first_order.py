@@ -1,0 +1,200 @@
+"""Mass matrix and first derivatives of inverse dynamics.
+
+Singh, Russell and Wensing 2022 (arXiv:2203.01497), Eqs. 7, 8 and 16, with body quantities summed over subtrees first: for a
+joint j at or above i
+
+    dtau_i/dq_j = S_i^T (2 B_i Psi_j + I_i Psi2_j)            dtau_i/dv_j = S_i^T (2 B_i S_j + I_i (Psi_j + S'_j))
+    dtau_j/dq_i = S_j^T (2 B_i Psi_i + I_i Psi2_i + S_i x* f_i)    dtau_j/dv_i = S_j^T (2 B_i S_i + I_i (Psi_i + S'_i))
+
+where Psi_j = v_parent x S_j, Psi2_j = a_parent x S_j + v_parent x Psi_j, S'_j = v_j x S_j. All that belongs to one column is
+computed for eight columns at once, and each row of a result is written a block of eight columns at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from dynamics.loops import layout as at
+from dynamics.loops.bodies import coriolis, coriolis_transposed, external, forces, inertias, subtree_sums
+from dynamics.loops.kinematics import column_address, constants_at, move, place
+from dynamics.loops.lanes import WIDTH, get, load, put, splat, store_masked
+from dynamics.loops.vectors import (
+    INLINE,
+    OPTIONS,
+    add6,
+    cross_force,
+    cross_motion,
+    dot3,
+    dot6,
+    get3,
+    inertia_times,
+    load3,
+    load6,
+    store3,
+    store6,
+)
+
+Array = np.ndarray
+
+
+@njit(**INLINE)
+def splat3(array: Array, i: int) -> Any:
+    a = get3(array, i)
+    return splat(a[0]), splat(a[1]), splat(a[2])
+
+
+@njit(**INLINE)
+def splat6(array: Array, i: int) -> Any:
+    return splat3(array, i), splat3(array, i + 3 * WIDTH)
+
+
+@njit(**OPTIONS)
+def columns_of_mass(table: Array, reals: Array, work: Array) -> None:
+    """Fill IS from the composite inertias."""
+    base = constants_at(table)
+    for b in range(get(table, at.N_BLOCKS)):
+        w = b * at.ROWS
+        m = load(reals, base + b * at.CONSTANTS + at.K_TOTAL)
+        store6(work, w + at.IS, inertia_times(m, load3(work, w + at.H), load6(work, w + at.SIGMA), load6(work, w + at.S)))
+
+
+@njit(**OPTIONS)
+def columns_first(table: Array, reals: Array, work: Array) -> None:
+    """Fill psi, psi2, psi_s, U, W, IS, BS from twists, accelerations and subtree sums."""
+    base = constants_at(table)
+    for b in range(get(table, at.N_BLOCKS)):
+        w = b * at.ROWS
+        m, h, sigma = load(reals, base + b * at.CONSTANTS + at.K_TOTAL), load3(work, w + at.H), load6(work, w + at.SIGMA)
+        s, above = load6(work, w + at.S), load6(work, w + at.V_ABOVE)
+        store6(work, w + at.IS, inertia_times(m, h, sigma, s))
+        psi = cross_motion(above, s)
+        psi2 = add6(cross_motion(load6(work, w + at.A_ABOVE), s), cross_motion(above, psi))
+        psi_s = add6(psi, cross_motion(load6(work, w + at.V_BODY), s))
+        store6(work, w + at.PSI, psi)
+        store6(work, w + at.PSI2, psi2)
+        store6(work, w + at.PSI_S, psi_s)
+        x, y, z = load3(work, w + at.K), load3(work, w + at.K + 3 * WIDTH), load3(work, w + at.K + 6 * WIDTH)
+        momentum = load3(work, w + at.L)
+        store3(work, w + at.BS, coriolis_transposed(momentum, x, y, z, s))
+        store6(work, w + at.W, add6(coriolis(momentum, x, y, z, s[1]), inertia_times(m, h, sigma, psi_s)))
+        store6(work, w + at.U, add6(add6(coriolis(momentum, x, y, z, psi[1]), inertia_times(m, h, sigma, psi2)),
+                                    cross_force(s, load6(work, w + at.F))))
+
+
+@njit(**OPTIONS)
+def rows_of_mass(table: Array, work: Array, out: Array, start: int, width: int) -> None:
+    """Write M, row r from ``start + r width``; entries that are zero by structure are left alone."""
+    lower, upper, columns = get(table, at.AT_LOWER), get(table, at.AT_UPPER), get(table, at.N_COLUMNS)
+    for r in range(columns):
+        w, to = column_address(r), start + r * width
+        left, right = splat6(work, w + at.IS), splat6(work, w + at.S)
+        for e in range(get(table, lower + r), get(table, lower + r + 1)):
+            block, mask = get(table, lower + columns + 1 + 2 * e), get(table, lower + columns + 2 + 2 * e)
+            store_masked(out, to + WIDTH * block, dot6(left, load6(work, block * at.ROWS + at.S)), mask)
+        for e in range(get(table, upper + r), get(table, upper + r + 1)):
+            block, mask = get(table, upper + columns + 1 + 2 * e), get(table, upper + columns + 2 + 2 * e)
+            store_masked(out, to + WIDTH * block, dot6(right, load6(work, block * at.ROWS + at.IS)), mask)
+
+
+@njit(**OPTIONS)
+def rows_first(table: Array, work: Array, dq: Array, dv: Array, start_q: int, start_v: int, width: int) -> None:
+    """Write dtau/dq and dtau/dv, rows ``width`` apart; entries that are zero by structure are left alone."""
+    lower, upper, columns = get(table, at.AT_LOWER), get(table, at.AT_UPPER), get(table, at.N_COLUMNS)
+    for r in range(columns):
+        w, to = column_address(r), r * width
+        inertia, bs, s = splat6(work, w + at.IS), splat3(work, w + at.BS), splat6(work, w + at.S)
+        for e in range(get(table, lower + r), get(table, lower + r + 1)):
+            block, mask = get(table, lower + columns + 1 + 2 * e), get(table, lower + columns + 2 + 2 * e)
+            c = block * at.ROWS
+            by_q = dot3(bs, load3(work, c + at.PSI + 3 * WIDTH)) + dot6(inertia, load6(work, c + at.PSI2))
+            by_v = dot3(bs, load3(work, c + at.S + 3 * WIDTH)) + dot6(inertia, load6(work, c + at.PSI_S))
+            store_masked(dq, start_q + to + WIDTH * block, by_q, mask)
+            store_masked(dv, start_v + to + WIDTH * block, by_v, mask)
+        for e in range(get(table, upper + r), get(table, upper + r + 1)):
+            block, mask = get(table, upper + columns + 1 + 2 * e), get(table, upper + columns + 2 + 2 * e)
+            c = block * at.ROWS
+            store_masked(dq, start_q + to + WIDTH * block, dot6(s, load6(work, c + at.U)), mask)
+            store_masked(dv, start_v + to + WIDTH * block, dot6(s, load6(work, c + at.W)), mask)
+
+
+@njit(**INLINE)
+def fold(table: Array, reals: Array, source: Array, start: int, width: int, out: Array, add: int) -> None:
+    """Columns of the tree to velocities, G^T X G with the coupling matrix G of mimic joints. out: [nv, nv]."""
+    columns, nv, first, base = get(table, at.N_COLUMNS), get(table, at.N_V), get(table, at.AT_COLUMNS), constants_at(table)
+    for k in range(nv * nv):
+        put(out, add + k, 0.0)
+    for r in range(columns):
+        i = get(table, first + 3 * r + 2)
+        left = get(reals, base + r // WIDTH * at.CONSTANTS + r % WIDTH + at.K_MULTIPLIER)
+        left = 1.0 if get(table, first + 3 * r + 1) < 0 else left
+        for c in range(columns):
+            j = get(table, first + 3 * c + 2)
+            right = get(reals, base + c // WIDTH * at.CONSTANTS + c % WIDTH + at.K_MULTIPLIER)
+            right = 1.0 if get(table, first + 3 * c + 1) < 0 else right
+            to = add + i * nv + j
+            put(out, to, get(out, to) + left * right * get(source, start + r * width + c))
+
+
+@njit(**INLINE)
+def add_diagonal(out: Array, reals: Array, start: int, n: int, width: int, offset: int) -> None:
+    for i in range(n):
+        to = offset + i * (width + 1)
+        put(out, to, get(out, to) + get(reals, start + i))
+
+
+@njit(**OPTIONS)
+def mass_matrix(table: Array, reals: Array, work: Array, q: Array, out: Array) -> None:
+    """Write M [nv, nv]; ``out`` must have come zeroed the first time (structural zeros are not written)."""
+    place(table, reals, work, q)
+    inertias(table, reals, work)
+    subtree_sums(table, work, at.H, 9)
+    columns_of_mass(table, reals, work)
+    write_mass(table, reals, work, out)
+
+
+@njit(**INLINE)
+def write_mass(table: Array, reals: Array, work: Array, out: Array) -> None:
+    nv, width = get(table, at.N_V), WIDTH * get(table, at.N_BLOCKS)
+    if get(table, at.COUPLED) != 0:
+        scratch = get(table, at.SCRATCH)
+        rows_of_mass(table, work, work, scratch, width)
+        fold(table, reals, work, scratch, width, out, 0)
+    else:
+        rows_of_mass(table, work, out, 0, nv)
+    add_diagonal(out, reals, at.AT_ARMATURE, nv, nv, 0)
+
+
+@njit(**OPTIONS)
+def kinematics_first(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, f_ext: Array) -> None:
+    """Everything that belongs to one column: needed by the first and the second order alike."""
+    place(table, reals, work, q)
+    move(table, reals, work, v, a)
+    external(table, reals, work, f_ext)
+    forces(table, reals, work, True)
+    subtree_sums(table, work, at.H, 27)
+    columns_first(table, reals, work)
+
+
+@njit(**OPTIONS)
+def inverse_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, f_ext: Array,
+                                 dq: Array, dv: Array) -> None:
+    """Write dtau/dq and dtau/dv [nv, nv], tangent. Both must have come zeroed the first time: structural zeros of the tree
+    are not written. f_ext as for ``inverse_dynamics``."""
+    kinematics_first(table, reals, work, q, v, a, f_ext)
+    write_first(table, reals, work, dq, dv)
+
+
+@njit(**INLINE)
+def write_first(table: Array, reals: Array, work: Array, dq: Array, dv: Array) -> None:
+    nv, width, scratch = get(table, at.N_V), WIDTH * get(table, at.N_BLOCKS), get(table, at.SCRATCH)
+    if get(table, at.COUPLED) != 0:
+        second = scratch + get(table, at.N_COLUMNS) * width
+        rows_first(table, work, work, work, scratch, second, width)
+        fold(table, reals, work, scratch, width, dq, 0)
+        fold(table, reals, work, second, width, dv, 0)
+    else:
+        rows_first(table, work, dq, dv, 0, 0, nv)
+    add_diagonal(dv, reals, at.AT_ARMATURE + nv, nv, nv, 0)
