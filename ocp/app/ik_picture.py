@@ -28,7 +28,7 @@ WIDTH, HEIGHT = 9.0, 6.6  # inches
 
 @dataclass(frozen=True)
 class Mark:
-    """A target in the world: rotation [3, 3] drawn as axes, or an arrow to ``tip`` [3], or a point; at [3] is where the robot is."""
+    """A target in the world: rotation [3, 3] drawn as axes, or an arrow to ``tip`` [3], or a point; at [3]: where the robot is."""
 
     name: str
     position: np.ndarray
@@ -67,7 +67,7 @@ def marks(model: Model, q: np.ndarray, tasks: Sequence[Task]) -> tuple[Mark, ...
 
 
 def ik_scene(model: Model, start: np.ndarray, result: IKResult, found: Sequence[Mark]) -> Scene:
-    """The motion along the geodesic from the start to the configuration found, the start as a thin line, the targets standing still."""
+    """The motion along the geodesic from start to solution, with the start as a thin line and the targets standing still."""
     t = frame_times(0.0, DURATION)
     s = t / DURATION
     q0, d, r = ca.SX.sym("q0", model.nq), ca.SX.sym("d", model.nv), ca.SX.sym("r")
@@ -168,7 +168,7 @@ def _extent(scene: Scene, found: Sequence[Mark], size: float) -> np.ndarray:
 
 def _fit(ax: Any, points: np.ndarray) -> None:
     """Move and scale the axes, which may exceed the figure, so that the points fill the room below the heading."""
-    from mpl_toolkits.mplot3d import proj3d
+    from mpl_toolkits.mplot3d import proj3d  # type: ignore[import-untyped]
 
     ax.apply_aspect()
     x, y, _ = proj3d.proj_transform(*points.T, ax.get_proj())
@@ -214,7 +214,7 @@ def _skeleton(ax: Any, scene: Scene, frame: int, colour: str, *, width: float, z
 def _solids(ax: Any, scene: Scene, frame: int, zorder: float) -> None:
     """The faces of boxes, cylinders and balls that look this way, pale and lit from above, behind the skeleton."""
     from matplotlib.colors import to_rgb
-    from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+    from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-untyped]
 
     faces: list[np.ndarray] = []
     for solid in scene.solids:

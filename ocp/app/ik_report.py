@@ -1,8 +1,8 @@
 """What inverse kinematics prints and writes: the table, and a folder with the configuration, a picture and a report.
 
 The folder holds ``configuration.yaml`` (to be pasted as ``start:`` of a problem file), ``configuration.csv``, ``configuration.npz``
-(arrays ``q0``, ``q`` [nq], ``path`` [k, nq], ``names``, ``task_names``, ``residuals``; no pickle), ``summary.json``, ``picture.png``,
-``ik.yaml`` (the input, every default written out) and ``report.html``.
+(arrays ``q0``, ``q`` [nq], ``path`` [k, nq], ``names``, ``task_names``, ``residuals``; no pickle), ``summary.json``,
+``picture.png``, ``ik.yaml`` (the input, every default written out) and ``report.html``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOTION = ("From the start straight along the joints to the configuration found. 
 
 # ---- records ------------------------------------------------------------------------------------------------------------
 def task_rows(outcome: IKOutcome) -> list[dict[str, Any]]:
-    """One record for each task, the highest priority first: name, priority, kind, unit, residual, tolerance, met, outcome in words."""
+    """One record for each task, the highest priority first: its name, kind, residual and tolerance, whether it is met, and how."""
     loaded, result = outcome.loaded, outcome.result
     rows, k = [], 0
     for rank, (level, ended) in enumerate(zip(loaded.tasks.levels, result.levels, strict=True)):
@@ -53,7 +53,9 @@ def task_rows(outcome: IKOutcome) -> list[dict[str, Any]]:
 
 def configuration_mapping(model: Model, q: np.ndarray) -> dict[str, Any]:
     """``{base: .., joints: ..}``: a configuration [nq] as problem files write it."""
-    base, found, joints = floating_base(model), {}, {}
+    base = floating_base(model)
+    found: dict[str, Any] = {}
+    joints: dict[str, Any] = {}
 
     def rotation(x: np.ndarray) -> dict[str, Any]:
         return {"quaternion": dict(zip("wxyz", (float(v) for v in x), strict=True))}
@@ -166,8 +168,10 @@ def _plain(text: str) -> str:
 
 # ---- the folder ---------------------------------------------------------------------------------------------------------
 def write_ik(outcome: IKOutcome, folder: str | Path, *, overwrite: bool = False, command: Sequence[str] = ()) -> Path:
-    """Write the folder; returns it. An earlier folder of inverse kinematics is replaced only with ``overwrite``. Raises ProblemError
-    for any other folder that is not empty."""
+    """Write the folder; returns it. An earlier folder of inverse kinematics is replaced only with ``overwrite``.
+
+    Raises ProblemError for any other folder that is not empty.
+    """
     loaded, result = outcome.loaded, outcome.result
     with new_folder(Path(folder), overwrite, FORMAT) as partial:
         summary = summarise(outcome, command)
@@ -211,5 +215,5 @@ def render(summary: Mapping[str, Any], picture: bytes, pasted: str, expanded: st
         joints.append({**row, **{f"{key}_at": 100.0 * (row[key] - low) / (high - low) if bounded else None
                                  for key in ("start", "solution")}})
     return str(environment().get_template("ik.html.j2").render(
-        s=summary, title=summary["name"], joints=joints, picture=base64.b64encode(picture).decode("ascii"), pasted=pasted, expanded=expanded,
-        facts=list(summary["provenance"].items()), motion_caption=MOTION, **player))
+        s=summary, title=summary["name"], joints=joints, picture=base64.b64encode(picture).decode("ascii"), pasted=pasted,
+        expanded=expanded, facts=list(summary["provenance"].items()), motion_caption=MOTION, **player))

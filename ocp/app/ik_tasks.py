@@ -204,13 +204,16 @@ def _aim(names: RobotNames, given: schema.AimTask, path: KeyPath) -> Task | None
 
 
 def _joint(names: RobotNames, given: schema.JointTask, path: KeyPath) -> Task | None:
+    before = len(names.reader.findings.found)
     found = read_joint(names, given.name, given.value, path)
-    made = None if found is None else _of_joints(names, found, path)
+    made = None if found is None or len(names.reader.findings.found) > before else _of_joints(names, found, path)
     return None if made is None else replace(made, name=f"joint {given.name}")
 
 
 def _posture(names: RobotNames, given: Configuration, path: KeyPath) -> Task | None:
-    return _of_joints(names, read_configuration(names, given, path), path)
+    before = len(names.reader.findings.found)
+    found = read_configuration(names, given, path)
+    return _of_joints(names, found, path) if len(names.reader.findings.found) == before else None
 
 
 def _of_joints(names: RobotNames, found: PartialState, path: KeyPath) -> Task | None:
