@@ -92,9 +92,10 @@ def ik(
 @app.command
 def check(file: Path, /, *, set_: Overrides = None) -> int:
     """Validate a problem file, and say which methods can solve it, without solving; or a file of inverse kinematics."""
-    from ocp.app.ik_file import is_ik_tree, load_ik
+    from ocp.app.ik_file import load_ik
     from ocp.app.ik_report import print_check as print_ik_check
     from ocp.app.load import load_problem, parse_overrides
+    from ocp.app.schema_tasks import is_ik_tree
     from ocp.app.summary import print_check
     from ocp.app.yaml_source import read_source
 

@@ -75,11 +75,6 @@ class IKFile(Part):
     options: Options = Field(default_factory=lambda: Options.model_validate({}), description="how the search goes")
 
 
-def is_ik_tree(tree: Any) -> bool:
-    """Whether a file's tree is meant to be an inverse-kinematics file."""
-    return isinstance(tree, Mapping) and "tasks" in tree and "phase" not in tree and "system" not in tree
-
-
 # ---- loading ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class LoadedIK:

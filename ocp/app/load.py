@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from dynamics.errors import near
 from dynamics.model.model import Model
 from ocp.app.findings import Findings, add_validation_errors, describe
-from ocp.app.ik_file import is_ik_tree
 from ocp.app.load_parts import Reader
 from ocp.app.load_robot import load_robot
 from ocp.app.load_symbolic import load_symbolic
@@ -23,6 +22,7 @@ from ocp.app.overrides import apply_overrides
 from ocp.app.scene import Drawing
 from ocp.app.schema import ProblemFile, problem_class, to_yaml
 from ocp.app.schema_robot import RobotProblem
+from ocp.app.schema_tasks import is_ik_tree
 from ocp.app.yaml_source import KeyPath, Source, parse_source, read_source
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError

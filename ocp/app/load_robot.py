@@ -17,7 +17,6 @@ from ocp.app import load_parts as lp
 from ocp.app import robot_state
 from ocp.app.expressions import RESERVED_NAMES, Scope, Table, VectorFunction
 from ocp.app.findings import Findings
-from ocp.app.ik_tasks import solve_guess
 from ocp.app.load_model import read_model
 from ocp.app.schema_robot import GuessState, RobotConstraint, RobotProblem
 from ocp.app.yaml_source import KeyPath
@@ -185,4 +184,8 @@ def _guess(names: robot_state.RobotNames, system: System, file: RobotProblem, st
 def _guess_state(names: robot_state.RobotNames, state: GuessState, start: robot_state.PartialState | None, path: KeyPath
                  ) -> robot_state.PartialState:
     piece = robot_state.read_state(names, state, path)
-    return solve_guess(names, state.ik, piece, start, path) if state.ik else piece
+    if not state.ik:
+        return piece
+    from ocp.app.ik_tasks import solve_guess  # only here: inverse kinematics loads Numba and OSQP
+
+    return solve_guess(names, state.ik, piece, start, path)

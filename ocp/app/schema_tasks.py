@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictInt, model_validator
 
@@ -167,3 +168,8 @@ class Clearance(Part):
         if self.first.half_space is not None:
             raise refuse("a half-space goes second")
         return self
+
+
+def is_ik_tree(tree: Any) -> bool:
+    """Whether a file's tree is meant to be an inverse-kinematics file."""
+    return isinstance(tree, Mapping) and "tasks" in tree and "phase" not in tree and "system" not in tree

@@ -150,3 +150,12 @@ def test_help_needs_none_of_the_heavy_libraries():
             "sys.exit(str(heavy) if heavy else 0)")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=FOLDER.parent)
     assert done.returncode == 0, done.stderr
+
+
+def test_collocation_pays_neither_for_numba_nor_for_osqp(tmp_path):
+    """What a problem does not use, its solve does not load."""
+    code = ("import sys; from ocp.app.pipeline import run; "
+            f"run({str(FOLDER / 'block_move.yaml')!r}, out={str(tmp_path / 'run')!r}); "
+            "loaded = {'numba', 'osqp', 'mujoco'} & set(sys.modules); sys.exit(str(loaded) if loaded else 0)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=FOLDER.parent)
+    assert done.returncode == 0, done.stderr
