@@ -9,14 +9,15 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 # floors of each package, lowest first; a module may import its own floor and everything below
 FLOORS = {
-    "dynamics": ["errors", "kernels", "lie", "spatial", "joints", "model", "algorithms", "functions", "frames", "derivatives"],
+    "dynamics": ["errors", "kernels", "lie", "spatial", "joints", "model", "algorithms", "functions", "frames", "loops",
+                 "derivatives"],
     "ocp": ["errors", "spaces", "problem", "bridge", "qp", "control", "nlp", "transcription", "shooting", "certify", "methods",
             "app"],
 }
 CONFINED = {
     "matplotlib": ("ocp/app/",), "pydantic": ("ocp/app/",), "rich": ("ocp/app/",), "jinja2": ("ocp/app/",),
     "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/qp.py",), "mujoco": ("dynamics/model/mjcf.py",),
-    "pinocchio": (), "numba": ("dynamics/kernels/", "dynamics/derivatives/", "ocp/shooting/", "ocp/control/"),
+    "pinocchio": (), "numba": ("dynamics/kernels/", "dynamics/loops/", "dynamics/derivatives/", "ocp/shooting/", "ocp/control/"),
 }
 ENVIRONMENT = ("dynamics/kernels/",)  # the cache is the one place that looks at the environment
 FILES = sorted(p for package in FLOORS for p in (ROOT / package).rglob("*.py"))

@@ -18,7 +18,7 @@ from numba import njit
 
 from dynamics.loops import layout as at
 from dynamics.loops.kinematics import column_address, constants_at
-from dynamics.loops.lanes import WIDTH, get, load, put
+from dynamics.loops.lanes import WIDTH, get, load, put, splat
 from dynamics.loops.vectors import (
     INLINE,
     OPTIONS,
@@ -115,6 +115,9 @@ def forces(table: Array, reals: Array, work: Array, all_rows: bool) -> None:
 @njit(**OPTIONS)
 def external(table: Array, reals: Array, work: Array, f_ext: Array) -> None:
     """Wrenches on the bodies of the tables, given in their own frames [bodies, 6], to the reference. No rows: none act."""
+    none = splat(0.0)
+    for b in range(get(table, at.N_BLOCKS)):
+        store6(work, b * at.ROWS + at.F_EXT, ((none, none, none), (none, none, none)))
     for i in range(f_ext.shape[0]):
         w = get(table, get(table, at.AT_BODIES) + at.BODY * i + at.ADDRESS)
         x, y, z, p = (get3(work, w + at.R), get3(work, w + at.R + 3 * WIDTH), get3(work, w + at.R + 6 * WIDTH),

@@ -100,8 +100,9 @@ def rows_of_mass(table: Array, work: Array, out: Array, start: int, width: int) 
 
 
 @njit(**OPTIONS)
-def rows_first(table: Array, work: Array, dq: Array, dv: Array, start_q: int, start_v: int, width: int) -> None:
-    """Write dtau/dq and dtau/dv, rows ``width`` apart; entries that are zero by structure are left alone."""
+def rows_first(table: Array, work: Array, out: Array, start_q: int, start_v: int, width: int) -> None:
+    """Write dtau/dq from ``start_q`` and dtau/dv from ``start_v``, rows ``width`` apart; entries that are zero by structure are
+    left alone."""
     lower, upper, columns = get(table, at.AT_LOWER), get(table, at.AT_UPPER), get(table, at.N_COLUMNS)
     for r in range(columns):
         w, to = column_address(r), r * width
@@ -111,21 +112,23 @@ def rows_first(table: Array, work: Array, dq: Array, dv: Array, start_q: int, st
             c = block * at.ROWS
             by_q = dot3(bs, load3(work, c + at.PSI + 3 * WIDTH)) + dot6(inertia, load6(work, c + at.PSI2))
             by_v = dot3(bs, load3(work, c + at.S + 3 * WIDTH)) + dot6(inertia, load6(work, c + at.PSI_S))
-            store_masked(dq, start_q + to + WIDTH * block, by_q, mask)
-            store_masked(dv, start_v + to + WIDTH * block, by_v, mask)
+            store_masked(out, start_q + to + WIDTH * block, by_q, mask)
+            store_masked(out, start_v + to + WIDTH * block, by_v, mask)
         for e in range(get(table, upper + r), get(table, upper + r + 1)):
             block, mask = get(table, upper + columns + 1 + 2 * e), get(table, upper + columns + 2 + 2 * e)
             c = block * at.ROWS
-            store_masked(dq, start_q + to + WIDTH * block, dot6(s, load6(work, c + at.U)), mask)
-            store_masked(dv, start_v + to + WIDTH * block, dot6(s, load6(work, c + at.W)), mask)
+            store_masked(out, start_q + to + WIDTH * block, dot6(s, load6(work, c + at.U)), mask)
+            store_masked(out, start_v + to + WIDTH * block, dot6(s, load6(work, c + at.W)), mask)
 
 
 @njit(**INLINE)
-def fold(table: Array, reals: Array, source: Array, start: int, width: int, out: Array, add: int) -> None:
-    """Columns of the tree to velocities, G^T X G with the coupling matrix G of mimic joints. out: [nv, nv]."""
+def fold(table: Array, reals: Array, source: Array, start: int, width: int, out: Array, to: int,
+         out_width: int) -> None:
+    """Columns of the tree to velocities, G^T X G with the coupling matrix G of mimic joints; out from ``to``, [nv, nv]."""
     columns, nv, first, base = get(table, at.N_COLUMNS), get(table, at.N_V), get(table, at.AT_COLUMNS), constants_at(table)
-    for k in range(nv * nv):
-        put(out, add + k, 0.0)
+    for i in range(nv):
+        for j in range(nv):
+            put(out, to + i * out_width + j, 0.0)
     for r in range(columns):
         i = get(table, first + 3 * r + 2)
         left = get(reals, base + r // WIDTH * at.CONSTANTS + r % WIDTH + at.K_MULTIPLIER)
@@ -134,8 +137,8 @@ def fold(table: Array, reals: Array, source: Array, start: int, width: int, out:
             j = get(table, first + 3 * c + 2)
             right = get(reals, base + c // WIDTH * at.CONSTANTS + c % WIDTH + at.K_MULTIPLIER)
             right = 1.0 if get(table, first + 3 * c + 1) < 0 else right
-            to = add + i * nv + j
-            put(out, to, get(out, to) + left * right * get(source, start + r * width + c))
+            here = to + i * out_width + j
+            put(out, here, get(out, here) + left * right * get(source, start + r * width + c))
 
 
 @njit(**INLINE)
@@ -152,19 +155,20 @@ def mass_matrix(table: Array, reals: Array, work: Array, q: Array, out: Array) -
     inertias(table, reals, work)
     subtree_sums(table, work, at.H, 9)
     columns_of_mass(table, reals, work)
-    write_mass(table, reals, work, out)
+    write_mass(table, reals, work, out, 0, get(table, at.N_V))
 
 
-@njit(**INLINE)
-def write_mass(table: Array, reals: Array, work: Array, out: Array) -> None:
+@njit(**OPTIONS)
+def write_mass(table: Array, reals: Array, work: Array, out: Array, to: int, out_width: int) -> None:
+    """M from the columns IS, through the coupling of mimic joints, with armature."""
     nv, width = get(table, at.N_V), WIDTH * get(table, at.N_BLOCKS)
     if get(table, at.COUPLED) != 0:
         scratch = get(table, at.SCRATCH)
         rows_of_mass(table, work, work, scratch, width)
-        fold(table, reals, work, scratch, width, out, 0)
+        fold(table, reals, work, scratch, width, out, to, out_width)
     else:
-        rows_of_mass(table, work, out, 0, nv)
-    add_diagonal(out, reals, at.AT_ARMATURE, nv, nv, 0)
+        rows_of_mass(table, work, out, to, out_width)
+    add_diagonal(out, reals, at.AT_ARMATURE, nv, out_width, to)
 
 
 @njit(**OPTIONS)
@@ -180,21 +184,24 @@ def kinematics_first(table: Array, reals: Array, work: Array, q: Array, v: Array
 
 @njit(**OPTIONS)
 def inverse_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, f_ext: Array,
-                                 dq: Array, dv: Array) -> None:
-    """Write dtau/dq and dtau/dv [nv, nv], tangent. Both must have come zeroed the first time: structural zeros of the tree
-    are not written. f_ext as for ``inverse_dynamics``."""
+                                 out: Array) -> None:
+    """Write out [3, nv, nv]: dtau/dq (tangent), dtau/dv, M = dtau/da. It must have come zeroed the first time: structural
+    zeros of the tree are not written. f_ext as for ``inverse_dynamics``."""
+    nv = get(table, at.N_V)
     kinematics_first(table, reals, work, q, v, a, f_ext)
-    write_first(table, reals, work, dq, dv)
+    write_first(table, reals, work, out, 0, nv * nv, nv)
+    write_mass(table, reals, work, out, 2 * nv * nv, nv)
 
 
-@njit(**INLINE)
-def write_first(table: Array, reals: Array, work: Array, dq: Array, dv: Array) -> None:
+@njit(**OPTIONS)
+def write_first(table: Array, reals: Array, work: Array, out: Array, to_q: int, to_v: int, out_width: int) -> None:
+    """dtau/dq and dtau/dv from the columns, through the coupling of mimic joints."""
     nv, width, scratch = get(table, at.N_V), WIDTH * get(table, at.N_BLOCKS), get(table, at.SCRATCH)
     if get(table, at.COUPLED) != 0:
         second = scratch + get(table, at.N_COLUMNS) * width
-        rows_first(table, work, work, work, scratch, second, width)
-        fold(table, reals, work, scratch, width, dq, 0)
-        fold(table, reals, work, second, width, dv, 0)
+        rows_first(table, work, work, scratch, second, width)
+        fold(table, reals, work, scratch, width, out, to_q, out_width)
+        fold(table, reals, work, second, width, out, to_v, out_width)
     else:
-        rows_first(table, work, dq, dv, 0, 0, nv)
-    add_diagonal(dv, reals, at.AT_ARMATURE + nv, nv, nv, 0)
+        rows_first(table, work, out, to_q, to_v, out_width)
+    add_diagonal(out, reals, at.AT_ARMATURE + nv, nv, out_width, to_v)

@@ -217,13 +217,18 @@ def accumulate(table: Array, work: Array, joint: int, body: int, above: int) -> 
 def move(table: Array, reals: Array, work: Array, v: Array, a: Array) -> None:
     """Fill twists and accelerations of the bodies. v, a: [nv]. Needs ``place``."""
     gather(table, reals, work, at.V, v)
-    gather(table, reals, work, at.A, a)
-    blocks = get(table, at.N_BLOCKS)
-    for b in range(blocks):
+    for b in range(get(table, at.N_BLOCKS)):
         w = b * at.ROWS
         store6(work, w + at.V_JOINT, mul6(load(work, w + at.V), load6(work, w + at.S)))
     accumulate(table, work, at.V_JOINT, at.V_BODY, at.V_ABOVE)
-    for b in range(blocks):
+    accelerate(table, reals, work, a)
+
+
+@njit(**OPTIONS)
+def accelerate(table: Array, reals: Array, work: Array, a: Array) -> None:
+    """Fill accelerations of the bodies. a: [nv]. Needs the twists."""
+    gather(table, reals, work, at.A, a)
+    for b in range(get(table, at.N_BLOCKS)):
         w = b * at.ROWS
         # v_i x S_i qd_i, in which the joint's own twist cancels once its columns are summed
         drift = cross_motion(load6(work, w + at.V_ABOVE), load6(work, w + at.V_JOINT))

@@ -155,6 +155,21 @@ def store_masked(typingctx: Any, array: Any, index: Any, value: Any, mask: Any) 
 
 
 @intrinsic
+def load_masked(typingctx: Any, array: Any, index: Any, mask: Any) -> Any:
+    """load_masked(array, i, mask) -> lanes whose bit is set in the integer ``mask``; zero elsewhere, which is not read."""
+    def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        pointer = _pointer(context, builder, sig.args[0], values[0], values[1])
+        pointer = builder.bitcast(pointer, _VECTOR.as_pointer())
+        bits = builder.bitcast(builder.trunc(values[2], ir.IntType(WIDTH)), _MASK)
+        kind = ir.FunctionType(_VECTOR, [pointer.type, ir.IntType(32), _MASK, _VECTOR])
+        function = builder.module.declare_intrinsic("llvm.masked.load.v8f64.p0", fnty=kind)
+        zero = ir.Constant(_VECTOR, [0.0] * WIDTH)
+        return builder.call(function, [pointer, ir.Constant(ir.IntType(32), _BYTES), bits, zero])
+
+    return (lanes(array, types.int64, types.int64), codegen) if _float_array(array) else None
+
+
+@intrinsic
 def splat(typingctx: Any, value: Any) -> Any:
     """splat(x) -> eight copies of one number."""
     def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
@@ -171,6 +186,16 @@ def where_negative(typingctx: Any, test: Any, negative: Any, otherwise: Any) -> 
         return builder.select(flags, values[1], values[2])
 
     return (lanes(lanes, lanes, lanes), codegen) if isinstance(test, LanesType) else None
+
+
+@intrinsic
+def blend(typingctx: Any, mask: Any, yes: Any, no: Any) -> Any:
+    """Lane l of ``yes`` where bit l of the integer ``mask`` is set, of ``no`` elsewhere."""
+    def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        bits = builder.bitcast(builder.trunc(values[0], ir.IntType(WIDTH)), _MASK)
+        return builder.select(bits, values[1], values[2])
+
+    return (lanes(types.int64, lanes, lanes), codegen) if isinstance(yes, LanesType) else None
 
 
 @intrinsic

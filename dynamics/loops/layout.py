@@ -48,9 +48,12 @@ W_ABOVE, W_BODY, W_JOINT, LIFT = (_w[k] for k in ("w_above", "w_body", "w_joint"
 QA, QB, QE, VV = (_w[k] for k in ("qa", "qb", "qe", "vv"))
 
 # ---- integer table: a header, then records
-(N_BODIES, N_COLUMNS, N_BLOCKS, N_V, COUPLED, AT_BODIES, AT_COLUMNS, AT_LOWER, AT_UPPER, AT_ABOVE, AT_BELOW,
- SCRATCH, AT_MULTI, N_MULTI) = range(14)
-HEADER = 16
+(N_BODIES, N_COLUMNS, N_BLOCKS, N_V, COUPLED, N_MULTI, AT_BODIES, AT_COLUMNS, AT_LOWER, AT_UPPER, AT_ABOVE, AT_ACTIVE,
+ AT_MULTI) = range(13)
+# where in the workspace: room for ``fold``, M, right-hand sides, panel of a solve, L, 1 / D, a vector
+SCRATCH, AT_MASS, AT_RIGHT, AT_PANEL, AT_L, AT_D, AT_BIAS = range(13, 20)
+HEADER = 24
+PANEL = 48  # six blocks of eight columns are solved at once
 # a body: address of its first column, of its parent's (-1: none), kind, first index in q, number of columns, first column
 BODY = 6
 ADDRESS, PARENT, KIND, FIRST_Q, COLUMNS, COLUMN = range(6)

@@ -8,6 +8,7 @@ its z axis; subtrees, ancestors and the structural zeros of the tree become list
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -60,7 +61,7 @@ class _Link:
     offset: float = 0.0
 
 
-def tables(model: Model) -> Tables:
+def make_tables(model: Model) -> Tables:
     """Flat arrays of a model. Raises ModelError for a joint kind that the loops do not know."""
     links, carriers = _links(model)
     firsts = np.concatenate([[0], np.cumsum([link.columns for link in links])]).astype(int)
@@ -77,18 +78,21 @@ def tables(model: Model) -> Tables:
     per_column = [(address(int(firsts[i]) + c, at.ROWS), link.q if link.kind == at.ONE else -1, link.v + c)
                   for i, link in enumerate(links) for c in range(link.columns)]
     coupled = columns != model.nv
-    lower, upper, above, below = _relations(links, firsts, model.nv if coupled else -1)
+    lower, upper, above, active = _relations(links, firsts, model.nv if coupled else -1)
     multi = [i for i, link in enumerate(links) if link.kind != at.ONE]
-    parts = [header, np.ravel(bodies), np.ravel(per_column), lower, upper, above, below, np.array(multi)]
+    parts = [header, np.ravel(bodies), np.ravel(per_column), lower, upper, above, active, np.array(multi)]
     starts = np.concatenate([[0], np.cumsum([len(p) for p in parts])])
     integers = np.concatenate([np.asarray(p, dtype=np.int64) for p in parts])
-    integers[[at.N_BODIES, at.N_COLUMNS, at.N_BLOCKS, at.N_V, at.COUPLED]] = len(links), columns, blocks, model.nv, coupled
-    integers[[at.AT_BODIES, at.AT_COLUMNS, at.AT_LOWER, at.AT_UPPER, at.AT_ABOVE, at.AT_BELOW, at.AT_MULTI]] = starts[1:8]
-    integers[at.SCRATCH], integers[at.N_MULTI] = blocks * at.ROWS, len(multi)
+    integers[at.N_BODIES:at.AT_BODIES] = len(links), columns, blocks, model.nv, coupled, len(multi)
+    integers[at.AT_BODIES:at.SCRATCH] = starts[1:8]
+    square, pairs = WIDTH * blocks * columns, int(above[model.nv])
+    room = np.cumsum([blocks * at.ROWS, 4 * square, square, 3 * square, at.PANEL * model.nv + 2 * at.PANEL, pairs + WIDTH,
+                      model.nv + WIDTH, model.nv + WIDTH])
+    room = -(-room // WIDTH) * WIDTH
+    integers[at.SCRATCH:at.AT_BIAS + 1] = room[:-1]
     for array in (integers, reals):
         array.setflags(write=False)
-    wide = WIDTH * max(blocks, 1)
-    work = blocks * at.ROWS + columns * wide * 12 + 64 * wide + 8 * model.nv
+    work = int(room[-1])
     return Tables(integers, reals, model.nq, model.nv, columns, work, tuple(carriers), tuple(int(f) for f in firsts[:-1]))
 
 
@@ -127,7 +131,8 @@ def _links(model: Model) -> tuple[list[_Link], list[tuple[int, Placement]]]:
             kind, columns = _MULTI[name]
             links.append(_Link(above, kind, columns, q, v, place, []))
         else:
-            raise ModelError(f"the loops do not know joint kind {name!r}; use a symbolic execution", element=f"joint {joint.name!r}")
+            raise ModelError(f"the loops do not know joint kind {name!r}; use a symbolic execution",
+                             element=f"joint {joint.name!r}")
         carriers.append((len(links) - 1, inverse(turned)))  # the model's body frame inside the turned one
         links[-1].inertias.append(moved(inverse(turned), body.inertia))
     return links, carriers
@@ -140,7 +145,7 @@ def _fill_constants(constants: np.ndarray, links: list[_Link], firsts: np.ndarra
         total[i] = inertia.mass
         com, about_com = np.asarray(inertia.com), np.asarray(inertia.inertia)
         second = np.trace(about_com) / 2 * np.eye(3) - about_com + inertia.mass * np.outer(com, com)
-        values = {
+        values: dict[int, Any] = {
             at.K_R: np.asarray(link.placement.rotation).T.ravel(), at.K_P: np.asarray(link.placement.position),
             at.K_REVOLUTE: [float(link.kind == at.ONE and not link.prismatic)], at.K_PRISMATIC: [float(link.prismatic)],
             at.K_M: [inertia.mass], at.K_H: inertia.mass * com,
@@ -157,8 +162,9 @@ def _fill_constants(constants: np.ndarray, links: list[_Link], firsts: np.ndarra
 
 
 def _relations(links: list[_Link], firsts: np.ndarray, dense: int) -> list[np.ndarray]:
-    """Lists per row: blocks and masks of ancestors with the own joint, of strict descendants; then ancestors and descendants
-    of a velocity, nearest first, for the factorisation (every earlier, later one when ``dense`` >= 0 velocities couple)."""
+    """Lists per row: blocks and masks of ancestors with the own joint, of strict descendants; then the ancestors of a
+    velocity, nearest first, for the factorisation (every earlier one when ``dense`` >= 0 velocities couple), and what a solve
+    has to visit."""
     columns = int(firsts[-1])
     body = [i for i, link in enumerate(links) for _ in range(link.columns)]
     paths: list[set[int]] = []
@@ -166,12 +172,28 @@ def _relations(links: list[_Link], firsts: np.ndarray, dense: int) -> list[np.nd
         paths.append({i} | (paths[link.parent] if link.parent >= 0 else set()))
     lower = [[k for k in range(columns) if body[k] in paths[body[r]]] for r in range(columns)]
     upper = [[k for k in range(columns) if body[r] in paths[body[k]] and body[k] != body[r]] for r in range(columns)]
-    if dense >= 0:
-        above = [list(range(r - 1, -1, -1)) for r in range(dense)]
-    else:
-        above = [[k for k in reversed(lower[r]) if k < r] for r in range(columns)]
-    below = [[i for i in range(r + 1, len(above)) if r in above[i]] for r in range(len(above))]
-    return [_masked(lower), _masked(upper), _listed(above), _listed(below)]
+    above = [list(range(r - 1, -1, -1)) for r in range(dense)] if dense >= 0 else \
+        [[k for k in reversed(lower[r]) if k < r] for r in range(columns)]
+    return [_masked(lower), _masked(upper), _listed(above), _visits(above)]
+
+
+def _visits(above: list[list[int]]) -> np.ndarray:
+    """For each sixteen columns of the right-hand sides what the first half of a solve touches: rows that stay zero (count,
+    rows), then rows from the last to the first (count; row, count, pairs of descendant and number of its entry of L)."""
+    n = len(above)
+    number = {(i, j): k for k, (i, j) in enumerate((i, j) for i in range(n) for j in above[i])}
+    below: list[list[int]] = [[i for i in range(n) if j in above[i]] for j in range(n)]
+    groups: list[list[int]] = []
+    for first in range(0, n, 2 * WIDTH):
+        mine = range(first, min(first + 2 * WIDTH, n))
+        touched = {r for c in mine for r in (c, *above[c], *below[c])}
+        record = [n - len(touched), *(r for r in range(n) if r not in touched), len(touched)]
+        for j in sorted(touched, reverse=True):
+            visited = [i for i in below[j] if i in touched]
+            record += [j, len(visited), *(x for i in visited for x in (i, number[i, j]))]
+        groups.append(record)
+    starts = np.concatenate([[0], np.cumsum([len(g) for g in groups])])
+    return np.concatenate([starts, np.array([x for g in groups for x in g], dtype=np.int64)]).astype(np.int64)
 
 
 def _masked(rows: list[list[int]]) -> np.ndarray:
