@@ -20,7 +20,7 @@ def test_python_blocks_run(number, monkeypatch):
 
 
 def test_problem_file_block_solves():
-    from ocp.app.load import load_text
+    from ocp.app.files.load import load_text
     from ocp.methods import solve
 
     (text,) = blocks("yaml")

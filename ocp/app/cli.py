@@ -45,10 +45,10 @@ def solve(
     quiet
         No iteration table.
     """
-    from ocp.app.iterations import iteration_table
-    from ocp.app.load import load_problem, parse_overrides
+    from ocp.app.files.load import load_problem, parse_overrides
+    from ocp.app.pages.iterations import iteration_table
+    from ocp.app.pages.summary import print_outcome
     from ocp.app.pipeline import run_loaded
-    from ocp.app.summary import print_outcome
 
     begin = time.perf_counter()
     loaded = load_problem(file, parse_overrides(set_ or []))
@@ -77,9 +77,9 @@ def ik(
     quiet
         The verdict only, no tables.
     """
-    from ocp.app.ik_file import load_ik, solve_loaded
-    from ocp.app.ik_report import print_ik, write_ik
-    from ocp.app.load import parse_overrides
+    from ocp.app.files.ik_file import load_ik, solve_loaded
+    from ocp.app.files.load import parse_overrides
+    from ocp.app.pages.ik_report import print_ik, write_ik
 
     begin = time.perf_counter()
     outcome = solve_loaded(load_ik(file, parse_overrides(set_ or [])), begin=begin)
@@ -92,12 +92,12 @@ def ik(
 @app.command
 def check(file: Path, /, *, set_: Overrides = None) -> int:
     """Validate a problem file, and say which methods can solve it, without solving; or a file of inverse kinematics."""
-    from ocp.app.ik_file import load_ik
-    from ocp.app.ik_report import print_check as print_ik_check
-    from ocp.app.load import load_problem, parse_overrides
-    from ocp.app.schema_tasks import is_ik_tree
-    from ocp.app.summary import print_check
-    from ocp.app.yaml_source import read_source
+    from ocp.app.files.ik_file import load_ik
+    from ocp.app.files.load import load_problem, parse_overrides
+    from ocp.app.files.schema_tasks import is_ik_tree
+    from ocp.app.files.yaml_source import read_source
+    from ocp.app.pages.ik_report import print_check as print_ik_check
+    from ocp.app.pages.summary import print_check
 
     if is_ik_tree(read_source(file).tree):
         print_ik_check(load_ik(file, parse_overrides(set_ or [])))
@@ -117,8 +117,8 @@ def show(file: Path, /, *, set_: Overrides = None, schema: bool = False) -> int:
     schema
         Print the JSON Schema of problem files instead (for editors); the file is not read.
     """
-    from ocp.app.load import load_problem, parse_overrides
-    from ocp.app.schema import problem_json_schema
+    from ocp.app.files.load import load_problem, parse_overrides
+    from ocp.app.files.schema import problem_json_schema
 
     if schema:
         print(json.dumps(problem_json_schema(), indent=2))

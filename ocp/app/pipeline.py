@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.model.model import Model
-from ocp.app.load import LoadedProblem, load_problem
+from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.certify import Tolerances
 from ocp.methods import Progress, make_options, method, solve
 from ocp.problem import Solution
@@ -62,7 +62,7 @@ def run_loaded(
     solved = time.perf_counter()
     folder = None
     if write:
-        from ocp.app.results import write_run
+        from ocp.app.pages.results import write_run
 
         place = Path(out) if out is not None else Path("results") / f"{stem}-{chosen.name}"
         scene, note = picture(loaded, solution)
@@ -75,7 +75,7 @@ def run_loaded(
 
 def picture(loaded: LoadedProblem, solution: Solution) -> tuple[Any, str]:
     """The scene that the report animates, or None and a sentence that says why there is none."""
-    from ocp.app.scene import frame_times, scene_from_drawing, scene_from_model
+    from ocp.app.pages.scene import frame_times, scene_from_drawing, scene_from_model
 
     trajectory, system = solution.trajectory, solution.problem.phase.system
     if not np.all(np.isfinite(trajectory.x)):

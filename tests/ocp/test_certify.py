@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ocp.app.load import load_problem
+from ocp.app.files.load import load_problem
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError
 from ocp.methods import solve

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ocp.app import cli
-from ocp.app.results import read_run
+from ocp.app.pages.results import read_run
 from ocp.errors import ProblemError
 
 FOLDER = Path(__file__).resolve().parents[2] / "problems"

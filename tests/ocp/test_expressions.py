@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from ocp.app.expressions import (
+from ocp.app.files.expressions import (
     BUILTINS,
     FUNCTION_NAMES,
     MAX_CHARACTERS,

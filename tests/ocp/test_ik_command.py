@@ -11,11 +11,11 @@ import pytest
 
 import dynamics
 from ocp.app import cli
-from ocp.app.ik_file import load_ik, load_ik_text, solve_loaded
-from ocp.app.ik_picture import AXES, ik_scene, marks
-from ocp.app.ik_report import configuration_mapping, verdict
-from ocp.app.load import load_text
-from ocp.app.yaml_source import dump, parse_source
+from ocp.app.files.ik_file import load_ik, load_ik_text, solve_loaded
+from ocp.app.files.load import load_text
+from ocp.app.files.yaml_source import dump, parse_source
+from ocp.app.pages.ik_picture import AXES, ik_scene, marks
+from ocp.app.pages.ik_report import configuration_mapping, verdict
 
 FOLDER = Path(__file__).resolve().parents[2] / "problems"
 STANCE, UR5 = str(FOLDER / "ik" / "quadruped_stance.yaml"), str(FOLDER / "ik" / "ur5_pose.yaml")

@@ -10,9 +10,9 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import dynamics
-from ocp.app.findings import ProblemFileError
-from ocp.app.ik_file import load_ik, load_ik_text, solve_loaded
-from ocp.app.load import load_problem, load_text
+from ocp.app.files.findings import ProblemFileError
+from ocp.app.files.ik_file import load_ik, load_ik_text, solve_loaded
+from ocp.app.files.load import load_problem, load_text
 from ocp.errors import ProblemError
 
 FOLDER = Path(__file__).resolve().parents[2] / "problems"

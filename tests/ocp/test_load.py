@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from ocp.app.load import LoadedProblem, load_problem, load_text, parse_overrides
-from ocp.app.scene import Disc, Polyline, scene_from_drawing
-from ocp.app.schema import SymbolicProblem, problem_json_schema, to_yaml
-from ocp.app.schema_parts import Solve
+from ocp.app.files.load import LoadedProblem, load_problem, load_text, parse_overrides
+from ocp.app.files.schema import SymbolicProblem, problem_json_schema, to_yaml
+from ocp.app.files.schema_parts import Solve
+from ocp.app.pages.scene import Disc, Polyline, scene_from_drawing
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.methods import METHODS

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ocp.app.findings import ProblemFileError
-from ocp.app.load import load_problem, load_text
+from ocp.app.files.findings import ProblemFileError
+from ocp.app.files.load import load_problem, load_text
 from ocp.errors import ProblemError
 
 SYMBOLIC = """\

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ocp.app.load import load_problem
+from ocp.app.files.load import load_problem
 from ocp.certify import Tolerances
 from ocp.errors import UnsupportedError
 from ocp.methods import METHODS, solve

@@ -15,9 +15,9 @@ import pytest
 from made_solutions import DURATION, arm, arm_poses, cart, cart_drawing, cart_state, certificate
 
 from dynamics.model import BodyInertia, Builder, Geometry, Joint, Placement
-from ocp.app.report import NO_SCENE, number, render_report
-from ocp.app.results import summarise
-from ocp.app.scene import Disc, Dot, Drawing, Edge, Polyline, Scene, encode, frame_times, scene_from_drawing, scene_from_model
+from ocp.app.pages.report import NO_SCENE, number, render_report
+from ocp.app.pages.results import summarise
+from ocp.app.pages.scene import Disc, Dot, Drawing, Edge, Polyline, Scene, encode, frame_times, scene_from_drawing, scene_from_model
 from ocp.errors import ProblemError
 from ocp.problem import Solution, Violation
 

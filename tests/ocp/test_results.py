@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from made_solutions import DURATION, INTERVALS, cart, cart_state, certificate
 
-from ocp.app import plots, results
-from ocp.app.iterations import columns, iteration_table
-from ocp.app.results import jsonable, read_run, restore, write_run
-from ocp.app.sheet import places
+from ocp.app.pages import plots, results
+from ocp.app.pages.iterations import columns, iteration_table
+from ocp.app.pages.results import jsonable, read_run, restore, write_run
+from ocp.app.pages.sheet import places
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Residual, Sense, Status, Violation
 
@@ -222,7 +222,7 @@ def test_an_earlier_run_comes_back_when_the_new_one_cannot_take_its_place(
 
 def test_what_a_killed_process_leaves_is_not_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results.shutil, "rmtree", lambda *_, **__: None)  # a killed process does not tidy up
-    monkeypatch.setattr("ocp.app.report.render_report", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("ocp.app.pages.report.render_report", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write(tmp_path / "run")
     (left,) = tmp_path.iterdir()

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictInt, model_validator
 
-from ocp.app.schema_parts import Name, Number, NumberOrList, Part, Vector3, exactly_one, refuse
-from ocp.app.schema_state import Configuration, JointValue, Rotation
+from ocp.app.files.schema_parts import Name, Number, NumberOrList, Part, Vector3, exactly_one, refuse
+from ocp.app.files.schema_state import Configuration, JointValue, Rotation
 
 KINDS = ("pose", "position", "orientation", "com", "posture", "joint", "alignment", "aim")
 AXES = ("x", "y", "z")

@@ -19,13 +19,13 @@ from rich.console import Console
 from rich.table import Table
 
 from dynamics.model.model import Model
-from ocp.app.ik_file import IKOutcome, LoadedIK
-from ocp.app.ik_picture import draw, ik_scene, marks
+from ocp.app.files.ik_file import IKOutcome, LoadedIK
+from ocp.app.files.robot_state import floating_base
+from ocp.app.files.yaml_source import dump
+from ocp.app.pages.ik_picture import draw, ik_scene, marks
+from ocp.app.pages.report import environment, motion
+from ocp.app.pages.results import jsonable, new_folder, write_arrays, write_summary
 from ocp.app.pipeline import provenance
-from ocp.app.report import environment, motion
-from ocp.app.results import jsonable, new_folder, write_arrays, write_summary
-from ocp.app.robot_state import floating_base
-from ocp.app.yaml_source import dump
 
 FORMAT, FORMAT_VERSION = "lieocp inverse kinematics", 1
 UNITS = {"pose": "m, rad", "position": "m", "orientation": "rad", "com": "m", "posture": "rad, m", "joint": "rad, m",

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from dynamics.errors import near
 from dynamics.model.model import GRAVITY, Model
-from ocp.app.load_parts import Reader
-from ocp.app.schema_robot import RobotModel
-from ocp.app.yaml_source import KeyPath
+from ocp.app.files.load_parts import Reader
+from ocp.app.files.schema_robot import RobotModel
+from ocp.app.files.yaml_source import KeyPath
 from ocp.errors import ProblemError
 
 COLLECTION = "robots:"

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ocp.app import sheet
-from ocp.app.iterations import columns
-from ocp.app.sheet import Axes, Cell, Group
+from ocp.app.pages import sheet
+from ocp.app.pages.iterations import columns
+from ocp.app.pages.sheet import Axes, Cell, Group
 from ocp.problem.problem import At, Constraint, Phase, Sense, System
 from ocp.problem.solution import Certificate, Solution, Trajectory
 

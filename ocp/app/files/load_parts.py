@@ -12,10 +12,10 @@ import casadi as ca
 import numpy as np
 
 from dynamics.errors import near
-from ocp.app import schema_parts as parts
-from ocp.app.expressions import RESERVED_NAMES, FollowOnError, Scope, parse, parse_vector
-from ocp.app.findings import Findings
-from ocp.app.yaml_source import KeyPath
+from ocp.app.files import schema_parts as parts
+from ocp.app.files.expressions import RESERVED_NAMES, FollowOnError, Scope, parse, parse_vector
+from ocp.app.files.findings import Findings
+from ocp.app.files.yaml_source import KeyPath
 from ocp.errors import ProblemError
 from ocp.problem import INF, At, Constraint, Cost, Duration, Reference, Sense
 from ocp.spaces import Space

@@ -14,16 +14,16 @@ from pydantic import ValidationError
 
 from dynamics.errors import near
 from dynamics.model.model import Model
-from ocp.app.findings import Findings, add_validation_errors, describe
-from ocp.app.load_parts import Reader
-from ocp.app.load_robot import load_robot
-from ocp.app.load_symbolic import load_symbolic
-from ocp.app.overrides import apply_overrides
-from ocp.app.scene import Drawing
-from ocp.app.schema import ProblemFile, problem_class, to_yaml
-from ocp.app.schema_robot import RobotProblem
-from ocp.app.schema_tasks import is_ik_tree
-from ocp.app.yaml_source import KeyPath, Source, parse_source, read_source
+from ocp.app.files.findings import Findings, add_validation_errors, describe
+from ocp.app.files.load_parts import Reader
+from ocp.app.files.load_robot import load_robot
+from ocp.app.files.load_symbolic import load_symbolic
+from ocp.app.files.overrides import apply_overrides
+from ocp.app.files.schema import ProblemFile, problem_class, to_yaml
+from ocp.app.files.schema_robot import RobotProblem
+from ocp.app.files.schema_tasks import is_ik_tree
+from ocp.app.files.yaml_source import KeyPath, Source, parse_source, read_source
+from ocp.app.pages.scene import Drawing
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.methods import METHODS

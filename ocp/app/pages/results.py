@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from ocp.app.scene import Scene
+from ocp.app.pages.scene import Scene
 from ocp.errors import ProblemError
 from ocp.problem.solution import Certificate, Residual, Solution, Violation
 
@@ -66,8 +66,8 @@ def write_run(solution: Solution, folder: str | Path, *, problem_yaml: str, prov
     replaced only with ``overwrite``, as a whole and after the new one is complete. Raises ProblemError for any other
     folder, and for arrays that cannot be stored without pickle.
     """
-    from ocp.app.plots import plot_run
-    from ocp.app.report import render_report
+    from ocp.app.pages.plots import plot_run
+    from ocp.app.pages.report import render_report
 
     with new_folder(Path(folder), overwrite, FORMAT) as partial:
         summary = summarise(solution, provenance)

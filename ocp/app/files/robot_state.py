@@ -15,10 +15,10 @@ from dynamics.joints import KINDS
 from dynamics.lie import quaternion as quaternions
 from dynamics.lie import rpy as rpy_angles
 from dynamics.model.model import Model
-from ocp.app import load_parts as lp
-from ocp.app.schema_robot import RobotProblem
-from ocp.app.schema_state import ROTATION_FORMS, Base, BasePose, Configuration, RobotState, Rotation
-from ocp.app.yaml_source import KeyPath
+from ocp.app.files import load_parts as lp
+from ocp.app.files.schema_robot import RobotProblem
+from ocp.app.files.schema_state import ROTATION_FORMS, Base, BasePose, Configuration, RobotState, Rotation
+from ocp.app.files.yaml_source import KeyPath
 from ocp.problem import INF, Boundary, System
 from ocp.spaces import Space
 

@@ -1,4 +1,4 @@
-"""The drawing that a problem file declares, as the primitives of ``ocp.app.scene``."""
+"""The drawing that a problem file declares, as the primitives of ``ocp.app.pages.scene``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import casadi as ca
 
-from ocp.app.load_parts import Reader, unknown
-from ocp.app.scene import Disc, Drawing, Polyline
-from ocp.app.schema_parts import Drawing as DrawingPart
-from ocp.app.yaml_source import KeyPath
+from ocp.app.files.load_parts import Reader, unknown
+from ocp.app.files.schema_parts import Drawing as DrawingPart
+from ocp.app.files.yaml_source import KeyPath
+from ocp.app.pages.scene import Disc, Drawing, Polyline
 
 SX = Any
 

@@ -13,13 +13,13 @@ import numpy as np
 
 from dynamics.errors import near
 from dynamics.model.model import Model
-from ocp.app import load_parts as lp
-from ocp.app import robot_state
-from ocp.app.expressions import RESERVED_NAMES, Scope, Table, VectorFunction
-from ocp.app.findings import Findings
-from ocp.app.load_model import read_model
-from ocp.app.schema_robot import GuessState, RobotConstraint, RobotProblem
-from ocp.app.yaml_source import KeyPath
+from ocp.app.files import load_parts as lp
+from ocp.app.files import robot_state
+from ocp.app.files.expressions import RESERVED_NAMES, Scope, Table, VectorFunction
+from ocp.app.files.findings import Findings
+from ocp.app.files.load_model import read_model
+from ocp.app.files.schema_robot import GuessState, RobotConstraint, RobotProblem
+from ocp.app.files.yaml_source import KeyPath
 from ocp.bridge import RobotTerms, Thruster, actuated_joints, robot_system
 from ocp.problem import Constraint, Guess, Phase, Problem, System
 
@@ -186,6 +186,6 @@ def _guess_state(names: robot_state.RobotNames, state: GuessState, start: robot_
     piece = robot_state.read_state(names, state, path)
     if not state.ik:
         return piece
-    from ocp.app.ik_tasks import solve_guess  # only here: inverse kinematics loads Numba and OSQP
+    from ocp.app.files.ik_tasks import solve_guess  # only here: inverse kinematics loads Numba and OSQP
 
     return solve_guess(names, state.ik, piece, start, path)

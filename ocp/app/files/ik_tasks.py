@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dynamics.model.model import Model
-from ocp.app import schema_tasks as schema
-from ocp.app.load_parts import unique_names
-from ocp.app.robot_state import (
+from ocp.app.files import schema_tasks as schema
+from ocp.app.files.load_parts import unique_names
+from ocp.app.files.robot_state import (
     PartialState,
     RobotNames,
     complete,
@@ -20,8 +20,8 @@ from ocp.app.robot_state import (
     read_rotation,
     rotation_matrix,
 )
-from ocp.app.schema_state import Configuration
-from ocp.app.yaml_source import KeyPath
+from ocp.app.files.schema_state import Configuration
+from ocp.app.files.yaml_source import KeyPath
 from ocp.control.clearance import Ball, Capsule, Clearance, HalfSpace
 from ocp.control.ik import IKResult, solve_ik
 from ocp.control.tasks import (

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, StrictBool, Tag
 
-from ocp.app.schema_parts import (
+from ocp.app.files.schema_parts import (
     Bound,
     Common,
     Constraint,
@@ -21,8 +21,8 @@ from ocp.app.schema_parts import (
     exactly_one,
     expected,
 )
-from ocp.app.schema_state import RobotState, Rotation
-from ocp.app.schema_tasks import Task
+from ocp.app.files.schema_state import RobotState, Rotation
+from ocp.app.files.schema_tasks import Task
 
 
 def _state_list_tag(value: Any) -> str | None:

@@ -12,9 +12,9 @@ import numpy as np
 
 from dynamics import algorithms as alg
 from dynamics.model.model import Model
-from ocp.app import sheet
+from ocp.app.pages import sheet
+from ocp.app.pages.scene import Dot, Edge, Scene, frame_times, scene_from_model
 from ocp.app.pipeline import body_poses
-from ocp.app.scene import Dot, Edge, Scene, frame_times, scene_from_model
 from ocp.control.ik import IKResult
 from ocp.control.tasks import Task
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamics.errors import near
-from ocp.app.yaml_source import Key, KeyPath, Source, format_path, parse_source
+from ocp.app.files.yaml_source import Key, KeyPath, Source, format_path, parse_source
 from ocp.errors import ProblemError
 
 _STEP = re.compile(r'\.?(?:([^.\[\]"]+)|"([^"]*)"|\[(\d+)\]|\["([^"]*)"\])')

@@ -13,20 +13,20 @@ import numpy as np
 from pydantic import Discriminator, Field, StrictBool, StrictInt, Tag, ValidationError
 
 from dynamics.model.model import Model
-from ocp.app import load_parts as lp
-from ocp.app import robot_state, yaml_source
-from ocp.app.expressions import Scope
-from ocp.app.findings import Findings, add_validation_errors, describe
-from ocp.app.ik_tasks import TaskList, read_clearances, read_tasks, unmet
-from ocp.app.load_model import read_model
-from ocp.app.load_robot import RESERVED, UNAVAILABLE
-from ocp.app.overrides import apply_overrides
-from ocp.app.schema_parts import Name, Number, Part, expected
-from ocp.app.schema_robot import RobotModel
-from ocp.app.schema_state import Configuration
-from ocp.app.schema_tasks import Clearance as ClearancePart
-from ocp.app.schema_tasks import Task as TaskPart
-from ocp.app.yaml_source import Source, parse_source, read_source
+from ocp.app.files import load_parts as lp
+from ocp.app.files import robot_state, yaml_source
+from ocp.app.files.expressions import Scope
+from ocp.app.files.findings import Findings, add_validation_errors, describe
+from ocp.app.files.ik_tasks import TaskList, read_clearances, read_tasks, unmet
+from ocp.app.files.load_model import read_model
+from ocp.app.files.load_robot import RESERVED, UNAVAILABLE
+from ocp.app.files.overrides import apply_overrides
+from ocp.app.files.schema_parts import Name, Number, Part, expected
+from ocp.app.files.schema_robot import RobotModel
+from ocp.app.files.schema_state import Configuration
+from ocp.app.files.schema_tasks import Clearance as ClearancePart
+from ocp.app.files.schema_tasks import Task as TaskPart
+from ocp.app.files.yaml_source import Source, parse_source, read_source
 from ocp.bridge import model_space
 from ocp.control.clearance import Clearance
 from ocp.control.ik import IKResult, solve_ik

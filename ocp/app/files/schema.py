@@ -1,7 +1,7 @@
 """The problem file as typed, frozen records: what a file may contain, its JSON Schema, and the way back to YAML.
 
 A file describes a symbolic system (``SymbolicProblem``) or a robot (``RobotProblem``); the key ``system.robot`` decides.
-The records hold what the file says (expressions stay text); ``ocp.app.load`` turns them into mathematics.
+The records hold what the file says (expressions stay text); ``ocp.app.files.load`` turns them into mathematics.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 from pydantic import BaseModel, Field, model_validator
 from pydantic.json_schema import models_json_schema
 
-from ocp.app import yaml_source
-from ocp.app.schema_parts import Bound, Common, Constraint, Cost, Drawing, Duration, Number, NumberOrList, Part, refuse
-from ocp.app.schema_robot import RobotProblem
+from ocp.app.files import yaml_source
+from ocp.app.files.schema_parts import Bound, Common, Constraint, Cost, Drawing, Duration, Number, NumberOrList, Part, refuse
+from ocp.app.files.schema_robot import RobotProblem
 
 JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeAliasType
 
 from dynamics.errors import ModelError, near
-from ocp.app.yaml_source import KeyPath, Source
+from ocp.app.files.yaml_source import KeyPath, Source
 from ocp.errors import ProblemError
 
 

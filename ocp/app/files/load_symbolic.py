@@ -9,13 +9,13 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.app import load_parts as lp
-from ocp.app import scene
-from ocp.app.drawing import read_drawing
-from ocp.app.expressions import Scope
-from ocp.app.findings import Findings
-from ocp.app.schema import SymbolicProblem, SymbolicSystem
-from ocp.app.yaml_source import KeyPath
+from ocp.app.files import load_parts as lp
+from ocp.app.files.drawing import read_drawing
+from ocp.app.files.expressions import Scope
+from ocp.app.files.findings import Findings
+from ocp.app.files.schema import SymbolicProblem, SymbolicSystem
+from ocp.app.files.yaml_source import KeyPath
+from ocp.app.pages import scene
 from ocp.problem import INF, Boundary, Guess, Phase, Problem, System
 from ocp.spaces import Space, euclidean
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Discriminator, Field, StrictBool, StrictFloat, Tag, model_validator
 from typing_extensions import TypeAliasType
 
-from ocp.app.schema_parts import (
+from ocp.app.files.schema_parts import (
     Degrees,
     Number,
     NumberOrList,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from ocp.app.load import LoadedProblem
+from ocp.app.files.load import LoadedProblem
 from ocp.app.pipeline import Outcome
 from ocp.methods import METHODS
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ocp.app.iterations import cell, columns
-from ocp.app.scene import Scene, encode
+from ocp.app.pages.iterations import cell, columns
+from ocp.app.pages.scene import Scene, encode
 
 TEMPLATES = Path(__file__).parent / "templates"
 NO_SCENE = "No animation: the system has neither a robot model nor a drawing."
@@ -39,7 +39,7 @@ CAPTIONS = {
 
 def render_report(summary: Mapping[str, Any], iterations: Sequence[Mapping[str, Any]], *, problem_yaml: str,
                   images: Mapping[str, bytes], scene: Scene | None = None, scene_note: str = "") -> str:
-    """The page as text. ``summary`` as :func:`ocp.app.results.summarise` makes it; images: PNG by name."""
+    """The page as text. ``summary`` as :func:`ocp.app.pages.results.summarise` makes it; images: PNG by name."""
     chosen = columns(str(summary["method"]), iterations)
     figures = [(name, *CAPTIONS.get(name, (name, "")), base64.b64encode(data).decode("ascii")) for name, data in images.items()]
     page = environment().get_template("report.html.j2").render(
