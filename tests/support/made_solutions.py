@@ -13,7 +13,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics.model import BodyInertia, Builder, Geometry, Joint, Model, Placement
-from ocp.app.scene import Disc, Drawing, Polyline
+from ocp.app.pages.scene import Disc, Drawing, Polyline
 from ocp.problem import (
     At,
     Certificate,
