@@ -1,5 +1,31 @@
-"""Derivatives of the algorithms, by source."""
+"""Derivatives of the algorithms: by source (``inverse_dynamics_derivatives``, ``forward_dynamics_derivatives``), in closed form
+to second order as Functions (``..._hessian``, ``..._second_derivatives``), and inside MX graphs (``analytic_function``)."""
 
 from dynamics.derivatives.first_order import SOURCES, forward_dynamics_derivatives, inverse_dynamics_derivatives
+from dynamics.derivatives.injection import analytic_function
+from dynamics.derivatives.manifold import (
+    ambient_gradient,
+    ambient_hessian,
+    structure_constants,
+    symmetrised,
+    symmetrised_tensor,
+    unit_configuration,
+)
+from dynamics.derivatives.second_order import (
+    contact_dynamics_derivatives,
+    contact_dynamics_hessian,
+    forward_dynamics_hessian,
+    forward_dynamics_second_derivatives,
+    impact_derivatives,
+    impact_hessian,
+    inverse_dynamics_hessian,
+    inverse_dynamics_second_derivatives,
+)
 
-__all__ = ["SOURCES", "forward_dynamics_derivatives", "inverse_dynamics_derivatives"]
+__all__ = [
+    "SOURCES", "ambient_gradient", "ambient_hessian", "analytic_function", "contact_dynamics_derivatives",
+    "contact_dynamics_hessian", "forward_dynamics_derivatives", "forward_dynamics_hessian",
+    "forward_dynamics_second_derivatives", "impact_derivatives", "impact_hessian", "inverse_dynamics_derivatives",
+    "inverse_dynamics_hessian", "inverse_dynamics_second_derivatives", "structure_constants", "symmetrised",
+    "symmetrised_tensor", "unit_configuration",
+]

@@ -37,7 +37,7 @@ class InversePartials(NamedTuple):
 
 
 def inverse_dynamics_partials(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Mapping[str, Expr] | None = None,
-                              hubs: str = "root") -> InversePartials:
+                              hubs: str = "limb") -> InversePartials:
     """Inverse dynamics and its first derivatives, armature and damping included.
 
     q: [nq]; v, a: [nv]; f_ext: body name -> wrench [6] on that body, body coordinates. hubs: see ``dynamics.derivatives.sweep``,
@@ -57,7 +57,7 @@ class _Carried(NamedTuple):
     """Columns of all joints below, in the hub of the current link: their indices, I S, 2 B psi_dot + I psi_ddot + S x* f,
     2 B S + I (psi_dot + S_dot), each [6, k], and the moment [3, k] of 2 B^T S."""
 
-    index: list[int]
+    indices: list[int]
     h: Expr
     by_q: Expr
     by_v: Expr
@@ -81,7 +81,7 @@ def backward(passed: Sweep, *like: Expr) -> tuple[Expr, Expr, Expr, Expr]:
         tau[own] = x.S.T @ f[i]
         dq[own, own], dv[own, own], M[own, own] = x.S.T @ free, x.S.T @ by_v, ca.triu2symm(ca.triu(x.S.T @ h))
         for part in below[i]:
-            index = part.index
+            index = part.indices
             dq[own, index], dv[own, index] = x.S.T @ part.by_q, x.S.T @ part.by_v
             dq[index, own] = part.b.T @ angular(x.psi_dot) + part.h.T @ x.psi_ddot
             dv[index, own] = part.b.T @ angular(x.S) + part.h.T @ (x.psi_dot + x.S_dot)
@@ -93,7 +93,7 @@ def backward(passed: Sweep, *like: Expr) -> tuple[Expr, Expr, Expr, Expr]:
         parts = [_Carried(list(range(own.start, own.stop)), h, free + cross_columns(x.S, f[i]), by_v, b), *below[i]]
         moved, moved_B, moved_f = inertia[i], B[i], f[i]
         if (hop := x.hop) is not None:
-            parts = [_Carried(p.index, spatial.force_to_parent(hop, p.h), spatial.force_to_parent(hop, p.by_q),
+            parts = [_Carried(p.indices, spatial.force_to_parent(hop, p.h), spatial.force_to_parent(hop, p.by_q),
                               spatial.force_to_parent(hop, p.by_v), hop.R @ p.b) for p in parts]
             moved, moved_B = spatial.transform_inertia(hop, moved), coriolis_to_parent(hop, moved_B)
             moved_f = spatial.force_to_parent(hop, moved_f)

@@ -26,6 +26,7 @@ import casadi as ca
 from dynamics import spatial
 from dynamics.algorithms import tree
 from dynamics.derivatives.simple_tree import SimpleTree, link_wrenches, simple_tree
+from dynamics.errors import ModelError, near
 from dynamics.model.model import Model
 from dynamics.spatial import Inertia, Transform, angular, linear
 
@@ -67,9 +68,23 @@ def coriolis_to_parent(A_H_B: Transform, B: Coriolis) -> Coriolis:
     return Coriolis(p2, A_H_B.R @ B.K2 @ A_H_B.R.T - spatial.hat(A_H_B.p) @ spatial.hat(p2))
 
 
-def couple(moment: Expr) -> Expr:
-    """A wrench [6, k] without force."""
-    return spatial.force(ca.DM(3, moment.shape[1]), moment)
+def turned_coriolis(s: Expr, B: Coriolis) -> Coriolis:
+    """``s x* 2B - 2B s x``: the change of 2B when what it belongs to is displaced along s [6]."""
+    w, p = spatial.hat(angular(s)), spatial.hat(B.p2)
+    return Coriolis(w @ B.p2, w @ B.K2 - B.K2 @ w - spatial.hat(linear(s)) @ p)
+
+
+def turned_inertia(s: Expr, inertia: Inertia) -> Inertia:
+    """``s x* I - I s x``: the change of a spatial inertia displaced along s [6]; no mass, and symmetric."""
+    v, w = linear(s), spatial.hat(angular(s))
+    wI, hv = w @ inertia.I, inertia.h @ v.T
+    moved = wI + wI.T - hv - hv.T + 2 * (inertia.h.T @ v) * ca.DM.eye(3)
+    return Inertia(ca.DM(1, 1), w @ inertia.h + inertia.m * v, ca.triu2symm(ca.triu(moved)))
+
+
+def moment_columns(U: Expr, f: Expr) -> Expr:
+    """Moments [3, k] of ``u x* f`` for motion columns U [6, k] and one wrench f [6]."""
+    return -(spatial.hat(linear(f)) @ linear(U)) - spatial.hat(angular(f)) @ angular(U)
 
 
 def cross_columns(U: Expr, f: Expr) -> Expr:
@@ -105,19 +120,24 @@ class Sweep:
         return self.simple.links[i].columns
 
 
-HUBS = ("root", "link", "branch")
-"""How hubs are chosen: one hub for a whole tree, every link its own, or a new hub below each branching point."""
+HUBS = ("root", "link", "limb")
+"""How hubs are chosen: one hub for a whole tree; every link its own; or every link its own but for the last two of a limb, which
+share the hub above them (the shortest on most robots, by some per cent)."""
 
 
 def _own_hub(simple: SimpleTree, i: int, hubs: str) -> bool:
-    parent = simple.links[i].parent
-    if parent < 0 or hubs == "link":
+    if simple.links[i].parent < 0 or hubs == "link":
         return True
-    return hubs == "branch" and len(simple.children[i]) > 1
+    return hubs == "limb" and any(simple.children[child] for child in simple.children[i])
 
 
-def sweep(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Mapping[str, Expr] | None = None, hubs: str = "root") -> Sweep:
-    """q [nq], v, a [nv]; f_ext as in ``inverse_dynamics``. Raises ModelError (sizes, joint kinds), UnknownNameError."""
+def sweep(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Mapping[str, Expr] | None = None, hubs: str = "limb") -> Sweep:
+    """q [nq], v, a [nv]; f_ext as in ``inverse_dynamics``; hubs: one of HUBS.
+
+    Raises ModelError (sizes, hubs, joint kinds), UnknownNameError.
+    """
+    if hubs not in HUBS:
+        raise ModelError(f"no choice of hubs {hubs!r}{near(hubs, HUBS)}")
     q, v, a = tree.as_column(q), tree.as_column(v), tree.as_column(a)
     tree.check_sizes(model, q=(q, model.nq), v=(v, model.nv), a=(a, model.nv))
     simple = simple_tree(model)
