@@ -86,9 +86,10 @@ def cases(twin):
     yield "RNEA", dynamics.make(model, "inverse_dynamics"), (q, v, a), lambda: pin.rnea(other, data, x, vv, aa)
     yield "ABA", dynamics.make(model, "forward_dynamics"), (q, v, tau), lambda: pin.aba(other, data, x, vv, tt)
     yield "CRBA", dynamics.make(model, "mass_matrix"), (q,), lambda: pin.crba(other, data, x)
-    yield ("RNEA derivatives", inverse_dynamics_derivatives(model), (q, v, a),
-           lambda: pin.computeRNEADerivatives(other, data, x, vv, aa))
-    yield ("ABA derivatives", forward_dynamics_derivatives(model), (q, v, tau),
+    for source in ("ad", "analytic"):
+        yield (f"RNEA derivatives, {source}", inverse_dynamics_derivatives(model, source), (q, v, a),
+               lambda: pin.computeRNEADerivatives(other, data, x, vv, aa))
+    yield ("ABA derivatives, ad", forward_dynamics_derivatives(model), (q, v, tau),
            lambda: pin.computeABADerivatives(other, data, x, vv, tt))
 
 
@@ -111,7 +112,7 @@ def main() -> None:
             row["ratio_compiled"] = row["compiled_us"] / row["pinocchio_us"]
             row["ratio_by_address"] = row["by_address_us"] / row["pinocchio_us"]
             rows.append(row)
-            print(f"{name:<16} {title:<18} pinocchio {row['pinocchio_us']:8.2f}  compiled {row['compiled_us']:8.2f}  "
+            print(f"{name:<16} {title:<26} pinocchio {row['pinocchio_us']:8.2f}  compiled {row['compiled_us']:8.2f}  "
                   f"by address {row['by_address_us']:8.2f}  interpreted {row['interpreted_us']:8.2f} us", flush=True)
     write(rows)
 
