@@ -156,7 +156,7 @@ def guarded(action: Callable[[], int | None]) -> int:
     except KeyboardInterrupt:
         print("interrupted before there was anything to keep", file=sys.stderr)
         return NOT_SOLVED
-    except Exception:
+    except Exception:  # the last resort: whatever else goes wrong is our fault, shown whole and told apart by exit code 3
         traceback.print_exc()
         print("This is a fault of lieocp, not of your file; please report it with the text above.", file=sys.stderr)
         return INTERNAL
