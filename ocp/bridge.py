@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import casadi as ca
@@ -12,6 +12,8 @@ import numpy as np
 from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.algorithms import tree
+from dynamics.derivatives import analytic_function, unit_configuration
+from dynamics.derivatives.numeric import NUMERIC_SOURCES, numeric_function
 from dynamics.errors import near
 from dynamics.joints import KINDS
 from dynamics.lie import se3, so3
@@ -21,6 +23,7 @@ from ocp.problem import System
 from ocp.spaces import Space
 
 Expr = Any
+DERIVATIVES = ("ad", "analytic", *NUMERIC_SOURCES)
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,14 @@ class Thruster:
     frame: str
     axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
     moment_ratio: float = 0.0
+
+
+@dataclass(frozen=True)
+class Actuation:
+    """How controls act on a robot: generalised forces ``selection @ u[:k]`` [nv], then one thruster for each further control."""
+
+    selection: ca.DM
+    thrusters: tuple[Thruster, ...] = ()
 
 
 def model_space(model: Model) -> Space:
@@ -70,18 +81,12 @@ def actuated_joints(model: Model) -> tuple[str, ...]:
                  if b.joint.mimic is None and KINDS[b.joint.kind].nv and b.joint.kind != "free_flyer")
 
 
-def robot_system(
-    model: Model, *, actuated: str | Sequence[str] = "all", thrusters: Sequence[Thruster] = (), derivatives: str = "ad",
-) -> System:
+def robot_system(model: Model, *, actuated: str | Sequence[str] = "all", thrusters: Sequence[Thruster] = ()) -> System:
     """The system ``d/dt (q, v) = (v, FD(q, v, S^T u + thrust))``.
 
     actuated: "all" or joint names; a joint with several velocity components has one control for each.
-    derivatives: source of the dynamics derivatives; only ``ad`` can be used inside a solver in this version.
-    Raises ProblemError for unknown joints or an unknown source, UnknownNameError for unknown frames.
+    Raises ProblemError for unknown joints, UnknownNameError for unknown frames.
     """
-    if derivatives != "ad":
-        raise ProblemError(f"derivatives {derivatives!r} cannot be used inside a solver yet{near(derivatives, ['ad'])}",
-                           where="system.derivatives")
     space, nq, nv = model_space(model), model.nq, model.nv
     names, selection = _selection(model, actuated)
     controls = tuple(names) + tuple(t.name for t in thrusters)
@@ -103,8 +108,54 @@ def robot_system(
         rate=ca.Function("rate", arguments, [ca.densify(ca.vertcat(v, a))], argument_names, ["xi"]),
         energy=ca.Function("energy", arguments, [alg.total_energy(model, q, v)], argument_names, ["E"]),
         power=ca.Function("power", arguments, [power], argument_names, ["P"]),
-        model=model, units=_units(model, names, thrusters),
+        model=model, actuation=Actuation(selection, tuple(thrusters)), units=_units(model, names, thrusters),
     )
+
+
+def differentiated(system: System, source: str) -> System:
+    """The same system, whose rate brings derivatives from ``source`` into the graphs of every solver.
+
+    "ad": algorithmic differentiation of the rate. "analytic": closed-form first and second derivatives of the robot's forward
+    dynamics. "complex_step", "fd": from values alone (``dynamics.derivatives.numeric``). Values on the manifold stay the same.
+    Raises ProblemError for an unknown source and for "analytic" where there is no closed form.
+    """
+    if source not in DERIVATIVES:
+        raise ProblemError(f"no derivative source {source!r}{near(source, DERIVATIVES)}", where="derivatives")
+    if source == system.derivatives:
+        return system
+    if system.derivatives != "ad":
+        raise ProblemError(f"the derivatives already come from {system.derivatives!r}", where=f"system {system.name!r}")
+    names, symbols = [system.rate.name_in(i) for i in range(4)], [
+        ca.MX.sym(n, size) for n, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
+    if source != "analytic":
+        xi = numeric_function(system.rate, source)(*symbols)
+    elif system.actuation is None:
+        raise ProblemError("closed-form derivatives exist for the forward dynamics of a robot only; this system has 'ad', "
+                           "'complex_step' and 'fd'", where=f"system {system.name!r}")
+    else:
+        xi = _analytic_rate(system, *symbols[1:3])
+    # spliced into the graph that calls it, so that the dynamics are evaluated once for values and derivatives together
+    rate = ca.Function("rate", symbols, [ca.densify(xi)], names, ["xi"], {"always_inline": True})
+    return replace(system, rate=rate, derivatives=source)
+
+
+def _analytic_rate(system: System, x: ca.MX, u: ca.MX) -> ca.MX:
+    model, actuation = system.model, system.actuation
+    q, v, efforts = x[:model.nq], x[model.nq:], actuation.selection.shape[1]
+    tau = ca.mtimes(ca.MX(actuation.selection), u[:efforts]) if efforts else ca.MX(model.nv, 1)
+    if actuation.thrusters:
+        tau += _thrust_force(model, actuation.thrusters)(q, u[efforts:])
+    return ca.vertcat(v, analytic_function(model, "forward_dynamics")(q, v, tau))
+
+
+def _thrust_force(model: Model, thrusters: Sequence[Thruster]) -> ca.Function:
+    """(q, thrusts) -> generalised force [nv]: ``sum J' w`` over the pushed bodies."""
+    q, f = ca.SX.sym("q", model.nq), ca.SX.sym("f", len(thrusters))
+    unit, _ = unit_configuration(model, q)
+    total = ca.SX(model.nv, 1)
+    for thruster, thrust in zip(thrusters, ca.vertsplit(f), strict=True):
+        total += alg.frame_jacobian(model, unit, thruster.frame, "body").T @ (_unit_wrench(thruster) * thrust)
+    return ca.Function("thrust", [q, f], [total], {"never_inline": True})
 
 
 def _units(model: Model, efforts: Sequence[str], thrusters: Sequence[Thruster]) -> dict[str, str]:
@@ -148,12 +199,17 @@ def _thrust(model: Model, thrusters: Sequence[Thruster], u: Expr) -> dict[str, E
         if frame.body < 0:
             raise ProblemError(f"frame {thruster.frame!r} is fixed to the world and cannot be pushed",
                                where=f"system.thrusters[{k}].frame")
-        axis = spatial.constant(np.asarray(thruster.axis, float) / np.linalg.norm(thruster.axis))
-        local = spatial.force(axis * u[k], axis * (thruster.moment_ratio * u[k]))
+        local = _unit_wrench(thruster) * u[k]
         wrench = spatial.force_to_parent(tree.placement_transform(frame.placement), local)
         body = model.bodies[frame.body].name
         total[body] = total[body] + wrench if body in total else wrench
     return total
+
+
+def _unit_wrench(thruster: Thruster) -> Expr:
+    """Wrench [6] in frame axes per newton of thrust."""
+    axis = spatial.constant(np.asarray(thruster.axis, float) / np.linalg.norm(thruster.axis))
+    return spatial.force(axis, axis * thruster.moment_ratio)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Derivatives of the algorithms: by source (``inverse_dynamics_derivatives``, ``forward_dynamics_derivatives``), in closed form
 to second order as Functions (``..._hessian``, ``..._second_derivatives``), and inside MX graphs (``analytic_function``)."""
 
+from dynamics.derivatives.analytic import analytic_function
 from dynamics.derivatives.first_order import SOURCES, forward_dynamics_derivatives, inverse_dynamics_derivatives
-from dynamics.derivatives.injection import analytic_function
 from dynamics.derivatives.manifold import (
     ambient_gradient,
     ambient_hessian,

@@ -8,6 +8,7 @@ from dynamics.kernels.build import compile_kernel, compile_many, is_cached
 from dynamics.kernels.cache import CacheStatistics, cache_directory, cache_statistics, clear_cache
 from dynamics.kernels.compiler import KernelError, find_compiler
 from dynamics.kernels.kernel import Kernel, Workspace, workspace
+from dynamics.kernels.size import operations
 
 __all__ = [
     "CacheStatistics",
@@ -21,5 +22,6 @@ __all__ = [
     "compile_many",
     "find_compiler",
     "is_cached",
+    "operations",
     "workspace",
 ]

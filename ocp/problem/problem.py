@@ -26,7 +26,9 @@ class System:
 
     energy(t, x, u, p): total mechanical energy [J]; power(t, x, u, p): power supplied to it [W], actuators minus
     losses. Both or neither; they feed the energy balance of the certificate.
-    model: the robot (``dynamics.model.Model``) for pictures, or None; x starts with its configuration q.
+    model: the robot (``dynamics.model.Model``), or None; x starts with its configuration q.
+    actuation: how u acts on that robot (``ocp.bridge.Actuation``), or None where rate is not its forward dynamics.
+    derivatives: where derivatives of ``rate`` come from, see ``ocp.bridge.differentiated``.
     """
 
     name: str
@@ -38,6 +40,8 @@ class System:
     energy: ca.Function | None = None
     power: ca.Function | None = None
     model: Any = None
+    actuation: Any = None
+    derivatives: str = "ad"
     units: Mapping[str, str] = field(default_factory=dict)
 
     @property

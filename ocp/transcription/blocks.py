@@ -21,27 +21,32 @@ import casadi as ca
 import numpy as np
 import scipy.sparse as sp
 
+from dynamics.kernels import operations
 from ocp.spaces import Expr
 
 #: below so many instructions in all, calling a small function over and over costs more than what it computes; one flat
 #: function is then faster (measured: objective and gradient of a 100-node cart-pole 6 times, constraints 1.6 times)
 FLAT_BELOW = 5000
 
+#: derivatives that a rate brings along live in matrix graphs; up to so many operations these are flattened to scalar ones, which
+#: the interpreter runs several times faster
+EXPAND_BELOW = 150_000
+
 
 @dataclass(frozen=True)
 class Block:
     """One small function and where it applies.
 
-    v [nv], data [nd]: SX symbols; cost: SX scalar, rows: SX [ny] of them
+    v [nv], data [nd]: symbols, all SX or, where the rate brings its own derivatives, all MX; cost: a scalar of them, rows: [ny]
     index [count, nv]: columns of the program that v stands for; values [count, nd]: the data; weight [count]: of the costs
     matrix [m, count * ny]: G, from the stacked rows to the constraints
     """
 
     name: str
-    v: ca.SX
-    data: ca.SX
-    cost: ca.SX
-    rows: ca.SX
+    v: Expr
+    data: Expr
+    cost: Expr
+    rows: Expr
     index: np.ndarray
     values: np.ndarray
     weight: np.ndarray
@@ -86,20 +91,32 @@ class ProgramFunctions:
 
 
 def differentiate(block: Block) -> BlockFunctions:
-    """Functions of a block with derivatives by algorithmic differentiation."""
-    v, d, name = block.v, block.data, block.name
+    """Functions of a block: algorithmic differentiation, and where functions bring derivatives of their own, those."""
+    v, d, name, kind = block.v, block.data, block.name, type(block.v)
     cost, rows = ca.densify(block.cost), ca.densify(block.rows)
     jacobian = ca.jacobian(rows, v)
-    s, mu = ca.SX.sym("s"), ca.SX.sym("mu", block.size)
+    s, mu = kind.sym("s"), kind.sym("mu", block.size)
     hessian = ca.triu(ca.hessian(s * cost + ca.dot(mu, rows), v)[0])
     return BlockFunctions(
-        cost=ca.Function(f"{name}_cost", [v, d], [cost]),
-        rows=ca.Function(f"{name}_rows", [v, d], [rows]),
-        gradient=ca.Function(f"{name}_gradient", [v, d], [cost, ca.densify(ca.gradient(cost, v))]),
-        jacobian=ca.Function(f"{name}_jacobian", [v, d], [rows, _nonzeros(jacobian)]),
-        hessian=ca.Function(f"{name}_hessian", [v, d, s, mu], [_nonzeros(hessian)]),
+        cost=_function(f"{name}_cost", [v, d], [cost]),
+        rows=_function(f"{name}_rows", [v, d], [rows]),
+        gradient=_function(f"{name}_gradient", [v, d], [cost, ca.densify(ca.gradient(cost, v))]),
+        jacobian=_function(f"{name}_jacobian", [v, d], [rows, _nonzeros(jacobian)]),
+        hessian=_function(f"{name}_hessian", [v, d, s, mu], [_nonzeros(hessian)]),
         jacobian_pattern=jacobian.sparsity(), hessian_pattern=hessian.sparsity(),
     )
+
+
+def _function(name: str, inputs: Sequence[Expr], outputs: Sequence[Expr]) -> ca.Function:
+    function = ca.Function(name, list(inputs), list(outputs))
+    if function.is_a("SXFunction") or operations(function) > EXPAND_BELOW:
+        return function
+    try:
+        flat = function.expand()
+    except RuntimeError:  # external code has no scalar form
+        return function
+    symbols = flat.sx_in()
+    return ca.Function(name, symbols, ca.cse(flat.call(symbols)), flat.name_in(), flat.name_out())
 
 
 def assemble(n: int, linear: sp.csr_matrix, blocks: Sequence[Block], functions: Sequence[BlockFunctions]) -> ProgramFunctions:
@@ -206,7 +223,7 @@ def _gradient_matrix(block: Block, n: int) -> sp.csr_matrix:
 
 
 def _has_cost(block: Block) -> bool:
-    return not ca.SX(block.cost).is_zero()
+    return not (block.cost.is_zero() if isinstance(block.cost, ca.SX) else block.cost.is_constant() and ca.MX(block.cost).is_zero())
 
 
 def _product(matrix: sp.csr_matrix, vector: ca.MX) -> ca.MX:
@@ -216,10 +233,12 @@ def _product(matrix: sp.csr_matrix, vector: ca.MX) -> ca.MX:
     return ca.densify(ca.mtimes(ca.MX(ca.DM(sp.csc_matrix(matrix))), vector))
 
 
-def _nonzeros(matrix: ca.SX) -> ca.SX:
+def _nonzeros(matrix: Expr) -> Expr:
+    if isinstance(matrix, ca.MX):
+        return matrix.nz[:] if matrix.nnz() else ca.MX(0, 1)
     return ca.SX(ca.Sparsity.dense(matrix.nnz(), 1), ca.vertcat(*matrix.nonzeros()) if matrix.nnz() else ca.SX(0, 1))
 
 
-def vector(*parts: Expr) -> ca.SX:
-    """The parts stacked into one column [k]; a proper empty column where there are none."""
-    return ca.densify(ca.vertcat(ca.SX(0, 1), *(ca.vec(ca.SX(part)) for part in parts)))
+def vector(kind: type, *parts: Expr) -> Expr:
+    """The parts stacked into one column [k] of the kind ca.SX or ca.MX; a proper empty column where there are none."""
+    return ca.densify(ca.vertcat(kind(0, 1), *(ca.vec(kind(part)) for part in parts)))

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import casadi as ca
 import numpy as np
 import scipy.sparse as sp
 
+from ocp.bridge import DERIVATIVES, differentiated
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.nlp import HESSIANS, NLP, IpoptOptions, kkt, solve_nlp
 from ocp.problem import At, Boundary, Phase, Problem, Sense, Solution, Trajectory
+from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, assemble, differentiate, vector
 from ocp.transcription.conditions import Rows, cost_value, hard_rows, independent_of_control, penalty
 from ocp.transcription.diagnosis import diagnosis
@@ -41,6 +43,7 @@ class CollocationOptions:
 
     scheme: "hermite_simpson" (order 4) or "trapezoid" (order 2); intervals: of equal length
     max_iterations, tolerance: of IPOPT; hessian: "exact" or "limited_memory"
+    derivatives: of the dynamics: "ad", "analytic", "complex_step" or "fd", see ``ocp.bridge.differentiated``
     kernels: "compiled", "interpreted", or "auto", which compiles functions so large that it pays
     """
 
@@ -49,11 +52,12 @@ class CollocationOptions:
     max_iterations: int = 1000
     tolerance: float = 1e-9
     hessian: str = "exact"
+    derivatives: str = "ad"
     kernels: str = "auto"
 
     def __post_init__(self) -> None:
         for name, value, known in (("scheme", self.scheme, tuple(SCHEMES)), ("hessian", self.hessian, HESSIANS),
-                                   ("kernels", self.kernels, KERNELS)):
+                                   ("derivatives", self.derivatives, DERIVATIVES), ("kernels", self.kernels, KERNELS)):
             if value not in known:
                 raise ProblemError(f"must be one of {', '.join(known)}, got {value!r}", where=f"{METHOD}.{name}")
         if self.intervals < 1:
@@ -133,7 +137,7 @@ def transcribe(problem: Problem, options: CollocationOptions) -> Transcription:
     """The problem on a uniform mesh as a nonlinear program, with the map back. Raises as ``solve`` does."""
     if reasons := unsupported(problem):
         raise UnsupportedError(METHOD, reasons, ())
-    phase = problem.phase
+    phase = replace(problem.phase, system=differentiated(problem.phase.system, options.derivatives))
     _check(phase)
     mesh = uniform_mesh(SCHEMES[options.scheme], options.intervals)
     nx, nu, free, M = phase.system.nx, phase.system.nu, phase.duration.free, mesh.nodes
@@ -201,45 +205,47 @@ def _check(phase: Phase) -> None:
                 raise ProblemError(f"quaternion {names} has norm {norm:.9g}, not 1", where=label)
 
 
-def _symbols(phase: Phase, label: str) -> tuple[ca.SX, ca.SX]:
+def _symbols(kind: Any, phase: Phase, label: str) -> tuple[Expr, Expr]:
     """State and control symbols of one place."""
-    return ca.SX.sym(f"x_{label}", phase.system.nx), ca.SX.sym(f"u_{label}", phase.system.nu)
+    return kind.sym(f"x_{label}", phase.system.nx), kind.sym(f"u_{label}", phase.system.nu)
 
 
-def _duration(phase: Phase) -> tuple[ca.SX, ca.SX, ca.SX, tuple[float, ...]]:
+def _duration(kind: Any, phase: Phase) -> tuple[Expr, Expr, Expr, tuple[float, ...]]:
     """Symbol of the duration, itself again if it is a variable, the symbols that are data, and their values."""
-    T, p = ca.SX.sym("T"), ca.SX.sym("p", phase.system.np)
+    T, p = kind.sym("T"), kind.sym("p", phase.system.np)
     if phase.duration.free:
         return T, T, p, phase.system.parameter_values
-    return T, ca.SX(0, 1), ca.vertcat(T, p), (phase.duration.lower, *phase.system.parameter_values)
+    return T, kind(0, 1), ca.vertcat(T, p), (phase.duration.lower, *phase.system.parameter_values)
 
 
 def _node_block(phase: Phase, mesh: Mesh) -> tuple[Block, Rows]:
     """The function of every node: rows [duration * xdot (nx); path constraints], cost = duration * running cost."""
     system = phase.system
-    x, u = _symbols(phase, "node")
-    tau = ca.SX.sym("tau")
-    T, variable, data, values = _duration(phase)
+    kind = ca.SX if system.derivatives == "ad" else ca.MX  # a scalar graph would swallow derivatives that functions bring along
+    x, u = _symbols(kind, phase, "node")
+    tau = kind.sym("tau")
+    T, variable, data, values = _duration(kind, phase)
     p = data[data.shape[0] - system.np:]
     here = (T * tau, x, u, p)
     scaled_rate = T * ca.mtimes(system.space.rate(x), system.rate(*here))
     for q in system.space.quaternions:
         part = x[q:q + 4]
         scaled_rate[q:q + 4] += NORM_GAIN * (1 - ca.sumsqr(part)) * part
-    cost = ca.SX(0)
+    cost = kind(0)
     for item in phase.costs:
         if item.at is At.PATH:
             cost += cost_value(item, here)
     for c in phase.constraints:
         if c.at is At.PATH and c.soft is not None:
             cost += penalty(c, here)
-    rows = _join([hard_rows(c, here) for c in phase.constraints if c.at is At.PATH and c.soft is None])
+    rows = _join(kind, [hard_rows(c, here) for c in phase.constraints if c.at is At.PATH and c.soft is None])
     M, nz = mesh.nodes, system.nx + system.nu
     index = np.arange(M * nz).reshape(M, nz)
     if phase.duration.free:
         index = np.column_stack([index, np.full(M, M * nz)])
     block = Block(
-        name="node", v=vector(x, u, variable), data=vector(tau, data), cost=T * cost, rows=vector(scaled_rate, rows.expression),
+        name="node", v=vector(kind, x, u, variable), data=vector(kind, tau, data), cost=T * cost,
+        rows=vector(kind, scaled_rate, rows.expression),
         index=index, values=np.column_stack([mesh.fractions, np.tile(values, (M, 1))]), weight=mesh.weights(),
         matrix=sp.csr_matrix((0, 0)),
     )
@@ -249,8 +255,8 @@ def _node_block(phase: Phase, mesh: Mesh) -> tuple[Block, Rows]:
 def _end_block(phase: Phase, mesh: Mesh) -> tuple[Block, Rows]:
     """Costs and constraints at the start and the end of the phase, as one function of (x_0, x_N, duration)."""
     system = phase.system
-    (x_start, u), (x_final, _) = _symbols(phase, "start"), _symbols(phase, "final")
-    T, variable, data, values = _duration(phase)
+    (x_start, u), (x_final, _) = _symbols(ca.SX, phase, "start"), _symbols(ca.SX, phase, "final")
+    T, variable, data, values = _duration(ca.SX, phase)
     p = data[data.shape[0] - system.np:]
     cost, rows = ca.SX(0), []
     start, final = (ca.SX(0), x_start, u, p), (T, x_final, u, p)
@@ -272,11 +278,12 @@ def _end_block(phase: Phase, mesh: Mesh) -> tuple[Block, Rows]:
             else:
                 cost += expression
         rows += _boundary_rows(phase, at, boundary, here[1])
-    joined = _join(rows)
+    joined = _join(ca.SX, rows)
     M, nx, nz = mesh.nodes, system.nx, system.nx + system.nu
     index = np.concatenate([np.arange(nx), (M - 1) * nz + np.arange(nx), [M * nz] * phase.duration.free]).astype(int)
     block = Block(
-        name="ends", v=vector(x_start, x_final, variable), data=vector(data), cost=cost, rows=vector(joined.expression),
+        name="ends", v=vector(ca.SX, x_start, x_final, variable), data=vector(ca.SX, data), cost=cost,
+        rows=vector(ca.SX, joined.expression),
         index=index[None, :], values=np.array([values]).reshape(1, -1), weight=np.ones(1), matrix=sp.csr_matrix((0, 0)),
     )
     return block, joined
@@ -299,8 +306,8 @@ def _boundary_rows(phase: Phase, at: At, boundary: Boundary | None, x: ca.SX) ->
     return rows
 
 
-def _join(rows: list[Rows]) -> Rows:
-    return Rows(vector(*(r.expression for r in rows)), sum((r.lower for r in rows), ()), sum((r.upper for r in rows), ()),
+def _join(kind: Any, rows: list[Rows]) -> Rows:
+    return Rows(vector(kind, *(r.expression for r in rows)), sum((r.lower for r in rows), ()), sum((r.upper for r in rows), ()),
                 sum((r.names for r in rows), ()))
 
 

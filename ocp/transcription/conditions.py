@@ -15,9 +15,9 @@ from ocp.spaces import Expr
 
 @dataclass(frozen=True)
 class Rows:
-    """Named rows ``lower <= expression <= upper``; expression: SX [k]."""
+    """Named rows ``lower <= expression <= upper``; expression: SX or MX [k]."""
 
-    expression: ca.SX
+    expression: Expr
     lower: tuple[float, ...]
     upper: tuple[float, ...]
     names: tuple[str, ...]
@@ -36,9 +36,10 @@ def hard_rows(constraint: Constraint, arguments: Sequence[Expr]) -> Rows:
     return Rows(value, constraint.lower, upper, constraint.components())
 
 
-def penalty(constraint: Constraint, arguments: Sequence[Expr]) -> ca.SX:
+def penalty(constraint: Constraint, arguments: Sequence[Expr]) -> Expr:
     """``1/2 soft |violation|^2`` of a soft constraint at (t, x, u, p); once continuously differentiable."""
-    value, total = _value(constraint, arguments), ca.SX(0)
+    value = _value(constraint, arguments)
+    total = type(value)(0)
     upper = constraint.lower if constraint.sense is Sense.EQUAL else constraint.upper
     for i, (low, high) in enumerate(zip(constraint.lower, upper, strict=True)):
         if low == high:
@@ -52,22 +53,22 @@ def penalty(constraint: Constraint, arguments: Sequence[Expr]) -> ca.SX:
     return constraint.soft / 2 * total
 
 
-def cost_value(cost: Cost, arguments: Sequence[Expr]) -> ca.SX:
+def cost_value(cost: Cost, arguments: Sequence[Expr]) -> Expr:
     """The scalar cost at (t, x, u, p). Raises ProblemError where it is not scalar."""
-    value = ca.SX(cost.expression(*arguments))
+    value = cost.expression(*arguments)
     if value.shape != (1, 1):
         raise ProblemError(f"must be scalar or carry weights, but has shape {value.shape}", where=f"cost {cost.name!r}")
     return value
 
 
-def independent_of_control(name: str, expression: Any, u: ca.SX) -> None:
+def independent_of_control(name: str, expression: Any, u: Expr) -> None:
     """Raise ProblemError if an expression that holds at an end of the phase depends on the control."""
-    if u.numel() and ca.depends_on(ca.SX(expression), u):
+    if u.numel() and ca.depends_on(type(u)(expression), u):
         raise ProblemError("holds at the start or the end and must not depend on the control", where=name)
 
 
-def _value(constraint: Constraint, arguments: Sequence[Expr]) -> ca.SX:
-    value = ca.vec(ca.SX(constraint.function(*arguments)))
+def _value(constraint: Constraint, arguments: Sequence[Expr]) -> Expr:
+    value = ca.vec(constraint.function(*arguments))
     sizes = {"function": value.shape[0], "lower": len(constraint.lower), "upper": len(constraint.upper)}
     if len(set(sizes.values())) != 1:
         listed = ", ".join(f"{key} {size}" for key, size in sizes.items())

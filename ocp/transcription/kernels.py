@@ -8,7 +8,7 @@ from typing import Any
 
 import casadi as ca
 
-from dynamics.kernels import compile_many, find_compiler, is_cached
+from dynamics.kernels import compile_many, find_compiler, is_cached, operations
 from ocp.transcription.blocks import BlockFunctions
 
 KERNELS = ("auto", "compiled", "interpreted")
@@ -31,7 +31,7 @@ def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[Bloc
     started = time.perf_counter()
     named = {f.name: getattr(functions, f.name) for f in fields(functions)}
     own = {name: value for name, value in named.items() if isinstance(value, ca.Function)}
-    large = [name for name, function in own.items() if function.n_instructions() >= WORTH_COMPILING]
+    large = [name for name, function in own.items() if operations(function) >= WORTH_COMPILING]
     wanted = list(own) if mode == "compiled" else []
     notes: list[str] = []
     if mode == "auto":
@@ -46,7 +46,7 @@ def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[Bloc
         return functions, tuple(notes), 0.0
     kernels = dict(zip(wanted, compile_many([own[name] for name in wanted], mode=mode), strict=True))
     compiled = {name: kernel for name, kernel in kernels.items() if kernel.mode == "compiled"}
-    sizes = ", ".join(f"{own[name].name()} ({own[name].n_instructions()} instructions)" for name in compiled)
+    sizes = ", ".join(f"{own[name].name()} ({operations(own[name])} operations)" for name in compiled)
     notes += [f"kernels: compiled {sizes}; the rest interpreted"] if compiled else []
     notes += sorted({note for kernel in kernels.values() for note in kernel.notes})
     chosen = replace(functions, **{name: kernel.as_casadi() for name, kernel in compiled.items()})

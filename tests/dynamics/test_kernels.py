@@ -562,3 +562,15 @@ print(json.dumps([status, list(rows[1]), sum(loops.once.stats.cache_hits.values(
 """
     assert run_python(code.format(path=str(tmp_path), scale=2.0, mode="auto")) == [0, [2.0, 4.0, 6.0], 0]
     assert run_python(code.format(path=str(tmp_path), scale=3.0, mode="interpreted")) == [0, [3.0, 6.0, 9.0], 1]
+
+
+def test_operations_are_counted_through_calls_and_maps():
+    x = ca.SX.sym("x", 3)
+    inner = ca.Function("inner", [x], [ca.sin(x) * x[0]], {"never_inline": True})
+    X = ca.MX.sym("X", 3, 5)
+    mapped = ca.Function("mapped", [X], [inner.map(5)(X)])
+    twice = ca.Function("twice", [X], [ca.mtimes(inner(X[:, 0]).T, inner(X[:, 1]))])
+    count = inner.n_instructions()
+    assert kernels.operations(inner) == count
+    assert 5 * count <= kernels.operations(mapped) < 5 * count + 10
+    assert 2 * count + 3 <= kernels.operations(twice) < 2 * count + 40

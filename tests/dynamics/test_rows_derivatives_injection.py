@@ -16,7 +16,7 @@ from dynamics.derivatives import (
     symmetrised,
     unit_configuration,
 )
-from dynamics.derivatives import injection as module
+from dynamics.derivatives import analytic as module
 from dynamics.derivatives.inverse_contracted import contracted_inverse_dynamics
 from dynamics.errors import ModelError
 

@@ -108,8 +108,6 @@ def test_errors_name_joints_and_frames(robot):
         robot_system(robot, thrusters=[Thruster("jet", "world")])
     with pytest.raises(ProblemError, match="used twice"):
         robot_system(robot, thrusters=[Thruster("jet", "b1"), Thruster("jet", "b2")])
-    with pytest.raises(ProblemError, match="derivatives 'analytic'"):
-        robot_system(robot, derivatives="analytic")
 
 
 def test_units_name_every_state_and_control(robot):

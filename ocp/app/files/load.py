@@ -51,8 +51,9 @@ class LoadedProblem:
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def options_for(self, method: str) -> dict[str, Any]:
-        """The options that the file gives for a method."""
-        return dict(self.options.get(method, {}))
+        """The options that the file gives for a method; those under its own name win over what is said for all."""
+        shared = self.file.solve.derivatives
+        return {**({} if shared is None else {"derivatives": shared}), **self.options.get(method, {})}
 
     def expanded(self, method: str | None = None) -> str:
         """The file as YAML with every default written out, those of the method (default: the file's) and of the

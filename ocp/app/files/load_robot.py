@@ -80,7 +80,7 @@ def _system(numbers: lp.Reader, file: RobotProblem, model: Model) -> System | No
         return None
     actuated = given.actuated if isinstance(given.actuated, str) else list(given.actuated)
     with findings.collecting(("system",)):
-        return robot_system(model, actuated=actuated, thrusters=thrusters, derivatives=given.derivatives)
+        return robot_system(model, actuated=actuated, thrusters=thrusters)
     return None
 
 

@@ -107,7 +107,6 @@ class RobotSystem(RobotModel):
     limits: UseLimits = Field(
         default_factory=lambda: UseLimits.model_validate({}), description="limits of the robot file that become bounds")
     thrusters: tuple[Thruster, ...] = Field((), description="controls that push along an axis of a frame")
-    derivatives: str = Field("ad", description="source of the dynamics derivatives")
 
 
 class RobotBounds(Part):

@@ -1,0 +1,180 @@
+"""The switch ``derivatives``: every source gives the same problem, reaches every solver, and is really used."""
+
+from dataclasses import replace
+
+import casadi as ca
+import numpy as np
+import pytest
+from row_trees import tree_of
+from shooting_problems import cart_pole
+
+from dynamics import algorithms as alg
+from dynamics.derivatives import analytic
+from dynamics.model.urdf import read_urdf
+from ocp.app.files.load import load_problem
+from ocp.bridge import DERIVATIVES, Thruster, differentiated, robot_system
+from ocp.errors import ProblemError
+from ocp.methods import METHODS, solve
+from ocp.shooting import stage
+from ocp.shooting.options import ILQROptions
+from ocp.transcription.blocks import differentiate
+from ocp.transcription.collocation import CollocationOptions, _node_block, transcribe
+from ocp.transcription.mesh import uniform_mesh
+from ocp.transcription.schemes import SCHEMES
+
+SOURCES = tuple(s for s in DERIVATIVES if s != "ad")
+FIRST = {"analytic": 1e-11, "complex_step": 1e-12, "fd": 1e-7}
+SECOND = {"analytic": 1e-10, "complex_step": 1e-7, "fd": 1e-4}
+
+
+def floating(seed=0):
+    model = tree_of("free_flyer", "revolute", "spherical", "prismatic", "universal", seed=seed, branching=0.5)
+    frame = model.frames[-1].name
+    return robot_system(model, thrusters=[Thruster("jet", frame, (0.0, 0.6, 0.8), 0.3), Thruster("lift", frame)])
+
+
+def point(system, seed=0):
+    rng, model = np.random.default_rng(seed), system.model
+    x = np.r_[alg.random_configuration(model, rng), rng.standard_normal(model.nv)]
+    return x, rng.standard_normal(system.nu), rng.standard_normal(2 * model.nv)
+
+
+def derivatives(system, kind):
+    """Jacobian of the rate and Hessian of a combination of its components, in the tangent space."""
+    x, z, lam = kind.sym("x", system.nx), kind.sym("z", system.space.ndx + system.nu), kind.sym("lam", system.space.ndx)
+    u = kind.sym("u", system.nu)
+    rate = system.rate(0, system.space.jet(x, z[:system.space.ndx]), u + z[system.space.ndx:], kind(0, 1))
+    H = ca.hessian(ca.dot(lam, rate), z)[0]
+    f = ca.Function("d", [z, x, u, lam], [rate, ca.jacobian(rate, z), H])
+    return lambda *values: [np.array(y) for y in f(0, *values)]
+
+
+@pytest.mark.row("002:H18")
+@pytest.mark.row("002:H21")
+@pytest.mark.row("002:H23")
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_gives_the_derivatives_of_the_rate(source):
+    system = floating()
+    x, u, lam = point(system)
+    expected = derivatives(system, ca.SX)(x, u, lam)
+    found = derivatives(differentiated(system, source), ca.MX)(x, u, lam)
+    for a, b, tolerance in zip(found, expected, (1e-12, FIRST[source], SECOND[source]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * np.abs(b).max())
+
+
+def called(function):
+    return sorted(function.instruction_MX(k).which_function().name() for k in range(function.n_instructions())
+                  if function.instruction_id(k) == ca.OP_CALL)
+
+
+@pytest.mark.row("002:H21")
+def test_each_analytic_derivative_enters_a_node_once():
+    problem = load_problem("problems/acrobot.yaml").problem
+    phase = replace(problem.phase, system=differentiated(problem.phase.system, "analytic"))
+    block, _ = _node_block(phase, uniform_mesh(SCHEMES["hermite_simpson"], 3))
+    mu = ca.MX.sym("mu", block.size)
+    hessian = ca.hessian(ca.dot(mu, block.rows), block.v)[0]
+    names = called(ca.Function("h", [block.v, block.data, mu], [hessian]))
+    assert [n for n in names if "dynamics" in n] == ["adj1_forward_dynamics", "forward_dynamics", "jac_adj1_forward_dynamics"]
+    names = called(ca.Function("j", [block.v, block.data], [block.rows, ca.jacobian(block.rows, block.v)]))
+    assert [n for n in names if "dynamics" in n] == ["forward_dynamics", "jac_forward_dynamics"]
+    assert differentiate(block).hessian.is_a("SXFunction")  # flattened afterwards: no calls are left for the interpreter
+
+
+@pytest.fixture
+def poisoned(monkeypatch):
+    """Closed forms that are wrong by known factors."""
+    first, second = analytic.forward_dynamics_partials, analytic.contracted_forward_dynamics
+
+    def wrong_first(*arguments):
+        x = first(*arguments)
+        return x._replace(**{name: 3 * getattr(x, name) for name in ("da_dq", "da_dv", "da_dtau")})
+
+    def wrong_second(*arguments):
+        x = second(*arguments)
+        return type(x)(*x[:3], *(7 * part for part in x[3:]))
+
+    monkeypatch.setattr(analytic, "forward_dynamics_partials", wrong_first)
+    monkeypatch.setattr(analytic, "contracted_forward_dynamics", wrong_second)
+
+
+def node_derivatives(source):
+    problem = load_problem("problems/acrobot.yaml").problem
+    nlp = transcribe(problem, CollocationOptions(intervals=3, derivatives=source, kernels="interpreted")).nlp
+    x = nlp.x0 + 0.1
+    lam = np.random.default_rng(0).standard_normal(len(nlp.g_lower))
+    return np.array(nlp.jac(x)[1]), np.array(nlp.hess(x, 1.0, lam))
+
+
+@pytest.mark.row("002:H21")
+def test_poison_reaches_collocation(poisoned):
+    (J, H), (J_bad, H_bad) = node_derivatives("ad"), node_derivatives("analytic")
+    assert np.abs(J - J_bad).max() > 0.1 * np.abs(J).max()
+    assert np.abs(H - H_bad).max() > 0.1 * np.abs(H).max()
+
+
+def test_without_poison_collocation_has_the_same_derivatives():
+    for a, b in zip(node_derivatives("ad"), node_derivatives("analytic"), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-10 * np.abs(a).max())
+
+
+def stage_derivatives(source, hessian):
+    phase = load_problem("problems/acrobot.yaml").problem.phase
+    stages = stage.build(phase, ILQROptions(integrator="rk4", derivatives=source, hessian=hessian))
+    rng = np.random.default_rng(1)
+    x, u, lam = rng.standard_normal(stages.nx), rng.standard_normal(stages.nu), rng.standard_normal(stages.ndx)
+    A = np.array(stages.expand(0.0, x, u, [], 0.05)[2])
+    return A if stages.curvature is None else np.array(stages.curvature(0.0, x, u, [], 0.05, lam)[0])
+
+
+@pytest.mark.row("002:H21")
+@pytest.mark.parametrize("hessian", ["gauss_newton", "full"])
+def test_poison_reaches_shooting(hessian, request):
+    plain = stage_derivatives("ad", hessian)
+    np.testing.assert_allclose(stage_derivatives("analytic", hessian), plain, rtol=0, atol=1e-10 * np.abs(plain).max())
+    request.getfixturevalue("poisoned")
+    assert np.abs(stage_derivatives("analytic", hessian) - plain).max() > 0.01 * np.abs(plain).max()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("method", "options"), [
+    ("collocation", {"intervals": 20, "kernels": "interpreted"}), ("ilqr", {"intervals": 40, "kernels": "interpreted"})])
+def test_every_solver_finds_the_same_solution_by_every_source(method, options, source):
+    problem = load_problem("problems/pendulum_swingup.yaml").problem
+    reference = solve(problem, method, options)
+    found = solve(problem, method, {**options, "derivatives": source})
+    assert found.status == reference.status
+    assert found.objective == pytest.approx(reference.objective, rel=1e-9)
+    assert found.options["derivatives"] == source
+
+
+def test_the_file_names_the_source_for_every_method():
+    loaded = load_problem("problems/acrobot.yaml", {"solve.derivatives": "analytic"})
+    assert all(loaded.options_for(name)["derivatives"] == "analytic" for name in METHODS)
+    loaded = load_problem("problems/acrobot.yaml", {"solve.derivatives": "analytic", "solve.ilqr.derivatives": "fd"})
+    assert [loaded.options_for(name)["derivatives"] for name in ("collocation", "ilqr")] == ["analytic", "fd"]
+
+
+def test_what_has_no_closed_form_is_refused_by_name():
+    with pytest.raises(ProblemError, match="forward dynamics of a robot only.*'ad'"):
+        solve(cart_pole(), "ilqr", {"derivatives": "analytic"})
+    with pytest.raises(ProblemError, match="analytical.*did you mean 'analytic'"):
+        differentiated(cart_pole().phase.system, "analytical")
+    with pytest.raises(ProblemError, match="already come from 'fd'"):
+        differentiated(differentiated(cart_pole().phase.system, "fd"), "analytic")
+
+
+def test_an_ordinary_system_may_have_numerical_derivatives():
+    for source in ("complex_step", "fd"):
+        found = solve(cart_pole(), "ilqr", {"derivatives": source, "kernels": "interpreted", "intervals": 50})
+        assert found.objective == pytest.approx(
+            solve(cart_pole(), "ilqr", {"kernels": "interpreted", "intervals": 50}).objective, rel=1e-9)
+
+
+def test_a_shipped_robot_with_rotors():
+    system = robot_system(read_urdf("problems/models/quadrotor.urdf", root="free_flyer"), actuated=[],
+                          thrusters=[Thruster("t", "body", moment_ratio=0.02)])
+    x, u, lam = point(system, 3)
+    for a, b in zip(derivatives(differentiated(system, "analytic"), ca.MX)(x, u, lam), derivatives(system, ca.SX)(x, u, lam),
+                    strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-11 * max(1.0, np.abs(b).max()))
