@@ -24,6 +24,9 @@ from ocp.spaces import Space
 
 Expr = Any
 DERIVATIVES = ("ad", "analytic", *NUMERIC_SOURCES)
+EXECUTIONS = ("auto", "generated", "loops")
+#: degrees of freedom from which "auto" runs the dynamics as loops (results/benchmarks/solver_derivatives.md)
+WORTH_LOOPS = 12
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,32 @@ def differentiated(system: System, source: str) -> System:
     # spliced into the graph that calls it, so that the dynamics are evaluated once for values and derivatives together
     rate = ca.Function("rate", symbols, [ca.densify(xi)], names, ["xi"], {"always_inline": True})
     return replace(system, rate=rate, derivatives=source)
+
+
+def execution(system: System, source: str, wanted: str) -> tuple[bool, tuple[str, ...]]:
+    """(whether the dynamics run as compiled loops over the model, sentences about the choice).
+
+    source: of the derivatives; wanted: "generated" (code for this robot, interpreted or compiled), "loops" (``dynamics.loops``: one
+    binary for all robots) or "auto", which takes loops from ``WORTH_LOOPS`` degrees of freedom up. Raises ProblemError for an
+    unknown name, and for "loops" where they do not serve.
+    """
+    if wanted not in EXECUTIONS:
+        raise ProblemError(f"no execution named {wanted!r}{near(wanted, EXECUTIONS)}", where="execution")
+    if source != "analytic":
+        reason = f"loops hold closed-form derivatives only; the derivatives here are {source!r}"
+    elif system.actuation is None or system.actuation.thrusters:
+        reason = "loops know forces at joints only" if system.actuation else "the system is not the forward dynamics of a robot"
+    else:
+        reason = ""
+    if wanted == "loops" and reason:
+        raise ProblemError(f"'loops' cannot be used: {reason}", where="execution")
+    if reason:
+        return False, ()
+    nv = system.model.nv
+    by_loops = wanted == "loops" or (wanted == "auto" and nv >= WORTH_LOOPS)
+    what = "compiled loops over the model" if by_loops else "code generated for this robot"
+    why = f"{nv} degrees of freedom, loops from {WORTH_LOOPS}" if wanted == "auto" else f"execution: {wanted}"
+    return by_loops, (f"dynamics: {what} ({why})",)
 
 
 def _analytic_rate(system: System, x: ca.MX, u: ca.MX) -> ca.MX:

@@ -36,6 +36,7 @@ class NLP:
     hess(x, sigma, lam_g) -> upper triangle [n, n] of the Hessian of ``sigma f + lam_g' g``, sparse
     variables [n], constraints [m]: a name for each column and row, in the user's words
     diagnose(x): sentences that name each user function that is not finite at x; None where nothing is known
+    keep: what the functions call and must live as long as they do
     """
 
     f: ca.Function
@@ -51,6 +52,7 @@ class NLP:
     variables: tuple[str, ...]
     constraints: tuple[str, ...]
     diagnose: Callable[[np.ndarray], tuple[str, ...]] | None = None
+    keep: Any = None
 
     def __post_init__(self) -> None:
         sizes = {"x0": self.n, "x_lower": self.n, "x_upper": self.n, "g_lower": self.m, "g_upper": self.m}

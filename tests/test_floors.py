@@ -11,13 +11,14 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
     "dynamics": ["errors", "kernels", "lie", "spatial", "joints", "model", "algorithms", "functions", "frames", "loops",
                  "derivatives"],
-    "ocp": ["errors", "spaces", "problem", "bridge", "qp", "control", "nlp", "transcription", "shooting", "certify", "methods",
-            "app"],
+    "ocp": ["errors", "spaces", "problem", "bridge", "qp", "control", "nlp", "transcription", "shooting", "certify",
+            "derivative_check", "methods", "app"],
 }
 CONFINED = {
     "matplotlib": ("ocp/app/",), "pydantic": ("ocp/app/",), "rich": ("ocp/app/",), "jinja2": ("ocp/app/",),
     "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/qp.py",), "mujoco": ("dynamics/model/mjcf.py",),
-    "pinocchio": (), "numba": ("dynamics/kernels/", "dynamics/loops/", "dynamics/derivatives/", "ocp/shooting/", "ocp/control/"),
+    "pinocchio": (), "numba": ("dynamics/kernels/", "dynamics/loops/", "dynamics/derivatives/", "ocp/shooting/",
+              "ocp/transcription/", "ocp/control/"),
 }
 ENVIRONMENT = ("dynamics/kernels/",)  # the cache is the one place that looks at the environment
 FILES = sorted(p for package in FLOORS for p in (ROOT / package).rglob("*.py"))

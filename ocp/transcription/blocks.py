@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -68,6 +69,7 @@ class BlockFunctions:
     cost(v, d) -> l;  rows(v, d) -> y [ny];  gradient(v, d) -> (l, dl/dv [nv])
     jacobian(v, d) -> (y, nonzeros of dy/dv in the pattern ``jacobian_pattern`` [ny, nv])
     hessian(v, d, s, mu) -> nonzeros of the upper triangle of d2/dv2 (s l + mu' y) in ``hessian_pattern`` [nv, nv]
+    batched: the functions take all ``count`` choices at once, one column each. keep: what must live as long as they do.
     """
 
     cost: ca.Function
@@ -77,6 +79,8 @@ class BlockFunctions:
     hessian: ca.Function
     jacobian_pattern: ca.Sparsity
     hessian_pattern: ca.Sparsity
+    batched: bool = False
+    keep: Any = None
 
 
 @dataclass(frozen=True)
@@ -127,11 +131,11 @@ def assemble(n: int, linear: sp.csr_matrix, blocks: Sequence[Block], functions: 
     arguments = [_arguments(block, x) for block in blocks]
     for block, own, (v, d) in zip(blocks, functions, arguments, strict=True):
         if _has_cost(block):
-            f += ca.dot(ca.DM(block.weight), _call(own.cost, block, v, d)[0].T)
-            each = _call(own.gradient, block, v, d)[1]
+            f += ca.dot(ca.DM(block.weight), _call(own, "cost", block, v, d)[0].T)
+            each = _call(own, "gradient", block, v, d)[1]
             gradient += _product(_gradient_matrix(block, n), ca.vec(each))
         if block.size:
-            g += _product(block.matrix, ca.vec(_call(own.rows, block, v, d)[0]))
+            g += _product(block.matrix, ca.vec(_call(own, "rows", block, v, d)[0]))
     jac_g, jacobian = _jacobian(linear, blocks, functions, arguments, x)
     hessian = _hessian(n, blocks, functions, arguments, sigma, lam)
     program = ProgramFunctions(
@@ -160,7 +164,7 @@ def _jacobian(linear: sp.csr_matrix, blocks: Sequence[Block], functions: Sequenc
     for block, own, (v, d) in zip(blocks, functions, arguments, strict=True):
         if not block.size:
             continue
-        y, nonzeros = _call(own.jacobian, block, v, d)
+        y, nonzeros = _call(own, "jacobian", block, v, d)
         g += _product(block.matrix, ca.vec(y))
         r, c = (np.array(i, dtype=int) for i in own.jacobian_pattern.get_triplet())
         # entry e of the stacked nonzeros adds to every constraint that its row of Y enters, at its variable's column
@@ -180,7 +184,7 @@ def _hessian(n: int, blocks: Sequence[Block], functions: Sequence[BlockFunctions
     sources, rows, columns, weights = [], [], [], []
     for block, own, (v, d) in zip(blocks, functions, arguments, strict=True):
         mu = ca.reshape(_product(sp.csr_matrix(block.matrix.T), lam), block.size, block.count)
-        nonzeros = _call(own.hessian, block, v, d, sigma * ca.DM(block.weight).T, mu)[0]
+        nonzeros = _call(own, "hessian", block, v, d, sigma * ca.DM(block.weight).T, mu)[0]
         r, c = (np.array(i, dtype=int) for i in own.hessian_pattern.get_triplet())
         first, second = block.index[:, r].ravel(), block.index[:, c].ravel()
         sources.append((ca.vec(nonzeros), np.arange(len(first))))
@@ -211,8 +215,9 @@ def _arguments(block: Block, x: ca.MX) -> tuple[ca.MX, ca.MX]:
     return ca.reshape(x[block.index.ravel().tolist()], nv, block.count), ca.MX(ca.DM(block.values.T))
 
 
-def _call(function: ca.Function, block: Block, *arguments: ca.MX) -> list[ca.MX]:
-    repeated = function if block.count == 1 else function.map(block.count)
+def _call(own: BlockFunctions, name: str, block: Block, *arguments: ca.MX) -> list[ca.MX]:
+    function: ca.Function = getattr(own, name)
+    repeated = function if block.count == 1 or own.batched else function.map(block.count)
     return [ca.densify(value) for value in repeated.call(list(arguments))]
 
 

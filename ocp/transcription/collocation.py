@@ -17,7 +17,7 @@ import casadi as ca
 import numpy as np
 import scipy.sparse as sp
 
-from ocp.bridge import DERIVATIVES, differentiated
+from ocp.bridge import DERIVATIVES, EXECUTIONS, differentiated, execution
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.nlp import HESSIANS, NLP, IpoptOptions, kkt, solve_nlp
 from ocp.problem import At, Boundary, Phase, Problem, Sense, Solution, Trajectory
@@ -44,6 +44,7 @@ class CollocationOptions:
     scheme: "hermite_simpson" (order 4) or "trapezoid" (order 2); intervals: of equal length
     max_iterations, tolerance: of IPOPT; hessian: "exact" or "limited_memory"
     derivatives: of the dynamics: "ad", "analytic", "complex_step" or "fd", see ``ocp.bridge.differentiated``
+    execution: of analytic derivatives: "generated" code, "loops" over the model, or "auto", see ``ocp.bridge.execution``
     kernels: "compiled", "interpreted", or "auto", which compiles functions so large that it pays
     """
 
@@ -53,11 +54,13 @@ class CollocationOptions:
     tolerance: float = 1e-9
     hessian: str = "exact"
     derivatives: str = "ad"
+    execution: str = "auto"
     kernels: str = "auto"
 
     def __post_init__(self) -> None:
         for name, value, known in (("scheme", self.scheme, tuple(SCHEMES)), ("hessian", self.hessian, HESSIANS),
-                                   ("derivatives", self.derivatives, DERIVATIVES), ("kernels", self.kernels, KERNELS)):
+                                   ("derivatives", self.derivatives, DERIVATIVES),
+                                   ("execution", self.execution, EXECUTIONS), ("kernels", self.kernels, KERNELS)):
             if value not in known:
                 raise ProblemError(f"must be one of {', '.join(known)}, got {value!r}", where=f"{METHOD}.{name}")
         if self.intervals < 1:
@@ -137,28 +140,36 @@ def transcribe(problem: Problem, options: CollocationOptions) -> Transcription:
     """The problem on a uniform mesh as a nonlinear program, with the map back. Raises as ``solve`` does."""
     if reasons := unsupported(problem):
         raise UnsupportedError(METHOD, reasons, ())
-    phase = replace(problem.phase, system=differentiated(problem.phase.system, options.derivatives))
+    phase = problem.phase
     _check(phase)
+    by_loops, told = execution(phase.system, options.derivatives, options.execution)
+    if not by_loops:
+        phase = replace(phase, system=differentiated(phase.system, options.derivatives))
     mesh = uniform_mesh(SCHEMES[options.scheme], options.intervals)
     nx, nu, free, M = phase.system.nx, phase.system.nu, phase.duration.free, mesh.nodes
     n = M * (nx + nu) + free
 
-    node, path = _node_block(phase, mesh)
+    node, path = _node_block(phase, mesh, with_dynamics=not by_loops)
     ends, end_rows = _end_block(phase, mesh)
     states = sp.kron(sp.identity(M), sp.eye(nx, nx + nu))  # picks vec(X) out of the variables
     D, W = mesh.defects(nx)
-    ny = node.size
-    rates = sp.kron(sp.identity(M), sp.eye(nx, ny))  # picks the scaled rates out of the node rows ...
-    paths = sp.kron(sp.identity(M), sp.eye(ny - nx, ny, k=nx))  # ... and the path constraints
+    ny, here = node.size, node.size - len(path.names)
+    rates = sp.kron(sp.identity(M), sp.diags([np.ones(here)], [0], shape=(nx, ny)))  # picks scaled rates out of the node rows ...
+    paths = sp.kron(sp.identity(M), sp.eye(ny - here, ny, k=here))  # ... and the path constraints
     linear = sp.vstack([sp.hstack([D @ states, sp.csr_matrix((D.shape[0], int(free)))]),
                         sp.csr_matrix((paths.shape[0] + ends.size, n))], format="csr")
     above = D.shape[0] + paths.shape[0]
     node_matrix = sp.vstack([W @ rates, paths, sp.csr_matrix((ends.size, M * ny))], format="csr")
     ends_matrix = sp.vstack([sp.csr_matrix((above, ends.size)), sp.identity(ends.size)], format="csr")
-    blocks = (_with_matrix(node, node_matrix), _with_matrix(ends, ends_matrix))
+    blocks = [_with_matrix(node, node_matrix), _with_matrix(ends, ends_matrix)]
+    prepared = [with_kernels(differentiate(block), options.kernels, block.count) for block in blocks]
+    if by_loops:
+        from ocp.transcription.loops import dynamics_functions  # only here: Numba costs half a second
 
-    prepared = [with_kernels(differentiate(block), options.kernels, count)
-                for block, count in zip(blocks, (M, 1), strict=True)]
+        rows = nx - here
+        rates = sp.kron(sp.identity(M), sp.eye(nx, rows, k=-here))
+        blocks.append(_dynamics_block(phase, mesh, sp.vstack([W @ rates, sp.csr_matrix((linear.shape[0] - D.shape[0], M * rows))])))
+        prepared.append((dynamics_functions(blocks[-1], phase.system), told, 0.0))
     functions = [own for own, _, _ in prepared]
     x_lower, x_upper, x0 = variables(phase, mesh)
     zeros = np.zeros(D.shape[0])
@@ -172,13 +183,16 @@ def transcribe(problem: Problem, options: CollocationOptions) -> Transcription:
         variables=variable_names(phase, mesh),
         constraints=(*defect_names(phase, mesh),
                      *(f"{name} @ {mesh.node_name(j)}" for j in range(M) for name in path.names), *end_rows.names),
-        diagnose=diagnosis(phase, mesh, split),
+        diagnose=diagnosis(phase, mesh, split), keep=[own.keep for own in functions],
     )
 
     def invert(values: np.ndarray) -> Trajectory:
         x, u, duration = split(values)
         columns = np.asarray(values)[node.index].T
-        rate = functions[0].rows(columns, node.values.T).full()[:nx].T / duration
+        rate = functions[0].rows(columns, node.values.T).full()[:here]
+        if by_loops:
+            rate = np.vstack([rate, functions[-1].rows(columns, node.values.T).full()])
+        rate = rate.T / duration
         return trajectory(mesh, phase.system.space, duration, x, u, rate)
 
     def costate(lam_g: np.ndarray) -> np.ndarray:
@@ -218,8 +232,11 @@ def _duration(kind: Any, phase: Phase) -> tuple[Expr, Expr, Expr, tuple[float, .
     return T, kind(0, 1), ca.vertcat(T, p), (phase.duration.lower, *phase.system.parameter_values)
 
 
-def _node_block(phase: Phase, mesh: Mesh) -> tuple[Block, Rows]:
-    """The function of every node: rows [duration * xdot (nx); path constraints], cost = duration * running cost."""
+def _node_block(phase: Phase, mesh: Mesh, with_dynamics: bool = True) -> tuple[Block, Rows]:
+    """The function of every node: rows [duration * xdot (nx); path constraints], cost = duration * running cost.
+
+    Without dynamics, xdot is the part qdot that is kinematics.
+    """
     system = phase.system
     kind = ca.SX if system.derivatives == "ad" else ca.MX  # a scalar graph would swallow derivatives that functions bring along
     x, u = _symbols(kind, phase, "node")
@@ -227,7 +244,11 @@ def _node_block(phase: Phase, mesh: Mesh) -> tuple[Block, Rows]:
     T, variable, data, values = _duration(kind, phase)
     p = data[data.shape[0] - system.np:]
     here = (T * tau, x, u, p)
-    scaled_rate = T * ca.mtimes(system.space.rate(x), system.rate(*here))
+    if with_dynamics:
+        scaled_rate = T * ca.mtimes(system.space.rate(x), system.rate(*here))
+    else:
+        nq = system.model.nq
+        scaled_rate = T * ca.mtimes(system.space.rate(x)[:nq, :], ca.vertcat(x[nq:], kind(system.model.nv, 1)))
     for q in system.space.quaternions:
         part = x[q:q + 4]
         scaled_rate[q:q + 4] += NORM_GAIN * (1 - ca.sumsqr(part)) * part
@@ -239,17 +260,33 @@ def _node_block(phase: Phase, mesh: Mesh) -> tuple[Block, Rows]:
         if c.at is At.PATH and c.soft is not None:
             cost += penalty(c, here)
     rows = _join(kind, [hard_rows(c, here) for c in phase.constraints if c.at is At.PATH and c.soft is None])
-    M, nz = mesh.nodes, system.nx + system.nu
-    index = np.arange(M * nz).reshape(M, nz)
-    if phase.duration.free:
-        index = np.column_stack([index, np.full(M, M * nz)])
+    M = mesh.nodes
     block = Block(
         name="node", v=vector(kind, x, u, variable), data=vector(kind, tau, data), cost=T * cost,
         rows=vector(kind, scaled_rate, rows.expression),
-        index=index, values=np.column_stack([mesh.fractions, np.tile(values, (M, 1))]), weight=mesh.weights(),
+        index=_node_index(phase, mesh), values=np.column_stack([mesh.fractions, np.tile(values, (M, 1))]), weight=mesh.weights(),
         matrix=sp.csr_matrix((0, 0)),
     )
     return block, rows
+
+
+def _dynamics_block(phase: Phase, mesh: Mesh, matrix: sp.spmatrix) -> Block:
+    """The scaled accelerations [duration * a (nv)] of every node, whose functions come from elsewhere."""
+    system = phase.system
+    x, u = _symbols(ca.SX, phase, "node")
+    T, variable, data, values = _duration(ca.SX, phase)
+    M = mesh.nodes
+    return Block(
+        name="dynamics", v=vector(ca.SX, x, u, variable), data=vector(ca.SX, ca.SX.sym("tau"), data), cost=ca.SX(0),
+        rows=ca.SX.zeros(system.model.nv), index=_node_index(phase, mesh),
+        values=np.column_stack([mesh.fractions, np.tile(values, (M, 1))]), weight=mesh.weights(), matrix=sp.csr_matrix(matrix))
+
+
+def _node_index(phase: Phase, mesh: Mesh) -> np.ndarray:
+    """Variables [M, nx + nu (+ 1)] of every node: state, control and, where it is free, the duration."""
+    M, nz = mesh.nodes, phase.system.nx + phase.system.nu
+    index = np.arange(M * nz).reshape(M, nz)
+    return np.column_stack([index, np.full(M, M * nz)]) if phase.duration.free else index
 
 
 def _end_block(phase: Phase, mesh: Mesh) -> tuple[Block, Rows]:

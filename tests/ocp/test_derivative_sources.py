@@ -10,9 +10,10 @@ from shooting_problems import cart_pole
 
 from dynamics import algorithms as alg
 from dynamics.derivatives import analytic
+from dynamics.loops import batch
 from dynamics.model.urdf import read_urdf
 from ocp.app.files.load import load_problem
-from ocp.bridge import DERIVATIVES, Thruster, differentiated, robot_system
+from ocp.bridge import DERIVATIVES, Thruster, differentiated, execution, robot_system
 from ocp.errors import ProblemError
 from ocp.methods import METHODS, solve
 from ocp.shooting import stage
@@ -134,6 +135,73 @@ def test_poison_reaches_shooting(hessian, request):
     np.testing.assert_allclose(stage_derivatives("analytic", hessian), plain, rtol=0, atol=1e-10 * np.abs(plain).max())
     request.getfixturevalue("poisoned")
     assert np.abs(stage_derivatives("analytic", hessian) - plain).max() > 0.01 * np.abs(plain).max()
+
+
+def nlp_derivatives(problem, **options):
+    """f, g, gradient, Jacobian and Lagrangian Hessian of the transcription at a point off the manifold; and its notes."""
+    made = transcribe(problem, CollocationOptions(intervals=3, kernels="interpreted", **options))
+    nlp, rng = made.nlp, np.random.default_rng(2)
+    x = nlp.x0 + 0.1 * rng.standard_normal(nlp.n)
+    lam = rng.standard_normal(nlp.m)
+    values = [*nlp.grad(x), *nlp.jac(x), nlp.hess(x, 0.7, lam)]
+    return [np.array(v) for v in values], made
+
+
+def free_duration(problem):
+    phase = problem.phase
+    return replace(problem, phases=(replace(phase, duration=replace(phase.duration, lower=0.3, upper=2.0, guess=0.8)),))
+
+
+@pytest.mark.row("002:H26")
+@pytest.mark.parametrize("change", [lambda p: p, free_duration])
+@pytest.mark.parametrize("name", ["acrobot", "quadruped_righting"])
+def test_loops_give_the_same_program(name, change):
+    problem = change(load_problem(f"problems/{name}.yaml").problem)
+    # off the unit sphere closed forms are those of q -> f(q / |q|), plain differentiation is that of f
+    road = {"derivatives": "ad"} if name == "acrobot" else {"derivatives": "analytic", "execution": "generated"}
+    expected, plain = nlp_derivatives(problem, **road)
+    found, looped = nlp_derivatives(problem, derivatives="analytic", execution="loops")
+    assert any("compiled loops over the model" in note for note in looped.notes)
+    assert not any("loops over" in note for note in plain.notes)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-10 * max(1.0, np.abs(b).max()))
+    x = plain.nlp.x0
+    t = plain.invert(x).t
+    np.testing.assert_allclose(looped.invert(x).state(t[:-1] + 0.01), plain.invert(x).state(t[:-1] + 0.01), atol=1e-10)
+
+
+@pytest.mark.row("002:H26")
+@pytest.mark.parametrize(("function", "place", "which"), [
+    ("forward_dynamics_derivatives", -1, 3), ("forward_contracted_second_order", -1, 4)])
+def test_poison_reaches_the_loops_of_collocation(function, place, which, monkeypatch):
+    problem = load_problem("problems/acrobot.yaml").problem
+    right, _ = nlp_derivatives(problem, derivatives="analytic", execution="loops")
+    original = getattr(batch, function)
+
+    def wrong(*arguments):
+        original(*arguments)
+        arguments[place][:] *= 3
+
+    monkeypatch.setattr(batch, function, wrong)
+    bad, _ = nlp_derivatives(problem, derivatives="analytic", execution="loops")
+    for k in range(5):
+        assert (np.abs(bad[k] - right[k]).max() > 0.1) == (k == which)
+
+
+def test_execution_is_chosen_by_size_and_can_be_forced():
+    small, large = (load_problem(f"problems/{n}.yaml").problem.phase.system for n in ("acrobot", "quadruped_righting"))
+    chosen = {(system.name, source, wanted): execution(system, source, wanted)[0] for system in (small, large)
+              for source, wanted in (("analytic", "auto"), ("analytic", "loops"), ("analytic", "generated"), ("ad", "auto"))}
+    assert [key for key, by_loops in chosen.items() if by_loops] == [
+        (small.name, "analytic", "loops"), (large.name, "analytic", "auto"), (large.name, "analytic", "loops")]
+    assert "18 degrees of freedom" in execution(large, "analytic", "auto")[1][0]
+    rotors = load_problem("problems/quadrotor.yaml").problem.phase.system
+    for system, source, wanted, message in (
+            (large, "ad", "loops", "closed-form derivatives only"), (rotors, "analytic", "loops", "forces at joints only"),
+            (cart_pole().phase.system, "analytic", "loops", "not the forward dynamics of a robot"),
+            (large, "analytic", "loop", "did you mean 'loops'")):
+        with pytest.raises(ProblemError, match=message):
+            execution(system, source, wanted)
 
 
 @pytest.mark.parametrize("source", SOURCES)
