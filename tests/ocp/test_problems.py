@@ -15,7 +15,7 @@ FILES = sorted(FOLDER.glob("*.yaml"))
 
 def run(path, method):
     loaded = load_problem(path)
-    return loaded, solve(loaded.problem, method, loaded.options.get(method, {}), tolerances=Tolerances(**loaded.accept))
+    return loaded, solve(loaded.problem, method, loaded.options_for(method), tolerances=Tolerances(**loaded.accept))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
