@@ -544,3 +544,32 @@ phase:
         loaded = load_text(text.replace("MODE", mode), tmp_path)
         assert loaded.model.nv == count
         assert len(loaded.problem.phase.system.controls) == count
+
+
+GALLERY = Path(__file__).resolve().parents[2] / "problems"
+HELD_ARM = """
+name: arm with a held hand
+constants: {open: 0.04}
+system: {robot: models/panda.urdf, lock: {LOCK}}
+phase:
+  duration: 1
+  start: {joints: {panda_joint1: 0, panda_joint2: -0.785, panda_joint3: 0, panda_joint4: -2.356, panda_joint5: 0,
+                   panda_joint6: 1.571, panda_joint7: 0.785}, rest: true}
+  costs: []
+"""
+
+
+def test_locked_joints_are_no_states() -> None:
+    from dynamics.model.urdf import read_urdf
+
+    robot = read_urdf(GALLERY / "models" / "panda.urdf")
+    names = [b.joint.name for b in robot.bodies if b.joint.mimic is None and robot.kind(robot.joint_index(b.joint.name)).nv]
+    text = HELD_ARM.replace("{LOCK}", "{panda_joint3: 0.3, panda_joint5: open}").replace("panda_joint3: 0, ", "").replace(
+        "panda_joint5: 0,\n                   ", "")
+    problem = load_text(text, folder=GALLERY).problem
+    assert problem.phase.system.nx == 2 * (len(names) - 2)
+    for wrong, message in (("{panda_joint33: 0}", r"system\.lock\.panda_joint33.*did you mean 'panda_joint3'"),
+                           ("{panda_joint3: [0, 1]}", r"system\.lock\.panda_joint3.*expected 1 finite number"),
+                           ("{panda_joint4: 3}", r"system\.lock\.panda_joint4.*outside its limits")):
+        with pytest.raises(ProblemError, match=message):
+            load_text(HELD_ARM.replace("{LOCK}", wrong), folder=GALLERY)

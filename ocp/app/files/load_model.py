@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dynamics.errors import near
+from dynamics.model.lock import lock_joints
 from dynamics.model.model import GRAVITY, Model
 from ocp.app.files.load_parts import Reader
 from ocp.app.files.schema_robot import RobotModel
@@ -19,12 +20,21 @@ def read_model(numbers: Reader, given: RobotModel, folder: Path, place: str, *, 
     configurations: whether the file uses named ones, so that the SRDF beside the URDF is read."""
     path: KeyPath = (place, "robot")
     gravity = None if given.gravity is None else numbers.vector(given.gravity, 3, (place, "gravity"), "components")
+    model: Model | None = None
     with numbers.findings.collecting(path if numbers.findings.source.entries.get(path) else (place,)):
         robot = _robot_path(given.robot, folder)
         if robot.suffix == ".urdf":
-            return _read_urdf(given, robot, folder, gravity, configurations)
-        return _read_mjcf(given, robot, gravity, place)
-    return None
+            model = _read_urdf(given, robot, folder, gravity, configurations)
+        else:
+            model = _read_mjcf(given, robot, gravity, place)
+    for name, value in given.lock.items():
+        at: KeyPath = (place, "lock", name)
+        listed = value if isinstance(value, tuple) else (value,)
+        values = [numbers.number(x, (*at, i) if isinstance(value, tuple) else at) for i, x in enumerate(listed)]
+        if model is not None:
+            with numbers.findings.collecting(at):
+                model = lock_joints(model, {name: values})
+    return model
 
 
 def _robot_path(words: str, folder: Path) -> Path:

@@ -91,6 +91,8 @@ class RobotModel(Part):
     root: Literal["fixed", "free_flyer"] = Field("fixed", description="how the root link is attached (URDF)")
     mimic: Literal["couple", "independent"] = Field(
         "couple", description="mimic joints follow their leader exactly, or are joints of their own (URDF)")
+    lock: dict[str, NumberOrList] = Field(
+        default_factory=dict, description="joints that are held: name and value [rad or m], or a list of coordinates")
     gravity: Vector3 | None = Field(
         None, description="gravity in the world [m/s^2]; null: that of the robot file, else [0, 0, -9.81]")
     packages: dict[str, str] = Field(default_factory=dict, description="folders of ROS packages, relative to this file")
