@@ -106,6 +106,33 @@ def check(file: Path, /, *, set_: Overrides = None) -> int:
     return CERTIFIED
 
 
+@app.command(name="check-derivatives")
+def check_derivatives(
+    file: Path, /, *, set_: Overrides = None, points: int = 3, seed: int = 0, first_order: bool = False,
+) -> int:
+    """Compare the derivatives of every term of a problem file by independent roads, and name the entry that disagrees.
+
+    Parameters
+    ----------
+    file
+        The problem file (YAML).
+    points
+        Points at which to compare: along the guess, and random ones near it.
+    seed
+        Seed of the random points.
+    first_order
+        Leave out second derivatives.
+    """
+    from ocp.app.files.load import load_problem, parse_overrides
+    from ocp.app.pages.derivative_check import print_derivative_check, term_places
+    from ocp.derivative_check import check_derivatives as run_check
+
+    loaded = load_problem(file, parse_overrides(set_ or []))
+    found = run_check(loaded.problem, points=points, seed=seed, second=not first_order, places=term_places(loaded, str(file)))
+    print_derivative_check(found)
+    return CERTIFIED if found.ok else NOT_SOLVED
+
+
 @app.command
 def show(file: Path, /, *, set_: Overrides = None, schema: bool = False) -> int:
     """Print a problem file fully expanded, every default written out.

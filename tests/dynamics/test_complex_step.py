@@ -10,7 +10,8 @@ import pytest
 
 from dynamics import algorithms as alg
 from dynamics import make
-from dynamics.derivatives.complex_step import RULES, complex_step_jacobian, complexified, operation_name
+from dynamics.derivatives.complex_rules import RULES
+from dynamics.derivatives.complex_step import complex_step_jacobian, complexified, operation_name
 from dynamics.errors import ModelError
 from dynamics.model.synthetic import random_tree
 
@@ -252,6 +253,20 @@ def test_a_wrong_custom_jacobian_does_not_reach_the_step():
     outer = ca.Function("outer", [x], [f(x)])
     assert float(ca.Function("J", [x], [ca.jacobian(outer(x), x)])(3)) == 7
     assert float(complex_step_jacobian(outer)(3)) == 6
+
+
+def test_an_mx_function_that_is_never_inlined():
+    """Outputs in pieces, sparse ones, an input that is an output, and one that is empty."""
+    x, y = ca.MX.sym("x", ca.Sparsity.lower(2)), ca.MX.sym("y", 2)
+    inner = ca.Function("inner", [x, y], [x @ x, ca.horzcat(y, ca.sin(y)), ca.diagcat(y[0] * x, y[1]), ca.vertcat(y, y**2), y,
+                                          ca.MX(2, 1), 2.5 * ca.MX.ones(2)], {"never_inline": True})
+    a, b = ca.MX.sym("a", ca.Sparsity.lower(2)), ca.MX.sym("b", 2)
+    value, point = ca.DM(ca.Sparsity.lower(2), [0.2, -0.4, 0.5]), [0.3, 0.9]
+    for o in range(inner.n_out()):
+        for i in (0, 1):
+            wanted = ca.Function("J", [a, b], [ca.densify(ca.jacobian(inner(a, b)[o], (a, b)[i]))])(value, point)
+            residual(complex_step_jacobian(inner, i, o)(value, point), wanted)
+        np.testing.assert_array_equal(complexified(inner)(value, point, 0, 0)[o], inner(value, point)[o])
 
 
 def test_an_operation_without_rule_is_named():

@@ -1,0 +1,95 @@
+"""What ``ocp check-derivatives`` prints: a line for every term, then every finding with its place, point and numbers."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from ocp.app.files.load import LoadedProblem
+from ocp.app.files.yaml_source import parse_source
+from ocp.derivative_check import DerivativeCheck, Finding, Kind, Order, TermCheck
+
+MOST = 12
+"""Findings shown for each term."""
+
+
+def term_places(loaded: LoadedProblem, name: str) -> dict[str, str]:
+    """Where the system and the costs stand in the file ``name``, as ``check_derivatives`` wants it."""
+    source = parse_source(loaded.text, name)
+    costs = {f"cost {cost.name}": source.where(("phase", "costs", i)) for i, cost in enumerate(loaded.file.phase.costs)}
+    return {"system": source.where(("system",)), **costs}
+
+
+def print_derivative_check(check: DerivativeCheck, console: Console | None = None, *, most: int = MOST) -> None:
+    """The table of terms, the findings (at most ``most`` for each term, and how many more), remarks and the verdict."""
+    out = console or Console(highlight=False)
+    out.print(f"\n[bold]{check.problem}[/]  derivatives of {len(check.terms)} terms, seed {check.seed}", soft_wrap=True)
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
+    several = len({term.phase for term in check.terms}) > 1
+    table.add_column("  term")
+    for title in ("outputs", "first", "bar", "second", "bar"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for term in check.terms:
+        name = f"  {term.kind} {term.name}" + (f" ({term.phase})" if several else "")
+        cells = [*_cells(term.first), *(_cells(term.second) if term.second else ("", ""))]
+        table.add_row(_plain(name), str(term.size), *cells, _verdict(term))
+    out.print(table)
+    out.print("  first, second: largest relative difference between exact roads (CasADi, complex step, closed form)", style="dim",
+              soft_wrap=True)
+    out.print("  bar: largest relative error bar of the finite differences that they are held against", style="dim", soft_wrap=True)
+    for term in check.terms:
+        _roads(term, out)
+    for term in check.terms:
+        for finding in term.findings[:most]:
+            _finding(finding, out)
+        if len(term.findings) > most:
+            out.print(f"  ... and {len(term.findings) - most} more of {term.kind} {term.name!r}", markup=False)
+    for term in check.terms:
+        for remark in term.remarks:
+            out.print(f"  remark      {term.kind} {term.name!r}: {remark}", markup=False, soft_wrap=True)
+    for remark in check.remarks:
+        out.print(f"  remark      {remark}", markup=False, soft_wrap=True)
+    failing = [finding for finding in check.findings if finding.fails]
+    out.print("  [bold green]all roads agree[/]" if check.ok else
+              f"  [bold red]{len(failing)} derivative{'s are' if len(failing) > 1 else ' is'} not ok[/]")
+
+
+def _cells(order: Order) -> tuple[str, str]:
+    if not order.entries:
+        return "not compared", ""
+    bar = f"{order.bar:.0e}"
+    return f"{order.difference:.0e}", f"{bar} ({order.unresolved} of {order.entries} unresolved)" if order.unresolved else bar
+
+
+def _verdict(term: TermCheck) -> str:
+    if not term.ok:
+        return "[red]not ok[/]"
+    kinks = any(f.kind in (Kind.KINK, Kind.JUMP) for f in term.findings)
+    return "[yellow]ok, but kinks[/]" if kinks else "[green]ok[/]"
+
+
+def _roads(term: TermCheck, out: Console) -> None:
+    orders = [("", term.first), ("second derivatives of ", term.second)]
+    said: set[tuple[str, str]] = set()
+    for which, order in orders:
+        for road in order.roads if order else ():
+            if not road.available and (road.name, road.note) not in said:
+                said.add((road.name, road.note))
+                out.print(f"  no {road.name} for {which}{term.kind} {term.name!r}: {road.note}", style="dim", markup=False,
+                          soft_wrap=True)
+
+
+def _finding(finding: Finding, out: Console) -> None:
+    colour = "red" if finding.fails else "yellow"
+    place = f" at {_plain(finding.place)}" if finding.place else ""
+    out.print(f"  [{colour}]{finding.kind.value}[/] in {_plain(finding.term)}{place}", soft_wrap=True)
+    out.print(f"    {finding.sentence}", markup=False, soft_wrap=True)
+    values = ", ".join(f"{name} = {value:.6g}" for name, value in finding.point.values.items())
+    more = f"; at {finding.points} points, this is the worst" if finding.points > 1 else ""
+    out.print(f"    {finding.point.label}{more}: {values}", markup=False, soft_wrap=True, style="dim")
+
+
+def _plain(text: str) -> str:
+    """Text that rich must not take for markup."""
+    return text.replace("[", r"\[")

@@ -1,0 +1,6 @@
+"""Derivatives of every term of a problem, compared by independent roads."""
+
+from ocp.derivative_check.check import TOLERANCE, check_derivatives
+from ocp.derivative_check.records import DerivativeCheck, Finding, Kind, Number, Order, Point, Road, TermCheck
+
+__all__ = ["TOLERANCE", "DerivativeCheck", "Finding", "Kind", "Number", "Order", "Point", "Road", "TermCheck", "check_derivatives"]

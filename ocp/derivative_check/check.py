@@ -1,0 +1,214 @@
+"""Every derivative of every term of a problem, by every road there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import casadi as ca
+import numpy as np
+
+from ocp.derivative_check.closed_form import ClosedForm, closed_form
+from ocp.derivative_check.compare import Comparison, Entry, compare
+from ocp.derivative_check.records import DerivativeCheck, Finding, Kind, Order, Point, Road, TermCheck
+from ocp.derivative_check.terms import (
+    Derivatives,
+    Moves,
+    Term,
+    dependence,
+    derivatives,
+    moves,
+    rough_operations,
+    terms_of,
+    variables,
+)
+from ocp.errors import ProblemError
+from ocp.problem import At, Phase, Problem
+
+TOLERANCE = 1e-8
+"""Agreement of roads that are exact up to rounding, relative to the scale of the derivative."""
+
+
+def check_derivatives(
+    problem: Problem, *, points: int = 3, seed: int = 0, second: bool = True, tolerance: float = TOLERANCE,
+    places: Mapping[str, str] | None = None,
+) -> DerivativeCheck:
+    """Compare first and second derivatives of all terms by CasADi, complex steps, differences with error bars and, for the
+    rate of a robot, closed forms.
+
+    points: how many on the guess of each phase, at even fractions of it, and as many random neighbours within the bounds.
+    second: Hessians too, contracted with random multipliers; where those disagree, one component at a time.
+    places: where terms without a place of their own stand in the user's file: "system", and "cost NAME" for every cost.
+    Raises ProblemError for points < 1 or a tolerance outside (0, 1).
+    """
+    if points < 1:
+        raise ProblemError(f"needs at least one point, got {points}", where="points")
+    if not 0 < tolerance < 1:
+        raise ProblemError(f"must lie between 0 and 1, got {tolerance}", where="tolerance")
+    rng = np.random.default_rng(seed)
+    checked: list[TermCheck] = []
+    remarks: list[str] = []
+    begin = 0.0
+    for phase in problem.phases:
+        moved, (closed, note) = moves(phase.system), closed_form(phase.system)
+        used = np.zeros(len(variables(phase.system)), bool)
+        for term in terms_of(phase, begin, points, rng):
+            if term.place is None and places:
+                term = replace(term, place=places.get(f"cost {term.name}" if term.cost else "system"))
+            road = (closed, note) if term.kind == "rate" else (None, "")
+            found, depends = _check(term, moved, road, second, tolerance, rng)
+            checked.append(found)
+            used |= depends.any(axis=0)
+        remarks += _unused(phase, used, several=len(problem.phases) > 1)
+        begin += phase.duration.guess
+    return DerivativeCheck(problem.name, seed, points, tuple(checked), tuple(remarks))
+
+
+def _unused(phase: Phase, used: np.ndarray, *, several: bool) -> list[str]:
+    system, where = phase.system, f" of phase {phase.name!r}" if several else ""
+    names = variables(system)
+    count = len(names) - 1  # not the time
+    return [f"{name!r} enters no function{where}: only bounds and boundary conditions can act on it"
+            for name, on in zip(names[:count], used[:count], strict=True) if not on]
+
+
+def _check(term: Term, moved: Moves, closed: tuple[ClosedForm | None, str], second: bool, tolerance: float,
+           rng: np.random.Generator) -> tuple[TermCheck, np.ndarray]:
+    tools = derivatives(term, moved, second=second)
+    depends = dependence(tools.value)
+    found: list[Finding] = []
+    firsts: list[Comparison] = []
+    seconds: list[Comparison] = []
+    for point in term.points:
+        at = _At(term, tools, closed[0], point, tolerance)
+        undefined = ~np.isfinite(at.value)
+        if undefined.any():
+            found += [at.finding(Kind.UNDEFINED, 1, term.components[i], (), ()) for i in np.flatnonzero(undefined)]
+            continue
+        first = at.first()
+        firsts.append(first)
+        found += at.findings(first.entries, 1, None)
+        rough = any(e.kind is not Kind.DISAGREEMENT for e in first.entries)
+        if second and not rough:
+            weights = np.ones(1) if term.size == 1 else rng.standard_normal(term.size)
+            comparison = at.second(weights)
+            seconds.append(comparison)
+            found += at.second_findings(comparison)
+    extra = (Road("closed form", closed[0] is not None, closed[1]),) if term.kind == "rate" else ()
+    return TermCheck(
+        term.phase.name, term.kind, term.name, term.place, term.size, _order((*tools.roads[0], *extra), firsts),
+        _order((*tools.roads[1], *extra), seconds) if second else None, _worst(found), _remarks(term, depends),
+    ), depends
+
+
+@dataclass(frozen=True)
+class _At:
+    """A term at a point."""
+
+    term: Term
+    tools: Derivatives
+    closed: ClosedForm | None
+    point: Point
+    tolerance: float
+
+    @property
+    def arguments(self) -> tuple[ca.DM, ...]:
+        return ca.DM(self.point.t), _column(self.point.x), _column(self.point.u), _column(self.point.p)
+
+    @property
+    def value(self) -> np.ndarray:
+        return np.array(self.tools.value(0, *self.arguments)).ravel()
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Size of every variable [n]: its magnitude, at least one, but no more than the distance between its bounds."""
+        phase, system = self.term.phase, self.term.phase.system
+        space, p = system.space, self.point
+        flat, width = np.zeros(space.ndx), np.full(space.ndx, np.inf)
+        for coordinate, tangent in enumerate(space.tangent_index):
+            if tangent >= 0:
+                flat[tangent] = p.x[coordinate]
+                width[tangent] = phase.x_upper[coordinate] - phase.x_lower[coordinate]
+        size = np.maximum(1.0, np.abs(np.r_[flat, p.u, p.p, p.t]))
+        widths = np.r_[width, np.subtract(phase.u_upper, phase.u_lower), np.full(system.np + 1, np.inf)]
+        return np.minimum(size, np.maximum(widths, 1e-3))
+
+    def along(self, function: ca.Function, *more: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        return lambda z: np.array(function(z, *self.arguments, *map(_column, more)))
+
+    def matrix(self, function: ca.Function, *more: np.ndarray) -> np.ndarray:
+        return np.array(function(0, *self.arguments, *map(_column, more)))
+
+    def first(self) -> Comparison:
+        roads = {"ad": self.matrix(self.tools.jacobian)}
+        if self.tools.stepped is not None:
+            roads["complex step"] = self.matrix(self.tools.stepped)
+        if self.closed is not None:
+            roads["closed form"] = np.array(self.closed.jacobian(_column(self.point.x), _column(self.point.u)))
+        return compare(self.along(self.tools.value), self.scale, roads, tolerance=self.tolerance, rows=True)
+
+    def second(self, weights: np.ndarray) -> Comparison:
+        assert self.tools.hessian is not None
+        roads = {"ad": self.matrix(self.tools.hessian, weights)}
+        if self.tools.hessian_stepped is not None:
+            roads["complex step"] = self.matrix(self.tools.hessian_stepped, weights)
+        if self.closed is not None:
+            roads["closed form"] = np.array(self.closed.hessian(_column(self.point.x), _column(self.point.u), _column(weights)))
+        return compare(self.along(self.tools.gradient, weights), self.scale, roads, tolerance=self.tolerance, rows=False)
+
+    def second_findings(self, comparison: Comparison) -> list[Finding]:
+        """What a contraction found, by component where one alone shows it."""
+        if not comparison.entries:
+            return []
+        if self.term.size == 1:
+            return self.findings(comparison.entries, 2, 0)
+        named = [finding for i, unit in enumerate(np.eye(self.term.size))
+                 for finding in self.findings(self.second(unit).entries, 2, i)]
+        return named or self.findings(comparison.entries, 2, -1)
+
+    def findings(self, entries: Iterable[Entry], order: int, component: int | None) -> list[Finding]:
+        """component: which one the Hessian is of, -1 for a contraction; None for a Jacobian, whose rows are components."""
+        names, out = variables(self.term.phase.system), []
+        for e in entries:
+            if component is None:
+                out.append(self.finding(e.kind, order, self.term.components[e.i], (names[e.j],), (e,)))
+            elif e.i <= e.j or not any((x.i, x.j) == (e.j, e.i) for x in entries):  # one of two mirror images
+                name = self.term.components[component] if component >= 0 else f"a contraction of {self.term.name!r}"
+                kind = Kind.KINK if e.kind is Kind.JUMP else e.kind  # a jump of the first derivative
+                out.append(self.finding(kind, order, name, (names[e.i], names[e.j]), (e,)))
+        return out
+
+    def finding(self, kind: Kind, order: int, component: str, by: tuple[str, ...], entry: Sequence[Entry]) -> Finding:
+        t = self.term
+        return Finding(kind, order, t.phase.name, f"{t.kind} {t.name!r}", t.place, component, by, self.point,
+                       entry[0].numbers if entry else (), size=entry[0].size if entry else float("inf"))
+
+
+def _column(x: np.ndarray) -> ca.DM:
+    return ca.DM(np.asarray(x, float).reshape(-1, 1))
+
+
+def _worst(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """One finding for each entry: the worst point, a point of the guess before a random one."""
+    groups: dict[tuple, list[Finding]] = {}
+    for f in found:
+        groups.setdefault((f.kind, f.order, f.component, f.by), []).append(f)
+    return tuple(replace(max(group, key=lambda f: (f.size, f.point.guess)), points=len(group)) for group in groups.values())
+
+
+def _order(roads: tuple[Road, ...], comparisons: Sequence[Comparison]) -> Order:
+    return Order(roads, sum(c.count for c in comparisons), max((c.difference for c in comparisons), default=0.0),
+                 max((c.bar for c in comparisons), default=0.0), sum(c.unresolved for c in comparisons))
+
+
+def _remarks(term: Term, depends: np.ndarray) -> tuple[str, ...]:
+    out = [f"{term.components[i]} depends on nothing: it is constant" for i in np.flatnonzero(~depends.any(axis=1))]
+    system = term.phase.system
+    begin = system.space.ndx
+    used = [name for k, name in enumerate(system.controls) if depends[:, begin + k].any()]
+    if term.at is not At.PATH and used:
+        out.append(f"depends on controls ({', '.join(used)}), which have no value at the {term.at.value}")
+    rough = rough_operations(term.function) if term.kind not in ("rate", "energy", "power") else ()
+    if rough:
+        out.append(f"is not smooth everywhere: uses {', '.join(rough)}")
+    return tuple(out)

@@ -1,0 +1,157 @@
+"""The terms of a problem, and the functions that differentiate them.
+
+Every term f(t, x, u, p) becomes a function of the displacement z = (dx, du, dp, dt) of a point, dx in the tangent space of the
+state manifold, and its derivatives are those by z at z = 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+
+from dynamics.derivatives.complex_step import complex_step_jacobian
+from dynamics.errors import ModelError
+from ocp.derivative_check.points import end_points, path_points
+from ocp.derivative_check.records import Point, Road
+from ocp.problem import At, Phase, System
+
+_WORDS = {At.START: "start", At.PATH: "running", At.FINAL: "final"}
+_ROUGH = {ca.OP_FABS: "abs", ca.OP_SIGN: "sign", ca.OP_FMIN: "min", ca.OP_FMAX: "max", ca.OP_FLOOR: "floor",
+          ca.OP_CEIL: "ceil", ca.OP_FMOD: "modulo", ca.OP_REMAINDER: "remainder", ca.OP_COPYSIGN: "copysign"}
+
+
+@dataclass(frozen=True)
+class Term:
+    """A function of the problem, what its outputs are called, and where it is compared."""
+
+    phase: Phase
+    kind: str
+    name: str
+    place: str | None
+    function: ca.Function
+    components: tuple[str, ...]
+    points: tuple[Point, ...]
+    at: At = At.PATH
+
+    @property
+    def size(self) -> int:
+        return len(self.components)
+
+    @property
+    def cost(self) -> bool:
+        return self.kind.endswith(("cost", "residual"))
+
+
+def terms_of(phase: Phase, begin: float, count: int, rng: np.random.Generator) -> Iterator[Term]:
+    """All terms of a phase that begins at time ``begin`` [s]."""
+    system = phase.system
+    points = {At.PATH: path_points(phase, begin, count, rng), At.START: end_points(phase, begin, 0.0, count, rng),
+              At.FINAL: end_points(phase, begin, 1.0, count, rng)}
+    rates = tuple(f"rate of {name}" for name in system.space.tangent_names)
+    yield Term(phase, "rate", system.name, None, system.rate, rates, points[At.PATH])
+    for kind, function in (("energy", system.energy), ("power", system.power)):
+        if function is not None:
+            yield Term(phase, kind, system.name, None, function, (kind,), points[At.PATH])
+    for cost in phase.costs:
+        size, what = cost.function.numel_out(0), "cost" if cost.weights is None else "residual"
+        yield Term(phase, f"{_WORDS[cost.at]} {what}", cost.name, None, cost.function, _numbered(cost.name, size), points[cost.at],
+                   cost.at)
+    for c in phase.constraints:
+        word = "path" if c.at is At.PATH else _WORDS[c.at]
+        yield Term(phase, f"{word} constraint", c.name, c.where, c.function, c.components(), points[c.at], c.at)
+
+
+def _numbered(name: str, size: int) -> tuple[str, ...]:
+    return (name,) if size == 1 else tuple(f"{name}[{i}]" for i in range(size))
+
+
+def variables(system: System) -> tuple[str, ...]:
+    """Name of every component of z."""
+    return (*system.space.tangent_names, *system.controls, *system.parameters, "t")
+
+
+@dataclass(frozen=True)
+class Moves:
+    """x [+] dx as Functions (x, dx) -> x: exact, and the polynomial that has its derivatives up to the second."""
+
+    plus: ca.Function
+    jet: ca.Function
+
+
+def moves(system: System) -> Moves:
+    space = system.space
+    x, d = ca.SX.sym("x", space.nx), ca.SX.sym("d", space.ndx)
+    plus, jet = (ca.Function(name, [x, d], [ca.densify(move(x, d))]) for name, move in (("plus", space.plus), ("jet", space.jet)))
+    return Moves(plus, jet)
+
+
+@dataclass(frozen=True)
+class Derivatives:
+    """Functions of (z, t, x, u, p); those of second order end in lam [m].
+
+    value: y [m], moved by [+]; jacobian: by CasADi; stepped: by complex steps, or None
+    gradient: of ``lam' y``; hessian: [n, n] by CasADi; hessian_stepped: complex steps through the gradient, or None
+    roads: for first and second derivatives, with the reasons of what is None
+    """
+
+    value: ca.Function
+    jacobian: ca.Function
+    stepped: ca.Function | None
+    gradient: ca.Function
+    hessian: ca.Function | None
+    hessian_stepped: ca.Function | None
+    roads: tuple[tuple[Road, ...], tuple[Road, ...]]
+
+
+def derivatives(term: Term, moved: Moves, *, second: bool) -> Derivatives:
+    """In an MX graph, as a solver builds it, so that derivatives which a Function brings along are the ones that are checked."""
+    system, function = term.phase.system, term.function
+    space = system.space
+    sizes = (space.ndx, system.nu, system.np, 1)
+    z, t, x, u, p, lam = (ca.MX.sym(name, size) for name, size in zip(
+        ("z", "t", "x", "u", "p", "lam"), (sum(sizes), 1, space.nx, system.nu, system.np, term.size), strict=True))
+    dx, du, dp, dt = ca.vertsplit(z, np.cumsum((0, *sizes)).tolist())
+    arguments, names = [z, t, x, u, p], ["z", "t", "x", "u", "p"]
+
+    def composed(move: ca.Function) -> ca.MX:
+        return ca.densify(ca.vec(function(t + dt, move(x, dx), u + du, p + dp)))
+
+    value = ca.Function("value", arguments, [composed(moved.plus)], names, ["y"])
+    y = composed(moved.jet)
+    jacobian = ca.Function("jacobian", arguments, [ca.densify(ca.jacobian(y, z))], names, ["J"])
+    stepped, note = _stepped(value)
+    first = (Road("ad", True), Road("complex step", stepped is not None, note), Road("differences", True))
+    gradient = ca.gradient(ca.dot(lam, y), z)
+    outer = ca.Function("gradient", [*arguments, lam], [ca.densify(gradient)], [*names, "lam"], ["g"])
+    if not second:
+        return Derivatives(value, jacobian, stepped, outer, None, None, (first, ()))
+    hessian = ca.Function("hessian", [*arguments, lam], [ca.densify(ca.jacobian(gradient, z))], [*names, "lam"], ["H"])
+    hessian_stepped, note = _stepped(outer)
+    roads = (Road("ad", True), Road("complex step", hessian_stepped is not None, note), Road("differences", True))
+    return Derivatives(value, jacobian, stepped, outer, hessian, hessian_stepped, (first, roads))
+
+
+def _stepped(function: ca.Function) -> tuple[ca.Function | None, str]:
+    try:
+        return complex_step_jacobian(function), ""
+    except ModelError as error:
+        return None, str(error)
+
+
+def dependence(value: ca.Function) -> np.ndarray:
+    """Which components [m, n] depend on which variables, by propagation through the values."""
+    found: np.ndarray = np.array(ca.DM(value.jac_sparsity(0, 0), 1.0)) != 0
+    return found
+
+
+def rough_operations(function: ca.Function) -> tuple[str, ...]:
+    """Operations with kinks or jumps, as a user writes them, that the function contains."""
+    try:
+        expanded = function.expand()
+    except RuntimeError:
+        return ()
+    found = {expanded.instruction_id(k) for k in range(expanded.n_instructions())}
+    return tuple(name for op, name in _ROUGH.items() if op in found)
