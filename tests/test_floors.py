@@ -17,7 +17,8 @@ FLOORS = {
 CONFINED = {
     "matplotlib": ("ocp/app/",), "pydantic": ("ocp/app/",), "rich": ("ocp/app/",), "jinja2": ("ocp/app/",),
     "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/qp.py",), "mujoco": ("dynamics/model/mjcf.py",),
-    "pinocchio": (), "numba": ("dynamics/kernels/", "dynamics/loops/", "dynamics/derivatives/", "ocp/shooting/",
+    "pinocchio": ("ocp/app/derivatives/peer.py",),
+    "numba": ("ocp/app/derivatives/stopwatch.py", "dynamics/kernels/", "dynamics/loops/", "dynamics/derivatives/", "ocp/shooting/",
               "ocp/transcription/", "ocp/control/"),
 }
 ENVIRONMENT = ("dynamics/kernels/",)  # the cache is the one place that looks at the environment

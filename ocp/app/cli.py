@@ -106,6 +106,47 @@ def check(file: Path, /, *, set_: Overrides = None) -> int:
     return CERTIFIED
 
 
+@app.command
+def derivatives(
+    robot: str, /, *, root: str | None = None, mimic: str | None = None, functions: list[str] | None = None,
+    sources: list[str] | None = None, compile_: Annotated[str, Parameter(name="--compile")] = "auto", seed: int = 0,
+    samples: int = 3, out: Path | None = None, overwrite: bool = False, quick: bool = False, quiet: bool = False,
+) -> int:
+    """Every way to the derivatives of a robot's dynamics side by side: errors, times, sizes, and which one to use.
+
+    Parameters
+    ----------
+    robot
+        A .urdf or .xml file, the name of a robot of the robots extra, or a problem file.
+    root
+        fixed or free_flyer (URDF); default: fixed, or what the problem file says.
+    mimic
+        couple or independent (URDF); default: couple, or what the problem file says.
+    functions
+        Which functions, repeated or separated by commas; default: all.
+    sources
+        Which sources of derivatives, likewise; default: all.
+    compile_
+        auto (what is affordable), yes or no.
+    seed
+        Seed of the random states.
+    samples
+        States at which errors are measured.
+    out
+        Folder to write; default: results/derivatives/<robot>, replaced if it holds an earlier study.
+    overwrite
+        Replace what ``--out`` holds.
+    quick
+        Short timings.
+    quiet
+        The recommendations only.
+    """
+    from ocp.app.derivatives.run import derivatives as study
+
+    return study(robot, root=root, mimic=mimic, functions=functions, sources=sources, compiling=compile_, seed=seed,
+                 samples=samples, out=out, overwrite=overwrite, quick=quick, quiet=quiet, command=["ocp", *sys.argv[1:]])
+
+
 @app.command(name="check-derivatives")
 def check_derivatives(
     file: Path, /, *, set_: Overrides = None, points: int = 3, seed: int = 0, first_order: bool = False,

@@ -1,0 +1,223 @@
+"""Every dynamics quantity by every road that leads to it, with one set of names, shapes and conventions: comparable one to one.
+
+A *quantity* (``QUANTITIES``) fixes inputs and outputs, a *source* (``SOURCES``) how the numbers come about; ``candidates`` lists
+all sources of one quantity, those without a road with the reason. All agree to rounding (``fd`` to its own accuracy).
+
+Conventions of all candidates. Derivatives with respect to q are right-tangent. Second derivatives by q are symmetrised, Hessians
+of ``d -> f(q [+] d)``. Matrices are [nv, nv], entry [j, k] by component j of the first letter and k of the second. Tensors are
+[nv, nv * nv]: entry (i; j, k) in row i, column j + nv k; ``qv`` is d2f_i/dq_j dv_k, ``Mq`` dM_ij/dq_k, ``qtau`` d2a_i/dq_j dtau_k.
+Contracted outputs are those of ``lam^T tau`` (qa: by q and a) and of ``mu^T a`` (qtau).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynamics.derivatives.roads import BUILDERS, QUANTITIES, Quantity
+from dynamics.derivatives.simple_tree import simple_tree
+from dynamics.errors import ModelError, UnknownNameError
+from dynamics.model.model import Model
+
+__all__ = ["QUANTITIES", "SOURCES", "Candidate", "Evaluator", "Quantity", "candidate", "candidates", "interpreted"]
+
+Array = np.ndarray
+Evaluator = Callable[..., tuple[Array, ...]]
+
+SOURCES: Mapping[str, str] = {
+    "ad_sx": "algorithmic differentiation of the scalar graph of the algorithm",
+    "ad_mx": "algorithmic differentiation of a graph that calls the algorithm as one function",
+    "ad_of_analytic": "algorithmic differentiation of the closed-form first derivatives",
+    "analytic": "closed form as straight-line code; at order 0 the recursive algorithm itself",
+    "loop": "closed form as compiled loops over the model",
+    "complex_step": "complex steps of the algorithm (first order) or of the closed-form first derivatives (second order)",
+    "fd": "central differences of the algorithm (first order) or of the closed-form first derivatives (second order)",
+}
+
+LARGEST_GRAPH: Mapping[str, float] = {"ad_sx": 6e6, "ad_mx": 3e6, "ad_of_analytic": 6e6}
+"""Instructions beyond which differentiating a graph twice in full is refused: half a minute, one or two gigabytes of memory."""
+_CSE_UP_TO = 300_000  # common subexpressions cost 10 us an instruction to find; in differentiated graphs they are a tenth
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One quantity (name) of one robot by one source; reason: why there is no such road, empty if there is."""
+
+    model: Model
+    quantity: str
+    source: str
+    reason: str = ""
+
+    @property
+    def symbolic(self) -> bool:
+        """True when ``build`` gives a Function."""
+        return not self.reason and self.source != "loop"
+
+    def build(self, dense: bool = False) -> ca.Function | None:
+        """The quantity as a Function with its named inputs and outputs; None for ``loop`` and where there is no road.
+
+        Outputs are sparse where the road knows the tree's structural zeros; dense: those zeros are stored numbers.
+        """
+        if not self.symbolic:
+            return None
+        what = QUANTITIES[self.quantity]
+        inputs, outputs = BUILDERS[self.source](self.model, what)
+        if isinstance(inputs[0], ca.SX):
+            outputs = [ca.sparsify(ca.SX(x)) for x in outputs]
+            if ca.Function("f", inputs, outputs).n_instructions() <= _CSE_UP_TO:
+                outputs = ca.cse(outputs)
+        if dense:
+            outputs = [ca.densify(x) for x in outputs]
+        return ca.Function(f"{self.quantity}_{self.source}", inputs, outputs, list(what.inputs), list(what.outputs))
+
+    def evaluator(self, compiled: bool = False) -> Evaluator:
+        """A callable: NumPy vectors in the order of the quantity's inputs -> tuple of new dense arrays, vectors as [nv].
+
+        compiled: a symbolic road runs as a kernel of C code (where there is a compiler) and not in CasADi's interpreter.
+        Raises ModelError, with the reason, where there is no road. For one thread.
+        """
+        if self.reason:
+            raise ModelError(f"no {self.quantity} by {self.source!r}: {self.reason}", element=f"model {self.model.name!r}")
+        if self.source == "loop":
+            return _loop(self.model, QUANTITIES[self.quantity])
+        function = self.build()
+        assert function is not None
+        if compiled:
+            from dynamics.kernels import compile_kernel
+            kernel = compile_kernel(function)
+            several = function.n_out() > 1
+            return lambda *arrays: tuple(np.asarray(y) for y in (kernel(*arrays) if several else (kernel(*arrays),)))
+        return interpreted(function)
+
+
+def candidates(model: Model, quantity: str) -> tuple[Candidate, ...]:
+    """All sources of a quantity, in the order of ``SOURCES``, those without a road with their reason. Nothing is built yet.
+
+    Raises UnknownNameError for an unknown quantity.
+    """
+    if quantity not in QUANTITIES:
+        raise UnknownNameError("quantity", quantity, QUANTITIES)
+    what = QUANTITIES[quantity]
+    return tuple(Candidate(model, quantity, source, _obstacle(model, what, source)) for source in SOURCES)
+
+
+def candidate(model: Model, quantity: str, source: str) -> Candidate:
+    """One of ``candidates``. Raises UnknownNameError for an unknown quantity or source."""
+    for one in candidates(model, quantity):
+        if one.source == source:
+            return one
+    raise UnknownNameError("derivative source", source, SOURCES)
+
+
+def _obstacle(model: Model, what: Quantity, source: str) -> str:
+    """Why there is no road, or nothing."""
+    if what.order == 0:
+        return "" if source in ("analytic", "loop") else "nothing to differentiate: the algorithm itself is 'analytic'"
+    if source == "ad_of_analytic" and what.order == 1:
+        return "the closed form is itself of first order: nothing to differentiate"
+    if source == "loop":
+        return _refusal(_loops, model)
+    needs_closed_form = source in ("analytic", "ad_of_analytic") or (what.order == 2 and source in ("complex_step", "fd"))
+    if needs_closed_form and (sentence := _refusal(simple_tree, model)):
+        return sentence
+    if what.tensor and source in LARGEST_GRAPH:
+        size, limit = _graph_size(model, what), LARGEST_GRAPH[source]
+        if size > limit:
+            return (f"differentiating the graph twice would take about {size / 1e6:.0f} million instructions, the limit is "
+                    f"{limit / 1e6:.0f} million")
+    return ""
+
+
+def _refusal(function: Callable[[Model], Any], model: Model) -> str:
+    try:
+        function(model)
+    except ModelError as error:
+        return str(error)
+    return ""
+
+
+def _graph_size(model: Model, what: Quantity) -> float:
+    """Instructions of the algorithm differentiated twice in full, roughly: right on chains, some times too many on bushy trees."""
+    ways: list[int] = []  # degrees of freedom from the root down to each body
+    for i, body in enumerate(model.bodies):
+        ways.append((ways[body.parent] if body.parent >= 0 else 0) + model.kind(i).nv)
+    counts = [model.kind(i).nv for i in range(len(ways))]
+    if what.inverse:
+        return 630.0 * sum(n * d**2 for n, d in zip(counts, ways, strict=True))
+    return 1000.0 * model.nv * sum(n * d for n, d in zip(counts, ways, strict=True))
+
+
+# ------------------------------------------------------------------------------------------------ evaluation
+def interpreted(function: ca.Function) -> Evaluator:
+    """A Function as a callable on NumPy vectors, by CasADi's interpreter on fixed memory: microseconds of overhead, where calling
+    the Function itself costs tens of them. Inputs must be dense vectors; sparse outputs come back as dense arrays."""
+    buffer, run = function.buffer()
+    arguments = [np.zeros(function.size1_in(k)) for k in range(function.n_in())]
+    stored = [np.zeros(function.nnz_out(k)) for k in range(function.n_out())]
+    for k, x in enumerate(arguments):
+        buffer.set_arg(k, x.data)
+    for k, y in enumerate(stored):
+        buffer.set_res(k, y.data)
+    shapes = [function.size_out(k) for k in range(function.n_out())]
+    places = [tuple(np.array(i, int) for i in function.sparsity_out(k).get_triplet()) for k in range(function.n_out())]
+
+    def evaluate(*arrays: Any) -> tuple[Array, ...]:
+        if len(arrays) != len(arguments):
+            names = ", ".join(function.name_in())
+            raise ModelError(f"{function.name()} takes {len(arguments)} arguments ({names}), got {len(arrays)}")
+        for k, (x, given) in enumerate(zip(arguments, arrays, strict=True)):
+            if np.shape(given) != x.shape:
+                raise ModelError(f"{function.name()}: {function.name_in(k)} has shape {np.shape(given)}, expected {x.shape}")
+            x[:] = given
+        run()
+        if buffer.ret() != 0:
+            raise ModelError(f"evaluation of {function.name()} failed with status {buffer.ret()}")
+        out = []
+        for y, shape, place in zip(stored, shapes, places, strict=True):
+            full = np.zeros(shape, order="F")
+            full[place] = y
+            out.append(full.ravel() if shape[1] == 1 else full)
+        return tuple(out)
+
+    return evaluate
+
+
+def _loops(model: Model) -> Any:
+    from dynamics.loops import LoopDynamics  # Numba takes a second to load, which the symbolic roads need not wait for
+    return LoopDynamics(model)
+
+
+def _loop(model: Model, what: Quantity) -> Evaluator:
+    loops, n = _loops(model), model.nv
+
+    def flat(tensor: Array) -> Array:
+        return tensor.reshape(n, n * n, order="F")
+
+    def full(blocks: Array) -> tuple[Array, ...]:
+        """From [nv, 4, nv, nv], blocks qq, vq, vv, wq named (row, column)."""
+        qq, vq, vv, wq = (blocks[:, k] for k in range(4))
+        if what.inverse:
+            return flat(qq), flat(vv), flat(vq.swapaxes(1, 2)), flat(wq)
+        return flat(qq), flat(vq.swapaxes(1, 2)), flat(vv), flat(wq.swapaxes(1, 2))
+
+    def contracted(blocks: Array) -> tuple[Array, ...]:
+        return blocks[0], blocks[1].T, blocks[2], blocks[3].T
+
+    def forward_second(q: Array, v: Array, tau: Array) -> tuple[Array, ...]:
+        """The loops have no tensors of forward dynamics: its contractions with the unit vectors, one after the other."""
+        return full(np.array([loops.forward_contracted_second_order(q, v, tau, mu)[2] for mu in np.eye(n)]).reshape(n, 4, n, n))
+
+    return {
+        "inverse_dynamics": lambda *x: (loops.inverse_dynamics(*x),),
+        "forward_dynamics": lambda *x: (loops.forward_dynamics(*x),),
+        "inverse_first": lambda *x: tuple(loops.inverse_dynamics_derivatives(*x)),
+        "forward_first": lambda *x: tuple(loops.forward_dynamics_derivatives(*x)[1]),
+        "inverse_contracted": lambda *x: contracted(loops.contracted_second_order(*x)),
+        "forward_contracted": lambda *x: contracted(loops.forward_contracted_second_order(*x)[2]),
+        "inverse_second": lambda *x: full(loops.second_order(*x)),
+        "forward_second": forward_second,
+    }[what.name]

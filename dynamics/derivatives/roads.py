@@ -1,0 +1,225 @@
+"""The symbolic roads to every dynamics quantity: what ``dynamics.derivatives.candidates`` offers, written out.
+
+``BUILDERS[source](model, quantity)`` gives symbols and expressions of the quantity's inputs and outputs. Differentiating roads take
+the algorithm once or twice (``ad_sx``, ``ad_mx``), or differentiate once what is known: the algorithm for first derivatives, its
+closed-form first derivatives for second ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import casadi as ca
+import numpy as np
+
+from dynamics import algorithms as alg
+from dynamics.derivatives import forward_second as forward
+from dynamics.derivatives.complex_step import complex_step_jacobian
+from dynamics.derivatives.first_order import FD_STEP
+from dynamics.derivatives.inverse_contracted import contracted_inverse_dynamics
+from dynamics.derivatives.inverse_first import inverse_dynamics_partials
+from dynamics.derivatives.inverse_second import inverse_dynamics_second_partials
+from dynamics.derivatives.manifold import symmetrised, symmetrised_tensor
+from dynamics.model.model import Model
+
+Expr = Any
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """inputs: names among q [nq], v, a, tau, lam, mu [nv]; order: how often the dynamics are differentiated; tensor: outputs
+    are [nv, nv * nv] and not [nv, nv] (or [nv] at order 0)."""
+
+    name: str
+    title: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    order: int
+    tensor: bool = False
+
+    @property
+    def inverse(self) -> bool:
+        """Of inverse dynamics, (q, v, a) -> tau; otherwise of forward dynamics, (q, v, tau) -> a."""
+        return self.inputs[2] == "a"
+
+
+QUANTITIES: Mapping[str, Quantity] = {x.name: x for x in (
+    Quantity("inverse_dynamics", "inverse dynamics", ("q", "v", "a"), ("tau",), 0),
+    Quantity("forward_dynamics", "forward dynamics", ("q", "v", "tau"), ("a",), 0),
+    Quantity("inverse_first", "first derivatives of inverse dynamics", ("q", "v", "a"), ("dtau_dq", "dtau_dv", "M"), 1),
+    Quantity("forward_first", "first derivatives of forward dynamics", ("q", "v", "tau"), ("da_dq", "da_dv", "da_dtau"), 1),
+    Quantity("inverse_contracted", "second derivatives of inverse dynamics, contracted", ("q", "v", "a", "lam"),
+             ("qq", "qv", "vv", "qa"), 2),
+    Quantity("forward_contracted", "second derivatives of forward dynamics, contracted", ("q", "v", "tau", "mu"),
+             ("qq", "qv", "vv", "qtau"), 2),
+    Quantity("inverse_second", "second derivatives of inverse dynamics, in full", ("q", "v", "a"), ("qq", "vv", "qv", "Mq"), 2,
+             True),
+    Quantity("forward_second", "second derivatives of forward dynamics, in full", ("q", "v", "tau"), ("qq", "qv", "vv", "qtau"), 2,
+             True),
+)}
+
+
+# ------------------------------------------------------------------------------------------------ differentiation of graphs
+class _Family(NamedTuple):
+    """Inverse or forward dynamics: the value, its closed-form first derivatives, contracted and full second derivatives."""
+
+    value: Callable[..., Expr]
+    first: Callable[..., Any]
+    contracted: Callable[..., Any]
+    second: Callable[..., Any]
+
+
+def _family(what: Quantity) -> _Family:
+    if what.inverse:
+        return _Family(alg.inverse_dynamics, inverse_dynamics_partials, contracted_inverse_dynamics,
+                       inverse_dynamics_second_partials)
+    return _Family(alg.forward_dynamics, forward.forward_dynamics_partials, forward.contracted_forward_dynamics,
+                   forward.forward_dynamics_second_partials)
+
+
+def _symbols(kind: Any, model: Model, names: Sequence[str]) -> list[Expr]:
+    return [kind.sym(name, model.nq if name == "q" else model.nv) for name in names]
+
+
+def _exchanged(tensor: Expr) -> Expr:
+    """The last two indices exchanged."""
+    n = tensor.shape[0]
+    return tensor[:, np.arange(n * n).reshape(n, n).T.ravel().tolist()]
+
+
+def _pages(J: Expr, x: Expr, chain: Expr | None = None) -> Expr:
+    """Derivatives of a matrix J [n, m] by x (times ``chain``), page by page side by side: [n, m * k], sparse."""
+    D = ca.jacobian(J.nz[:], x)
+    return _spread(J.sparsity(), D if chain is None else D @ chain)
+
+
+def _spread(pattern: ca.Sparsity, D: Expr) -> Expr:
+    """The same from the derivatives D [nonzeros of J, k]."""
+    n, m = pattern.shape
+    entry, page = (np.array(y, int) for y in D.sparsity().get_triplet())
+    row, column = (np.array(y, int) for y in pattern.get_triplet())
+    wide = ca.Sparsity.triplet(n, m * D.shape[1], row[entry].tolist(), (column[entry] + m * page).tolist())
+    return type(D)(wide, D.nz[:])  # column-major before and after, so the entries keep their order
+
+
+def _ad(kind: Any, model: Model, what: Quantity) -> tuple[list[Expr], Sequence[Expr]]:
+    """The algorithm differentiated once or twice; along ``jet`` at second order in q."""
+    inputs = _symbols(kind, model, what.inputs)
+    q, v, w, *weights = inputs
+    value = _family(what).value
+    if kind is ca.MX:  # one call of a function, as a user's graph holds it
+        x = _symbols(ca.SX, model, what.inputs[:3])
+        value = ca.Function("dynamics", x, [value(model, *x)], {"never_inline": True})
+        y = [*_symbols(ca.SX, model, ["q"]), ca.SX.sym("d", model.nv)]
+        jet = ca.Function("jet", y, [alg.jet(model, *y)], {"never_inline": True})
+        x = _symbols(ca.SX, model, ["q"])
+        rate = ca.Function("rate", x, [alg.rate_matrix(model, *x)], {"never_inline": True})
+    else:
+        value, jet, rate = (partial(f, model) for f in (value, alg.jet, alg.rate_matrix))
+    if what.order == 1:
+        y = value(q, v, w)
+        return inputs, [ca.jacobian(y, q) @ rate(q), ca.jacobian(y, v), ca.jacobian(y, w)]
+    d = kind.sym("d", model.nv)
+    y = value(jet(q, d), v, w)
+    if weights:
+        weighted = ca.dot(weights[0], y)
+        qq = ca.hessian(weighted, d)[0]
+        gv, gw = ca.gradient(weighted, v), ca.gradient(weighted, w)
+        results = [qq, ca.jacobian(gv, d).T, ca.hessian(weighted, v)[0], ca.jacobian(gw, d).T]
+    else:
+        by_q, by_v, by_w = (ca.jacobian(y, x) for x in (d, v, w))
+        results = [_pages(by_q, d), _exchanged(_pages(by_v, d)), _pages(by_v, v), _pages(by_w, d)]
+        results = _ordered(what, *results)
+    return inputs, ca.substitute(results, [d], [kind.zeros(model.nv)])
+
+
+def _ordered(what: Quantity, qq: Expr, qv: Expr, vv: Expr, wq: Expr) -> list[Expr]:
+    """The four tensors in the quantity's order; wq: entry (i; j, k) by component j of the last input and q_k."""
+    return [qq, vv, qv, wq] if what.inverse else [qq, qv, vv, _exchanged(wq)]
+
+
+# ------------------------------------------------------------------------------------------------ derivatives of Functions
+def _base(model: Model, what: Quantity) -> ca.Function:
+    """What is differentiated once: the algorithm, its closed-form first derivatives, or gradients of the weighted sum."""
+    x = _symbols(ca.SX, model, what.inputs)
+    family = _family(what)
+    if what.order == 1:
+        outputs = [family.value(model, *x)]
+    elif what.tensor:
+        outputs = list(family.first(model, *x)[1:4])
+    else:
+        outputs = list(family.contracted(model, *x)[:3])
+    return ca.Function("base", x, ca.cse([ca.sparsify(ca.SX(y)) for y in outputs]))
+
+
+Derivative = Callable[[int, int], Expr]
+"""(output, input of the base) -> its derivative, pages side by side: [n, m * nv]; by q: tangent."""
+
+
+def _assembled(what: Quantity, D: Derivative) -> list[Expr]:
+    if what.order == 1:
+        return [D(0, k) for k in range(3)]
+    if what.tensor:
+        return _ordered(what, symmetrised_tensor(D(0, 0)), D(0, 1), D(1, 1), D(2, 0))
+    return [symmetrised(D(0, 0)), D(0, 1), D(1, 1), D(2, 0).T]
+
+
+def _ad_of_analytic(model: Model, what: Quantity) -> tuple[list[Expr], Sequence[Expr]]:
+    inputs = _symbols(ca.SX, model, what.inputs)
+    values, rate = _base(model, what).call(inputs), alg.rate_matrix(model, inputs[0])
+    return inputs, _assembled(what, lambda out, x: _pages(values[out], inputs[x], None if x else rate))
+
+
+def _complex_step(model: Model, what: Quantity) -> tuple[list[Expr], Sequence[Expr]]:
+    inputs, symbols = _symbols(ca.MX, model, what.inputs), _symbols(ca.SX, model, what.inputs)
+    values, rate = _base(model, what).call(symbols), alg.rate_matrix(model, inputs[0])
+    D: dict[tuple[int, int], Expr] = {}
+    # outputs that are wanted by the same input are stepped together
+    for x, outputs in (((0, (0,)), (1, (0,)), (2, (0,))) if what.order == 1 else ((0, (0, 2)), (1, (0, 1)))):
+        stacked = ca.Function("stacked", symbols, [ca.vertcat(*(values[out].nz[:] for out in outputs))])
+        J = complex_step_jacobian(stacked, x, 0)(*inputs)
+        start = 0
+        for out in outputs:
+            pattern = values[out].sparsity()
+            rows = J[start:start + pattern.nnz(), :]
+            D[out, x] = _spread(pattern, rows if x else rows @ rate)
+            start += pattern.nnz()
+    return inputs, _assembled(what, lambda out, x: D[out, x])
+
+
+def _differences(model: Model, what: Quantity) -> tuple[list[Expr], Sequence[Expr]]:
+    inputs = _symbols(ca.MX, model, what.inputs)
+    base, n = _base(model, what), model.nv
+    y = [*_symbols(ca.SX, model, ["q"]), ca.SX.sym("d", n)]
+    move = ca.Function("integrate", y, [alg.integrate(model, *y)])
+    columns: dict[int, list[list[Expr]]] = {}
+    for x in range(3):
+        columns[x] = []
+        for step in FD_STEP * ca.DM.eye(n).full():
+            ends = [base.call([(move(y, s) if x == 0 else y + s) if k == x else y for k, y in enumerate(inputs)])
+                    for s in (step, -step)]
+            columns[x].append([(up - down) / (2 * FD_STEP) for up, down in zip(*ends, strict=True)])
+    return inputs, _assembled(what, lambda out, x: ca.horzcat(*(column[out] for column in columns[x])) if n else ca.MX(0, 0))
+
+
+# ------------------------------------------------------------------------------------------------ closed form
+def _analytic(model: Model, what: Quantity) -> tuple[list[Expr], Sequence[Expr]]:
+    inputs, family = _symbols(ca.SX, model, what.inputs), _family(what)
+    if what.order == 0:
+        return inputs, [family.value(model, *inputs)]
+    if what.order == 1:
+        return inputs, list(family.first(model, *inputs)[1:4])
+    if what.tensor:
+        qq, *rest = family.second(model, *inputs)
+        return inputs, [symmetrised_tensor(qq), *rest]
+    qq, *rest = family.contracted(model, *inputs)[3:]
+    return inputs, [symmetrised(qq), *rest]
+
+
+BUILDERS: Mapping[str, Callable[[Model, Quantity], tuple[list[Expr], Sequence[Expr]]]] = {
+    "ad_sx": partial(_ad, ca.SX), "ad_mx": partial(_ad, ca.MX), "ad_of_analytic": _ad_of_analytic, "analytic": _analytic,
+    "complex_step": _complex_step, "fd": _differences,
+}
