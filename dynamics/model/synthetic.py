@@ -66,6 +66,44 @@ def serial_chain(bodies: int, *, kind: str = "revolute", root: str | None = None
     return builder.build()
 
 
+def branched_tree(bodies: int, branching: int) -> Model:
+    """A regular tree of revolute joints: body 0 on the world, ``branching`` children on every body, filled level by level.
+
+    branching 1 is a serial chain. Equal links of 0.5 m and 1 kg along x; the joint turns about z; every joint is skewed by 60
+    degrees about x against its parent, siblings are spread around z, so that no axis is parallel to the next and nothing cancels.
+    Raises ValueError unless both numbers are positive.
+    """
+    if bodies < 1 or branching < 1:
+        raise ValueError(f"a tree needs a positive number of bodies and of branches, got {bodies} and {branching}")
+    return _skewed(f"branched_tree_{bodies}_{branching}", [(i - 1) // branching for i in range(bodies)])
+
+
+def star_tree(arms: int, length: int) -> Model:
+    """A root body with equal serial arms: 1 + arms * length revolute joints at depth 1 + length, links as in ``branched_tree``.
+
+    Raises ValueError for negative numbers.
+    """
+    if arms < 0 or length < 0:
+        raise ValueError(f"numbers of arms and of their links cannot be negative, got {arms} and {length}")
+    parents = [-1] + [0 if k == 0 else arm * length + k for arm in range(arms) for k in range(length)]
+    return _skewed(f"star_tree_{arms}_{length}", parents)
+
+
+def _skewed(name: str, parents: Sequence[int]) -> Model:
+    builder = Builder(name)
+    inertia = BodyInertia(1.0, (0.25, 0.02, -0.03), ((0.004, 0.001, 0.0), (0.001, 0.021, 0.002), (0.0, 0.002, 0.022)))
+    skew = np.pi / 3
+    tilt = np.array([[1.0, 0.0, 0.0], [0.0, np.cos(skew), -np.sin(skew)], [0.0, np.sin(skew), np.cos(skew)]])
+    for i, parent in enumerate(parents):
+        siblings = [k for k, other in enumerate(parents) if other == parent]
+        spread = 2 * np.pi * siblings.index(i) / len(siblings)
+        turn = np.array([[np.cos(spread), -np.sin(spread), 0.0], [np.sin(spread), np.cos(spread), 0.0], [0.0, 0.0, 1.0]])
+        at = Placement(as_tuple(turn @ tilt), (0.5 if i else 0.0, 0.0, 0.0))
+        builder.body(f"b{i}", parent=f"b{parent}" if parent >= 0 else "world", inertia=inertia,
+                     joint=Joint(f"j{i}", "revolute", at, ((0.0, 0.0, 1.0),)))
+    return builder.build()
+
+
 def random_unit(rng: np.random.Generator) -> tuple[float, ...]:
     """A unit vector, uniform on the sphere."""
     x = rng.standard_normal(3)

@@ -1,0 +1,289 @@
+"""How dynamics and its derivatives grow with the robot: the experiment of Fig. 3 of Singh, Russell and Wensing (2022), and more.
+
+    pip install "lieocp[dev]" && python tests/benchmarks/growth.py            # some minutes; --quick: a short trial, kept apart
+
+Trees of 2 to 90 revolute joints, serial and with 2 or 5 children per body, and stars of equal arms. Differentiated graphs, closed
+form, complex steps and compiled loops; CasADi's interpreter and compiled C; sparse and dense outputs. Writes growth.csv, growth.md
+and the figures growth_*.png to results/benchmarks. Exponents of counts are machine independent, times are of this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import casadi as ca
+import numpy as np
+from numba import njit
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "benchmarks")]
+
+import growth_pages  # noqa: E402  # the repository's own modules need the path above
+
+import dynamics  # noqa: E402
+from dynamics.derivatives.candidates import QUANTITIES, candidate  # noqa: E402
+from dynamics.kernels import compile_kernel, find_compiler, workspace  # noqa: E402
+from dynamics.kernels.calls import call  # noqa: E402
+from dynamics.loops import LoopDynamics, first_order, forward, rnea, second_order, tensors  # noqa: E402
+from dynamics.model.model import Model  # noqa: E402
+from dynamics.model.synthetic import branched_tree, star_tree  # noqa: E402
+
+SIZES = (2, 3, 5, 8, 12, 16, 20, 31, 50, 70, 90)
+BRANCHINGS = (1, 2, 5)
+STARS = ((24, 1), (12, 2), (8, 3), (6, 4), (4, 6), (3, 8), (2, 12), (1, 24))  # always 25 joints
+VALUES = {"RNEA": "inverse_dynamics", "CRBA": "mass_matrix", "ABA": "forward_dynamics"}
+ROADS = {"inverse_first": ("analytic", "ad_sx", "complex_step"),
+         "inverse_contracted": ("analytic", "ad_sx", "ad_of_analytic", "complex_step"),
+         "inverse_second": ("analytic", "ad_sx", "ad_of_analytic", "complex_step")}
+# instructions up to which graphs are made, and compiled; joints up to which the complex step is taken
+LARGEST, LARGEST_COMPILED, LARGEST_STEPPED = 2_500_000, 7_000, 20
+BATCHES, SECONDS = 7, 0.006
+
+
+@dataclass
+class Row:
+    """One measurement. outputs: sparse or dense; runtime: interpreter, compiled, loop, or count (nothing run); us: per call."""
+
+    series: str
+    joints: int
+    depth: int
+    quantity: str
+    source: str
+    outputs: str = ""
+    runtime: str = "count"
+    us: float = float("nan")
+    instructions: int = 0
+    build_s: float = float("nan")
+    compile_s: float = float("nan")
+    note: str = ""
+
+
+# ------------------------------------------------------------------------------------------------ clocks
+def microseconds(run: Callable[[int], object]) -> float:
+    """Processor time of one of run's calls: the least disturbed of some batches."""
+    run(1)
+    count, spent = 1, 0.0
+    while True:
+        begin = time.thread_time()
+        run(count)
+        spent = time.thread_time() - begin
+        if spent > SECONDS / 2:
+            break
+        count *= 2
+    least = spent / count
+    for _ in range(BATCHES):
+        begin = time.thread_time()
+        run(count)
+        least = min(least, (time.thread_time() - begin) / count)
+    return least * 1e6
+
+
+def interpreted_us(function: ca.Function, inputs: list[np.ndarray]) -> float:
+    """By CasADi's interpreter on fixed memory (``Function.buffer``): no conversions, 0.3 us to enter."""
+    buffer, trigger = function.buffer()
+    kept = [*inputs, *(np.zeros(function.nnz_out(k)) for k in range(function.n_out()))]
+    for k, x in enumerate(kept[:len(inputs)]):
+        buffer.set_arg(k, x.data)
+    for k, y in enumerate(kept[len(inputs):]):
+        buffer.set_res(k, y.data)
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            trigger()
+
+    us = microseconds(run)
+    assert buffer.ret() == 0
+    return us
+
+
+@njit
+def _spin(count, address, handle, arg, res, iw, w):
+    failed = 0
+    for _ in range(count):
+        failed += call(address, handle, arg, res, iw, w)
+    return failed
+
+
+def compiled_us(function: ca.Function, inputs: list[np.ndarray]) -> tuple[float, float]:
+    """(time by address from a compiled loop, seconds of the C compiler)."""
+    kernel = compile_kernel(function, mode="compiled")
+    work = workspace(kernel)
+    results = [np.zeros(max(rows * columns, 1)) for rows, columns in kernel.output_shapes]
+    for k, x in enumerate(inputs):
+        work.arg[k] = x.ctypes.data
+    for k, y in enumerate(results):
+        work.res[k] = y.ctypes.data
+    start = work.address, work.handle, work.arg, work.res, work.iw, work.w
+    assert _spin(1, *start) == 0
+    return microseconds(lambda count: _spin(count, *start)), kernel.compile_seconds
+
+
+# ------------------------------------------------------------------------------------------------ variants of a function
+def dense(function: ca.Function) -> ca.Function:
+    x = function.sx_in() if function.is_a("SXFunction") else function.mx_in()
+    return ca.Function(f"{function.name()}_dense", x, [ca.densify(y) for y in function.call(x)])
+
+
+def packed(function: ca.Function) -> ca.Function:
+    """One output: the nonzeros of all, so that a kernel writes no structural zeros."""
+    x = function.sx_in() if function.is_a("SXFunction") else function.mx_in()
+    return ca.Function(f"{function.name()}_packed", x, [ca.vertcat(*(y.nz[:] for y in function.call(x)))])
+
+
+# ------------------------------------------------------------------------------------------------ measurements
+def _loop(function: Callable, inputs: str, flag: str = "") -> Callable:
+    space: dict = {"f": function}
+    exec(f"def loop(count, integers, reals, work, {inputs}):\n    for _ in range(count):\n"
+         f"        f(integers, reals, work, {inputs}{flag})\n", space)
+    return njit(space["loop"])
+
+
+LOOPS = {
+    "RNEA": _loop(rnea.inverse_dynamics, "q, v, a, none, out"), "CRBA": _loop(first_order.mass_matrix, "q, out"),
+    "ABA": _loop(forward.forward_dynamics, "q, v, a, none, out"),
+    "inverse_first": _loop(first_order.inverse_dynamics_derivatives, "q, v, a, none, out"),
+    "inverse_contracted": _loop(second_order.contracted_second_order, "q, v, a, lam, none, out", ", True"),
+    "inverse_second": _loop(tensors.second_order, "q, v, a, none, unit, out", ", True"),
+}
+
+
+def loops(rows: list[Row], series: str, depth: int, model: Model, x: list[np.ndarray]) -> None:
+    n, face = model.nv, LoopDynamics(model)
+    q, v, a, lam = x
+    none, square = np.zeros((0, 6)), np.zeros((n, n))
+    arguments = {"RNEA": (q, v, a, none, np.zeros(n)), "CRBA": (q, square), "ABA": (q, v, a, none, np.zeros(n)),
+                 "inverse_first": (q, v, a, none, np.zeros((3, n, n))),
+                 "inverse_contracted": (q, v, a, lam, none, np.zeros((4, n, n))),
+                 "inverse_second": (q, v, a, none, np.zeros(n), np.zeros((n, 4, n, n)))}
+    start = face.tables.integers, face.tables.reals, face.tables.workspace()
+    for name, loop in LOOPS.items():
+        us = microseconds(lambda count, f=loop, y=arguments[name]: f(count, *start, *y))
+        rows.append(Row(series, n, depth, name, "loop", "dense", "loop", us))
+
+
+def predicted(history: list[tuple[int, int]], n: int) -> float:
+    """Instructions at n joints from the counts seen so far."""
+    if not history:
+        return 0.0
+    (m, c), exponent = history[-1], 3.0
+    if len(history) > 1:
+        (k, b) = history[-2]
+        exponent = np.log(c / b) / np.log(m / k)
+    return c * (n / m)**exponent
+
+
+def road(rows: list[Row], series: str, depth: int, model: Model, quantity: str, source: str, x: list[np.ndarray],
+         reference: list[np.ndarray] | None, timed: bool = True) -> tuple[int, list[np.ndarray]]:
+    """All rows of one Function; returns its instructions and its values (dense), which are compared with the reference."""
+    n, inputs = model.nv, x[:len(QUANTITIES[quantity].inputs)]
+    begin = time.perf_counter()
+    function = candidate(model, quantity, source).build()
+    assert function is not None
+    seconds, stepped = time.perf_counter() - begin, source == "complex_step"
+    count = 0 if stepped else function.n_instructions()
+    common = {"instructions": count, "build_s": seconds}
+    values = [np.array(ca.densify(y)) for y in function.call(inputs)] if timed and n <= 31 else []
+    for ours, theirs in zip(values, reference or (), strict=False):
+        assert np.abs(ours - theirs).max() < 1e-9 * max(1.0, np.abs(theirs).max()), (series, n, quantity, source)
+    if not timed:
+        rows.append(Row(series, n, depth, quantity, source, **common))
+        return count, values
+    rows.append(Row(series, n, depth, quantity, source, "sparse", "interpreter", interpreted_us(function, inputs), **common))
+    if quantity == "inverse_second":
+        filled = dense(function)
+        rows.append(Row(series, n, depth, quantity, source, "dense", "interpreter", interpreted_us(filled, inputs),
+                        0 if stepped else filled.n_instructions(), seconds))
+    if find_compiler() and (n <= 8 if stepped else count <= LARGEST_COMPILED):
+        variants = [("sparse", packed(function))]
+        if quantity == "inverse_second" and not stepped:
+            variants.append(("dense", dense(function)))
+        for outputs, variant in variants:
+            us, compiler = compiled_us(variant, inputs)
+            rows.append(Row(series, n, depth, quantity, source, outputs, "compiled", us, count, seconds, compiler))
+    return count, values
+
+
+def values(rows: list[Row], series: str, depth: int, model: Model) -> None:
+    for title, name in VALUES.items():
+        begin = time.perf_counter()
+        count = dynamics.make(model, name).n_instructions()
+        rows.append(Row(series, model.nv, depth, title, "analytic", instructions=count, build_s=time.perf_counter() - begin))
+
+
+def state(model: Model) -> list[np.ndarray]:
+    return list(np.random.default_rng(0).standard_normal((4, model.nv)))
+
+
+def depth_of(model: Model) -> int:
+    deep: list[int] = []
+    for body in model.bodies:
+        deep.append(1 + (deep[body.parent] if body.parent >= 0 else 0))
+    return max(deep)
+
+
+def measure(sizes: tuple[int, ...], stars: tuple[tuple[int, int], ...], path: Path) -> None:
+    rows: list[Row] = []
+    for branching in BRANCHINGS:
+        series, history = f"branching {branching}", {}
+        for n in sizes:
+            model, begin = branched_tree(n, branching), time.perf_counter()
+            depth, x = depth_of(model), state(model)
+            values(rows, series, depth, model)
+            loops(rows, series, depth, model, x)
+            for quantity, sources in ROADS.items():
+                reference = None
+                for source in sources:
+                    seen = history.setdefault((quantity, source), [])
+                    guess = predicted(seen, n)
+                    if guess > LARGEST or (source == "complex_step" and n > LARGEST_STEPPED):
+                        note = f"not made: {guess:.2g} instructions expected" if guess > LARGEST else "not made: graph takes long"
+                        rows.append(Row(series, n, depth, quantity, source, note=note))
+                        continue
+                    count, result = road(rows, series, depth, model, quantity, source, x, reference)
+                    reference = reference or result
+                    if count:
+                        seen.append((n, count))
+            write_csv(rows, path)
+            print(f"{series}  N {n:3d}  depth {depth:3d}  {time.perf_counter() - begin:6.1f} s", flush=True)
+    for arms, length in stars:
+        model, begin = star_tree(arms, length), time.perf_counter()
+        depth, x = length + 1, state(model)
+        values(rows, "star", depth, model)
+        loops(rows, "star", depth, model, x)
+        for quantity in ROADS:
+            road(rows, "star", depth, model, quantity, "analytic", x, None, timed=False)
+        write_csv(rows, path)
+        print(f"star  {arms} arms of {length}  {time.perf_counter() - begin:6.1f} s", flush=True)
+
+
+def write_csv(rows: list[Row], path: Path) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [f.name for f in fields(Row)])
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({k: ("" if y != y else f"{y:.4g}") if isinstance(y, float) else y for k, y in asdict(row).items()})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small trees only; results go to a temporary folder")
+    parser.add_argument("--pages", action="store_true", help="write tables and figures again from growth.csv, measure nothing")
+    given = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="growth-")) if given.quick else ROOT / "results" / "benchmarks"
+    folder.mkdir(parents=True, exist_ok=True)
+    begin = time.perf_counter()
+    if not given.pages:
+        measure(*((SIZES[:4], STARS[3:6]) if given.quick else (SIZES, STARS)), folder / "growth.csv")
+    growth_pages.write(folder, (LARGEST, LARGEST_COMPILED, LARGEST_STEPPED))
+    print(f"{folder} written after {time.perf_counter() - begin:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
