@@ -14,76 +14,24 @@ import csv
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numba
 import numpy as np
 import pinocchio as pin
-from numba import njit
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support"), str(ROOT / "tests" / "benchmarks")]
 
+from timing import batches, from_python, loop_runs  # noqa: E402
 from urdf_twin import UrdfTwin  # noqa: E402
 
 from dynamics import algorithms as alg  # noqa: E402  # the repository's own packages need the path above
-from dynamics.loops import LoopDynamics, first_order, forward, rnea, second_order, tensors  # noqa: E402
+from dynamics.loops import LoopDynamics  # noqa: E402
 from dynamics.model.robots import find_robot  # noqa: E402
 from ocp.app.pipeline import processor  # noqa: E402
 
 ROBOTS = {"panda": "fixed", "hyq_no_sensors": "free_flyer", "talos_full_v2": "free_flyer"}
-BATCHES, SECONDS = 31, 0.01
-
-
-def batches(*runs) -> list[float]:
-    """Median processor time of one call of each run(count), in microseconds; their batches take turns, so that whatever else
-    the machine does falls on all alike."""
-    counts = []
-    for run in runs:
-        run(10)
-        count, spent = 10, 0.0
-        while spent < SECONDS / 2:
-            count *= 2
-            begin = time.thread_time()
-            run(count)
-            spent = time.thread_time() - begin
-        counts.append(count)
-    times: list[list[float]] = [[] for _ in runs]
-    for _ in range(BATCHES):
-        for run, count, record in zip(runs, counts, times, strict=True):
-            begin = time.thread_time()
-            run(count)
-            record.append((time.thread_time() - begin) / count * 1e6)
-    return [statistics.median(record) for record in times]
-
-
-def from_python(function):
-    def run(count):
-        for _ in range(count):
-            function()
-    return run
-
-
-def repeated(function, inputs: str, flag: str = ""):
-    """A compiled loop that calls ``function(integers, reals, work, <inputs><flag>)`` so many times."""
-    space = {"f": function}
-    exec(f"def loop(count, integers, reals, work, {inputs}):\n    for _ in range(count):\n"
-         f"        f(integers, reals, work, {inputs}{flag})\n", space)
-    return njit(space["loop"])
-
-
-LOOPS = {
-    "RNEA": repeated(rnea.inverse_dynamics, "q, v, a, none, tau"),
-    "CRBA": repeated(first_order.mass_matrix, "q, M"),
-    "forward dynamics": repeated(forward.forward_dynamics, "q, v, tau_in, none, acc"),
-    "ID first order": repeated(first_order.inverse_dynamics_derivatives, "q, v, a, none, first"),
-    "FD first order": repeated(forward.forward_dynamics_derivatives, "q, v, tau_in, none, acc, first"),
-    "ID contracted second order": repeated(second_order.contracted_second_order, "q, v, a, lam, none, second", ", True"),
-    "ID second-order tensors": repeated(tensors.second_order, "q, v, a, none, unit, tensor", ", True"),
-    "FD contracted second order": repeated(forward.forward_contracted_second_order,
-                                           "q, v, tau_in, lam, none, acc, first, weights, second, third"),
-}
 
 
 def cases(twin):
@@ -95,15 +43,7 @@ def cases(twin):
     v, a, lam = rng.standard_normal((3, n))
     tau = face.inverse_dynamics(q, v, a)
     x, vv, aa, tt = twin.configuration(q), twin.velocity(v), twin.velocity(a), twin.velocity(tau)
-    start = face.tables.integers, face.tables.reals, face.tables.workspace()
-    none, square = np.zeros((0, 6)), np.zeros((n, n))
-    first, second, third, tensor = np.zeros((3, n, n)), np.zeros((4, n, n)), np.zeros((4, n, n)), np.zeros((n, 4, n, n))
-    arguments = {
-        "RNEA": (q, v, a, none, np.zeros(n)), "CRBA": (q, square), "forward dynamics": (q, v, tau, none, np.zeros(n)),
-        "ID first order": (q, v, a, none, first), "FD first order": (q, v, tau, none, np.zeros(n), np.zeros((3, n, n))),
-        "ID contracted second order": (q, v, a, lam, none, second), "ID second-order tensors": (q, v, a, none, np.zeros(n), tensor),
-        "FD contracted second order": (q, v, tau, lam, none, np.zeros(n), np.zeros((3, n, n)), np.zeros(n), np.zeros((4, n, n)),
-                                       third)}
+    square, first, second, tensor = np.zeros((n, n)), np.zeros((3, n, n)), np.zeros((4, n, n)), np.zeros((n, 4, n, n))
     out = np.zeros(n)
     python = {
         "RNEA": lambda: face.inverse_dynamics(q, v, a, out=out), "CRBA": lambda: face.mass_matrix(q, square),
@@ -120,8 +60,8 @@ def cases(twin):
         "forward dynamics": ((lambda: pin.aba(other, data, x, vv, tt)), "aba"),
         "ID first order": rnea_derivatives, "FD first order": aba_derivatives, "ID contracted second order": rnea_derivatives,
         "ID second-order tensors": rnea_derivatives, "FD contracted second order": aba_derivatives}
-    for title, loop in LOOPS.items():
-        yield title, (lambda count, f=loop, x=arguments[title]: f(count, *start, *x)), python[title], *theirs[title]
+    for title, run in loop_runs(face, q, v, a, tau, lam).items():
+        yield title, run, python[title], *theirs[title]
 
 
 def latency() -> tuple[float, float]:
