@@ -7,6 +7,7 @@
 from dynamics.kernels.build import compile_kernel, compile_many, is_cached
 from dynamics.kernels.cache import CacheStatistics, cache_directory, cache_statistics, clear_cache
 from dynamics.kernels.compiler import KernelError, find_compiler
+from dynamics.kernels.expressions import remembered
 from dynamics.kernels.kernel import Kernel, Workspace, workspace
 from dynamics.kernels.size import operations
 
@@ -23,5 +24,6 @@ __all__ = [
     "find_compiler",
     "is_cached",
     "operations",
+    "remembered",
     "workspace",
 ]

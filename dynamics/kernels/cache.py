@@ -31,7 +31,7 @@ import casadi as ca
 from dynamics.kernels.compiler import Compiler, cpu_identity
 
 SCHEMA = 1
-_ENTRY_NAME = re.compile(r"[0-9a-f]{40}-[0-9a-f]{16}\.(json|so)")
+_ENTRY_NAME = re.compile(r"[0-9a-f]{40}-[0-9a-f]{16}\.(json|so|casadi)")
 _BUILD_PREFIX = ".build-"
 _STALE_BUILD_SECONDS = 24 * 3600.0
 
@@ -50,7 +50,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class CacheStatistics:
-    """`entries` manifests and `bytes` of libraries and manifests in `directory`."""
+    """`entries` manifests and `bytes` of libraries, manifests and expressions in `directory`."""
 
     directory: Path
     entries: int

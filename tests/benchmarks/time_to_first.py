@@ -45,12 +45,12 @@ SCRIPTS = {
 import numpy as np
 from dynamics import algorithms as alg
 from dynamics.derivatives import inverse_dynamics_hessian
-from dynamics.kernels import compile_kernel
+from dynamics.kernels import compile_kernel, remembered
 from dynamics.model.urdf import read_urdf
 lap("imports")
 model = read_urdf(sys.argv[1], root="free_flyer", mimic="independent")
 lap("URDF")
-function = inverse_dynamics_hessian(model)
+function = remembered(["inverse_dynamics_hessian", model.fingerprint], lambda: inverse_dynamics_hessian(model))
 lap("expressions")
 kernel = compile_kernel(function, "compiled")
 lap("kernel")

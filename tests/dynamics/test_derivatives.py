@@ -63,3 +63,23 @@ def test_unknown_function_is_named():
     model, *_ = case(2, 0)
     with pytest.raises(ModelError, match="did you mean 'mass_matrix'"):
         dynamics.make(model, "mass_matri")
+
+
+def test_derivative_kernels_are_remembered(tmp_path, monkeypatch):
+    from dynamics.derivatives import derivative_kernel, inverse_dynamics_hessian
+    from dynamics.derivatives import kernels as module
+    from dynamics.errors import UnknownNameError
+    from dynamics.model.synthetic import random_tree
+
+    monkeypatch.setenv("LIEOCP_CACHE_DIR", str(tmp_path))
+    model = random_tree(4, np.random.default_rng(0), root="free_flyer")
+    x = [np.random.default_rng(k).standard_normal(n) for k, n in enumerate((model.nq, model.nv, model.nv, model.nv))]
+    x[0] = alg.random_configuration(model, np.random.default_rng(1))
+    expected = inverse_dynamics_hessian(model)(*x)
+    for _ in range(2):
+        found = derivative_kernel(model, "inverse_dynamics_hessian", mode="interpreted")(*x)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(np.array(a).reshape(b.shape), np.array(b.full()), atol=1e-12)
+        monkeypatch.setattr(module, "KERNELS", {"inverse_dynamics_hessian": None})  # the second time nothing is built
+    with pytest.raises(UnknownNameError, match="inverse_dynamics_hesian.*did you mean 'inverse_dynamics_hessian'"):
+        derivative_kernel(model, "inverse_dynamics_hesian")

@@ -574,3 +574,41 @@ def test_operations_are_counted_through_calls_and_maps():
     assert kernels.operations(inner) == count
     assert 5 * count <= kernels.operations(mapped) < 5 * count + 10
     assert 2 * count + 3 <= kernels.operations(twice) < 2 * count + 40
+
+
+def counted(calls, function):
+    def build():
+        calls.append(function.name())
+        return function
+    return build
+
+
+def test_expressions_are_built_once(cache):
+    x = ca.SX.sym("x", 2)
+    f = ca.Function("f", [x], [ca.sin(x) * x[0]], ["x"], ["y"])
+    calls = []
+    first = kernels.remembered(["f", "robot"], counted(calls, f))
+    again = kernels.remembered(["f", "robot"], counted(calls, f))
+    kernels.remembered(["f", "another robot"], counted(calls, f))
+    assert calls == ["f", "f"]
+    assert first.serialize() == again.serialize() == f.serialize()
+    assert again.name_in() == ["x"]
+    for file in cache.glob("*.casadi"):
+        file.write_text("damaged")
+    kernels.remembered(["f", "robot"], counted(calls, f))
+    assert len(calls) == 3
+    assert kernels.cache_statistics().bytes > 0
+    kernels.clear_cache()
+    assert not list(cache.glob("*.casadi"))
+
+
+def test_expressions_of_an_unwritable_cache_are_built_again(cache):
+    x = ca.SX.sym("x")
+    f = ca.Function("f", [x], [x * x])
+    blocked = cache / "file"
+    cache.mkdir()
+    blocked.write_text("")
+    calls = []
+    for _ in range(2):
+        assert kernels.remembered(["g"], counted(calls, f), cache_dir=blocked)(3) == 9
+    assert calls
