@@ -15,14 +15,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynamics.kernels import Kernel, Workspace, compile_many, workspace
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.problem import Phase, Problem, Solution, Status, Trajectory
-from ocp.shooting import stage
+from ocp.shooting import execution, records, stage
 from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
 
@@ -42,10 +41,11 @@ class Program:
     phase: Phase
     options: ILQROptions
     stages: stage.Stages
-    kernels: Mapping[str, Kernel]
-    workspaces: Mapping[str, Workspace]  # alive as long as the calls, which hold their handles
-    calls: Mapping[str, loops.Call]
+    compiled: records.Compiled
+    kept: records.Kept  # alive as long as the calls, which hold their handles
+    calls: Mapping[str, Any]
     horizon: loops.Horizon
+    notes: tuple[str, ...]
     start: np.ndarray
     seconds: Mapping[str, float]
 
@@ -72,29 +72,18 @@ def prepare(problem: Problem, options: ILQROptions | None = None) -> Program:
     from ocp.shooting import loops
 
     imported = time.perf_counter()
-    stages = stage.build(phase, options)
+    how, note = execution.choose(phase, options)
+    stages = stage.build(phase, options, how)
     built = time.perf_counter()
-    wanted = ["step", "final", "expand", "expand_final", "difference"]
-    wanted += ["plus"] if options.derivatives == "fd" else []
-    wanted += ["curvature"] if options.hessian == "full" else []
-    mode = cast(Literal["auto", "compiled", "interpreted"], options.kernels)
-    kernels = dict(zip(wanted, compile_many([getattr(stages, name) for name in wanted], mode=mode), strict=True))
-    workspaces = {name: workspace(kernel) for name, kernel in kernels.items()}
-    calls = {name: bind(space) for name, space in workspaces.items()}
+    compiled = records.compile_stages(phase, options, stages, how)
+    calls, kept = records.records(compiled)
     duration = phase.duration.guess
     horizon = loops.Horizon(
         np.linspace(0.0, duration, options.intervals + 1), np.array([duration / options.intervals]),
         np.array(phase.system.parameter_values, dtype=float), np.array(phase.u_lower, dtype=float),
         np.array(phase.u_upper, dtype=float), float(options.state_limit))
-    return Program(problem, phase, options, stages, kernels, workspaces, calls, horizon, _start(phase),
+    return Program(problem, phase, options, stages, compiled, kept, calls, horizon, (note,), _start(phase),
                    {"import": imported - began, "build": built - imported, "compile": time.perf_counter() - built})
-
-
-def bind(space: Workspace) -> loops.Call:
-    """The arguments of a kernel as the loops take them; the workspace must outlive them."""
-    from ocp.shooting import loops
-
-    return loops.Call(space.address, space.handle, space.arg, space.res, space.iw, space.w)
 
 
 def run(program: Program, progress: Progress | None = None) -> Solution:
@@ -114,8 +103,9 @@ def run(program: Program, progress: Progress | None = None) -> Solution:
     if len(search.log) == 1 and status is Status.CONVERGED:
         notes.append("the initial guess already was a stationary point; "
                      "a symmetric start may need a guess that breaks the symmetry")
-    notes.append(f"kernels: {program.kernels['step'].mode}")
-    notes += [f"kernel {name}: {note}" for name, kernel in program.kernels.items() for note in kernel.notes]
+    notes += program.notes
+    notes.append(f"kernels: {program.compiled.named['final'].mode}")
+    notes += [f"kernel {kernel.name}: {note}" for kernel in program.compiled.kernels for note in kernel.notes]
     extra = {"stage_cost": search.path.cost}
     if search.swept:  # otherwise the gains belong to an earlier iterate
         policy = search.policy
@@ -163,8 +153,7 @@ def _trajectory(program: Program, path: loops.Path) -> Trajectory:
 
     t, h, p = program.horizon.t, float(program.horizon.h[0]), program.horizon.p
     x, u = path.x.copy(), path.u.copy()
-    own = workspace(program.kernels["step"])
-    call = bind(own)
+    step, kept = records.stepper(program.compiled)
 
     def interval(times: np.ndarray) -> np.ndarray:
         if not np.all((times >= t[0] - 1e-9 * h) & (times <= t[-1] + 1e-9 * h)):
@@ -175,10 +164,10 @@ def _trajectory(program: Program, path: loops.Path) -> Trajectory:
         flat = np.atleast_1d(np.asarray(times, dtype=float))
         k = interval(flat)
         out = np.empty((len(flat), x.shape[1]))
-        failed = loops.sample(call, t[k], x[k], u[k], p, flat - t[k], out, np.empty(1))
+        failed = loops.sample(step, t[k], x[k], u[k], p, flat - t[k], out, np.empty(1))
         if failed >= 0:
-            raise ArithmeticError(f"kernel {program.kernels['step'].name!r}, handle {own.handle}, failed at "
-                                  f"t = {flat[failed]:g} s")
+            handles = ", ".join(str(space.handle) for space in kept)
+            raise ArithmeticError(f"the step (kernels with handle {handles}) failed at t = {flat[failed]:g} s")
         at_knot = flat == t[k]
         out[at_knot] = x[k[at_knot]]
         out[flat >= t[-1]] = x[-1]

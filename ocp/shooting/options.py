@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics.errors import near
+from ocp.bridge import DERIVATIVES
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Phase, Problem, Sense
 from ocp.shooting.integrators import INTEGRATORS
@@ -16,7 +17,8 @@ from ocp.shooting.integrators import INTEGRATORS
 _CHOICES = {
     "integrator": tuple(INTEGRATORS),
     "cost_quadrature": ("integrator", "rectangle"),
-    "derivatives": ("ad", "fd"),
+    "derivatives": DERIVATIVES,
+    "execution": ("auto", "generated", "loops"),
     "hessian": ("gauss_newton", "full"),
     "kernels": ("auto", "compiled", "interpreted"),
     "regularise": ("control", "state"),
@@ -31,8 +33,9 @@ class ILQROptions:
     integrator: one of ``ocp.shooting.integrators.INTEGRATORS``.
     cost_quadrature: "integrator" integrates running costs with the tableau of the integrator, "rectangle" sums
         h times the cost at the knots 0 ... N-1.
-    derivatives: "ad" (exact), or "fd": central differences, on the manifold, of the step (for A and B) and of the
-        cost gradient (for the cost Hessian).
+    derivatives: of the dynamics: "ad", "analytic", "complex_step" or "fd", see ``ocp.bridge.differentiated``.
+    execution: of the dynamics and their derivatives: "generated" code for this problem; "loops" over the robot, compiled once
+        for all robots (``derivatives: analytic``, a robot without thrusters); "auto" takes loops for large robots.
     hessian: "gauss_newton" drops the second derivatives of the dynamics (iLQR); "full" adds them, contracted with the
         costates (DDP: quadratic convergence, more regularisation far from the solution).
     kernels: "compiled" needs a C compiler, "interpreted" never uses one, "auto" takes what there is.
@@ -52,6 +55,7 @@ class ILQROptions:
     integrator: str = "rk4"
     cost_quadrature: str = "integrator"
     derivatives: str = "ad"
+    execution: str = "auto"
     hessian: str = "gauss_newton"
     kernels: str = "auto"
     max_iterations: int = 500
@@ -67,8 +71,6 @@ class ILQROptions:
 
     def __post_init__(self) -> None:
         where = "ilqr options"
-        if self.derivatives == "analytic":
-            raise ProblemError("derivatives: 'analytic' is not available yet; use 'ad' (exact) or 'fd'", where=where)
         for name, known in _CHOICES.items():
             value = getattr(self, name)
             if value not in known:
@@ -88,8 +90,6 @@ class ILQROptions:
         if not 0 <= self.regularisation <= self.regularisation_max:
             raise ProblemError(f"regularisation must lie between 0 and regularisation_max, got {self.regularisation!r}",
                                where=where)
-        if self.hessian == "full" and self.derivatives == "fd":
-            raise ProblemError("hessian: 'full' needs derivatives: 'ad'", where=where)
 
 
 def unsupported(problem: Problem) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,6 @@ Ending = tuple[Status, str]
 PATIENCE = 20
 """Steps at the rounding level of the cost that may pass without a new smallest gradient."""
 _EPS = float(np.finfo(float).eps)
-_DIFFERENCE = 6e-6  # cube root of the rounding unit: central differences lose least there
 _FACTOR = 2.0  # regularisation changes by a factor that itself grows (Tassa, Erez, Todorov 2012, section II.F)
 
 
@@ -33,7 +33,7 @@ class Search:
     options: ILQROptions
     space: Space
     controls: tuple[str, ...]
-    calls: Mapping[str, loops.Call]
+    calls: Mapping[str, Any]  # of ``ocp.shooting.records``
     horizon: loops.Horizon
     path: loops.Path
     progress: Progress | None = None
@@ -44,14 +44,12 @@ class Search:
 
     def __post_init__(self) -> None:
         N, m = self.path.u.shape
-        nx, n = self.space.nx, self.space.ndx
+        n = self.space.ndx
         self.trial = loops.Path(self.path.x.copy(), self.path.u.copy(), self.path.cost.copy())
         self.model = riccati.expansion(N, n, m)
         self.policy = riccati.policy(N, n, m)
         self.work = riccati.scratch(n, m)
         self.dx = np.zeros(n)
-        self.probe = loops.Probe(np.zeros(nx), np.zeros(m), np.zeros(n), np.zeros((2, nx)), np.zeros(1),
-                                 np.zeros((2, n)), np.zeros((2, n)), np.zeros((2, m)))
         self.mu, self.mu_factor = self.options.regularisation, 1.0
 
     def run(self) -> Ending:
@@ -121,16 +119,11 @@ class Search:
 
     def _expand(self) -> tuple[float, bool]:
         """Quadratic model, costates and gradient of the current path: (gradient norm, anything not finite?)."""
-        calls, finals = self.calls, self.calls["expand_final"]
-        if self.options.derivatives == "fd":
-            failed, norm = loops.expand_differences(
-                calls["expand"], calls["step"], calls["plus"], calls["difference"], finals, self.horizon, self.path,
-                self.model, self.policy, self.probe, _DIFFERENCE)
-        else:
-            failed, norm = loops.expand(calls["expand"], finals, self.horizon, self.path, self.model, self.policy,
-                                        self.options.hessian == "gauss_newton")
-            if failed < 0 and np.isfinite(norm) and "curvature" in calls:
-                failed = loops.curve(calls["curvature"], self.horizon, self.path, self.model, self.policy)
+        calls = self.calls
+        failed, norm = loops.expand(calls["expand"], calls["expand_final"], self.horizon, self.path, self.model, self.policy,
+                                    self.options.hessian == "gauss_newton")
+        if failed < 0 and np.isfinite(norm) and "curvature" in calls:
+            failed = loops.curve(calls["curvature"], self.horizon, self.path, self.model, self.policy)
         return float(norm), failed >= 0 or not np.isfinite(norm)
 
     def _sweep(self) -> tuple[float, float, int]:

@@ -1,8 +1,9 @@
 """One shooting step and its expansion, as CasADi Functions built once per problem.
 
-All derivatives are taken in the tangent space: with x' = f(x, u), ``A = N^+(x') df/dx N(x)`` and ``B = N^+(x') df/du``,
-exact at dx = 0 because N is the derivative of ``plus`` there. The stage cost is the integral of the running cost over
-the step, ``L(x, u) = h sum_i w_i l(t_i, x_i(x, u), u)`` with the nodes of the integrator.
+Derivatives of the dynamics come from the source that the options name. All are taken in the tangent space: with
+x' = f(x, u), ``A = N^+(x') df/dx N(x)`` and ``B = N^+(x') df/du``, exact at dx = 0 because N is the derivative of ``plus``
+there. The stage cost is the integral of the running cost over the step, ``L(x, u) = h sum_i w_i l(t_i, x_i(x, u), u)`` with
+the nodes of the integrator.
 
 Gauss-Newton Hessian: with ``J_i`` the derivative of node i in its own tangent space,
 ``h sum_i w_i J_i' H_i J_i`` where H_i is the exact Hessian of l at the node (taken along ``jet``, which agrees with
@@ -16,12 +17,13 @@ Every matrix leaves its Function transposed, because CasADi stores by columns an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import casadi as ca
 import numpy as np
 
+from ocp.bridge import differentiated
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Cost, Phase, Sense
 from ocp.shooting.integrators import INTEGRATORS, Integrator, Node
@@ -42,7 +44,7 @@ class Stages:
 
     step(t, x, u, p, h) -> x_next [nx], L
     final(t, x, p) -> Phi
-    expand(t, x, u, p, h) -> lx [ndx], lu [nu], then (not for finite differences) A [ndx, ndx], B [ndx, nu],
+    expand(t, x, u, p, h) -> lx [ndx], lu [nu], A [ndx, ndx], B [ndx, nu],
         then (Gauss-Newton only) lxx [ndx, ndx], luu [nu, nu], lux [nu, ndx]
     curvature(t, x, u, p, h, lambda [ndx]) -> lxx, luu, lux for the full Hessian, else None
     expand_final(t, x, p) -> Phi_x [ndx], Phi_xx [ndx, ndx]
@@ -50,6 +52,9 @@ class Stages:
     adjoint(t, x, u, p, h, y [nx]) -> y of the knot before [nx], gradient [nu]: a reverse sweep in ambient coordinates
     adjoint_final(t, x, p) -> y [nx]
     constant: costs at the start, where nothing is left to choose.
+
+    Where the dynamics run as loops over the robot, ``local`` holds the running cost, ``expand`` and ``curvature`` are None, and
+    step and adjoint (which nothing compiles) are differentiated algorithmically.
     """
 
     nx: int
@@ -57,7 +62,7 @@ class Stages:
     nu: int
     step: ca.Function
     final: ca.Function
-    expand: ca.Function
+    expand: ca.Function | None
     curvature: ca.Function | None
     expand_final: ca.Function
     difference: ca.Function
@@ -65,28 +70,45 @@ class Stages:
     adjoint: ca.Function
     adjoint_final: ca.Function
     constant: float
+    local: LocalCost | None = None
 
 
-def build(phase: Phase, options: ILQROptions) -> Stages:
-    """Functions of a phase with a fixed start. Raises ProblemError for costs and integrators that do not fit it."""
-    system, space = phase.system, phase.system.space
+@dataclass(frozen=True)
+class LocalCost:
+    """The running cost at one point, functions of (t, x, u, p), for the loops over a robot: no dynamics are in them.
+
+    value -> l;  slope -> gradient [ndx + nu] in (dx, u)
+    bend -> gradient, then the Hessian: lxx [r, r], lux [nu, r], luu [nu, nu], transposed, with the r components of dx in
+        ``support`` (of the rest, nothing is quadratic). Gauss-Newton for residual costs, or exact.
+    """
+
+    value: ca.Function
+    slope: ca.Function
+    bend: ca.Function
+    support: tuple[int, ...]
+
+
+def build(phase: Phase, options: ILQROptions, execution: str = "generated") -> Stages:
+    """Functions of a phase with a fixed start; execution: "generated" or "loops".
+
+    Raises ProblemError for costs and integrators that do not fit it.
+    """
     integrator = INTEGRATORS[options.integrator]
-    integrator.check(system)
+    integrator.check(phase.system)
+    loops = execution == "loops"
+    if not loops:
+        phase = replace(phase, system=differentiated(phase.system, options.derivatives))
+    system, space = phase.system, phase.system.space
     running, final = terms(phase, At.PATH), terms(phase, At.FINAL)
     full = options.hessian == "full"
-    sym = _symbol([system.rate, *(cost.function for cost in (*running, *final))])
+    sym = ca.MX.sym if system.derivatives != "ad" else _symbol([system.rate, *(cost.function for cost in (*running, *final))])
     t, h, x, u, p = sym("t"), sym("h"), sym("x", system.nx), sym("u", system.nu), sym("p", system.np)
     y, dx, other = sym("y", system.nx), sym("dx", space.ndx), sym("x1", system.nx)
     inputs, end, no_control = [t, x, u, p, h], [t, x, p], ca.DM.zeros(system.nu)
 
     after, nodes = _advance(phase, integrator, options, t, x, u, p, h)
     cost = _stage_cost(running, nodes, u, p, h)
-    jacobians = _tangent_jacobians(phase, x, u, after, nodes)
-    lx, lu, lxx, luu, lux = _sum_of_nodes(phase, running, nodes, jacobians, sym, u, p, h)
-    A, B = jacobians[-1][:, :space.ndx], jacobians[-1][:, space.ndx:]
-    results = [lx, lu]
-    if options.derivatives == "ad":
-        results += [A.T, B.T] if full else [A.T, B.T, lxx, luu, lux.T]
+    expand = None if loops else _function("expand", inputs, _expansion(phase, running, nodes, after, sym, x, u, p, h, full))
 
     terminal = _total(final, t, x, no_control, p)
     slope, bend = _local(phase, final, sym, exact=full)(t, x, no_control, p)
@@ -99,14 +121,40 @@ def build(phase: Phase, options: ILQROptions) -> Stages:
         nx=system.nx, ndx=space.ndx, nu=system.nu, constant=constant,
         step=_function("step", inputs, [after, cost]),
         final=_function("final", end, [terminal]),
-        expand=_function("expand", inputs, results),
-        curvature=_curvature(phase, integrator, options, running, sym) if full else None,
+        expand=expand,
+        curvature=_curvature(phase, integrator, options, running, sym) if full and not loops else None,
         expand_final=_function("expand_final", end, [slope[:space.ndx], bend[:space.ndx, :space.ndx]]),
         difference=_function("difference", [x, other], [space.minus(x, other)]),
         plus=_function("plus", [x, dx], [space.plus(x, dx)]),
         adjoint=_function("adjoint", [*inputs, y], [ca.gradient(pulled, x), ca.gradient(pulled, u)]),
         adjoint_final=_function("adjoint_final", end, [ca.gradient(terminal, x)]),
+        local=local_cost(phase, exact=full) if loops else None,
     )
+
+
+def local_cost(phase: Phase, exact: bool) -> LocalCost:
+    """Running cost, gradient and Hessian at a point. exact: of residual costs too, not Gauss-Newton."""
+    system, ndx, costs = phase.system, phase.system.space.ndx, terms(phase, At.PATH)
+    sym = _symbol([cost.function for cost in costs])
+    arguments = [sym("t"), sym("x", system.nx), sym("u", system.nu), sym("p", system.np)]
+    slope, bend = _local(phase, costs, sym, exact)(*arguments)
+    pattern = np.array(ca.DM(_sparsity(arguments, bend), 1).full()).reshape(bend.shape)
+    support = tuple(int(i) for i in np.flatnonzero(pattern[:ndx].any(axis=1)))
+    rows = list(support)
+    return LocalCost(
+        value=_function("cost", arguments, [_total(costs, *arguments)]),
+        slope=_function("cost_slope", arguments, [slope]),
+        bend=_function("cost_bend", arguments, [slope, bend[rows, rows], bend[ndx:, rows].T, bend[ndx:, ndx:]]),
+        support=support)
+
+
+def _sparsity(arguments: Sequence[Expr], matrix: Expr) -> ca.Sparsity:
+    """Structural nonzeros once calls are inlined; all of them where that cannot be done."""
+    function = ca.Function("pattern", list(arguments), [matrix])
+    try:
+        return function.expand().sparsity_out(0)
+    except RuntimeError:
+        return matrix.sparsity()
 
 
 def terms(phase: Phase, at: At) -> tuple[Cost, ...]:
@@ -166,6 +214,16 @@ def _advance(phase: Phase, integrator: Integrator, options: ILQROptions, t: Expr
 
 def _stage_cost(costs: Sequence[Cost], nodes: Sequence[Node], u: Expr, p: Expr, h: Expr) -> Expr:
     return h * sum((w * _total(costs, ti, xi, u, p) for w, ti, xi in nodes), start=ca.DM(0))
+
+
+def _expansion(phase: Phase, running: Sequence[Cost], nodes: Sequence[Node], after: Expr, sym: Symbol, x: Expr, u: Expr, p: Expr,
+               h: Expr, full: bool) -> list[Expr]:
+    """What ``expand`` returns."""
+    ndx = phase.system.space.ndx
+    jacobians = _tangent_jacobians(phase, x, u, after, nodes)
+    lx, lu, lxx, luu, lux = _sum_of_nodes(phase, running, nodes, jacobians, sym, u, p, h)
+    A, B = jacobians[-1][:, :ndx], jacobians[-1][:, ndx:]
+    return [lx, lu, A.T, B.T] if full else [lx, lu, A.T, B.T, lxx, luu, lux.T]
 
 
 def _tangent_jacobians(phase: Phase, x: Expr, u: Expr, after: Expr, nodes: Sequence[Node]) -> list[Expr]:

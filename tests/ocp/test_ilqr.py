@@ -614,12 +614,12 @@ def test_wrong_input_is_refused():
     problem = cart_pole()
     with pytest.raises(ProblemError, match="'bad'.*depends on the control"):
         solve(add_cost(problem, "bad", At.FINAL, lambda t, x, u: u**2))
-    with pytest.raises(ProblemError, match="'analytic' is not available yet"):
-        ILQROptions(derivatives="analytic")
+    with pytest.raises(ProblemError, match="closed-form derivatives exist for the forward dynamics of a robot only"):
+        solve(problem, ILQROptions(derivatives="analytic"))
     with pytest.raises(ProblemError, match="did you mean 'rk4'"):
         ILQROptions(integrator="rk45")
     for bad in ({"intervals": 0}, {"intervals": 2.5}, {"tolerance": 0.0}, {"tolerance": float("nan")}, {"armijo": 1.0},
-                {"regularisation": -1.0}, {"hessian": "full", "derivatives": "fd"}, {"max_iterations": True}):
+                {"regularisation": -1.0}, {"hessian": "newton"}, {"max_iterations": True}):
         with pytest.raises(ProblemError):
             ILQROptions(**bad)
     body = quadrotor()

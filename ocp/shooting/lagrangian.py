@@ -1,0 +1,142 @@
+"""Full Hessian of one step contracted with the costate of the next knot, in loops over the robot.
+
+With the costate lambda on the next state, adjoints run back through the slots: x_bar_j of the states, a_bar_j of the accelerations
+(all that depends on them, running costs included). The Hessian of ``L + lambda . minus(f, f(x [+] dx, u + du))`` is then
+
+    sum_j [X_j; U]' (h w_j l'' + H_j(a_bar_j)) [X_j; U] + sum over curved joints of Z' (x_bar . motion'') Z
+
+with H_j the contracted second derivatives of forward dynamics (``dynamics.loops.forward``); the second-order chain rule in the
+exponential coordinates of every slot, so it holds on curved spaces as it does on flat ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dynamics.kernels.calls import address_of, row_address
+from dynamics.loops import forward
+from ocp.shooting.dense import add_congruence, clear
+from ocp.shooting.mechanics import BEND, bind_motion, evaluate
+from ocp.shooting.sensitivities import (
+    VELOCITIES,
+    Sensitivities,
+    add_control_rows,
+    add_cost_hessian,
+    cost_slope,
+    gather,
+    walk,
+    write_hessian,
+)
+
+Array = np.ndarray
+
+
+def curve(record, t, x, u, p, h, k, costate, model):  # type: ignore[no-untyped-def]
+    """``ocp.shooting.knots.bend`` by loops (compiled where it is used)."""
+    s = record
+    status = walk(s, x[k], u[k], h[0])
+    if status != 0:
+        return status
+    H, slope, x_bar, a_bar, quadrature = s.H, s.slope, s.x_bar, s.a_bar, s.mechanics.quadrature
+    nodes, n = a_bar.shape[0], x_bar.shape[1]
+    clear(H, 0, H.size)
+    clear(x_bar, 0, x_bar.size)
+    clear(a_bar, 0, a_bar.size)
+    for i in range(n):
+        x_bar[nodes, i] = costate[k + 1, i]
+    for back in range(nodes + 1):
+        j = nodes - back
+        if j < nodes:
+            if quadrature[j] != 0.0:
+                status, weight = cost_slope(s, j, t[k], u[k], p, h[0], True)
+                if status != 0:
+                    return status
+                for i in range(n):
+                    x_bar[j, i] += weight * slope[i]
+                add_cost_hessian(s, j, weight)
+            _dynamics(s, j)
+        if j > 0:
+            status = _motion(s, j, h[0])
+            if status != 0:
+                return status
+    write_hessian(H, model.lxx[k], model.luu[k], model.lux[k])
+    return 0
+
+
+@njit(cache=True)
+def _dynamics(s: Sensitivities, j: int) -> None:
+    """Add the curvature of the accelerations at node j, and pull their adjoint back to the state."""
+    m, a_bar, second = s.mechanics, s.a_bar, s.second
+    x, nv = m.x, a_bar.shape[1]
+    nq = x.shape[1] - nv
+    forward.forward_contracted_second_order(m.table, m.reals, m.work, x[j][:nq], x[j][nq:], m.tau, a_bar[j], m.wrenches,
+                                            m.a[j], s.first_again, s.lam, s.inverse, second)
+    _pull(s.x_bar[j], a_bar[j], s.first_again, second, s.K)
+    # the rows of the torques become those of the controls, as wide as K
+    controls, drive, gain, H, X = s.controls, m.drive, m.gain, s.H, s.X
+    n, width = X.shape[1], X.shape[2]
+    clear(controls, 0, controls.size)
+    for k in range(drive.shape[0]):
+        for i in range(nv):
+            controls[drive[k, 1], i] += gain[k] * second[3, drive[k, 0], i]
+    if j > 0:
+        add_congruence(s.K, n, X[j], width, s.T, H, H.shape[0])
+        add_control_rows(controls, n, X[j], 0, s.R, H, n)
+        return
+    K = s.K  # X_0 is the identity
+    for i in range(n):
+        for k in range(i + 1):
+            H[i, k] += K[i, k]
+    for i in range(controls.shape[0]):
+        for k in range(nv):
+            H[n + i, k] += controls[i, k]
+
+
+@njit(cache=True)
+def _pull(x_bar: Array, a_bar: Array, first: Array, second: Array, K: Array) -> None:
+    """x_bar += (da/dx)' a_bar, and K [n, n] from the blocks qq, vq, vv of the Hessian."""
+    nv = a_bar.shape[0]
+    for i in range(nv):
+        for k in range(nv):
+            x_bar[k] += a_bar[i] * first[0, i, k]
+            x_bar[nv + k] += a_bar[i] * first[1, i, k]
+            K[i, k] = second[0, i, k]
+            K[nv + i, k] = second[1, i, k]
+            K[k, nv + i] = second[1, i, k]
+            K[nv + i, nv + k] = second[2, i, k]
+
+
+@njit(cache=True)
+def _motion(s: Sensitivities, j: int, h: float) -> int:
+    """Add the curvature of the motion into slot j, and pull its adjoint back to the slots before."""
+    m, x_bar, a_bar, H, jacobians = s.mechanics, s.x_bar, s.a_bar, s.H, s.motion
+    flat, curved, bank, velocity_weights, position_weights = m.flat, m.curved, m.bank, m.velocity_weights, m.position_weights
+    nv = a_bar.shape[1]
+    for joint in range(curved.shape[0]):
+        v, count = curved[joint, 2], VELOCITIES[curved[joint, 0]]
+        slot = bind_motion(m, j, joint, h)
+        rows = gather(s, j, joint)
+        bank.arg[rows // count + 1] = row_address(x_bar, j) + 8 * v
+        bank.res[0] = address_of(s.bend)
+        status = evaluate(bank, slot + BEND)
+        if status != 0:
+            return status
+        add_congruence(s.bend, rows, s.Z, H.shape[1], s.T, H, H.shape[0])
+        at = count
+        for i in range(x_bar.shape[0]):
+            if position_weights[j, i] != 0.0:
+                for half in range(2):
+                    for r in range(count):
+                        for k in range(count):
+                            x_bar[i, half * nv + v + r] += x_bar[j, v + k] * jacobians[j, joint, k * rows + at + r]
+                    at += count
+    for i in range(x_bar.shape[0]):
+        if position_weights[j, i] != 0.0:
+            for f in range(flat.shape[0]):
+                x_bar[i, nv + flat[f, 1]] += h * position_weights[j, i] * x_bar[j, flat[f, 1]]
+    for i in range(a_bar.shape[0]):
+        if velocity_weights[j, i] != 0.0:
+            for k in range(nv):
+                a_bar[i, k] += h * velocity_weights[j, i] * x_bar[j, nv + k]
+    return 0

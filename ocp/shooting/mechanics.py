@@ -1,0 +1,260 @@
+"""One integrator step as a compiled loop over the robot: the record, and the walk through the nodes of a step.
+
+The discrete maps are those of ``ocp.shooting.integrators``. A step has slots j = 0 ... s: the s nodes at which forward dynamics
+are evaluated (slot 0 is x itself) and, last, the next state. With accelerations a_i at the nodes,
+
+    v_j = v + h sum_i velocity_weights[j, i] a_i            q_j = q moved by the v_i with weights h position_weights[j, i]
+
+where flat coordinates add and curved joints move as ``ocp.shooting.joint_motion`` says. The symplectic Euler step moves q with
+the velocity of its own last slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, types
+from numba.experimental import structref
+
+from dynamics.joints import KINDS
+from dynamics.kernels import Kernel, Workspace, workspace
+from dynamics.kernels.calls import address_of, call, row_address
+from dynamics.loops import forward, make_tables
+from ocp.problem import System
+from ocp.shooting.integrators import INTEGRATORS
+from ocp.shooting.joint_motion import CURVED, motion
+from ocp.shooting.stage import LocalCost
+
+Array = np.ndarray
+# slots of the bank: costs, then (value, slope, bend) of each joint kind for slots with one source and for the last slot
+COST, COST_SLOPE, COST_BEND, MOTION = 0, 1, 2, 3
+VALUE, SLOPE, BEND = 0, 1, 2
+_BANK = MOTION + 6 * len(CURVED)
+
+
+class Bank(NamedTuple):
+    """Kernels that share their arguments: address and handle of each (address 0: absent), pointers, work arrays."""
+
+    address: Array
+    handle: Array
+    arg: Array
+    res: Array
+    iw: Array
+    w: Array
+
+
+@structref.register
+class MechanicsType(types.StructRef):
+    """Numba's type of ``Mechanics``: one pointer, so that functions take it cheaply."""
+
+    def preprocess_fields(self, fields: Any) -> Any:
+        return tuple((name, types.unliteral(kind)) for name, kind in fields)
+
+
+class Mechanics(structref.StructRefProxy):
+    """A robot, an integrator and the memory of one step. One record serves one thread.
+
+    table, reals, work, wrenches: of ``dynamics.loops`` (no wrenches act); tableau as in the module docstring, node times
+    clock [s] and cost weights quadrature [s] in units of h; flat [k, 2]: (coordinate, velocity); curved [k, 3]: (kind, first
+    coordinate, first velocity); drive [k, 2]: (velocity, control) and gain [k]; then the slots: x [s + 1, nx], a [s, nv],
+    tau [nv], alpha [s + 1], time [1], cost [1].
+    """
+
+    def __new__(cls, *fields: Any) -> Mechanics:
+        return _new(*fields)
+
+
+structref.define_proxy(Mechanics, MechanicsType, [
+    "table", "reals", "work", "wrenches", "velocity_weights", "position_weights", "clock", "quadrature", "flat", "curved", "drive",
+    "gain", "bank", "x", "a", "tau", "alpha", "time", "cost"])
+
+
+@njit(cache=True)
+def _new(*fields: Any) -> Mechanics:
+    return Mechanics(*fields)
+
+
+def tableau(integrator: str) -> tuple[Array, Array, Array, Array]:
+    """(velocity weights [s + 1, s], position weights [s + 1, s + 1], clock [s], quadrature [s]) of an integrator."""
+    rows = {"euler": [[0], [1]], "semi_implicit_euler": [[0], [1]], "midpoint": [[0, 0], [1 / 2, 0], [0, 1]],
+            "rk4": [[0, 0, 0, 0], [1 / 2, 0, 0, 0], [0, 1 / 2, 0, 0], [0, 0, 1, 0], [1 / 6, 1 / 3, 1 / 3, 1 / 6]]}[integrator]
+    velocity = np.array(rows, dtype=float)
+    nodes = velocity.shape[1]
+    position = np.hstack([velocity, np.zeros((nodes + 1, 1))])
+    if integrator == "semi_implicit_euler":
+        position = np.array([[0.0, 0.0], [0.0, 1.0]])
+    return velocity, position, velocity[:-1].sum(axis=1), velocity[-1].copy()
+
+
+def motions(system: System, integrator: str, full: bool) -> dict[int, Any]:
+    """CasADi functions of the curved joints of a robot by their slots of the bank."""
+    assert integrator in INTEGRATORS
+    exponential = integrator in ("euler", "semi_implicit_euler")
+    _, position, _, _ = tableau(integrator)
+    sources = np.count_nonzero(position, axis=1)
+    found: dict[int, Any] = {}
+    for name in {body.joint.kind for body in system.model.bodies} & set(CURVED):
+        for last, count in ((0, 1), (1, int(sources[-1]))):
+            if not (exponential and not last) and len(sources) > 2 - last:
+                made = motion(name, count, exponential)
+                first = MOTION + 3 * (2 * CURVED.index(name) + last)
+                found |= {first + VALUE: made.value, first + SLOPE: made.slope} | ({first + BEND: made.bend} if full else {})
+    return found
+
+
+def bank_functions(system: System, integrator: str, cost: LocalCost, full: bool) -> dict[int, Any]:
+    """Functions of costs and of curved joints by their slots; no dynamics are in them."""
+    return {COST: cost.value, COST_SLOPE: cost.slope, COST_BEND: cost.bend} | motions(system, integrator, full)
+
+
+def bank(kernels: Mapping[int, Kernel]) -> tuple[Bank, list[Workspace]]:
+    """A bank, and the workspaces whose handles it holds: they must outlive it."""
+    spaces = {slot: workspace(kernel) for slot, kernel in kernels.items()}
+    address, handle = np.zeros(_BANK, dtype=np.int64), np.zeros(_BANK, dtype=np.int64)
+    for slot, space in spaces.items():
+        address[slot], handle[slot] = space.address, space.handle
+    arg, res, iw, w = (np.zeros(max(len(getattr(s, name)) for s in spaces.values()), dtype=kind) for name, kind in
+                       (("arg", np.intp), ("res", np.intp), ("iw", np.int64), ("w", np.float64)))
+    return Bank(address, handle, arg, res, iw, w), list(spaces.values())
+
+
+def make_mechanics(system: System, integrator: str, rectangle: bool, kernels: Mapping[int, Kernel]
+                   ) -> tuple[Mechanics, list[Workspace]]:
+    """A record with memory of its own, and the workspaces that must outlive it. rectangle: costs at the knot only."""
+    model = system.model
+    tables, (loaded, spaces) = make_tables(model), bank(kernels)
+    velocity, position, clock, quadrature = tableau(integrator)
+    if rectangle:
+        quadrature = np.eye(1, len(quadrature))[0]
+    flat: list[tuple[int, int]] = []
+    curved: list[tuple[int, int, int]] = []
+    for i, body in enumerate(model.bodies):
+        kind = KINDS[body.joint.kind]
+        if body.joint.mimic is None and kind.nv:
+            q, v = model.q_slice(i).start, model.v_slice(i).start
+            if kind.is_vector_space:
+                flat += [(q + k, v + k) for k in range(kind.nv)]
+            else:
+                curved.append((CURVED.index(kind.name), q, v))
+    selection = np.array(system.actuation.selection.full()).reshape(model.nv, system.nu)
+    drive = np.argwhere(selection)
+    nodes = len(clock)
+    return Mechanics(
+        tables.integers, tables.reals, tables.workspace(), np.zeros((0, 6)), velocity, position, clock, quadrature,
+        _table(flat, 2), _table(curved, 3), _table(drive, 2), selection[tuple(drive.T)].astype(float), loaded,
+        np.zeros((nodes + 1, system.nx)), np.zeros((nodes, model.nv)), np.zeros(model.nv), np.zeros(nodes + 1), np.zeros(1),
+        np.zeros(1)), spaces
+
+
+def _table(rows: Sequence[Any] | Array, columns: int) -> Array:
+    return np.ascontiguousarray(np.array(rows, dtype=np.int64).reshape(-1, columns))
+
+
+# ---- inside loops (arrays are taken out of the record first: nothing then stands between the compiler and the inner loops)
+@njit(cache=True)
+def evaluate(bank: Bank, slot: int) -> int:
+    """Run a kernel of the bank; its pointers must have been set."""
+    return call(bank.address[slot], bank.handle[slot], bank.arg, bank.res, bank.iw, bank.w)
+
+
+@njit(cache=True)
+def start(m: Mechanics, x: Array, u: Array) -> None:
+    """Slot 0 and the generalised forces of the controls."""
+    slots, tau, drive, gain = m.x, m.tau, m.drive, m.gain
+    for i in range(x.shape[0]):
+        slots[0, i] = x[i]
+    for i in range(tau.shape[0]):
+        tau[i] = 0.0
+    for k in range(drive.shape[0]):
+        tau[drive[k, 0]] += gain[k] * u[drive[k, 1]]
+
+
+@njit(cache=True)
+def bind_motion(m: Mechanics, j: int, joint: int, h: float) -> int:
+    """Set the arguments of a curved joint's kernels for slot j; returns the slot of its value kernel in the bank."""
+    x, weights, alpha, arg, curved = m.x, m.position_weights, m.alpha, m.bank.arg, m.curved
+    nq = x.shape[1] - m.tau.shape[0]
+    kind, q, v = curved[joint, 0], curved[joint, 1], curved[joint, 2]
+    arg[0] = row_address(x, 0) + 8 * q
+    arg[1] = address_of(alpha)
+    n = 0
+    for i in range(x.shape[0]):
+        if weights[j, i] != 0.0:
+            alpha[n] = h * weights[j, i]
+            arg[2 + 2 * n] = row_address(x, i) + 8 * q
+            arg[3 + 2 * n] = row_address(x, i) + 8 * (nq + v)
+            n += 1
+    last = 1 if j == x.shape[0] - 1 else 0
+    return MOTION + 3 * (2 * kind + last)
+
+
+@njit(cache=True)
+def place(m: Mechanics, j: int, h: float) -> int:
+    """Fill x[j] from the slots before. Returns 0 or the status of the kernel that failed."""
+    x, a, flat, curved, bank = m.x, m.a, m.flat, m.curved, m.bank
+    velocity_weights, position_weights = m.velocity_weights, m.position_weights
+    nv = a.shape[1]
+    nq = x.shape[1] - nv
+    for r in range(nv):
+        x[j, nq + r] = x[0, nq + r]
+    for i in range(a.shape[0]):
+        if velocity_weights[j, i] != 0.0:
+            weight = h * velocity_weights[j, i]
+            for r in range(nv):
+                x[j, nq + r] += weight * a[i, r]
+    for n in range(flat.shape[0]):
+        x[j, flat[n, 0]] = x[0, flat[n, 0]]
+    for i in range(x.shape[0]):
+        if position_weights[j, i] != 0.0:
+            weight = h * position_weights[j, i]
+            for n in range(flat.shape[0]):
+                x[j, flat[n, 0]] += weight * x[i, nq + flat[n, 1]]
+    for joint in range(curved.shape[0]):
+        slot = bind_motion(m, j, joint, h)
+        bank.res[0] = row_address(x, j) + 8 * curved[joint, 1]
+        status = evaluate(bank, slot + VALUE)
+        if status != 0:
+            return status
+    return 0
+
+
+@njit(cache=True)
+def bind_cost(m: Mechanics, j: int, t: float, u: Array, p: Array, h: float) -> float:
+    """Set the arguments of the cost kernels at node j; returns the weight of the node."""
+    time, arg = m.time, m.bank.arg
+    time[0] = t + m.clock[j] * h
+    arg[0] = address_of(time)
+    arg[1] = row_address(m.x, j)
+    arg[2] = address_of(u)
+    arg[3] = address_of(p)
+    return float(h * m.quadrature[j])
+
+
+def take_step(record, t, x, u, p, h, k, i, after, to, cost, j):  # type: ignore[no-untyped-def]
+    """``ocp.shooting.knots.take`` by loops (compiled where it is used)."""
+    slots, a, tau, value, quadrature, bank = record.x, record.a, record.tau, record.cost, record.quadrature, record.bank
+    table, reals, work, wrenches = record.table, record.reals, record.work, record.wrenches
+    nodes = a.shape[0]
+    nq = slots.shape[1] - tau.shape[0]
+    start(record, x[k], u[k])
+    total = 0.0
+    for n in range(nodes + 1):
+        if n > 0:
+            status = place(record, n, h[i])
+            if status != 0:
+                return status
+        if n < nodes:
+            forward.forward_dynamics(table, reals, work, slots[n][:nq], slots[n][nq:], tau, wrenches, a[n])
+            if quadrature[n] != 0.0:
+                weight = bind_cost(record, n, t[k], u[k], p, h[i])
+                bank.res[0] = address_of(value)
+                status = evaluate(bank, COST)
+                if status != 0:
+                    return status
+                total += weight * value[0]
+    for c in range(x.shape[1]):
+        after[to, c] = slots[nodes, c]
+    cost[j] = total
+    return 0

@@ -1,0 +1,91 @@
+"""From the functions of a problem to what the loops over knots take: kernels compiled, records with memory of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from dynamics.kernels import Kernel, Workspace, compile_many, workspace
+from ocp.problem import Phase
+from ocp.shooting.execution import Execution
+from ocp.shooting.options import ILQROptions
+from ocp.shooting.stage import Stages
+
+if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions that make something for it
+    from ocp.shooting import knots
+    from ocp.shooting.mechanics import Mechanics
+
+Kept = list[Workspace]
+"""Workspaces whose handles a record holds: they must outlive it."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The kernels of a problem: by name, and by slot those that the loops over the robot call (none if code is generated)."""
+
+    phase: Phase
+    options: ILQROptions
+    stages: Stages
+    execution: Execution
+    named: Mapping[str, Kernel]
+    bank: Mapping[int, Kernel]
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return *self.named.values(), *self.bank.values()
+
+
+def compile_stages(phase: Phase, options: ILQROptions, stages: Stages, execution: Execution) -> Compiled:
+    """Compile what an execution needs. Raises KernelError when compiled kernels are demanded and cannot be had."""
+    full, mode = options.hessian == "full", cast(Literal["auto", "compiled", "interpreted"], options.kernels)
+    wanted, functions = ["final", "expand_final", "difference"], {}
+    if execution == "generated":
+        wanted += ["step", "expand"] + (["curvature"] if full else [])
+    else:
+        from ocp.shooting import mechanics
+
+        assert stages.local is not None
+        functions = mechanics.bank_functions(phase.system, options.integrator, stages.local, full)
+    kernels = compile_many([*(getattr(stages, name) for name in wanted), *functions.values()], mode=mode)
+    return Compiled(phase, options, stages, execution, dict(zip(wanted, kernels, strict=False)),
+                    dict(zip(functions, kernels[len(wanted):], strict=True)))
+
+
+def call(kernel: Kernel) -> tuple[knots.Call, Kept]:
+    """A kernel ready to be called from loops."""
+    from ocp.shooting import knots
+
+    space = workspace(kernel)
+    return knots.Call(space.address, space.handle, space.arg, space.res, space.iw, space.w), [space]
+
+
+def _mechanics(compiled: Compiled) -> tuple[Mechanics, Kept]:
+    from ocp.shooting import mechanics
+
+    return mechanics.make_mechanics(compiled.phase.system, compiled.options.integrator,
+                                    compiled.options.cost_quadrature == "rectangle", compiled.bank)
+
+
+def stepper(compiled: Compiled) -> tuple[knots.Step, Kept]:
+    """One step, for one thread."""
+    if compiled.execution == "generated":
+        return call(compiled.named["step"])
+    return _mechanics(compiled)
+
+
+def records(compiled: Compiled) -> tuple[dict[str, Any], Kept]:
+    """Everything that the loops over knots take, by name; for one thread."""
+    made = {name: call(kernel) for name, kernel in compiled.named.items()}
+    if compiled.execution == "loops":
+        from ocp.shooting import sensitivities
+
+        assert compiled.stages.local is not None
+        made["step"] = stepper(compiled)
+        m, kept = _mechanics(compiled)
+        both = sensitivities.make_sensitivities(m, compiled.phase.system, compiled.options.integrator,
+                                                compiled.stages.local.support)
+        made["expand"] = both, kept
+        if compiled.options.hessian == "full":
+            made["curvature"] = both, []
+    return {name: record for name, (record, _) in made.items()}, [space for _, kept in made.values() for space in kept]

@@ -1,0 +1,291 @@
+"""Quadratic model of one step by propagating sensitivities through its slots, beside the walk of ``ocp.shooting.mechanics``.
+
+With X_j = d x_j / d z, z = (dx, u), in the tangent space of slot j (Hairer, Norsett, Wanner, Solving Ordinary Differential
+Equations I, section I.14, applied to the tableau),
+
+    da_j = FD_q X_j,q + FD_v X_j,v + M^-1 S dU        X_j,v = X_0,v + h sum_i velocity_weights[j, i] da_i
+
+and X_j,q likewise; curved joints bring their Jacobians. X_0 is the identity; the last slot holds (A, B).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.experimental import structref
+
+from dynamics.kernels.calls import address_of, row_address
+from dynamics.loops import forward
+from ocp.problem import System
+from ocp.shooting.dense import add, add_congruence, clear, copy, multiply_add, padded
+from ocp.shooting.joint_motion import CURVED
+from ocp.shooting.mechanics import (
+    COST_BEND,
+    COST_SLOPE,
+    SLOPE,
+    Mechanics,
+    bind_cost,
+    bind_motion,
+    evaluate,
+    place,
+    start,
+    tableau,
+)
+
+Array = np.ndarray
+VELOCITIES = np.array([{"spherical": 3, "planar": 3, "free_flyer": 6}[name] for name in CURVED])
+
+
+@structref.register
+class SensitivitiesType(types.StructRef):
+    """Numba's type of ``Sensitivities``."""
+
+    def preprocess_fields(self, fields: Any) -> Any:
+        return tuple((name, types.unliteral(kind)) for name, kind in fields)
+
+
+class Sensitivities(structref.StructRefProxy):
+    """A step with the memory of its derivatives: s nodes, n = 2 nv, columns of z padded to ``width``.
+
+    X [s + 1, n, width], da [s, nv, width], first [s, 3, nv, nv] (of forward dynamics), motion [s + 1, joints, 6 * 6 * (1 + 2
+    sources)] (Jacobians of curved joints); cost derivatives slope [n + m], lxx [r, r], lux [m, r], luu [m, m], support [r];
+    H [n + m, width] and gradient [1, width] of the step; scratch Z, T [max(n, rows of a bend), width], R [m, width].
+
+    For the full Hessian: adjoints x_bar [s + 1, n], a_bar [s, nv]; first_again [3, nv, nv], lam [nv], inverse and second
+    [4, nv, nv], K [n, n], controls [m, n], bend [rows of a bend, the same].
+    """
+
+    def __new__(cls, *fields: Any) -> Sensitivities:
+        return _new(*fields)
+
+
+structref.define_proxy(Sensitivities, SensitivitiesType, [
+    "mechanics", "X", "da", "first", "motion", "slope", "lxx", "lux", "luu", "support", "H", "gradient", "Z", "T", "R",
+    "x_bar", "a_bar", "first_again", "lam", "inverse", "second", "K", "controls", "bend"])
+
+
+@njit(cache=True)
+def _new(*fields: Any) -> Sensitivities:
+    return Sensitivities(*fields)
+
+
+def make_sensitivities(mechanics: Mechanics, system: System, integrator: str, support: tuple[int, ...]) -> Sensitivities:
+    """Memory for a step; the mechanics become part of the record and must not be used elsewhere."""
+    position = tableau(integrator)[1]
+    nodes, nv, m, r = len(position) - 1, system.model.nv, system.nu, len(support)
+    n, joints = 2 * nv, sum(body.joint.kind in CURVED for body in system.model.bodies)
+    z, width = n + m, padded(n + m)
+    X = np.zeros((nodes + 1, n, width))
+    X[0, :, :n] = np.eye(n)
+    rows = 6 * (1 + 2 * int(np.count_nonzero(position[-1])))
+    tall = max(n, rows)
+    return Sensitivities(
+        mechanics, X, np.zeros((nodes, nv, width)), np.zeros((nodes, 3, nv, nv)), np.zeros((nodes + 1, joints, 6 * rows)),
+        np.zeros(z), np.zeros((r, r)), np.zeros((m, r)), np.zeros((m, m)), np.array(support, dtype=np.int64),
+        np.zeros((z, width)), np.zeros((1, width)), np.zeros((tall, width)), np.zeros((tall, width)), np.zeros((m, width)),
+        np.zeros((nodes + 1, n)), np.zeros((nodes, nv)), np.zeros((3, nv, nv)), np.zeros(nv), np.zeros((4, nv, nv)),
+        np.zeros((4, nv, nv)), np.zeros((n, n)), np.zeros((m, n)), np.zeros((rows, rows)))
+
+
+@njit(cache=True)
+def walk(s: Sensitivities, x: Array, u: Array, h: float) -> int:
+    """Fill states, accelerations and sensitivities of every slot. Returns 0 or the status of the kernel that failed."""
+    m, first = s.mechanics, s.first
+    slots, a, tau, table, reals, work, wrenches = m.x, m.a, m.tau, m.table, m.reals, m.work, m.wrenches
+    nodes = a.shape[0]
+    nq = slots.shape[1] - tau.shape[0]
+    start(m, x, u)
+    for j in range(nodes + 1):
+        if j > 0:
+            status = place(m, j, h)
+            if status == 0:
+                status = _carry(s, j, h)
+            if status != 0:
+                return status
+        if j < nodes:
+            forward.forward_dynamics_derivatives(table, reals, work, slots[j][:nq], slots[j][nq:], tau, wrenches, a[j], first[j])
+            _acceleration(s, j)
+    return 0
+
+
+@njit(cache=True)
+def _acceleration(s: Sensitivities, j: int) -> None:
+    """da_j from X_j."""
+    X, da, first, drive, gain = s.X, s.da, s.first, s.mechanics.drive, s.mechanics.gain
+    nv, width = da.shape[1], da.shape[2]
+    n, size = 2 * nv, nv * width
+    clear(da, j * size, size)
+    if j == 0:  # X_0 is the identity
+        for i in range(nv):
+            for k in range(nv):
+                da[0, i, k] = first[0, 0, i, k]
+                da[0, i, nv + k] = first[0, 1, i, k]
+    else:
+        for k in range(2):
+            multiply_add(first, (3 * j + k) * nv * nv, nv, 1, X, (2 * j + k) * size, width, da, j * size, width, nv, nv, width,
+                         False)
+    for k in range(drive.shape[0]):
+        row, column = drive[k, 0], n + drive[k, 1]
+        for i in range(nv):
+            da[j, i, column] += first[j, 2, i, row] * gain[k]
+
+
+@njit(cache=True)
+def _carry(s: Sensitivities, j: int, h: float) -> int:
+    """X_j from the slots before, velocities first."""
+    m, X, da, motion, Z = s.mechanics, s.X, s.da, s.motion, s.Z
+    flat, curved, bank, velocity_weights, position_weights = m.flat, m.curved, m.bank, m.velocity_weights, m.position_weights
+    nv, width = da.shape[1], da.shape[2]
+    size = nv * width
+    copy(X, 0, X, 2 * j * size, 2 * size)
+    for i in range(da.shape[0]):
+        if velocity_weights[j, i] != 0.0:
+            add(h * velocity_weights[j, i], da, i * size, X, (2 * j + 1) * size, size)
+    for i in range(X.shape[0]):
+        if position_weights[j, i] != 0.0:
+            for f in range(flat.shape[0]):
+                v = flat[f, 1] * width
+                add(h * position_weights[j, i], X, (2 * i + 1) * size + v, X, 2 * j * size + v, width)
+    for joint in range(curved.shape[0]):
+        slot = bind_motion(m, j, joint, h)
+        bank.res[0] = row_address(motion[j], joint)
+        status = evaluate(bank, slot + SLOPE)
+        if status != 0:
+            return status
+        v, count = curved[joint, 2], VELOCITIES[curved[joint, 0]]
+        rows = gather(s, j, joint)
+        at = 2 * j * size + v * width
+        clear(X, at, count * width)
+        multiply_add(motion, (j * curved.shape[0] + joint) * motion.shape[2], rows, 1, Z, 0, width, X, at, width, count, rows,
+                     width, False)
+    return 0
+
+
+@njit(cache=True)
+def gather(s: Sensitivities, j: int, joint: int) -> int:
+    """Copy the sensitivities of what moves a curved joint into Z: base, then (q_i, v_i) of each source. Returns the rows."""
+    m, X, Z = s.mechanics, s.X, s.Z
+    curved, weights = m.curved, m.position_weights
+    n, width = X.shape[1], X.shape[2]
+    v, count = curved[joint, 2], VELOCITIES[curved[joint, 0]]
+    copy(X, v * width, Z, 0, count * width)
+    at = count
+    for i in range(X.shape[0]):
+        if weights[j, i] != 0.0:
+            for half in range(2):
+                copy(X, (i * n + half * n // 2 + v) * width, Z, at * width, count * width)
+                at += count
+    return at
+
+
+@njit(cache=True)
+def cost_slope(s: Sensitivities, j: int, t: float, u: Array, p: Array, h: float, hessian: bool) -> tuple[int, float]:
+    """Gradient of the running cost at node j and, if wanted, its Hessian. Returns (status, weight of the node)."""
+    m = s.mechanics
+    res = m.bank.res
+    weight = bind_cost(m, j, t, u, p, h)
+    res[0] = address_of(s.slope)
+    if hessian:
+        res[1] = address_of(s.lxx)
+        res[2] = address_of(s.lux)
+        res[3] = address_of(s.luu)
+    return evaluate(m.bank, COST_BEND if hessian else COST_SLOPE), weight
+
+
+def expand(record, t, x, u, p, h, k, model, hessian):  # type: ignore[no-untyped-def]
+    """``ocp.shooting.knots.differentiate`` by loops (compiled where it is used)."""
+    s = record
+    status = walk(s, x[k], u[k], h[0])
+    if status != 0:
+        return status
+    X, slope, gradient, H, quadrature = s.X, s.slope, s.gradient, s.H, s.mechanics.quadrature
+    nodes, n, z, width = X.shape[0] - 1, X.shape[1], slope.shape[0], X.shape[2]
+    clear(gradient, 0, width)
+    if hessian:
+        clear(H, 0, z * width)
+    for j in range(nodes):
+        if quadrature[j] != 0.0:
+            status, weight = cost_slope(s, j, t[k], u[k], p, h[0], hessian)
+            if status != 0:
+                return status
+            for i in range(n):
+                if slope[i] != 0.0:  # most costs look at a few coordinates; NaN is not zero
+                    add(weight * slope[i], X, (j * n + i) * width, gradient, 0, width)
+            for i in range(n, z):
+                gradient[0, i] += weight * slope[i]
+            if hessian:
+                add_cost_hessian(s, j, weight)
+    _write_first(X, gradient, model.A[k], model.B[k], model.lx[k], model.lu[k])
+    if hessian:
+        write_hessian(H, model.lxx[k], model.luu[k], model.lux[k])
+    return 0
+
+
+@njit(cache=True)
+def _write_first(X: Array, gradient: Array, A: Array, B: Array, lx: Array, lu: Array) -> None:
+    last, n, m = X.shape[0] - 1, A.shape[0], B.shape[1]
+    for i in range(n):
+        lx[i] = gradient[0, i]
+        for k in range(n):
+            A[i, k] = X[last, i, k]
+        for k in range(m):
+            B[i, k] = X[last, i, n + k]
+    for i in range(m):
+        lu[i] = gradient[0, n + i]
+
+
+@njit(cache=True)
+def write_hessian(H: Array, lxx: Array, luu: Array, lux: Array) -> None:
+    """lxx, luu, lux of a knot from the lower triangle of H."""
+    n, m = lxx.shape[0], luu.shape[0]
+    for i in range(n):
+        for k in range(i + 1):
+            lxx[i, k] = H[i, k]
+            lxx[k, i] = H[i, k]
+    for i in range(m):
+        for k in range(n):
+            lux[i, k] = H[n + i, k]
+        for k in range(i + 1):
+            luu[i, k] = H[n + i, n + k]
+            luu[k, i] = H[n + i, n + k]
+
+
+@njit(cache=True)
+def add_cost_hessian(s: Sensitivities, j: int, weight: float) -> None:
+    """H += weight [X_j; U]' (lxx, lux, luu) [X_j; U] on and below the diagonal; scales lxx and lux."""
+    X, H, Z, lxx, lux, luu, support = s.X, s.H, s.Z, s.lxx, s.lux, s.luu, s.support
+    width, n, r, controls = H.shape[1], X.shape[1], support.shape[0], luu.shape[0]
+    for i in range(controls):
+        for k in range(i + 1):
+            H[n + i, n + k] += weight * luu[i, k]
+        for k in range(r):
+            lux[i, k] *= weight
+    for i in range(r):
+        for k in range(r):
+            lxx[i, k] *= weight
+    if j == 0:  # X_0 is the identity
+        for i in range(r):
+            for k in range(r):
+                H[support[i], support[k]] += lxx[i, k]
+            for k in range(controls):
+                H[n + k, support[i]] += lux[k, i]
+    elif r > 0:
+        for i in range(r):
+            copy(X, (j * n + support[i]) * width, Z, i * width, width)
+        add_congruence(lxx, r, Z, width, s.T, H, H.shape[0])
+        add_control_rows(lux, r, Z, 0, s.R, H, n)
+
+
+@njit(cache=True)
+def add_control_rows(lux: Array, r: int, Z: Array, at: int, R: Array, H: Array, n: int) -> None:
+    """``H += U' lux Z`` and its transpose, on and below the diagonal; lux [m, r], Z [r, z] from a flat index; R: scratch."""
+    controls, width = R.shape
+    clear(R, 0, controls * width)
+    multiply_add(lux, 0, r, 1, Z, at, width, R, 0, width, controls, r, width, False)
+    for i in range(controls):
+        for k in range(n):
+            H[n + i, k] += R[i, k]
+        for k in range(i + 1):
+            H[n + i, n + k] += R[i, n + k] + R[k, n + i]
