@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import casadi as ca
@@ -12,8 +12,6 @@ import numpy as np
 from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.algorithms import tree
-from dynamics.derivatives import analytic_function, unit_configuration
-from dynamics.derivatives.numeric import NUMERIC_SOURCES, numeric_function
 from dynamics.errors import near
 from dynamics.joints import KINDS
 from dynamics.lie import se3, so3
@@ -23,10 +21,6 @@ from ocp.problem import System
 from ocp.spaces import Space
 
 Expr = Any
-DERIVATIVES = ("ad", "analytic", *NUMERIC_SOURCES)
-EXECUTIONS = ("auto", "generated", "loops")
-#: degrees of freedom from which "auto" runs the dynamics as loops (results/benchmarks/solver_derivatives.md)
-WORTH_LOOPS = 12
 
 
 @dataclass(frozen=True)
@@ -115,78 +109,6 @@ def robot_system(model: Model, *, actuated: str | Sequence[str] = "all", thruste
     )
 
 
-def differentiated(system: System, source: str) -> System:
-    """The same system, whose rate brings derivatives from ``source`` into the graphs of every solver.
-
-    "ad": algorithmic differentiation of the rate. "analytic": closed-form first and second derivatives of the robot's forward
-    dynamics. "complex_step", "fd": from values alone (``dynamics.derivatives.numeric``). Values on the manifold stay the same.
-    Raises ProblemError for an unknown source and for "analytic" where there is no closed form.
-    """
-    if source not in DERIVATIVES:
-        raise ProblemError(f"no derivative source {source!r}{near(source, DERIVATIVES)}", where="derivatives")
-    if source == system.derivatives:
-        return system
-    if system.derivatives != "ad":
-        raise ProblemError(f"the derivatives already come from {system.derivatives!r}", where=f"system {system.name!r}")
-    names, symbols = [system.rate.name_in(i) for i in range(4)], [
-        ca.MX.sym(n, size) for n, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
-    if source != "analytic":
-        xi = numeric_function(system.rate, source)(*symbols)
-    elif system.actuation is None:
-        raise ProblemError("closed-form derivatives exist for the forward dynamics of a robot only; this system has 'ad', "
-                           "'complex_step' and 'fd'", where=f"system {system.name!r}")
-    else:
-        xi = _analytic_rate(system, *symbols[1:3])
-    # spliced into the graph that calls it, so that the dynamics are evaluated once for values and derivatives together
-    rate = ca.Function("rate", symbols, [ca.densify(xi)], names, ["xi"], {"always_inline": True})
-    return replace(system, rate=rate, derivatives=source)
-
-
-def execution(system: System, source: str, wanted: str) -> tuple[bool, tuple[str, ...]]:
-    """(whether the dynamics run as compiled loops over the model, sentences about the choice).
-
-    source: of the derivatives; wanted: "generated" (code for this robot, interpreted or compiled), "loops" (``dynamics.loops``: one
-    binary for all robots) or "auto", which takes loops from ``WORTH_LOOPS`` degrees of freedom up. Raises ProblemError for an
-    unknown name, and for "loops" where they do not serve.
-    """
-    if wanted not in EXECUTIONS:
-        raise ProblemError(f"no execution named {wanted!r}{near(wanted, EXECUTIONS)}", where="execution")
-    if source != "analytic":
-        reason = f"loops hold closed-form derivatives only; the derivatives here are {source!r}"
-    elif system.actuation is None or system.actuation.thrusters:
-        reason = "loops know forces at joints only" if system.actuation else "the system is not the forward dynamics of a robot"
-    else:
-        reason = ""
-    if wanted == "loops" and reason:
-        raise ProblemError(f"'loops' cannot be used: {reason}", where="execution")
-    if reason:
-        return False, ()
-    nv = system.model.nv
-    by_loops = wanted == "loops" or (wanted == "auto" and nv >= WORTH_LOOPS)
-    what = "compiled loops over the model" if by_loops else "code generated for this robot"
-    why = f"{nv} degrees of freedom, loops from {WORTH_LOOPS}" if wanted == "auto" else f"execution: {wanted}"
-    return by_loops, (f"dynamics: {what} ({why})",)
-
-
-def _analytic_rate(system: System, x: ca.MX, u: ca.MX) -> ca.MX:
-    model, actuation = system.model, system.actuation
-    q, v, efforts = x[:model.nq], x[model.nq:], actuation.selection.shape[1]
-    tau = ca.mtimes(ca.MX(actuation.selection), u[:efforts]) if efforts else ca.MX(model.nv, 1)
-    if actuation.thrusters:
-        tau += _thrust_force(model, actuation.thrusters)(q, u[efforts:])
-    return ca.vertcat(v, analytic_function(model, "forward_dynamics")(q, v, tau))
-
-
-def _thrust_force(model: Model, thrusters: Sequence[Thruster]) -> ca.Function:
-    """(q, thrusts) -> generalised force [nv]: ``sum J' w`` over the pushed bodies."""
-    q, f = ca.SX.sym("q", model.nq), ca.SX.sym("f", len(thrusters))
-    unit, _ = unit_configuration(model, q)
-    total = ca.SX(model.nv, 1)
-    for thruster, thrust in zip(thrusters, ca.vertsplit(f), strict=True):
-        total += alg.frame_jacobian(model, unit, thruster.frame, "body").T @ (_unit_wrench(thruster) * thrust)
-    return ca.Function("thrust", [q, f], [total], {"never_inline": True})
-
-
 def _units(model: Model, efforts: Sequence[str], thrusters: Sequence[Thruster]) -> dict[str, str]:
     """Unit of every state and control by its name."""
     angular = dict(zip(model.velocity_names, alg.configuration.velocity_kinds(model), strict=True))
@@ -228,14 +150,14 @@ def _thrust(model: Model, thrusters: Sequence[Thruster], u: Expr) -> dict[str, E
         if frame.body < 0:
             raise ProblemError(f"frame {thruster.frame!r} is fixed to the world and cannot be pushed",
                                where=f"system.thrusters[{k}].frame")
-        local = _unit_wrench(thruster) * u[k]
+        local = unit_wrench(thruster) * u[k]
         wrench = spatial.force_to_parent(tree.placement_transform(frame.placement), local)
         body = model.bodies[frame.body].name
         total[body] = total[body] + wrench if body in total else wrench
     return total
 
 
-def _unit_wrench(thruster: Thruster) -> Expr:
+def unit_wrench(thruster: Thruster) -> Expr:
     """Wrench [6] in frame axes per newton of thrust."""
     axis = spatial.constant(np.asarray(thruster.axis, float) / np.linalg.norm(thruster.axis))
     return spatial.force(axis, axis * thruster.moment_ratio)

@@ -25,9 +25,12 @@ Array = np.ndarray
 
 
 class Held(NamedTuple):
-    """Rows of one place at M knots: kernels of the values, Jacobians and curvatures; kind, size [r]; first: the knot from which
-    each row holds; lam [M, r], mu [r]; and what the expansion leaves: c, slope [M, r] (derivative of the terms by c), Cx
-    [M, r, n], Cu [M, r, m]; scratch xx, uu, ux, and cone [r, r]."""
+    """Rows of one place at M knots.
+
+    value, jacobian, curvature: kernels; kind, size [r] as in ``constraints.Rows``; first [r]: the knot from which a row holds;
+    start: knot of the first row of the arrays; lam [M, r], mu [r]: multipliers and penalties. The expansion leaves c and slope
+    [M, r] (derivative of the terms by c), Cx [M, r, n] and Cu [M, r, m]. xx, uu, ux, cone [r, r]: scratch.
+    """
 
     value: Call
     jacobian: Call
@@ -35,6 +38,7 @@ class Held(NamedTuple):
     kind: Array
     size: Array
     first: Array
+    start: int
     lam: Array
     mu: Array
     c: Array
@@ -68,9 +72,12 @@ def _project(z0: float, norm: float) -> tuple[float, float]:
 
 @njit(cache=True)
 def terms(held: Held, i: int, k: int) -> float:
-    """Value of the augmented terms of the rows c[i], knot k of the rows; fills slope[i]."""
+    """Value of the augmented terms of the rows c[i], which stand at knot k; fills slope[i]. NaN where a row is not finite."""
     c, lam, mu, slope = held.c[i], held.lam[i], held.mu, held.slope[i]
     total = 0.0
+    for r in range(c.shape[0]):
+        if k >= held.first[r] and not np.isfinite(c[r]):
+            return np.nan
     r = 0
     while r < c.shape[0]:
         if k < held.first[r]:
@@ -126,7 +133,8 @@ def slopes(held: Held, t: Array, x: Array, u: Array, p: Array, k: int, i: int, j
     held.jacobian.res[2] = row_address(held.Cu, i)
     if run(held.jacobian) != 0:
         return 1
-    terms(held, i, k)
+    if np.isnan(terms(held, i, k)):
+        return 1
     for r in range(rows):
         w = held.slope[i, r]
         if w != 0.0:

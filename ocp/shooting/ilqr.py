@@ -1,4 +1,4 @@
-"""iLQR / DDP with control bounds: repeat expansion, Riccati sweep and feedback line search until the gradient vanishes.
+"""iLQR / DDP with hard constraints: repeat expansion, Riccati sweep and feedback line search until the gradient vanishes.
 
 Li, Todorov 2004 (iLQR); Tassa, Erez, Todorov 2012 (regularisation schedule, line search, value update); Tassa, Mansard,
 Todorov 2014 (control bounds). Gauss-Newton by default; ``hessian="full"`` makes it DDP.
@@ -8,6 +8,10 @@ projected gradient of the discrete cost (from the costates, so regularisation do
 the quadratic model still expects, each relative to ``max(1, |cost|)``. Where the decrease falls below the rounding of
 the cost itself, steps are judged by the gradient instead (polishing): the iterations go on until the gradient reaches
 its tolerance, or has found no new minimum for ``ocp.shooting.search.PATIENCE`` steps.
+
+Bounds on controls are part of every step. All other hard constraints (bounds on states, prescribed final states, path and final
+constraints, second-order cones) hold at the knots by an augmented Lagrangian (``ocp.shooting.augmented``; Howell, Jackson,
+Manchester 2019): multipliers and penalties are updated until the largest violation is below ``constraint_tolerance``.
 """
 
 from __future__ import annotations
@@ -19,9 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.problem import Phase, Problem, Solution, Status, Trajectory
-from ocp.shooting import execution, records, stage
+from ocp.shooting import records, stage
+from ocp.shooting.constraints import Rows, final_rows, path_rows
+from ocp.shooting.guess import inverse_dynamics_controls
 from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
 
@@ -45,6 +52,8 @@ class Program:
     kept: records.Kept  # alive as long as the calls, which hold their handles
     calls: Mapping[str, Any]
     horizon: loops.Horizon
+    constraints: tuple[Rows, Rows]
+    rows: loops.Rows
     notes: tuple[str, ...]
     start: np.ndarray
     seconds: Mapping[str, float]
@@ -72,17 +81,23 @@ def prepare(problem: Problem, options: ILQROptions | None = None) -> Program:
     from ocp.shooting import loops
 
     imported = time.perf_counter()
-    how, note = execution.choose(phase, options)
-    stages = stage.build(phase, options, how)
+    _, by_loops, told = choose(phase.system, options.derivatives, options.execution)
+    stages = stage.build(phase, options, by_loops)
     built = time.perf_counter()
-    compiled = records.compile_stages(phase, options, stages, how)
+    compiled = records.compile_stages(phase, options, stages, by_loops)
     calls, kept = records.records(compiled)
+    rows = path_rows(phase), final_rows(phase)
+    n, m, N = stages.ndx, stages.nu, options.intervals
+    held = [records.hold(made, count, start, n, m, options.kernels)
+            for made, count, start in zip(rows, (N, 1), (0, N), strict=True)]
+    kept = [*kept, *(space for _, owners in held for space in owners)]
     duration = phase.duration.guess
     horizon = loops.Horizon(
         np.linspace(0.0, duration, options.intervals + 1), np.array([duration / options.intervals]),
         np.array(phase.system.parameter_values, dtype=float), np.array(phase.u_lower, dtype=float),
         np.array(phase.u_upper, dtype=float), float(options.state_limit))
-    return Program(problem, phase, options, stages, compiled, kept, calls, horizon, (note,), _start(phase),
+    return Program(problem, phase, options, stages, compiled, kept, calls, horizon, rows,
+                   loops.Rows(*(record for record, _ in held)), told, _start(phase),
                    {"import": imported - began, "build": built - imported, "compile": time.perf_counter() - built})
 
 
@@ -97,8 +112,9 @@ def run(program: Program, progress: Progress | None = None) -> Solution:
     x = np.full((N + 1, program.stages.nx), np.nan)
     x[0] = program.start
     system = program.phase.system
+    names = program.constraints[0].names, program.constraints[1].names
     search = Search(program.options, system.space, system.controls, program.calls, program.horizon,
-                    loops.Path(x, u, np.full(N + 1, np.nan)), progress)
+                    loops.Path(x, u, np.full(N + 1, np.nan)), program.rows, names, progress)
     status, message = search.run()
     if len(search.log) == 1 and status is Status.CONVERGED:
         notes.append("the initial guess already was a stationary point; "
@@ -110,16 +126,19 @@ def run(program: Program, progress: Progress | None = None) -> Solution:
     if search.swept:  # otherwise the gains belong to an earlier iterate
         policy = search.policy
         extra |= {"K": policy.K, "k": policy.k, "Vx": policy.Vx, "Vxx": policy.Vxx, "costate": policy.costate}
+    weights = program.rows.path.slope.copy(), program.rows.final.slope[0].copy()
+    if search.multipliers.any_rows:
+        extra |= {"multipliers_path": weights[0], "multipliers_final": weights[1]}
     seconds = {**program.seconds, "load": search.load_seconds,
                "solve": time.perf_counter() - began - search.load_seconds}
     seconds["total"] = sum(seconds.values())
     horizon, trajectory = program.horizon, _trajectory(program, search.path)
     return Solution(
         problem=program.problem, method="ilqr", options=asdict(program.options), status=status, message=message,
-        objective=search.cost + program.stages.constant, trajectory=trajectory,
+        objective=search.objective + program.stages.constant, trajectory=trajectory,
         iterations=tuple(search.log), seconds=seconds, notes=tuple(notes), extra=extra,
         optimality=ShootingOptimality(program.stages, float(horizon.h[0]), horizon.p, horizon.lower, horizon.upper,
-                                      trajectory.t, trajectory.x, trajectory.u))
+                                      trajectory.t, trajectory.x, trajectory.u, program.constraints, weights))
 
 
 def _start(phase: Phase) -> np.ndarray:
@@ -136,14 +155,20 @@ def _start(phase: Phase) -> np.ndarray:
 
 
 def _initial_controls(program: Program) -> tuple[np.ndarray, list[str]]:
-    """Guess at the middle of every interval [N, nu], moved into the bounds, which is noted when it changes anything."""
+    """Controls at the start of the search [N, nu]: the guess at the middle of every interval, moved into the bounds.
+
+    Where the guess names a motion of a robot and no controls, those that inverse dynamics finds along it. Changes are noted.
+    """
     guess, horizon, N = program.phase.guess, program.horizon, program.options.intervals
     given = np.asarray(guess.u, dtype=float).reshape(len(guess.s), program.stages.nu)
     s = (np.arange(N) + 0.5) / N
     u = np.column_stack([np.interp(s, guess.s, column) for column in given.T])
+    notes = []
+    if not given.any() and (found := inverse_dynamics_controls(program.phase, N)) is not None:
+        u, notes = found, ["the guess of the controls comes from inverse dynamics along the guess of the states"]
     inside = np.clip(u, horizon.lower, horizon.upper)
     moved = [name for name, a, b in zip(program.phase.system.controls, u.T, inside.T, strict=True) if np.any(a != b)]
-    notes = [f"the guess of control {', '.join(map(repr, moved))} was moved into its bounds"] if moved else []
+    notes += [f"the guess of control {', '.join(map(repr, moved))} was moved into its bounds"] if moved else []
     return np.ascontiguousarray(inside), notes
 
 
@@ -166,8 +191,7 @@ def _trajectory(program: Program, path: loops.Path) -> Trajectory:
         out = np.empty((len(flat), x.shape[1]))
         failed = loops.sample(step, t[k], x[k], u[k], p, flat - t[k], out, np.empty(1))
         if failed >= 0:
-            handles = ", ".join(str(space.handle) for space in kept)
-            raise ArithmeticError(f"the step (kernels with handle {handles}) failed at t = {flat[failed]:g} s")
+            raise ArithmeticError(f"the step failed at t = {flat[failed]:g} s ({len(kept)} kernels of its own)")
         at_knot = flat == t[k]
         out[at_knot] = x[k[at_knot]]
         out[flat >= t[-1]] = x[-1]

@@ -1,4 +1,4 @@
-"""Loops over knots in Numba: rollout, expansion, feedback line search.
+"""Loops over knots in Numba: rollout, expansion, feedback line search; costs include the terms of hard constraints.
 
 Steps and their derivatives are kernels called by address, or loops over the robot (``ocp.shooting.knots``). One binary serves
 every robot: addresses are arguments and sizes come from the arrays. Nothing is allocated, no Python object is touched. The
@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from dynamics.kernels.calls import address_of, row_address
+from ocp.shooting.augmented import Held, penalty, slopes, stiffness
 from ocp.shooting.knots import Call, Derivatives, Step, bend, differentiate, run, take
 from ocp.shooting.riccati import Expansion, Policy, costates, projected_gradient
 
@@ -34,6 +35,22 @@ class Path(NamedTuple):
     x: np.ndarray
     u: np.ndarray
     cost: np.ndarray
+
+
+class Rows(NamedTuple):
+    """The rows of hard constraints at the knots before the last, and at the last."""
+
+    path: Held
+    final: Held
+
+
+@njit(cache=True)
+def _held(rows: Rows, horizon: Horizon, path: Path, k: int) -> float:
+    """Augmented terms of knot k."""
+    N = path.u.shape[0]
+    if k < N:
+        return penalty(rows.path, horizon.t, path.x, path.u, horizon.p, k, k, k)
+    return penalty(rows.final, horizon.t, path.x, path.u, horizon.p, N, 0, N - 1)
 
 
 @njit(cache=True)
@@ -62,39 +79,48 @@ def _end(final: Call, horizon: Horizon, path: Path) -> bool:
 
 
 @njit(cache=True)
-def rollout(step: Step, final: Call, horizon: Horizon, path: Path) -> tuple[float, int]:
-    """Fill states and costs from x[0] and u. Returns (total cost, -1) or (inf, knot k whose step or cost failed)."""
+def rollout(step: Step, final: Call, rows: Rows, horizon: Horizon, path: Path) -> tuple[float, int]:
+    """Fill states and costs from x[0] and u. Returns (total of costs and augmented terms, -1), or (inf, knot k whose step, cost
+    or constraint failed)."""
     N = path.u.shape[0]
     total = 0.0
     for k in range(N):
         if not _advance(step, horizon, path, k):
             return np.inf, k
-        total += float(path.cost[k])
+        total += float(path.cost[k]) + _held(rows, horizon, path, k)
+        if not np.isfinite(total):
+            return np.inf, k
     if not _end(final, horizon, path):
         return np.inf, N
-    return total + float(path.cost[N]), -1
+    total += float(path.cost[N]) + _held(rows, horizon, path, N)
+    return (total, -1) if np.isfinite(total) else (np.inf, N)
 
 
 @njit(cache=True)
-def expand(kernel: Derivatives, final: Call, horizon: Horizon, path: Path, model: Expansion, policy: Policy,
+def expand(kernel: Derivatives, final: Call, rows: Rows, horizon: Horizon, path: Path, model: Expansion, policy: Policy,
            hessian: bool) -> tuple[int, float]:
     """Fill the quadratic model along a path, the costates and the gradient.
 
-    ``hessian``: whether the kernel hands back the Hessians too. Returns (failed knot or -1, projected gradient norm).
+    ``hessian``: whether the kernel hands back the Hessians too; those of the augmented terms are added by ``stiffen``. Returns
+    (failed knot or -1, projected gradient norm).
     """
     for k in range(path.u.shape[0]):
         if differentiate(kernel, horizon.t, path.x, path.u, horizon.p, horizon.h, k, model, hessian) != 0:
             return k, np.nan
-    return _finish(final, horizon, path, model, policy)
+        if slopes(rows.path, horizon.t, path.x, path.u, horizon.p, k, k, k, model.lx[k], model.lu[k]) != 0:
+            return k, np.nan
+    return _finish(final, rows, horizon, path, model, policy)
 
 
 @njit(cache=True)
-def _finish(final: Call, horizon: Horizon, path: Path, model: Expansion, policy: Policy) -> tuple[int, float]:
+def _finish(final: Call, rows: Rows, horizon: Horizon, path: Path, model: Expansion, policy: Policy) -> tuple[int, float]:
     N = path.u.shape[0]
     _at_end(final, horizon, path)
     final.res[0] = row_address(model.lx, N)
     final.res[1] = row_address(model.lxx, N)
-    if run(final) != 0:
+    # no final row depends on the control: its derivative by it has no place to go
+    if run(final) != 0 or slopes(rows.final, horizon.t, path.x, path.u, horizon.p, N, 0, N - 1, model.lx[N],
+                                 model.lu[N - 1, :0]) != 0:
         return N, np.nan
     costates(model, policy.costate, policy.gradient)
     return -1, projected_gradient(path.u, policy.gradient, horizon.lower, horizon.upper)
@@ -110,7 +136,20 @@ def curve(kernel: Derivatives, horizon: Horizon, path: Path, model: Expansion, p
 
 
 @njit(cache=True)
-def line_search(step: Step, final: Call, difference: Call, horizon: Horizon, path: Path, policy: Policy,
+def stiffen(rows: Rows, horizon: Horizon, path: Path, model: Expansion, exact: bool) -> int:
+    """Add the Hessians of the augmented terms to the quadratic model. Returns the failed knot or -1."""
+    N = path.u.shape[0]
+    for k in range(N):
+        if stiffness(rows.path, horizon.t, path.x, path.u, horizon.p, k, k, k, exact, model.lxx[k], model.luu[k],
+                     model.lux[k]) != 0:
+            return k
+    failed = stiffness(rows.final, horizon.t, path.x, path.u, horizon.p, N, 0, N - 1, exact, model.lxx[N], model.luu[N - 1, :0, :0],
+                       model.lux[N - 1, :0])
+    return N if failed != 0 else -1
+
+
+@njit(cache=True)
+def line_search(step: Step, final: Call, rows: Rows, difference: Call, horizon: Horizon, path: Path, policy: Policy,
                 trial: Path, dx: np.ndarray, cost: float, linear: float, quadratic: float, armijo: float,
                 reduction: float, shortest: float, rounding: float) -> tuple[float, float, int, int]:
     """Roll out ``u + a k + K minus(x, x_new)`` within the bounds, a = 1, reduction, ..., until the cost falls enough.
@@ -142,11 +181,14 @@ def line_search(step: Step, final: Call, difference: Call, horizon: Horizon, pat
             if not _advance(step, horizon, trial, k):
                 failed = k
                 break
-            total += float(trial.cost[k])
+            total += float(trial.cost[k]) + _held(rows, horizon, trial, k)
+            if not np.isfinite(total):
+                failed = k
+                break
         if failed < 0 and not _end(final, horizon, trial):
             failed = N
         if failed < 0:
-            total += float(trial.cost[N])
+            total += float(trial.cost[N]) + _held(rows, horizon, trial, N)
             if cost - total >= -armijo * (a * linear + a * a * quadratic) - rounding:
                 return a, total, trials, failed
         a *= reduction

@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 
 from ocp.problem import Solution
+from ocp.shooting.constraints import BELOW, CONE, Rows
 from ocp.shooting.stage import Stages
 
 
 @dataclass(frozen=True)
 class ShootingOptimality:
     """What shooting leaves for the certificate: the Functions of the discrete problem, step h [s], parameters p,
-    control bounds lower, upper [nu], and the returned point: t [N+1], x [N+1, nx], u [N, nu]."""
+    control bounds lower, upper [nu], and the returned point: t [N+1], x [N+1, nx], u [N, nu]; rows of hard constraints before and
+    at the last knot, and the derivatives of the Lagrangian by them, [N, r] and [r] (multipliers; minus them for cones)."""
 
     stages: Stages
     h: float
@@ -29,15 +31,40 @@ class ShootingOptimality:
     t: np.ndarray
     x: np.ndarray
     u: np.ndarray
+    rows: tuple[Rows, Rows] | None = None
+    weights: tuple[np.ndarray, np.ndarray] = (np.zeros((0, 0)), np.zeros(0))
 
     def gradient(self) -> np.ndarray:
-        """Gradient [N, nu] of the discrete total cost in the controls, with the states following the dynamics."""
+        """Gradient [N, nu] of the Lagrangian of the discrete problem in the controls, with the states following the dynamics."""
         found = np.empty_like(self.u)
         y = self.stages.adjoint_final(self.t[-1], self.x[-1], self.p)
+        if self.rows is not None and self.rows[1].count:
+            y += self.rows[1].adjoint(self.t[-1], self.x[-1], self.u[-1], self.p, self.weights[1])[0]
         for k in range(len(self.u) - 1, -1, -1):
             y, slope = self.stages.adjoint(self.t[k], self.x[k], self.u[k], self.p, self.h, y)
+            if self.rows is not None and self.rows[0].count:
+                by_x, by_u = self.rows[0].adjoint(self.t[k], self.x[k], self.u[k], self.p, self.weights[0][k])
+                y, slope = y + by_x, slope + by_u
             found[k] = np.asarray(slope).ravel()
         return found
+
+    def _products(self) -> float:
+        """Largest product of a multiplier and its row (for a cone, of the whole cone)."""
+        if self.rows is None:
+            return 0.0
+        largest = 0.0
+        places = [(0, k, self.weights[0][k]) for k in range(len(self.u))] + [(1, len(self.u), self.weights[1])]
+        for which, k, w in places:
+            rows = self.rows[which]
+            if not rows.count:
+                continue
+            product = w * np.asarray(rows.value(self.t[k], self.x[k], self.u[min(k, len(self.u) - 1)], self.p)).ravel()
+            for r, kind in enumerate(rows.kind):
+                if kind == BELOW:
+                    largest = max(largest, abs(product[r]))
+                elif kind == CONE:
+                    largest = max(largest, abs(product[r:r + rows.size[r]].sum()))
+        return largest
 
     def projected(self, gradient: np.ndarray) -> np.ndarray:
         """``clip(gradient, u - upper, u - lower)`` [N, nu]: zero exactly where the first-order conditions with control
@@ -54,7 +81,7 @@ class ShootingOptimality:
         multiplier = gradient - projected
         slack = np.where(multiplier > 0, self.u - self.lower, self.upper - self.u)
         product = np.where(multiplier == 0, 0.0, multiplier * np.where(multiplier == 0, 0.0, slack))
-        return float(np.max(np.abs(projected))) / scale, float(np.max(np.abs(product))) / scale
+        return float(np.max(np.abs(projected))) / scale, max(float(np.max(np.abs(product))), self._products()) / scale
 
     def defects(self) -> np.ndarray:
         """``x_{k+1} - step(x_k, u_k)`` [N, nx] in ambient coordinates: rounding only, for a rollout."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics.errors import near
-from ocp.bridge import DERIVATIVES
+from ocp.derivatives import DERIVATIVES, EXECUTIONS
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Phase, Problem, Sense
 from ocp.shooting.integrators import INTEGRATORS
@@ -18,7 +18,7 @@ _CHOICES = {
     "integrator": tuple(INTEGRATORS),
     "cost_quadrature": ("integrator", "rectangle"),
     "derivatives": DERIVATIVES,
-    "execution": ("auto", "generated", "loops"),
+    "execution": EXECUTIONS,
     "hessian": ("gauss_newton", "full"),
     "kernels": ("auto", "compiled", "interpreted"),
     "regularise": ("control", "state"),
@@ -33,15 +33,20 @@ class ILQROptions:
     integrator: one of ``ocp.shooting.integrators.INTEGRATORS``.
     cost_quadrature: "integrator" integrates running costs with the tableau of the integrator, "rectangle" sums
         h times the cost at the knots 0 ... N-1.
-    derivatives: of the dynamics: "ad", "analytic", "complex_step" or "fd", see ``ocp.bridge.differentiated``.
-    execution: of the dynamics and their derivatives: "generated" code for this problem; "loops" over the robot, compiled once
-        for all robots (``derivatives: analytic``, a robot without thrusters); "auto" takes loops for large robots.
+    derivatives: of the dynamics: "ad", "analytic", "complex_step", "fd", or "auto".
+    execution: of the dynamics and their analytic derivatives: "generated" code for this problem; "loops" over the robot, compiled
+        once for all robots; "auto" takes loops for large robots. See ``ocp.derivatives`` for both.
     hessian: "gauss_newton" drops the second derivatives of the dynamics (iLQR); "full" adds them, contracted with the
         costates (DDP: quadratic convergence, more regularisation far from the solution).
     kernels: "compiled" needs a C compiler, "interpreted" never uses one, "auto" takes what there is.
     max_iterations: limit on accepted or refused steps.
     tolerance: the method has converged when the projected gradient of the discrete cost (largest component) and the
         improvement that the quadratic model still expects are both at most ``tolerance * max(1, |cost|)``.
+    constraint_tolerance: largest violation of a hard constraint at the knots.
+    penalty, penalty_growth, penalty_max: of the augmented Lagrangian that holds hard constraints: at the start, factor where an
+        outer iteration did not reduce a violation enough, and where the constraints are given up as infeasible.
+    inner_tolerance: tolerance of the first minimisation; each outer iteration divides it by ten down to ``tolerance``.
+    max_outer: limit on updates of the multipliers.
     armijo: smallest accepted ratio of actual to expected decrease.
     step_reduction, step_min: factor between trial step lengths, and the shortest one.
     regularise: "control" adds mu to Quu; "state" adds mu to the Hessian of the value (Tassa, Erez, Todorov 2012,
@@ -54,12 +59,18 @@ class ILQROptions:
     intervals: int = 100
     integrator: str = "rk4"
     cost_quadrature: str = "integrator"
-    derivatives: str = "ad"
+    derivatives: str = "auto"
     execution: str = "auto"
     hessian: str = "gauss_newton"
     kernels: str = "auto"
     max_iterations: int = 500
     tolerance: float = 1e-8
+    constraint_tolerance: float = 1e-7
+    penalty: float = 10.0
+    penalty_growth: float = 10.0
+    penalty_max: float = 1e10
+    inner_tolerance: float = 1.0
+    max_outer: int = 60
     armijo: float = 1e-4
     step_reduction: float = 0.5
     step_min: float = 1e-6
@@ -75,11 +86,12 @@ class ILQROptions:
             value = getattr(self, name)
             if value not in known:
                 raise ProblemError(f"no {name} named {value!r}{near(str(value), known)}", where=where)
-        for name, least in (("intervals", 1), ("max_iterations", 0)):
+        for name, least in (("intervals", 1), ("max_iterations", 0), ("max_outer", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ProblemError(f"{name} must be a whole number >= {least}, got {value!r}", where=where)
-        for name in ("tolerance", "regularisation_min", "regularisation_max", "state_limit"):
+        for name in ("tolerance", "constraint_tolerance", "penalty", "penalty_max", "inner_tolerance", "regularisation_min",
+                     "regularisation_max", "state_limit"):
             value = getattr(self, name)
             if not (value > 0 and math.isfinite(value)):
                 raise ProblemError(f"{name} must be positive and finite, got {value!r}", where=where)
@@ -87,6 +99,8 @@ class ILQROptions:
             value = getattr(self, name)
             if not 0 < value < 1:
                 raise ProblemError(f"{name} must lie strictly between 0 and 1, got {value!r}", where=where)
+        if not self.penalty_growth > 1:
+            raise ProblemError(f"penalty_growth must be larger than 1, got {self.penalty_growth!r}", where=where)
         if not 0 <= self.regularisation <= self.regularisation_max:
             raise ProblemError(f"regularisation must lie between 0 and regularisation_max, got {self.regularisation!r}",
                                where=where)
@@ -98,7 +112,7 @@ def unsupported(problem: Problem) -> list[str]:
         names = ", ".join(repr(phase.name) for phase in problem.phases)
         return [f"{len(problem.phases)} phases ({names}); one phase only"]
     phase = problem.phases[0]
-    return [*_start(phase), *_final(phase), *_bounds(phase), *_constraints(phase)]
+    return [*_start(phase), *_constraints(phase)]
 
 
 def _start(phase: Phase) -> Iterator[str]:
@@ -113,32 +127,12 @@ def _start(phase: Phase) -> Iterator[str]:
             yield f"free start state {name} (a rollout needs every component of it)"
 
 
-def _final(phase: Phase) -> Iterator[str]:
-    if phase.final is None:
-        return
-    space = phase.system.space
-    values = {i: value for i, value in zip(space.tangent_index, phase.final.value, strict=True) if i >= 0}
-    for i, (name, fixed) in enumerate(zip(space.tangent_names, phase.final.fixed, strict=True)):
-        if fixed:
-            yield f"final state {name} = {values[i]:g} (final)" if i in values else f"final state {name} (final)"
-
-
-def _bounds(phase: Phase) -> Iterator[str]:
-    for name, lower, upper in zip(phase.system.space.names, phase.x_lower, phase.x_upper, strict=True):
-        if math.isfinite(lower) or math.isfinite(upper):
-            yield f"bounds on state {name}: [{lower:g}, {upper:g}]"
-
-
 def _constraints(phase: Phase) -> Iterator[str]:
     for constraint in phase.constraints:
         if constraint.soft is not None:
             if constraint.sense is Sense.CONE:
                 yield f"soft second-order cone {constraint.name!r} (only components between bounds can be soft)"
-        elif constraint.at is At.PATH:
-            yield f"constraint {constraint.name!r} on the path"
-        elif constraint.at is At.FINAL:
-            yield f"constraint {constraint.name!r} (final)"
-        elif not _holds_at_start(phase, constraint):
+        elif constraint.at is At.START and not _holds_at_start(phase, constraint):
             yield f"constraint {constraint.name!r} (start): the fixed start state violates it"
 
 

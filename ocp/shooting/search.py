@@ -11,6 +11,7 @@ import numpy as np
 
 from ocp.problem import Status
 from ocp.shooting import loops, riccati
+from ocp.shooting.multipliers import Multipliers
 from ocp.shooting.options import ILQROptions
 from ocp.spaces import Space
 
@@ -36,6 +37,8 @@ class Search:
     calls: Mapping[str, Any]  # of ``ocp.shooting.records``
     horizon: loops.Horizon
     path: loops.Path
+    rows: loops.Rows
+    row_names: tuple[tuple[str, ...], tuple[str, ...]]
     progress: Progress | None = None
     log: list[dict[str, float]] = field(default_factory=list)
     load_seconds: float = 0.0
@@ -50,25 +53,67 @@ class Search:
         self.policy = riccati.policy(N, n, m)
         self.work = riccati.scratch(n, m)
         self.dx = np.zeros(n)
+        self.multipliers = Multipliers(self.rows, self.row_names, self.options)
         self.mu, self.mu_factor = self.options.regularisation, 1.0
+
+    @property
+    def objective(self) -> float:
+        """The cost of the current path alone, without the terms of constraints."""
+        return float(self.path.cost.sum()) if self.multipliers.any_rows else self.cost
 
     def run(self) -> Ending:
         """Iterate from the controls in ``path``. Returns the status and what there is to say about it."""
         began = time.perf_counter()
         try:
             self._load()
-            cost, failed = loops.rollout(self.calls["step"], self.calls["final"], self.horizon, self.path)
+            failed = self._evaluate()
             if failed >= 0:
                 return self._lost(failed)
-            self.cost = cost
-            gradient, failed = self._expand()
+            gradient, bad = self._expand()
             self.load_seconds = time.perf_counter() - began
             self._report(expected=None, gradient=gradient, step=0.0, trials=0)
-            if failed:
+            if bad:
                 return Status.NOT_A_NUMBER, self._not_a_number()
-            return self._iterate(gradient)
+            if self.multipliers.any_rows:
+                return self._constrained(gradient)
+            return self._iterate(gradient, self.options.tolerance)
         except KeyboardInterrupt:
             return Status.INTERRUPTED, f"after {max(0, len(self.log) - 1)} iterations, cost {self.cost:.9g}"
+
+    def _evaluate(self) -> int:
+        """Cost and augmented terms of the current controls; the failed knot or -1."""
+        cost, failed = loops.rollout(self.calls["step"], self.calls["final"], self.rows, self.horizon, self.path)
+        if failed < 0:
+            self.cost = cost
+        return int(failed)
+
+    def _constrained(self, gradient: float) -> Ending:
+        """Outer iterations: minimise the augmented Lagrangian, take over multipliers, raise penalties where that was too little."""
+        options, held = self.options, self.multipliers
+        tolerance = max(options.tolerance, options.inner_tolerance)
+        for _ in range(options.max_outer):
+            before = len(self.log)
+            status, message = self._iterate(gradient, tolerance)
+            violation, name = held.worst()
+            if status in (Status.NOT_A_NUMBER, Status.DIVERGED, Status.ITERATION_LIMIT):
+                return status, f"{message}; largest violation {violation:.3g} ({name})"
+            if violation <= options.constraint_tolerance and tolerance == options.tolerance:
+                if status is Status.CONVERGED:
+                    return status, f"{message}, largest violation {violation:.3g} ({name})"
+                if len(self.log) == before:  # neither the minimisation nor the multipliers move any more
+                    return status, f"{message}; largest violation {violation:.3g} ({name})"
+            held.update()
+            if held.exhausted:
+                return Status.INFEASIBLE, f"the largest violation stays at {violation:.3g} ({name}) whatever the penalty"
+            tolerance = max(options.tolerance, 0.1 * tolerance if violation > options.constraint_tolerance else options.tolerance)
+            self.mu, self.mu_factor = options.regularisation, 1.0
+            if (failed := self._evaluate()) >= 0:
+                return self._lost(failed)
+            gradient, bad = self._expand()
+            if bad:
+                return Status.NOT_A_NUMBER, self._not_a_number()
+        return Status.ITERATION_LIMIT, (f"largest violation {violation:.3g} ({name}) after {options.max_outer} updates of the "
+                                        "multipliers")
 
     def _load(self) -> None:
         """Load (or compile) the binaries of the loops, so that ``solve`` times iterations only."""
@@ -76,7 +121,7 @@ class Search:
         riccati.backward(self.model, self.path.u, self.horizon.lower, self.horizon.upper, 1.0, 0.0, self.policy,
                          self.work)
 
-    def _iterate(self, gradient: float) -> Ending:
+    def _iterate(self, gradient: float, tolerance: float) -> Ending:
         options = self.options
         smallest, waited = gradient, 0
         for _ in range(options.max_iterations + 1):
@@ -86,12 +131,12 @@ class Search:
             if knot >= 0:
                 return Status.STALLED, (f"Quu is not positive definite at t = {self.horizon.t[knot]:.6g} s even with "
                                         f"regularisation {options.regularisation_max:.3g}")
-            if gradient <= options.tolerance * scale and expected <= options.tolerance * scale:
+            if gradient <= tolerance * scale and expected <= tolerance * scale:
                 return Status.CONVERGED, (f"projected gradient {gradient:.3g}, expected decrease {expected:.3g}, "
                                           f"cost {self.cost:.9g}")
             if len(self.log) > options.max_iterations:
                 break
-            rounding = 8 * _EPS * float(np.abs(self.path.cost).sum())
+            rounding = 8 * _EPS * max(float(np.abs(self.path.cost).sum()), abs(self.cost))
             a, cost, trials, failed = self._line_search(linear, quadratic, options.step_min, rounding)
             if a == 0.0:
                 mu = self.mu
@@ -100,7 +145,7 @@ class Search:
                 if self.mu > options.regularisation_max:
                     lost = "; the last trial rollout diverged" if failed >= 0 else ""
                     return Status.STALLED, (f"no step decreases the cost with regularisation {mu:.3g}; projected "
-                                            f"gradient {gradient:.3g}, tolerance {options.tolerance * scale:.3g}{lost}")
+                                            f"gradient {gradient:.3g}, tolerance {tolerance * scale:.3g}{lost}")
                 continue
             self.path, self.trial, self.cost, self.swept = self.trial, self.path, cost, False
             self._shrink()
@@ -114,16 +159,19 @@ class Search:
                 waited += 1
                 if waited >= PATIENCE:
                     return Status.STALLED, (f"the cost is at its rounding level and the projected gradient stays at "
-                                            f"{smallest:.3g}, above its tolerance {options.tolerance * scale:.3g}")
+                                            f"{smallest:.3g}, above its tolerance {tolerance * scale:.3g}")
         return Status.ITERATION_LIMIT, f"projected gradient {gradient:.3g} after {options.max_iterations} iterations"
 
     def _expand(self) -> tuple[float, bool]:
         """Quadratic model, costates and gradient of the current path: (gradient norm, anything not finite?)."""
         calls = self.calls
-        failed, norm = loops.expand(calls["expand"], calls["expand_final"], self.horizon, self.path, self.model, self.policy,
-                                    self.options.hessian == "gauss_newton")
+        failed, norm = loops.expand(calls["expand"], calls["expand_final"], self.rows, self.horizon, self.path, self.model,
+                                    self.policy, self.options.hessian == "gauss_newton")
         if failed < 0 and np.isfinite(norm) and "curvature" in calls:
             failed = loops.curve(calls["curvature"], self.horizon, self.path, self.model, self.policy)
+        if failed < 0:
+            failed = loops.stiffen(self.rows, self.horizon, self.path, self.model, self.options.hessian == "full")
+        self.multipliers.measure()
         return float(norm), failed >= 0 or not np.isfinite(norm)
 
     def _sweep(self) -> tuple[float, float, int]:
@@ -142,7 +190,7 @@ class Search:
     def _line_search(self, linear: float, quadratic: float, shortest: float,
                      rounding: float = 0.0) -> tuple[float, float, int, int]:
         return loops.line_search(
-            self.calls["step"], self.calls["final"], self.calls["difference"], self.horizon, self.path, self.policy,
+            self.calls["step"], self.calls["final"], self.rows, self.calls["difference"], self.horizon, self.path, self.policy,
             self.trial, self.dx, self.cost, linear, quadratic, self.options.armijo, self.options.step_reduction,
             shortest, rounding)
 
@@ -156,9 +204,12 @@ class Search:
         self.mu = mu if mu >= self.options.regularisation_min else 0.0
 
     def _report(self, expected: float | None, gradient: float, step: float, trials: int) -> None:
-        row: dict[str, float] = {"iteration": len(self.log), "cost": self.cost}
+        constrained = self.multipliers.any_rows
+        row: dict[str, float] = {"iteration": len(self.log), "cost": float(self.path.cost.sum()) if constrained else self.cost}
         row |= {} if expected is None else {"expected": expected}
-        row |= {"gradient": gradient, "step": step, "regularisation": self.mu, "trials": trials}
+        row |= {"gradient": gradient}
+        row |= {"violation": self.multipliers.worst()[0], "penalty": self.multipliers.largest_penalty} if constrained else {}
+        row |= {"step": step, "regularisation": self.mu, "trials": trials}
         self.log.append(row)
         if self.progress is not None:
             self.progress(self.log[-1])
@@ -167,6 +218,8 @@ class Search:
         """Why the rollout of the guess ended at knot k, and a path cut down to what is finite."""
         x, cost, t = self.path.x, self.path.cost, self.horizon.t
         N = len(t) - 1
+        if np.isfinite(cost[k]) and np.all(np.isfinite(x[min(k + 1, N)])) and (name := self.multipliers.not_finite(k, N)):
+            return Status.NOT_A_NUMBER, f"the constraint {name} is not finite at t = {t[k]:.6g} s (rollout of the guess)"
         if k == N:
             return Status.NOT_A_NUMBER, f"the final cost is {cost[N]} at t = {t[N]:.6g} s (rollout of the guess)"
         after = x[k + 1]

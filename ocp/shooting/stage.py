@@ -23,7 +23,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.bridge import differentiated
+from ocp.derivatives import choose, differentiated
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Cost, Phase, Sense
 from ocp.shooting.integrators import INTEGRATORS, Integrator, Node
@@ -88,16 +88,15 @@ class LocalCost:
     support: tuple[int, ...]
 
 
-def build(phase: Phase, options: ILQROptions, execution: str = "generated") -> Stages:
-    """Functions of a phase with a fixed start; execution: "generated" or "loops".
+def build(phase: Phase, options: ILQROptions, loops: bool = False) -> Stages:
+    """Functions of a phase with a fixed start; loops: the dynamics are left to loops over the robot.
 
     Raises ProblemError for costs and integrators that do not fit it.
     """
     integrator = INTEGRATORS[options.integrator]
     integrator.check(phase.system)
-    loops = execution == "loops"
     if not loops:
-        phase = replace(phase, system=differentiated(phase.system, options.derivatives))
+        phase = replace(phase, system=differentiated(phase.system, choose(phase.system, options.derivatives, "auto")[0]))
     system, space = phase.system, phase.system.space
     running, final = terms(phase, At.PATH), terms(phase, At.FINAL)
     full = options.hessian == "full"

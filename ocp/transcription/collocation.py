@@ -17,7 +17,7 @@ import casadi as ca
 import numpy as np
 import scipy.sparse as sp
 
-from ocp.bridge import DERIVATIVES, EXECUTIONS, differentiated, execution
+from ocp.derivatives import DERIVATIVES, EXECUTIONS, choose, differentiated
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.nlp import HESSIANS, NLP, IpoptOptions, kkt, solve_nlp
 from ocp.problem import At, Boundary, Phase, Problem, Sense, Solution, Trajectory
@@ -43,8 +43,8 @@ class CollocationOptions:
 
     scheme: "hermite_simpson" (order 4) or "trapezoid" (order 2); intervals: of equal length
     max_iterations, tolerance: of IPOPT; hessian: "exact" or "limited_memory"
-    derivatives: of the dynamics: "ad", "analytic", "complex_step" or "fd", see ``ocp.bridge.differentiated``
-    execution: of analytic derivatives: "generated" code, "loops" over the model, or "auto", see ``ocp.bridge.execution``
+    derivatives: of the dynamics: "ad", "analytic", "complex_step", "fd", or "auto"; execution: of analytic ones: "generated" code,
+        "loops" over the model, or "auto"; see ``ocp.derivatives``
     kernels: "compiled", "interpreted", or "auto", which compiles functions so large that it pays
     """
 
@@ -53,7 +53,7 @@ class CollocationOptions:
     max_iterations: int = 1000
     tolerance: float = 1e-9
     hessian: str = "exact"
-    derivatives: str = "ad"
+    derivatives: str = "auto"
     execution: str = "auto"
     kernels: str = "auto"
 
@@ -142,9 +142,9 @@ def transcribe(problem: Problem, options: CollocationOptions) -> Transcription:
         raise UnsupportedError(METHOD, reasons, ())
     phase = problem.phase
     _check(phase)
-    by_loops, told = execution(phase.system, options.derivatives, options.execution)
+    source, by_loops, told = choose(phase.system, options.derivatives, options.execution)
     if not by_loops:
-        phase = replace(phase, system=differentiated(phase.system, options.derivatives))
+        phase = replace(phase, system=differentiated(phase.system, source))
     mesh = uniform_mesh(SCHEMES[options.scheme], options.intervals)
     nx, nu, free, M = phase.system.nx, phase.system.nu, phase.duration.free, mesh.nodes
     n = M * (nx + nu) + free
@@ -169,7 +169,7 @@ def transcribe(problem: Problem, options: CollocationOptions) -> Transcription:
         rows = nx - here
         rates = sp.kron(sp.identity(M), sp.eye(nx, rows, k=-here))
         blocks.append(_dynamics_block(phase, mesh, sp.vstack([W @ rates, sp.csr_matrix((linear.shape[0] - D.shape[0], M * rows))])))
-        prepared.append((dynamics_functions(blocks[-1], phase.system), told, 0.0))
+        prepared.append((dynamics_functions(blocks[-1], phase.system), (), 0.0))
     functions = [own for own, _, _ in prepared]
     x_lower, x_upper, x0 = variables(phase, mesh)
     zeros = np.zeros(D.shape[0])
@@ -199,7 +199,7 @@ def transcribe(problem: Problem, options: CollocationOptions) -> Transcription:
         # the Lagrangian holds w_j (cost + p_j' xdot) at node j, with w_j p_j = (W' lam)_j
         return (W.T @ np.asarray(lam_g)[: W.shape[0]]).reshape(M, nx) / mesh.weights()[:, None]
 
-    notes = tuple(note for _, own, _ in prepared for note in own) or ("kernels: interpreted",)
+    notes = (*told, *(tuple(note for _, own, _ in prepared for note in own) or ("kernels: interpreted",)))
     return Transcription(nlp, invert, costate, mesh, notes, {"compile": sum(seconds for _, _, seconds in prepared)})
 
 

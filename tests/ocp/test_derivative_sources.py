@@ -13,7 +13,9 @@ from dynamics.derivatives import analytic
 from dynamics.loops import batch
 from dynamics.model.urdf import read_urdf
 from ocp.app.files.load import load_problem
-from ocp.bridge import DERIVATIVES, Thruster, differentiated, execution, robot_system
+from ocp.bridge import Thruster, robot_system
+from ocp.derivatives import SOURCES as ALL
+from ocp.derivatives import choose, differentiated
 from ocp.errors import ProblemError
 from ocp.methods import METHODS, solve
 from ocp.shooting import stage
@@ -23,7 +25,7 @@ from ocp.transcription.collocation import CollocationOptions, _node_block, trans
 from ocp.transcription.mesh import uniform_mesh
 from ocp.transcription.schemes import SCHEMES
 
-SOURCES = tuple(s for s in DERIVATIVES if s != "ad")
+SOURCES = tuple(s for s in ALL if s != "ad")
 FIRST = {"analytic": 1e-11, "complex_step": 1e-12, "fd": 1e-7}
 SECOND = {"analytic": 1e-10, "complex_step": 1e-7, "fd": 1e-4}
 
@@ -188,20 +190,26 @@ def test_poison_reaches_the_loops_of_collocation(function, place, which, monkeyp
         assert (np.abs(bad[k] - right[k]).max() > 0.1) == (k == which)
 
 
-def test_execution_is_chosen_by_size_and_can_be_forced():
-    small, large = (load_problem(f"problems/{n}.yaml").problem.phase.system for n in ("acrobot", "quadruped_righting"))
-    chosen = {(system.name, source, wanted): execution(system, source, wanted)[0] for system in (small, large)
-              for source, wanted in (("analytic", "auto"), ("analytic", "loops"), ("analytic", "generated"), ("ad", "auto"))}
-    assert [key for key, by_loops in chosen.items() if by_loops] == [
-        (small.name, "analytic", "loops"), (large.name, "analytic", "auto"), (large.name, "analytic", "loops")]
-    assert "18 degrees of freedom" in execution(large, "analytic", "auto")[1][0]
-    rotors = load_problem("problems/quadrotor.yaml").problem.phase.system
-    for system, source, wanted, message in (
-            (large, "ad", "loops", "closed-form derivatives only"), (rotors, "analytic", "loops", "forces at joints only"),
+def test_source_and_execution_are_chosen_by_size_and_can_be_forced():
+    small, large, rotors = (load_problem(f"problems/{n}.yaml").problem.phase.system
+                            for n in ("acrobot", "quadruped_righting", "quadrotor"))
+    wanted = [("auto", "auto"), ("analytic", "auto"), ("analytic", "loops"), ("analytic", "generated"), ("ad", "auto"),
+              ("fd", "auto")]
+    chosen = {"small": [choose(small, *w)[:2] for w in wanted], "large": [choose(large, *w)[:2] for w in wanted],
+              "rotors": [choose(rotors, *w)[:2] for w in wanted[:2]]}
+    assert chosen["small"] == [("ad", False), ("analytic", False), ("analytic", True), ("analytic", False), ("ad", False),
+                               ("fd", False)]
+    assert chosen["large"] == [("analytic", True), ("analytic", True), ("analytic", True), ("analytic", False), ("ad", False),
+                               ("fd", False)]
+    assert chosen["rotors"] == [("ad", False), ("analytic", False)]
+    assert "18 degrees of freedom" in choose(large, "auto", "auto")[2][0]
+    for system, source, execution, message in (
+            (large, "ad", "loops", "closed-form derivatives only"),
+            (rotors, "analytic", "loops", "forces at joints only.*thrusters"),
             (cart_pole().phase.system, "analytic", "loops", "not the forward dynamics of a robot"),
-            (large, "analytic", "loop", "did you mean 'loops'")):
+            (large, "analytic", "loop", "did you mean 'loops'"), (large, "analytical", "loops", "did you mean 'analytic'")):
         with pytest.raises(ProblemError, match=message):
-            execution(system, source, wanted)
+            choose(system, source, execution)
 
 
 @pytest.mark.parametrize("source", SOURCES)

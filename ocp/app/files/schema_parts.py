@@ -211,7 +211,7 @@ class Solve(Part):
     """How to solve the problem unless the command line says otherwise."""
 
     method: Literal["collocation", "ilqr"] = Field("collocation", description="method of solution")
-    derivatives: Literal["ad", "analytic", "complex_step", "fd"] | None = Field(
+    derivatives: Literal["auto", "ad", "analytic", "complex_step", "fd"] | None = Field(
         None, description="source of the derivatives of the dynamics, whatever the method; null: the default of the method")
     collocation: dict[str, Option] = Field(default_factory=dict, description="options of the collocation method")
     ilqr: dict[str, Option] = Field(default_factory=dict, description="options of iLQR")

@@ -1,0 +1,133 @@
+"""Hard constraints in iLQR and DDP: closed forms, another method, multipliers, infeasibility, and what the certificate says."""
+
+from dataclasses import replace
+
+import casadi as ca
+import numpy as np
+import pytest
+from control_problems import block_move, cart_pole
+from shooting_problems import make
+
+from ocp.app.files.load import load_problem
+from ocp.methods import solve
+from ocp.problem import INF, At, Boundary, Constraint, Sense, Status
+from ocp.shooting.guess import inverse_dynamics_controls
+from ocp.spaces import euclidean
+
+FAST = {"kernels": "interpreted"}
+
+
+def double_integrator(**more):
+    """Unit mass from rest to rest over unit distance in unit time at least effort int u^2, by steps that are exact for it."""
+    return make("block", euclidean(("x", "v")), ("u",), lambda t, x, u: ca.vertcat(x[1], u), (0.0, 0.0), 1.0,
+                running=[("effort", lambda t, x, u: u**2, None)], **more)
+
+
+def with_phase(problem, **more):
+    return replace(problem, phases=(replace(problem.phase, **more),))
+
+
+@pytest.mark.parametrize("hessian", ["gauss_newton", "full"])
+def test_prescribed_final_state_in_closed_form(hessian):
+    """Held controls: min sum h u^2 under two linear conditions, solved by its normal equations."""
+    N = 20
+    h, k = 1 / N, np.arange(N)
+    A = np.vstack([h * h * (N - k - 0.5), np.full(N, h)])
+    u = A.T @ np.linalg.solve(A @ A.T, [1.0, 0.0])
+    found = solve(block_move(), "ilqr", {**FAST, "intervals": N, "hessian": hessian})
+    assert found.ok, (found.message, found.certificate.failures)
+    np.testing.assert_allclose(found.trajectory.u.ravel(), u, atol=1e-5)
+    # the multipliers are the derivatives of the optimum by the goal
+    optimum = np.array([h * (A.T @ np.linalg.solve(A @ A.T, g)) @ (A.T @ np.linalg.solve(A @ A.T, g))
+                        for g in ([1 + 1e-5, 0.0], [1 - 1e-5, 0.0])])
+    # final rows are minus(goal, x): moving the goal ahead costs minus the multiplier
+    assert found.extra["multipliers_final"][0] == pytest.approx(-(optimum[0] - optimum[1]) / 2e-5, rel=1e-4)
+
+
+def test_bryson_denham_from_below():
+    """A bound on the position, known optimum 4 / (9 l) = 4 for l = 1/9; held controls can only do worse."""
+    problem = double_integrator()
+    phase = problem.phase
+    half = make("block", euclidean(("x", "v")), ("u",), lambda t, x, u: ca.vertcat(x[1], u), (0.0, 1.0), 1.0,
+                running=[("effort", lambda t, x, u: u**2 / 2, None)])
+    constrained = with_phase(half, final=Boundary((0.0, -1.0), (True, True)), x_upper=(1 / 9, INF))
+    coarse, fine = (solve(constrained, "ilqr", {**FAST, "intervals": n}).objective for n in (40, 160))
+    assert 4.0 < fine < coarse < 4.05
+    assert fine - 4 < 0.3 * (coarse - 4)
+    assert phase.x_upper == (INF, INF)
+
+
+def test_cart_pole_against_direct_multiple_shooting():
+    """The published optimum of the same discrete problem (RK4, held controls, N = 100): 58.888336."""
+    found = solve(cart_pole(), "ilqr", {"intervals": 100, "hessian": "full", "inner_tolerance": 10.0, "penalty": 100.0})
+    assert found.ok, (found.message, found.certificate.failures)
+    assert found.objective == pytest.approx(58.888336, rel=1e-7) or found.objective < 58.888336
+    assert max(v.at_knots for v in found.certificate.violations) < 1e-7
+
+
+def obstacle(kind):
+    """A point mass in the plane around a disc, or with its thrust in a cone."""
+    t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x", 4), ca.SX.sym("u", 2), ca.SX.sym("p", 0)
+    system = make("point", euclidean(("x", "y", "vx", "vy")), ("ux", "uy"), lambda t, x, u: ca.vertcat(x[2:], u),
+                  (0.0, 0.0, 0.0, 0.0), 2.0, running=[("effort", lambda t, x, u: u, (1.0, 1.0))])
+    if kind == "disc":
+        row = Constraint("disc", At.PATH, ca.Function("c", [t, x, u, p], [(x[0] - 0.5)**2 + (x[1] - 0.05)**2]), (0.04,), (INF,))
+    else:
+        row = Constraint("cone", At.PATH, ca.Function("c", [t, x, u, p], [ca.vertcat(1.2 + 0 * u[0], u[0], u[1])]), (-INF,) * 3,
+                         (INF,) * 3, Sense.CONE)
+    return with_phase(system, final=Boundary((1.0, 0.3, 0.0, 0.0), (True,) * 4), constraints=(row,))
+
+
+@pytest.mark.parametrize("kind", ["disc", "cone"])
+def test_path_constraints_agree_with_collocation_and_bind(kind):
+    problem = obstacle(kind)
+    # the first quarter of an interval beyond the last knot is all that an obstacle between knots can hide
+    found = solve(problem, "ilqr", {**FAST, "intervals": 200})
+    other = solve(problem, "collocation", {"intervals": 100, "kernels": "interpreted"})
+    assert found.status is Status.CONVERGED, found.message
+    assert found.objective == pytest.approx(other.objective, rel=2e-3)
+    x, u = found.trajectory.x, found.trajectory.u
+    if kind == "disc":
+        gap = np.hypot(x[:, 0] - 0.5, x[:, 1] - 0.05) - 0.2
+        assert -1e-6 < gap.min() < 1e-4
+    else:
+        size = np.hypot(*u.T)
+        assert 1.2 - 1e-6 < size.max() < 1.2 + 1e-6
+        assert (size > 1.19).sum() > 10
+
+
+def test_the_robot_guess_comes_from_inverse_dynamics():
+    loaded = load_problem("problems/panda_reach.yaml")
+    u = inverse_dynamics_controls(loaded.problem.phase, 100)
+    assert u.shape == (100, loaded.problem.phase.system.nu)
+    found = solve(loaded.problem, "ilqr", {"intervals": 100})
+    assert found.ok, (found.message, found.certificate.failures)
+    assert found.objective == pytest.approx(loaded.problem.reference.objective, rel=loaded.problem.reference.tolerance)
+    assert any("inverse dynamics" in note for note in found.notes)
+    assert inverse_dynamics_controls(cart_pole().phase, 10) is None
+
+
+def test_infeasible_constraints_are_named():
+    t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x", 2), ca.SX.sym("u", 1), ca.SX.sym("p", 0)
+    wall = Constraint("wall", At.FINAL, ca.Function("c", [t, x, u, p], [x[0]]), (-INF,), (0.5,))
+    problem = with_phase(block_move(), constraints=(wall,))
+    found = solve(problem, "ilqr", {**FAST, "intervals": 20, "penalty_max": 1e6})
+    assert found.status in (Status.INFEASIBLE, Status.STALLED), found.message
+    assert not found.ok
+    assert "wall" in found.message or "final x" in found.message
+
+
+def test_nothing_changes_without_constraints():
+    free = double_integrator()
+    found = solve(free, "ilqr", {**FAST, "intervals": 10})
+    assert "violation" not in found.iterations[0]
+    assert "multipliers_path" not in found.extra
+
+
+def test_a_constraint_that_is_not_finite_is_found():
+    t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x", 2), ca.SX.sym("u", 1), ca.SX.sym("p", 0)
+    bad = Constraint("bad", At.PATH, ca.Function("c", [t, x, u, p], [ca.log(x[0] - 5)]), (-INF,), (0.0,))
+    found = solve(with_phase(block_move(), constraints=(bad,)), "ilqr", {**FAST, "intervals": 10})
+    assert found.status is Status.NOT_A_NUMBER
+    assert "constraint 'bad (upper)' is not finite" in found.message
+    assert not found.ok
