@@ -18,7 +18,8 @@ import casadi as ca
 
 from dynamics.kernels.compiler import KernelError
 
-_lock = threading.Lock()
+# Reentrant: while a function is being loaded the garbage collector may finalise another kernel, which gives its memory back here.
+_lock = threading.RLock()
 _ids: dict[str, int] = {}  # serialised function (hash) -> position in CasADi's own process-wide list
 
 

@@ -28,7 +28,7 @@ class System:
     losses. Both or neither; they feed the energy balance of the certificate.
     model: the robot (``dynamics.model.Model``), or None; x starts with its configuration q.
     actuation: how u acts on that robot (``ocp.bridge.Actuation``), or None where rate is not its forward dynamics.
-    derivatives: where derivatives of ``rate`` come from, see ``ocp.bridge.differentiated``.
+    derivatives: where derivatives of ``rate`` come from, see ``ocp.derivatives``.
     """
 
     name: str

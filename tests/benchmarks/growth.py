@@ -44,6 +44,8 @@ ROADS = {"inverse_first": ("analytic", "ad_sx", "complex_step"),
          "inverse_second": ("analytic", "ad_sx", "ad_of_analytic", "complex_step")}
 # instructions up to which graphs are made, and compiled; joints up to which the complex step is taken
 LARGEST, LARGEST_COMPILED, LARGEST_STEPPED = 2_500_000, 7_000, 20
+# two chains are compiled further, to see whether what the interpreter shows holds for machine code
+COMPILED_CHAINS, LARGEST_CHAIN = (12, 16), 75_000
 BATCHES, SECONDS = 7, 0.006
 
 
@@ -200,7 +202,8 @@ def road(rows: list[Row], series: str, depth: int, model: Model, quantity: str, 
         filled = dense(function)
         rows.append(Row(series, n, depth, quantity, source, "dense", "interpreter", interpreted_us(filled, inputs),
                         0 if stepped else filled.n_instructions(), seconds))
-    if find_compiler() and (n <= 8 if stepped else count <= LARGEST_COMPILED):
+    further = series == "branching 1" and n in COMPILED_CHAINS and quantity != "inverse_second"
+    if find_compiler() and (n <= 8 if stepped else count <= (LARGEST_CHAIN if further else LARGEST_COMPILED)):
         variants = [("sparse", packed(function))]
         if quantity == "inverse_second" and not stepped:
             variants.append(("dense", dense(function)))
@@ -281,7 +284,7 @@ def main() -> None:
     begin = time.perf_counter()
     if not given.pages:
         measure(*((SIZES[:4], STARS[3:6]) if given.quick else (SIZES, STARS)), folder / "growth.csv")
-    growth_pages.write(folder, (LARGEST, LARGEST_COMPILED, LARGEST_STEPPED))
+    growth_pages.write(folder, (LARGEST, LARGEST_COMPILED, LARGEST_STEPPED, LARGEST_CHAIN))
     print(f"{folder} written after {time.perf_counter() - begin:.0f} s")
 
 

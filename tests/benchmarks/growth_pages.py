@@ -279,8 +279,9 @@ def verdict(rows: Rows) -> list[str]:
     return lines
 
 
-def write(folder: Path, limits: tuple[int, int, int]) -> None:
-    """growth.md and the figures beside growth.csv. limits: instructions that are made, compiled; joints for the complex step."""
+def write(folder: Path, limits: tuple[int, int, int, int]) -> None:
+    """growth.md and the figures beside growth.csv. limits: instructions that are made, compiled; joints for the complex
+    step; instructions of long chains that are compiled."""
     with (folder / "growth.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     figure_tensors(rows, folder / "growth_fig3.png")
@@ -294,7 +295,8 @@ def write(folder: Path, limits: tuple[int, int, int]) -> None:
             "loops from a compiled loop. Trees of revolute joints, neighbouring axes 60 degrees apart: serial, with 2 or 5",
             "children per body, and 25 joints as a root with equal arms.",
             f"Graphs above {limits[0] / 1e6:.1f} million instructions are not made, those above {limits[1]} not compiled",
-            f"(at -O1); complex steps are taken up to N = {limits[2]}, and compiled up to 8. Written by",
+            f"(at -O1; first and contracted derivatives of the chains of 12 and 16 up to {limits[3]}); complex steps are taken",
+            f"up to N = {limits[2]}, and compiled up to 8. Written by",
             "tests/benchmarks/growth.py; all rows are in growth.csv."),
         "![tensors](growth_fig3.png)", "", "## What it says", "", *verdict(rows),
         "## Exponents", "",

@@ -124,3 +124,27 @@ def test_one_law_for_all_shapes(quantity, power):
 def test_differentiation_grows_faster_than_the_closed_form_on_chains(quantity):
     ratios = [count(quantity, n, source="ad_sx") / count(quantity, n) for n in (2, 4, 6)]
     assert 1.3 < ratios[0] < ratios[1] < ratios[2]
+
+
+# ------------------------------------------------------------------------------------------------ differentiation
+@pytest.mark.row("002:H24")
+def test_the_lead_of_the_closed_form_grows_with_depth():
+    """Machine-independent part of the comparison over N: instructions of differentiated code over those of the closed form."""
+    def lead(quantity, bodies, branching):
+        return count(quantity, bodies, branching, source="ad_sx") / count(quantity, bodies, branching)
+
+    for quantity in ("inverse_first", "inverse_contracted"):
+        chain = [lead(quantity, n, 1) for n in (3, 6, 12)]
+        assert 0.8 < chain[0] < chain[1] < chain[2]
+        assert chain[2] > 1.2 * lead(quantity, 12, 5)  # a shallow bushy tree has little depth to use
+    assert count("inverse_second", 8, 1, source="ad_of_analytic") > 2 * count("inverse_second", 8, 1)
+
+
+@pytest.mark.row("002:H22")
+@pytest.mark.row("002:H24")
+def test_dense_outputs_of_bushy_trees_are_nearly_all_zeros():
+    """What both programs write when outputs are filled with zeros hides what they compute: the crossover of dense tensors."""
+    tensors = candidate(branched_tree(31, 2), "inverse_second", "analytic")
+    nonzeros, entries = (sum(tensors.build(dense=d).nnz_out(k) for k in range(4)) for d in (False, True))
+    assert entries == 4 * 31**3
+    assert nonzeros < 0.1 * entries

@@ -612,3 +612,27 @@ def test_expressions_of_an_unwritable_cache_are_built_again(cache):
     for _ in range(2):
         assert kernels.remembered(["g"], counted(calls, f), cache_dir=blocked)(3) == 9
     assert calls
+
+
+def test_a_kernel_may_be_collected_while_another_is_loaded(monkeypatch):
+    """The collector runs wherever it likes, also between the steps of loading a function."""
+    from dynamics.kernels import interpreter
+
+    x = ca.SX.sym("x")
+    doomed = [workspace(compile_kernel(ca.Function("doomed", [x], [ca.sin(x)]), mode="interpreted"))]
+    original, released = interpreter.tempfile.TemporaryDirectory, []
+
+    def collecting(*arguments, **named):
+        doomed.clear()  # its finaliser gives the memory back
+        released.append(True)
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(interpreter.tempfile, "TemporaryDirectory", collecting)
+    done = []
+    thread = threading.Thread(target=lambda: done.append(compile_kernel(ca.Function("next", [x], [x + 17.25]), mode="interpreted")),
+                              daemon=True)
+    thread.start()
+    thread.join(20)
+    assert released
+    assert done, "deadlock"
+    assert done[0](1.0) == 18.25

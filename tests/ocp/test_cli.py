@@ -54,10 +54,9 @@ def test_not_certified_exits_with_one(tmp_path, capsys):
 
 
 def test_unsupported_constraints_exit_with_two_and_their_names(tmp_path, capsys):
-    assert call("solve", str(FOLDER / "cartpole_swingup.yaml"), "--method", "ilqr", "--out", str(tmp_path / "r")) == 2
+    assert call("solve", str(FOLDER / "brachistochrone.yaml"), "--method", "ilqr", "--out", str(tmp_path / "r")) == 2
     error = capsys.readouterr().err
-    assert "final state theta" in error
-    assert "bounds on state x" in error
+    assert "free duration between" in error
     assert "Methods that can: collocation" in error
     assert not (tmp_path / "r").exists()
 
@@ -99,7 +98,9 @@ def test_check_names_the_methods(capsys):
     printed = capsys.readouterr().out
     assert "12 states, 6 controls" in printed
     assert "collocation (default): can solve it" in printed
-    assert "constraint 'tool' (final)" in printed
+    assert "ilqr: can solve it" in printed
+    assert call("check", str(FOLDER / "double_integrator_min_time.yaml")) == 0
+    assert "free duration between" in capsys.readouterr().out
 
 
 def test_show_expands_defaults_and_prints_the_schema(capsys, tmp_path):
