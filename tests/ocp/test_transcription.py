@@ -310,10 +310,10 @@ def test_compiled_program_equals_interpreted(mode, monkeypatch, tmp_path):
     monkeypatch.setattr(kernels, "WORTH_WAITING", 0)
     plain = transcribe(rich_problem(True), CollocationOptions(intervals=N, kernels="interpreted"))
     made = transcribe(rich_problem(True), CollocationOptions(intervals=N, kernels=mode))
-    assert plain.notes == ("kernels: interpreted",)
+    assert plain.notes == ("derivatives: ad", "kernels: interpreted")
     assert plain.seconds["compile"] == 0
-    assert "compiled node_cost" in made.notes[0]
-    assert "node_hessian" in made.notes[0]
+    assert "compiled node_cost" in made.notes[1]
+    assert "node_hessian" in made.notes[1]
     assert made.seconds["compile"] > 0
     rng = np.random.default_rng(8)
     z, y = rng.normal(size=plain.nlp.n), rng.normal(size=plain.nlp.m)
@@ -329,15 +329,15 @@ def test_auto_does_not_make_a_single_solve_wait_but_takes_what_is_cached(monkeyp
     monkeypatch.setenv("LIEOCP_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(kernels, "WORTH_COMPILING", 0)
     first = transcribe(known.cart_pole(), CollocationOptions(intervals=3))
-    assert "interpreted; with the option kernels=compiled" in first.notes[0]
+    assert "interpreted; with the option kernels=compiled" in first.notes[1]
     transcribe(known.cart_pole(), CollocationOptions(intervals=3, kernels="compiled"))
     again = transcribe(known.cart_pole(), CollocationOptions(intervals=3))
-    assert "compiled node_" in again.notes[0]
+    assert "compiled node_" in again.notes[1]
 
 
 def test_small_problems_stay_interpreted():
     program = transcribe(known.cart_pole(), CollocationOptions(intervals=3))
-    assert program.notes == ("kernels: interpreted",)
+    assert program.notes == ("derivatives: ad", "kernels: interpreted")
     assert program.seconds["compile"] == 0
 
 
@@ -348,4 +348,4 @@ def test_without_a_compiler_auto_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", "")
     found = solve(known.block_move(), CollocationOptions(intervals=3))
     assert found.objective == pytest.approx(12, abs=1e-12)
-    assert "no C compiler" in found.notes[0]
+    assert "no C compiler" in found.notes[1]
