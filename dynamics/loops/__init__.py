@@ -5,7 +5,14 @@
 and preallocated results, and allocate nothing.
 """
 
-from dynamics.loops.dynamics import LoopDynamics
-from dynamics.loops.tables import Tables, make_tables
+from pathlib import Path
+
+from dynamics import kernels
+from dynamics.kernels.binaries import discard_stale
+
+discard_stale(str(Path(__file__).parent), str(Path(kernels.__file__).parent))
+
+from dynamics.loops.dynamics import LoopDynamics  # noqa: E402  # binaries of other sources must be gone before any is loaded
+from dynamics.loops.tables import Tables, make_tables  # noqa: E402
 
 __all__ = ["LoopDynamics", "Tables", "make_tables"]

@@ -1,1 +1,9 @@
 """Kinematic control: pseudo-inverses, tasks with priorities, inverse kinematics, trajectory feedback, support consistency."""
+
+from pathlib import Path
+
+import dynamics
+from dynamics.kernels.binaries import discard_stale
+
+_below = Path(dynamics.__file__).parent
+discard_stale(str(Path(__file__).parent), str(_below / "loops"), str(_below / "kernels"))

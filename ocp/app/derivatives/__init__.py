@@ -15,3 +15,11 @@
     terminal.py    progress and table on the terminal
     run.py         the command: folder, page, exit code
 """
+
+from pathlib import Path
+
+import dynamics
+from dynamics.kernels.binaries import discard_stale
+
+_below = Path(dynamics.__file__).parent
+discard_stale(str(Path(__file__).parent), str(_below / "loops"), str(_below / "kernels"))
