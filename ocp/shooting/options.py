@@ -45,7 +45,8 @@ class ILQROptions:
     constraint_tolerance: largest violation of a hard constraint at the knots.
     penalty, penalty_growth, penalty_max: of the augmented Lagrangian that holds hard constraints: at the start, factor where an
         outer iteration did not reduce a violation enough, and where the constraints are given up as infeasible.
-    inner_tolerance: tolerance of the first minimisation; each outer iteration divides it by ten down to ``tolerance``.
+    inner_tolerance: tolerance of the first minimisation, relative to the gradient that it starts from; each outer iteration
+        divides it by ten, down to ``tolerance``.
     max_outer: limit on updates of the multipliers.
     armijo: smallest accepted ratio of actual to expected decrease.
     step_reduction, step_min: factor between trial step lengths, and the shortest one.
@@ -69,7 +70,7 @@ class ILQROptions:
     penalty: float = 10.0
     penalty_growth: float = 10.0
     penalty_max: float = 1e10
-    inner_tolerance: float = 1.0
+    inner_tolerance: float = 0.1
     max_outer: int = 60
     armijo: float = 1e-4
     step_reduction: float = 0.5

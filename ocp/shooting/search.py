@@ -20,6 +20,8 @@ Ending = tuple[Status, str]
 
 PATIENCE = 20
 """Steps at the rounding level of the cost that may pass without a new smallest gradient."""
+LOOSE = 1e-4
+"""A minimisation whose multipliers are still to change ends when its model promises less than this share of the cost."""
 _EPS = float(np.finfo(float).eps)
 _FACTOR = 2.0  # regularisation changes by a factor that itself grows (Tassa, Erez, Todorov 2012, section II.F)
 
@@ -90,10 +92,11 @@ class Search:
     def _constrained(self, gradient: float) -> Ending:
         """Outer iterations: minimise the augmented Lagrangian, take over multipliers, raise penalties where that was too little."""
         options, held = self.options, self.multipliers
-        tolerance = max(options.tolerance, options.inner_tolerance)
+        # relative to where the search begins, so that costs of 1e-2 and 1e4 start equally loosely
+        tolerance = max(options.tolerance, options.inner_tolerance * gradient / max(1.0, abs(self.cost)))
         for _ in range(options.max_outer):
             before = len(self.log)
-            status, message = self._iterate(gradient, tolerance)
+            status, message = self._iterate(gradient, tolerance, LOOSE if tolerance > options.tolerance else 0.0)
             violation, name = held.worst()
             if status in (Status.NOT_A_NUMBER, Status.DIVERGED, Status.ITERATION_LIMIT):
                 return status, f"{message}; largest violation {violation:.3g} ({name})"
@@ -121,7 +124,7 @@ class Search:
         riccati.backward(self.model, self.path.u, self.horizon.lower, self.horizon.upper, 1.0, 0.0, self.policy,
                          self.work)
 
-    def _iterate(self, gradient: float, tolerance: float) -> Ending:
+    def _iterate(self, gradient: float, tolerance: float, loose: float = 0.0) -> Ending:
         options = self.options
         smallest, waited = gradient, 0
         for _ in range(options.max_iterations + 1):
@@ -131,7 +134,7 @@ class Search:
             if knot >= 0:
                 return Status.STALLED, (f"Quu is not positive definite at t = {self.horizon.t[knot]:.6g} s even with "
                                         f"regularisation {options.regularisation_max:.3g}")
-            if gradient <= tolerance * scale and expected <= tolerance * scale:
+            if (gradient <= tolerance * scale and expected <= tolerance * scale) or expected <= loose * abs(self.cost):
                 return Status.CONVERGED, (f"projected gradient {gradient:.3g}, expected decrease {expected:.3g}, "
                                           f"cost {self.cost:.9g}")
             if len(self.log) > options.max_iterations:
