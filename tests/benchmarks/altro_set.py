@@ -138,8 +138,8 @@ def main() -> None:
         "solves, kernels and loops loaded. Published: iterations in Altro.jl's own tests, which stop at the same violation but",
         "while the cost still changes by up to 1e-4 an iteration; ours go on to an optimum, the one that IPOPT finds by direct",
         "multiple shooting from the same start (last digits), which explains a part of the difference, and the slow tail of",
-        "Gauss-Newton the rest. First below: the iteration at which the violation was first small enough. Escape (infeasible start)",
-        "and the quadrotor with waypoints are not run yet. Written by tests/benchmarks/altro_set.py.", "",
+        "Gauss-Newton the rest. First below: the iteration at which the violation was first small enough. Escape (infeasible",
+        "start) and the quadrotor with waypoints are not run yet. Written by tests/benchmarks/altro_set.py.", "",
         "| problem | iterations | published | ratio | first below | violation | cost | IPOPT | stationarity | solve, ms | status |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
