@@ -1,6 +1,7 @@
 """What the loops do at one knot: by a generated kernel (``Call``) or by loops over the robot (``Mechanics``, ``Sensitivities``).
 
-Numba chooses by the type of the record, so the loops over knots are written once.
+Numba chooses by the type of the record, so the loops over knots are written once: ``take``, ``differentiate`` and ``bend`` below
+declare what a record can do, the overloads under them do it, and called from Python the declarations raise.
 """
 
 from __future__ import annotations

@@ -46,15 +46,12 @@ def test_prescribed_final_state_in_closed_form(hessian):
 
 def test_bryson_denham_from_below():
     """A bound on the position, known optimum 4 / (9 l) = 4 for l = 1/9; held controls can only do worse."""
-    problem = double_integrator()
-    phase = problem.phase
     half = make("block", euclidean(("x", "v")), ("u",), lambda t, x, u: ca.vertcat(x[1], u), (0.0, 1.0), 1.0,
                 running=[("effort", lambda t, x, u: u**2 / 2, None)])
     constrained = with_phase(half, final=Boundary((0.0, -1.0), (True, True)), x_upper=(1 / 9, INF))
     coarse, fine = (solve(constrained, "ilqr", {**FAST, "intervals": n}).objective for n in (40, 160))
     assert 4.0 < fine < coarse < 4.05
     assert fine - 4 < 0.3 * (coarse - 4)
-    assert phase.x_upper == (INF, INF)
 
 
 def test_cart_pole_against_direct_multiple_shooting():
@@ -81,7 +78,6 @@ def obstacle(kind):
 @pytest.mark.parametrize("kind", ["disc", "cone"])
 def test_path_constraints_agree_with_collocation_and_bind(kind):
     problem = obstacle(kind)
-    # the first quarter of an interval beyond the last knot is all that an obstacle between knots can hide
     found = solve(problem, "ilqr", {**FAST, "intervals": 200})
     other = solve(problem, "collocation", {"intervals": 100, "kernels": "interpreted"})
     assert found.status is Status.CONVERGED, found.message
@@ -126,7 +122,7 @@ def test_infeasible_constraints_are_named():
     found = solve(problem, "ilqr", {**FAST, "intervals": 20, "penalty_max": 1e6})
     assert found.status in (Status.INFEASIBLE, Status.STALLED), found.message
     assert not found.ok
-    assert "wall" in found.message or "final x" in found.message
+    assert "wall" in found.message or "final x" in found.message  # the two that contradict each other
 
 
 def test_nothing_changes_without_constraints():
