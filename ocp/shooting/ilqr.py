@@ -7,10 +7,10 @@ Convergence needs both an optimality residual and a predicted decrease below tol
 projected gradient of the discrete cost (from the costates, so regularisation does not touch it) and the decrease that
 the quadratic model still expects, each relative to ``max(1, |cost|)``. Where the decrease falls below the rounding of
 the cost itself, steps are judged by the gradient instead (polishing): the iterations go on until the gradient reaches
-its tolerance, or has found no new minimum for ``ocp.shooting.search.PATIENCE`` steps.
+its tolerance, or has found no new minimum for ``ocp.shooting.engine.search.PATIENCE`` steps.
 
 Bounds on controls are part of every step. All other hard constraints (bounds on states, prescribed final states, path and final
-constraints, second-order cones) hold at the knots by an augmented Lagrangian (``ocp.shooting.augmented``; Howell, Jackson,
+constraints, second-order cones) hold at the knots by an augmented Lagrangian (``ocp.shooting.engine.augmented``; Howell, Jackson,
 Manchester 2019): multipliers and penalties are updated until the largest violation is below ``constraint_tolerance``.
 """
 
@@ -26,14 +26,15 @@ import numpy as np
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.problem import Phase, Problem, Solution, Status, Trajectory
-from ocp.shooting import records, stage
-from ocp.shooting.constraints import Rows, final_rows, path_rows
+from ocp.shooting.engine import records
 from ocp.shooting.guess import inverse_dynamics_controls
 from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
+from ocp.shooting.stages import stage
+from ocp.shooting.stages.rows import Rows, final_rows, path_rows
 
 if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions that run something
-    from ocp.shooting import loops
+    from ocp.shooting.engine import loops
 
 __all__ = ["ILQROptions", "Program", "prepare", "run", "solve", "unsupported"]
 
@@ -78,7 +79,7 @@ def prepare(problem: Problem, options: ILQROptions | None = None) -> Program:
         raise UnsupportedError("ilqr", reasons, ("collocation",))
     phase = problem.phase
     began = time.perf_counter()
-    from ocp.shooting import loops
+    from ocp.shooting.engine import loops
 
     imported = time.perf_counter()
     _, by_loops, told = choose(phase.system, options.derivatives, options.execution)
@@ -103,8 +104,8 @@ def prepare(problem: Problem, options: ILQROptions | None = None) -> Program:
 
 def run(program: Program, progress: Progress | None = None) -> Solution:
     """Solve a prepared problem from the guess of its phase."""
-    from ocp.shooting import loops
-    from ocp.shooting.search import Search
+    from ocp.shooting.engine import loops
+    from ocp.shooting.engine.search import Search
 
     began = time.perf_counter()
     u, notes = _initial_controls(program)
@@ -174,7 +175,7 @@ def _initial_controls(program: Program) -> tuple[np.ndarray, list[str]]:
 
 def _trajectory(program: Program, path: loops.Path) -> Trajectory:
     """Knot states and held controls; between knots the integrator itself, with a shorter step."""
-    from ocp.shooting import loops
+    from ocp.shooting.engine import loops
 
     t, h, p = program.horizon.t, float(program.horizon.h[0]), program.horizon.p
     x, u = path.x.copy(), path.u.copy()

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ocp.problem import Solution
-from ocp.shooting.constraints import BELOW, CONE, Rows
-from ocp.shooting.stage import Stages
+from ocp.shooting.stages.rows import BELOW, CONE, Rows
+from ocp.shooting.stages.stage import Stages
 
 
 @dataclass(frozen=True)

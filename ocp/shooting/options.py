@@ -11,8 +11,8 @@ import numpy as np
 from dynamics.errors import near
 from ocp.derivatives import DERIVATIVES, EXECUTIONS
 from ocp.errors import ProblemError
+from ocp.integrators import INTEGRATORS
 from ocp.problem import At, Constraint, Phase, Problem, Sense
-from ocp.shooting.integrators import INTEGRATORS
 
 _CHOICES = {
     "integrator": tuple(INTEGRATORS),
@@ -30,7 +30,7 @@ class ILQROptions:
     """Options of ``ocp.shooting.ilqr.solve``. Raises ProblemError for a value out of range.
 
     intervals: number of steps of equal length; the control is held over each.
-    integrator: one of ``ocp.shooting.integrators.INTEGRATORS``.
+    integrator: one of ``ocp.integrators.INTEGRATORS``.
     cost_quadrature: "integrator" integrates running costs with the tableau of the integrator, "rectangle" sums
         h times the cost at the knots 0 ... N-1.
     derivatives: of the dynamics: "ad", "analytic", "complex_step", "fd", or "auto".

@@ -36,8 +36,9 @@ from ocp.app.files.load import load_problem  # noqa: E402
 from ocp.app.pipeline import processor  # noqa: E402
 from ocp.bridge import robot_system  # noqa: E402
 from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem  # noqa: E402
-from ocp.shooting import ilqr, stage  # noqa: E402
+from ocp.shooting import ilqr  # noqa: E402
 from ocp.shooting.ilqr import ILQROptions  # noqa: E402
+from ocp.shooting.stages import stage  # noqa: E402
 
 LIMIT = 1_200_000
 ITERATIONS = 12

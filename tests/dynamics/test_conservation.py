@@ -79,7 +79,7 @@ def test_unforced_tree_conserves_energy_and_momentum(seed):
 @pytest.mark.parametrize(("name", "order"), [("euler", 1), ("midpoint", 2), ("rk4", 4)])
 def test_energy_drift_has_the_order_of_the_integrator(name, order):
     from ocp.bridge import robot_system
-    from ocp.shooting.integrators import INTEGRATORS
+    from ocp.integrators import INTEGRATORS
 
     model = serial_chain(3)
     system = robot_system(model)

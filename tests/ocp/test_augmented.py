@@ -7,9 +7,9 @@ from shooting_problems import quadrotor
 
 from dynamics.kernels import compile_kernel
 from ocp.problem import At, Boundary, Constraint, Sense
-from ocp.shooting import augmented
-from ocp.shooting.constraints import BELOW, CONE, EQUAL, IN_CONE, final_rows, path_rows
-from ocp.shooting.records import call
+from ocp.shooting.engine import augmented
+from ocp.shooting.engine.records import call
+from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE, final_rows, path_rows
 
 
 def constrained():

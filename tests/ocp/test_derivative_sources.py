@@ -18,8 +18,8 @@ from ocp.derivatives import SOURCES as ALL
 from ocp.derivatives import choose, differentiated
 from ocp.errors import ProblemError
 from ocp.methods import METHODS, solve
-from ocp.shooting import stage
 from ocp.shooting.options import ILQROptions
+from ocp.shooting.stages import stage
 from ocp.transcription.blocks import differentiate
 from ocp.transcription.collocation import CollocationOptions, _node_block, transcribe
 from ocp.transcription.mesh import uniform_mesh

@@ -14,12 +14,14 @@ from shooting_problems import cart_pole, double_integrator, function, make, pend
 
 from dynamics.kernels import find_compiler
 from ocp.errors import ProblemError, UnsupportedError
+from ocp.integrators import INTEGRATORS
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Sense, Status
-from ocp.shooting import ilqr, loops, stage
+from ocp.shooting import ilqr
+from ocp.shooting.engine import loops
+from ocp.shooting.engine.search import Search
 from ocp.shooting.ilqr import ILQROptions, prepare, run, solve, unsupported
-from ocp.shooting.integrators import INTEGRATORS
 from ocp.shooting.optimality import discrete_gradient
-from ocp.shooting.search import Search
+from ocp.shooting.stages import stage
 from ocp.spaces import euclidean
 
 

@@ -14,10 +14,12 @@ from dynamics.model.synthetic import random_tree
 from dynamics.model.urdf import read_urdf
 from ocp.bridge import robot_system
 from ocp.errors import ProblemError
+from ocp.integrators import INTEGRATORS
 from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem, Status
-from ocp.shooting import loops, mechanics, records, riccati, sensitivities, stage
+from ocp.shooting.engine import loops, records, riccati
 from ocp.shooting.ilqr import ILQROptions, prepare, solve
-from ocp.shooting.integrators import INTEGRATORS
+from ocp.shooting.robot import mechanics, sensitivities
+from ocp.shooting.stages import stage
 
 FIRST, SECOND = ("A", "B", "lx", "lu"), ("lxx", "luu", "lux")
 LOOPS = ILQROptions(intervals=2, derivatives="analytic", execution="loops", kernels="interpreted")

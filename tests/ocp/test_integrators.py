@@ -6,8 +6,8 @@ import pytest
 
 from dynamics.lie import quaternion
 from ocp.errors import ProblemError
+from ocp.integrators import INTEGRATORS, project
 from ocp.problem import System
-from ocp.shooting.integrators import INTEGRATORS, project
 from ocp.spaces import Space, euclidean
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.linalg import block_diag, solve_discrete_are
 
-from ocp.shooting import riccati
+from ocp.shooting.engine import riccati
 
 
 def random_lq(rng, N, n, m):

@@ -11,10 +11,11 @@ import numpy as np
 from dynamics.kernels import Kernel, Workspace, compile_many, workspace
 from ocp.problem import Phase
 from ocp.shooting.options import ILQROptions
-from ocp.shooting.stage import Stages
+from ocp.shooting.stages.stage import Stages
 
 if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions that make something for it
-    from ocp.shooting import augmented, constraints, knots
+    from ocp.shooting.engine import augmented, knots
+    from ocp.shooting.stages import rows as constraints
 
 Kept = list[Workspace]
 """Workspaces whose handles a record holds: they must outlive it."""
@@ -43,7 +44,7 @@ def compile_stages(phase: Phase, options: ILQROptions, stages: Stages, by_loops:
     if not by_loops:
         wanted += ["step", "expand"] + (["curvature"] if full else [])
     else:
-        from ocp.shooting import mechanics
+        from ocp.shooting.robot import mechanics
 
         assert stages.local is not None
         functions = mechanics.bank_functions(phase.system, options.integrator, stages.local, full)
@@ -54,7 +55,7 @@ def compile_stages(phase: Phase, options: ILQROptions, stages: Stages, by_loops:
 
 def call(kernel: Kernel) -> tuple[knots.Call, Kept]:
     """A kernel ready to be called from loops."""
-    from ocp.shooting import knots
+    from ocp.shooting.engine import knots
 
     space = workspace(kernel)
     return knots.Call(space.address, space.handle, space.arg, space.res, space.iw, space.w), [space]
@@ -64,7 +65,7 @@ def stepper(compiled: Compiled) -> tuple[knots.Step, Kept]:
     """One step, for one thread."""
     if not compiled.by_loops:
         return call(compiled.named["step"])
-    from ocp.shooting import mechanics
+    from ocp.shooting.robot import mechanics
 
     return mechanics.make_mechanics(compiled.phase.system, compiled.options.integrator,
                                     compiled.options.cost_quadrature == "rectangle", compiled.bank)
@@ -74,7 +75,7 @@ def records(compiled: Compiled) -> tuple[dict[str, Any], Kept]:
     """Everything that the loops over knots take, by name; for one thread."""
     made = {name: call(kernel) for name, kernel in compiled.named.items()}
     if compiled.by_loops:
-        from ocp.shooting import mechanics, sensitivities
+        from ocp.shooting.robot import mechanics, sensitivities
 
         assert compiled.stages.local is not None
         made["step"] = stepper(compiled)
@@ -90,7 +91,7 @@ def records(compiled: Compiled) -> tuple[dict[str, Any], Kept]:
 
 def hold(made: constraints.Rows, count: int, start: int, n: int, m: int, mode: str) -> tuple[augmented.Held, Kept]:
     """The record of hard constraints for the loops: at ``count`` knots from number ``start`` on; n, m: sizes of dx and u."""
-    from ocp.shooting import augmented
+    from ocp.shooting.engine import augmented
 
     functions = [made.value, made.jacobian, made.curvature]
     kernels = compile_many(functions, mode=cast(Literal["auto", "compiled", "interpreted"], mode if made.count else "interpreted"))

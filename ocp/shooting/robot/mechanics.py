@@ -1,11 +1,11 @@
 """One integrator step as a compiled loop over the robot: the record, and the walk through the nodes of a step.
 
-The discrete maps are those of ``ocp.shooting.integrators``. A step has slots j = 0 ... s: the s nodes at which forward dynamics
+The discrete maps are those of ``ocp.integrators``. A step has slots j = 0 ... s: the s nodes at which forward dynamics
 are evaluated (slot 0 is x itself) and, last, the next state. With accelerations a_i at the nodes,
 
     v_j = v + h sum_i velocity_weights[j, i] a_i            q_j = q moved by the v_i with weights h position_weights[j, i]
 
-where flat coordinates add and curved joints move as ``ocp.shooting.joint_motion`` says. The symplectic Euler step moves q with
+where flat coordinates add and curved joints move as ``ocp.shooting.robot.joint_motion`` says. The symplectic Euler step moves q with
 the velocity of its own last slot.
 """
 
@@ -22,10 +22,10 @@ from dynamics.joints import KINDS
 from dynamics.kernels import Kernel, Workspace, workspace
 from dynamics.kernels.calls import address_of, call, row_address
 from dynamics.loops import forward, make_tables
+from ocp.integrators import INTEGRATORS
 from ocp.problem import System
-from ocp.shooting.integrators import INTEGRATORS
-from ocp.shooting.joint_motion import CURVED, motion
-from ocp.shooting.stage import LocalCost
+from ocp.shooting.robot.joint_motion import CURVED, motion
+from ocp.shooting.stages.stage import LocalCost
 
 Array = np.ndarray
 # slots of the bank: costs, then (value, slope, bend) of each joint kind for slots with one source and for the last slot
@@ -233,7 +233,7 @@ def bind_cost(m: Mechanics, j: int, t: float, u: Array, p: Array, h: float) -> f
 
 
 def take_step(record, t, x, u, p, h, k, i, after, to, cost, j):  # type: ignore[no-untyped-def]
-    """``ocp.shooting.knots.take`` by loops (compiled where it is used)."""
+    """``ocp.shooting.engine.knots.take`` by loops (compiled where it is used)."""
     slots, a, tau, value, quadrature, bank = record.x, record.a, record.tau, record.cost, record.quadrature, record.bank
     table, reals, work, wrenches = record.table, record.reals, record.work, record.wrenches
     nodes = a.shape[0]

@@ -1,4 +1,4 @@
-"""Quadratic model of one step by propagating sensitivities through its slots, beside the walk of ``ocp.shooting.mechanics``.
+"""Quadratic model of one step by propagating sensitivities through its slots, beside the walk of ``ocp.shooting.robot.mechanics``.
 
 With X_j = d x_j / d z, z = (dx, u), in the tangent space of slot j (Hairer, Norsett, Wanner, Solving Ordinary Differential
 Equations I, section I.14, applied to the tableau),
@@ -18,10 +18,10 @@ from numba.experimental import structref
 
 from dynamics.kernels.calls import address_of, row_address
 from dynamics.loops import forward
+from dynamics.loops.dense import add, add_congruence, clear, copy, multiply_add, padded
 from ocp.problem import System
-from ocp.shooting.dense import add, add_congruence, clear, copy, multiply_add, padded
-from ocp.shooting.joint_motion import CURVED
-from ocp.shooting.mechanics import (
+from ocp.shooting.robot.joint_motion import CURVED
+from ocp.shooting.robot.mechanics import (
     COST_BEND,
     COST_SLOPE,
     SLOPE,
@@ -195,7 +195,7 @@ def cost_slope(s: Sensitivities, j: int, t: float, u: Array, p: Array, h: float,
 
 
 def expand(record, t, x, u, p, h, k, model, hessian):  # type: ignore[no-untyped-def]
-    """``ocp.shooting.knots.differentiate`` by loops (compiled where it is used)."""
+    """``ocp.shooting.engine.knots.differentiate`` by loops (compiled where it is used)."""
     s = record
     status = walk(s, x[k], u[k], h[0])
     if status != 0:

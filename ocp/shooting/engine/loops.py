@@ -1,6 +1,6 @@
 """Loops over knots in Numba: rollout, expansion, feedback line search; costs include the terms of hard constraints.
 
-Steps and their derivatives are kernels called by address, or loops over the robot (``ocp.shooting.knots``). One binary serves
+Steps and their derivatives are kernels called by address, or loops over the robot (``ocp.shooting.engine.knots``). One binary serves
 every robot: addresses are arguments and sizes come from the arrays. Nothing is allocated, no Python object is touched. The
 records own their memory, so two threads must not share one.
 """
@@ -13,9 +13,9 @@ import numpy as np
 from numba import njit
 
 from dynamics.kernels.calls import address_of, row_address
-from ocp.shooting.augmented import Held, penalty, slopes, stiffness
-from ocp.shooting.knots import Call, Derivatives, Step, bend, differentiate, run, take
-from ocp.shooting.riccati import Expansion, Policy, costates, projected_gradient
+from ocp.shooting.engine.augmented import Held, penalty, slopes, stiffness
+from ocp.shooting.engine.knots import Call, Derivatives, Step, bend, differentiate, run, take
+from ocp.shooting.engine.riccati import Expansion, Policy, costates, projected_gradient
 
 
 class Horizon(NamedTuple):

@@ -18,8 +18,8 @@ import numpy as np
 from numba import njit
 
 from dynamics.kernels.calls import address_of, row_address
-from ocp.shooting.constraints import BELOW, CONE, EQUAL
-from ocp.shooting.knots import Call, run
+from ocp.shooting.engine.knots import Call, run
+from ocp.shooting.stages.rows import BELOW, CONE, EQUAL
 
 Array = np.ndarray
 

@@ -13,10 +13,10 @@ from numba import njit, types
 from numba.extending import overload
 
 from dynamics.kernels.calls import address_of, call, row_address
-from ocp.shooting import lagrangian, sensitivities
-from ocp.shooting.mechanics import Mechanics, MechanicsType, take_step
-from ocp.shooting.riccati import Expansion
-from ocp.shooting.sensitivities import Sensitivities, SensitivitiesType
+from ocp.shooting.engine.riccati import Expansion
+from ocp.shooting.robot import lagrangian, sensitivities
+from ocp.shooting.robot.mechanics import Mechanics, MechanicsType, take_step
+from ocp.shooting.robot.sensitivities import Sensitivities, SensitivitiesType
 
 Array = np.ndarray
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ocp.problem import Status
-from ocp.shooting import loops, riccati
-from ocp.shooting.multipliers import Multipliers
+from ocp.shooting.engine import loops, riccati
+from ocp.shooting.engine.multipliers import Multipliers
 from ocp.shooting.options import ILQROptions
 from ocp.spaces import Space
 
@@ -36,7 +36,7 @@ class Search:
     options: ILQROptions
     space: Space
     controls: tuple[str, ...]
-    calls: Mapping[str, Any]  # of ``ocp.shooting.records``
+    calls: Mapping[str, Any]  # of ``ocp.shooting.engine.records``
     horizon: loops.Horizon
     path: loops.Path
     rows: loops.Rows

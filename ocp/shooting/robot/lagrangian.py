@@ -16,9 +16,9 @@ from numba import njit
 
 from dynamics.kernels.calls import address_of, row_address
 from dynamics.loops import forward
-from ocp.shooting.dense import add_congruence, clear
-from ocp.shooting.mechanics import BEND, bind_motion, evaluate
-from ocp.shooting.sensitivities import (
+from dynamics.loops.dense import add_congruence, clear
+from ocp.shooting.robot.mechanics import BEND, bind_motion, evaluate
+from ocp.shooting.robot.sensitivities import (
     VELOCITIES,
     Sensitivities,
     add_control_rows,
@@ -33,7 +33,7 @@ Array = np.ndarray
 
 
 def curve(record, t, x, u, p, h, k, costate, model):  # type: ignore[no-untyped-def]
-    """``ocp.shooting.knots.bend`` by loops (compiled where it is used)."""
+    """``ocp.shooting.engine.knots.bend`` by loops (compiled where it is used)."""
     s = record
     status = walk(s, x[k], u[k], h[0])
     if status != 0:

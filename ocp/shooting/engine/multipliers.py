@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ocp.shooting import augmented
+from ocp.shooting.engine import augmented
 from ocp.shooting.options import ILQROptions
 
 if TYPE_CHECKING:
-    from ocp.shooting.loops import Rows
+    from ocp.shooting.engine.loops import Rows
 
 ENOUGH = 0.25
 """A row whose violation fell to this share since the last update keeps its penalty."""

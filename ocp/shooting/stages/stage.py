@@ -25,8 +25,8 @@ import numpy as np
 
 from ocp.derivatives import choose, differentiated
 from ocp.errors import ProblemError
+from ocp.integrators import INTEGRATORS, Integrator, Node
 from ocp.problem import At, Constraint, Cost, Phase, Sense
-from ocp.shooting.integrators import INTEGRATORS, Integrator, Node
 from ocp.shooting.options import ILQROptions
 
 Expr = Any

@@ -1,0 +1,9 @@
+"""One step of a robot and its derivatives as compiled loops over the model: nothing is generated for the robot."""
+
+from pathlib import Path
+
+import dynamics
+from dynamics.kernels.binaries import discard_stale
+
+_below = Path(dynamics.__file__).parent
+discard_stale(str(Path(__file__).parent), str(_below / "loops"), str(_below / "kernels"))
