@@ -1,9 +1,13 @@
-"""From a robot model to a controlled system: x = (q, v), u = joint efforts and thrusts, rate = (v, forward dynamics)."""
+"""From a robot model to a controlled system with x = (q, v), in one of two forms.
+
+Forward dynamics: u = joint efforts and thrusts, rate = (v, FD(q, v, u)). Inverse dynamics: u = accelerations and thrusts, rate =
+(v, a); efforts are then functions of (x, u), their limits and the absence of a motor are path constraints.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import casadi as ca
@@ -17,7 +21,7 @@ from dynamics.joints import KINDS
 from dynamics.lie import se3, so3
 from dynamics.model.model import Model
 from ocp.errors import ProblemError
-from ocp.problem import System
+from ocp.problem import At, Constraint, Sense, System
 from ocp.spaces import Space
 
 Expr = Any
@@ -78,44 +82,124 @@ def actuated_joints(model: Model) -> tuple[str, ...]:
                  if b.joint.mimic is None and KINDS[b.joint.kind].nv and b.joint.kind != "free_flyer")
 
 
-def robot_system(model: Model, *, actuated: str | Sequence[str] = "all", thrusters: Sequence[Thruster] = ()) -> System:
+def robot_system(model: Model, *, actuated: str | Sequence[str] = "all", thrusters: Sequence[Thruster] = (),
+                 parameters: Mapping[str, float] | None = None) -> System:
     """The system ``d/dt (q, v) = (v, FD(q, v, S^T u + thrust))``.
 
     actuated: "all" or joint names; a joint with several velocity components has one control for each.
+    parameters: names and values that costs and constraints may use; the dynamics do not.
     Raises ProblemError for unknown joints, UnknownNameError for unknown frames.
     """
-    space, nq, nv = model_space(model), model.nq, model.nv
+    space, nv = model_space(model), model.nv
     names, selection = _selection(model, actuated)
+    controls = _control_names(names, thrusters)
+    (t, x, u, p), q, v = _arguments(model, space, len(controls), parameters)
+    tau = selection @ u[: len(names)] if names else ca.SX(nv, 1)
+    wrenches = _thrust(model, thrusters, u[len(names):])
+    a = alg.forward_dynamics(model, q, v, tau, wrenches)
+    system = _system(model, space, controls, [t, x, u, p], a, _power(model, q, v, tau, wrenches), parameters)
+    return replace(system, actuation=Actuation(selection, tuple(thrusters)), units=_units(model, names, thrusters))
+
+
+def inverse_dynamics_system(model: Model, *, thrusters: Sequence[Thruster] = (), parameters: Mapping[str, float] | None = None
+                            ) -> System:
+    """The system ``d/dt (q, v) = (v, a)``, whose controls are all accelerations a [nv] (rad/s^2 or m/s^2), named as velocities are,
+    and thrusts.
+
+    It is the robot only together with ``effort_constraints``: components without a motor need an effort, and get none. Its power
+    is that of all efforts ``inverse_effort``. Raises as ``robot_system`` does.
+    """
+    space = model_space(model)
+    controls = _control_names(model.velocity_names, thrusters)
+    (t, x, u, p), q, v = _arguments(model, space, len(controls), parameters)
+    wrenches = _thrust(model, thrusters, u[model.nv:])
+    a = u[:model.nv]
+    power = _power(model, q, v, alg.inverse_dynamics(model, q, v, a, wrenches), wrenches)
+    system = _system(model, space, controls, [t, x, u, p], a, power, parameters)
+    return replace(system, units=_units(model, model.velocity_names, thrusters, accelerations=True))
+
+
+def inverse_effort(model: Model, x: Expr, u: Expr, thrusters: Sequence[Thruster] = ()) -> Expr:
+    """Generalised effort [nv] of the joints in the system of ``inverse_dynamics_system``: ``RNEA(q, v, a) - sum J^T thrust``."""
+    wrenches = _thrust(model, thrusters, u[model.nv:])
+    return alg.inverse_dynamics(model, x[:model.nq], x[model.nq:], u[:model.nv], wrenches)
+
+
+def effort_constraints(model: Model, actuated: str | Sequence[str] = "all", thrusters: Sequence[Thruster] = (), *,
+                       limits: Mapping[str, tuple[float, float]] | None = None, parameters: int = 0, where: str | None = None
+                       ) -> tuple[Constraint, ...]:
+    """Path constraints that make ``inverse_dynamics_system`` the robot: "effort limits" of components with a motor (left out where
+    nothing is limited) and "no motor", zero effort of all others (left out where there are none).
+
+    limits: (lower, upper) [N m or N] of efforts by name; None: those of the robot file. parameters: how many the system has.
+    Raises ProblemError for unknown joints.
+    """
+    driven, _ = _selection(model, actuated)
+    names, (arguments, _, _) = model.velocity_names, _arguments(model, model_space(model), model.nv + len(thrusters), parameters)
+    effort = inverse_effort(model, arguments[1], arguments[2], thrusters)
+    if limits is None:
+        limits = {name: (-most, most) for name, most in zip(names, model.limit("effort"), strict=True)}
+    limited = [n for n in driven if n in limits and any(np.isfinite(limits[n]))]
+    free = [n for n in names if n not in driven]
+
+    def constraint(name: str, chosen: Sequence[str], lower: Sequence[float], upper: Sequence[float], sense: Sense) -> Constraint:
+        function = ca.Function("effort", arguments, [ca.densify(effort[[names.index(n) for n in chosen]])],
+                               ["t", "x", "u", "p"], ["value"])
+        return Constraint(name, At.PATH, function, tuple(lower), tuple(upper), sense, where=where, labels=tuple(chosen))
+
+    found = []
+    if limited:
+        low, high = zip(*(limits[n] for n in limited), strict=True)
+        found.append(constraint("effort limits", limited, low, high, Sense.BOX))
+    if free:
+        found.append(constraint("no motor", free, (0.0,) * len(free), (0.0,) * len(free), Sense.EQUAL))
+    return tuple(found)
+
+
+def _control_names(names: Sequence[str], thrusters: Sequence[Thruster]) -> tuple[str, ...]:
     controls = tuple(names) + tuple(t.name for t in thrusters)
     repeated = {n for n in controls if controls.count(n) > 1}
     if repeated:
         raise ProblemError(f"control name {sorted(repeated)[0]!r} is used twice", where="system.thrusters")
-    t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x", space.nx), ca.SX.sym("u", len(controls)), ca.SX.sym("p", 0)
-    q, v = x[:nq], x[nq:]
-    tau = selection @ u[: len(names)] if names else ca.SX(nv, 1)
-    wrenches = _thrust(model, thrusters, u[len(names):])
-    a = alg.forward_dynamics(model, q, v, tau, wrenches)
+    return controls
+
+
+def _arguments(model: Model, space: Space, nu: int, parameters: Mapping[str, float] | int | None) -> tuple[list[Expr], Expr, Expr]:
+    """Symbols [t, x, u, p], and q and v in x."""
+    count = parameters if isinstance(parameters, int) else len(parameters or {})
+    x = ca.SX.sym("x", space.nx)
+    return [ca.SX.sym("t"), x, ca.SX.sym("u", nu), ca.SX.sym("p", count)], x[:model.nq], x[model.nq:]
+
+
+def _power(model: Model, q: Expr, v: Expr, tau: Expr, wrenches: Mapping[str, Expr]) -> Expr:
+    """Power [W] of efforts and thrusts, less what joints dissipate."""
     power = ca.dot(v, tau) - ca.dot(v, tree.diagonal(model, "damping") * v)
     twists = alg.body_velocities(model, q, v) if wrenches else []
     for name, wrench in wrenches.items():
         power += ca.dot(twists[model.body_index(name)], wrench)
-    arguments, argument_names = [t, x, u, p], ["t", "x", "u", "p"]
+    return power
+
+
+def _system(model: Model, space: Space, controls: tuple[str, ...], arguments: list[Expr], a: Expr, power: Expr,
+            parameters: Mapping[str, float] | None) -> System:
+    q, v, names = arguments[1][:model.nq], arguments[1][model.nq:], ["t", "x", "u", "p"]
     return System(
-        name=model.name, space=space, controls=controls,
-        rate=ca.Function("rate", arguments, [ca.densify(ca.vertcat(v, a))], argument_names, ["xi"]),
-        energy=ca.Function("energy", arguments, [alg.total_energy(model, q, v)], argument_names, ["E"]),
-        power=ca.Function("power", arguments, [power], argument_names, ["P"]),
-        model=model, actuation=Actuation(selection, tuple(thrusters)), units=_units(model, names, thrusters),
+        name=model.name, space=space, controls=controls, model=model,
+        rate=ca.Function("rate", arguments, [ca.densify(ca.vertcat(v, a))], names, ["xi"]),
+        energy=ca.Function("energy", arguments, [alg.total_energy(model, q, v)], names, ["E"]),
+        power=ca.Function("power", arguments, [power], names, ["P"]),
+        parameters=tuple(parameters or ()), parameter_values=tuple((parameters or {}).values()),
     )
 
 
-def _units(model: Model, efforts: Sequence[str], thrusters: Sequence[Thruster]) -> dict[str, str]:
+def _units(model: Model, driven: Sequence[str], thrusters: Sequence[Thruster], *, accelerations: bool = False) -> dict[str, str]:
     """Unit of every state and control by its name."""
     angular = dict(zip(model.velocity_names, alg.configuration.velocity_kinds(model), strict=True))
     coordinates = [unit for i, body in enumerate(model.bodies) if body.joint.mimic is None for unit in model.kind(i).q_units]
     units = {f"q.{name}": unit for name, unit in zip(model.coordinate_names, coordinates, strict=True)}
     units |= {f"v.{name}": "rad/s" if turns else "m/s" for name, turns in angular.items()}
-    return units | {name: "N m" if angular[name] else "N" for name in efforts} | {thruster.name: "N" for thruster in thrusters}
+    turning, straight = ("rad/s^2", "m/s^2") if accelerations else ("N m", "N")
+    return units | {name: turning if angular[name] else straight for name in driven} | {t.name: "N" for t in thrusters}
 
 
 def _selection(model: Model, actuated: str | Sequence[str]) -> tuple[list[str], ca.DM]:

@@ -1,4 +1,4 @@
-"""The command ``ocp``. Exit codes: 0 certified (``ik``: tasks met), 1 not solved, 2 bad input, 3 internal error."""
+"""The command ``ocp``. Exit codes: 0 certified (``ik``: tasks met; ``mpc``: finished), 1 not solved, 2 bad input, 3 internal."""
 
 from __future__ import annotations
 
@@ -87,6 +87,30 @@ def ik(
     folder = write_ik(outcome, place, overwrite=overwrite or out is None, command=["ocp", *sys.argv[1:]])
     print_ik(outcome, folder, quiet=quiet)
     return CERTIFIED if outcome.ok else NOT_SOLVED
+
+
+@app.command
+def mpc(
+    file: Path, /, *, set_: Overrides = None, out: Path | None = None, overwrite: bool = False, quiet: bool = False,
+) -> int:
+    """Run a problem file in closed loop, its horizon receding, against a simulated plant; see its section ``mpc``.
+
+    Parameters
+    ----------
+    file
+        The problem file (YAML).
+    out
+        Folder of the run; default: results/<file>-mpc, replaced if it holds an earlier one.
+    overwrite
+        Replace the run that ``--out`` holds.
+    quiet
+        No progress.
+    """
+    from ocp.app.files.load import parse_overrides
+    from ocp.app.mpc.run import mpc as run_mpc
+
+    return run_mpc(file, overrides=parse_overrides(set_ or []), out=out, overwrite=overwrite, quiet=quiet,
+                   command=["ocp", *sys.argv[1:]])
 
 
 @app.command

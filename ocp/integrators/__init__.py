@@ -1,5 +1,15 @@
-"""One-step maps on state manifolds."""
+"""One-step maps on state manifolds, as CasADi expressions.
 
-from ocp.integrators.runge_kutta import INTEGRATORS, Advance, Integrator, Node, project
+Every record integrates ``xi = rate(t, x, u, p)`` over one step h with the control held. Besides the next state it hands back the
+nodes ``(weight, t, x)`` of the quadrature that the same method applies to an integral over the step, so that a running cost is
+integrated exactly as if it were one more state (``int l dt = h sum_i w_i l(t_i, x_i, u)``).
+
+    Lie group    euler, semi_implicit_euler, cf4, rkmk4: points move by [+]
+    explicit     midpoint, heun, ralston, rk3, rk4: ambient coordinates, projected
+    implicit     implicit_euler, tr_bdf2, radau_iia_2, radau_iia_3 (L-stable); gauss_legendre_1, 2, 3 (symplectic)
+"""
+
+from ocp.integrators.family import INTEGRATORS
+from ocp.integrators.integrator import Advance, Integrator, Node, project
 
 __all__ = ["INTEGRATORS", "Advance", "Integrator", "Node", "project"]

@@ -1,14 +1,14 @@
 """The optimal-control problem as data: mathematics only, no mesh, solver or tolerance.
 
-Every function of a problem is a CasADi Function of ``(t, x, u, p)``: time [s], state [nx], control [nu] and
-parameters [np]; all columns. Functions that hold at the start or the end must not depend on u.
+Every function of a problem is a CasADi Function of ``(t, x, u, p)``: time [s] since the start of the first phase, state [nx],
+control [nu] and parameters [np]; all columns. Functions that hold at the start or the end must not depend on u.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import casadi as ca
@@ -111,12 +111,15 @@ class Constraint:
     sense: Sense = Sense.BOX
     soft: float | None = None
     where: str | None = None  # place in the user's file
+    labels: tuple[str, ...] = ()  # names of the components, such as joints; numbers where there are none
 
     @property
     def size(self) -> int:
         return len(self.lower)
 
     def components(self) -> tuple[str, ...]:
+        if self.labels:
+            return tuple(f"{self.name}[{label}]" for label in self.labels)
         return (self.name,) if self.size == 1 else tuple(f"{self.name}[{i}]" for i in range(self.size))
 
 
@@ -162,7 +165,13 @@ class Guess:
 
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of time with one system. Bounds are per coordinate: x_lower, x_upper [nx], u_lower, u_upper [nu]."""
+    """One stretch of time with one system. Bounds are per coordinate: x_lower, x_upper [nx], u_lower, u_upper [nu].
+
+    free_parameters: (index, lower, upper) of each parameter of the system that the solver chooses, once for the whole problem;
+    phases whose systems have a parameter of the same name share it. The guess is its value in ``system.parameter_values``.
+    reset: (x of the previous phase at its end, p) -> x of this phase at its start, p the parameters of this phase's system;
+    None: continuous, then the spaces of both phases agree. The first phase has none.
+    """
 
     name: str
     system: System
@@ -176,6 +185,8 @@ class Phase:
     u_upper: tuple[float, ...] = ()
     costs: tuple[Cost, ...] = ()
     constraints: tuple[Constraint, ...] = ()
+    free_parameters: tuple[tuple[int, float, float], ...] = ()
+    reset: ca.Function | None = None
 
     def __post_init__(self) -> None:
         for name, size in (("x_lower", self.system.nx), ("x_upper", self.system.nx),
@@ -185,6 +196,13 @@ class Phase:
                 object.__setattr__(self, name, (-INF if name.endswith("lower") else INF,) * size)
             elif len(values) != size:
                 raise ProblemError(f"{name} needs {size} values, got {len(values)}", where=f"phase {self.name!r}")
+        for index, low, high in self.free_parameters:
+            if not 0 <= index < self.system.np:
+                raise ProblemError(f"the system has no parameter {index}", where=f"phase {self.name!r}")
+            name, guess = self.system.parameters[index], self.system.parameter_values[index]
+            if not low <= guess <= high:
+                raise ProblemError(f"the guess {guess:g} of {name!r} lies outside [{low:g}, {high:g}]",
+                                   where=f"phase {self.name!r}")
 
 
 @dataclass(frozen=True)
@@ -212,3 +230,13 @@ class Problem:
         if len(self.phases) != 1:
             raise ProblemError(f"has {len(self.phases)} phases; a single one was expected", where=f"problem {self.name!r}")
         return self.phases[0]
+
+
+def with_parameters(problem: Problem, values: Mapping[str, float]) -> Problem:
+    """The same problem with other parameter values, wherever a system has a parameter of that name."""
+    def changed(phase: Phase) -> Phase:
+        system = phase.system
+        new = tuple(float(values.get(n, v)) for n, v in zip(system.parameters, system.parameter_values, strict=True))
+        return phase if new == system.parameter_values else replace(phase, system=replace(system, parameter_values=new))
+
+    return replace(problem, phases=tuple(changed(phase) for phase in problem.phases))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,30 @@ class Trajectory:
     t_u: np.ndarray
     state: Callable[[Any], np.ndarray]
     control: Callable[[Any], np.ndarray]
+
+
+def join(parts: Sequence[Trajectory]) -> Trajectory:
+    """The trajectories of several phases one after another; at the instant between two phases both ends of the jump are knots.
+
+    Phases with other states than the first need a look at the parts: a join takes equal numbers of states and controls.
+    Raises ValueError where they differ.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    sizes = {(part.x.shape[1], part.u.shape[1]) for part in parts}
+    if len(sizes) > 1:
+        raise ValueError(f"phases of different sizes (states, controls) cannot be joined: {sorted(sizes)}")
+    starts = np.array([part.t[0] for part in parts[1:]])
+
+    def at(times: Any, of: Callable[[Trajectory], Callable[[Any], np.ndarray]]) -> np.ndarray:
+        flat = np.atleast_1d(np.asarray(times, dtype=float))
+        which = np.searchsorted(starts, flat, side="right")
+        found = np.array([of(parts[i])(np.clip(s, parts[i].t[0], parts[i].t[-1])) for i, s in zip(which, flat, strict=True)])
+        return found[0] if np.ndim(times) == 0 else found
+
+    return Trajectory(
+        t=np.concatenate([p.t for p in parts]), x=np.vstack([p.x for p in parts]), u=np.vstack([p.u for p in parts]),
+        t_u=np.concatenate([p.t_u for p in parts]), state=lambda t: at(t, lambda p: p.state), control=lambda t: at(t, lambda p: p.control))
 
 
 @dataclass(frozen=True)
@@ -148,6 +172,7 @@ class Solution:
     optimality: Any = None  # what the method leaves for the certificate: multipliers, gains, residual functions
     certificate: Certificate | None = None
     notes: tuple[str, ...] = ()
+    parts: tuple[Trajectory, ...] = ()  # the phases one by one; empty where there is only one
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)  # gains, multipliers: saved with the trajectory
 
     @property

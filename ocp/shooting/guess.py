@@ -1,12 +1,74 @@
-"""A guess of the controls from a guess of the motion."""
+"""The path that a search starts from: states and controls of the guess, controls from a guess of the motion."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import casadi as ca
 import numpy as np
 
 import dynamics
-from ocp.problem import Phase
+from ocp.problem import Guess, Phase
+from ocp.shooting.options import ILQROptions
+from ocp.shooting.stages.horizon import Horizon
+from ocp.spaces import Space
+
+if TYPE_CHECKING:
+    from ocp.shooting.engine.record import Path
+
+
+def write_guess(horizon: Horizon, options: ILQROptions, path: Path) -> tuple[bool, list[str]]:
+    """Write controls, and states where the options start from them, into a path. Returns (whether the states count, notes).
+
+    Controls: the guess at the middle of every interval, moved into the bounds; where the guess names a motion of a robot and no
+    controls, those that inverse dynamics finds along it. States: the guess at the knots, interpolated on the manifold.
+    """
+    path.x[:], path.u[:], path.gap[:] = np.nan, 0.0, 0.0
+    path.x[0, :len(horizon.start)] = horizon.start
+    given = options.shooting in ("feasible", "multiple")
+    notes: list[str] = []
+    if len(horizon.chosen):
+        path.u[0, :len(horizon.chosen)] = np.clip(horizon.chosen, horizon.lower[0, :len(horizon.chosen)],
+                                                  horizon.upper[0, :len(horizon.chosen)])
+    for leg in horizon.legs:
+        phase, steps = leg.stretch.phase, leg.last - leg.first
+        u = controls(phase.guess, phase.system.nu, steps)
+        if not u.any() and (found := inverse_dynamics_controls(phase, steps)) is not None:
+            u = found
+            notes.append("the guess of the controls comes from inverse dynamics along the guess of the states")
+        inside = np.clip(u, phase.u_lower, phase.u_upper)
+        moved = [name for name, a, b in zip(phase.system.controls, u.T, inside.T, strict=True) if np.any(a != b)]
+        notes += [f"the guess of control {', '.join(map(repr, moved))} was moved into its bounds"] if moved else []
+        path.u[leg.first:leg.last, :phase.system.nu] = inside
+        if given:
+            path.x[leg.first:leg.last + 1, :leg.stretch.space.nx] = np.hstack([
+                states(phase.guess, phase.system.space, steps), np.tile(horizon.constants.guess, (steps + 1, 1))])
+    if given:
+        path.x[0, :len(horizon.start)] = horizon.start
+    return given, notes
+
+
+def controls(guess: Guess, nu: int, steps: int) -> np.ndarray:
+    """Controls [steps, nu] of a guess at the middle of every interval."""
+    values = np.asarray(guess.u, dtype=float).reshape(len(guess.s), nu)
+    s = (np.arange(steps) + 0.5) / steps
+    return np.column_stack([np.interp(s, guess.s, column) for column in values.T]) if nu else np.zeros((steps, 0))
+
+
+def states(guess: Guess, space: Space, steps: int) -> np.ndarray:
+    """States [steps + 1, nx] of a guess at the knots, interpolated on the manifold."""
+    x0, x1, r = ca.SX.sym("x0", space.nx), ca.SX.sym("x1", space.nx), ca.SX.sym("r")
+    between = ca.Function("between", [x0, x1, r], [space.plus(x0, r * space.minus(x0, x1))])
+    given = np.asarray(guess.x, dtype=float)
+    found = np.empty((steps + 1, space.nx))
+    for k in range(steps + 1):
+        s = k / steps
+        i = min(max(int(np.searchsorted(guess.s, s, side="right")) - 1, 0), max(len(given) - 2, 0))
+        if len(given) == 1:
+            found[k] = given[0]
+        else:
+            found[k] = np.asarray(between(given[i], given[i + 1], (s - guess.s[i]) / (guess.s[i + 1] - guess.s[i]))).ravel()
+    return found
 
 
 def inverse_dynamics_controls(phase: Phase, intervals: int) -> np.ndarray | None:

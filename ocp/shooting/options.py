@@ -14,7 +14,7 @@ from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS
 from ocp.problem import At, Constraint, Phase, Problem, Sense
 
-_CHOICES = {
+CHOICES = {
     "integrator": tuple(INTEGRATORS),
     "cost_quadrature": ("integrator", "rectangle"),
     "derivatives": DERIVATIVES,
@@ -22,6 +22,9 @@ _CHOICES = {
     "hessian": ("gauss_newton", "full"),
     "kernels": ("auto", "compiled", "interpreted"),
     "regularise": ("control", "state"),
+    "shooting": ("single", "open", "feasible", "multiple"),
+    "globalisation": ("merit", "filter"),
+    "convexify": ("shift", "gauss_newton", "project"),
 }
 
 
@@ -39,6 +42,14 @@ class ILQROptions:
     hessian: "gauss_newton" drops the second derivatives of the dynamics (iLQR); "full" adds them, contracted with the
         costates (DDP: quadratic convergence, more regularisation far from the solution).
     kernels: "compiled" needs a C compiler, "interpreted" never uses one, "auto" takes what there is.
+    convexify: what happens to a full Hessian that the sweep cannot use: "gauss_newton" moves it towards the Gauss-Newton Hessian,
+        "project" takes the nearest positive semidefinite matrix of every stage, "shift" only regularises.
+    shooting: "single" rolls out with the feedback gains (closed loop), "open" without them; "feasible" starts from the states of
+        the guess, keeps the gaps and closes them as steps are taken (FDDP); "multiple" moves states and controls along the linear
+        model, every step leaving its own gap.
+    globalisation: of the gaps: "merit" weighs them against the cost, "filter" accepts what improves on either.
+    gap_tolerance: largest sum of gaps of a converged solution.
+    threads: that differentiate the stages; the numbers are the same for any.
     max_iterations: limit on accepted or refused steps.
     tolerance: the method has converged when the projected gradient of the discrete cost (largest component) and the
         improvement that the quadratic model still expects are both at most ``tolerance * max(1, |cost|)``.
@@ -64,6 +75,11 @@ class ILQROptions:
     execution: str = "auto"
     hessian: str = "gauss_newton"
     kernels: str = "auto"
+    convexify: str = "gauss_newton"
+    shooting: str = "single"
+    globalisation: str = "merit"
+    gap_tolerance: float = 1e-9
+    threads: int = 1
     max_iterations: int = 500
     tolerance: float = 1e-8
     constraint_tolerance: float = 1e-7
@@ -83,15 +99,15 @@ class ILQROptions:
 
     def __post_init__(self) -> None:
         where = "ilqr options"
-        for name, known in _CHOICES.items():
+        for name, known in CHOICES.items():
             value = getattr(self, name)
             if value not in known:
                 raise ProblemError(f"no {name} named {value!r}{near(str(value), known)}", where=where)
-        for name, least in (("intervals", 1), ("max_iterations", 0), ("max_outer", 1)):
+        for name, least in (("intervals", 1), ("max_iterations", 0), ("max_outer", 1), ("threads", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ProblemError(f"{name} must be a whole number >= {least}, got {value!r}", where=where)
-        for name in ("tolerance", "constraint_tolerance", "penalty", "penalty_max", "inner_tolerance", "regularisation_min",
+        for name in ("tolerance", "constraint_tolerance", "penalty", "penalty_max", "inner_tolerance", "gap_tolerance", "regularisation_min",
                      "regularisation_max", "state_limit"):
             value = getattr(self, name)
             if not (value > 0 and math.isfinite(value)):
@@ -109,38 +125,25 @@ class ILQROptions:
 
 def unsupported(problem: Problem) -> list[str]:
     """One sentence for each thing that the problem asks for and iLQR cannot enforce; empty when it can serve it."""
-    if len(problem.phases) != 1:
-        names = ", ".join(repr(phase.name) for phase in problem.phases)
-        return [f"{len(problem.phases)} phases ({names}); one phase only"]
-    phase = problem.phases[0]
-    return [*_start(phase), *_constraints(phase)]
+    return [sentence for i, phase in enumerate(problem.phases) for sentence in _constraints(phase, first=i == 0)]
 
 
-def _start(phase: Phase) -> Iterator[str]:
-    space = phase.system.space
-    if phase.duration.free:
-        yield f"free duration between {phase.duration.lower:g} and {phase.duration.upper:g} s"
-    if phase.start is None:
-        yield "free start state (a rollout needs every component of it)"
-        return
-    for name, fixed in zip(space.tangent_names, phase.start.fixed, strict=True):
-        if not fixed:
-            yield f"free start state {name} (a rollout needs every component of it)"
-
-
-def _constraints(phase: Phase) -> Iterator[str]:
+def _constraints(phase: Phase, first: bool) -> Iterator[str]:
     for constraint in phase.constraints:
         if constraint.soft is not None:
             if constraint.sense is Sense.CONE:
                 yield f"soft second-order cone {constraint.name!r} (only components between bounds can be soft)"
-        elif constraint.at is At.START and not _holds_at_start(phase, constraint):
+        elif first and constraint.at is At.START and _prescribed(phase) and not _holds_at_start(phase, constraint):
             yield f"constraint {constraint.name!r} (start): the fixed start state violates it"
+
+
+def _prescribed(phase: Phase) -> bool:
+    return phase.start is not None and phase.start.complete
 
 
 def _holds_at_start(phase: Phase, constraint: Constraint) -> bool:
     # with every component of the start state fixed, a constraint there leaves nothing to enforce
-    if phase.start is None or not phase.start.complete:
-        return False
+    assert phase.start is not None
     system = phase.system
     arguments = (0.0, phase.start.value, np.zeros(system.nu), system.parameter_values)
     value = np.asarray(constraint.function(*arguments)).ravel()

@@ -1,8 +1,8 @@
 """Direct collocation: problem -> nonlinear program -> trajectory.
 
-Variables: ``[x_0 u_0 x_1 u_1 ... x_M-1 u_M-1 (duration)]`` at the nodes of the mesh, states in coordinates. Two blocks
-(``ocp.transcription.blocks``) hold everything nonlinear: one at each node (scaled rate, running cost, path constraints)
-and one for the ends of the phase. Defects are linear in states and scaled rates. Betts 2010, Practical Methods for
+Variables: ``[x_0 u_0 x_1 u_1 ... x_M-1 u_M-1 (duration) (free parameters)]`` at the nodes of the mesh, states in coordinates.
+Two blocks (``ocp.transcription.blocks``) hold everything nonlinear: one at each node (scaled rate, running cost, path
+constraints) and one for the ends of the phase. Defects are linear in states and scaled rates. Betts 2010, Practical Methods for
 Optimal Control, Ch. 4; Kelly 2017, SIAM Review 59(4).
 """
 
@@ -20,13 +20,13 @@ import scipy.sparse as sp
 from ocp.derivatives import DERIVATIVES, EXECUTIONS, choose, differentiated
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.nlp import HESSIANS, NLP, IpoptOptions, kkt, solve_nlp
-from ocp.problem import At, Boundary, Phase, Problem, Sense, Solution, Trajectory
+from ocp.problem import At, Boundary, Phase, Problem, Sense, Solution, Trajectory, with_parameters
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, assemble, differentiate, vector
 from ocp.transcription.conditions import Rows, cost_value, hard_rows, independent_of_control, penalty
 from ocp.transcription.diagnosis import diagnosis
 from ocp.transcription.kernels import KERNELS, with_kernels
-from ocp.transcription.layout import defect_names, splitter, variable_names, variables
+from ocp.transcription.layout import defect_names, shared_count, splitter, variable_names, variables
 from ocp.transcription.mesh import Mesh, trajectory, uniform_mesh
 from ocp.transcription.schemes import SCHEMES
 
@@ -76,13 +76,14 @@ class Transcription:
     """A problem as a nonlinear program, and the way back.
 
     invert(x) -> Trajectory of the variables x [n]; costate(lam_g) -> [M, nx]: estimates at the nodes of the adjoint p
-    of the coordinates, with ``H = running cost + p' xdot``; mesh: where the nodes lie; notes: sentences for the report;
-    seconds: of which "compile" was spent on kernels
+    of the coordinates, with ``H = running cost + p' xdot``; parameters(x): values of free parameters by name; mesh: where the
+    nodes lie; notes: sentences for the report; seconds: of which "compile" was spent on kernels
     """
 
     nlp: NLP
     invert: Callable[[np.ndarray], Trajectory]
     costate: Callable[[np.ndarray], np.ndarray]
+    parameters: Callable[[np.ndarray], dict[str, float]]
     mesh: Mesh
     notes: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -118,6 +119,8 @@ def unsupported(problem: Problem) -> list[str]:
 def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dict[str, float]], Any] | None = None) -> Solution:
     """Transcribe the problem and solve it with IPOPT. ``progress`` gets each row of the iteration log.
 
+    The solution's problem has the values of free parameters that were found; ``extra["parameters"]`` has them in order.
+
     Raises UnsupportedError naming each thing that collocation cannot enforce, ProblemError for a malformed problem.
     """
     started = time.perf_counter()
@@ -126,13 +129,17 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     result = solve_nlp(program.nlp, options.ipopt(), progress)
     path = program.invert(result.x)
     compiling = program.seconds["compile"]
+    chosen, notes = program.parameters(result.x), program.notes
+    extra = {"lam_x": result.lam_x, "lam_g": result.lam_g, "costate": program.costate(result.lam_g)}
+    if chosen:
+        extra["parameters"] = np.array(list(chosen.values()))
+        notes = (*notes, *(f"parameter {name} = {value:.9g}" for name, value in chosen.items()))
     return Solution(
-        problem=problem, method=METHOD, options=asdict(options), status=result.status, message=result.message,
+        problem=with_parameters(problem, chosen), method=METHOD, options=asdict(options), status=result.status, message=result.message,
         objective=result.f, trajectory=path, iterations=result.iterations,
         seconds={"transcription": transcribed - started - compiling, "compile": compiling, "solve": result.seconds["solver"],
                  "functions": result.seconds["functions"], "total": time.perf_counter() - started},
-        optimality=Optimality(program.nlp, result.x, result.lam_x, result.lam_g), notes=program.notes,
-        extra={"lam_x": result.lam_x, "lam_g": result.lam_g, "costate": program.costate(result.lam_g)},
+        optimality=Optimality(program.nlp, result.x, result.lam_x, result.lam_g), notes=notes, extra=extra,
     )
 
 
@@ -146,8 +153,8 @@ def transcribe(problem: Problem, options: CollocationOptions) -> Transcription:
     if not by_loops:
         phase = replace(phase, system=differentiated(phase.system, source))
     mesh = uniform_mesh(SCHEMES[options.scheme], options.intervals)
-    nx, nu, free, M = phase.system.nx, phase.system.nu, phase.duration.free, mesh.nodes
-    n = M * (nx + nu) + free
+    nx, nu, M = phase.system.nx, phase.system.nu, mesh.nodes
+    n = M * (nx + nu) + shared_count(phase)
 
     node, path = _node_block(phase, mesh, with_dynamics=not by_loops)
     ends, end_rows = _end_block(phase, mesh)
@@ -156,7 +163,7 @@ def transcribe(problem: Problem, options: CollocationOptions) -> Transcription:
     ny, here = node.size, node.size - len(path.names)
     rates = sp.kron(sp.identity(M), sp.diags([np.ones(here)], [0], shape=(nx, ny)))  # picks scaled rates out of the node rows ...
     paths = sp.kron(sp.identity(M), sp.eye(ny - here, ny, k=here))  # ... and the path constraints
-    linear = sp.vstack([sp.hstack([D @ states, sp.csr_matrix((D.shape[0], int(free)))]),
+    linear = sp.vstack([sp.hstack([D @ states, sp.csr_matrix((D.shape[0], shared_count(phase)))]),
                         sp.csr_matrix((paths.shape[0] + ends.size, n))], format="csr")
     above = D.shape[0] + paths.shape[0]
     node_matrix = sp.vstack([W @ rates, paths, sp.csr_matrix((ends.size, M * ny))], format="csr")
@@ -187,7 +194,7 @@ def transcribe(problem: Problem, options: CollocationOptions) -> Transcription:
     )
 
     def invert(values: np.ndarray) -> Trajectory:
-        x, u, duration = split(values)
+        x, u, duration, _ = split(values)
         columns = np.asarray(values)[node.index].T
         rate = functions[0].rows(columns, node.values.T).full()[:here]
         if by_loops:
@@ -199,8 +206,12 @@ def transcribe(problem: Problem, options: CollocationOptions) -> Transcription:
         # the Lagrangian holds w_j (cost + p_j' xdot) at node j, with w_j p_j = (W' lam)_j
         return (W.T @ np.asarray(lam_g)[: W.shape[0]]).reshape(M, nx) / mesh.weights()[:, None]
 
+    def parameters(values: np.ndarray) -> dict[str, float]:
+        p = split(values)[3]
+        return {phase.system.parameters[i]: float(p[i]) for i, _, _ in phase.free_parameters}
+
     notes = (*told, *(tuple(note for _, own, _ in prepared for note in own) or ("kernels: interpreted",)))
-    return Transcription(nlp, invert, costate, mesh, notes, {"compile": sum(seconds for _, _, seconds in prepared)})
+    return Transcription(nlp, invert, costate, parameters, mesh, notes, {"compile": sum(seconds for _, _, seconds in prepared)})
 
 
 def _check(phase: Phase) -> None:
@@ -224,12 +235,17 @@ def _symbols(kind: Any, phase: Phase, label: str) -> tuple[Expr, Expr]:
     return kind.sym(f"x_{label}", phase.system.nx), kind.sym(f"u_{label}", phase.system.nu)
 
 
-def _duration(kind: Any, phase: Phase) -> tuple[Expr, Expr, Expr, tuple[float, ...]]:
-    """Symbol of the duration, itself again if it is a variable, the symbols that are data, and their values."""
-    T, p = kind.sym("T"), kind.sym("p", phase.system.np)
+def _shared(kind: Any, phase: Phase) -> tuple[Expr, Expr, Expr, Expr, tuple[float, ...]]:
+    """Symbols of the duration and of all parameters, those of both that are variables, those that are data, and their values."""
+    system, chosen = phase.system, [i for i, _, _ in phase.free_parameters]
+    T = kind.sym("T")
+    given = [i for i in range(system.np) if i not in chosen]
+    free, fixed = kind.sym("p_free", len(chosen)), kind.sym("p_fixed", len(given))
+    p = ca.vertcat(free, fixed)[[(chosen + given).index(i) for i in range(system.np)]]
+    values = tuple(system.parameter_values[i] for i in given)
     if phase.duration.free:
-        return T, T, p, phase.system.parameter_values
-    return T, kind(0, 1), ca.vertcat(T, p), (phase.duration.lower, *phase.system.parameter_values)
+        return T, p, ca.vertcat(T, free), fixed, values
+    return T, p, free, ca.vertcat(T, fixed), (phase.duration.lower, *values)
 
 
 def _node_block(phase: Phase, mesh: Mesh, with_dynamics: bool = True) -> tuple[Block, Rows]:
@@ -241,8 +257,7 @@ def _node_block(phase: Phase, mesh: Mesh, with_dynamics: bool = True) -> tuple[B
     kind = ca.SX if system.derivatives == "ad" else ca.MX  # a scalar graph would swallow derivatives that functions bring along
     x, u = _symbols(kind, phase, "node")
     tau = kind.sym("tau")
-    T, variable, data, values = _duration(kind, phase)
-    p = data[data.shape[0] - system.np:]
+    T, p, variable, data, values = _shared(kind, phase)
     here = (T * tau, x, u, p)
     if with_dynamics:
         scaled_rate = T * ca.mtimes(system.space.rate(x), system.rate(*here))
@@ -274,7 +289,8 @@ def _dynamics_block(phase: Phase, mesh: Mesh, matrix: sp.spmatrix) -> Block:
     """The scaled accelerations [duration * a (nv)] of every node, whose functions come from elsewhere."""
     system = phase.system
     x, u = _symbols(ca.SX, phase, "node")
-    T, variable, data, values = _duration(ca.SX, phase)
+    phase = replace(phase, free_parameters=())  # forward dynamics know no parameters
+    T, _, variable, data, values = _shared(ca.SX, phase)
     M = mesh.nodes
     return Block(
         name="dynamics", v=vector(ca.SX, x, u, variable), data=vector(ca.SX, ca.SX.sym("tau"), data), cost=ca.SX(0),
@@ -283,18 +299,16 @@ def _dynamics_block(phase: Phase, mesh: Mesh, matrix: sp.spmatrix) -> Block:
 
 
 def _node_index(phase: Phase, mesh: Mesh) -> np.ndarray:
-    """Variables [M, nx + nu (+ 1)] of every node: state, control and, where it is free, the duration."""
+    """Variables [M, nx + nu (+ shared)] of every node: state, control and what belongs to no node."""
     M, nz = mesh.nodes, phase.system.nx + phase.system.nu
-    index = np.arange(M * nz).reshape(M, nz)
-    return np.column_stack([index, np.full(M, M * nz)]) if phase.duration.free else index
+    return np.column_stack([np.arange(M * nz).reshape(M, nz), np.tile(M * nz + np.arange(shared_count(phase)), (M, 1))])
 
 
 def _end_block(phase: Phase, mesh: Mesh) -> tuple[Block, Rows]:
     """Costs and constraints at the start and the end of the phase, as one function of (x_0, x_N, duration)."""
     system = phase.system
     (x_start, u), (x_final, _) = _symbols(ca.SX, phase, "start"), _symbols(ca.SX, phase, "final")
-    T, variable, data, values = _duration(ca.SX, phase)
-    p = data[data.shape[0] - system.np:]
+    T, p, variable, data, values = _shared(ca.SX, phase)
     cost, rows = ca.SX(0), []
     start, final = (ca.SX(0), x_start, u, p), (T, x_final, u, p)
     for at, here, boundary in ((At.START, start, phase.start), (At.FINAL, final, phase.final)):
@@ -317,7 +331,7 @@ def _end_block(phase: Phase, mesh: Mesh) -> tuple[Block, Rows]:
         rows += _boundary_rows(phase, at, boundary, here[1])
     joined = _join(ca.SX, rows)
     M, nx, nz = mesh.nodes, system.nx, system.nx + system.nu
-    index = np.concatenate([np.arange(nx), (M - 1) * nz + np.arange(nx), [M * nz] * phase.duration.free]).astype(int)
+    index = np.concatenate([np.arange(nx), (M - 1) * nz + np.arange(nx), M * nz + np.arange(shared_count(phase))])
     block = Block(
         name="ends", v=vector(ca.SX, x_start, x_final, variable), data=vector(ca.SX, data), cost=cost,
         rows=vector(ca.SX, joined.expression),

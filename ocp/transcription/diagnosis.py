@@ -10,7 +10,7 @@ import numpy as np
 from ocp.problem import At, Phase
 from ocp.transcription.mesh import Mesh
 
-Split = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, float]]
+Split = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, float, np.ndarray]]
 
 
 def diagnosis(phase: Phase, mesh: Mesh, split: Split) -> Callable[[np.ndarray], tuple[str, ...]]:
@@ -19,8 +19,7 @@ def diagnosis(phase: Phase, mesh: Mesh, split: Split) -> Callable[[np.ndarray], 
     Values come first; derivatives by state and control are looked at only where all values are finite.
     """
     def diagnose(values: np.ndarray) -> tuple[str, ...]:
-        x, u, duration = split(values)
-        p = np.array(phase.system.parameter_values)
+        x, u, duration, p = split(values)
         found: list[str] = []
         for derivative in (False, True):
             for label, function, components, nodes in _functions(phase, mesh):

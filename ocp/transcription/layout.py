@@ -1,4 +1,4 @@
-"""The variables of a collocation program, ``[x_0 u_0 x_1 u_1 ... (duration)]`` at the nodes: bounds, guess and names."""
+"""The variables of a collocation program, ``[x_0 u_0 x_1 u_1 ... (duration) (parameters)]``: bounds, guess and names."""
 
 from __future__ import annotations
 
@@ -36,28 +36,39 @@ def variables(phase: Phase, mesh: Mesh) -> tuple[np.ndarray, np.ndarray, np.ndar
     values = np.column_stack([x, u])
     fixed = lower == upper
     values[fixed] = lower[fixed]
-    if not duration.free:
-        return lower.ravel(), upper.ravel(), values.ravel()
-    return np.append(lower, duration.lower), np.append(upper, duration.upper), np.append(values, duration.guess)
+    shared = [(duration.lower, duration.upper, duration.guess)] if duration.free else []
+    shared += [(low, high, system.parameter_values[i]) for i, low, high in phase.free_parameters]
+    ends = np.array(shared).reshape(-1, 3).T
+    return np.append(lower, ends[0]), np.append(upper, ends[1]), np.append(values, ends[2])
 
 
-def splitter(phase: Phase, mesh: Mesh) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, float]]:
+def shared_count(phase: Phase) -> int:
+    """How many variables belong to no node: the duration if it is free, and free parameters."""
+    return int(phase.duration.free) + len(phase.free_parameters)
+
+
+def splitter(phase: Phase, mesh: Mesh) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, float, np.ndarray]]:
     """Takes variables [n] apart."""
-    nx, M = phase.system.nx, mesh.nodes
+    nx, M, free = phase.system.nx, mesh.nodes, phase.duration.free
+    end = M * (nx + phase.system.nu)
 
-    def split(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """Node states [M, nx], node controls [M, nu] and the duration out of the variables."""
-        table = np.asarray(values)[: M * (nx + phase.system.nu)].reshape(M, -1)
-        return table[:, :nx], table[:, nx:], float(values[-1]) if phase.duration.free else phase.duration.lower
+    def split(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
+        """Node states [M, nx], node controls [M, nu], the duration and all parameters [np] out of the variables."""
+        table = np.asarray(values)[:end].reshape(M, -1)
+        p = np.array(phase.system.parameter_values, dtype=float)
+        for k, (i, _, _) in enumerate(phase.free_parameters):
+            p[i] = values[end + free + k]
+        return table[:, :nx], table[:, nx:], float(values[end]) if free else phase.duration.lower, p
 
     return split
 
 
 def variable_names(phase: Phase, mesh: Mesh) -> tuple[str, ...]:
-    """A name for each variable: "x.theta @ knot 5", "u.force @ midpoint 0", "duration"."""
+    """A name for each variable: "x.theta @ knot 5", "u.force @ midpoint 0", "duration", "p.mass"."""
     own = [*(f"x.{name}" for name in phase.system.space.names), *(f"u.{name}" for name in phase.system.controls)]
     names = [f"{name} @ {mesh.node_name(j)}" for j in range(mesh.nodes) for name in own]
-    return (*names, *(["duration"] if phase.duration.free else []))
+    chosen = [f"p.{phase.system.parameters[i]}" for i, _, _ in phase.free_parameters]
+    return (*names, *(["duration"] if phase.duration.free else []), *chosen)
 
 
 def defect_names(phase: Phase, mesh: Mesh) -> tuple[str, ...]:

@@ -107,7 +107,7 @@ CASES: dict[str, Case] = {
     "empty file": (SYMBOLIC, "", "", "the file is empty"),
     # ---- keys -------------------------------------------------------------------------------------------------
     "unknown key at the top": ("drawing:", "drawings:", "12:1: drawings",
-        "unknown key; did you mean 'drawing'? (known: accept, constants, description, drawing, name,"),
+        "unknown key; did you mean 'drawing'? (known: accept, constants, description, drawing, mpc, name,"),
     "unknown key of the phase": ("  guess:", "  gues:", "29:3: phase.gues", "unknown key; did you mean 'guess'?"),
     "unknown key of a cost": ("running: torque", "runing: torque", "24:22: phase.costs[0].runing",
         "unknown key; did you mean 'running' or 'running_residual'?"),
@@ -128,7 +128,7 @@ CASES: dict[str, Case] = {
         "4:3: system", "the key 'dynamics' is missing (time derivative of every state)"),
     # ---- types ------------------------------------------------------------------------------------------------
     "text for a mapping": ("  start: {theta: 0, omega: 0}", "  start: rest", "20:10: phase.start",
-        "expected a mapping; got the text 'rest'"),
+        "expected a mapping of states to numbers, one number for all, or a list with one for each; got the text 'rest'"),
     "empty section": (SYMBOLIC[SYMBOLIC.index("phase:"):], "phase:\n", "18:1: phase",
         "expected a mapping; got nothing (null)"),
     "mapping for a list": (
@@ -218,10 +218,10 @@ CASES: dict[str, Case] = {
     "guess outside the duration": ("duration: 2.0", "duration: {lower: 1, upper: 2, guess: 3}",
         "19:41: phase.duration.guess", "3 s lies outside [1, 2]"),
     "cost of two kinds": ("running: torque**2", "running: torque**2, final: omega", "24:7: phase.costs[0]",
-        "needs exactly one of running, final, running_residual, final_residual; found running and final"),
+        "needs exactly one of running, final, running_residual, final_residual, control_error, state_error; found running and final"),
     "cost of no kind": (", running: torque**2", "", "24:7: phase.costs[0]", "found none"),
     "weights beside a running cost": ("running: torque**2", "running: torque**2, weights: 2",
-        "24:7: phase.costs[0]", "'weights' belongs to running_residual or final_residual, not to 'running'"),
+        "24:7: phase.costs[0]", "'weights' belongs to residuals and errors, not to 'running'"),
     "weights of another length": ("weights: [1, 2]", "weights: [1, 2, 3]", "25:66: phase.costs[1].weights",
         "3 values for 2 residuals"),
     "negative weight": ("weights: [1, 2]", "weights: [1, -2]", "25:70: phase.costs[1].weights[1]",

@@ -104,7 +104,7 @@ BUILTINS: Mapping[str, _Builtin] = MappingProxyType({
     "norm": _Builtin(1, 1, _norm, vectors=True),
     "dot": _Builtin(2, 2, _dot, vectors=True),
 })
-FUNCTION_NAMES = (*BUILTINS, "if_else")
+FUNCTION_NAMES = (*BUILTINS, "if_else", "interpolate")
 RESERVED_NAMES = ("t", "pi", *FUNCTION_NAMES)
 
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[SX, SX], SX]] = MappingProxyType({
@@ -339,6 +339,8 @@ class _Evaluator:
             return self.system_function(node, name)
         if name == "if_else":
             return self.if_else(node, depth)
+        if name == "interpolate":
+            return self.interpolate(node, depth)
         builtin = BUILTINS[name]
         self.count(node, name, len(node.args), builtin.least, builtin.most)
         if builtin.vectors:
@@ -364,6 +366,25 @@ class _Evaluator:
         one = self.scalar(node.args[1], depth + 1, "a branch of if_else")
         other = self.scalar(node.args[2], depth + 1, "a branch of if_else")
         return ca.if_else(_COMPARISONS[type(condition.ops[0])](a, b), one, other)
+
+    def interpolate(self, node: ast.Call, depth: int) -> SX:
+        """Straight lines through points, level outside them."""
+        self.count(node, "interpolate", len(node.args), 3, 3)
+        at = self.scalar(node.args[0], depth + 1, "the argument of interpolate")
+        places, values = (self.value(argument, depth + 1) for argument in node.args[1:])
+        if places.numel() != values.numel() or places.numel() < 2:
+            raise self.error(node, f"interpolate: needs as many places as values, at least 2; got {places.numel()} and "
+                                   f"{values.numel()}")
+        if not places.is_constant():
+            raise self.error(node.args[1], "interpolate: places must be numbers")
+        points = ca.DM(places).full().ravel()
+        steps = points[1:] - points[:-1]
+        if not all(steps > 0):
+            raise self.error(node.args[1], "interpolate: places must increase")
+        result = values[0]
+        for i, step in enumerate(steps):
+            result += (values[i + 1] - values[i]) * ca.fmin(ca.fmax((at - points[i]) / step, 0), 1)
+        return result
 
     def system_function(self, node: ast.Call, name: str) -> SX:
         function = self.scope.functions[name]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +13,15 @@ from pydantic import ValidationError
 from dynamics.errors import near
 from dynamics.model.model import Model
 from ocp.app.files.findings import Findings, add_validation_errors, describe
+from ocp.app.files.load_mpc import LoadedMPC, read_mpc
+from ocp.app.files.load_options import read_options
 from ocp.app.files.load_parts import Reader
+from ocp.app.files.load_phases import load_robot_phases, load_symbolic_phases
 from ocp.app.files.load_robot import load_robot
 from ocp.app.files.load_symbolic import load_symbolic
 from ocp.app.files.overrides import apply_overrides
-from ocp.app.files.schema import ProblemFile, problem_class, to_yaml
-from ocp.app.files.schema_robot import RobotProblem
+from ocp.app.files.schema import ProblemFile, SymbolicPhases, problem_class, to_yaml
+from ocp.app.files.schema_robot import RobotPhases, RobotProblem
 from ocp.app.files.schema_tasks import is_ik_tree
 from ocp.app.files.yaml_source import KeyPath, Source, parse_source, read_source
 from ocp.app.pages.scene import Drawing
@@ -37,7 +38,7 @@ class LoadedProblem:
     problem: the mathematics; file: what the file says, validated, with overrides; text: the file as it was read
     drawing: what to animate (symbolic systems), model: the robot (robot systems), or None
     method, method_options: the default method and the options given for it, ready for ``ocp.methods.solve``
-    accept: certificate tolerances that differ from the default; options: given options by method
+    accept: certificate tolerances that differ from the default; options: given options by method; mpc: the section of that name
     """
 
     problem: Problem
@@ -49,6 +50,7 @@ class LoadedProblem:
     method_options: dict[str, Any]
     accept: dict[str, float]
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
+    mpc: LoadedMPC | None = None
 
     def options_for(self, method: str) -> dict[str, Any]:
         """The options that the file gives for a method; those under its own name win over what is said for all."""
@@ -102,14 +104,23 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     model: Model | None = None
     if isinstance(file, RobotProblem):
         problem, model, reader = load_robot(file, findings, folder)
+    elif isinstance(file, RobotPhases):
+        problem, model, reader = load_robot_phases(file, findings, folder)
+    elif isinstance(file, SymbolicPhases):
+        problem, drawing, reader = load_symbolic_phases(file, findings, folder)
     else:
-        problem, drawing, reader = load_symbolic(file, findings)
-    options = {name: _options(reader, getattr(file.solve, name), name) for name in METHODS}
+        problem, drawing, reader = load_symbolic(file, findings, folder)
+    if problem is not None:
+        _refuse_idle_parameters(findings, problem)
+    options = {name: read_options(reader, getattr(file.solve, name), name, ("solve", name)) for name in METHODS}
     accept = _accept(reader, file)
+    mpc = None
+    if problem is not None and not findings.found and getattr(file, "mpc", None) is not None:
+        mpc = read_mpc(reader, file, problem, lambda changed: _load(changed, folder, {}).problem)
     findings.raise_any()
     assert problem is not None  # a missing problem always leaves a finding
     return LoadedProblem(problem, file, source.text, drawing, model, file.solve.method, options[file.solve.method], accept,
-                         {name: values for name, values in options.items() if values})
+                         {name: values for name, values in options.items() if values}, mpc)
 
 
 def _validate(source: Source, findings: Findings) -> ProblemFile:
@@ -126,48 +137,23 @@ def _validate(source: Source, findings: Findings) -> ProblemFile:
         raise
 
 
+def _refuse_idle_parameters(findings: Findings, problem: Problem) -> None:
+    """Record parameters that the solver shall choose and that nothing depends on."""
+    used: set[str] = set()
+    free: dict[str, None] = {}
+    for phase in problem.phases:
+        system = phase.system
+        free |= {system.parameters[index]: None for index, _, _ in phase.free_parameters}
+        functions = [(system.rate, 3), *((c.function, 3) for c in phase.costs), *((c.function, 3) for c in phase.constraints)]
+        functions += [] if phase.reset is None else [(phase.reset, 1)]
+        for function, place in functions:
+            used |= {system.parameters[column] for column in function.jac_sparsity(0, place).get_col()}
+    for name in free:
+        if name not in used:
+            findings.add(("parameters", name, "optimise"), f"nothing depends on {name!r}; there is nothing to choose", at_key=True)
+
+
 # ---- solve and accept ---------------------------------------------------------------------------------------------------
-def _options(reader: Reader, given: Mapping[str, Any], method: str) -> dict[str, Any]:
-    if not given:
-        return {}
-    kind, path = METHODS[method].options_type(), ("solve", method)
-    hints, values, before = typing.get_type_hints(kind), {}, len(reader.findings.found)
-    known = [f.name for f in dataclasses.fields(kind)]
-    for key, value in given.items():
-        place: KeyPath = (*path, key)
-        if key not in known:
-            reader.findings.add(place, f"unknown option of {method}{near(key, known, most=len(known))}", at_key=True)
-        else:
-            values[key] = _option(reader, value, hints[key], place)
-    if len(reader.findings.found) == before:
-        try:
-            kind(**values)
-        except ProblemError as error:
-            named = [key for key in values if re.search(rf"\b{key}\b", f"{error.where} {error.message}")]
-            reader.findings.add((*path, named[0]) if named else path, error.message)
-    return values
-
-
-def _option(reader: Reader, value: Any, kind: Any, path: KeyPath) -> Any:
-    kinds = typing.get_args(kind) or (kind,)
-    if bool in kinds and isinstance(value, bool):
-        return value
-    if str in kinds and isinstance(value, str):
-        return value
-    # text where a number is wanted is an expression; a bool is an int in Python but never a number in a file
-    numeric = not isinstance(value, bool) and (not isinstance(value, str) or bool not in kinds)
-    if numeric and (int in kinds or float in kinds):
-        number = reader.number(value, path)
-        if int in kinds and number == round(number, 0) and abs(number) < 2**53:
-            return int(number)
-        if float in kinds or number != number:
-            return number
-    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
-    expected = " or ".join(words[k] for k in kinds if k in words)
-    reader.findings.add(path, f"expected {expected}; got {describe(value)}")
-    return value
-
-
 def _accept(reader: Reader, file: ProblemFile) -> dict[str, float]:
     known = [f.name for f in dataclasses.fields(Tolerances)]
     found = {}

@@ -15,24 +15,28 @@ from ocp.errors import ProblemError
 COLLECTION = "robots:"
 
 
-def read_model(numbers: Reader, given: RobotModel, folder: Path, place: str, *, configurations: bool) -> Model | None:
-    """The robot; None after an error was recorded. Paths are relative to ``folder``; ``place`` is the key that describes the robot;
-    configurations: whether the file uses named ones, so that the SRDF beside the URDF is read."""
-    path: KeyPath = (place, "robot")
-    gravity = None if given.gravity is None else numbers.vector(given.gravity, 3, (place, "gravity"), "components")
+def read_model(numbers: Reader, given: RobotModel, folder: Path, place: str | KeyPath, *, configurations: bool) -> Model | None:
+    """The robot; None after an error was recorded. Paths are relative to ``folder``.
+
+    place: the key, or the keys, that describe the robot; configurations: whether the file uses named ones, so that the SRDF beside
+    the URDF is read.
+    """
+    at: KeyPath = (place,) if isinstance(place, str) else place
+    path: KeyPath = (*at, "robot")
+    gravity = None if given.gravity is None else numbers.vector(given.gravity, 3, (*at, "gravity"), "components")
     model: Model | None = None
-    with numbers.findings.collecting(path if numbers.findings.source.entries.get(path) else (place,)):
+    with numbers.findings.collecting(path if numbers.findings.source.entries.get(path) else at):
         robot = _robot_path(given.robot, folder)
         if robot.suffix == ".urdf":
             model = _read_urdf(given, robot, folder, gravity, configurations)
         else:
-            model = _read_mjcf(given, robot, gravity, place)
+            model = _read_mjcf(given, robot, gravity, str(at[-1]))
     for name, value in given.lock.items():
-        at: KeyPath = (place, "lock", name)
+        spot: KeyPath = (*at, "lock", name)
         listed = value if isinstance(value, tuple) else (value,)
-        values = [numbers.number(x, (*at, i) if isinstance(value, tuple) else at) for i, x in enumerate(listed)]
+        values = [numbers.number(x, (*spot, i) if isinstance(value, tuple) else spot) for i, x in enumerate(listed)]
         if model is not None:
-            with numbers.findings.collecting(at):
+            with numbers.findings.collecting(spot):
                 model = lock_joints(model, {name: values})
     return model
 

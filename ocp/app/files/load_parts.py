@@ -17,17 +17,27 @@ from ocp.app.files.expressions import RESERVED_NAMES, FollowOnError, Scope, pars
 from ocp.app.files.findings import Findings
 from ocp.app.files.yaml_source import KeyPath
 from ocp.errors import ProblemError
-from ocp.problem import INF, At, Constraint, Cost, Duration, Reference, Sense
+from ocp.problem import INF, At, Constraint, Duration, Reference, Sense
 from ocp.spaces import Space
 
 SX = Any
 
 
 @dataclass(frozen=True)
+class FileParameter:
+    """A parameter of the file; ``bounds`` where the solver chooses its value."""
+
+    name: str
+    value: float
+    bounds: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
 class Reader:
     """What is needed to read any part: where errors go, what names mean, and the symbols t, x, u, p.
 
-    ``constants`` is the scope of plain numbers, ``scope`` that of expressions over the system.
+    ``constants`` is the scope of plain numbers, ``scope`` that of expressions over the system; ``place`` and ``phase`` are the keys
+    under which the file describes the system and the phase that are read.
     """
 
     findings: Findings
@@ -37,6 +47,9 @@ class Reader:
     x: SX
     u: SX
     p: SX
+    parameters: tuple[FileParameter, ...] = ()
+    place: KeyPath = ("system",)
+    phase: KeyPath = ("phase",)
 
     # ---- numbers and expressions ----------------------------------------------------------------------------------
     def number(self, value: Any, path: KeyPath) -> float:
@@ -89,12 +102,14 @@ class Reader:
         return bool(on.numel() and ca.depends_on(value, on))
 
 
-def make_reader(findings: Findings, constants: Scope, x: SX, u: SX, scope: Scope) -> Reader:
-    """A reader with fresh time; ``scope`` gains ``t`` and the constants."""
-    t = ca.SX.sym("t")
-    names = {**constants.names, **scope.names, "t": t}
+def make_reader(findings: Findings, constants: Scope, x: SX, u: SX, scope: Scope, parameters: Sequence[FileParameter] = (),
+                place: KeyPath = ("system",), phase: KeyPath = ("phase",)) -> Reader:
+    """A reader with fresh time and parameters; ``scope`` gains ``t``, the constants and the parameters."""
+    t, p = ca.SX.sym("t"), ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(parameter.name) for parameter in parameters))
+    named = {parameter.name: p[i] for i, parameter in enumerate(parameters)}
+    names = {**constants.names, **named, **scope.names, "t": t}
     broken = scope.broken | constants.broken.difference(scope.names)
-    return Reader(findings, constants, replace(scope, names=names, broken=broken), t, x, u, ca.SX.sym("p", 0))
+    return Reader(findings, constants, replace(scope, names=names, broken=broken), t, x, u, p, tuple(parameters), place, phase)
 
 
 # ---- names and constants ------------------------------------------------------------------------------------------------
@@ -131,10 +146,41 @@ def read_constants(findings: Findings, constants: Mapping[str, Any], reserved: S
     return Scope(values, broken=frozenset(broken))
 
 
+def read_parameters(findings: Findings, constants: Scope, given: Mapping[str, Any], reserved: Sequence[str] = ()
+                    ) -> tuple[FileParameter, ...]:
+    """The parameters; their values are numbers over the constants."""
+    none, found = ca.SX(0, 1), []
+    numbers = Reader(findings, constants, Scope(), none, none, none, none)
+    for name, value in given.items():
+        path: KeyPath = ("parameters", name)
+        check_name(findings, name, path, {constant: f"constants.{constant}" for constant in constants.names}, reserved)
+        if not isinstance(value, parts.Parameter):
+            found.append(FileParameter(name, numbers.number(value, path)))
+            continue
+        number = numbers.number(value.value, (*path, "value"))
+        if value.optimise is None:
+            found.append(FileParameter(name, number))
+            continue
+        lower, upper = read_bound(numbers, value.optimise, (*path, "optimise"))
+        check_inside(findings, number, lower, upper, (*path, "value"), f"the guess of {name!r}")
+        found.append(FileParameter(name, number, (lower, upper)))
+    return tuple(found)
+
+
+def parameter_fields(reader: Reader) -> dict[str, Any]:
+    """Names and values of the parameters, as fields of a System."""
+    return {"parameters": tuple(p.name for p in reader.parameters), "parameter_values": tuple(p.value for p in reader.parameters)}
+
+
+def free_parameters(reader: Reader) -> tuple[tuple[int, float, float], ...]:
+    """What the solver chooses, as a field of a Phase; guesses outside their bounds have been recorded and are left out."""
+    return tuple((i, *p.bounds) for i, p in enumerate(reader.parameters) if p.bounds and p.bounds[0] <= p.value <= p.bounds[1])
+
+
 # ---- duration, reference, accept ----------------------------------------------------------------------------------------
 def read_duration(reader: Reader, value: Any) -> Duration:
     """The duration, positive, with its guess inside."""
-    path: KeyPath = ("phase", "duration")
+    path: KeyPath = (*reader.phase, "duration")
     if not isinstance(value, parts.DurationRange):
         number = reader.number(value, path)
         if number <= 0:
@@ -165,40 +211,13 @@ def read_reference(reader: Reader, value: parts.Reference | None) -> Reference |
     return Reference(reader.number(value.objective, ("reference", "objective")), tolerance, value.source)
 
 
-# ---- costs and constraints ----------------------------------------------------------------------------------------------
-def read_costs(reader: Reader, costs: Sequence[parts.Cost]) -> tuple[Cost, ...]:
-    found = [_cost(reader, cost, ("phase", "costs", i)) for i, cost in enumerate(costs)]
-    unique_names(reader.findings, [c.name for c in costs], ("phase", "costs"))
-    return tuple(cost for cost in found if cost is not None)
-
-
-def _cost(reader: Reader, cost: parts.Cost, path: KeyPath) -> Cost | None:
-    form = parts.exactly_one(cost, ("running", "final", "running_residual", "final_residual"))
-    at = At.FINAL if form.startswith("final") else At.PATH
-    place, given = (*path, form), getattr(cost, form)
-    value = reader.column(given, place) if form.endswith("residual") else reader.expression(given, place)
-    if value is None:
-        return None
-    if at is At.FINAL and reader.depends(value, reader.u):
-        reader.findings.add(place, f"depends on {_controls_in(reader, value)}; a cost at the end cannot depend on controls")
-    if form.endswith("residual"):
-        given_weights = 1.0 if cost.weights is None else cost.weights
-        weights = reader.vector(given_weights, value.numel(), (*path, "weights"), "residuals")
-        for i, weight in enumerate(weights):
-            if weight < 0:
-                spot: KeyPath = (*path, "weights", i) if isinstance(cost.weights, tuple) else (*path, "weights")
-                reader.findings.add(spot, f"a weight must not be negative, got {weight:g}")
-                break
-        return Cost(cost.name, at, reader.function(cost.name, value), weights)
-    return Cost(cost.name, at, reader.function(cost.name, value))
-
-
+# ---- constraints --------------------------------------------------------------------------------------------------------
 def read_constraint(reader: Reader, constraint: parts.Constraint, value: SX, path: KeyPath, quantity: str) -> Constraint:
     """A constraint on ``value``, the expressions that the key ``quantity`` gave."""
     at, size, findings = At(constraint.at), value.numel(), reader.findings
     place = (*path, quantity)
     if at is not At.PATH and reader.depends(value, reader.u):
-        findings.add(place, f"depends on {_controls_in(reader, value)}; a constraint at the {constraint.at} cannot depend on "
+        findings.add(place, f"depends on {controls_in(reader, value)}; a constraint at the {constraint.at} cannot depend on "
                             "controls")
     if constraint.equal is not None:
         lower = upper = reader.vector(constraint.equal, size, (*path, "equal"), "components")
@@ -242,15 +261,15 @@ def _check_depends(reader: Reader, constraint: parts.Constraint, value: SX, lowe
 
 
 def _constant(reader: Reader, value: SX, at_start: bool) -> float | None:
-    if reader.depends(value, reader.x) or reader.depends(value, reader.u):
+    if any(reader.depends(value, on) for on in (reader.x, reader.u, reader.p)):
         return None
     if reader.depends(value, reader.t) and not at_start:
         return None
-    return float(ca.evalf(ca.substitute(value, ca.vertcat(reader.t, reader.x, reader.u), ca.DM.zeros(
-        1 + reader.x.numel() + reader.u.numel()))))
+    return float(ca.evalf(ca.substitute(value, reader.t, ca.DM(0))))
 
 
-def _controls_in(reader: Reader, value: SX) -> str:
+def controls_in(reader: Reader, value: SX) -> str:
+    """The controls that an expression depends on, in words."""
     names = {str(reader.u[i]): reader.u[i] for i in range(reader.u.numel())}
     return ", ".join(f"control {name!r}" for name, symbol in names.items() if ca.depends_on(value, symbol))
 

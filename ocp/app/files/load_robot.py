@@ -1,10 +1,11 @@
-"""A robot problem file turned into a Problem."""
+"""A robot problem file turned into a Problem, in the forward or the inverse formulation of its dynamics."""
 
 from __future__ import annotations
 
 import functools
 import keyword
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,58 +18,105 @@ from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
 from ocp.app.files.expressions import RESERVED_NAMES, Scope, Table, VectorFunction
 from ocp.app.files.findings import Findings
+from ocp.app.files.load_costs import named_error, read_costs
+from ocp.app.files.load_definitions import read_robot_definitions
 from ocp.app.files.load_model import read_model
-from ocp.app.files.schema_robot import GuessState, RobotConstraint, RobotProblem
+from ocp.app.files.schema_robot import GuessState, RobotConstraint, RobotPhase, RobotProblem, RobotSystem
 from ocp.app.files.yaml_source import KeyPath
-from ocp.bridge import RobotTerms, Thruster, actuated_joints, robot_system
+from ocp.bridge import (
+    RobotTerms,
+    Thruster,
+    actuated_joints,
+    effort_constraints,
+    inverse_dynamics_system,
+    inverse_effort,
+    robot_system,
+)
 from ocp.problem import Constraint, Guess, Phase, Problem, System
 
 SX = Any
 RESERVED = ("q", "v", "tau", "position", "velocity", "com", "energy")
 
 
+@dataclass(frozen=True)
+class LoadedRobot:
+    """A robot as a system of a file.
+
+    inputs: names of efforts of driven joints, then of thrusts; effort [ni]: these as expressions of ``reader``. forward: the system
+    whose controls they are, which is ``system`` itself unless the formulation is inverse.
+    """
+
+    model: Model
+    given: RobotSystem
+    system: System
+    forward: System
+    thrusters: tuple[Thruster, ...]
+    reader: lp.Reader
+    effort: SX
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.forward.controls
+
+    @property
+    def inverse(self) -> bool:
+        return self.given.formulation == "inverse_dynamics"
+
+
 def load_robot(file: RobotProblem, findings: Findings, folder: Path) -> tuple[Problem | None, Model | None, lp.Reader]:
     """The problem and its robot; paths are relative to ``folder``. Errors go to ``findings``."""
     constants = lp.read_constants(findings, file.constants, RESERVED)
-    none = ca.SX(0, 1)
-    numbers = lp.make_reader(findings, replace(constants, unavailable=UNAVAILABLE), none, none, Scope())
-    model = read_model(numbers, file.system, folder, "system", configurations=_names_configurations(file))
-    system = _system(numbers, file, model) if model is not None else None
-    if model is None or system is None:
+    parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
+    numbers = robot_numbers(findings, constants, parameters)
+    model = read_model(numbers, file.system, folder, "system", configurations=names_configurations([file.phase]))
+    robot = robot_of_file(numbers, file.system, model) if model is not None else None
+    if robot is None:
         return None, model, numbers
-    reader = _reader(numbers, model, system)
-    phase = _phase(reader, file, model, system)
-    reference = lp.read_reference(reader, file.reference)
+    phase = robot_phase(robot, file.phase, "phase")
+    reference = lp.read_reference(robot.reader, file.reference)
     problem = None if findings.found else Problem(file.name, (phase,), file.description, file.source, reference)
-    return problem, model, reader
+    return problem, model, robot.reader
 
 
 UNAVAILABLE = {**dict.fromkeys(RESERVED, "it belongs to the state or the controls; only numbers and constants can"),
                 "t": "it is the time; only numbers and constants can"}
 
 
+def robot_numbers(findings: Findings, constants: Scope, parameters: Sequence[lp.FileParameter], place: KeyPath = ("system",),
+                  phase: KeyPath = ("phase",)) -> lp.Reader:
+    """A reader of numbers, before there is a robot."""
+    none = ca.SX(0, 1)
+    named = dict.fromkeys((p.name for p in parameters), "it is a parameter; only numbers and constants can")
+    known = replace(constants, unavailable={**named, **UNAVAILABLE})
+    return lp.make_reader(findings, known, none, none, Scope(), parameters, place, phase)
+
+
 # ---- the robot ----------------------------------------------------------------------------------------------------------
-def _names_configurations(file: RobotProblem) -> bool:
-    guess = file.phase.guess.states
-    guesses = list(guess) if isinstance(guess, tuple) else [] if guess is None else [guess]
-    postures = [task.posture for state in guesses for task in state.ik]
-    return any(given is not None and given.configuration for given in (file.phase.start, file.phase.final, *guesses, *postures))
+def names_configurations(phases: Sequence[RobotPhase]) -> bool:
+    """Whether phases use named configurations, so that an SRDF file must be read."""
+    named: list[Any] = []
+    for phase in phases:
+        guess = phase.guess.states
+        guesses = list(guess) if isinstance(guess, tuple) else [] if guess is None else [guess]
+        named += [phase.start, phase.final, *guesses, *(cost.state_error for cost in phase.costs),
+                  *(task.posture for state in guesses for task in state.ik)]
+    return any(given is not None and given.configuration for given in named)
 
 
-def _system(numbers: lp.Reader, file: RobotProblem, model: Model) -> System | None:
-    given, findings = file.system, numbers.findings
+def robot_of_file(numbers: lp.Reader, given: RobotSystem, model: Model) -> LoadedRobot | None:
+    """The robot with motors and thrusters; None after an error was recorded."""
+    findings, place = numbers.findings, numbers.place
     before = len(findings.found)
     if isinstance(given.actuated, tuple):
         known = actuated_joints(model)
         for i, joint in enumerate(given.actuated):
             if joint not in known:
-                findings.add(("system", "actuated", i),
-                             f"no joint named {joint!r} that can have a motor{near(joint, known)}")
+                findings.add((*place, "actuated", i), f"no joint named {joint!r} that can have a motor{near(joint, known)}")
             elif joint in given.actuated[:i]:
-                findings.add(("system", "actuated", i), f"the joint {joint!r} is listed twice")
+                findings.add((*place, "actuated", i), f"the joint {joint!r} is listed twice")
     thrusters = []
     for i, thruster in enumerate(given.thrusters):
-        path: KeyPath = ("system", "thrusters", i)
+        path: KeyPath = (*place, "thrusters", i)
         axis = numbers.vector(thruster.axis, 3, (*path, "axis"), "components")
         if not any(axis):
             findings.add((*path, "axis"), "the axis is zero")
@@ -79,19 +127,34 @@ def _system(numbers: lp.Reader, file: RobotProblem, model: Model) -> System | No
     if len(findings.found) > before:
         return None
     actuated = given.actuated if isinstance(given.actuated, str) else list(given.actuated)
-    with findings.collecting(("system",)):
-        return robot_system(model, actuated=actuated, thrusters=thrusters)
+    values = {p.name: p.value for p in numbers.parameters}
+    with findings.collecting(place):
+        forward = robot_system(model, actuated=actuated, thrusters=thrusters, parameters=values)
+        system = forward if given.formulation == "forward_dynamics" else \
+            inverse_dynamics_system(model, thrusters=thrusters, parameters=values)
+        return _with_reader(numbers, LoadedRobot(model, given, system, forward, tuple(thrusters), numbers, ca.SX(0, 1)))
     return None
 
 
 # ---- what names mean ----------------------------------------------------------------------------------------------------
-def _reader(numbers: lp.Reader, model: Model, system: System) -> lp.Reader:
+def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
+    """The robot with the reader of its expressions. Names of inputs mean efforts and thrusts in both formulations."""
+    model, system = robot.model, robot.system
     x = ca.vertcat(*(ca.SX.sym(name) for name in system.space.names))
     u = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(name) for name in system.controls))
     q, v, terms = x[: model.nq], x[model.nq :], RobotTerms(model)
-    controls = {name: u[i] for i, name in enumerate(system.controls)}
-    taken = {*RESERVED, *RESERVED_NAMES, *numbers.constants.names}
-    plain = {name: value for name, value in controls.items()
+    if robot.inverse:
+        a, thrusts = u[: model.nv], u[model.nv :]
+        tau = inverse_effort(model, x, u, robot.thrusters)
+        efforts = dict(zip(model.velocity_names, ca.vertsplit(tau), strict=True))
+        efforts |= {thruster.name: thrusts[i] for i, thruster in enumerate(robot.thrusters)}
+    else:
+        a = system.rate(0, x, u, np.zeros(system.np))[model.nv :]
+        efforts = {name: u[i] for i, name in enumerate(system.controls)}
+    inputs = {name: efforts[name] for name in robot.inputs}
+    effort = ca.vertcat(ca.SX(0, 1), *inputs.values())
+    taken = {*RESERVED, *RESERVED_NAMES, *numbers.constants.names, *(p.name for p in numbers.parameters)}
+    plain = {name: value for name, value in inputs.items()
              if name.isidentifier() and not keyword.iskeyword(name) and name not in taken}
 
     @functools.cache
@@ -105,40 +168,82 @@ def _reader(numbers: lp.Reader, model: Model, system: System) -> lp.Reader:
     scope = Scope(
         names=plain,
         tables={"q": Table(q, robot_state.entries(model, q, velocities=False)),
-                "v": Table(v, robot_state.entries(model, v, velocities=True)), "tau": Table(u, controls)},
+                "v": Table(v, robot_state.entries(model, v, velocities=True)),
+                "a": Table(a, robot_state.entries(model, a, velocities=True)), "tau": Table(effort, efforts)},
         functions={"position": VectorFunction(position), "velocity": VectorFunction(velocity),
                    "com": VectorFunction(lambda: terms.com(q), takes_name=False),
                    "energy": VectorFunction(lambda: terms.energy(q, v), takes_name=False)},
     )
-    return lp.make_reader(numbers.findings, numbers.constants, x, u, scope)
+    reader = lp.make_reader(numbers.findings, numbers.constants, x, u, scope, numbers.parameters, numbers.place, numbers.phase)
+    return replace(robot, reader=read_robot_definitions(reader, robot.given.define, RESERVED), effort=effort)
 
 
 # ---- the phase ----------------------------------------------------------------------------------------------------------
-def _phase(reader: lp.Reader, file: RobotProblem, model: Model, system: System) -> Phase:
-    given = file.phase
-    x_bounds, u_bounds = robot_state.read_bounds(reader, model, system, file)
-    names = robot_state.RobotNames(reader, model, system.space, x_bounds)
-    start = robot_state.read_state(names, given.start, ("phase", "start")) if given.start else None
-    final = robot_state.read_state(names, given.final, ("phase", "final")) if given.final else None
+def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
+    """The phase at the keys ``robot.reader.phase``."""
+    reader, model, system, at = robot.reader, robot.model, robot.system, robot.reader.phase
+    boxes = robot_state.read_bounds(reader, model, robot.inputs, robot.given.limits, given.bounds)
+    u_bounds, efforts = _control_bounds(robot, given, boxes)
+    names = robot_state.RobotNames(reader, model, system.space, boxes.x)
+    start = robot_state.read_state(names, given.start, (*at, "start")) if given.start else None
+    final = robot_state.read_state(names, given.final, (*at, "final")) if given.final else None
     constraints = [found for i, c in enumerate(given.constraints)
-                   if (found := _constraint(reader, model, c, ("phase", "constraints", i))) is not None]
-    lp.unique_names(reader.findings, [c.name for c in given.constraints], ("phase", "constraints"))
+                   if (found := _constraint(reader, model, c, (*at, "constraints", i))) is not None]
+    lp.unique_names(reader.findings, [c.name for c in given.constraints], (*at, "constraints"))
+
+    def error(cost: Any, form: str, path: KeyPath) -> SX | None:
+        return _error(robot, names, getattr(cost, form), path, form)
+
     return Phase(
-        name="phase", system=system, duration=lp.read_duration(reader, given.duration),
-        guess=_guess(names, system, file, start, final, u_bounds),
+        name=name, system=system, duration=lp.read_duration(reader, given.duration),
+        guess=_guess(names, robot, given, start, final, boxes.inputs),
         start=start.boundary() if start else None, final=final.boundary() if final else None,
-        x_lower=tuple(x_bounds[:, 0]), x_upper=tuple(x_bounds[:, 1]),
+        x_lower=tuple(boxes.x[:, 0]), x_upper=tuple(boxes.x[:, 1]),
         u_lower=tuple(u_bounds[:, 0]), u_upper=tuple(u_bounds[:, 1]),
-        costs=lp.read_costs(reader, given.costs), constraints=tuple(constraints),
+        costs=read_costs(reader, given.costs, error), constraints=(*constraints, *efforts),
+        free_parameters=lp.free_parameters(reader),
     )
+
+
+def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: robot_state.RobotBoxes
+                    ) -> tuple[np.ndarray, tuple[Constraint, ...]]:
+    """Bounds [nu, 2] of the controls, and the constraints on efforts that the inverse formulation needs."""
+    findings, at = robot.reader.findings, robot.reader.phase
+    if not robot.inverse:
+        for part, key in ((given.bounds, "bounds"), (given.guess, "guess")):
+            if part.accelerations:
+                findings.add((*at, key, "accelerations"), "accelerations are controls in system.formulation: inverse_dynamics; "
+                             'a constraint on a["joint"] holds in both', at_key=True)
+        return boxes.inputs, ()
+    first = len(robot.inputs) - len(robot.thrusters)
+    limits = {name: (low, high) for name, (low, high) in zip(robot.inputs[:first], boxes.inputs.tolist(), strict=False)}
+    efforts = effort_constraints(robot.model, robot.given.actuated, robot.thrusters, limits=limits, parameters=robot.system.np,
+                                 where=findings.source.where((*robot.reader.place, "formulation")))
+    return np.vstack([boxes.accelerations, boxes.inputs[first:]]), efforts
+
+
+def _error(robot: LoadedRobot, names: robot_state.RobotNames, given: Any, path: KeyPath, form: str) -> SX | None:
+    """Residuals of a cost on the difference from a state, from inputs, or from a target of a frame."""
+    reader = robot.reader
+    if form == "control_error":
+        return named_error(reader, given, robot.inputs, robot.effort, path, "control")
+    if form != "state_error":
+        return _frame_error(reader, robot.model, given, path, form)
+    state = robot_state.read_state(names, given, path)
+    chosen = np.flatnonzero(state.tangent)
+    if not len(chosen):
+        reader.findings.add(path, "names no part of the state")
+        return None
+    return robot.system.space.minus(ca.DM(state.x), reader.x)[chosen.tolist()]
 
 
 def _constraint(reader: lp.Reader, model: Model, constraint: RobotConstraint, path: KeyPath) -> Constraint | None:
     quantity = constraint.one_quantity()
+    given = getattr(constraint, quantity)
     if quantity == "expression":
-        value = reader.column(constraint.expression, (*path, "expression"))
+        value = reader.column(given, (*path, quantity))
     else:
-        value = _frame_error(reader, model, getattr(constraint, quantity), (*path, quantity), quantity)
+        value = _frame_error(reader, model, given, (*path, quantity), quantity)
     return None if value is None else lp.read_constraint(reader, constraint, value, path, quantity)
 
 
@@ -160,25 +265,37 @@ def _frame_error(reader: lp.Reader, model: Model, target: Any, path: KeyPath, qu
     return None
 
 
-def _guess(names: robot_state.RobotNames, system: System, file: RobotProblem, start: robot_state.PartialState | None,
-           final: robot_state.PartialState | None, u_bounds: np.ndarray) -> Guess:
-    reader, given = names.reader, file.phase.guess
-    rows: list[tuple[float, ...]] = [(lp.resting_value(*bound),) for bound in u_bounds]
-    for name, value in given.controls.items():
-        path: KeyPath = ("phase", "guess", "controls", name)
-        if name in system.controls:
-            rows[system.controls.index(name)] = lp.series(reader, value, path)
+def _guess(names: robot_state.RobotNames, robot: LoadedRobot, given: RobotPhase, start: robot_state.PartialState | None,
+           final: robot_state.PartialState | None, bounds: np.ndarray) -> Guess:
+    reader, place = names.reader, (*names.reader.phase, "guess")
+    rows: list[tuple[float, ...]] = [(lp.resting_value(*bound),) for bound in bounds]
+    for name, value in given.guess.controls.items():
+        if name in robot.inputs:
+            rows[robot.inputs.index(name)] = lp.series(reader, value, (*place, "controls", name))
         else:
-            lp.unknown(reader.findings, name, system.controls, path, "control")
-    listed = isinstance(given.states, tuple)
-    states = given.states if isinstance(given.states, tuple) else () if given.states is None else (given.states,)
-    pieces = [_guess_state(names, state, start, ("phase", "guess", "states", *((i,) if listed else ())))
-              for i, state in enumerate(states)]
-    s = lp.common_fractions([len(pieces), *(len(row) for row in rows)])
+            lp.unknown(reader.findings, name, robot.inputs, (*place, "controls", name), "control")
+    moves: list[tuple[float, ...]] = [(0.0,)] * robot.model.nv
+    for name, value in given.guess.accelerations.items():
+        if name in robot.model.velocity_names:
+            moves[robot.model.velocity_names.index(name)] = lp.series(reader, value, (*place, "accelerations", name))
+        else:
+            lp.unknown(reader.findings, name, robot.model.velocity_names, (*place, "accelerations", name), "joint")
+    states = given.guess.states
+    listed = isinstance(states, tuple)
+    each = states if isinstance(states, tuple) else () if states is None else (states,)
+    pieces = [_guess_state(names, state, start, (*place, "states", *((i,) if listed else ()))) for i, state in enumerate(each)]
+    s = lp.common_fractions([len(pieces), *(len(row) for row in (*rows, *moves))])
     u = np.array([lp.sample(row, s) for row in rows]).T if rows else np.zeros((len(s), 0))
-    if reader.findings.found:
-        return Guess(s, np.tile(system.space.neutral, (len(s), 1)), u)
-    return Guess(s, robot_state.guess_path(names, start, final, pieces, s), u)
+    x = np.tile(robot.system.space.neutral, (len(s), 1))
+    if not reader.findings.found:
+        x = robot_state.guess_path(names, start, final, pieces, s)
+    if robot.inverse:
+        a = np.array([lp.sample(row, s) for row in moves]).T
+        if any(name in robot.inputs[: len(robot.inputs) - len(robot.thrusters)] for name in given.guess.controls):
+            rates = robot.forward.rate(np.zeros((1, len(s))), x.T, u.T, np.zeros((robot.system.np, len(s))))
+            a = np.asarray(rates).T[:, robot.model.nv :]
+        u = np.column_stack([a, u[:, len(robot.inputs) - len(robot.thrusters) :]])
+    return Guess(s, x, u)
 
 
 def _guess_state(names: robot_state.RobotNames, state: GuessState, start: robot_state.PartialState | None, path: KeyPath

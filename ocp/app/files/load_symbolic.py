@@ -1,9 +1,10 @@
-"""A symbolic problem file turned into a Problem."""
+"""A symbolic problem file turned into a Problem: differential equations, or the matrices of a linear system."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import casadi as ca
@@ -13,121 +14,148 @@ from ocp.app.files import load_parts as lp
 from ocp.app.files.drawing import read_drawing
 from ocp.app.files.expressions import Scope
 from ocp.app.files.findings import Findings
-from ocp.app.files.schema import SymbolicProblem, SymbolicSystem
+from ocp.app.files.load_costs import named_error, read_costs
+from ocp.app.files.load_definitions import read_definitions
+from ocp.app.files.load_linear import LinearParts, read_linear
+from ocp.app.files.schema import SymbolicPhase, SymbolicProblem, SymbolicSystem
+from ocp.app.files.schema_linear import LinearSystem
 from ocp.app.files.yaml_source import KeyPath
 from ocp.app.pages import scene
 from ocp.problem import INF, Boundary, Guess, Phase, Problem, System
 from ocp.spaces import Space, euclidean
 
 
-def load_symbolic(file: SymbolicProblem, findings: Findings) -> tuple[Problem | None, scene.Drawing | None, lp.Reader]:
+@dataclass(frozen=True)
+class SymbolicNames:
+    """States and controls with their units, definitions, and for linear systems the matrices."""
+
+    states: Mapping[str, str]
+    controls: Mapping[str, str]
+    define: Mapping[str, Any]
+    linear: LinearParts | None = None
+
+
+def load_symbolic(file: SymbolicProblem, findings: Findings, folder: Path
+                  ) -> tuple[Problem | None, scene.Drawing | None, lp.Reader]:
     """The problem and its drawing. Errors go to ``findings``; the problem is None where they leave none to build."""
     constants = lp.read_constants(findings, file.constants)
-    _check_names(findings, file)
-    reader = _definitions(_reader(findings, constants, file.system), file.system)
-    system = _system(reader, file)
+    parameters = lp.read_parameters(findings, constants, file.parameters)
+    reader, system = symbolic_system(findings, constants, parameters, file.system, file.name, folder)
     drawing = read_drawing(reader, file.drawing) if file.drawing else None
-    phase = _phase(reader, file, system)
-    problem = None if findings.found else Problem(
-        file.name, (phase,), file.description, file.source, lp.read_reference(reader, file.reference))
-    if findings.found:
-        lp.read_reference(reader, file.reference)
+    phase = symbolic_phase(reader, file.phase, system, "phase")
+    reference = lp.read_reference(reader, file.reference)
+    problem = None if findings.found else Problem(file.name, (phase,), file.description, file.source, reference)
     return problem, drawing, reader
 
 
-def _check_names(findings: Findings, file: SymbolicProblem) -> None:
-    taken = {name: f"constants.{name}" for name in file.constants}
+def symbolic_system(findings: Findings, constants: Scope, parameters: tuple[lp.FileParameter, ...],
+                    given: SymbolicSystem | LinearSystem, name: str, folder: Path, place: KeyPath = ("system",),
+                    phase: KeyPath = ("phase",)) -> tuple[lp.Reader, System]:
+    """What names mean, and the system at the keys ``place``. Raises ProblemFileError where its names leave nothing to read."""
+    if isinstance(given, LinearSystem):
+        none = ca.SX(0, 1)
+        linear = read_linear(lp.Reader(findings, constants, Scope(), none, none, none, none, place=place), given.linear, folder)
+        if linear is None:
+            findings.raise_any()
+        assert linear is not None  # its absence always leaves a finding
+        names = SymbolicNames(linear.states, linear.controls, {}, linear)
+    else:
+        names = SymbolicNames(given.states, given.controls, given.define)
+    _check_names(findings, names, constants, parameters, place)
+    reader = read_definitions(_reader(findings, constants, parameters, names, place, phase), names.define)
+    return reader, _system(reader, names, given, name)
+
+
+def _check_names(findings: Findings, names: SymbolicNames, constants: Scope, parameters: tuple[lp.FileParameter, ...],
+                 place: KeyPath) -> None:
+    taken = {name: f"constants.{name}" for name in (*constants.names, *constants.broken)}
+    taken |= {parameter.name: f"parameters.{parameter.name}" for parameter in parameters}
+    inside: KeyPath = () if names.linear is None else ("linear",)
     for group in ("states", "controls", "define"):
-        for name in getattr(file.system, group):
-            path: KeyPath = ("system", group, name)
+        for name in getattr(names, group):
+            path: KeyPath = (*place, *inside, group, name)
             lp.check_name(findings, name, path, taken)
-            taken[name] = f"system.{group}.{name}"
+            taken[name] = ".".join(map(str, path))
     findings.raise_any()  # everything below goes by these names
 
 
-def _reader(findings: Findings, constants: Scope, system: SymbolicSystem) -> lp.Reader:
-    x = ca.vertcat(*(ca.SX.sym(name) for name in system.states))
-    u = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(name) for name in system.controls))
-    names = {**{name: x[i] for i, name in enumerate(system.states)},
-             **{name: u[i] for i, name in enumerate(system.controls)}}
+def _reader(findings: Findings, constants: Scope, parameters: tuple[lp.FileParameter, ...], names: SymbolicNames, place: KeyPath,
+            phase: KeyPath) -> lp.Reader:
+    x = ca.vertcat(*(ca.SX.sym(name) for name in names.states))
+    u = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(name) for name in names.controls))
+    known = {**{name: x[i] for i, name in enumerate(names.states)}, **{name: u[i] for i, name in enumerate(names.controls)}}
     fixed = "only numbers and constants can"
-    unavailable = {**dict.fromkeys(system.states, f"it is a state; {fixed}"),
-                   **dict.fromkeys(system.controls, f"it is a control; {fixed}"),
-                   **dict.fromkeys(system.define, f"it is defined from states; {fixed}"), "t": f"it is the time; {fixed}"}
-    return lp.make_reader(findings, replace(constants, unavailable=unavailable), x, u, Scope(names))
+    unavailable = {**dict.fromkeys(names.states, f"it is a state; {fixed}"),
+                   **dict.fromkeys(names.controls, f"it is a control; {fixed}"),
+                   **dict.fromkeys((p.name for p in parameters), f"it is a parameter; {fixed}"),
+                   **dict.fromkeys(names.define, f"it is defined from states; {fixed}"), "t": f"it is the time; {fixed}"}
+    return lp.make_reader(findings, replace(constants, unavailable=unavailable), x, u, Scope(known), parameters, place, phase)
 
 
-def _definitions(reader: lp.Reader, system: SymbolicSystem) -> lp.Reader:
-    order = list(system.define)
-    for i, (name, text) in enumerate(system.define.items()):
-        later = dict.fromkeys(order[i:], "it is defined later; a definition may only use those above it")
-        inner = replace(reader, scope=replace(reader.scope, unavailable=later))
-        value = inner.expression(text, ("system", "define", name))
-        scope = reader.scope
-        if value is None:
-            scope = replace(scope, broken=scope.broken | {name})
-        else:
-            scope = replace(scope, names={**scope.names, name: value})
-        reader = replace(reader, scope=scope)
-    return reader
-
-
-def _system(reader: lp.Reader, file: SymbolicProblem) -> System:
-    given, findings = file.system, reader.findings
-    states = list(given.states)
-    for name in given.dynamics:
-        if name not in given.states:
-            lp.unknown(findings, name, states, ("system", "dynamics", name), "state")
-    missing = [name for name in states if name not in given.dynamics]
+def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | LinearSystem, name: str) -> System:
+    common: dict[str, Any] = {
+        "name": name, "space": euclidean(tuple(names.states)), "controls": tuple(names.controls),
+        "units": {**names.states, **names.controls}, **lp.parameter_fields(reader)}
+    if isinstance(given, LinearSystem):
+        assert names.linear is not None
+        A, B = (ca.sparsify(ca.DM(matrix)) for matrix in (names.linear.A, names.linear.B))
+        return System(rate=reader.function("rate", A @ reader.x + B @ reader.u + ca.DM(names.linear.c)), **common)
+    findings, path = reader.findings, (*reader.place, "dynamics")
+    for state in given.dynamics:
+        if state not in names.states:
+            lp.unknown(findings, state, list(names.states), (*path, state), "state")
+    missing = [state for state in names.states if state not in given.dynamics]
     if missing:
-        findings.add(("system", "dynamics"), f"the time derivative of {' and '.join(map(repr, missing))} is missing")
-    rates = [reader.expression(given.dynamics[name], ("system", "dynamics", name)) if name in given.dynamics else None
-             for name in states]
-    return System(
-        name=file.name, space=euclidean(tuple(states)), controls=tuple(given.controls),
-        rate=reader.function("rate", ca.vertcat(*(ca.SX(0) if r is None else r for r in rates))),
-        energy=_optional(reader, "energy", given.energy), power=_optional(reader, "power", given.power),
-        units={**given.states, **given.controls},
-    )
+        findings.add(path, f"the time derivative of {' and '.join(map(repr, missing))} is missing")
+    rates = [reader.expression(given.dynamics[state], (*path, state)) if state in given.dynamics else None
+             for state in names.states]
+    return System(rate=reader.function("rate", ca.vertcat(*(ca.SX(0) if r is None else r for r in rates))),
+                  energy=_optional(reader, "energy", given.energy), power=_optional(reader, "power", given.power), **common)
 
 
 def _optional(reader: lp.Reader, key: str, text: Any) -> ca.Function | None:
     if text is None:
         return None
-    value = reader.expression(text, ("system", key))
+    value = reader.expression(text, (*reader.place, key))
     if value is None:
         return None
     if key == "energy" and reader.depends(value, reader.u):
-        reader.findings.add(("system", key), "depends on controls; the energy of a system is a function of its state")
+        reader.findings.add((*reader.place, key), "depends on controls; the energy of a system is a function of its state")
     return reader.function(key, value)
 
 
-def _phase(reader: lp.Reader, file: SymbolicProblem, system: System) -> Phase:
-    given = file.phase
+def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name: str) -> Phase:
+    """The phase at the keys ``reader.phase``."""
     bounds = _bounds(reader, system, given.bounds)
     start = _boundary(reader, system, given.start, "start", bounds)
     final = _boundary(reader, system, given.final, "final", bounds)
     constraints = []
     for i, constraint in enumerate(given.constraints):
-        path: KeyPath = ("phase", "constraints", i)
+        path: KeyPath = (*reader.phase, "constraints", i)
         value = reader.column(constraint.expression, (*path, "expression"))
         if value is not None:
             constraints.append(lp.read_constraint(reader, constraint, value, path, "expression"))
-    lp.unique_names(reader.findings, [c.name for c in given.constraints], ("phase", "constraints"))
+    lp.unique_names(reader.findings, [c.name for c in given.constraints], (*reader.phase, "constraints"))
     nx = system.nx
     lower, upper = [b[0] for b in bounds.values()], [b[1] for b in bounds.values()]
+
+    def error(cost: Any, form: str, path: KeyPath) -> Any:
+        names, values, what = (system.space.names, reader.x, "state") if form == "state_error" else \
+            (system.controls, reader.u, "control")
+        return named_error(reader, getattr(cost, form), names, values, path, what)
+
     return Phase(
-        name="phase", system=system, duration=lp.read_duration(reader, given.duration),
-        guess=_guess(reader, system, file, start, final, bounds), start=start, final=final,
+        name=name, system=system, duration=lp.read_duration(reader, given.duration),
+        guess=_guess(reader, system, given, start, final, bounds), start=start, final=final,
         x_lower=tuple(lower[:nx]), x_upper=tuple(upper[:nx]), u_lower=tuple(lower[nx:]), u_upper=tuple(upper[nx:]),
-        costs=lp.read_costs(reader, given.costs), constraints=tuple(constraints),
+        costs=read_costs(reader, given.costs, error), constraints=tuple(constraints), free_parameters=lp.free_parameters(reader),
     )
 
 
 def _bounds(reader: lp.Reader, system: System, given: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     bounds = dict.fromkeys((*system.space.names, *system.controls), (-INF, INF))
     for name, value in given.items():
-        path: KeyPath = ("phase", "bounds", name)
+        path: KeyPath = (*reader.phase, "bounds", name)
         if name not in bounds:
             lp.unknown(reader.findings, name, list(bounds), path, "state or control")
         else:
@@ -135,29 +163,33 @@ def _bounds(reader: lp.Reader, system: System, given: Mapping[str, Any]) -> dict
     return bounds
 
 
-def _boundary(reader: lp.Reader, system: System, given: Mapping[str, Any], end: str,
-              bounds: Mapping[str, tuple[float, float]]) -> Boundary | None:
-    names = system.space.names
-    value = [0.0] * len(names)
-    for name, text in given.items():
-        path: KeyPath = ("phase", end, name)
-        if name not in names:
-            lp.unknown(reader.findings, name, list(names), path, "state")
-            continue
-        number = reader.number(text, path)
-        value[names.index(name)] = number
+def _boundary(reader: lp.Reader, system: System, given: Any, end: str, bounds: Mapping[str, tuple[float, float]]
+              ) -> Boundary | None:
+    names, place = system.space.names, (*reader.phase, end)
+    if isinstance(given, Mapping):
+        numbers = {}
+        for name, text in given.items():
+            if name not in names:
+                lp.unknown(reader.findings, name, list(names), (*place, name), "state")
+            else:
+                numbers[name] = reader.number(text, (*place, name)), (*place, name)
+    else:
+        values = reader.vector(given, len(names), place, "states")
+        places = [(*place, i) if isinstance(given, tuple) else place for i in range(len(names))]
+        numbers = {name: (value, path) for name, value, path in zip(names, values, places, strict=True)}
+    for name, (number, path) in numbers.items():
         lp.check_inside(reader.findings, number, *bounds[name], path, f"the {end} value of {name!r}")
-    fixed = tuple(name in given for name in names)
-    return Boundary(tuple(value), fixed) if any(fixed) else None
+    fixed = tuple(name in numbers for name in names)
+    return Boundary(tuple(numbers[name][0] if name in numbers else 0.0 for name in names), fixed) if any(fixed) else None
 
 
-def _guess(reader: lp.Reader, system: System, file: SymbolicProblem, start: Boundary | None, final: Boundary | None,
+def _guess(reader: lp.Reader, system: System, given: SymbolicPhase, start: Boundary | None, final: Boundary | None,
            bounds: Mapping[str, tuple[float, float]]) -> Guess:
     space: Space = system.space
     rows: dict[str, tuple[float, ...]] = {}
     for group, names in (("states", space.names), ("controls", system.controls)):
-        for name, value in getattr(file.phase.guess, group).items():
-            path: KeyPath = ("phase", "guess", group, name)
+        for name, value in getattr(given.guess, group).items():
+            path: KeyPath = (*reader.phase, "guess", group, name)
             if name not in names:
                 lp.unknown(reader.findings, name, list(names), path, group[:-1])
             else:
@@ -171,5 +203,3 @@ def _guess(reader: lp.Reader, system: System, file: SymbolicProblem, start: Boun
     x = [lp.sample(rows[name], s) for name in space.names]
     u = [lp.sample(rows[name], s) for name in system.controls]
     return Guess(s, np.array(x).T, np.array(u).T if u else np.zeros((len(s), 0)))
-
-

@@ -16,10 +16,10 @@ from dynamics.lie import quaternion as quaternions
 from dynamics.lie import rpy as rpy_angles
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
-from ocp.app.files.schema_robot import RobotProblem
+from ocp.app.files.schema_robot import RobotBounds, UseLimits
 from ocp.app.files.schema_state import ROTATION_FORMS, Base, BasePose, Configuration, RobotState, Rotation
 from ocp.app.files.yaml_source import KeyPath
-from ocp.problem import INF, Boundary, System
+from ocp.problem import INF, Boundary
 from ocp.spaces import Space
 
 SX = Any
@@ -59,7 +59,7 @@ def floating_base(model: Model) -> int | None:
     return next((i for i, b in enumerate(model.bodies) if b.parent == -1 and b.joint.kind == "free_flyer"), None)
 
 
-def _alias(model: Model, name: str) -> str:
+def alias(model: Model, name: str) -> str:
     """``base.px`` means a coordinate of the floating base whatever its joint is called."""
     base = floating_base(model)
     if base is not None and name.startswith("base."):
@@ -261,18 +261,28 @@ def _check_bounds(names: RobotNames, found: PartialState, coordinates: slice, pa
 
 
 # ---- bounds -------------------------------------------------------------------------------------------------------------
-def read_bounds(reader: lp.Reader, model: Model, system: System, file: RobotProblem) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds [nx, 2] of the state and [nu, 2] of the controls: the robot file's, replaced where the problem names others."""
-    use, given, nq = file.system.limits, file.phase.bounds, model.nq
-    x = np.tile([-INF, INF], (system.nx, 1))
-    u = np.tile([-INF, INF], (system.nu, 1))
+@dataclass(frozen=True)
+class RobotBoxes:
+    """Bounds [n, 2] of states, of inputs (efforts of driven joints, then thrusts) and of accelerations."""
+
+    x: np.ndarray
+    inputs: np.ndarray
+    accelerations: np.ndarray
+
+
+def read_bounds(reader: lp.Reader, model: Model, inputs: tuple[str, ...], use: UseLimits, given: RobotBounds) -> RobotBoxes:
+    """The robot file's bounds, replaced where the problem names others. inputs: names of efforts and thrusts."""
+    nq, nv = model.nq, model.nv
+    x = np.tile([-INF, INF], (nq + nv, 1))
+    u = np.tile([-INF, INF], (len(inputs), 1))
+    a = np.tile([-INF, INF], (nv, 1))
     if use.position:
         x[:nq] = np.stack([model.limit("lower"), model.limit("upper")], axis=1)
     if use.velocity:
         x[nq:] = model.limit("velocity")[:, None] * [-1.0, 1.0]
     effort = dict(zip(model.velocity_names, model.limit("effort"), strict=True))
     if use.effort:
-        for k, name in enumerate(system.controls):
+        for k, name in enumerate(inputs):
             if name in effort:
                 u[k] = -effort[name], effort[name]
     own = _own_bounds(reader, model, given.joints, model.coordinate_names, "joints")
@@ -281,11 +291,13 @@ def read_bounds(reader: lp.Reader, model: Model, system: System, file: RobotProb
     fast = _own_bounds(reader, model, given.velocities, model.velocity_names, "velocities")
     for k, bound in fast.items():
         x[nq + k] = bound
-    pushed = _own_bounds(reader, model, given.controls, system.controls, "controls")
+    pushed = _own_bounds(reader, model, given.controls, inputs, "controls")
     for k, bound in pushed.items():
         u[k] = bound
-    _refuse_frozen(reader, model, system, x, u, own, fast, pushed)
-    return x, u
+    for k, bound in _own_bounds(reader, model, given.accelerations, model.velocity_names, "accelerations").items():
+        a[k] = bound
+    _refuse_frozen(reader, model, inputs, x, u, own, fast, pushed)
+    return RobotBoxes(x, u, a)
 
 
 def _own_bounds(reader: lp.Reader, model: Model, given: Mapping[str, Any], known: tuple[str, ...], group: str
@@ -293,10 +305,10 @@ def _own_bounds(reader: lp.Reader, model: Model, given: Mapping[str, Any], known
     found = {}
     mimics = {b.joint.name: b.joint.mimic.leader for b in model.bodies if b.joint.mimic}
     for name, value in given.items():
-        path: KeyPath = ("phase", "bounds", group, name)
-        real = name if group == "controls" else _alias(model, name)
+        path: KeyPath = (*reader.phase, "bounds", group, name)
+        real = name if group == "controls" else alias(model, name)
         parts = [n for n in known if n.startswith(f"{real}.")]
-        if real in known and group == "joints" and real in _quaternion_coordinates(model):
+        if real in known and group == "joints" and real in quaternion_coordinates(model):
             reader.findings.add(path, f"{name!r} is a component of a quaternion and cannot be bounded; use a constraint",
                                 at_key=True)
         elif real in known:
@@ -310,7 +322,8 @@ def _own_bounds(reader: lp.Reader, model: Model, given: Mapping[str, Any], known
     return found
 
 
-def _quaternion_coordinates(model: Model) -> set[str]:
+def quaternion_coordinates(model: Model) -> set[str]:
+    """Names of the coordinates that are components of quaternions."""
     found: set[str] = set()
     for i, body in enumerate(model.bodies):
         part = model.kind(i).quaternion
@@ -320,15 +333,15 @@ def _quaternion_coordinates(model: Model) -> set[str]:
     return found
 
 
-def _refuse_frozen(reader: lp.Reader, model: Model, system: System, x: np.ndarray, u: np.ndarray,
+def _refuse_frozen(reader: lp.Reader, model: Model, inputs: tuple[str, ...], x: np.ndarray, u: np.ndarray,
                    own: Mapping[int, Any], fast: Mapping[int, Any], pushed: Mapping[int, Any]) -> None:
     # robot files write 0 for "not known"; taken literally, nothing could move
     stuck = [n for k, n in enumerate(model.coordinate_names) if k not in own and not x[k].any()]
     still = [n for k, n in enumerate(model.velocity_names) if k not in fast and not x[model.nq + k].any()]
-    weak = [n for k, n in enumerate(system.controls) if k not in pushed and not u[k].any()]
+    weak = [n for k, n in enumerate(inputs) if k not in pushed and not u[k].any()]
     for names, key, group in ((stuck, "position", "joints"), (still, "velocity", "velocities"), (weak, "effort", "controls")):
         if names:
-            reader.findings.add(("system", "robot"), f"the robot file limits the {key} of {', '.join(map(repr, names))} to 0; "
+            reader.findings.add((*reader.place, "robot"), f"the robot file limits the {key} of {', '.join(map(repr, names))} to 0; "
                                 f"give phase.bounds.{group}, or set system.limits.{key}: false")
 
 

@@ -1,6 +1,7 @@
 """The problem file as typed, frozen records: what a file may contain, its JSON Schema, and the way back to YAML.
 
-A file describes a symbolic system (``SymbolicProblem``) or a robot (``RobotProblem``); the key ``system.robot`` decides.
+A file describes a symbolic system (``SymbolicProblem``) or a robot (``RobotProblem``), in one phase or several
+(``SymbolicPhases``, ``RobotPhases``); the keys ``system.robot`` and ``phases`` decide.
 The records hold what the file says (expressions stay text); ``ocp.app.files.load`` turns them into mathematics.
 """
 
@@ -8,14 +9,31 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 from pydantic.json_schema import models_json_schema
 
 from ocp.app.files import yaml_source
-from ocp.app.files.schema_parts import Bound, Common, Constraint, Cost, Drawing, Duration, Number, NumberOrList, Part, refuse
-from ocp.app.files.schema_robot import RobotProblem
+from ocp.app.files.schema_linear import LinearSystem
+from ocp.app.files.schema_mpc import MPC
+from ocp.app.files.schema_parts import (
+    Bound,
+    Common,
+    Constraint,
+    Cost,
+    Drawing,
+    Duration,
+    Name,
+    NamedNumbers,
+    Number,
+    NumberOrList,
+    Part,
+    StateNumbers,
+    expected,
+    refuse,
+)
+from ocp.app.files.schema_robot import RobotPhases, RobotProblem
 
 JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -39,6 +57,17 @@ class SymbolicSystem(Part):
         return self
 
 
+def _system_tag(value: Any) -> str | None:
+    if isinstance(value, LinearSystem) or (isinstance(value, Mapping) and "linear" in value):
+        return "<LinearSystem>"
+    return "<SymbolicSystem>" if isinstance(value, (Mapping, SymbolicSystem)) else None
+
+
+AnySystem = Annotated[
+    Annotated[SymbolicSystem, Tag("<SymbolicSystem>")] | Annotated[LinearSystem, Tag("<LinearSystem>")],
+    Discriminator(_system_tag, **expected("a mapping with states and dynamics, with linear, or with robot"))]
+
+
 class SymbolicGuess(Part):
     """Initial guess: a value, or values at equally spaced times, by name."""
 
@@ -47,15 +76,25 @@ class SymbolicGuess(Part):
         default_factory=dict, description="controls; default: 0, or the middle of the bounds")
 
 
+class SymbolicCost(Cost):
+    """A term of the objective; errors are residuals of states and controls."""
+
+    state_error: NamedNumbers | None = Field(
+        None, description="states less these values, as residuals; a state that is not named does not count")
+
+    def forms(self) -> tuple[str, ...]:
+        return (*super().forms(), "state_error")
+
+
 class SymbolicPhase(Part):
     """One stretch of time."""
 
     duration: Duration
-    start: dict[str, Number] = Field(default_factory=dict, description="states at the start; free where left out")
-    final: dict[str, Number] = Field(default_factory=dict, description="states at the end; free where left out")
+    start: StateNumbers = Field(default_factory=dict, description="states at the start; free where left out")
+    final: StateNumbers = Field(default_factory=dict, description="states at the end; free where left out")
     bounds: dict[str, Bound] = Field(
         default_factory=dict, description="[lower, upper] of states and controls; null: unbounded")
-    costs: tuple[Cost, ...] = Field(description="terms of the objective; [] asks for any feasible motion")
+    costs: tuple[SymbolicCost, ...] = Field(description="terms of the objective; [] asks for any feasible motion")
     constraints: tuple[Constraint, ...] = Field((), description="constraints beyond bounds")
     guess: SymbolicGuess = Field(default_factory=lambda: SymbolicGuess.model_validate({}), description="initial guess")
 
@@ -63,28 +102,54 @@ class SymbolicPhase(Part):
 class SymbolicProblem(Common):
     """A problem file about a system given by its differential equations."""
 
-    system: SymbolicSystem = Field(description="states, controls and dynamics")
+    system: AnySystem = Field(description="states, controls and dynamics")
     drawing: Drawing | None = Field(None, description="what an animation shows")
     phase: SymbolicPhase = Field(description="duration, boundary states, bounds, costs and constraints")
+    mpc: MPC | None = Field(None, description="receding horizon in closed loop, for ocp mpc")
 
 
-ProblemFile = SymbolicProblem | RobotProblem
+class SymbolicPhaseInOrder(SymbolicPhase):
+    """One of several phases."""
+
+    name: Name = Field(description="name of the phase")
+    system: AnySystem | None = Field(None, description="states, controls and dynamics of this phase; null: those of the file")
+    reset: dict[str, Number] | None = Field(
+        None, description="states at the start of this phase, expressions of the state before; the rest goes on; null: all does")
 
 
-def problem_class(tree: Any) -> type[SymbolicProblem] | type[RobotProblem]:
-    """The record that a file's tree is meant to be."""
-    system = tree.get("system") if isinstance(tree, Mapping) else None
-    return RobotProblem if isinstance(system, Mapping) and "robot" in system else SymbolicProblem
+class SymbolicPhases(Common):
+    """A problem file of several phases about systems given by their differential equations."""
+
+    system: AnySystem | None = Field(None, description="states, controls and dynamics of every phase that does not say otherwise")
+    drawing: Drawing | None = Field(None, description="what an animation shows; for one system in all phases")
+    phases: tuple[SymbolicPhaseInOrder, ...] = Field(min_length=1, description="phases in order of time")
+
+
+ProblemFile = SymbolicProblem | RobotProblem | SymbolicPhases | RobotPhases
+
+
+def problem_class(tree: Any) -> type[ProblemFile]:
+    """The record that a file's tree is meant to be: the key ``phases`` and the first system decide."""
+    if not isinstance(tree, Mapping):
+        return SymbolicProblem
+    system, several = tree.get("system"), tree.get("phases")
+    if "phases" in tree and not isinstance(system, Mapping):
+        listed = several if isinstance(several, (list, tuple)) else []
+        system = next((p["system"] for p in listed if isinstance(p, Mapping) and isinstance(p.get("system"), Mapping)), None)
+    if isinstance(system, Mapping) and "robot" in system:
+        return RobotPhases if "phases" in tree else RobotProblem
+    return SymbolicPhases if "phases" in tree else SymbolicProblem
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------
-_FIRST = ("name", "description", "source", "reference", "constants", "system", "drawing", "phase", "solve", "accept")
+_FIRST = ("name", "description", "source", "reference", "constants", "parameters", "system", "drawing", "phase", "phases", "mpc",
+          "solve", "accept")
 
 
 def to_tree(file: ProblemFile) -> dict[str, Any]:
     """Plain values of the whole file, every default written out."""
     tree = file.model_dump(mode="json")
-    return {key: tree[key] for key in _FIRST if key in tree}
+    return {key: tree[key] for key in _FIRST if key in tree and not (key == "mpc" and tree[key] is None)}
 
 
 def to_yaml(file: ProblemFile) -> str:
@@ -99,20 +164,25 @@ def problem_json_schema() -> dict[str, Any]:
     from ocp.methods import METHODS
 
     options = {name: method.options_type() for name, method in METHODS.items()} | {"accept": Tolerances}
-    models: list[tuple[type[BaseModel], Any]] = [(SymbolicProblem, "validation"), (RobotProblem, "validation")]
+    kinds = (SymbolicProblem, RobotProblem, SymbolicPhases, RobotPhases)
+    models: list[tuple[type[BaseModel], Any]] = [(kind, "validation") for kind in kinds]
     _, schema = models_json_schema(models)
     definitions = schema["$defs"]
     for key, record in options.items():
-        holders = ("SymbolicProblem", "RobotProblem") if key == "accept" else ("Solve",)
+        holders = tuple(kind.__name__ for kind in kinds) if key == "accept" else ("Solve",)
         for holder in holders:
             definitions[holder]["properties"][key] |= {"properties": _field_schemas(record), "additionalProperties": False}
     return {
         "$schema": JSON_SCHEMA_DIALECT,
         "title": "Optimal-control problem",
         "type": "object",
-        "if": {"properties": {"system": {"type": "object", "required": ["robot"]}}, "required": ["system"]},
-        "then": {"$ref": "#/$defs/RobotProblem"},
-        "else": {"$ref": "#/$defs/SymbolicProblem"},
+        "if": {"required": ["phases"]},
+        "then": {"anyOf": [{"$ref": "#/$defs/SymbolicPhases"}, {"$ref": "#/$defs/RobotPhases"}]},
+        "else": {
+            "if": {"properties": {"system": {"type": "object", "required": ["robot"]}}, "required": ["system"]},
+            "then": {"$ref": "#/$defs/RobotProblem"},
+            "else": {"$ref": "#/$defs/SymbolicProblem"},
+        },
         "$defs": definitions,
     }
 

@@ -101,6 +101,45 @@ Vector3 = TypeAliasType("Vector3", Annotated[tuple[Number, ...], Field(min_lengt
 Name = Annotated[str, Field(min_length=1)]
 
 
+def _named_tag(value: Any) -> str | None:
+    return "<names>" if isinstance(value, Mapping) else _number_or_list_tag(value)
+
+
+NamedNumbers = TypeAliasType("NamedNumbers", Annotated[
+    _Float | _Expression | Annotated[tuple[Number, ...], Tag("<list>"), Field(min_length=1, max_length=MAX_COMPONENTS)]
+    | Annotated[dict[str, Number], Tag("<names>")],
+    Discriminator(_named_tag, **expected("a mapping of names to numbers, one number for all, or a list with one for each")),
+    Field(description="numbers by name, one number for all, or a list with one for each in order")])
+
+
+def _state_tag(value: Any) -> str | None:
+    return None if isinstance(value, str) else _named_tag(value)
+
+
+StateNumbers = TypeAliasType("StateNumbers", Annotated[
+    _Float | Annotated[tuple[Number, ...], Tag("<list>"), Field(min_length=1, max_length=MAX_COMPONENTS)]
+    | Annotated[dict[str, Number], Tag("<names>")],
+    Discriminator(_state_tag, **expected("a mapping of states to numbers, one number for all, or a list with one for each")),
+    Field(description="states by name, one number for all, or a list with one for each in order")])
+
+
+class Parameter(Part):
+    """A parameter, and the range in which the solver may choose it."""
+
+    value: Number = Field(description="value, or first guess where the solver chooses")
+    optimise: Bound | None = Field(None, description="[lower, upper] within which the solver chooses; null: it is given")
+
+
+def _parameter_tag(value: Any) -> str | None:
+    return "<Parameter>" if isinstance(value, (Mapping, Parameter)) and "deg" not in value else number_tag(value)
+
+
+ParameterValue = TypeAliasType("ParameterValue", Annotated[
+    _Float | _Expression | Annotated[Degrees, Tag("<Degrees>")] | Annotated[Parameter, Tag("<Parameter>")],
+    Discriminator(_parameter_tag, **expected(f"{NUMBER_WORDS}, or {{value: .., optimise: [lower, upper]}}")),
+    Field(description="a number, or {value: .., optimise: [lower, upper]}")])
+
+
 class Reference(Part):
     """A published or closed-form optimum to compare with."""
 
@@ -124,21 +163,44 @@ Duration = TypeAliasType("Duration", Annotated[
 
 
 class Cost(Part):
-    """One term of the objective: integrated (running) or added at the end (final)."""
+    """One term of the objective: an expression, integrated (running) or added at the end (final), or a weighted square."""
 
     name: Name = Field(description="name in reports")
     running: Number | None = Field(None, description="scalar expression, integrated over time")
     final: Number | None = Field(None, description="scalar expression at the end; no controls")
     running_residual: NumberOrList | None = Field(None, description="residuals r; costs 1/2 sum w r^2, integrated over time")
     final_residual: NumberOrList | None = Field(None, description="residuals r at the end; costs 1/2 sum w r^2")
-    weights: NumberOrList | None = Field(None, description="weights w of the residuals, one or one for each; default 1")
+    control_error: NamedNumbers | None = Field(
+        None, description="controls less these values, as residuals along the path; a control that is not named does not count")
+    at: Literal["path", "final"] | None = Field(
+        None, description="where an .._error counts: all along the path (the default) or at the end")
+    weights: NumberOrList | None = Field(
+        None, description="weights w of the residuals, one or one for each (errors: in the order of their components); default 1")
+    between: Bound | None = Field(
+        None, description="[from, to] in seconds: outside, a running cost counts nothing. A window shorter than a few steps of "
+                          "the mesh may fall between its knots; phases end exactly where they should")
 
     @model_validator(mode="after")
     def _one_form(self) -> Cost:
-        form = exactly_one(self, ("running", "final", "running_residual", "final_residual"))
-        if self.weights is not None and not form.endswith("residual"):
-            raise refuse(f"'weights' belongs to running_residual or final_residual, not to '{form}'; multiply there instead")
+        form = self.form()
+        if self.weights is not None and form in ("running", "final"):
+            raise refuse(f"'weights' belongs to residuals and errors, not to '{form}'; multiply there instead")
+        if self.at is not None and not form.endswith("error"):
+            raise refuse(f"'at' belongs to an error; '{form}' itself says where it counts")
+        if self.between is not None and self.is_final():
+            raise refuse("'between' belongs to running costs; this one counts at the end only")
         return self
+
+    def forms(self) -> tuple[str, ...]:
+        """The fields of which exactly one says what costs."""
+        return ("running", "final", "running_residual", "final_residual", "control_error")
+
+    def form(self) -> str:
+        """The field that says what costs."""
+        return exactly_one(self, self.forms())
+
+    def is_final(self) -> bool:
+        return self.form().startswith("final") or self.at == "final"
 
 
 def check_limits(lower: Any, upper: Any, equal: Any, soft: Any) -> None:
@@ -225,6 +287,8 @@ class Common(Part):
     source: str = Field("", description="where the problem is from: paper or book, with the section")
     reference: Reference | None = Field(None, description="known optimum")
     constants: dict[str, Number] = Field(default_factory=dict, description="named numbers; each may use earlier ones and pi")
+    parameters: dict[str, ParameterValue] = Field(
+        default_factory=dict, description="named numbers that stay symbols in the problem; the solver may choose them")
     solve: Solve = Field(default_factory=lambda: Solve.model_validate({}), description="default method and its options")
     accept: dict[str, Number] = Field(
         default_factory=dict, description="tolerances of the certificate that differ from the default")

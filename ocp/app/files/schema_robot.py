@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, StrictBool, Tag
 
+from ocp.app.files.schema_mpc import MPC
 from ocp.app.files.schema_parts import (
     Bound,
     Common,
@@ -62,6 +63,19 @@ class RobotConstraint(Constraint):
         return exactly_one(self, ("expression", "position_error", "orientation_error", "pose_error"))
 
 
+class RobotCost(Cost):
+    """A term of the objective; errors are residuals of states, controls and poses of frames."""
+
+    state_error: RobotState | None = Field(
+        None, description="tangent difference from a state, written as 'start' is; what is not named does not count")
+    position_error: PositionError | None = Field(None, description="3 residuals [m]")
+    orientation_error: OrientationError | None = Field(None, description="3 residuals [rad]")
+    pose_error: PoseError | None = Field(None, description="6 residuals [linear (m); angular (rad)]")
+
+    def forms(self) -> tuple[str, ...]:
+        return (*super().forms(), "state_error", "position_error", "orientation_error", "pose_error")
+
+
 class UseLimits(Part):
     """Which limits of the robot file become bounds."""
 
@@ -101,14 +115,18 @@ class RobotModel(Part):
 
 
 class RobotSystem(RobotModel):
-    """The robot as a controlled system: x = (q, v), controls are joint efforts and thrusts."""
+    """The robot as a controlled system: x = (q, v), controls are joint efforts and thrusts, or accelerations and thrusts."""
 
+    formulation: Literal["forward_dynamics", "inverse_dynamics"] = Field(
+        "forward_dynamics", description="forward_dynamics: efforts are the controls; inverse_dynamics: accelerations are, and "
+                                        "limits of efforts and joints without a motor become constraints")
     actuated: Annotated[Annotated[Literal["all"], Tag("<all>")] | Annotated[tuple[str, ...], Tag("<list>")],
                         Discriminator(_actuated_tag, **expected("'all' or a list of joint names"))] = Field(
         "all", description="joints with a motor: all, or a list of names")
     limits: UseLimits = Field(
         default_factory=lambda: UseLimits.model_validate({}), description="limits of the robot file that become bounds")
     thrusters: tuple[Thruster, ...] = Field((), description="controls that push along an axis of a frame")
+    define: dict[str, Number] = Field(default_factory=dict, description="named expressions, usable in all later ones")
 
 
 class RobotBounds(Part):
@@ -116,7 +134,9 @@ class RobotBounds(Part):
 
     joints: dict[str, Bound] = Field(default_factory=dict, description="joint values [rad or m]")
     velocities: dict[str, Bound] = Field(default_factory=dict, description="joint velocities [rad/s or m/s]")
-    controls: dict[str, Bound] = Field(default_factory=dict, description="controls [N m or N]")
+    controls: dict[str, Bound] = Field(default_factory=dict, description="efforts and thrusts [N m or N], in both formulations")
+    accelerations: dict[str, Bound] = Field(
+        default_factory=dict, description="accelerations [rad/s^2 or m/s^2]; formulation: inverse_dynamics only")
 
 
 class GuessState(RobotState):
@@ -135,7 +155,10 @@ class RobotGuess(Part):
         | Annotated[tuple[GuessState, ...], Tag("<list>"), Field(min_length=1)],
         Discriminator(_state_list_tag, **expected("a mapping such as {joints: {..}}, or a list of these"))] | None = Field(
         None, description="one state or a list of states at equally spaced times; null: from start to final")
-    controls: dict[str, NumberOrList] = Field(default_factory=dict, description="controls: a value or a list of values")
+    controls: dict[str, NumberOrList] = Field(
+        default_factory=dict, description="efforts and thrusts, in both formulations: a value or a list of values")
+    accelerations: dict[str, NumberOrList] = Field(
+        default_factory=dict, description="accelerations: a value or a list of values; formulation: inverse_dynamics only")
 
 
 class RobotPhase(Part):
@@ -145,7 +168,7 @@ class RobotPhase(Part):
     start: RobotState | None = Field(None, description="state at the start")
     final: RobotState | None = Field(None, description="state at the end")
     bounds: RobotBounds = Field(default_factory=lambda: RobotBounds.model_validate({}), description="bounds along the path")
-    costs: tuple[Cost, ...] = Field(description="terms of the objective; [] asks for any feasible motion")
+    costs: tuple[RobotCost, ...] = Field(description="terms of the objective; [] asks for any feasible motion")
     constraints: tuple[RobotConstraint, ...] = Field((), description="constraints beyond bounds")
     guess: RobotGuess = Field(default_factory=lambda: RobotGuess.model_validate({}), description="initial guess")
 
@@ -155,3 +178,27 @@ class RobotProblem(Common):
 
     system: RobotSystem = Field(description="the robot")
     phase: RobotPhase = Field(description="duration, boundary states, bounds, costs and constraints")
+    mpc: MPC | None = Field(None, description="receding horizon in closed loop, for ocp mpc")
+
+
+class RobotReset(Part):
+    """What jumps between two phases; everything else goes on, component by component of the same name."""
+
+    joints: dict[str, Number] = Field(default_factory=dict, description="joint values after: expressions of the state before")
+    velocities: dict[str, Number] = Field(
+        default_factory=dict, description="joint velocities after: expressions of the state before")
+
+
+class RobotPhaseInOrder(RobotPhase):
+    """One of several phases."""
+
+    name: Name = Field(description="name of the phase")
+    system: RobotSystem | None = Field(None, description="the robot in this phase; null: that of the file")
+    reset: RobotReset | None = Field(None, description="what jumps at the start of this phase; null: nothing")
+
+
+class RobotPhases(Common):
+    """A problem file about a robot in several phases."""
+
+    system: RobotSystem | None = Field(None, description="the robot, in every phase that does not say otherwise")
+    phases: tuple[RobotPhaseInOrder, ...] = Field(min_length=1, description="phases in order of time")

@@ -12,51 +12,16 @@ the derivative of the projection. Rockafellar 1976; Howell, Jackson, Manchester 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 
-from dynamics.kernels.calls import address_of, row_address
-from ocp.shooting.engine.knots import Call, run
+from dynamics.kernels.bank import Bank, evaluate
+from dynamics.kernels.calls import row_address
+from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, SLOTS, VALUE, bind
+from ocp.shooting.engine.record import Held, Path, Plan
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL
 
 Array = np.ndarray
-
-
-class Held(NamedTuple):
-    """Rows of one place at M knots.
-
-    value, jacobian, curvature: kernels; kind, size [r] as in ``constraints.Rows``; first [r]: the knot from which a row holds;
-    start: knot of the first row of the arrays; lam [M, r], mu [r]: multipliers and penalties. The expansion leaves c and slope
-    [M, r] (derivative of the terms by c), Cx [M, r, n] and Cu [M, r, m]. xx, uu, ux, cone [r, r]: scratch.
-    """
-
-    value: Call
-    jacobian: Call
-    curvature: Call
-    kind: Array
-    size: Array
-    first: Array
-    start: int
-    lam: Array
-    mu: Array
-    c: Array
-    slope: Array
-    Cx: Array
-    Cu: Array
-    xx: Array
-    uu: Array
-    ux: Array
-    cone: Array
-
-
-@njit(cache=True)
-def _bind(kernel: Call, t: Array, x: Array, u: Array, p: Array, k: int, j: int) -> None:
-    kernel.arg[0] = row_address(t, k)
-    kernel.arg[1] = row_address(x, k)
-    kernel.arg[2] = row_address(u, j)
-    kernel.arg[3] = address_of(p)
 
 
 @njit(cache=True)
@@ -71,28 +36,29 @@ def _project(z0: float, norm: float) -> tuple[float, float]:
 
 
 @njit(cache=True)
-def terms(held: Held, i: int, k: int) -> float:
-    """Value of the augmented terms of the rows c[i], which stand at knot k; fills slope[i]. NaN where a row is not finite."""
-    c, lam, mu, slope = held.c[i], held.lam[i], held.mu, held.slope[i]
+def terms(held: Held, kind: int, k: int, c: Array, slope: Array) -> float:
+    """Value of the augmented terms of the rows c [r] at knot k; fills slope [r]. NaN where a row is not finite."""
+    holds, lam, mu = held.holds[k], held.lam[k], held.mu[k]
+    kinds, sizes, rows = held.kind[kind], held.size[kind], held.count[kind]
     total = 0.0
-    for r in range(c.shape[0]):
-        if k >= held.first[r] and not np.isfinite(c[r]):
+    for r in range(rows):
+        if holds[r] and not np.isfinite(c[r]):
             return np.nan
     r = 0
-    while r < c.shape[0]:
-        if k < held.first[r]:
+    while r < rows:
+        if not holds[r]:
             slope[r] = 0.0
             r += 1
-        elif held.kind[r] == EQUAL:
+        elif kinds[r] == EQUAL:
             slope[r] = lam[r] + mu[r] * c[r]
             total += c[r] * (lam[r] + 0.5 * mu[r] * c[r])
             r += 1
-        elif held.kind[r] == BELOW:
+        elif kinds[r] == BELOW:
             slope[r] = max(0.0, lam[r] + mu[r] * c[r])
             total += (slope[r] * slope[r] - lam[r] * lam[r]) / (2.0 * mu[r])
             r += 1
         else:
-            end = r + held.size[r]
+            end = r + sizes[r]
             norm, size = 0.0, 0.0
             for s in range(r, end):
                 size += lam[s] * lam[s]
@@ -110,62 +76,86 @@ def terms(held: Held, i: int, k: int) -> float:
 
 
 @njit(cache=True)
-def penalty(held: Held, t: Array, x: Array, u: Array, p: Array, k: int, i: int, j: int) -> float:
-    """Augmented terms at row k of t and x and row j of u, with multipliers of row i. NaN where the rows cannot be evaluated."""
-    if held.kind.shape[0] == 0:
+def penalty(bank: Bank, held: Held, plan: Plan, path: Path, k: int) -> float:
+    """Augmented terms of knot k of a path. NaN where the rows cannot be evaluated. Leaves what the expansion left."""
+    kind = plan.which[k]
+    if held.count[kind] == 0:
         return 0.0
-    _bind(held.value, t, x, u, p, k, j)
-    held.value.res[0] = row_address(held.c, i)
-    if run(held.value) != 0:
+    bind(bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
+    bank.res[0] = row_address(held.c_try, 0)
+    if evaluate(bank, SLOTS * kind + VALUE) != 0:
         return np.nan
-    return float(terms(held, i, k))
+    return float(terms(held, kind, k, held.c_try[0], held.slope_try[0]))
 
 
 @njit(cache=True)
-def slopes(held: Held, t: Array, x: Array, u: Array, p: Array, k: int, i: int, j: int, lx: Array, lu: Array) -> int:
-    """Add the gradients of the augmented terms to lx [n] and lu [m]; leaves c, slope, Cx and Cu for ``stiffness``."""
-    rows = held.kind.shape[0]
+def slopes(bank: Bank, held: Held, plan: Plan, path: Path, k: int, g: Array) -> float:
+    """Add the gradient of the augmented terms of knot k to g [w]; leaves c, slope and C for ``stiffness``. Returns the
+    largest violation, NaN where the rows cannot be evaluated."""
+    kind = plan.which[k]
+    rows = held.count[kind]
     if rows == 0:
-        return 0
-    _bind(held.jacobian, t, x, u, p, k, j)
-    held.jacobian.res[0] = row_address(held.c, i)
-    held.jacobian.res[1] = row_address(held.Cx, i)
-    held.jacobian.res[2] = row_address(held.Cu, i)
-    if run(held.jacobian) != 0:
-        return 1
-    if np.isnan(terms(held, i, k)):
-        return 1
+        return 0.0
+    bind(bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
+    bank.res[0] = row_address(held.c, k)
+    bank.res[1] = row_address(held.C, k)
+    if evaluate(bank, SLOTS * kind + JACOBIAN) != 0 or np.isnan(terms(held, kind, k, held.c[k], held.slope[k])):
+        return np.nan
+    C, slope = held.C[k], held.slope[k]
     for r in range(rows):
-        w = held.slope[i, r]
+        w = slope[r]
         if w != 0.0:
-            for s in range(lx.shape[0]):
-                lx[s] += w * held.Cx[i, r, s]
-            for s in range(lu.shape[0]):
-                lu[s] += w * held.Cu[i, r, s]
-    return 0
+            for s in range(g.shape[0]):
+                g[s] += w * C[r, s]
+    return float(violation(held, kind, k))
 
 
 @njit(cache=True)
-def _weights(held: Held, i: int, k: int) -> None:
+def violation(held: Held, kind: int, k: int) -> float:
+    """Largest violation of the rows of knot k."""
+    largest, c = 0.0, held.c[k]
+    for r in range(held.count[kind]):
+        if held.holds[k, r]:
+            largest = max(largest, row_violation(held, kind, r, c))
+    return largest
+
+
+@njit(cache=True)
+def row_violation(held: Held, kind: int, r: int, c: Array) -> float:
+    """Violation of one row; a cone counts in its first row."""
+    if held.kind[kind, r] == EQUAL:
+        return float(abs(c[r]))
+    if held.kind[kind, r] == BELOW:
+        return max(0.0, float(c[r]))
+    if held.kind[kind, r] == CONE:
+        norm = 0.0
+        for s in range(r + 1, r + held.size[kind, r]):
+            norm += c[s] ** 2
+        return max(0.0, float(np.sqrt(norm) - c[r]))
+    return 0.0
+
+
+@njit(cache=True)
+def _weights(held: Held, kind: int, k: int) -> None:
     """Second derivatives [r, r] of the terms by c, block diagonal, into ``cone``."""
-    W, c, lam = held.cone, held.c[i], held.lam[i]
-    rows = c.shape[0]
+    W, c, lam, holds = held.cone, held.c[k], held.lam[k], held.holds[k]
+    kinds, sizes, rows = held.kind[kind], held.size[kind], held.count[kind]
     for a in range(rows):
         for b in range(rows):
             W[a, b] = 0.0
     r = 0
     while r < rows:
-        mu = held.mu[r]
-        if k < held.first[r]:
+        mu = held.mu[k, r]
+        if not holds[r]:
             r += 1
-        elif held.kind[r] == EQUAL:
+        elif kinds[r] == EQUAL:
             W[r, r] = mu
             r += 1
-        elif held.kind[r] == BELOW:
+        elif kinds[r] == BELOW:
             W[r, r] = mu if lam[r] + mu * c[r] > 0.0 else 0.0
             r += 1
         else:
-            end = r + held.size[r]
+            end = r + sizes[r]
             z0, norm = lam[r] - mu * c[r], 0.0
             for s in range(r + 1, end):
                 norm += (lam[s] - mu * c[s]) ** 2
@@ -187,75 +177,41 @@ def _weights(held: Held, i: int, k: int) -> None:
 
 
 @njit(cache=True)
-def stiffness(held: Held, t: Array, x: Array, u: Array, p: Array, k: int, i: int, j: int, exact: bool, lxx: Array, luu: Array,
-              lux: Array) -> int:
-    """Add the Hessians of the augmented terms, after ``slopes``: ``C' W C``, and if exact the curvature of the rows."""
-    rows, n, m = held.kind.shape[0], lxx.shape[0], luu.shape[0]
+def stiffness(bank: Bank, held: Held, plan: Plan, path: Path, k: int, size: int, exact: bool, H: Array) -> bool:
+    """Add the Hessian of the augmented terms of knot k, after ``slopes``, to the lower triangle of H [size]: ``C' W C``, and if exact
+    the curvature of the rows. False where that cannot be evaluated."""
+    kind = plan.which[k]
+    rows = held.count[kind]
     if rows == 0:
-        return 0
-    _weights(held, i, k)
+        return True
+    _weights(held, kind, k)
+    C = held.C[k]
     for a in range(rows):
         for b in range(rows):
             w = held.cone[a, b]
-            if w == 0.0:
-                continue
-            Cx, Cu, Dx, Du = held.Cx[i, a], held.Cu[i, a], held.Cx[i, b], held.Cu[i, b]
-            for r in range(n):
-                if Cx[r] != 0.0:
-                    for s in range(n):
-                        lxx[r, s] += w * Cx[r] * Dx[s]
-            for r in range(m):
-                if Cu[r] != 0.0:
-                    for s in range(m):
-                        luu[r, s] += w * Cu[r] * Du[s]
-                    for s in range(n):
-                        lux[r, s] += w * Cu[r] * Dx[s]
+            if w != 0.0:
+                for r in range(size):
+                    factor = w * C[a, r]
+                    if factor != 0.0:
+                        for s in range(r + 1):
+                            H[r, s] += factor * C[b, s]
     if not exact:
-        return 0
-    _bind(held.curvature, t, x, u, p, k, j)
-    held.curvature.arg[4] = row_address(held.slope, i)
-    held.curvature.res[0] = address_of(held.xx)
-    held.curvature.res[1] = address_of(held.uu)
-    held.curvature.res[2] = address_of(held.ux)
-    if run(held.curvature) != 0:
-        return 1
-    for r in range(n):
-        for s in range(n):
-            lxx[r, s] += held.xx[r, s]
-    for r in range(m):
-        for s in range(m):
-            luu[r, s] += held.uu[r, s]
-        for s in range(n):
-            lux[r, s] += held.ux[r, s]
-    return 0
+        return True
+    bind(bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
+    bank.arg[4] = row_address(held.slope, k)
+    bank.res[0] = row_address(held.bend, 0)
+    if evaluate(bank, SLOTS * kind + ROW_BEND) != 0:
+        return False
+    for r in range(size):
+        for s in range(r + 1):
+            H[r, s] += held.bend[0, r, s]
+    return True
 
 
 @njit(cache=True)
-def violations(held: Held, start: int, out: Array) -> None:
-    """Largest violation of every row over the knots, from the c of the last ``slopes`` or ``penalty``; start: knot of row 0.
-    A cone counts in its first row."""
-    rows = held.kind.shape[0]
-    for r in range(rows):
-        out[r] = 0.0
-    for i in range(held.c.shape[0]):
-        for r in range(rows):
-            if start + i < held.first[r]:
-                continue
-            c = held.c[i, r]
-            if held.kind[r] == EQUAL:
-                out[r] = max(out[r], abs(c))
-            elif held.kind[r] == BELOW:
-                out[r] = max(out[r], c)
-            elif held.kind[r] == CONE:
-                norm = 0.0
-                for s in range(r + 1, r + held.size[r]):
-                    norm += held.c[i, s] ** 2
-                out[r] = max(out[r], np.sqrt(norm) - c)
-
-
-@njit(cache=True)
-def update(held: Held) -> None:
+def update(held: Held, which: Array) -> None:
     """Take over the multipliers that the terms at hand estimate (slope; minus it for cones)."""
-    for i in range(held.lam.shape[0]):
-        for r in range(held.kind.shape[0]):
-            held.lam[i, r] = held.slope[i, r] if held.kind[r] <= BELOW else -held.slope[i, r]
+    for k in range(which.shape[0]):
+        kind = which[k]
+        for r in range(held.count[kind]):
+            held.lam[k, r] = held.slope[k, r] if held.kind[kind, r] <= BELOW else -held.slope[k, r]

@@ -1,124 +1,164 @@
-"""What the loops do at one knot: by a generated kernel (``Call``) or by loops over the robot (``Mechanics``, ``Sensitivities``).
+"""What the loops do at one knot: by a kernel of the bank, or by loops over the robot (``Mechanics``, ``Sensitivities``).
 
 Numba chooses by the type of the record, so the loops over knots are written once: ``take``, ``differentiate`` and ``bend`` below
-declare what a record can do, the overloads under them do it, and called from Python the declarations raise.
+declare what a record can do, the overloads under them do it, and called from Python the declarations raise. Where the record is a
+robot, the kinds of stages that have kernels (start, passages, end) still run by them.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from dynamics.kernels.calls import address_of, call, row_address
-from ocp.shooting.engine.riccati import Expansion
+from dynamics.kernels.bank import Bank, evaluate
+from dynamics.kernels.calls import row_address
 from ocp.shooting.robot import lagrangian, sensitivities
 from ocp.shooting.robot.mechanics import Mechanics, MechanicsType, take_step
 from ocp.shooting.robot.sensitivities import Sensitivities, SensitivitiesType
 
 Array = np.ndarray
+STEP, EXPAND, SLOPE, BEND, DIFFERENCE, PLUS, VALUE, JACOBIAN, ROW_BEND = range(9)
+SLOTS = 9
+"""Functions of a kind of stage in the bank: slot ``SLOTS kind + function``."""
+
+Step = Bank | Mechanics
+Derivatives = Bank | Sensitivities
 
 
-class Call(NamedTuple):
-    """A kernel ready to be called: its address and handle, pointers to arguments and results, work arrays."""
-
-    address: int
-    handle: int
-    arg: Array
-    res: Array
-    iw: Array
-    w: Array
+def take(step: Step, bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, after: Array, to: int,
+         cost: Array, at: int) -> int:
+    """One step from row k of t, h, x, u: write after[to] and cost[at]. Returns 0 or a status."""
+    raise NotImplementedError("for use inside compiled loops")
 
 
-Step = Call | Mechanics
-Derivatives = Call | Sensitivities
+def differentiate(record: Derivatives, bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, g: Array,
+                  F: Array, H: Array, hessian: bool) -> int:
+    """Write row k of g and F and, if wanted, the Gauss-Newton Hessian. Returns 0 or a status."""
+    raise NotImplementedError("for use inside compiled loops")
+
+
+def bend(record: Derivatives, bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, costate: Array,
+         H: Array) -> int:
+    """Write the full Hessian of row k with costate[k + 1]. Returns 0 or a status."""
+    raise NotImplementedError("for use inside compiled loops")
 
 
 @njit(cache=True)
-def run(kernel: Call) -> int:
-    """Run a kernel whose pointers have been set; 0 is success."""
-    return call(kernel.address, kernel.handle, kernel.arg, kernel.res, kernel.iw, kernel.w)
-
-
-def take(step: Step, t: Array, x: Array, u: Array, p: Array, h: Array, k: int, i: int, after: Array, to: int, cost: Array,
-         j: int) -> int:
-    """One step of length h[i] from row k of t, x, u: write after[to] and cost[j]. Returns 0 or a status."""
-    raise NotImplementedError("for use inside compiled loops")
-
-
-def differentiate(kernel: Derivatives, t: Array, x: Array, u: Array, p: Array, h: Array, k: int, model: Expansion,
-                  hessian: bool) -> int:
-    """Write A, B, lx, lu and, if wanted, the Gauss-Newton Hessians of knot k. Returns 0 or a status."""
-    raise NotImplementedError("for use inside compiled loops")
-
-
-def bend(kernel: Derivatives, t: Array, x: Array, u: Array, p: Array, h: Array, k: int, costate: Array, model: Expansion) -> int:
-    """Write the full Hessians of knot k with costate[k + 1]. Returns 0 or a status."""
-    raise NotImplementedError("for use inside compiled loops")
-
-
-def _is_call(kind: Any) -> bool:
-    return isinstance(kind, types.NamedTuple) and kind.instance_class is Call
+def bind(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int) -> None:
+    """Arguments (t, x, u, p, h) of a stage."""
+    arg = bank.arg
+    arg[0] = row_address(t, k)
+    arg[1] = row_address(x, k)
+    arg[2] = row_address(u, k)
+    arg[3] = row_address(p, kind)
+    arg[4] = row_address(h, k)
 
 
 @njit(cache=True)
-def _at(kernel: Call, t: Array, x: Array, u: Array, p: Array, h: Array, k: int, i: int) -> None:
-    kernel.arg[0] = row_address(t, k)
-    kernel.arg[1] = row_address(x, k)
-    kernel.arg[2] = row_address(u, k)
-    kernel.arg[3] = address_of(p)
-    kernel.arg[4] = row_address(h, i)
+def _take_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, after: Array, to: int,
+                 cost: Array, at: int) -> int:
+    bind(bank, kind, t, h, p, x, u, k)
+    bank.res[0] = row_address(after, to)
+    bank.res[1] = row_address(cost, at)
+    return evaluate(bank, SLOTS * kind + STEP)
+
+
+@njit(cache=True)
+def _differentiate_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, g: Array, F: Array,
+                          H: Array, hessian: bool) -> int:
+    bind(bank, kind, t, h, p, x, u, k)
+    bank.res[0] = row_address(g, k)
+    bank.res[1] = row_address(F, k)
+    bank.res[2] = row_address(H, k)
+    return evaluate(bank, SLOTS * kind + (EXPAND if hessian else SLOPE))
+
+
+@njit(cache=True)
+def _bend_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, costate: Array, H: Array) -> int:
+    bind(bank, kind, t, h, p, x, u, k)
+    bank.arg[5] = row_address(costate, k + 1)
+    bank.res[0] = row_address(H, k)
+    return evaluate(bank, SLOTS * kind + BEND)
+
+
+def _is_bank(kind: Any) -> bool:
+    return isinstance(kind, types.NamedTuple) and kind.instance_class is Bank
 
 
 # Numba compares the signatures of these functions, annotations included. Those of the loops are given as they are: every
 # level of calls would compile all below it once more
 @overload(take)
-def _take(record, t, x, u, p, h, k, i, after, to, cost, j):  # type: ignore[no-untyped-def]
-    if _is_call(record):
-        def by_kernel(record, t, x, u, p, h, k, i, after, to, cost, j):  # type: ignore[no-untyped-def]
-            _at(record, t, x, u, p, h, k, i)
-            record.res[0] = row_address(after, to)
-            record.res[1] = row_address(cost, j)
-            return run(record)
-        return by_kernel
-    if isinstance(record, MechanicsType):
-        return take_step
+def _take(step, bank, kind, t, h, p, x, u, k, after, to, cost, at):  # type: ignore[no-untyped-def]
+    if _is_bank(step):
+        return lambda step, bank, kind, t, h, p, x, u, k, after, to, cost, at: _take_kernel(
+            bank, kind, t, h, p, x, u, k, after, to, cost, at)
+    if isinstance(step, MechanicsType):
+        by_robot = njit(take_step)
+
+        def by_either(step, bank, kind, t, h, p, x, u, k, after, to, cost, at):  # type: ignore[no-untyped-def]
+            if bank.address[SLOTS * kind + STEP] != 0:
+                return _take_kernel(bank, kind, t, h, p, x, u, k, after, to, cost, at)
+            return by_robot(step, t, h, p[kind], x, u, k, after, to, cost, at)
+        return by_either
     return None
 
 
 @overload(differentiate)
-def _differentiate(record, t, x, u, p, h, k, model, hessian):  # type: ignore[no-untyped-def]
-    if _is_call(record):
-        def by_kernel(record, t, x, u, p, h, k, model, hessian):  # type: ignore[no-untyped-def]
-            _at(record, t, x, u, p, h, k, 0)
-            record.res[0] = row_address(model.lx, k)
-            record.res[1] = row_address(model.lu, k)
-            record.res[2] = row_address(model.A, k)
-            record.res[3] = row_address(model.B, k)
-            if hessian:
-                record.res[4] = row_address(model.lxx, k)
-                record.res[5] = row_address(model.luu, k)
-                record.res[6] = row_address(model.lux, k)
-            return run(record)
-        return by_kernel
+def _differentiate(record, bank, kind, t, h, p, x, u, k, g, F, H, hessian):  # type: ignore[no-untyped-def]
+    if _is_bank(record):
+        return lambda record, bank, kind, t, h, p, x, u, k, g, F, H, hessian: _differentiate_kernel(
+            bank, kind, t, h, p, x, u, k, g, F, H, hessian)
     if isinstance(record, SensitivitiesType):
-        return sensitivities.expand
+        by_robot = njit(sensitivities.expand)
+
+        def by_either(record, bank, kind, t, h, p, x, u, k, g, F, H, hessian):  # type: ignore[no-untyped-def]
+            if bank.address[SLOTS * kind + EXPAND] != 0:
+                return _differentiate_kernel(bank, kind, t, h, p, x, u, k, g, F, H, hessian)
+            return by_robot(record, t, h, p[kind], x, u, k, g, F, H, hessian)
+        return by_either
     return None
 
 
 @overload(bend)
-def _bend(record, t, x, u, p, h, k, costate, model):  # type: ignore[no-untyped-def]
-    if _is_call(record):
-        def by_kernel(record, t, x, u, p, h, k, costate, model):  # type: ignore[no-untyped-def]
-            _at(record, t, x, u, p, h, k, 0)
-            record.arg[5] = row_address(costate, k + 1)
-            record.res[0] = row_address(model.lxx, k)
-            record.res[1] = row_address(model.luu, k)
-            record.res[2] = row_address(model.lux, k)
-            return run(record)
-        return by_kernel
+def _bend(record, bank, kind, t, h, p, x, u, k, costate, H):  # type: ignore[no-untyped-def]
+    if _is_bank(record):
+        return lambda record, bank, kind, t, h, p, x, u, k, costate, H: _bend_kernel(bank, kind, t, h, p, x, u, k, costate, H)
     if isinstance(record, SensitivitiesType):
-        return lagrangian.curve
+        by_robot = njit(lagrangian.curve)
+
+        def by_either(record, bank, kind, t, h, p, x, u, k, costate, H):  # type: ignore[no-untyped-def]
+            if bank.address[SLOTS * kind + BEND] != 0:
+                return _bend_kernel(bank, kind, t, h, p, x, u, k, costate, H)
+            return by_robot(record, t, h, p[kind], x, u, k, costate, H)
+        return by_either
     return None
+
+
+@njit(cache=True)
+def away(bank: Bank, kind: int, flat: int, x0: Array, k: int, x1: Array, j: int, dx: Array, i: int) -> bool:
+    """dx[i] = x1[j] [-] x0[k] in the space of a kind; flat: number of its coordinates if it is flat, else 0."""
+    for c in range(flat):
+        dx[i, c] = x1[j, c] - x0[k, c]
+    if flat == 0:
+        bank.arg[0] = row_address(x0, k)
+        bank.arg[1] = row_address(x1, j)
+        bank.res[0] = row_address(dx, i)
+        return evaluate(bank, SLOTS * kind + DIFFERENCE) == 0
+    return True
+
+
+@njit(cache=True)
+def moved(bank: Bank, kind: int, flat: int, x0: Array, k: int, dx: Array, i: int, x1: Array, j: int) -> bool:
+    """x1[j] = x0[k] [+] dx[i]; x1[j] may be x0[k] where the space is flat."""
+    for c in range(flat):
+        x1[j, c] = x0[k, c] + dx[i, c]
+    if flat == 0:
+        bank.arg[0] = row_address(x0, k)
+        bank.arg[1] = row_address(dx, i)
+        bank.res[0] = row_address(x1, j)
+        return evaluate(bank, SLOTS * kind + PLUS) == 0
+    return True
+

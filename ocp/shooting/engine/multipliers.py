@@ -6,62 +6,77 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ocp.shooting.engine import augmented
 from ocp.shooting.options import ILQROptions
+from ocp.shooting.stages.horizon import Horizon
+from ocp.shooting.stages.rows import BELOW, CONE, EQUAL
 
 if TYPE_CHECKING:
-    from ocp.shooting.engine.loops import Rows
+    from ocp.shooting.engine.record import Store
 
 ENOUGH = 0.25
 """A row whose violation fell to this share since the last update keeps its penalty."""
 
 
 class Multipliers:
-    """Multipliers and penalties of the rows of one solve; the numbers live in the records that the loops read."""
+    """Multipliers and penalties of the rows of one solve; the numbers live in the record that the loops read."""
 
-    def __init__(self, rows: Rows, names: tuple[tuple[str, ...], tuple[str, ...]], options: ILQROptions):
-        self.places, self.names, self.options = (rows.path, rows.final), names, options
-        self.any_rows = any(held.kind.shape[0] for held in self.places)
-        self.found = [np.zeros(held.kind.shape[0]) for held in self.places]
-        self.previous = [np.full(held.kind.shape[0], np.inf) for held in self.places]
+    def __init__(self, horizon: Horizon, store: Store, options: ILQROptions):
+        self.horizon, self.store, self.options = horizon, store, options
+        self.any_rows = any(stage.rows.count for stage in horizon.kinds)
+        self.knots = [np.flatnonzero(horizon.which == i) for i in range(len(horizon.kinds))]
+        self.previous = [np.full(stage.rows.count, np.inf) for stage in horizon.kinds]
         self.exhausted = False
-        for held in self.places:
-            held.lam[:] = 0.0
-            held.mu[:] = options.penalty
 
     @property
     def largest_penalty(self) -> float:
-        return max((float(held.mu.max()) for held in self.places if held.mu.size), default=0.0)
+        """Of all rows that there are."""
+        return max((float(self.store.held.mu[k[0], :s.rows.count].max()) for k, s in zip(self.knots, self.horizon.kinds, strict=True)
+                    if s.rows.count), default=0.0)
 
-    def measure(self) -> None:
-        """Violations of the path just expanded."""
-        for held, out in zip(self.places, self.found, strict=True):
-            if out.size:
-                augmented.violations(held, int(held.start), out)
-
-    def not_finite(self, k: int, N: int) -> str | None:
-        """Name of the first row that is not finite at knot k of N, if any."""
-        held, names = (self.places[0], self.names[0]) if k < N else (self.places[1], self.names[1])
-        bad = np.flatnonzero(~np.isfinite(held.c[k if k < N else 0]) & (held.first <= k))
-        return repr(names[bad[0]]) if bad.size else None
+    def violations(self, kind: int) -> np.ndarray:
+        """Largest violation of each row of a kind of stage [r] over its knots; a cone counts in its first row."""
+        rows, held = self.horizon.kinds[kind].rows, self.store.held
+        c = np.where(held.holds[self.knots[kind], :rows.count] > 0, held.c[self.knots[kind], :rows.count], 0.0)
+        found = np.zeros(rows.count)
+        for r in range(rows.count):
+            if rows.kind[r] == EQUAL:
+                found[r] = np.abs(c[:, r]).max()
+            elif rows.kind[r] == BELOW:
+                found[r] = max(0.0, c[:, r].max())
+            elif rows.kind[r] == CONE:
+                found[r] = max(0.0, (np.linalg.norm(c[:, r + 1:r + rows.size[r]], axis=1) - c[:, r]).max())
+        return found
 
     def worst(self) -> tuple[float, str]:
         """The largest violation and the row it belongs to."""
         best = (0.0, "no row")
-        for out, names in zip(self.found, self.names, strict=True):
-            if out.size and out.max() >= best[0]:
-                best = (float(out.max()), names[int(out.argmax())])
+        for kind, stage in enumerate(self.horizon.kinds):
+            if stage.rows.count:
+                found = self.violations(kind)
+                if found.max() >= best[0]:
+                    best = (float(found.max()), stage.rows.names[int(found.argmax())])
         return best
+
+    def not_finite(self, k: int) -> str | None:
+        """Name of the first row that is not finite at knot k, if any."""
+        stage = self.horizon.kind(k)
+        tried = self.store.held.c_try[0, :stage.rows.count]
+        bad = np.flatnonzero(~np.isfinite(tried) & (self.store.held.holds[k, :stage.rows.count] > 0))
+        return repr(stage.rows.names[bad[0]]) if bad.size else None
 
     def update(self) -> None:
         """Take over the multipliers; raise the penalties of rows that were not violated much less than last time."""
-        options, stuck = self.options, False
-        for held, now, before in zip(self.places, self.found, self.previous, strict=True):
-            if not now.size:
+        from ocp.shooting.engine import augmented
+
+        options, stuck, held = self.options, False, self.store.held
+        now = [self.violations(kind) for kind in range(len(self.knots))]
+        augmented.update(held, self.horizon.which)
+        for kind, (found, before) in enumerate(zip(now, self.previous, strict=True)):
+            if not found.size:
                 continue
-            augmented.update(held)
-            slow = (now > options.constraint_tolerance) & (now > ENOUGH * before)
-            stuck |= bool(np.any(slow & (held.mu >= options.penalty_max)))
-            held.mu[slow] = np.minimum(held.mu[slow] * options.penalty_growth, options.penalty_max)
-            before[:] = now
+            slow = (found > options.constraint_tolerance) & (found > ENOUGH * before)
+            mu = held.mu[self.knots[kind][0], :found.size]
+            stuck |= bool(np.any(slow & (mu >= options.penalty_max)))
+            held.mu[self.knots[kind], :found.size] = np.where(slow, np.minimum(mu * options.penalty_growth, options.penalty_max), mu)
+            before[:] = found
         self.exhausted = stuck

@@ -1,104 +1,190 @@
-"""From the functions of a problem to what the loops over knots take: kernels compiled, records with memory of their own."""
+"""From a horizon to the record that the compiled loops take: kernels compiled, arrays allocated."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import casadi as ca
 import numpy as np
 
-from dynamics.kernels import Kernel, Workspace, compile_many, workspace
-from ocp.problem import Phase
+from dynamics.kernels import Kernel, Workspace, compile_many
 from ocp.shooting.options import ILQROptions
-from ocp.shooting.stages.stage import Stages
+from ocp.shooting.stages.horizon import Horizon
 
 if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions that make something for it
-    from ocp.shooting.engine import augmented, knots
-    from ocp.shooting.stages import rows as constraints
+    from dynamics.kernels.bank import Bank
+    from ocp.shooting.engine.record import Engine, Store
 
+LOOPED = ("euler", "semi_implicit_euler", "midpoint", "rk4")
+"""Integrators that run as loops over a robot."""
 Kept = list[Workspace]
 """Workspaces whose handles a record holds: they must outlive it."""
+_SLOT = {name: i for i, name in enumerate(("step", "expand", "slope", "bend", "difference", "plus", "value", "jacobian", "row_bend"))}
+"""Slots of a kind, in the order of ``ocp.shooting.engine.knots``."""
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """The kernels of a problem: by name, and by slot those that the loops over the robot call (none if code is generated)."""
+    """The kernels of a horizon: by slot of the bank, and those that loops over the robot call (none if code is generated)."""
 
-    phase: Phase
+    horizon: Horizon
     options: ILQROptions
-    stages: Stages
-    by_loops: bool
-    named: Mapping[str, Kernel]
-    bank: Mapping[int, Kernel]
+    bank: dict[int, Kernel]
+    robot: dict[int, Kernel]
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return *self.named.values(), *self.bank.values()
+        return *self.bank.values(), *self.robot.values()
+
+    @property
+    def by_loops(self) -> int | None:
+        """The kind of stage that runs as loops over the robot, if any."""
+        return next((i for i, stage in enumerate(self.horizon.kinds) if stage.local is not None), None)
 
 
-def compile_stages(phase: Phase, options: ILQROptions, stages: Stages, by_loops: bool) -> Compiled:
+def compile_horizon(horizon: Horizon, options: ILQROptions) -> Compiled:
     """Compile what is needed. Raises KernelError when compiled kernels are demanded and cannot be had."""
-    full, mode = options.hessian == "full", cast(Literal["auto", "compiled", "interpreted"], options.kernels)
-    wanted, functions = ["final", "expand_final", "difference"], {}
-    if not by_loops:
-        wanted += ["step", "expand"] + (["curvature"] if full else [])
-    else:
+    full = options.hessian == "full"
+    wanted: dict[int, ca.Function] = {}
+    for i, stage in enumerate(horizon.kinds):
+        found: dict[str, ca.Function | None] = {"difference": stage.difference, "plus": stage.plus} if flat_size(stage.space) == 0 else {}
+        if stage.local is None:
+            found |= {"step": stage.step}
+            found |= {"slope": stage.slope, "bend": stage.bend} if full else {"expand": stage.expand}
+            if full and options.convexify == "gauss_newton":
+                found["expand"] = stage.expand
+        if stage.rows.count:
+            found |= {"value": stage.rows.value, "jacobian": stage.rows.jacobian}
+            found |= {"row_bend": stage.rows.curvature} if full else {}
+        wanted |= {len(_SLOT) * i + _SLOT[name]: function for name, function in found.items() if function is not None}
+    robot: dict[int, ca.Function] = {}
+    for stage, leg in ((stage, leg) for stage in horizon.kinds if stage.local for leg in horizon.legs):
         from ocp.shooting.robot import mechanics
 
-        assert stages.local is not None
-        functions = mechanics.bank_functions(phase.system, options.integrator, stages.local, full)
-    kernels = compile_many([*(getattr(stages, name) for name in wanted), *functions.values()], mode=mode)
-    return Compiled(phase, options, stages, by_loops, dict(zip(wanted, kernels, strict=False)),
-                    dict(zip(functions, kernels[len(wanted):], strict=True)))
+        assert stage.local is not None
+        robot = mechanics.bank_functions(leg.stretch.phase.system, options.integrator, stage.local, full)
+    mode = cast(Literal["auto", "compiled", "interpreted"], options.kernels)
+    kernels = compile_many([*wanted.values(), *robot.values()], mode=mode)
+    return Compiled(horizon, options, dict(zip(wanted, kernels, strict=False)), dict(zip(robot, kernels[len(wanted):], strict=True)))
 
 
-def call(kernel: Kernel) -> tuple[knots.Call, Kept]:
-    """A kernel ready to be called from loops."""
-    from ocp.shooting.engine import knots
-
-    space = workspace(kernel)
-    return knots.Call(space.address, space.handle, space.arg, space.res, space.iw, space.w), [space]
+def flat_size(space: Any) -> int:
+    """Number of coordinates of a flat space, 0 for a curved one."""
+    return space.nx if space.is_vector_space and space.nx == space.ndx else 0
 
 
-def stepper(compiled: Compiled) -> tuple[knots.Step, Kept]:
-    """One step, for one thread."""
-    if not compiled.by_loops:
-        return call(compiled.named["step"])
+def bank(compiled: Compiled) -> tuple[Bank, Kept]:
+    """The kernels of all stages with pointers and work arrays of their own, for one thread."""
+    from dynamics.kernels.bank import make_bank
+
+    return make_bank(compiled.bank, len(_SLOT) * len(compiled.horizon.kinds))
+
+
+def stepper(compiled: Compiled) -> tuple[Any, Any, Kept]:
+    """(step, bank, workspaces) for one thread: the step is the bank itself where code is generated."""
+    own, kept = bank(compiled)
+    if compiled.by_loops is None:
+        return own, own, kept
     from ocp.shooting.robot import mechanics
 
-    return mechanics.make_mechanics(compiled.phase.system, compiled.options.integrator,
-                                    compiled.options.cost_quadrature == "rectangle", compiled.bank)
+    made, more = mechanics.make_mechanics(compiled.horizon.legs[0].stretch.phase.system, compiled.options.integrator,
+                                          compiled.options.cost_quadrature == "rectangle", compiled.robot)
+    return made, own, [*kept, *more]
 
 
-def records(compiled: Compiled) -> tuple[dict[str, Any], Kept]:
-    """Everything that the loops over knots take, by name; for one thread."""
-    made = {name: call(kernel) for name, kernel in compiled.named.items()}
-    if compiled.by_loops:
-        from ocp.shooting.robot import mechanics, sensitivities
+def make_store(compiled: Compiled) -> tuple[Store, Kept]:
+    """All memory of a solve, and the record of it for the loops."""
+    from ocp.shooting.engine import lq, record
 
-        assert compiled.stages.local is not None
-        made["step"] = stepper(compiled)
-        m, kept = stepper(compiled)
-        assert isinstance(m, mechanics.Mechanics)
-        both = sensitivities.make_sensitivities(m, compiled.phase.system, compiled.options.integrator,
-                                                compiled.stages.local.support)
-        made["expand"] = both, kept
-        if compiled.options.hessian == "full":
-            made["curvature"] = both, []
-    return {name: record for name, (record, _) in made.items()}, [space for _, kept in made.values() for space in kept]
+    horizon, options = compiled.horizon, compiled.options
+    S, kinds = horizon.stages, horizon.kinds
+    n = [horizon.kind(k).space.ndx for k in range(S + 1)]
+    m = [horizon.kind(k).nu for k in range(S)] + [0]
+    N, M, w, nx = max(n), max(m), horizon.width, max(stage.space.nx for stage in kinds)
+    step, own, derivatives, kept = _records(compiled)
+    plan = record.Plan(horizon.which, np.array([flat_size(s.space) for s in kinds]), np.array([s.space.nx for s in kinds]), horizon.t.copy(),
+                       horizon.h.copy(), horizon.p.copy(), horizon.lower.copy(), horizon.upper.copy())
+    model, z = lq.model(n, m), np.zeros
+    nw = model.gap.shape[1]
+    paths = [record.Path(np.full((S + 1, nx), np.nan), z((S, M)), np.full(S + 1, np.nan), z((S, nw))) for _ in range(2)]
+    r = max(1, *(stage.rows.count for stage in kinds))
+    rows = np.zeros((2, len(kinds), r), dtype=np.int64)
+    for i, stage in enumerate(kinds):
+        rows[0, i, :stage.rows.count], rows[1, i, :stage.rows.count] = stage.rows.kind, stage.rows.size
+    any_rows = any(stage.rows.count for stage in kinds)
+    holds = np.zeros((S + 1, r), dtype=np.int64)
+    holds[:, :horizon.holds().shape[1]] = horizon.holds()
+    held = record.Held(
+        np.array([s.rows.count for s in kinds]), rows[0].copy(), rows[1].copy(), holds, z((S + 1, r)), np.ones((S + 1, r)), z((S + 1, r)),
+        z((S + 1, r)), z((S + 1 if any_rows else 1, r, w)), z((1, r)), z((1, r)), z((1, N + M, w)), z((r, r)))
+    coarse = options.hessian == "full" and options.convexify == "gauss_newton"
+    spare = record.Spare(z((S + 1, nw)), z((S, M)), z((1, nw)), z((1, nx)), z((64, 2)), z((S + 1 if coarse else 1, N + M, w)),
+                         z((N + M, N + M)))
+    policy, work, settings, state = lq.policy(n, m), lq.scratch(n, m), _settings(options), z(record.STATE)
+    engine = record.Engine(own, step, derivatives, plan, paths[0], paths[1], model, policy, work, held, spare, settings, state)
+    store = record.Store(engine, plan, paths[0], paths[1], model, policy, held, spare, state)
+    reset(store, options)
+    return store, kept
 
 
-def hold(made: constraints.Rows, count: int, start: int, n: int, m: int, mode: str) -> tuple[augmented.Held, Kept]:
-    """The record of hard constraints for the loops: at ``count`` knots from number ``start`` on; n, m: sizes of dx and u."""
-    from ocp.shooting.engine import augmented
+def helpers(compiled: Compiled, store: Store, count: int) -> tuple[list[Engine], Kept]:
+    """Records for further threads: they share all arrays but those that the work at one knot writes to."""
+    from ocp.shooting.engine import lq, record
 
-    functions = [made.value, made.jacobian, made.curvature]
-    kernels = compile_many(functions, mode=cast(Literal["auto", "compiled", "interpreted"], mode if made.count else "interpreted"))
-    (value, a), (jacobian, b), (curvature, c) = (call(kernel) for kernel in kernels)
-    r, z = made.count, np.zeros
-    first = np.where(made.needs_control > 0, 0, 1).astype(np.int64)
-    record = augmented.Held(
-        value, jacobian, curvature, made.kind, made.size, first, start, z((count, r)), z(r), z((count, r)), z((count, r)),
-        z((count, r, n)), z((count, r, m)), z((n, n)), z((m, m)), z((m, n)), z((r, r)))
-    return record, [*a, *b, *c]
+    found: list[Engine] = []
+    kept: Kept = []
+    work, settings = lq.scratch(store.model.n, store.model.m), _settings(compiled.options)
+    for _ in range(count):
+        step, own, derivatives, more = _records(compiled)
+        kept += more
+        shared = store.held
+        held = shared._replace(c_try=shared.c_try.copy(), slope_try=shared.slope_try.copy(), bend=shared.bend.copy(), cone=shared.cone.copy())
+        found.append(record.Engine(own, step, derivatives, store.plan, store.path, store.trial, store.model, store.policy, work, held,
+                                   store.spare, settings, store.state))
+    return found, kept
+
+
+def _records(compiled: Compiled) -> tuple[Any, Any, Any, Kept]:
+    """(step, bank, derivatives, workspaces)."""
+    step, own, kept = stepper(compiled)
+    kind = compiled.by_loops
+    if kind is None:
+        return own, own, own, kept
+    from ocp.shooting.robot import sensitivities
+
+    another, _, more = stepper(compiled)  # the walk with sensitivities has memory of its own
+    local = compiled.horizon.kinds[kind].local
+    assert local is not None
+    both = sensitivities.make_sensitivities(another, compiled.horizon.legs[0].stretch.phase.system, compiled.options.integrator, local.support)
+    return step, own, both, [*kept, *more]
+
+
+def _settings(options: ILQROptions) -> np.ndarray:
+    from ocp.shooting.engine import record as r
+    from ocp.shooting.options import CHOICES
+
+    found = np.zeros(r.SETTINGS)
+    found[[r.LIMIT, r.ARMIJO, r.REDUCTION, r.SHORTEST]] = options.state_limit, options.armijo, options.step_reduction, options.step_min
+    found[[r.MU_LEAST, r.MU_MOST, r.GAP_TOLERANCE]] = options.regularisation_min, options.regularisation_max, options.gap_tolerance
+    found[r.STATE_REGULAR] = options.regularise == "state"
+    found[r.FULL] = options.hessian == "full"
+    found[r.CONVEXIFY] = CHOICES["convexify"].index(options.convexify)
+    found[r.SHOOTING] = CHOICES["shooting"].index(options.shooting)
+    found[r.FILTER] = options.globalisation == "filter"
+    found[r.PATIENCE] = PATIENCE
+    return found
+
+
+PATIENCE = 20
+"""Steps at the rounding level of the cost that may pass without a new smallest gradient."""
+
+
+def reset(store: Store, options: ILQROptions) -> None:
+    """Multipliers, penalties and regularisation as at the start of a solve."""
+    from ocp.shooting.engine import record as r
+
+    store.held.lam[:] = 0.0
+    store.held.mu[:] = options.penalty
+    store.state[:] = 0.0
+    store.state[[r.MU, r.MU_FACTOR, r.SMALLEST, r.COST, r.FAILED, r.LOST]] = options.regularisation, 1.0, np.inf, np.inf, -1, -1

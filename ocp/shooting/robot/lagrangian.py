@@ -16,7 +16,7 @@ from numba import njit
 
 from dynamics.kernels.calls import address_of, row_address
 from dynamics.loops import forward
-from dynamics.loops.dense import add_congruence, clear
+from dynamics.loops.dense import add_congruence, clear, copy
 from ocp.shooting.robot.mechanics import BEND, bind_motion, evaluate
 from ocp.shooting.robot.sensitivities import (
     VELOCITIES,
@@ -26,16 +26,15 @@ from ocp.shooting.robot.sensitivities import (
     cost_slope,
     gather,
     walk,
-    write_hessian,
 )
 
 Array = np.ndarray
 
 
-def curve(record, t, x, u, p, h, k, costate, model):  # type: ignore[no-untyped-def]
-    """``ocp.shooting.engine.knots.bend`` by loops (compiled where it is used)."""
+def curve(record, t, h, p, x, u, k, costate, out):  # type: ignore[no-untyped-def]
+    """``ocp.shooting.engine.knots.bend`` by loops (compiled where it is used): out [S, n + m, w] at row k."""
     s = record
-    status = walk(s, x[k], u[k], h[0])
+    status = walk(s, x[k], u[k], h[k])
     if status != 0:
         return status
     H, slope, x_bar, a_bar, quadrature = s.H, s.slope, s.x_bar, s.a_bar, s.mechanics.quadrature
@@ -49,7 +48,7 @@ def curve(record, t, x, u, p, h, k, costate, model):  # type: ignore[no-untyped-
         j = nodes - back
         if j < nodes:
             if quadrature[j] != 0.0:
-                status, weight = cost_slope(s, j, t[k], u[k], p, h[0], True)
+                status, weight = cost_slope(s, j, t[k], u[k], p, h[k], True)
                 if status != 0:
                     return status
                 for i in range(n):
@@ -57,10 +56,10 @@ def curve(record, t, x, u, p, h, k, costate, model):  # type: ignore[no-untyped-
                 add_cost_hessian(s, j, weight)
             _dynamics(s, j)
         if j > 0:
-            status = _motion(s, j, h[0])
+            status = _motion(s, j, h[k])
             if status != 0:
                 return status
-    write_hessian(H, model.lxx[k], model.luu[k], model.lux[k])
+    copy(H, 0, out, k * H.size, H.size)
     return 0
 
 

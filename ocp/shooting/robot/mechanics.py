@@ -12,37 +12,27 @@ the velocity of its own last slot.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit, types
 from numba.experimental import structref
 
 from dynamics.joints import KINDS
-from dynamics.kernels import Kernel, Workspace, workspace
-from dynamics.kernels.calls import address_of, call, row_address
+from dynamics.kernels import Kernel, Workspace
+from dynamics.kernels.bank import evaluate, make_bank
+from dynamics.kernels.calls import address_of, row_address
 from dynamics.loops import forward, make_tables
 from ocp.integrators import INTEGRATORS
 from ocp.problem import System
 from ocp.shooting.robot.joint_motion import CURVED, motion
-from ocp.shooting.stages.stage import LocalCost
+from ocp.shooting.stages.costs import LocalCost
 
 Array = np.ndarray
 # slots of the bank: costs, then (value, slope, bend) of each joint kind for slots with one source and for the last slot
 COST, COST_SLOPE, COST_BEND, MOTION = 0, 1, 2, 3
 VALUE, SLOPE, BEND = 0, 1, 2
 _BANK = MOTION + 6 * len(CURVED)
-
-
-class Bank(NamedTuple):
-    """Kernels that share their arguments: address and handle of each (address 0: absent), pointers, work arrays."""
-
-    address: Array
-    handle: Array
-    arg: Array
-    res: Array
-    iw: Array
-    w: Array
 
 
 @structref.register
@@ -109,22 +99,11 @@ def bank_functions(system: System, integrator: str, cost: LocalCost, full: bool)
     return {COST: cost.value, COST_SLOPE: cost.slope, COST_BEND: cost.bend} | motions(system, integrator, full)
 
 
-def bank(kernels: Mapping[int, Kernel]) -> tuple[Bank, list[Workspace]]:
-    """A bank, and the workspaces whose handles it holds: they must outlive it."""
-    spaces = {slot: workspace(kernel) for slot, kernel in kernels.items()}
-    address, handle = np.zeros(_BANK, dtype=np.int64), np.zeros(_BANK, dtype=np.int64)
-    for slot, space in spaces.items():
-        address[slot], handle[slot] = space.address, space.handle
-    arg, res, iw, w = (np.zeros(max(len(getattr(s, name)) for s in spaces.values()), dtype=kind) for name, kind in
-                       (("arg", np.intp), ("res", np.intp), ("iw", np.int64), ("w", np.float64)))
-    return Bank(address, handle, arg, res, iw, w), list(spaces.values())
-
-
 def make_mechanics(system: System, integrator: str, rectangle: bool, kernels: Mapping[int, Kernel]
                    ) -> tuple[Mechanics, list[Workspace]]:
     """A record with memory of its own, and the workspaces that must outlive it. rectangle: costs at the knot only."""
     model = system.model
-    tables, (loaded, spaces) = make_tables(model), bank(kernels)
+    tables, (loaded, spaces) = make_tables(model), make_bank(kernels, _BANK)
     velocity, position, clock, quadrature = tableau(integrator)
     if rectangle:
         quadrature = np.eye(1, len(quadrature))[0]
@@ -153,12 +132,6 @@ def _table(rows: Sequence[Any] | Array, columns: int) -> Array:
 
 
 # ---- inside loops (arrays are taken out of the record first: nothing then stands between the compiler and the inner loops)
-@njit(cache=True)
-def evaluate(bank: Bank, slot: int) -> int:
-    """Run a kernel of the bank; its pointers must have been set."""
-    return call(bank.address[slot], bank.handle[slot], bank.arg, bank.res, bank.iw, bank.w)
-
-
 @njit(cache=True)
 def start(m: Mechanics, x: Array, u: Array) -> None:
     """Slot 0 and the generalised forces of the controls."""
@@ -232,8 +205,8 @@ def bind_cost(m: Mechanics, j: int, t: float, u: Array, p: Array, h: float) -> f
     return float(h * m.quadrature[j])
 
 
-def take_step(record, t, x, u, p, h, k, i, after, to, cost, j):  # type: ignore[no-untyped-def]
-    """``ocp.shooting.engine.knots.take`` by loops (compiled where it is used)."""
+def take_step(record, t, h, p, x, u, k, after, to, cost, at):  # type: ignore[no-untyped-def]
+    """``ocp.shooting.engine.knots.take`` by loops (compiled where it is used): row k of t, h, x, u; p [np]."""
     slots, a, tau, value, quadrature, bank = record.x, record.a, record.tau, record.cost, record.quadrature, record.bank
     table, reals, work, wrenches = record.table, record.reals, record.work, record.wrenches
     nodes = a.shape[0]
@@ -242,19 +215,19 @@ def take_step(record, t, x, u, p, h, k, i, after, to, cost, j):  # type: ignore[
     total = 0.0
     for n in range(nodes + 1):
         if n > 0:
-            status = place(record, n, h[i])
+            status = place(record, n, h[k])
             if status != 0:
                 return status
         if n < nodes:
             forward.forward_dynamics(table, reals, work, slots[n][:nq], slots[n][nq:], tau, wrenches, a[n])
             if quadrature[n] != 0.0:
-                weight = bind_cost(record, n, t[k], u[k], p, h[i])
+                weight = bind_cost(record, n, t[k], u[k], p, h[k])
                 bank.res[0] = address_of(value)
                 status = evaluate(bank, COST)
                 if status != 0:
                     return status
                 total += weight * value[0]
-    for c in range(x.shape[1]):
+    for c in range(slots.shape[1]):
         after[to, c] = slots[nodes, c]
-    cost[j] = total
+    cost[at] = total
     return 0

@@ -194,20 +194,20 @@ def cost_slope(s: Sensitivities, j: int, t: float, u: Array, p: Array, h: float,
     return evaluate(m.bank, COST_BEND if hessian else COST_SLOPE), weight
 
 
-def expand(record, t, x, u, p, h, k, model, hessian):  # type: ignore[no-untyped-def]
-    """``ocp.shooting.engine.knots.differentiate`` by loops (compiled where it is used)."""
+def expand(record, t, h, p, x, u, k, g, F, H, hessian):  # type: ignore[no-untyped-def]
+    """``ocp.shooting.engine.knots.differentiate`` by loops (compiled where it is used): g [w], F [n, w], H [n + m, w] of row k."""
     s = record
-    status = walk(s, x[k], u[k], h[0])
+    status = walk(s, x[k], u[k], h[k])
     if status != 0:
         return status
-    X, slope, gradient, H, quadrature = s.X, s.slope, s.gradient, s.H, s.mechanics.quadrature
+    X, slope, gradient, own, quadrature = s.X, s.slope, s.gradient, s.H, s.mechanics.quadrature
     nodes, n, z, width = X.shape[0] - 1, X.shape[1], slope.shape[0], X.shape[2]
     clear(gradient, 0, width)
     if hessian:
-        clear(H, 0, z * width)
+        clear(own, 0, z * width)
     for j in range(nodes):
         if quadrature[j] != 0.0:
-            status, weight = cost_slope(s, j, t[k], u[k], p, h[0], hessian)
+            status, weight = cost_slope(s, j, t[k], u[k], p, h[k], hessian)
             if status != 0:
                 return status
             for i in range(n):
@@ -217,39 +217,11 @@ def expand(record, t, x, u, p, h, k, model, hessian):  # type: ignore[no-untyped
                 gradient[0, i] += weight * slope[i]
             if hessian:
                 add_cost_hessian(s, j, weight)
-    _write_first(X, gradient, model.A[k], model.B[k], model.lx[k], model.lu[k])
+    copy(gradient, 0, g, k * width, width)
+    copy(X, nodes * n * width, F, k * n * width, n * width)
     if hessian:
-        write_hessian(H, model.lxx[k], model.luu[k], model.lux[k])
+        copy(own, 0, H, k * z * width, z * width)
     return 0
-
-
-@njit(cache=True)
-def _write_first(X: Array, gradient: Array, A: Array, B: Array, lx: Array, lu: Array) -> None:
-    last, n, m = X.shape[0] - 1, A.shape[0], B.shape[1]
-    for i in range(n):
-        lx[i] = gradient[0, i]
-        for k in range(n):
-            A[i, k] = X[last, i, k]
-        for k in range(m):
-            B[i, k] = X[last, i, n + k]
-    for i in range(m):
-        lu[i] = gradient[0, n + i]
-
-
-@njit(cache=True)
-def write_hessian(H: Array, lxx: Array, luu: Array, lux: Array) -> None:
-    """lxx, luu, lux of a knot from the lower triangle of H."""
-    n, m = lxx.shape[0], luu.shape[0]
-    for i in range(n):
-        for k in range(i + 1):
-            lxx[i, k] = H[i, k]
-            lxx[k, i] = H[i, k]
-    for i in range(m):
-        for k in range(n):
-            lux[i, k] = H[n + i, k]
-        for k in range(i + 1):
-            luu[i, k] = H[n + i, n + k]
-            luu[k, i] = H[n + i, n + k]
 
 
 @njit(cache=True)

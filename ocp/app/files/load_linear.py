@@ -1,0 +1,88 @@
+"""Linear systems of problem files: matrices written out or read from CSV files, and names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ocp.app.files.load_parts import Reader
+from ocp.app.files.schema_linear import Linear
+from ocp.app.files.yaml_source import KeyPath
+
+
+@dataclass(frozen=True)
+class LinearParts:
+    """A [n, n], B [n, m], c [n], and names with units of states and controls."""
+
+    A: np.ndarray
+    B: np.ndarray
+    c: np.ndarray
+    states: Mapping[str, str]
+    controls: Mapping[str, str]
+
+
+def read_linear(numbers: Reader, given: Linear, folder: Path) -> LinearParts | None:
+    """The matrices, sizes checked; None after an error was recorded. CSV files are relative to ``folder``."""
+    findings, path = numbers.findings, (*numbers.place, "linear")
+    before = len(findings.found)
+    A, B = _matrix(numbers, given.A, folder, (*path, "A")), _matrix(numbers, given.B, folder, (*path, "B"))
+    if A is None or B is None:
+        return None
+    n, m = len(A), B.shape[1]
+    if A.shape != (n, n):
+        findings.add((*path, "A"), f"a state matrix is square; this one is {n} x {A.shape[1]}")
+    if len(B) != n:
+        findings.add((*path, "B"), f"needs {n} rows as A has, got {len(B)}")
+    c = np.zeros(n) if given.drift is None else np.array(numbers.vector(given.drift, n, (*path, "drift"), "states"))
+    names = []
+    for key, size, letter in (("states", n, "x"), ("controls", m, "u")):
+        named = getattr(given, key)
+        if named is not None and len(named) != size:
+            findings.add((*path, key), f"{len(named)} names for {size} {key}")
+        names.append({f"{letter}{i}": "" for i in range(size)} if named is None else named)
+    return LinearParts(A, B, c, *names) if len(findings.found) == before else None
+
+
+def _matrix(numbers: Reader, given: Any, folder: Path, path: KeyPath) -> np.ndarray | None:
+    findings = numbers.findings
+    if isinstance(given, str):
+        return _csv(numbers, given, folder, path)
+    widths = [len(row) for row in given]
+    if len(set(widths)) > 1:
+        other = next(i for i, width in enumerate(widths) if width != widths[0])
+        findings.add((*path, other), f"{widths[other]} entries; the rows before have {widths[0]}")
+        return None
+    found = np.array([[numbers.number(value, (*path, i, j)) for j, value in enumerate(row)] for i, row in enumerate(given)])
+    return found if np.all(np.isfinite(found)) else None
+
+
+def _csv(numbers: Reader, words: str, folder: Path, path: KeyPath) -> np.ndarray | None:
+    file, findings = folder / words, numbers.findings
+    if file.suffix != ".csv" or not file.is_file():
+        findings.add(path, f"no file {file}" if file.suffix == ".csv" else f"expected a list of rows or a .csv file; got {words!r}")
+        return None
+    rows: list[list[float]] = []
+    for line, text in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        if not text.strip() or text.lstrip().startswith("#"):
+            continue
+        row = []
+        for column, cell in enumerate(text.split(","), start=1):
+            try:
+                row.append(float(cell))
+            except ValueError:
+                row.append(np.nan)
+            if not np.isfinite(row[-1]):
+                findings.add(path, f"{file.name}:{line}: entry {column} is {cell.strip()!r}, not a finite number")
+                return None
+        if rows and len(row) != len(rows[0]):
+            findings.add(path, f"{file.name}:{line}: {len(row)} entries; the rows before have {len(rows[0])}")
+            return None
+        rows.append(row)
+    if not rows:
+        findings.add(path, f"{file.name} holds no numbers")
+        return None
+    return np.array(rows)

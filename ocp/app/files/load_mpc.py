@@ -1,0 +1,284 @@
+"""The section ``mpc`` of a problem file turned into options, a plant and tracked quantities."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynamics.errors import near
+from dynamics.joints import KINDS
+from dynamics.model.model import Body, Model
+from dynamics.model.rigid import body_inertia
+from ocp.app.files import schema_mpc as schema
+from ocp.app.files.load_options import read_options
+from ocp.app.files.load_parts import Reader, unique_names, unknown
+from ocp.app.files.overrides import apply_overrides
+from ocp.app.files.robot_state import floating_base
+from ocp.app.files.yaml_source import KeyPath, Source
+from ocp.bridge import robot_system
+from ocp.errors import ProblemError
+from ocp.mpc.options import MPCOptions, Tracked
+from ocp.mpc.plant import Disturbances, Kick, PlantSpec, Push
+from ocp.problem import Problem, System
+
+PLANT_KEYS = ("system", "constants", "parameters")
+"""First keys of a path under ``mpc.plant.set``: what makes a plant."""
+Reload = Callable[[Source], Problem]
+
+
+@dataclass(frozen=True)
+class LoadedMPC:
+    """A section ``mpc``, read. ilqr: given options of the solver that differ from those of ``solve.ilqr``."""
+
+    options: MPCOptions
+    ilqr: Mapping[str, Any]
+    plant: PlantSpec
+    tracked: tuple[Tracked, ...]
+
+
+def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> LoadedMPC | None:
+    """The section of a file whose problem has been read without errors; None where errors were recorded.
+
+    reload: turns a changed source into a problem; for plants that differ from the model.
+    """
+    given: schema.MPC = file.mpc
+    before = len(reader.findings.found)
+    system = problem.phase.system
+    options = _options(reader, given)
+    ilqr = read_options(reader, given.ilqr, "ilqr", ("mpc", "ilqr"))
+    if given.intervals is not None:
+        if "intervals" in given.ilqr:
+            reader.findings.add(("mpc", "intervals"), "is also given as mpc.ilqr.intervals; give one of them")
+        ilqr["intervals"] = given.intervals
+    tracked = tuple(found for i, item in enumerate(given.track) if (found := _tracked(reader, item, i)) is not None)
+    unique_names(reader.findings, [item.name for item in given.track], ("mpc", "track"))
+    if options is not None and options.horizon is None and problem.phase.duration.free:
+        reader.findings.add(("mpc",), "the phase has a free duration, so the horizon needs a length; set 'horizon'")
+    disturbances = _disturbances(reader, given.disturbances, system)
+    plant, changed = _plant_system(reader, file, system, reload)
+    if len(reader.findings.found) > before or options is None or plant is None:
+        return None
+    with reader.findings.collecting(("mpc", "plant")):
+        spec = PlantSpec(plant, given.plant.integrator, given.plant.substeps, disturbances, changed)
+        return LoadedMPC(options, ilqr, spec, tracked)
+    return None
+
+
+def _options(reader: Reader, given: schema.MPC) -> MPCOptions | None:
+    values: dict[str, Any] = {name: reader.number(getattr(given, name), ("mpc", name)) for name in ("rate", "duration")}
+    values["horizon"] = None if given.horizon is None else reader.number(given.horizon, ("mpc", "horizon"))
+    if any(value != value for value in values.values()):
+        return None  # recorded already
+    values |= {name: getattr(given, name) for name in ("iterations", "start_iterations", "feedback", "delay")}
+    try:
+        return MPCOptions(**values)
+    except ProblemError as error:
+        named = [name for name in values if re.match(rf"{name}\b", error.message)]
+        reader.findings.add(("mpc", named[0]) if named else ("mpc",), error.message)
+        return None
+
+
+def _tracked(reader: Reader, item: schema.TrackedQuantity, i: int) -> Tracked | None:
+    path: KeyPath = ("mpc", "track", i)
+    value = reader.column(item.quantity, (*path, "quantity"))
+    reference = reader.column(item.reference, (*path, "reference"))
+    if value is None or reference is None:
+        return None
+    if reference.numel() == 1 and value.numel() > 1:
+        reference = ca.repmat(reference, value.numel(), 1)
+    if reference.numel() != value.numel():
+        reader.findings.add((*path, "reference"), f"has {reference.numel()} components, the quantity {value.numel()}")
+        return None
+    if reader.depends(reference, reader.x) or reader.depends(reference, reader.u):
+        reader.findings.add((*path, "reference"), "depends on the state or the controls; a reference is a function of the time t")
+        return None
+    state = next((k for k in range(reader.x.numel()) if value.numel() == 1 and ca.is_equal(value, reader.x[k])), None)
+    return Tracked(item.name, reader.function("tracked", value), reader.function("reference", reference), item.unit, state)
+
+
+# ---- disturbances -------------------------------------------------------------------------------------------------------
+def _disturbances(reader: Reader, given: schema.Disturbances, system: System) -> Disturbances:
+    path: KeyPath = ("mpc", "disturbances")
+    kicks = []
+    for i, kick in enumerate(given.kicks):
+        place: KeyPath = (*path, "kicks", i)
+        kicks.append(Kick(_time(reader, kick.time, (*place, "time")), _by_state(reader, system, kick.state, (*place, "state"))))
+    return Disturbances(
+        seed=given.seed, process=_noise(reader, system, given.process_noise, (*path, "process_noise")),
+        measurement=_noise(reader, system, given.measurement_noise, (*path, "measurement_noise")), kicks=tuple(kicks),
+        pushes=tuple(_push(reader, push, system, (*path, "pushes", i)) for i, push in enumerate(given.pushes)))
+
+
+def _time(reader: Reader, value: Any, path: KeyPath) -> float:
+    time = reader.number(value, path)
+    if time < 0:
+        reader.findings.add(path, f"must not be negative, got {time:g} s; the run begins at 0")
+    return time
+
+
+def _noise(reader: Reader, system: System, value: Any, path: KeyPath) -> tuple[float, ...]:
+    """Standard deviations [ndx], or none where all are zero."""
+    if isinstance(value, Mapping):
+        found = _by_state(reader, system, value, path)
+    else:
+        found = (reader.number(value, path),) * system.space.ndx
+    if any(deviation < 0 for deviation in found):
+        reader.findings.add(path, "a standard deviation must not be negative")
+    return found if any(found) else ()
+
+
+def _by_state(reader: Reader, system: System, values: Mapping[str, Any], path: KeyPath) -> tuple[float, ...]:
+    """Numbers [ndx] from a mapping by name; ``q`` and ``v`` are all of a robot's, ``base.`` its floating base."""
+    names = _state_names(system)
+    found = [0.0] * system.space.ndx
+    # groups first, so that a name beside its group wins
+    for name, value in sorted(values.items(), key=lambda item: item[0] not in ("q", "v")):
+        if name not in names:
+            unknown(reader.findings, name, list(names), (*path, name), "state")
+            continue
+        number = reader.number(value, (*path, name))
+        for i in names[name]:
+            found[i] = number
+    return tuple(found)
+
+
+def _state_names(system: System) -> dict[str, Sequence[int]]:
+    """Tangent components by name."""
+    names: dict[str, Sequence[int]] = {name: (i,) for i, name in enumerate(system.space.tangent_names)}
+    model = system.model
+    if model is None:
+        return names
+    base = floating_base(model)
+    if base is not None:
+        joint = model.bodies[base].joint.name
+        for part in "qv":
+            prefix = f"{part}.{joint}."
+            names |= {f"{part}.base.{n.removeprefix(prefix)}": i for n, i in list(names.items()) if n.startswith(prefix)}
+    return {**names, "q": range(model.nv), "v": range(model.nv, 2 * model.nv)}
+
+
+def _push(reader: Reader, push: schema.Push, system: System, path: KeyPath) -> Push:
+    duration = reader.number(push.duration, (*path, "duration"))
+    if duration <= 0:
+        reader.findings.add((*path, "duration"), f"must be positive, got {duration:g} s")
+    controls = [0.0] * system.nu
+    for name, value in push.controls.items():
+        if name not in system.controls:
+            unknown(reader.findings, name, system.controls, (*path, "controls", name), "control")
+        else:
+            controls[system.controls.index(name)] = reader.number(value, (*path, "controls", name))
+    frame, force = "", ()  # type: tuple[str, tuple[float, ...]]
+    if push.force is not None:
+        frame = push.force.frame
+        force = reader.vector(push.force.force, 3, (*path, "force", "force"), "components")
+        if system.model is None:
+            reader.findings.add((*path, "force"), "only a robot has frames; push 'rate' instead, a force divided by its mass")
+        else:
+            with reader.findings.collecting((*path, "force", "frame")):
+                system.model.frame(frame)
+    return Push(_time(reader, push.time, (*path, "time")), duration,
+                _by_state(reader, system, push.rate, (*path, "rate")) if push.rate else (),
+                tuple(controls) if push.controls else (), frame, force)
+
+
+# ---- a plant that differs -----------------------------------------------------------------------------------------------
+def _plant_system(reader: Reader, file: Any, system: System, reload: Reload) -> tuple[System | None, tuple[str, ...]]:
+    """The plant's system and its changes in words; None after an error was recorded."""
+    given: schema.Plant = file.mpc.plant
+    findings, before = reader.findings, len(reader.findings.found)
+    words = [f"{key} = {value}" for key, value in given.set.items()]
+    plant = _changed_file(reader, given.set, reload) if given.set else system
+    changed = plant.model if plant is not None else None
+    for kind, values, unit in (("masses", given.masses, "kg"), ("damping", given.damping, "")):
+        for name, value in values.items():
+            path: KeyPath = ("mpc", "plant", kind, name)
+            number = reader.number(value, path)
+            words.append(f"{'mass' if kind == 'masses' else kind} of {name} = {number:g} {unit}".rstrip())
+            if plant is not None and changed is None:
+                findings.add(path, "only a robot has bodies and joints; change constants under 'set'", at_key=True)
+            elif number < 0:
+                findings.add(path, f"must not be negative, got {number:g}")
+            elif changed is not None:
+                changed = (_with_mass if kind == "masses" else _with_damping)(reader, changed, name, number, path)
+    if plant is None or len(findings.found) > before:
+        return None, ()
+    if changed is not plant.model:
+        plant = _system_of(reader, file, plant, changed)
+    if plant is not None and (plant.space.names, plant.controls) != (system.space.names, system.controls):
+        mine, theirs = (*system.space.names, *system.controls), (*plant.space.names, *plant.controls)
+        lost = [name for name in mine if name not in theirs] + [name for name in theirs if name not in mine]
+        findings.add(("mpc", "plant"), "the plant must have the states and controls of the model; "
+                                       f"different: {', '.join(map(repr, lost[:6])) or 'their order'}")
+        return None, ()
+    return plant, tuple(words)
+
+
+def _changed_file(reader: Reader, changes: Mapping[str, Any], reload: Reload) -> System | None:
+    findings, before = reader.findings, len(reader.findings.found)
+    tree = {key: value for key, value in findings.source.tree.items() if key != "mpc"}
+    source = replace(findings.source, tree=tree)
+    for key, value in changes.items():
+        path: KeyPath = ("mpc", "plant", "set", key)
+        first = re.split(r"[.\[]", key)[0]
+        if first not in PLANT_KEYS:
+            findings.add(path, f"does not belong to the plant{near(first, PLANT_KEYS)}", at_key=True)
+            continue
+        try:
+            source = apply_overrides(source, {key: json.dumps(value)})
+        except ProblemError as error:
+            findings.add(path, error.message, at_key=True)
+    if len(findings.found) > before:
+        return None
+    try:
+        return reload(source).phase.system
+    except ProblemError as error:
+        findings.add(("mpc", "plant", "set"), f"with these changes the file is wrong: {error.message}")
+        return None
+
+
+def _system_of(reader: Reader, file: Any, system: System, model: Model) -> System | None:
+    """The system again for a changed robot."""
+    if system.actuation is None:
+        reader.findings.add(("mpc", "plant"), "masses and damping need the robot's forward dynamics")
+        return None
+    actuated = file.system.actuated
+    parameters = dict(zip(system.parameters, system.parameter_values, strict=True))
+    with reader.findings.collecting(("mpc", "plant")):
+        return robot_system(model, actuated=actuated if isinstance(actuated, str) else list(actuated),
+                            thrusters=system.actuation.thrusters, **({"parameters": parameters} if parameters else {}))
+    return None
+
+
+def _with_mass(reader: Reader, model: Model, name: str, mass: float, path: KeyPath) -> Model:
+    """The robot with another mass of one body; its inertia about the centre of mass scales with it."""
+    names = [body.name for body in model.bodies]
+    if name not in names:
+        unknown(reader.findings, name, names, path, "body")
+        return model
+    old = model.bodies[names.index(name)].inertia
+    if not old.mass > 0:
+        reader.findings.add(path, f"the body {name!r} has no mass to scale", at_key=True)
+        return model
+    factor = mass / old.mass
+    inertia = body_inertia(mass, old.com, factor * np.array(old.inertia))
+    bodies = tuple(replace(body, inertia=inertia) if body.name == name else body for body in model.bodies)
+    return replace(model, bodies=bodies)
+
+
+def _with_damping(reader: Reader, model: Model, name: str, damping: float, path: KeyPath) -> Model:
+    """The robot with another viscous damping of one joint."""
+    movable = [body.joint.name for body in model.bodies if KINDS[body.joint.kind].nv]
+    if name not in movable:
+        unknown(reader.findings, name, movable, path, "joint that moves")
+        return model
+
+    def damped(body: Body) -> Body:
+        return replace(body, joint=replace(body.joint, damping=(damping,) * KINDS[body.joint.kind].nv))
+
+    return replace(model, bodies=tuple(damped(body) if body.joint.name == name else body for body in model.bodies))

@@ -1,0 +1,147 @@
+"""Problem files of several phases turned into Problems, with what jumps between the phases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import casadi as ca
+
+from dynamics.model.model import Model
+from ocp.app.files import load_parts as lp
+from ocp.app.files import robot_state
+from ocp.app.files.drawing import read_drawing
+from ocp.app.files.findings import Findings
+from ocp.app.files.load_model import read_model
+from ocp.app.files.load_robot import RESERVED, LoadedRobot, names_configurations, robot_numbers, robot_of_file, robot_phase
+from ocp.app.files.load_symbolic import symbolic_phase, symbolic_system
+from ocp.app.files.schema import SymbolicPhases
+from ocp.app.files.schema_robot import RobotPhases, RobotReset
+from ocp.app.files.yaml_source import KeyPath
+from ocp.app.pages import scene
+from ocp.problem import Phase, Problem
+from ocp.spaces import Space
+
+SX = Any
+
+
+def load_symbolic_phases(file: SymbolicPhases, findings: Findings, folder: Path
+                         ) -> tuple[Problem | None, scene.Drawing | None, lp.Reader]:
+    """The problem, its drawing where one system serves all phases, and the reader of the first phase."""
+    constants = lp.read_constants(findings, file.constants)
+    parameters = lp.read_parameters(findings, constants, file.parameters)
+    phases: list[Phase] = []
+    readers: list[lp.Reader] = []
+    for i, given in enumerate(file.phases):
+        place, system = _system_of(findings, file.system, given.system, i)
+        reader, made = symbolic_system(findings, constants, parameters, system, file.name, folder, place, ("phases", i))
+        phase = symbolic_phase(reader, given, made, given.name)
+        if i:
+            space, before = made.space, phases[-1].system.space
+            values = {} if given.reset is None else _symbolic_reset(reader, readers[-1], space, given.reset)
+            phase = replace(phase, reset=_reset(reader, readers[-1], before, space, values, given.reset is None))
+        elif given.reset is not None:
+            findings.add(("phases", 0, "reset"), "nothing comes before the first phase", at_key=True)
+        phases.append(phase)
+        readers.append(reader)
+    drawing = None
+    if file.drawing:
+        if any(given.system is not None for given in file.phases):
+            findings.add(("drawing",), "needs one system for all phases", at_key=True)
+        else:
+            drawing = read_drawing(readers[0], file.drawing)
+    return _problem(file, findings, phases, readers[0]), drawing, readers[0]
+
+
+def load_robot_phases(file: RobotPhases, findings: Findings, folder: Path) -> tuple[Problem | None, Model | None, lp.Reader]:
+    """The problem, and the robot and the reader of the first phase."""
+    constants = lp.read_constants(findings, file.constants, RESERVED)
+    parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
+    configurations = names_configurations(file.phases)
+    phases: list[Phase] = []
+    robots: list[LoadedRobot] = []
+    for i, given in enumerate(file.phases):
+        place, system = _system_of(findings, file.system, given.system, i)
+        numbers = robot_numbers(findings, constants, parameters, place, ("phases", i))
+        # phases of one robot share its model, which takes a moment to read
+        same = next((robot for robot in robots if robot.given == system), None)
+        model = same.model if same else read_model(numbers, system, folder, place, configurations=configurations)
+        robot = robot_of_file(numbers, system, model) if model is not None else None
+        if robot is None:
+            return None, model, numbers
+        phase = robot_phase(robot, given, given.name)
+        if i:
+            values = {} if given.reset is None else _robot_reset(robot, robots[-1], given.reset)
+            old = robots[-1]
+            phase = replace(phase, reset=_reset(robot.reader, old.reader, old.system.space, robot.system.space, values,
+                                                given.reset is None))
+        elif given.reset is not None:
+            findings.add(("phases", 0, "reset"), "nothing comes before the first phase", at_key=True)
+        phases.append(phase)
+        robots.append(robot)
+    return _problem(file, findings, phases, robots[0].reader), robots[0].model, robots[0].reader
+
+
+def _system_of(findings: Findings, common: Any, own: Any, i: int) -> tuple[KeyPath, Any]:
+    """Where the system of phase i is described, and the description."""
+    if own is not None:
+        return ("phases", i, "system"), own
+    if common is None:
+        findings.add(("phases", i), "has no system, and the file has none for all phases")
+        findings.raise_any()
+    return ("system",), common
+
+
+def _problem(file: SymbolicPhases | RobotPhases, findings: Findings, phases: list[Phase], reader: lp.Reader) -> Problem | None:
+    lp.unique_names(findings, [phase.name for phase in phases], ("phases",))
+    reference = lp.read_reference(reader, file.reference)
+    return None if findings.found else Problem(file.name, tuple(phases), file.description, file.source, reference)
+
+
+# ---- what jumps ---------------------------------------------------------------------------------------------------------
+def _reset(reader: lp.Reader, old: lp.Reader, before: Space, after: Space, values: Mapping[str, SX], silent: bool
+           ) -> ca.Function | None:
+    """(x before, p) -> x after. What ``values`` leaves out goes on under its own name; None where everything does."""
+    if before.names == after.names and not values:
+        return None
+    lost = [name for name in after.names if name not in before.names and name not in values]
+    if lost:
+        path: KeyPath = reader.phase if silent else (*reader.phase, "reset")
+        reader.findings.add(path, f"the phase before has no {', '.join(map(repr, lost))}; give a value under 'reset'")
+        return None
+    x = ca.vertcat(*(values[name] if name in values else old.x[before.names.index(name)] for name in after.names))
+    if ca.depends_on(x, ca.vertcat(old.t, old.u)):
+        reader.findings.add((*reader.phase, "reset"), "depends on time or on controls; a jump is a function of the state before")
+        return None
+    # the parameters are the same in all phases, each reader has symbols of its own
+    x = ca.substitute(x, old.p, reader.p) if len(reader.parameters) else x
+    return ca.Function("reset", [old.x, reader.p], [ca.densify(x)], ["x", "p"], ["x_start"])
+
+
+def _symbolic_reset(reader: lp.Reader, old: lp.Reader, space: Space, given: Mapping[str, Any]) -> dict[str, SX]:
+    values = {}
+    for name, text in given.items():
+        path: KeyPath = (*reader.phase, "reset", name)
+        if name not in space.names:
+            lp.unknown(reader.findings, name, space.names, path, "state")
+        elif (value := old.expression(text, path)) is not None:
+            values[name] = value
+    return values
+
+
+def _robot_reset(robot: LoadedRobot, before: LoadedRobot, given: RobotReset) -> dict[str, SX]:
+    model, values = robot.model, {}
+    groups = (("joints", given.joints, model.coordinate_names, "q."), ("velocities", given.velocities, model.velocity_names, "v."))
+    for group, items, known, prefix in groups:
+        for name, text in items.items():
+            path: KeyPath = (*robot.reader.phase, "reset", group, name)
+            real = robot_state.alias(model, name)
+            if real not in known:
+                lp.unknown(robot.reader.findings, name, known, path, "joint")
+            elif group == "joints" and real in robot_state.quaternion_coordinates(model):
+                robot.reader.findings.add(path, f"{name!r} is a component of a quaternion and cannot jump by itself", at_key=True)
+            elif (value := before.reader.expression(text, path)) is not None:
+                values[f"{prefix}{real}"] = value
+    return values

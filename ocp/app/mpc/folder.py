@@ -1,0 +1,121 @@
+"""What a closed-loop run leaves on disk."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import dataclasses
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ocp.app.files.load import LoadedProblem
+from ocp.app.mpc.figures import CAPTIONS, plot_loop
+from ocp.app.mpc.motion import loop_scene
+from ocp.app.pages.report import environment, motion
+from ocp.app.pages.results import jsonable, write_arrays, write_summary
+from ocp.app.pipeline import provenance
+from ocp.mpc import ClosedLoop, Ending, PlantSpec
+
+FORMAT, FORMAT_VERSION = "lieocp closed loop", 1
+
+
+def write(loaded: LoadedProblem, loop: ClosedLoop, folder: Path, seconds: Mapping[str, float], command: Sequence[str] = ()) -> None:
+    """Fill an empty folder."""
+    assert loaded.mpc is not None
+    images, text = plot_loop(loop), loaded.expanded("ilqr")
+    summary = summarise(loop, loaded.mpc.plant, provenance(loaded.model, command, loaded.mpc.plant.disturbances.seed), seconds)
+    (folder / "problem.yaml").write_text(text, encoding="utf-8")
+    write_arrays(folder / "trajectory.npz", arrays(loop))
+    (folder / "trajectory.csv").write_text(trajectory_csv(loop), encoding="utf-8", newline="")
+    (folder / "steps.csv").write_text(steps_csv(loop), encoding="utf-8", newline="")
+    for name, data in images.items():
+        (folder / f"{name}.png").write_bytes(data)
+    scene, note = loop_scene(loaded, loop)
+    figures = [(name, *CAPTIONS[name], base64.b64encode(data).decode("ascii")) for name, data in images.items()]
+    page = environment().get_template("mpc.html.j2").render(
+        s=summary, title=loop.problem.name, figures=figures, problem_yaml=text, facts=list(summary["provenance"].items()),
+        motion_caption="What the plant did." + (" Pink: the reference." if scene is not None and _has_target(scene) else ""),
+        **motion(scene, note))
+    (folder / "report.html").write_text(str(page), encoding="utf-8")
+    write_summary(folder, summary)
+
+
+def _has_target(scene: Any) -> bool:
+    return any(dot.role == "target" for dot in scene.dots)
+
+
+# ---- numbers ------------------------------------------------------------------------------------------------------------
+def verdict(loop: ClosedLoop) -> str:
+    """How it ended, in one or two sentences."""
+    words = [loop.ending.value + (f" {loop.message}" if loop.message else "")]
+    if loop.failures:
+        words.append(f"The solver failed in {loop.failures} of {len(loop.codes)} steps.")
+    times = loop.times
+    if times.steps:
+        words.append(f"{times.missed or 'No'} of {times.steps} steps missed the deadline of {times.deadline * 1e3:.4g} ms."
+                     if times.missed else f"Every step kept the deadline of {times.deadline * 1e3:.4g} ms.")
+    return " ".join(words)
+
+
+def summarise(loop: ClosedLoop, plant: PlantSpec, record: Mapping[str, Any], seconds: Mapping[str, float]) -> dict[str, Any]:
+    """Everything about a run but its arrays, as plain JSON data."""
+    system = loop.problem.phase.system
+    plain = jsonable({
+        "format": FORMAT, "format_version": FORMAT_VERSION,
+        "problem": {"name": loop.problem.name, "description": loop.problem.description, "source": loop.problem.source},
+        "ok": loop.ok, "status": {"name": loop.ending.name, "sentence": loop.ending.value, "message": loop.message},
+        "verdict": verdict(loop), "finished": loop.ending is Ending.FINISHED, "failed_steps": loop.failures,
+        "tracking": [{"name": k.name, "unit": k.unit, "rms": k.rms, "largest": k.largest, "time": k.time} for k in loop.tracking],
+        "cost": loop.cost, "costs": loop.costs,
+        "violations": [dataclasses.asdict(v) for v in loop.violations],
+        "step_times": dataclasses.asdict(loop.times),
+        "sizes": {"states": system.nx, "controls": system.nu, "intervals": loop.solver_options.intervals, "steps": len(loop.seconds)},
+        "horizon": loop.problem.phase.duration.guess, "duration": float(loop.t[-1]),
+        "plant": {"integrator": plant.integrator, "substeps": plant.substeps, "changes": plant.changed,
+                  "disturbances": dataclasses.asdict(plant.disturbances)},
+        "options": dataclasses.asdict(loop.options), "solver": dataclasses.asdict(loop.solver_options),
+        "seconds": {**seconds, **{f"prepare {name}": value for name, value in loop.prepared.items()}},
+        "notes": loop.notes, "provenance": record,
+    })
+    assert isinstance(plain, dict)
+    return plain
+
+
+def arrays(loop: ClosedLoop) -> dict[str, np.ndarray]:
+    """What the same file gives again bit by bit: everything but wall times."""
+    system = loop.problem.phase.system
+    found = {name: getattr(loop, name) for name in ("t", "x", "measured", "u", "fine_t", "fine_x", "fine_u", "codes", "solver_cost",
+                                                    "solver_violation")}
+    rows = len(loop.tracking[0].value) if loop.tracking else 0
+    for part in ("value", "reference"):
+        found[f"tracking_{part}"] = np.hstack([np.zeros((rows, 0)), *(getattr(k, part) for k in loop.tracking)])
+    names = [k.name if k.value.shape[1] == 1 else f"{k.name}[{i}]" for k in loop.tracking for i in range(k.value.shape[1])]
+    return found | {"tracking_names": np.array(names, dtype=np.str_), "state_names": np.array(system.space.names, dtype=np.str_),
+                    "control_names": np.array(system.controls, dtype=np.str_)}
+
+
+def trajectory_csv(loop: ClosedLoop) -> str:
+    """Time, states and controls at the samples; the last state has no control."""
+    system = loop.problem.phase.system
+    header = ["t", *(f"x.{name}" for name in system.space.names), *(f"u.{name}" for name in system.controls)]
+    u = np.vstack([loop.u, np.full((1, system.nu), np.nan)])
+    return _csv(header, ([repr(float(v)) if np.isfinite(v) else "" for v in row] for row in np.column_stack([loop.t, loop.x, u])))
+
+
+def steps_csv(loop: ClosedLoop) -> str:
+    """Every step of the solver: when, how long it took, what it answered, cost and violation of its horizon."""
+    columns = zip(loop.t, loop.seconds * 1e6, loop.codes, loop.solver_cost, loop.solver_violation, strict=False)
+    return _csv(["t", "microseconds", "code", "cost", "violation"],
+                ([repr(float(t)), f"{us:.1f}", int(code), repr(float(c)), repr(float(v))] for t, us, code, c, v in columns))
+
+
+def _csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return out.getvalue()

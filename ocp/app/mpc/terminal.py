@@ -1,0 +1,98 @@
+"""What the command shows: a line of progress while it runs, then tracking, costs, violations and step times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from ocp.mpc import ClosedLoop
+from ocp.mpc.closed_loop import Progress
+from ocp.mpc.result import StepTimes
+
+MOST_LINES = 20  # of progress, where there is no terminal
+
+
+@contextmanager
+def progress_line(console: Console, *, quiet: bool = False) -> Iterator[Progress | None]:
+    """A bar on a terminal; elsewhere a line now and then."""
+    if quiet:
+        yield None
+    elif not console.is_terminal:
+        shown = [0]
+
+        def line(state: Mapping[str, float]) -> None:
+            share = int(MOST_LINES * state["time"] / state["duration"])
+            if share > shown[0]:
+                shown[0] = share
+                console.print(f"  {_where(state)}", markup=False, soft_wrap=True)
+        yield line
+    else:
+        with Bar(TextColumn("  {task.description}"), BarColumn(bar_width=24), TimeElapsedColumn(), console=console,
+                 transient=True) as bar:
+            task = bar.add_task("compiling and converging", total=None)
+
+            def show(state: Mapping[str, float]) -> None:
+                bar.update(task, completed=state["time"], total=state["duration"], description=_where(state))
+
+            yield show
+
+
+def _where(state: Mapping[str, float]) -> str:
+    failed = f", {state['failed']:.0f} failed" if state["failed"] else ""
+    return (f"t = {state['time']:.2f} of {state['duration']:.5g} s, step {state['median'] * 1e6:.0f} us (largest "
+            f"{state['largest'] * 1e6:.0f}, deadline {state['deadline'] * 1e6:.0f}), {state['missed']:.0f} missed{failed}")
+
+
+def print_outcome(loop: ClosedLoop, seconds: Mapping[str, float], folder: Path | None, console: Console) -> None:
+    """How it ended and the figures by name."""
+    mark = "[bold green]finished[/]" if loop.ok else "[bold red]not finished well[/]"
+    console.print(f"\n[bold]{loop.problem.name}[/]  {loop.options.rate:g} Hz, {loop.options.iterations} iteration"
+                  f"{'s' if loop.options.iterations > 1 else ''} a step: {mark}", soft_wrap=True)
+    console.print(f"  {loop.ending.value} {loop.message}".rstrip(), markup=False, soft_wrap=True)
+    for change in loop.changed:
+        console.print(f"  plant       {change}", markup=False, soft_wrap=True)
+    for note in loop.notes:
+        console.print(f"  note        {note}", markup=False, soft_wrap=True)
+    if loop.tracking:
+        table = _table("  tracking error", "RMS", "largest", "at", "")
+        for item in loop.tracking:
+            table.add_row(f"  {item.name}", f"{item.rms:.3e}", f"{item.largest:.3e}", f"{item.time:.3f} s", item.unit)
+        console.print(table)
+    table = _table("  cost of the closed loop", "integral")
+    for name, value in loop.costs.items():
+        table.add_row(f"  {name}", f"{value:.6g}")
+    table.add_row("  all", f"{loop.cost:.6g}")
+    console.print(table)
+    if loop.violations:
+        table = _table("  violation", "largest", "at", "component", "share of time")
+        for v in loop.violations:
+            table.add_row(f"  {v.name}{' (soft)' if v.soft else ''}", f"{v.largest:.3e}", f"{v.time:.3f} s" if v.largest else "",
+                          v.component if v.largest else "", f"{100 * v.share:.3g} %")
+        console.print(table)
+    console.print(step_table(loop.times))
+    console.print(f"  time        read {seconds['read']:.2f} s, prepare {sum(loop.prepared.values()):.2f} s, run "
+                  f"{seconds['run'] - sum(loop.prepared.values()):.2f} s for {loop.t[-1]:g} s", soft_wrap=True)
+    if folder is not None:
+        console.print(f"  written to  {folder}  (open {folder / 'report.html'})", soft_wrap=True, markup=False)
+
+
+def step_table(times: StepTimes) -> Table:
+    """Step times in microseconds against the deadline."""
+    table = _table("  step time [us]", "median", "99 %", "99.9 %", "largest", "deadline", "missed")
+    cells = [f"{value * 1e6:.1f}" for value in (times.median, times.p99, times.p999, times.largest, times.deadline)]
+    table.add_row(f"  {times.steps} steps", *cells, str(times.missed))
+    return table
+
+
+def _table(first: str, *headings: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column(first, no_wrap=True, min_width=28)
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    return table

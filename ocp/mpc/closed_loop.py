@@ -1,0 +1,239 @@
+"""The loop: measure, solve, act, for as long as asked. Only the solver is on the clock.
+
+At sample i (time t_i = i / rate) the plan of the step before is moved on by one sampling period and improved from the measured
+state by a fixed number of iterations (real-time iteration: Diehl, Bock, Schloeder 2005, "A real-time iteration scheme for nonlinear
+optimization in optimal feedback control"; here a Riccati sweep is one iteration). Costs and constraints are functions of absolute
+time, so knot 0 of the horizon lies at t_i, or one period later where the solver predicts over its own delay.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ocp.errors import ProblemError
+from ocp.mpc import evaluate
+from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
+from ocp.mpc.plant import Plant, PlantSpec
+from ocp.mpc.result import ClosedLoop, Ending, step_times
+from ocp.problem import At, Problem
+from ocp.shooting.options import ILQROptions
+
+Progress = Callable[[Mapping[str, float]], None]
+REPORT_EVERY = 0.1  # s of wall time
+SLACK = 1e-9  # of a sampling period: a knot this near has been reached
+
+
+def run(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None = None, plant: PlantSpec | None = None,
+        tracked: Sequence[Tracked] = (), progress: Progress | None = None) -> ClosedLoop:
+    """Run a problem in closed loop from the start state of its phase.
+
+    plant: default the model itself. progress: gets {time, duration, median, largest, missed} ten times a second. Ctrl-C hands back
+    what ran. Raises ProblemError for what cannot run so, UnsupportedError for what the solver cannot enforce.
+    """
+    made = horizon_problem(problem, options)
+    return _Loop(made, options, solver or ILQROptions(), plant or PlantSpec(problem.phase.system), tracked, progress).run()
+
+
+class _Loop:
+    """One run: solver, plant, and arrays that are filled as it goes."""
+
+    def __init__(self, problem: Problem, options: MPCOptions, solver_options: ILQROptions, spec: PlantSpec,
+                 tracked: Sequence[Tracked], progress: Progress | None):
+        from ocp.shooting.receding import Receding
+
+        phase = problem.phase
+        system = phase.system
+        _check_plant(system, spec)
+        self.problem, self.phase, self.options, self.spec, self.tracked = problem, phase, options, spec, tracked
+        self.solver_options, self.progress = solver_options, progress
+        began = time.perf_counter()
+        self.solver = Receding(problem, solver_options)
+        compiled = time.perf_counter()
+        self.costs = [cost for cost in phase.costs if cost.at is At.PATH]
+        self.plant = Plant(spec, self.costs, kernels=solver_options.kernels)
+        self.prepared = {"solver": compiled - began, "plant": time.perf_counter() - compiled}
+        # the model over one period, where the solver predicts over its delay
+        self.model = Plant(PlantSpec(system, solver_options.integrator, 1), kernels=solver_options.kernels)
+        n, m = options.steps, spec.substeps
+        assert phase.start is not None  # the solver has refused a phase without one
+        self.t = np.arange(n + 1) / options.rate
+        self.fine_t = np.append((self.t[:-1, None] + np.arange(m) * (options.period / m)).ravel(), self.t[-1])
+        self.fine_x, self.fine_u = np.full((n * m + 1, system.nx), np.nan), np.full((n * m, system.nu), np.nan)
+        self.fine_x[0] = phase.start.value
+        self.measured = np.full((n, system.nx), np.nan)
+        self.seconds, self.codes = np.zeros(n), np.zeros(n, dtype=np.int64)
+        self.solver_cost, self.solver_violation = np.full(n, np.nan), np.full(n, np.nan)
+        self.running = np.zeros((n, len(self.costs)))
+        self.done = 0
+        self.held = np.zeros(system.nu)  # the control that acts if the solver has nothing
+        self.lower, self.upper = np.array(phase.u_lower), np.array(phase.u_upper)
+        self.knots = np.ascontiguousarray(self.solver.t[:-1]) - SLACK * options.period
+        self.cold = False
+        self.messages: dict[str, int] = {}
+
+    def run(self) -> ClosedLoop:
+        ending, message = Ending.FINISHED, ""
+        try:
+            with _no_collection():
+                self._start()
+                step = self._step if self.options.delay == "none" else self._late_step
+                reported = time.perf_counter()
+                for i in range(self.options.steps):
+                    step(i)
+                    self.done = i + 1
+                    if not np.all(np.isfinite(self.fine_x[(i + 1) * self.spec.substeps])):
+                        ending, message = Ending.DIVERGED, self._diverged(i)
+                        break
+                    if self.progress is not None and (time.perf_counter() - reported > REPORT_EVERY or i + 1 == self.options.steps):
+                        self.progress(self._report())
+                        reported = time.perf_counter()
+        except KeyboardInterrupt:
+            if not self.done:
+                raise
+            ending, message = Ending.INTERRUPTED, f"after {self.t[self.done]:g} of {self.t[-1]:g} s"
+        return self._result(ending, message)
+
+    def _start(self) -> None:
+        """Converge from the guess before the clock starts."""
+        began = time.perf_counter()
+        x0 = self.fine_x[0].copy()
+        self.solver.reset(x0, 0.0)
+        if self.options.start_iterations:
+            code = self.solver.iterate(x0, self.options.start_iterations)
+            if code:
+                raise ProblemError(f"the solver cannot begin from the guess: {self.solver.message}", where="mpc")
+        self._keep(self._plan(0.0, x0))
+        self.prepared["converge"] = time.perf_counter() - began
+
+    # ---- one sample -----------------------------------------------------------------------------------------------------
+    def _step(self, i: int) -> None:
+        """Measure, solve, act."""
+        x = self.fine_x[i * self.spec.substeps]
+        measured = self.measured[i] = self.plant.measure(x)
+        began = time.perf_counter_ns()
+        if i and not self.cold:
+            self.solver.shift(self.options.period)
+        code = self._improve(measured, self.t[i])
+        control = self._plan(0.0, measured)
+        self.seconds[i] = (time.perf_counter_ns() - began) * 1e-9
+        self._note(i, code)
+        self._act(i, control)
+
+    def _late_step(self, i: int) -> None:
+        """Act by the plan at hand while the next one is made. Simulated one after the other: the solver is told what was measured
+        at the beginning, and what is applied meanwhile it has decided itself."""
+        period, predicted = self.options.period, self.options.delay == "predicted"
+        x = self.fine_x[i * self.spec.substeps]
+        measured = self.measured[i] = self.plant.measure(x)
+        applied = self._plan(0.0, measured)
+        self._act(i, applied)
+        target = self.t[i] + period if predicted else self.t[i]
+        began = time.perf_counter_ns()
+        x_then = self.model.advance(self.t[i], measured, applied, period)[0] if predicted else measured
+        # a plan that ignores its delay begins at the sample whose measurement it was made from
+        if not self.cold and (predicted or i):
+            self.solver.shift(period)
+        code = self._improve(x_then, target)
+        self.seconds[i] = (time.perf_counter_ns() - began) * 1e-9
+        self._note(i, code)
+
+    def _improve(self, x: np.ndarray, t: float) -> int:
+        if self.cold:  # the plan of a failed step is not to be trusted: begin again
+            self.solver.reset(x, t)
+        return int(self.solver.iterate(x, self.options.iterations))
+
+    def _act(self, i: int, control: np.ndarray) -> None:
+        """The plant over one sampling period; ``control`` acts at its beginning."""
+        m, period = self.spec.substeps, self.options.period
+        x = self.fine_x[i * m]
+        for j in range(m):
+            u = control if j == 0 else self._plan(j * period / m, x)
+            k = i * m + j
+            self.fine_u[k] = u
+            x, cost = self.plant.advance(self.fine_t[k], x, u, period / m)
+            self.running[i] += cost
+            if j == m - 1:
+                x = self.plant.wander(x, period)
+            self.fine_x[k + 1] = x
+
+    def _plan(self, since: float, x: np.ndarray) -> np.ndarray:
+        """Control so long after knot 0: the plan's, with feedback if asked for; the last good one where the solver has failed."""
+        if self.cold:
+            return self.held
+        if self.options.feedback:
+            u = np.array(self.solver.control(since, x))
+        else:
+            k = max(0, int(np.searchsorted(self.knots, since, side="right")) - 1)
+            u = np.clip(self.solver.u[k], self.lower, self.upper)
+        return u if np.all(np.isfinite(u)) else self.held
+
+    def _note(self, i: int, code: int) -> None:
+        self.codes[i] = code
+        self.cold = code != 0
+        if code:
+            self.messages[self.solver.message] = self.messages.get(self.solver.message, 0) + 1
+            return
+        self.solver_cost[i], self.solver_violation[i] = self.solver.cost, self.solver.violation
+        self._keep(self.solver.u[0])
+
+    def _keep(self, u: np.ndarray) -> None:
+        self.held = np.clip(np.array(u), self.lower, self.upper)
+
+    # ---- the end --------------------------------------------------------------------------------------------------------
+    def _diverged(self, i: int) -> str:
+        m = self.spec.substeps
+        last = self.fine_x[i * m]
+        state = ", ".join(f"{name} = {value:.6g}" for name, value in zip(self.phase.system.space.names, last, strict=True))
+        return f"in the sample from t = {self.t[i]:.6g} s, from {state}"
+
+    def _report(self) -> dict[str, float]:
+        times = step_times(self.seconds[:self.done], self.options.period)
+        return {"time": float(self.t[self.done]), "duration": float(self.t[-1]), "deadline": times.deadline, "median": times.median,
+                "largest": times.largest, "missed": times.missed, "failed": int((self.codes[:self.done] != 0).sum())}
+
+    def _result(self, ending: Ending, message: str) -> ClosedLoop:
+        n, m, system = self.done, self.spec.substeps, self.phase.system
+        fine_t, fine_x, fine_u = self.fine_t[: n * m + 1], self.fine_x[: n * m + 1], self.fine_u[: n * m]
+        # judged where everything is finite; at the last point with the last control, which is held until then
+        u = np.vstack([fine_u, fine_u[-1:] if n else np.zeros((1, system.nu))])
+        good = np.isfinite(fine_x).all(axis=1)
+        t, x, u = fine_t[good], fine_x[good], u[good]
+        notes = [f"the solver failed in {count} step{'s' if count > 1 else ''}: {words}" for words, count in self.messages.items()]
+        notes += [f"kernel {kernel.name}: {note}" for kernel in (self.plant.step, self.plant.plus) for note in kernel.notes]
+        return ClosedLoop(
+            problem=self.problem, options=self.options, solver_options=self.solver_options, ending=ending, message=message,
+            t=self.t[: n + 1], x=fine_x[::m], measured=self.measured[:n], u=fine_u[::m],
+            fine_t=fine_t, fine_x=fine_x, fine_u=fine_u, seconds=self.seconds[:n], codes=self.codes[:n],
+            solver_cost=self.solver_cost[:n], solver_violation=self.solver_violation[:n],
+            costs={cost.name: float(value) for cost, value in zip(self.costs, self.running[:n].sum(axis=0), strict=True)},
+            tracking=evaluate.track(system, self.tracked, t, x, u), violations=evaluate.violations(self.phase, t, x, u),
+            times=step_times(self.seconds[:n], self.options.period), prepared=self.prepared, changed=self.spec.changed,
+            notes=tuple(notes))
+
+
+def _check_plant(system: Any, spec: PlantSpec) -> None:
+    for what, mine, theirs in (("states", system.space.names, spec.system.space.names),
+                               ("controls", system.controls, spec.system.controls)):
+        if tuple(mine) != tuple(theirs):
+            different = [f"{a!r} against {b!r}" for a, b in zip(mine, theirs, strict=False) if a != b]
+            sizes = f"{len(theirs)} instead of {len(mine)}" if len(mine) != len(theirs) else different[0]
+            raise ProblemError(f"the {what} of the plant are not those of the model: {sizes}", where="plant")
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Python's collector of reference cycles rests: its pauses would be counted as the solver's."""
+    was_on = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

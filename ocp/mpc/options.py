@@ -1,0 +1,93 @@
+"""Options of a closed loop, what it is judged by, and the problem that each of its horizons is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import casadi as ca
+
+from dynamics.errors import near
+from ocp.errors import ProblemError
+from ocp.problem import Duration, Problem
+
+DELAYS = ("none", "predicted", "ignored")
+
+
+@dataclass(frozen=True)
+class MPCOptions:
+    """Options of ``ocp.mpc.run``. Raises ProblemError for a value out of range.
+
+    rate: samples per second [Hz]; one sampling period is the deadline of a step.
+    duration: simulated time [s], rounded to whole sampling periods.
+    horizon: length of the horizon [s]; None: the duration of the problem's phase.
+    iterations: solver iterations in every step.
+    start_iterations: iterations from the guess before the clock starts.
+    feedback: between samples the control follows the Riccati gains, with the plant's own state as if measured without noise; else
+        the plan is applied as it stands.
+    delay: "none": a control acts as soon as its state is measured, as if the step took no time. Otherwise it acts one sampling
+        period later: "predicted" starts the solver from the state that its model predicts for then, "ignored" from the measured
+        one, as a controller that knows nothing of its delay.
+    """
+
+    rate: float = 100.0
+    duration: float = 10.0
+    horizon: float | None = None
+    iterations: int = 1
+    start_iterations: int = 100
+    feedback: bool = False
+    delay: str = "none"
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "duration", "horizon"):
+            value = getattr(self, name)
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                raise ProblemError(f"{name} must be positive and finite, got {value!r}", where="mpc")
+        for name, least in (("iterations", 1), ("start_iterations", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ProblemError(f"{name} must be a whole number >= {least}, got {value!r}", where="mpc")
+        if self.delay not in DELAYS:
+            raise ProblemError(f"no delay named {self.delay!r}{near(str(self.delay), DELAYS)}", where="mpc")
+        if self.steps < 1:
+            raise ProblemError(f"duration ({self.duration:g} s) is shorter than half a sampling period ({self.period:g} s)",
+                               where="mpc")
+
+    @property
+    def period(self) -> float:
+        """Sampling period and deadline [s]."""
+        return 1.0 / self.rate
+
+    @property
+    def steps(self) -> int:
+        """Number of samples."""
+        return round(self.duration * self.rate)
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """A quantity and what it should be: functions of (t, x, u, p) with n components each; the reference depends on t alone.
+
+    state: the component of x that a scalar quantity is, or None; kept for plots.
+    """
+
+    name: str
+    value: ca.Function
+    reference: ca.Function
+    unit: str = ""
+    state: int | None = None
+
+
+def horizon_problem(problem: Problem, options: MPCOptions) -> Problem:
+    """The problem with the duration of one horizon; its guess is stretched with it.
+
+    Raises ProblemError for several phases, and for a free duration where ``options.horizon`` does not fix it.
+    """
+    phase = problem.phase
+    length = options.horizon
+    if length is None:
+        if phase.duration.free:
+            raise ProblemError(f"the duration is free between {phase.duration.lower:g} and {phase.duration.upper:g} s; a receding "
+                               "horizon needs a length, set mpc.horizon", where=f"phase {phase.name!r}")
+        length = phase.duration.guess
+    return replace(problem, phases=(replace(phase, duration=Duration(length, length, length)),))

@@ -1,0 +1,210 @@
+"""The plant: a system under our own integrator, with substeps and disturbances; its dynamics may differ from the model's.
+
+Noise is Gaussian in the tangent space, ``x [+] w``. Kicks are jumps of the state, pushes act for a while; a substep is cut
+where one begins or ends, so that both come exactly when they are said to. Everything random comes from one seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynamics import algorithms as alg
+from dynamics.errors import near
+from dynamics.kernels import Kernel, compile_many
+from ocp.errors import ProblemError
+from ocp.integrators import INTEGRATORS
+from ocp.problem import Cost, System
+from ocp.spaces import Space
+
+Expr = Any
+_SLACK = 1e-9  # s; events closer than this to a substep's end belong to it
+_INLINE = 2000
+"""Instructions of dynamics and costs up to which a step becomes one scalar graph; above, the dynamics stay calls."""
+
+
+@dataclass(frozen=True)
+class Kick:
+    """A jump ``x [+] change`` at one time [s]; change [ndx]."""
+
+    time: float
+    change: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Push:
+    """Something that acts from ``time`` for ``duration`` [s].
+
+    rate [ndx]: added to the tangent rate of the state; controls [nu]: added to the control after its bounds; force [3] (N, world
+    axes) at the origin of ``frame`` of a robot. Empty: none of that kind.
+    """
+
+    time: float
+    duration: float
+    rate: tuple[float, ...] = ()
+    controls: tuple[float, ...] = ()
+    frame: str = ""
+    force: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Disturbances:
+    """What happens to the plant and to its measurement.
+
+    process [ndx]: standard deviation that the noise on the state has gathered after one second (unit / sqrt(s)); measurement [ndx]:
+    standard deviation of every measurement. Empty: none.
+    """
+
+    seed: int = 0
+    process: tuple[float, ...] = ()
+    measurement: tuple[float, ...] = ()
+    kicks: tuple[Kick, ...] = ()
+    pushes: tuple[Push, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlantSpec:
+    """What stands for the real thing.
+
+    system: its dynamics, with the states and controls of the model; changed: how it differs from the model, in words.
+    integrator, substeps: the step between samples.
+    """
+
+    system: System
+    integrator: str = "rk4"
+    substeps: int = 4
+    disturbances: Disturbances = field(default_factory=Disturbances)
+    changed: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.integrator not in INTEGRATORS:
+            raise ProblemError(f"no integrator named {self.integrator!r}{near(str(self.integrator), INTEGRATORS)}", where="plant")
+        if isinstance(self.substeps, bool) or not isinstance(self.substeps, int) or self.substeps < 1:
+            raise ProblemError(f"substeps must be a whole number >= 1, got {self.substeps!r}", where="plant")
+        ndx, nu = self.system.space.ndx, self.system.nu
+        given = self.disturbances
+        sized = [("process noise", given.process, ndx), ("measurement noise", given.measurement, ndx),
+                 *(("a kick", kick.change, ndx) for kick in given.kicks),
+                 *((f"a push of {what}", values, size) for push in given.pushes for what, values, size in (
+                     ("the rate", push.rate, ndx), ("the controls", push.controls, nu), (f"frame {push.frame!r}", push.force, 3)))]
+        for what, values, size in sized:
+            if values and len(values) != size:
+                raise ProblemError(f"{what} has {len(values)} components, expected {size}", where="plant")
+            if not all(math.isfinite(value) for value in values):
+                raise ProblemError(f"{what} is not finite", where="plant")
+        for push in given.pushes:
+            if not push.duration > 0:
+                raise ProblemError(f"the push at {push.time:g} s must last longer than {push.duration:g} s", where="plant")
+
+
+def pushed_system(system: System, pushes: Sequence[Push]) -> System:
+    """The system with one more control for each push: 0 when it does not act, 1 while it does."""
+    if not pushes:
+        return system
+    nu, space = system.nu, system.space
+    t, x, s, p = ca.SX.sym("t"), ca.SX.sym("x", system.nx), ca.SX.sym("s", nu + len(pushes)), ca.SX.sym("p", system.np)
+    u, rate = s[:nu], ca.SX(space.ndx, 1)
+    for i, push in enumerate(pushes):
+        active = s[nu + i]
+        if push.controls:
+            u = u + active * ca.DM(push.controls)
+        if push.rate:
+            rate = rate + active * ca.DM(push.rate)
+        if push.force:
+            rate = rate + active * _force_rate(system, push, x)
+    total = ca.Function("pushed", [t, x, s, p], [ca.densify(system.rate(t, x, u, p) + rate)])
+    controls = (*system.controls, *(f"push {i}" for i in range(len(pushes))))
+    return replace(system, controls=controls, rate=total, energy=None, power=None)
+
+
+def _force_rate(system: System, push: Push, x: Expr) -> Expr:
+    """What a force adds to the tangent rate: forward dynamics are affine in it, ``a += M^-1 J' f``."""
+    model = system.model
+    if model is None:
+        raise ProblemError(f"a force on frame {push.frame!r} needs a robot; push the rate of a state instead", where="plant")
+    q = x[:model.nq]
+    J = alg.frame_jacobian(model, q, push.frame, "world_aligned")
+    along = ca.mtimes(J[:3, :].T, ca.DM(push.force))  # twists are [linear; angular]
+    return ca.vertcat(ca.SX(model.nv, 1), ca.solve(alg.mass_matrix(model, q), along))
+
+
+def step_function(system: System, integrator: str, costs: Sequence[Cost] = (), nu: int | None = None) -> ca.Function:
+    """(t, x, u, p, h) -> next state [nx], integral of every running cost over the step [number of costs].
+
+    nu: controls that the costs see, the first of the system's; default: all.
+    """
+    seen = system.nu if nu is None else nu
+    method = INTEGRATORS[integrator]
+    method.check(system)
+    t, h, x, u, p = ca.MX.sym("t"), ca.MX.sym("h"), ca.MX.sym("x", system.nx), ca.MX.sym("u", system.nu), ca.MX.sym("p", system.np)
+    after, nodes = method.advance(system, t, x, u, p, h)
+    running = [h * sum((w * cost.expression(ti, xi, u[:seen], p) for w, ti, xi in nodes), start=ca.MX(0)) for cost in costs]
+    function = ca.Function("plant_step", [t, x, u, p, h], [ca.densify(after), ca.densify(ca.vertcat(ca.MX(0, 1), *running))])
+    parts = [system.rate, *(cost.function for cost in costs)]
+    if all(part.is_a("SXFunction") for part in parts) and sum(part.n_instructions() for part in parts) <= _INLINE:
+        return function.expand()
+    return function
+
+
+def plus_function(space: Space) -> ca.Function:
+    """(x, dx) -> x [+] dx."""
+    x, dx = ca.SX.sym("x", space.nx), ca.SX.sym("dx", space.ndx)
+    return ca.Function("plus", [x, dx], [ca.densify(ca.SX(space.plus(x, dx)))])
+
+
+class Plant:
+    """A plant ready to run: compiled step, random streams at their seed. For one run."""
+
+    def __init__(self, spec: PlantSpec, costs: Sequence[Cost] = (), *, kernels: str = "auto"):
+        given = spec.disturbances
+        system = pushed_system(spec.system, given.pushes)
+        self.spec, self.kicks, self.pushes = spec, given.kicks, given.pushes
+        self.step: Kernel
+        self.plus: Kernel
+        self.step, self.plus = compile_many(
+            [step_function(system, spec.integrator, costs, spec.system.nu), plus_function(system.space)],
+            mode=kernels)  # type: ignore[arg-type]
+        self._p = np.array(system.parameter_values, float)
+        self._u = np.zeros(system.nu)
+        self._process, self._measurement = (np.array(values, float) for values in (given.process, given.measurement))
+        # a stream each: more process noise leaves the measurement noise as it was
+        self._wandering, self._blurring = (np.random.default_rng([given.seed, k]) for k in range(2))
+        self._events = sorted({kick.time for kick in self.kicks} | {end for push in self.pushes
+                                                                     for end in (push.time, push.time + push.duration)})
+
+    def measure(self, x: np.ndarray) -> np.ndarray:
+        """What a sensor says of the state x [nx]."""
+        if not self._measurement.size:
+            return x.copy()
+        return np.asarray(self.plus(x, self._measurement * self._blurring.standard_normal(self._measurement.size)))
+
+    def wander(self, x: np.ndarray, seconds: float) -> np.ndarray:
+        """The state after the process noise of so much time [s]."""
+        if not self._process.size:
+            return x
+        gathered = self._process * math.sqrt(seconds)
+        return np.asarray(self.plus(x, gathered * self._wandering.standard_normal(self._process.size)))
+
+    def advance(self, t: float, x: np.ndarray, u: np.ndarray, seconds: float) -> tuple[np.ndarray, np.ndarray]:
+        """State [nx] after so much time [s] under a held control [nu], and the integrals of the running costs. A state that is not
+        finite is handed back as it is."""
+        nu, end = self.spec.system.nu, t + seconds
+        self._u[:nu] = u
+        cuts = [t, *(e for e in self._events if t + _SLACK < e < end - _SLACK), end]
+        total: np.ndarray | float = 0.0
+        for a, b in zip(cuts, cuts[1:], strict=False):
+            for kick in self.kicks:
+                if abs(kick.time - a) <= _SLACK:
+                    x = np.asarray(self.plus(x, np.array(kick.change)))
+            middle = (a + b) / 2
+            for i, push in enumerate(self.pushes):
+                self._u[nu + i] = float(push.time < middle < push.time + push.duration)
+            # a whole substep keeps its own length: b - a would differ from it in the last digit
+            x, cost = self.step(a, x, self._u, self._p, seconds if len(cuts) == 2 else b - a)
+            total = total + np.atleast_1d(cost)
+        return x, np.asarray(total)

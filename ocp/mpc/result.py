@@ -1,0 +1,125 @@
+"""What a closed loop leaves: trajectories, times of the steps, and how well it tracked, cost and kept its constraints."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ocp.mpc.options import MPCOptions
+
+
+class Ending(enum.Enum):
+    """How a run ended; each value is a sentence."""
+
+    FINISHED = "The run reached its end."
+    INTERRUPTED = "Interrupted by the user; what ran until then is kept."
+    DIVERGED = "The state of the plant left the finite range."
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Wall times of the solver's steps against the deadline, all in seconds; ``missed`` steps took longer."""
+
+    deadline: float
+    median: float
+    p99: float
+    p999: float
+    largest: float
+    missed: int
+    steps: int
+
+
+def step_times(seconds: np.ndarray, deadline: float) -> StepTimes:
+    """Summary of step times [n] in seconds; NaN where there are none."""
+    if not len(seconds):
+        return StepTimes(deadline, *(float("nan"),) * 4, 0, 0)
+    # the smallest time that so large a share of the steps keeps: never an average of two
+    p99, p999 = np.quantile(seconds, [0.99, 0.999], method="inverted_cdf")
+    return StepTimes(deadline, float(np.median(seconds)), float(p99), float(p999), float(seconds.max()),
+                     int((seconds > deadline).sum()), len(seconds))
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """A quantity beside its reference at the times ``ClosedLoop.fine_t``: value, reference [k, n].
+
+    rms: root of the time mean of |value - reference|^2; largest: largest |value - reference|, at ``time`` [s].
+    """
+
+    name: str
+    unit: str
+    value: np.ndarray
+    reference: np.ndarray
+    rms: float
+    largest: float
+    time: float
+    state: int | None = None
+
+
+@dataclass(frozen=True)
+class Violation:
+    """How far a bound or constraint of the path was broken in closed loop: the largest violation, when, and for which share of the
+    time by more than ``tolerance``. ``soft``: the problem lets it be broken at a cost."""
+
+    name: str
+    largest: float
+    time: float
+    component: str
+    share: float
+    tolerance: float
+    soft: bool = False
+
+
+@dataclass(frozen=True)
+class ClosedLoop:
+    """A run of n samples with m substeps each.
+
+    t [n+1], x [n+1, nx]: states of the plant at the samples; measured [n, nx]: what the solver was told; u [n, nu]: control at the
+    beginning of each sample. fine_t [n m + 1], fine_x [n m + 1, nx], fine_u [n m, nu]: every substep, each with a held control.
+    seconds, codes, solver_cost, solver_violation [n]: wall time of each step, what the solver answered (0: well), its cost and
+    violation over its horizon. costs: time integral of every running cost. prepared: seconds to compile and to converge before the
+    clock started.
+    """
+
+    problem: Any
+    options: MPCOptions
+    solver_options: Any
+    ending: Ending
+    message: str
+    t: np.ndarray
+    x: np.ndarray
+    measured: np.ndarray
+    u: np.ndarray
+    fine_t: np.ndarray
+    fine_x: np.ndarray
+    fine_u: np.ndarray
+    seconds: np.ndarray
+    codes: np.ndarray
+    solver_cost: np.ndarray
+    solver_violation: np.ndarray
+    costs: Mapping[str, float]
+    tracking: tuple[Tracking, ...]
+    violations: tuple[Violation, ...]
+    times: StepTimes
+    prepared: Mapping[str, float]
+    changed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def failures(self) -> int:
+        """Steps in which the solver failed; the last control was held."""
+        return int((self.codes != 0).sum())
+
+    @property
+    def cost(self) -> float:
+        """Time integral of all running costs."""
+        return float(sum(self.costs.values()))
+
+    @property
+    def ok(self) -> bool:
+        """The run reached its end and the solver never failed. Deadlines are a matter of the machine: see ``times``."""
+        return self.ending is Ending.FINISHED and not self.failures

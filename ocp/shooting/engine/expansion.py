@@ -1,0 +1,155 @@
+"""The quadratic model along a path, and what keeps it convex."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ocp.shooting.engine.augmented import slopes, stiffness
+from ocp.shooting.engine.knots import bend, differentiate
+from ocp.shooting.engine.lq import costates, projected_gradient
+from ocp.shooting.engine.record import CONVEXIFY, FULL, GAP, GAUSS_NEWTON, GRADIENT, VIOLATION, Engine
+
+Array = np.ndarray
+
+
+@njit(cache=True)
+def differentiate_range(e: Engine, first: int, last: int) -> tuple[int, float]:
+    """Gradients, derivatives of the steps and, where nothing else is wanted, Gauss-Newton Hessians of the stages first ... last - 1.
+    Returns (failed knot or -1, largest violation). Each knot is a computation of its own: any split gives the same bits."""
+    plan, path, bank, held, model, derivatives = e.plan, e.path, e.bank, e.held, e.model, e.derivatives
+    hessian = e.settings[FULL] == 0.0
+    largest = 0.0
+    for k in range(first, last):
+        if differentiate(derivatives, bank, plan.which[k], plan.t, plan.h, plan.p, path.x, path.u, k, model.g, model.F, model.H,
+                         hessian) != 0:
+            return k, np.nan
+        found = slopes(bank, held, plan, path, k, model.g[k])
+        if np.isnan(found):
+            return k, np.nan
+        largest = max(largest, found)
+    return -1, largest
+
+
+@njit(cache=True)
+def bend_range(e: Engine, first: int, last: int) -> int:
+    """Full Hessians, which need the costates, then the curvature of the augmented terms. Returns the failed knot or -1."""
+    plan, path, bank, held, model, derivatives = e.plan, e.path, e.bank, e.held, e.model, e.derivatives
+    full = e.settings[FULL] != 0.0
+    for k in range(first, last):
+        if full and bend(derivatives, bank, plan.which[k], plan.t, plan.h, plan.p, path.x, path.u, k, e.policy.costate, model.H) != 0:
+            return k
+        if not stiffness(bank, held, plan, path, k, model.n[k] + model.m[k], full, model.H[k]):
+            return k
+    return -1
+
+
+@njit(cache=True)
+def finish(e: Engine, violation: float) -> bool:
+    """Costates, gradient and its size after all stages are differentiated. False where something is not finite."""
+    model, policy, path, plan = e.model, e.policy, e.path, e.plan
+    if e.state[GAP] > 0.0:
+        for k in range(path.gap.shape[0]):
+            for i in range(path.gap.shape[1]):
+                model.gap[k, i] = path.gap[k, i]
+    else:
+        for k in range(path.gap.shape[0]):
+            for i in range(path.gap.shape[1]):
+                model.gap[k, i] = 0.0
+    costates(model, policy.costate, policy.gradient)
+    e.state[GRADIENT] = projected_gradient(model.m, path.u, policy.gradient, plan.lower, plan.upper)
+    e.state[VIOLATION] = violation
+    return bool(np.isfinite(e.state[GRADIENT]))
+
+
+@njit(cache=True)
+def expand(e: Engine) -> int:
+    """Fill the quadratic model, costates and gradient. Returns the failed knot or -1."""
+    stages = e.plan.which.shape[0]
+    failed, violation = differentiate_range(e, 0, stages)
+    if failed >= 0:
+        return failed
+    if not finish(e, violation):
+        return 0
+    return bend_range(e, 0, stages)
+
+
+@njit(cache=True)
+def coarsen(e: Engine) -> int:
+    """Gauss-Newton Hessians, augmented terms included, beside the full ones. Returns the failed knot or -1."""
+    plan, path, bank, held, model, derivatives, coarse = e.plan, e.path, e.bank, e.held, e.model, e.derivatives, e.spare.coarse
+    for k in range(plan.which.shape[0]):
+        # g and F come out as they were
+        if differentiate(derivatives, bank, plan.which[k], plan.t, plan.h, plan.p, path.x, path.u, k, model.g, model.F, coarse,
+                         True) != 0:
+            return k
+        if np.isnan(slopes(bank, held, plan, path, k, model.g[k])):
+            return k
+        if not stiffness(bank, held, plan, path, k, model.n[k] + model.m[k], False, coarse[k]):
+            return k
+    return -1
+
+
+@njit(cache=True)
+def convexify(e: Engine, share: float) -> None:
+    """Move the Hessians towards convex ones: by ``share`` of the way that is left to Gauss-Newton's, or to their projections
+    onto the positive semidefinite matrices."""
+    model = e.model
+    if e.settings[CONVEXIFY] == GAUSS_NEWTON:
+        coarse = e.spare.coarse
+        for k in range(coarse.shape[0]):
+            for i in range(model.n[k] + model.m[k]):
+                for j in range(i + 1):
+                    model.H[k, i, j] += share * (coarse[k, i, j] - model.H[k, i, j])
+    else:
+        for k in range(model.H.shape[0]):
+            project(model.H[k], model.n[k] + model.m[k], e.spare.vectors)
+
+
+@njit(cache=True)
+def project(H: Array, size: int, V: Array) -> None:
+    """The nearest positive semidefinite matrix, in place in the lower triangle, by Jacobi rotations (Golub, Van Loan, section 8.5).
+    V [size, size]: scratch."""
+    for i in range(size):
+        for j in range(size):
+            V[i, j] = 1.0 if i == j else 0.0
+        for j in range(i + 1, size):
+            H[i, j] = H[j, i]
+    for _ in range(30):
+        off, whole = 0.0, 0.0
+        for i in range(size):
+            for j in range(size):
+                whole += H[i, j] * H[i, j]
+                if j < i:
+                    off += H[i, j] * H[i, j]
+        if off <= 1e-30 * whole:
+            break
+        for p in range(size):
+            for q in range(p + 1, size):
+                if H[p, q] == 0.0:
+                    continue
+                tau = 0.5 * (H[q, q] - H[p, p]) / H[p, q]
+                t = (1.0 if tau >= 0.0 else -1.0) / (abs(tau) + np.sqrt(1.0 + tau * tau))
+                c = 1.0 / np.sqrt(1.0 + t * t)
+                s = t * c
+                for i in range(size):
+                    a, b = H[i, p], H[i, q]
+                    H[i, p], H[i, q] = c * a - s * b, s * a + c * b
+                for i in range(size):
+                    a, b = H[p, i], H[q, i]
+                    H[p, i], H[q, i] = c * a - s * b, s * a + c * b
+                    a, b = V[i, p], V[i, q]
+                    V[i, p], V[i, q] = c * a - s * b, s * a + c * b
+    # V diag(max(0, eigenvalue)) V': eigenvalues stand on the diagonal and would be overwritten below
+    for i in range(size):
+        H[0, i] = H[i, i] if i else H[0, 0]
+    for i in range(size):
+        value = max(0.0, H[0, i])
+        for j in range(size):
+            V[j, i] *= np.sqrt(value)
+    for i in range(size):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(size):
+                total += V[i, k] * V[j, k]
+            H[i, j] = total

@@ -1,0 +1,257 @@
+"""The iterations in one compiled call: expansion, LQ sweep, line search, regularisation, stopping."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ocp.shooting.engine.expansion import coarsen, convexify, expand
+from ocp.shooting.engine.lq import backward, change, forward
+from ocp.shooting.engine.record import (
+    ARMIJO,
+    BLEND,
+    CONVEXIFY,
+    COST,
+    FAILED,
+    FILTER,
+    FILTERED,
+    FULL,
+    GAP,
+    GAP_PRICE,
+    GAP_TOLERANCE,
+    GAUSS_NEWTON,
+    GRADIENT,
+    LINEAR,
+    LOST,
+    MU,
+    MU_FACTOR,
+    MU_LEAST,
+    MU_MOST,
+    MULTIPLE,
+    OPEN,
+    PATIENCE,
+    PROMISE,
+    QUADRATIC,
+    REDUCTION,
+    SHIFT,
+    SHOOTING,
+    SHORTEST,
+    SMALLEST,
+    STATE_REGULAR,
+    SWEPT,
+    VIOLATION,
+    WAITED,
+    Engine,
+)
+from ocp.shooting.engine.rollout import accept, trial
+
+Array = np.ndarray
+RUNNING, CONVERGED, INDEFINITE, STUCK, LEVEL, BROKEN, REFUSED = range(7)
+"""Endings: more to do; tolerances met; no regularisation makes the sweep succeed; no step decreases the cost; the cost is at its
+rounding level; a derivative is not finite; no step was accepted this time."""
+COLUMNS = ("cost", "expected", "gradient", "violation", "gap", "step", "regularisation", "trials")
+_EPS = 2.220446049250313e-16
+_FACTOR = 2.0  # regularisation changes by a factor that itself grows (Tassa, Erez, Todorov 2012, section II.F)
+_NEAR = 0.9  # a direction may count on this share of the gaps it closes
+
+
+@njit(cache=True)
+def _grow(e: Engine) -> None:
+    s = e.state
+    s[MU_FACTOR] = max(_FACTOR, s[MU_FACTOR] * _FACTOR)
+    s[MU] = max(e.settings[MU_LEAST], s[MU] * s[MU_FACTOR])
+
+
+@njit(cache=True)
+def _shrink(e: Engine) -> None:
+    s = e.state
+    s[MU_FACTOR] = min(1.0 / _FACTOR, s[MU_FACTOR] / _FACTOR)
+    mu = s[MU] * s[MU_FACTOR]
+    s[MU] = mu if mu >= e.settings[MU_LEAST] else 0.0
+
+
+@njit(cache=True)
+def sweep(e: Engine) -> tuple[float, float, int]:
+    """Backward sweep; a Hessian that is not convex enough is first convexified as the settings say, then regularised as much as it
+    takes. Returns (linear, quadratic, failed knot or -1)."""
+    path, plan, s = e.path, e.plan, e.state
+    convex = e.settings[FULL] == 0.0 or e.settings[CONVEXIFY] == SHIFT
+    state_regular = e.settings[STATE_REGULAR] != 0.0
+    while True:
+        control, state = (0.0, s[MU]) if state_regular else (s[MU], 0.0)
+        failed, linear, quadratic = backward(e.model, path.u, plan.lower, plan.upper, control, state, e.policy, e.work)
+        s[SWEPT] = 1.0 if failed < 0 else 0.0
+        if failed < 0:
+            return linear, quadratic, -1
+        if not convex:
+            if e.settings[CONVEXIFY] == GAUSS_NEWTON:
+                if s[BLEND] == 0.0 and coarsen(e) >= 0:
+                    return linear, quadratic, failed
+                s[BLEND] += 1.0
+                share = 1.0 if s[BLEND] >= 4.0 else 0.5
+                convexify(e, share)
+                convex = share == 1.0
+            else:
+                convexify(e, 1.0)
+                convex = True
+            continue
+        _grow(e)
+        if s[MU] > e.settings[MU_MOST]:
+            return linear, quadratic, failed
+
+
+@njit(cache=True)
+def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tuple[float, float, float, int]:
+    """Shorten the step until the merit falls enough. Returns (step, 0 if refused; cost; gaps; trials)."""
+    s, settings, spare = e.state, e.settings, e.spare
+    cost, gap = s[COST], s[GAP]
+    slope = 0.0
+    if gap > 0.0 or settings[SHOOTING] == OPEN or settings[SHOOTING] == MULTIPLE:
+        forward(e.model, e.policy, 1.0, spare.dx, spare.du)
+        slope, bend = change(e.model, spare.dx, spare.du)
+        if gap > 0.0:
+            # the price of a gap at which the direction descends (Nocedal, Wright 2006, Eq. 18.36)
+            s[GAP_PRICE] = max(s[GAP_PRICE], (slope + max(0.0, bend)) / ((1.0 - _NEAR) * gap))
+        if settings[SHOOTING] == MULTIPLE:
+            # new gaps must not pay: an exact penalty is larger than every costate
+            s[GAP_PRICE] = max(s[GAP_PRICE], 1.1 * np.max(np.abs(e.policy.costate)))
+    price = s[GAP_PRICE]
+    a, trials = 1.0, 0
+    while a >= settings[SHORTEST]:
+        trials += 1
+        total, gaps, failed = trial(e, a)
+        s[LOST] = failed
+        if failed < 0:
+            if settings[FILTER] != 0.0 and gap > 0.0:
+                accepted = _filtered(e, total, gaps)
+            elif gap > 0.0 or settings[SHOOTING] == MULTIPLE:
+                accepted = total + price * gaps <= cost + price * gap + settings[ARMIJO] * a * (slope - price * gap) + rounding
+            else:
+                accepted = cost - total >= -settings[ARMIJO] * (a * linear + a * a * quadratic) - rounding
+            if accepted:
+                return a, total, gaps, trials
+        a *= settings[REDUCTION]
+    return 0.0, cost, gap, trials
+
+
+@njit(cache=True)
+def _filtered(e: Engine, cost: float, gap: float) -> bool:
+    """Whether a point improves on every entry of the filter in cost or in gaps (Fletcher, Leyffer 2002); if so the iterate enters it."""
+    s, entries = e.state, e.spare.filter
+    count = int(s[FILTERED])
+    if not (cost < s[COST] - 1e-5 * gap or gap < (1.0 - 1e-5) * s[GAP]):
+        return False
+    for i in range(min(count, entries.shape[0])):
+        if not (cost < entries[i, 0] - 1e-5 * gap or gap < (1.0 - 1e-5) * entries[i, 1]):
+            return False
+    entries[count % entries.shape[0], 0] = s[COST]
+    entries[count % entries.shape[0], 1] = s[GAP]
+    s[FILTERED] += 1.0
+    return True
+
+
+@njit(cache=True)
+def note(e: Engine, log: Array, row: int, expected: float, step: float, trials: int) -> None:
+    """One row of the log, see ``COLUMNS``."""
+    s, path = e.state, e.path
+    log[row, 0] = path.cost.sum()
+    log[row, 1] = expected
+    log[row, 2] = s[GRADIENT]
+    log[row, 3] = s[VIOLATION]
+    log[row, 4] = s[GAP]
+    log[row, 5] = step
+    log[row, 6] = s[MU]
+    log[row, 7] = trials
+
+
+@njit(cache=True)
+def direct(e: Engine, tolerance: float, loose: float) -> int:
+    """Direction and its promise from an expanded path. Returns RUNNING, CONVERGED or INDEFINITE."""
+    s = e.state
+    linear, quadratic, knot = sweep(e)
+    if knot >= 0:
+        s[FAILED] = knot
+        return INDEFINITE
+    scale = max(1.0, abs(s[COST]))
+    s[LINEAR], s[QUADRATIC] = linear, quadratic
+    expected = -(linear + quadratic)
+    small = s[GRADIENT] <= tolerance * scale and expected <= tolerance * scale
+    if s[GAP] <= e.settings[GAP_TOLERANCE] and (small or expected <= loose * abs(s[COST])):
+        return CONVERGED
+    return RUNNING
+
+
+@njit(cache=True)
+def step(e: Engine, log: Array, row: int) -> int:
+    """Line search along the direction. Returns RUNNING where a step was accepted (the path is not expanded yet), REFUSED, or STUCK; a
+    refused step has its row in the log."""
+    s, path = e.state, e.path
+    total = 0.0
+    for k in range(path.cost.shape[0]):
+        total += abs(path.cost[k])
+    rounding = 8.0 * _EPS * max(total, abs(s[COST]))
+    linear, quadratic = s[LINEAR], s[QUADRATIC]
+    a, cost, gaps, trials = _search(e, linear, quadratic, rounding)
+    s[PROMISE] = -(linear + quadratic) - rounding
+    if a == 0.0:
+        s[FAILED] = s[MU]
+        _grow(e)
+        note(e, log, row, -(linear + quadratic), 0.0, trials)
+        return STUCK if s[MU] > e.settings[MU_MOST] else REFUSED
+    accept(e)
+    s[COST], s[GAP], s[SWEPT], s[BLEND] = cost, gaps, 0.0, 0.0
+    _shrink(e)
+    note(e, log, row, -(a * linear + a * a * quadratic), a, trials)
+    return RUNNING
+
+
+@njit(cache=True)
+def settle(e: Engine, log: Array, row: int) -> int:
+    """After the expansion of an accepted step: complete the row of the log. Returns LEVEL where the cost stays at its rounding level
+    and the gradient finds no new minimum, else RUNNING."""
+    s = e.state
+    log[row, 2], log[row, 3] = s[GRADIENT], s[VIOLATION]
+    if s[PROMISE] > 0.0 or s[GRADIENT] < s[SMALLEST] or s[GAP] > e.settings[GAP_TOLERANCE]:
+        s[SMALLEST] = min(s[SMALLEST], s[GRADIENT])
+        s[WAITED] = 0.0
+        return RUNNING
+    s[WAITED] += 1.0
+    return LEVEL if s[WAITED] >= e.settings[PATIENCE] else RUNNING
+
+
+@njit(cache=True)
+def iterate(e: Engine, log: Array, tolerance: float, loose: float, most: int) -> tuple[int, int]:
+    """At most ``most`` iterations from an expanded path, which stays expanded. Returns (rows written to the log, ending)."""
+    for row in range(most):
+        ending = direct(e, tolerance, loose)
+        if ending != RUNNING:
+            return row, ending
+        ending = step(e, log, row)
+        if ending == STUCK:
+            return row + 1, ending
+        if ending == RUNNING:
+            failed = expand(e)
+            if failed >= 0:
+                e.state[FAILED] = failed
+                return row + 1, BROKEN
+            ending = settle(e, log, row)
+            if ending != RUNNING:
+                return row + 1, ending
+    return most, RUNNING
+
+
+@njit(cache=True)
+def chase(e: Engine, log: Array, most: int) -> int:
+    """Exactly ``most`` iterations from a path that is not expanded, without a test of convergence; the path is not expanded at the end.
+    Returns RUNNING or the ending that stopped them."""
+    for row in range(most):
+        failed = expand(e)
+        if failed >= 0:
+            e.state[FAILED] = failed
+            return BROKEN
+        ending = direct(e, -1.0, -1.0)
+        if ending != RUNNING:
+            return ending
+        if step(e, log, row) == STUCK:
+            return STUCK
+    return RUNNING

@@ -1,0 +1,117 @@
+"""The record that the compiled loops take: one pointer to all data of a solve, preallocated."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, types
+from numba.experimental import structref
+
+Array = np.ndarray
+
+# settings
+(LIMIT, ARMIJO, REDUCTION, SHORTEST, MU_LEAST, MU_MOST, STATE_REGULAR, GAP_TOLERANCE, FULL, CONVEXIFY, SHOOTING, FILTER,
+ PATIENCE) = range(13)
+SETTINGS = 13
+SINGLE, OPEN, FEASIBLE, MULTIPLE = range(4)
+SHIFT, GAUSS_NEWTON, PROJECT = range(3)
+# numbers that change from iteration to iteration
+(COST, MU, MU_FACTOR, GRADIENT, GAP, GAP_PRICE, SMALLEST, WAITED, BLEND, VIOLATION, FAILED, LINEAR, QUADRATIC, PROMISE, SWEPT, FILTERED,
+ LOST) = range(17)
+STATE = 17
+
+
+class Plan(NamedTuple):
+    """What stays fixed: kind of every stage which [S+1]; flat [kinds]: coordinates of the state where it is flat, else 0; nx [kinds];
+    t, h [S+1] time argument and length; p [kinds, np] parameters; control bounds lower, upper [S+1, M]."""
+
+    which: Array
+    flat: Array
+    nx: Array
+    t: Array
+    h: Array
+    p: Array
+    lower: Array
+    upper: Array
+
+
+class Path(NamedTuple):
+    """States x [S+1, nx], controls u [S, M], costs [S+1] and gaps [S, nw] (step [-] next state)."""
+
+    x: Array
+    u: Array
+    cost: Array
+    gap: Array
+
+
+class Held(NamedTuple):
+    """Rows of hard constraints. By kind: count [kinds]; kind, size [kinds, r] as in ``ocp.shooting.stages.rows``. By knot: holds [S+1, r];
+    multipliers lam and penalties mu [S+1, r]; the expansion leaves c, slope [S+1, r] (derivative of the terms by c) and C [S+1, r, w].
+    Scratch: c_try, slope_try [1, r]; bend [1, N + M, w]; cone [r, r]."""
+
+    count: Array
+    kind: Array
+    size: Array
+    holds: Array
+    lam: Array
+    mu: Array
+    c: Array
+    slope: Array
+    C: Array
+    c_try: Array
+    slope_try: Array
+    bend: Array
+    cone: Array
+
+
+class Spare(NamedTuple):
+    """Scratch of the search: dx [S+1, nw], du [S, M] of the linear model, dx_one [1, nw], after [1, nx], filter [entries, 2];
+    Gauss-Newton Hessians coarse [S+1, N + M, w] (only for the full Hessian), vectors [N + M, N + M] of an eigenvalue problem."""
+
+    dx: Array
+    du: Array
+    dx_one: Array
+    after: Array
+    filter: Array
+    coarse: Array
+    vectors: Array
+
+
+@structref.register
+class EngineType(types.StructRef):
+    """Numba's type of ``Engine``: one pointer, so that functions take it cheaply."""
+
+    def preprocess_fields(self, fields: Any) -> Any:
+        return tuple((name, types.unliteral(kind)) for name, kind in fields)
+
+
+class Engine(structref.StructRefProxy):
+    """All data of a solve, for one thread: bank, step, derivatives as in ``ocp.shooting.engine.knots``; plan, path (the iterate) and trial;
+    model, policy, work of ``ocp.shooting.engine.lq``; held, spare; settings [SETTINGS] and state [STATE] numbers."""
+
+    def __new__(cls, *fields: Any) -> Engine:
+        return _new(*fields)
+
+
+structref.define_proxy(Engine, EngineType, [
+    "bank", "step", "derivatives", "plan", "path", "trial", "model", "policy", "work", "held", "spare", "settings", "state"])
+
+
+@njit(cache=True)
+def _new(*fields: Any) -> Engine:
+    return Engine(*fields)
+
+
+class Store(NamedTuple):
+    """The parts of an engine as Python holds them: the same memory."""
+
+    engine: Any
+    plan: Plan
+    path: Path
+    trial: Path
+    model: Any
+    policy: Any
+    held: Held
+    spare: Spare
+    state: Array

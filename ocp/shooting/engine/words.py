@@ -1,0 +1,61 @@
+"""What went wrong, in the user's words."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ocp.problem import Status
+from ocp.shooting.engine.multipliers import Multipliers
+from ocp.shooting.engine.record import Store
+from ocp.shooting.options import ILQROptions
+from ocp.shooting.stages.horizon import Horizon
+
+
+def lost(horizon: Horizon, store: Store, multipliers: Multipliers, options: ILQROptions, k: int) -> tuple[Status, str]:
+    """Why the rollout of the guess ended at knot k."""
+    path, stage = store.path, horizon.kind(k)
+    x, cost, place = path.x[k, :stage.space.nx], path.cost[k], horizon.place(k, path.x)
+    after = path.x[k + 1, :stage.after.nx] if k < horizon.stages else np.zeros(0)
+    if np.isfinite(cost) and np.all(np.abs(after) <= options.state_limit) and (name := multipliers.not_finite(k)):
+        return Status.NOT_A_NUMBER, f"the constraint {name} is not finite at {place} (rollout of the guess)"
+    if k == horizon.stages:
+        return Status.NOT_A_NUMBER, f"the final cost is {cost} at {place} (rollout of the guess)"
+    names = stage.after.names
+    bad = [i for i in range(len(after)) if not np.isfinite(after[i])]
+    large = [i for i in range(len(after)) if abs(after[i]) > options.state_limit]
+    growing = bool(np.max(np.abs(x)) > np.sqrt(options.state_limit))
+    where = f"in the step from {place} (rollout of the initial guess)"
+    if large and (not bad or growing):
+        return Status.DIVERGED, f"state {names[large[0]]!r} exceeds {options.state_limit:.3g} {where}"
+    if bad:
+        state = ", ".join(f"{name} = {value:.6g}" for name, value in zip(stage.space.names, x, strict=True))
+        listed = ", ".join(repr(names[i]) for i in bad)
+        status = Status.DIVERGED if growing else Status.NOT_A_NUMBER
+        return status, f"state {listed} becomes {after[bad[0]]} {where}, from {state}"
+    return Status.NOT_A_NUMBER, f"the running cost is {cost} {where}"
+
+
+def not_a_number(horizon: Horizon, store: Store) -> str:
+    """The first derivative that is not finite, in words."""
+    model = store.model
+    for k in range(horizon.stages + 1):
+        stage = horizon.kind(k)
+        n, names = stage.space.ndx, stage.space.tangent_names + stage.controls
+        size = len(names)
+        place = horizon.place(k, store.path.x)
+        if k < horizon.stages:
+            found = np.argwhere(~np.isfinite(model.F[k, :stage.after.ndx, :size]))
+            if len(found):
+                i, j = found[0]
+                return (f"the derivative of the dynamics is {model.F[k, i, j]} at {place}, component "
+                        f"{stage.after.tangent_names[i]!r} by {names[j]!r}")
+        found = np.argwhere(~np.isfinite(model.g[k, :size]))
+        if len(found):
+            return f"the derivative of the cost is {model.g[k, found[0][0]]} at {place}, component {names[found[0][0]]!r}"
+        H = np.tril(model.H[k, :size, :size])
+        found = np.argwhere(~np.isfinite(H))
+        if len(found):
+            i, j = found[0]
+            what = "cost" if i < n or j < n else "cost by the controls"
+            return f"the second derivative of the {what} is {H[i, j]} at {place}, components {names[i]!r} and {names[j]!r}"
+    return "the costates overflow: the rollout is too sensitive; shorten the horizon"

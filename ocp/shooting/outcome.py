@@ -1,0 +1,85 @@
+"""From the path of a solve to what a solution holds: trajectories of the phases, gains, multipliers, constants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ocp.problem import Trajectory, join
+from ocp.shooting.engine import records
+from ocp.shooting.stages.horizon import Horizon, Leg
+
+if TYPE_CHECKING:
+    from ocp.shooting.engine.record import Path, Store
+
+
+def constants(horizon: Horizon, path: Path) -> dict[str, float]:
+    """The free durations and parameters that were chosen."""
+    leg = horizon.legs[0]
+    nx = leg.stretch.phase.system.nx
+    return dict(zip(horizon.constants.names, path.x[leg.first, nx:nx + horizon.constants.count].tolist(), strict=True))
+
+
+def trajectories(compiled: records.Compiled, path: Path) -> tuple[Trajectory, tuple[Trajectory, ...]]:
+    """The motion as a whole, and phase by phase."""
+    parts = tuple(_trajectory(compiled, leg, path) for leg in compiled.horizon.legs)
+    return join(parts), parts
+
+
+def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
+    """Knot states and held controls of a phase; between knots the integrator itself, with a shorter step."""
+    from ocp.shooting.engine import rollout
+
+    horizon, stretch = compiled.horizon, leg.stretch
+    kind, nx, nu = int(horizon.which[leg.first]), stretch.phase.system.nx, stretch.phase.system.nu
+    x, u = path.x[leg.first:leg.last + 1].copy(), path.u[leg.first:leg.last].copy()
+    inner, theta = horizon.t[leg.first:leg.last + 1], x[0, nx:stretch.space.nx]
+    pace, began = float(stretch.pace(theta)), float(stretch.clock(0.0, theta))
+    t = began + pace * inner
+    step, own, kept = records.stepper(compiled)
+    p = horizon.p.copy()
+
+    def interval(times: np.ndarray) -> np.ndarray:
+        slack = 1e-9 * (t[-1] - t[0])
+        if not np.all((times >= t[0] - slack) & (times <= t[-1] + slack)):
+            raise ValueError(f"time outside the trajectory: [{t[0]:g}, {t[-1]:g}] s")
+        return np.clip(np.searchsorted(t, times, side="right") - 1, 0, len(u) - 1)
+
+    def state(times: Any) -> np.ndarray:
+        flat = np.atleast_1d(np.asarray(times, dtype=float))
+        k = interval(flat)
+        out = np.empty((len(flat), x.shape[1]))
+        failed = rollout.sample(step, own, kind, inner[k], (flat - t[k]) / pace, p, x[k], u[k], out, np.empty(1))
+        if failed >= 0:
+            raise ArithmeticError(f"the step failed at t = {flat[failed]:g} s ({len(kept)} kernels of its own)")
+        at_knot = flat == t[k]
+        out[at_knot] = x[k[at_knot]]
+        out[flat >= t[-1]] = x[-1]
+        return out[0, :nx].copy() if np.ndim(times) == 0 else out[:, :nx].copy()
+
+    def control(times: Any) -> np.ndarray:
+        flat = np.atleast_1d(np.asarray(times, dtype=float))
+        out = u[interval(flat), :nu]
+        return out[0] if np.ndim(times) == 0 else out
+
+    return Trajectory(t=t, x=x[:, :nx].copy(), u=u[:, :nu].copy(), t_u=t[:-1].copy(), state=state, control=control)
+
+
+def extras(horizon: Horizon, store: Store, swept: bool, chosen: dict[str, float]) -> dict[str, np.ndarray]:
+    """Gains and value function (unless they belong to an earlier iterate), costates, multipliers; by phase where there are several."""
+    found: dict[str, np.ndarray] = {}
+    policy, held = store.policy, store.held
+    for leg in horizon.legs:
+        n, m = leg.stretch.space.ndx, leg.stretch.phase.system.nu
+        steps, knots = slice(leg.first, leg.last), slice(leg.first, leg.last + 1)
+        here: dict[str, np.ndarray] = {"stage_cost": store.path.cost[knots]}
+        if swept:
+            here |= {"K": policy.K[steps, :m, :n], "k": policy.k[steps, :m], "Vx": policy.Vx[knots, :n], "Vxx": policy.Vxx[knots, :n, :n],
+                     "costate": policy.costate[knots, :n]}
+        path, end = horizon.kind(leg.first).rows.count, horizon.kind(leg.last).rows.count
+        if path or end:
+            here |= {"multipliers_path": held.slope[steps, :path], "multipliers_final": held.slope[leg.last, :end]}
+        label = f"{leg.stretch.phase.name}." if len(horizon.legs) > 1 else ""
+        found |= {label + name: value.copy() for name, value in here.items()}
+    return found | ({"constants": np.array(list(chosen.values()))} if chosen else {})

@@ -1,0 +1,124 @@
+"""The costs of a phase: their sum, and gradient and Hessian at one point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from ocp.errors import ProblemError
+from ocp.problem import At, Constraint, Cost, Phase, Sense
+from ocp.shooting.stages.expressions import Symbol, dense_function, symbol_for
+from ocp.spaces import Space
+
+Expr = Any
+Slopes = Callable[[Expr, Expr, Expr, Expr], tuple[Expr, Expr]]
+
+
+def terms(phase: Phase, at: At) -> tuple[Cost, ...]:
+    """Costs that apply there, soft constraints among them as residual costs. Raises ProblemError when a cost at an end
+    depends on the control."""
+    found = [cost for cost in phase.costs if cost.at is at]
+    found += [_penalty(c) for c in phase.constraints if c.at is at and c.soft is not None]
+    for cost in found:
+        if at is not At.PATH and cost.function.jac_sparsity(0, 2).nnz():
+            raise ProblemError(f"cost {cost.name!r} ({at.value}) depends on the control, which has no value there",
+                               where=f"phase {phase.name!r}")
+    return tuple(found)
+
+
+def _penalty(constraint: Constraint) -> Cost:
+    """``1/2 soft |violation|^2`` as a residual cost: one component per finite bound."""
+    if constraint.sense is Sense.CONE or constraint.soft is None:
+        raise ProblemError("only a soft constraint between bounds can become a penalty",
+                           where=f"constraint {constraint.name!r}")
+    sym = symbol_for([constraint.function])
+    arguments = [sym(name, constraint.function.size1_in(i)) for i, name in enumerate("txup")]
+    value = constraint.function(*arguments)
+    excess = []
+    for i, (lower, upper) in enumerate(zip(constraint.lower, constraint.upper, strict=True)):
+        if lower == upper:
+            excess.append(value[i] - lower)
+            continue
+        if np.isfinite(upper):
+            excess.append(ca.fmax(value[i] - upper, 0))
+        if np.isfinite(lower):
+            excess.append(ca.fmax(lower - value[i], 0))
+    function = ca.Function("penalty", arguments, [ca.vertcat(*excess)])
+    return Cost(constraint.name, constraint.at, function, weights=(float(constraint.soft),) * len(excess))
+
+
+def total(costs: Sequence[Cost], t: Expr, x: Expr, u: Expr, p: Expr) -> Expr:
+    """Sum of the costs."""
+    return sum((cost.expression(t, x, u, p) for cost in costs), start=ca.DM(0))
+
+
+def slopes(space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbol, exact: bool = False) -> Slopes:
+    """(t, x, u, p) -> gradient [ndx + nu] and Hessian of the costs at one point, in (dx, u).
+
+    The Hessian is exact for scalar costs (taken along ``jet``, which agrees with ``plus`` to second order) and that of
+    Gauss-Newton, ``J_r' W J_r``, for residual costs unless ``exact``.
+    """
+    ndx = space.ndx
+    t, x, p, z = sym("t"), sym("x", space.nx), sym("p", np_), sym("z", ndx + nu)
+    near, u = space.jet(x, z[:ndx]), z[ndx:]
+    gradient, hessian = ca.DM(ndx + nu, 1), ca.DM(ndx + nu, ndx + nu)
+    for cost in costs:
+        if cost.weights is None or exact:
+            bend, slope = ca.hessian(cost.expression(t, near, u, p), z)
+        else:
+            residual = cost.function(t, near, u, p)
+            J = ca.jacobian(residual, z)
+            weighted = ca.mtimes(J.T, ca.diag(ca.DM(cost.weights)))
+            slope, bend = ca.mtimes(weighted, residual), ca.mtimes(weighted, J)
+        gradient, hessian = gradient + slope, hessian + bend
+    function = ca.Function("local", [t, x, z, p], [gradient, hessian])
+
+    def at(t: Expr, x: Expr, u: Expr, p: Expr) -> tuple[Expr, Expr]:
+        slope, bend = function(t, x, ca.vertcat(ca.DM.zeros(ndx), u), p)
+        return slope, bend
+
+    return at
+
+
+@dataclass(frozen=True)
+class LocalCost:
+    """The running cost at one point, functions of (t, x, u, p), for the loops over a robot: no dynamics are in them.
+
+    value -> l;  slope -> gradient [ndx + nu] in (dx, u)
+    bend -> gradient, then the Hessian: lxx [r, r], lux [nu, r], luu [nu, nu], transposed, with the r components of dx in
+        ``support`` (of the rest, nothing is quadratic). Gauss-Newton for residual costs, or exact.
+    """
+
+    value: ca.Function
+    slope: ca.Function
+    bend: ca.Function
+    support: tuple[int, ...]
+
+
+def local_cost(phase: Phase, exact: bool) -> LocalCost:
+    """Running cost, gradient and Hessian at a point. exact: of residual costs too, not Gauss-Newton."""
+    system, ndx, costs = phase.system, phase.system.space.ndx, terms(phase, At.PATH)
+    sym = symbol_for([cost.function for cost in costs])
+    arguments = [sym("t"), sym("x", system.nx), sym("u", system.nu), sym("p", system.np)]
+    slope, bend = slopes(system.space, system.nu, system.np, costs, sym, exact)(*arguments)
+    pattern = np.array(ca.DM(_sparsity(arguments, bend), 1).full()).reshape(bend.shape)
+    support = tuple(int(i) for i in np.flatnonzero(pattern[:ndx].any(axis=1)))
+    rows = list(support)
+    return LocalCost(
+        value=dense_function("cost", arguments, [total(costs, *arguments)]),
+        slope=dense_function("cost_slope", arguments, [slope]),
+        bend=dense_function("cost_bend", arguments, [slope, bend[rows, rows], bend[ndx:, rows].T, bend[ndx:, ndx:]]),
+        support=support)
+
+
+def _sparsity(arguments: Sequence[Expr], matrix: Expr) -> ca.Sparsity:
+    """Structural nonzeros once calls are inlined; all of them where that cannot be done."""
+    function = ca.Function("pattern", list(arguments), [matrix])
+    try:
+        return function.expand().sparsity_out(0)
+    except RuntimeError:
+        return matrix.sparsity()

@@ -1,0 +1,316 @@
+"""From a problem to a horizon: the sequence of its stages, their times and bounds.
+
+    [choice of the start]  steps of phase 1  [passage]  steps of phase 2  ...  end
+
+The first stage is there only if something is free at the start: components of the start state, durations, parameters. Its
+controls are what is free, so that their bounds, gains and steps are those of any control. A passage closes one phase (final costs,
+final rows) and opens the next (its reset map, start costs and start rows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynamics.loops.dense import padded
+from ocp.derivatives import choose, differentiated
+from ocp.errors import ProblemError
+from ocp.integrators import INTEGRATORS
+from ocp.problem import At, Phase, Problem
+from ocp.shooting.options import ILQROptions
+from ocp.shooting.stages.costs import local_cost, total
+from ocp.shooting.stages.expressions import Symbol, symbol_for
+from ocp.shooting.stages.rows import Row, final_rows, path_rows, start_rows
+from ocp.shooting.stages.stage import NOWHERE, Draft, Stage, Term, make_stage, term
+from ocp.shooting.stages.stretch import Constants, Stretch, stretches
+
+Expr = Any
+
+
+@dataclass(frozen=True)
+class Leg:
+    """The stages of one phase: steps first ... last - 1, the last knot ``last`` belongs to the passage or the end behind it."""
+
+    stretch: Stretch
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """A discrete optimal-control problem.
+
+    kinds: the different stages. which [S+1]: kind of every stage, the last being the end; t, h [S+1]: time argument and
+    length of every stage; p [kinds, np]; lower, upper [S+1, M]: control bounds. start [nx]: state of the first knot. controls [S, M]: controls
+    of the guess, where the first stage has some. constant: costs at a fixed start, where nothing is left to choose.
+    """
+
+    problem: Problem
+    legs: tuple[Leg, ...]
+    constants: Constants
+    kinds: tuple[Stage, ...]
+    which: np.ndarray
+    t: np.ndarray
+    h: np.ndarray
+    p: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    start: np.ndarray
+    chosen: np.ndarray
+    constant: float
+    width: int
+
+    @property
+    def stages(self) -> int:
+        """Number of stages before the end."""
+        return len(self.which) - 1
+
+    def kind(self, k: int) -> Stage:
+        """Kind of stage k."""
+        return self.kinds[self.which[k]]
+
+    def leg(self, k: int) -> Leg:
+        """The phase that stage k belongs to; the choice of the start to the first, passages to the phase they close."""
+        return next((leg for leg in self.legs if k <= leg.last), self.legs[-1])
+
+    def time(self, k: int, theta: np.ndarray) -> float:
+        """Absolute time [s] of knot k with the constants theta."""
+        return float(self.leg(k).stretch.clock(self.t[k], theta))
+
+    def place(self, k: int, x: np.ndarray) -> str:
+        """Where knot k of the states x stands, in words."""
+        leg = self.leg(k)
+        theta = x[k, leg.stretch.phase.system.nx:leg.stretch.space.nx]
+        known = theta if np.all(np.isfinite(theta)) else np.array(self.constants.guess)
+        named = f" of phase {leg.stretch.phase.name!r}" if len(self.legs) > 1 else ""
+        return f"t = {self.time(k, known):.6g} s{named}"
+
+    def holds(self) -> np.ndarray:
+        """Which rows hold at which stage [S+1, r]: all but those that a prescribed start leaves nothing to say about."""
+        most = max(stage.rows.count for stage in self.kinds)
+        found = np.zeros((len(self.which), most), dtype=np.int64)
+        for k, kind in enumerate(self.which):
+            found[k, :self.kinds[kind].rows.count] = 1
+        if not len(self.chosen):
+            first = self.kinds[self.which[0]].rows
+            found[0, :first.count] = first.needs_control
+        return found
+
+
+def build(problem: Problem, options: ILQROptions, loops: bool = False) -> Horizon:
+    """The horizon of a problem; loops: steps of the phases are left to loops over the robot.
+
+    Raises ProblemError for costs and integrators that do not fit it.
+    """
+    source = options.derivatives
+    if not loops:
+        problem = replace(problem, phases=tuple(
+            replace(phase, system=differentiated(phase.system, choose(phase.system, source, "auto")[0])) for phase in problem.phases))
+    legs, at, parts = [], 0, stretches(problem)
+    choice = _free_start(parts[0])
+    drafts = [] if choice is None else [choice]
+    at = len(drafts)
+    which = [0] * at
+    for stretch in parts:
+        INTEGRATORS[options.integrator].check(stretch.phase.system)
+        if stretch.number:
+            which.append(len(drafts))
+            drafts.append(_passage(parts[stretch.number - 1], stretch))
+            at += 1
+        steps = options.intervals
+        which += [len(drafts)] * steps
+        drafts.append(_step(stretch, options, loops))
+        legs.append(Leg(stretch, at, at + steps))
+        at += steps
+    which.append(len(drafts))
+    drafts.append(_end(parts[-1]))
+    width = padded(max(d.space.ndx for d in drafts) + max(len(d.controls) for d in drafts))
+    kinds = tuple(make_stage(draft, width, options.hessian == "full") for draft in drafts)
+    t, h = _times(legs, len(which))
+    lower, upper = _bounds(drafts, legs, which, choice)
+    p = np.zeros((len(drafts), max(1, max(d.parameters for d in drafts))))
+    for kind, draft in enumerate(drafts):
+        leg = next((leg for leg in legs if leg.last >= which.index(kind)), legs[-1])
+        p[kind, :draft.parameters] = leg.stretch.phase.system.parameter_values[:draft.parameters]
+    start, chosen = _start(parts[0], choice)
+    return Horizon(problem, tuple(legs), parts[0].constants, kinds, np.array(which, dtype=np.int64), t, h, p, lower, upper, start,
+                   chosen, 0.0 if choice is not None else _constant(parts[0].phase), width)
+
+
+def _constant(phase: Phase) -> float:
+    """Costs at a prescribed start."""
+    assert phase.start is not None
+    costs = Stretch(phase, 0, Constants(), False, (phase.duration.guess,)).costs(At.START)
+    return float(total(costs, 0.0, ca.DM(phase.start.value), ca.DM.zeros(phase.system.nu), ca.DM(phase.system.parameter_values)))
+
+
+def _symbols(stretch: Stretch, costs: Sequence[Any], *more: ca.Function) -> Symbol:
+    """Scalar graphs where everything fits into one; analytic derivatives need calls."""
+    system = stretch.phase.system
+    if system.derivatives != "ad" and more:
+        return ca.MX.sym  # type: ignore[no-any-return]
+    return symbol_for([*more, *(cost.function for cost in costs)])
+
+
+def _step(stretch: Stretch, options: ILQROptions, loops: bool) -> Draft:
+    """A step of the integrator along a phase."""
+    phase, space = stretch.phase, stretch.space
+    system, running = phase.system, stretch.costs(At.PATH)
+    sym = _symbols(stretch, running, system.rate)
+
+    def advance(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, list[Term]]:
+        after, nodes = stretch.advance(options.integrator, t, x, u, p, h)
+        nodes = ((1.0, t, x),) if options.cost_quadrature == "rectangle" else nodes
+        return after, [term(h * w, ti, xi, space, system.nu, system.np, running, sym, True) for w, ti, xi in nodes] if running else []
+
+    return Draft(phase.name, space, system.controls, system.np, space, advance,
+                 lambda t, x, u, p: path_rows(stretch, t, x, u, p), sym,
+                 local_cost(phase, options.hessian == "full") if loops else None)
+
+
+def _closing(stretch: Stretch, sym: Symbol, t: Expr, x: Expr) -> list[Term]:
+    """Final costs of a phase."""
+    costs, system = stretch.costs(At.FINAL), stretch.phase.system
+    return [term(1.0, t, x, stretch.space, system.nu, system.np, costs, sym, False)] if costs else []
+
+
+def _opening(stretch: Stretch, sym: Symbol, t: Expr, x: Expr) -> list[Term]:
+    """Start costs of a phase."""
+    costs, system = stretch.costs(At.START), stretch.phase.system
+    return [term(1.0, t, x, stretch.space, system.nu, system.np, costs, sym, False)] if costs else []
+
+
+def _end(stretch: Stretch) -> Draft:
+    """The last knot."""
+    system = stretch.phase.system
+    sym = _symbols(stretch, stretch.costs(At.FINAL))
+    return Draft("end", stretch.space, (), system.np, NOWHERE,
+                 lambda t, x, u, p, h: (type(x)(0, 1), _closing(stretch, sym, t, x)),
+                 lambda t, x, u, p: final_rows(stretch, t, x, p), sym)
+
+
+def _passage(before: Stretch, after: Stretch) -> Draft:
+    """From the end of one phase to the start of the next, through its reset map."""
+    reset, one, other = after.phase.reset, before.phase.system, after.phase.system
+    if reset is None and one.space.names != other.space.names:
+        raise ProblemError(f"phase {after.phase.name!r} has other states than {before.phase.name!r}; a reset must say how they begin",
+                           where=f"phase {after.phase.name!r}")
+    if one.parameters != other.parameters:
+        raise ProblemError("all phases must have the same parameters", where=f"phase {after.phase.name!r}")
+    functions = [] if reset is None else [reset]
+    sym = symbol_for([*functions, *(c.function for c in (*before.costs(At.FINAL), *after.costs(At.START)))])
+
+    def moved(x: Expr, p: Expr) -> Expr:
+        state, theta = before.split(x)
+        return x if reset is None else ca.vertcat(reset(state, before.parameters(p, theta)), theta)
+
+    def opened(t: Expr) -> Expr:
+        return 0.0 if after.fractional else t
+
+    def advance(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, list[Term]]:
+        there = moved(x, p)
+        return there, [*_closing(before, sym, t, x), *_opening(after, sym, opened(t), there)]
+
+    def rows(t: Expr, x: Expr, u: Expr, p: Expr) -> list[Row]:
+        return [*final_rows(before, t, x, p), *start_rows(after, opened(t), moved(x, p), p, prescribed=True)]
+
+    return Draft(f"{before.phase.name} to {after.phase.name}", before.space, (), one.np, after.space, advance, rows, sym)
+
+
+def _free_start(stretch: Stretch) -> Draft | None:
+    """The choice of what is free at the start; None where nothing is."""
+    phase, space, count = stretch.phase, stretch.space, stretch.constants.count
+    system = phase.system
+    fixed = (False,) * system.space.ndx if phase.start is None else phase.start.fixed
+    free = [i for i, held in enumerate(fixed) if not held] + list(range(system.space.ndx, system.space.ndx + count))
+    if not free:
+        return None
+    sym = symbol_for([c.function for c in stretch.costs(At.START)])
+    coordinate = {i: c for c, i in enumerate(space.tangent_index) if i >= 0}
+
+    def chosen(x: Expr, u: Expr) -> Expr:
+        """Flat components take the value of their control; curved ones turn by it from where the guess stands."""
+        dx = type(x)(space.ndx, 1)
+        for j, i in enumerate(free):
+            if i not in coordinate:
+                dx[i] = u[j]
+        found = space.plus(x, dx) if any(i not in coordinate for i in free) else type(x)(x)
+        for j, i in enumerate(free):
+            if i in coordinate:
+                found[coordinate[i]] = u[j]
+        return found
+
+    def advance(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, list[Term]]:
+        there = chosen(x, u)
+        return there, _opening(stretch, sym, t, there)
+
+    names = tuple(f"start {space.tangent_names[i]}" if i < system.space.ndx else space.tangent_names[i] for i in free)
+    return Draft("start", space, names, system.np, space, advance,
+                 lambda t, x, u, p: start_rows(stretch, t, chosen(x, u), p, prescribed=False), sym)
+
+
+def _start(stretch: Stretch, choice: Draft | None) -> tuple[np.ndarray, np.ndarray]:
+    """State of the first knot, and the guess of what is free there. Raises ProblemError for a quaternion that is not of unit length."""
+    phase, space = stretch.phase, stretch.phase.system.space
+    guess = np.asarray(phase.guess.x[0], dtype=float)
+    x = guess if phase.start is None else np.array(phase.start.value, dtype=float)
+    for i in space.quaternions:
+        length = float(np.linalg.norm(x[i:i + 4]))
+        if not abs(length - 1) <= 1e-6:
+            raise ProblemError(f"the start quaternion ({', '.join(space.names[i:i + 4])}) has length {length:.9g}, not 1",
+                               where=f"phase {phase.name!r}")
+    if phase.start is not None:
+        for c, i in enumerate(space.tangent_index):
+            if i >= 0 and not phase.start.fixed[i]:
+                x[c] = guess[c]
+    x = np.r_[x, stretch.constants.guess]
+    if choice is None:
+        return x, np.zeros(0)
+    coordinate = {i: c for c, i in enumerate(stretch.space.tangent_index) if i >= 0}
+    return x, np.array([x[coordinate[i]] if i in coordinate else 0.0 for i in _free(stretch)])
+
+
+def _free(stretch: Stretch) -> list[int]:
+    phase = stretch.phase
+    ndx = phase.system.space.ndx
+    fixed = (False,) * ndx if phase.start is None else phase.start.fixed
+    return [i for i, held in enumerate(fixed) if not held] + list(range(ndx, ndx + stretch.constants.count))
+
+
+def _times(legs: Sequence[Leg], count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Time argument and length of every stage."""
+    t, h, began = np.zeros(count), np.zeros(count), 0.0
+    for leg in legs:
+        steps, length = leg.last - leg.first, leg.stretch.phase.duration.guess
+        if leg.stretch.fractional:
+            t[leg.first:leg.last + 1] = np.linspace(0.0, 1.0, steps + 1)
+            h[leg.first:leg.last] = 1.0 / steps
+        else:
+            t[leg.first:leg.last + 1] = began + np.linspace(0.0, length, steps + 1)
+            h[leg.first:leg.last] = length / steps
+        began += length
+    return t, h
+
+
+def _bounds(drafts: Sequence[Draft], legs: Sequence[Leg], which: Sequence[int], choice: Draft | None) -> tuple[np.ndarray, np.ndarray]:
+    """Control bounds of every stage."""
+    most = max(len(d.controls) for d in drafts)
+    lower, upper = np.full((len(which), most), -np.inf), np.full((len(which), most), np.inf)
+    for leg in legs:
+        phase = leg.stretch.phase
+        lower[leg.first:leg.last, :phase.system.nu] = phase.u_lower
+        upper[leg.first:leg.last, :phase.system.nu] = phase.u_upper
+    if choice is not None:
+        stretch = legs[0].stretch
+        constants, space = stretch.constants, stretch.phase.system.space
+        coordinate = {i: c for c, i in enumerate(space.tangent_index) if i >= 0}
+        for j, i in enumerate(_free(stretch)):
+            if i >= space.ndx:
+                lower[0, j], upper[0, j] = constants.lower[i - space.ndx], constants.upper[i - space.ndx]
+            elif i in coordinate:
+                lower[0, j], upper[0, j] = stretch.phase.x_lower[coordinate[i]], stretch.phase.x_upper[coordinate[i]]
+    return lower, upper

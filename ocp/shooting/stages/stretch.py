@@ -1,0 +1,179 @@
+"""Phases as the stages see them: with the free constants of the problem carried along as states of rate zero.
+
+Free durations and free parameters are constants theta that the first stage of a horizon chooses; every later stage hands them on:
+x_e = (x, theta). Where the duration is free, or that of a phase before, the time argument of a stage is the fraction s in [0, 1] of
+its phase, and ``t = T(theta) + s d(theta)`` with the start T and the duration d. A running cost is then ``d l`` per unit of s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from ocp.integrators import INTEGRATORS, Node
+from ocp.problem import At, Constraint, Cost, Phase, Problem
+from ocp.shooting.stages.costs import terms
+from ocp.spaces import Space
+
+Expr = Any
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The free constants theta: names, bounds, guesses; the position of each free duration by phase, of each parameter by name."""
+
+    names: tuple[str, ...] = ()
+    lower: tuple[float, ...] = ()
+    upper: tuple[float, ...] = ()
+    guess: tuple[float, ...] = ()
+    durations: Mapping[int, int] = ()  # type: ignore[assignment]
+    parameters: Mapping[str, int] = ()  # type: ignore[assignment]
+
+    @property
+    def count(self) -> int:
+        return len(self.names)
+
+
+def free_constants(problem: Problem) -> Constants:
+    """What a problem leaves free beside states and controls: durations of phases in order, then parameters."""
+    found: list[tuple[str, float, float, float]] = []
+    durations: dict[int, int] = {}
+    parameters: dict[str, int] = {}
+    for i, phase in enumerate(problem.phases):
+        if phase.duration.free:
+            durations[i] = len(found)
+            name = "duration" if len(problem.phases) == 1 else f"duration of {phase.name}"
+            found.append((name, phase.duration.lower, phase.duration.upper, phase.duration.guess))
+    for phase in problem.phases:
+        system = phase.system
+        for index, lower, upper in phase.free_parameters:
+            name = system.parameters[index]
+            if name not in parameters:
+                parameters[name] = len(found)
+                found.append((name, lower, upper, system.parameter_values[index]))
+    columns = list(zip(*found, strict=True)) if found else [(), (), (), ()]
+    return Constants(*(tuple(c) for c in columns), durations, parameters)  # type: ignore[arg-type]
+
+
+def carried(space: Space, constants: Constants) -> Space:
+    """The state space with theta behind the state."""
+    count, nx, ndx = constants.count, space.nx, space.ndx
+    if not count:
+        return space
+
+    def both(function: Callable[[Expr, Expr], Expr], of_rest: Callable[[Expr, Expr], Expr], second: int) -> Any:
+        return lambda a, b: ca.vertcat(function(a[:nx], b[:second]), of_rest(a[nx:], b[second:]))
+
+    return Space(
+        names=space.names + constants.names, tangent_names=space.tangent_names + constants.names,
+        plus=both(space.plus, lambda a, b: a + b, ndx), jet=both(space.jet, lambda a, b: a + b, ndx),
+        minus=both(space.minus, lambda a, b: b - a, nx),
+        rate=lambda x: ca.diagcat(space.rate(x[:nx]), ca.DM.eye(count)),
+        rate_inverse=lambda x: ca.diagcat(space.rate_inverse(x[:nx]), ca.DM.eye(count)),
+        neutral=space.neutral + constants.guess,
+        tangent_index=space.tangent_index + tuple(range(ndx, ndx + count)), quaternions=space.quaternions)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One phase with theta carried along.
+
+    number: of the phase. fractional: the time argument is the fraction s of the phase, see the module docstring.
+    lengths: durations of the phases before and of this one, as numbers or as positions in theta.
+    """
+
+    phase: Phase
+    number: int
+    constants: Constants
+    fractional: bool
+    lengths: tuple[float, ...]
+
+    @property
+    def space(self) -> Space:
+        return carried(self.phase.system.space, self.constants)
+
+    def split(self, x: Expr) -> tuple[Expr, Expr]:
+        """State of the system, and theta."""
+        nx = self.phase.system.nx
+        return x[:nx], x[nx:]
+
+    def length(self, number: int, theta: Expr) -> Expr:
+        """Duration [s] of a phase up to this one."""
+        at = self.constants.durations
+        return theta[at[number]] if number in at else self.lengths[number]
+
+    def clock(self, t: Expr, theta: Expr) -> Expr:
+        """Absolute time [s]."""
+        if not self.fractional:
+            return t
+        return sum((self.length(i, theta) for i in range(self.number)), start=0.0) + t * self.length(self.number, theta)
+
+    def pace(self, theta: Expr) -> Expr:
+        """Seconds per unit of the time argument."""
+        return self.length(self.number, theta) if self.fractional else 1.0
+
+    def parameters(self, p: Expr, theta: Expr) -> Expr:
+        """Parameters of the system, the free ones taken from theta."""
+        at = self.constants.parameters
+        names = self.phase.system.parameters
+        if not any(name in at for name in names):
+            return p
+        return ca.vertcat(*(theta[at[name]] if name in at else p[i] for i, name in enumerate(names)))
+
+    def at_point(self, function: ca.Function) -> Callable[[Expr, Expr, Expr, Expr], Expr]:
+        """A function of (t, x, u, p) as one of the carried state."""
+        def call(t: Expr, x: Expr, u: Expr, p: Expr) -> Expr:
+            state, theta = self.split(x)
+            return function(self.clock(t, theta), state, u, self.parameters(p, theta))
+        return call
+
+    def costs(self, at: At) -> tuple[Cost, ...]:
+        """Costs of the phase there as functions of the carried state; running costs per unit of the time argument."""
+        found = terms(self.phase, at)
+        return tuple(self._lifted(cost) for cost in found) if self.constants.count else found
+
+    def _lifted(self, cost: Cost) -> Cost:
+        system = self.phase.system
+        kind = ca.SX if cost.function.is_a("SXFunction") else ca.MX
+        t, x, u, p = kind.sym("t"), kind.sym("x", self.space.nx), kind.sym("u", system.nu), kind.sym("p", system.np)
+        value = self.at_point(cost.function)(t, x, u, p)
+        if cost.at is At.PATH and self.fractional:
+            pace = self.pace(self.split(x)[1])
+            value = value * (pace if cost.weights is None else ca.sqrt(pace))
+        return replace(cost, function=ca.Function(cost.function.name(), [t, x, u, p], [value]))
+
+    def hard(self, at: At) -> list[Constraint]:
+        """Hard constraints there, as they are."""
+        return [c for c in self.phase.constraints if c.at is at and c.soft is None]
+
+    def advance(self, integrator: str, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, tuple[Node, ...]]:
+        """One step of the integrator and the nodes of its quadrature, with the time argument of the stages."""
+        system, scheme = self.phase.system, INTEGRATORS[integrator]
+        if not self.constants.count:
+            return scheme.advance(system, t, x, u, p, h)
+        state, theta = self.split(x)
+        after, nodes = scheme.advance(system, self.clock(t, theta), state, u, self.parameters(p, theta), h * self.pace(theta))
+        lifted = []
+        for weight, time, at in nodes:
+            shift = self._fraction(time, t, x, h)
+            lifted.append((weight, t + shift * h, x if at is state else ca.vertcat(at, theta)))
+        return ca.vertcat(after, theta), tuple(lifted)
+
+    def _fraction(self, time: Expr, t: Expr, x: Expr, h: Expr) -> float:
+        """Where in the step a node stands, in units of h: its time is affine in t and h."""
+        there = ca.Function("node", [t, x, h], [time])
+        point = np.r_[np.zeros(self.phase.system.nx), self.constants.guess]
+        theta = np.array(self.constants.guess)
+        return float((float(there(0.0, point, 1.0)) - float(self.clock(0.0, theta))) / float(self.pace(theta)))
+
+
+def stretches(problem: Problem) -> tuple[Stretch, ...]:
+    """The phases of a problem in order, each with all the constants of the problem."""
+    constants = free_constants(problem)
+    lengths = tuple(phase.duration.guess for phase in problem.phases)
+    return tuple(Stretch(phase, i, constants, any(j in constants.durations for j in range(i + 1)), lengths)
+                 for i, phase in enumerate(problem.phases))
