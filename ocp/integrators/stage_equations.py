@@ -8,8 +8,8 @@ Derivatives of every order are those of the implicit function (the derivative ru
 where the equations hold and do not see how the solution was found.
 
 The iteration starts from ``y = 0``, whose first iterate is the linearly implicit method: it is as good at a stiff system as at
-any other, where an explicit guess would be thrown far away. It stops when a step is short, and then begins again from what it
-found: one more Newton step is the result, and its length the evidence. Where that step is not short the rises are NaN.
+any other, where an explicit guess would be thrown far away. It stops when a step is short or the iterations are used up; then one more
+Newton step gives the result, and its length the evidence. Where that step is not short the rises are NaN.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ STEP = 1e-10
 """Length (largest component, units of the state) of a Newton step that ends the iteration."""
 
 CONVERGED = 1e-8
-"""Longest way from what was found first to what was found from there, relative to the largest rise where that is above 1. Near
-the solution a Newton step squares an error of this size."""
+"""Longest last step of a solved system, relative to the largest rise where that is above 1: near the solution a Newton step
+squares an error of this size."""
 
 ITERATIONS = 30
 """Limit on Newton steps. Where it is reached, Newton's method has no convergence to offer."""
@@ -37,10 +37,10 @@ INLINE_LIMIT = 400
 does not grow with the number of stages and of directions."""
 
 
-def stage_equations(system: System, weights: np.ndarray) -> ca.Function:
+def stage_equations(system: System, weights: np.ndarray) -> Callable[..., Expr]:
     """The solution ``(times [s], bases [s nx], u, p, h) -> rises [s nx]`` for the weights a [s, s] of a block of stages.
 
-    May be called with SX and MX symbols. Rises are NaN where Newton's method does not converge.
+    Of SX and MX expressions. Rises are NaN where Newton's method does not converge.
     """
     stages, n = len(weights), system.nx
     inline = _inlined(system)
@@ -54,14 +54,16 @@ def stage_equations(system: System, weights: np.ndarray) -> ca.Function:
         residuals.append(rises[i] - h * field(times[i], point))
     equations = ca.Function("stage_equations", [y, times, bases, u, p, h], [ca.densify(ca.vertcat(*residuals))])
     # fast_newton alone of CasADi's root finders leaves as C code; failure is ours to find, so it must not raise
-    newton = ca.rootfinder("newton", "fast_newton", equations,
-                           {"abstol": 0.0, "abstolStep": STEP, "max_iter": ITERATIONS, "error_on_fail": False})
+    options = {"abstol": 0.0, "abstolStep": STEP, "error_on_fail": False}
+    newton = ca.rootfinder("newton", "fast_newton", equations, {**options, "max_iter": ITERATIONS, "is_diff_out": [False]})
+    last = ca.rootfinder("last_step", "fast_newton", equations, {**options, "max_iter": 1})
 
-    arguments = _arguments(ca.MX.sym, system, stages)[:-1]
-    near = newton(ca.DM.zeros(stages * n), *arguments)
-    found = newton(near, *arguments)
-    stayed = ca.norm_inf(found - near) <= CONVERGED * ca.fmax(1, ca.norm_inf(found))
-    return ca.Function("stages", arguments, [found * ca.if_else(stayed, 1.0, np.nan)], {"never_inline": True})
+    def solve(times: Expr, bases: Expr, u: Expr, p: Expr, h: Expr) -> Expr:
+        near = newton(ca.DM.zeros(stages * n), times, bases, u, p, h)
+        found = last(near, times, bases, u, p, h)
+        short = ca.norm_inf(found - near) <= CONVERGED * ca.fmax(1, ca.norm_inf(found))
+        return found * ca.if_else(short, 1.0, np.nan)
+    return solve
 
 
 def _arguments(sym: Callable[..., Expr], system: System, stages: int) -> list[Expr]:

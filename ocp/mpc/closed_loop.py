@@ -21,7 +21,7 @@ from ocp.mpc import evaluate
 from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
 from ocp.mpc.plant import Plant, PlantSpec
 from ocp.mpc.result import ClosedLoop, Ending, step_times
-from ocp.problem import At, Problem
+from ocp.problem import At, Problem, Status
 from ocp.shooting.options import ILQROptions
 
 Progress = Callable[[Mapping[str, float]], None]
@@ -50,6 +50,9 @@ class _Loop:
         phase = problem.phase
         system = phase.system
         _check_plant(system, spec)
+        if options.period > phase.duration.guess:
+            raise ProblemError(f"a sampling period ({options.period:g} s) is longer than the horizon ({phase.duration.guess:g} s)",
+                               where="mpc")
         self.problem, self.phase, self.options, self.spec, self.tracked = problem, phase, options, spec, tracked
         self.solver_options, self.progress = solver_options, progress
         began = time.perf_counter()
@@ -67,7 +70,7 @@ class _Loop:
         self.fine_x, self.fine_u = np.full((n * m + 1, system.nx), np.nan), np.full((n * m, system.nu), np.nan)
         self.fine_x[0] = phase.start.value
         self.measured = np.full((n, system.nx), np.nan)
-        self.seconds, self.codes = np.zeros(n), np.zeros(n, dtype=np.int64)
+        self.seconds, self.processor, self.codes = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int64)
         self.solver_cost, self.solver_violation = np.full(n, np.nan), np.full(n, np.nan)
         self.running = np.zeros((n, len(self.costs)))
         self.done = 0
@@ -103,12 +106,10 @@ class _Loop:
         """Converge from the guess before the clock starts."""
         began = time.perf_counter()
         x0 = self.fine_x[0].copy()
-        self.solver.reset(x0, 0.0)
-        if self.options.start_iterations:
-            code = self.solver.iterate(x0, self.options.start_iterations)
-            if code:
-                raise ProblemError(f"the solver cannot begin from the guess: {self.solver.message}", where="mpc")
-        self._keep(self._plan(0.0, x0))
+        status, words = self.solver.reset(x0, 0.0, self.options.start_iterations)
+        if status in (Status.NOT_A_NUMBER, Status.DIVERGED):
+            raise ProblemError(f"the solver cannot begin from the guess: {words}", where="mpc")
+        self._keep(self.solver.u[0])
         self.prepared["converge"] = time.perf_counter() - began
 
     # ---- one sample -----------------------------------------------------------------------------------------------------
@@ -116,12 +117,12 @@ class _Loop:
         """Measure, solve, act."""
         x = self.fine_x[i * self.spec.substeps]
         measured = self.measured[i] = self.plant.measure(x)
-        began = time.perf_counter_ns()
+        began, busy = time.perf_counter_ns(), time.thread_time_ns()
         if i and not self.cold:
             self.solver.shift(self.options.period)
         code = self._improve(measured, self.t[i])
         control = self._plan(0.0, measured)
-        self.seconds[i] = (time.perf_counter_ns() - began) * 1e-9
+        self._clock(i, began, busy)
         self._note(i, code)
         self._act(i, control)
 
@@ -134,14 +135,18 @@ class _Loop:
         applied = self._plan(0.0, measured)
         self._act(i, applied)
         target = self.t[i] + period if predicted else self.t[i]
-        began = time.perf_counter_ns()
+        began, busy = time.perf_counter_ns(), time.thread_time_ns()
         x_then = self.model.advance(self.t[i], measured, applied, period)[0] if predicted else measured
         # a plan that ignores its delay begins at the sample whose measurement it was made from
         if not self.cold and (predicted or i):
             self.solver.shift(period)
         code = self._improve(x_then, target)
-        self.seconds[i] = (time.perf_counter_ns() - began) * 1e-9
+        self._clock(i, began, busy)
         self._note(i, code)
+
+    def _clock(self, i: int, began: int, busy: int) -> None:
+        self.processor[i] = (time.thread_time_ns() - busy) * 1e-9
+        self.seconds[i] = (time.perf_counter_ns() - began) * 1e-9
 
     def _improve(self, x: np.ndarray, t: float) -> int:
         if self.cold:  # the plan of a failed step is not to be trusted: begin again
@@ -209,12 +214,13 @@ class _Loop:
         return ClosedLoop(
             problem=self.problem, options=self.options, solver_options=self.solver_options, ending=ending, message=message,
             t=self.t[: n + 1], x=fine_x[::m], measured=self.measured[:n], u=fine_u[::m],
-            fine_t=fine_t, fine_x=fine_x, fine_u=fine_u, seconds=self.seconds[:n], codes=self.codes[:n],
-            solver_cost=self.solver_cost[:n], solver_violation=self.solver_violation[:n],
+            fine_t=fine_t, fine_x=fine_x, fine_u=fine_u, seconds=self.seconds[:n], processor=self.processor[:n],
+            codes=self.codes[:n], solver_cost=self.solver_cost[:n], solver_violation=self.solver_violation[:n],
             costs={cost.name: float(value) for cost, value in zip(self.costs, self.running[:n].sum(axis=0), strict=True)},
             tracking=evaluate.track(system, self.tracked, t, x, u), violations=evaluate.violations(self.phase, t, x, u),
-            times=step_times(self.seconds[:n], self.options.period), prepared=self.prepared, changed=self.spec.changed,
-            notes=tuple(notes))
+            times=step_times(self.seconds[:n], self.options.period),
+            processor_times=step_times(self.processor[:n], self.options.period), prepared=self.prepared,
+            changed=self.spec.changed, notes=tuple(notes))
 
 
 def _check_plant(system: Any, spec: PlantSpec) -> None:

@@ -50,7 +50,7 @@ def violations(phase: Phase, t: np.ndarray, x: np.ndarray, u: np.ndarray) -> tup
 
 
 def _violation(name: str, components: Sequence[str], excess: np.ndarray, t: np.ndarray, soft: bool) -> Violation:
-    k, i = np.unravel_index(int(np.argmax(excess)), excess.shape)
+    k, i = divmod(int(np.argmax(excess)), excess.shape[1])
     largest = max(0.0, float(excess[k, i]))
     return Violation(name, largest, float(t[k]), components[i], float((excess.max(axis=1) > TOLERANCE).mean()), TOLERANCE, soft)
 

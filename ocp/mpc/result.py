@@ -22,7 +22,7 @@ class Ending(enum.Enum):
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Wall times of the solver's steps against the deadline, all in seconds; ``missed`` steps took longer."""
+    """Times of the solver's steps against the deadline, all in seconds; ``missed`` steps took longer."""
 
     deadline: float
     median: float
@@ -80,9 +80,9 @@ class ClosedLoop:
 
     t [n+1], x [n+1, nx]: states of the plant at the samples; measured [n, nx]: what the solver was told; u [n, nu]: control at the
     beginning of each sample. fine_t [n m + 1], fine_x [n m + 1, nx], fine_u [n m, nu]: every substep, each with a held control.
-    seconds, codes, solver_cost, solver_violation [n]: wall time of each step, what the solver answered (0: well), its cost and
-    violation over its horizon. costs: time integral of every running cost. prepared: seconds to compile and to converge before the
-    clock started.
+    seconds, processor, codes, solver_cost, solver_violation [n]: wall time and processor time of each step (the difference is what
+    the rest of the machine took), what the solver answered (0: well), its cost and violation over its horizon. costs: time integral
+    of every running cost. prepared: seconds to compile and to converge before the clock started.
     """
 
     problem: Any
@@ -98,6 +98,7 @@ class ClosedLoop:
     fine_x: np.ndarray
     fine_u: np.ndarray
     seconds: np.ndarray
+    processor: np.ndarray
     codes: np.ndarray
     solver_cost: np.ndarray
     solver_violation: np.ndarray
@@ -105,6 +106,7 @@ class ClosedLoop:
     tracking: tuple[Tracking, ...]
     violations: tuple[Violation, ...]
     times: StepTimes
+    processor_times: StepTimes
     prepared: Mapping[str, float]
     changed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ Evaluate = Callable[[Sequence[Array], Sequence[Array], Multipliers], Sequence[Kn
 Retract = Callable[[Sequence[Array], Sequence[Array]], Sequence[Array]]
 
 
-RECENTRED, SETTLED = 8, 1e-14
+RECENTRED, SETTLED = 8, 1e-12
 """Moves of the proximal centre within one Newton step, and by how much rows may be missed when it rests."""
 
 

@@ -135,8 +135,8 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
         extra["parameters"] = np.array(list(chosen.values()))
         notes = (*notes, *(f"parameter {name} = {value:.9g}" for name, value in chosen.items()))
     return Solution(
-        problem=with_parameters(problem, chosen), method=METHOD, options=asdict(options), status=result.status, message=result.message,
-        objective=result.f, trajectory=path, iterations=result.iterations,
+        problem=with_parameters(problem, chosen), method=METHOD, options=asdict(options), status=result.status,
+        message=result.message, objective=result.f, trajectory=path, iterations=result.iterations,
         seconds={"transcription": transcribed - started - compiling, "compile": compiling, "solve": result.seconds["solver"],
                  "functions": result.seconds["functions"], "total": time.perf_counter() - started},
         optimality=Optimality(program.nlp, result.x, result.lam_x, result.lam_g), notes=notes, extra=extra,

@@ -225,7 +225,7 @@ def measured(name: str, guess: str) -> dict[str, Any]:
     own = [row["cost"] for row in solution.iterations]
     mine, ms, their_ms = max(0, len(own) - 1), 1e3 * statistics.median(seconds), 1e3 * statistics.median(theirs)
     good = bool(np.isfinite(solution.objective) and mine > 0)  # not where the first rollout already diverged
-    their_close, own_close = within(costs, end), within(own, solution.objective) if good else 0
+    their_close, own_close = 1 + within(costs, end), within(own, solution.objective) if good else 0  # their log begins after one
     each, their_each = (ms / mine if good else np.nan), their_ms / max(1, iterations)
     return {
         "problem": name, "guess": guess, "cost": solution.objective, "their_cost": end, "their_cost_stopped": stopped,

@@ -296,12 +296,12 @@ def test_numbers_that_are_none_are_failures(where):
 # ---- control bounds
 def solve_box(H, g, lower, upper, start):
     m, w = len(g), 8 * (-(-len(g) // 8))
-    work = box.box(m, w)
-    work.lower[:], work.upper[:] = lower, upper
+    work = box.box(m, w, w)
+    work.lower[:m], work.upper[:m] = lower, upper
     stored = np.tril(H) + np.triu(np.full((m, m), np.nan), 1)  # what lies above the diagonal must not be read
     flat, x = np.zeros(m * w), np.array(start, float)
     flat.reshape(m, w)[:, :m] = stored
-    count = box.box_qp(flat, 0, w, m, np.array(g, float), x, 0, work)
+    count = box.box_qp(flat, 0, w, m, np.array(g, float), 0, x, 0, work)
     return x, work.free[:max(count, 0)].copy(), count
 
 

@@ -222,12 +222,9 @@ def lander(bound=6.0):
 
 def start_from(problem, tolerance, intervals, exact=True, **options):
     """Adapter, states, controls and multipliers of a loose solution."""
-    rectangle = options.get("cost_quadrature") == "rectangle"
     loose = solve(problem, "ilqr", {"intervals": intervals, "constraint_tolerance": tolerance, "tolerance": tolerance, **options})
-    made = discrete(problem, intervals, exact, rectangle)
-    x, u = list(loose.trajectory.x), list(loose.trajectory.u)
-    rows = loose.optimality.weights
-    return made, x, u, made.start(x, u, *rows)
+    made = discrete(problem, exact, intervals=intervals, **options)
+    return made, *made.point(loose.optimality)
 
 
 def test_a_binding_cone_in_a_motion_converges_quadratically():
@@ -290,7 +287,7 @@ def test_a_motion_on_a_manifold():
     assert found.status is PolishStatus.SOLVED, found.message
     assert len(found.log) <= 6
     np.testing.assert_allclose([np.linalg.norm(q[3:7]) for q in found.x], 1.0, atol=1e-12)
-    assert sum(int(np.sum((v == made.phase.u_lower) | (v == made.phase.u_upper))) for v in found.u) > 0
+    assert np.sum((np.array(found.u) == made.horizon.lower[:-1]) | (np.array(found.u) == made.horizon.upper[:-1])) > 0
     # another way to the same optimum: the engine itself, to a tight tolerance
     tight = solve(spinning(), "ilqr", {"intervals": 30, "kernels": "interpreted", "constraint_tolerance": 1e-9, "tolerance": 1e-9})
     np.testing.assert_allclose(np.array(found.u), tight.trajectory.u, atol=1e-6)
@@ -309,11 +306,11 @@ def test_gauss_newton_is_linear_and_exact_is_quadratic():
 @pytest.mark.parametrize("seed", range(3))
 def test_a_bad_start_is_never_made_worse(seed):
     case = altro()["pendulum"]
-    made = discrete(case.problem, 30, rectangle=True)
+    made = discrete(case.problem, intervals=30, cost_quadrature="rectangle")
     rng = np.random.default_rng(seed)
     u = [3 * rng.standard_normal(1) for _ in range(30)]
     x = made.rollout(np.zeros(2), u)
-    multipliers = made.start(x, u, np.zeros((30, 0)), rng.standard_normal(2))
+    multipliers = made.start(x, u, [rng.standard_normal(2) if k == 30 else np.zeros(0) for k in range(31)])
     before = residuals(made.evaluate(x, u, multipliers), multipliers).worst()
     found = polish(made.evaluate, made.retract, x, u, multipliers, PolishOptions(max_steps=4))
     again = residuals(made.evaluate(found.x, found.u, found.multipliers), found.multipliers)
@@ -340,15 +337,15 @@ def test_where_nothing_can_be_evaluated_the_point_stays():
 
 def test_costates_are_the_slope_of_the_cost():
     """Without constraints, costate 0 is the derivative of the rolled-out cost by the start."""
-    made = discrete(quadrotor(), 10)
+    made = discrete(quadrotor(), intervals=10)
     u = [np.array([5.0, 0.1, -0.2, 0.3])] * 10
-    x0 = np.array(made.phase.start.value)
+    x0 = made.horizon.start
     x = made.rollout(x0, u)
     zero = Multipliers(tuple(np.zeros(12) for _ in x), (np.zeros(0),) * 11)
     found = costates(made.evaluate(x, u, zero), zero.rows).costate[0]
 
     def cost(dx):
-        start = np.asarray(made.plus(x0, dx)).ravel()
+        start = np.asarray(made.horizon.kinds[0].plus(x0, dx)).ravel()
         return made.cost(made.rollout(start, u), u)
 
     differences = [(cost(1e-6 * e) - cost(-1e-6 * e)) / 2e-6 for e in np.eye(12)]

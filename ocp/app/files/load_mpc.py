@@ -208,7 +208,7 @@ def _plant_system(reader: Reader, file: Any, system: System, reload: Reload) -> 
                 changed = (_with_mass if kind == "masses" else _with_damping)(reader, changed, name, number, path)
     if plant is None or len(findings.found) > before:
         return None, ()
-    if changed is not plant.model:
+    if changed is not None and changed is not plant.model:
         plant = _system_of(reader, file, plant, changed)
     if plant is not None and (plant.space.names, plant.controls) != (system.space.names, system.controls):
         mine, theirs = (*system.space.names, *system.controls), (*plant.space.names, *plant.controls)

@@ -73,7 +73,9 @@ def summarise(loop: ClosedLoop, plant: PlantSpec, record: Mapping[str, Any], sec
         "cost": loop.cost, "costs": loop.costs,
         "violations": [dataclasses.asdict(v) for v in loop.violations],
         "step_times": dataclasses.asdict(loop.times),
-        "sizes": {"states": system.nx, "controls": system.nu, "intervals": loop.solver_options.intervals, "steps": len(loop.seconds)},
+        "processor_times": dataclasses.asdict(loop.processor_times),
+        "sizes": {"states": system.nx, "controls": system.nu, "intervals": loop.solver_options.intervals,
+                  "steps": len(loop.seconds)},
         "horizon": loop.problem.phase.duration.guess, "duration": float(loop.t[-1]),
         "plant": {"integrator": plant.integrator, "substeps": plant.substeps, "changes": plant.changed,
                   "disturbances": dataclasses.asdict(plant.disturbances)},
@@ -107,10 +109,12 @@ def trajectory_csv(loop: ClosedLoop) -> str:
 
 
 def steps_csv(loop: ClosedLoop) -> str:
-    """Every step of the solver: when, how long it took, what it answered, cost and violation of its horizon."""
-    columns = zip(loop.t, loop.seconds * 1e6, loop.codes, loop.solver_cost, loop.solver_violation, strict=False)
-    return _csv(["t", "microseconds", "code", "cost", "violation"],
-                ([repr(float(t)), f"{us:.1f}", int(code), repr(float(c)), repr(float(v))] for t, us, code, c, v in columns))
+    """Every step of the solver: when, its wall and processor time, what it answered, cost and violation of its horizon."""
+    columns = zip(loop.t, loop.seconds * 1e6, loop.processor * 1e6, loop.codes, loop.solver_cost, loop.solver_violation,
+                  strict=False)
+    return _csv(["t", "microseconds", "processor_microseconds", "code", "cost", "violation"],
+                ([repr(float(t)), f"{wall:.1f}", f"{busy:.1f}", int(code), repr(float(c)), repr(float(v))]
+                 for t, wall, busy, code, c, v in columns))
 
 
 def _csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -44,7 +44,8 @@ def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | N
     begin = time.perf_counter()
     loaded = load_problem(file, overrides or {})
     if loaded.mpc is None:
-        raise ProblemError("has no section 'mpc', which says how the horizon recedes; 'mpc: {}' takes every default", where=str(file))
+        raise ProblemError("has no section 'mpc', which says how the horizon recedes; 'mpc: {}' takes every default",
+                           where=str(file))
     place, replace_it = out or Path("results") / f"{file.stem}-mpc", overwrite or out is None
     screen = console or Console(highlight=False)
     with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nothing runs for a folder that cannot be written

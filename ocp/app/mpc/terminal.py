@@ -75,24 +75,27 @@ def print_outcome(loop: ClosedLoop, seconds: Mapping[str, float], folder: Path |
             table.add_row(f"  {v.name}{' (soft)' if v.soft else ''}", f"{v.largest:.3e}", f"{v.time:.3f} s" if v.largest else "",
                           v.component if v.largest else "", f"{100 * v.share:.3g} %")
         console.print(table)
-    console.print(step_table(loop.times))
+    console.print(step_table({"wall": loop.times, "processor": loop.processor_times}))
     console.print(f"  time        read {seconds['read']:.2f} s, prepare {sum(loop.prepared.values()):.2f} s, run "
                   f"{seconds['run'] - sum(loop.prepared.values()):.2f} s for {loop.t[-1]:g} s", soft_wrap=True)
     if folder is not None:
         console.print(f"  written to  {folder}  (open {folder / 'report.html'})", soft_wrap=True, markup=False)
 
 
-def step_table(times: StepTimes) -> Table:
-    """Step times in microseconds against the deadline."""
-    table = _table("  step time [us]", "median", "99 %", "99.9 %", "largest", "deadline", "missed")
-    cells = [f"{value * 1e6:.1f}" for value in (times.median, times.p99, times.p999, times.largest, times.deadline)]
-    table.add_row(f"  {times.steps} steps", *cells, str(times.missed))
+def step_table(found: Mapping[str, StepTimes]) -> Table:
+    """Step times in microseconds against the deadline, a row for each clock."""
+    table = _table("  time of a step (us)", "median", "99 %", "99.9 %", "largest", "missed")
+    for clock, times in found.items():
+        cells = [f"{value * 1e6:.1f}" for value in (times.median, times.p99, times.p999, times.largest)]
+        table.add_row(f"  {clock}", *cells, f"{times.missed} of {times.steps}")
+    if found:
+        table.add_row("  deadline", f"{next(iter(found.values())).deadline * 1e6:.1f}")
     return table
 
 
 def _table(first: str, *headings: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column(first, no_wrap=True, min_width=28)
+    table.add_column(first, no_wrap=True, min_width=24)
     for heading in headings:
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     return table

@@ -16,23 +16,25 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dynamics.loops.dense import multiply_add
+from dynamics.loops.dense import clear, copy, multiply_add, padded
 from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, store
 from dynamics.loops.vectors import INLINE, OPTIONS
+from ocp.shooting.engine.flat import total
 
 Array = np.ndarray
 
-_BLOCK = 8
+_BLOCK = WIDTH
 _BOX_ITERATIONS = 100
 _ARMIJO = 0.1
 
 
 class Box(NamedTuple):
-    """Work arrays for the controls of one stage, at most M of them. Y, Z [M, w] flat: rows under elimination; the others [M]:
-    bounds of the step, right-hand side, gradient, direction, trial; free: indices of free controls, ascending."""
+    """Work arrays for the controls of one stage, at most M of them, flat: Y, Z [M, w] rows under elimination, G [M, nw] gains;
+    the others [padded(M)]: bounds of the step, right-hand side, gradient, direction, trial; indices of free controls, ascending."""
 
     Y: Array
     Z: Array
+    G: Array
     lower: Array
     upper: Array
     y: Array
@@ -42,10 +44,11 @@ class Box(NamedTuple):
     free: Array
 
 
-def box(M: int, w: int) -> Box:
+def box(M: int, w: int, nw: int) -> Box:
     """Zeros of the right sizes."""
-    y, slope, direction, trial, lower, upper = (np.zeros(M) for _ in range(6))
-    return Box(np.zeros(M * w), np.zeros(M * w), lower, upper, y, slope, direction, trial, np.zeros(M, dtype=np.int64))
+    lower, upper, y, slope, direction, trial = (np.zeros(padded(M)) for _ in range(6))
+    return Box(np.zeros(M * w), np.zeros(M * w), np.zeros(M * nw), lower, upper, y, slope, direction, trial,
+               np.zeros(padded(M), dtype=np.int64))
 
 
 @njit(**INLINE)
@@ -54,43 +57,54 @@ def first(count: int) -> int:
     return 255 if count >= WIDTH else (1 << max(count, 0)) - 1
 
 
+@njit(**INLINE)
+def lanes(count: int) -> int:
+    """``count`` rounded up to whole lanes."""
+    return (count + WIDTH - 1) & -WIDTH
+
+
 @njit(**OPTIONS)
 def eliminate(Y: Array, Z: Array, row: int, n: int, m: int, y: Array) -> bool:
-    """Turn m rows (Qux | Quu) in Y into L^{-T} (Qux | Quu) and fill Z; n: columns of Qux. y [m] becomes L^{-T} y.
+    """Turn m rows (Qux | Quu) in Y into L^{-T} (Qux | Quu) and fill Z, with -1/D on the diagonal; y becomes L^{-T} y.
 
-    False unless Quu is positive definite and finite.
+    n: columns of Qux. False unless Quu is positive definite and finite.
     """
+    # variables: Numba would compile callees once more for every constant argument
     end, one, full = m, 0 * n + 1, n < 0
     while end > 0:
         begin = max(end - _BLOCK, 0)
         if end < m:
             multiply_add(Z, end * row + n + begin, one, row, Y, end * row, row, Y, begin * row, row, end - begin, m - end,
-                         (n + end + WIDTH - 1) // WIDTH * WIDTH, full)
+                         lanes(n + end), full)
+            right = load(y, begin)
+            for k in range(end, m):
+                right = right + get(y, k) * load_masked(Z, k * row + n + begin, first(end - begin))
+            store(y, begin, right)
         for i in range(end - 1, begin - 1, -1):
-            pivot, right = get(Y, i * row + n + i), get(y, i)
+            pivot, value = get(Y, i * row + n + i), get(y, i)
             for k in range(i + 1, end):
-                pivot += get(Z, k * row + n + i) * get(Y, k * row + n + i)
-            for k in range(i + 1, m):
-                right += get(Z, k * row + n + i) * get(y, k)
-            put(y, i, right)
+                factor = get(Z, k * row + n + i)
+                pivot += factor * get(Y, k * row + n + i)
+                value += factor * get(y, k)
             if not 0.0 < pivot < np.inf:
                 return False
             scale = -1.0 / pivot
             for b in range(0, n + i + 1, WIDTH):
-                total = load(Y, i * row + b)
+                x = load(Y, i * row + b)
                 for k in range(i + 1, end):
-                    total = total + get(Z, k * row + n + i) * load(Y, k * row + b)
-                store(Y, i * row + b, total)
-                store(Z, i * row + b, scale * total)
+                    x = x + get(Z, k * row + n + i) * load(Y, k * row + b)
+                store(Y, i * row + b, x)
+                store(Z, i * row + b, scale * x)
+            put(Z, i * row + n + i, scale)
+            put(y, i, value)
         end = begin
     return True
 
 
 @njit(**OPTIONS)
-def substitute(Y: Array, Z: Array, row: int, n: int, m: int, y: Array, K: Array, at_K: int, K_row: int, k: Array, at_k: int) -> None:
+def substitute(Z: Array, row: int, n: int, m: int, y: Array, K: Array, at_K: int, K_row: int, k: Array, at_k: int) -> None:
     """After ``eliminate``: K = -Quu^{-1} Qux in m rows of ``K_row`` numbers, zero right of column n, and k = -Quu^{-1} y."""
-    columns = (n + WIDTH - 1) // WIDTH * WIDTH
-    one, full = 0 * n + 1, n < 0
+    columns, one, full = lanes(n), 0 * n + 1, n < 0
     for begin in range(0, m, _BLOCK):
         end = min(begin + _BLOCK, m)
         for i in range(begin, end):
@@ -100,87 +114,121 @@ def substitute(Y: Array, Z: Array, row: int, n: int, m: int, y: Array, K: Array,
             multiply_add(Z, begin * row + n, row, one, K, at_K, K_row, K, at_K + begin * K_row, K_row, end - begin, begin, columns,
                          full)
         for i in range(begin, end):
-            value = -get(y, i) / get(Y, i * row + n + i)
-            for j in range(i):
+            value = get(Z, i * row + n + i) * get(y, i)
+            if begin > 0:
+                far = load(Z, i * row + n) * load(k, at_k)
+                for b in range(WIDTH, begin, WIDTH):
+                    far = far + load(Z, i * row + n + b) * load(k, at_k + b)
+                value += total(far)
+            for j in range(begin, i):
                 value += get(Z, i * row + n + j) * get(k, at_k + j)
             put(k, at_k + i, value)
             if i > begin:
                 for b in range(0, columns, WIDTH):
-                    total = load(K, at_K + i * K_row + b)
+                    x = load(K, at_K + i * K_row + b)
                     for j in range(begin, i):
-                        total = total + get(Z, i * row + n + j) * load(K, at_K + j * K_row + b)
-                    store(K, at_K + i * K_row + b, total)
+                        x = x + get(Z, i * row + n + j) * load(K, at_K + j * K_row + b)
+                    store(K, at_K + i * K_row + b, x)
 
 
 @njit(**INLINE)
 def _times(H: Array, at: int, row: int, m: int, x: Array, at_x: int, i: int) -> float:
     """Row i of a symmetric matrix, of which the lower triangle is stored, times x."""
-    total = 0.0
+    value = 0.0
     for j in range(m):
-        total += get(H, at + max(i, j) * row + min(i, j)) * get(x, at_x + j)
-    return total
+        value += get(H, at + max(i, j) * row + min(i, j)) * get(x, at_x + j)
+    return value
 
 
 @njit(**OPTIONS)
-def box_qp(H: Array, at: int, row: int, m: int, g: Array, x: Array, at_x: int, work: Box) -> int:
+def box_qp(H: Array, at: int, row: int, m: int, g: Array, at_g: int, x: Array, at_x: int, work: Box) -> int:
     """Minimise ``1/2 x' H x + g' x`` over ``work.lower <= x <= work.upper`` by projected Newton, from x.
 
     H: lower triangle of m rows from a flat index. Tassa, Mansard, Todorov 2014, section II.C. Leaves in ``work.free`` the
     indices strictly inside, or held by no multiplier; returns their number, -1 when H is not positive definite there, -2 when
     the iteration limit is reached.
     """
-    free, slope, direction, trial, lower, upper = work.free, work.slope, work.direction, work.trial, work.lower, work.upper
+    Y, Z, y, free, slope, direction = work.Y, work.Z, work.y, work.free, work.slope, work.direction
+    trial, lower, upper, zero = work.trial, work.lower, work.upper, 0 * m
     for i in range(m):
         start = get(x, at_x + i)
-        put(x, at_x + i, min(max(start if start == start else 0.0, lower[i]), upper[i]))
-    zero = 0 * m
+        put(x, at_x + i, min(max(start if start == start else 0.0, get(lower, i)), get(upper, i)))
     for _ in range(_BOX_ITERATIONS):
-        count = 0
+        count = zero
         for i in range(m):
-            slope[i] = g[i] + _times(H, at, row, m, x, at_x, i)
-            low, high = get(x, at_x + i) == lower[i], get(x, at_x + i) == upper[i]
-            if not ((low and high) or (low and slope[i] > 0.0) or (high and slope[i] < 0.0)):
-                free[count] = i
+            gradient = get(g, at_g + i) + _times(H, at, row, m, x, at_x, i)
+            put(slope, i, gradient)
+            low, high = get(x, at_x + i) == get(lower, i), get(x, at_x + i) == get(upper, i)
+            if not ((low and high) or (low and gradient > 0.0) or (high and gradient < 0.0)):
+                put(free, count, i)
                 count += 1
         if count == 0:
             return 0
         for i in range(count):
-            work.y[i] = slope[free[i]]
+            source = at + get(free, i) * row
+            put(y, i, get(slope, get(free, i)))
             for j in range(i + 1):
-                put(work.Y, i * row + j, get(H, at + free[i] * row + free[j]))
-        if not eliminate(work.Y, work.Z, row, zero, count, work.y):
+                put(Y, i * row + j, get(H, source + get(free, j)))
+        if not eliminate(Y, Z, row, zero, count, y):
             return -1
-        substitute(work.Y, work.Z, row, zero, count, work.y, work.Z, zero, row, direction, zero)
+        substitute(Z, row, zero, count, y, Z, zero, row, direction, zero)
         inside, small = True, True
         for i in range(count):
-            value = get(x, at_x + free[i]) + direction[i]
-            inside = inside and lower[free[i]] <= value <= upper[free[i]]
-            small = small and abs(direction[i]) <= 1e-14 * (1.0 + abs(get(x, at_x + free[i])))
+            j, step = get(free, i), get(direction, i)
+            value = get(x, at_x + j) + step
+            inside = inside and get(lower, j) <= value <= get(upper, j)
+            small = small and abs(step) <= 1e-14 * (1.0 + abs(get(x, at_x + j)))
         if small:
             return count
-        # projected line search on the exact quadratic
-        step, accepted = 1.0, False
+        # projected line search on the exact quadratic; y is free to hold the move
+        length, accepted = 1.0, False
         for _ in range(60):
             for i in range(m):
-                trial[i] = get(x, at_x + i)
+                put(trial, i, get(x, at_x + i))
             for i in range(count):
-                j = free[i]
-                trial[j] = min(max(trial[j] + step * direction[i], lower[j]), upper[j])
-            if inside and step == 1.0:
+                j = get(free, i)
+                put(trial, j, min(max(get(trial, j) + length * get(direction, i), get(lower, j)), get(upper, j)))
+            if inside and length == 1.0:
                 accepted = True
                 break
             for i in range(m):
-                work.y[i] = trial[i] - get(x, at_x + i)
+                put(y, i, get(trial, i) - get(x, at_x + i))
             linear, bend = 0.0, 0.0
             for i in range(m):
-                linear += slope[i] * work.y[i]
-                bend += work.y[i] * _times(H, at, row, m, work.y, 0, i)
+                linear += get(slope, i) * get(y, i)
+                bend += get(y, i) * _times(H, at, row, m, y, 0, i)
             if linear + 0.5 * bend <= _ARMIJO * linear:
                 accepted = True
                 break
-            step *= 0.5
+            length *= 0.5
         if not accepted:
             return count  # no decrease left above rounding
         for i in range(m):
-            put(x, at_x + i, trial[i])
+            put(x, at_x + i, get(trial, i))
     return -2
+
+
+@njit(**OPTIONS)
+def clamped_step(rows: Array, at: int, row: int, n: int, m: int, q: Array, at_q: int, K: Array, at_K: int, K_row: int, k: Array,
+                 at_k: int, work: Box) -> int:
+    """k by the box QP and the gains of its free controls, zero for the others; m rows (Qux | Quu) from a flat index, q = Qu.
+
+    Returns the number of free controls, whose rows are left eliminated in ``work``; negative when ``box_qp`` fails.
+    """
+    count = box_qp(rows, at + n, row, m, q, at_q, k, at_k, work)
+    clear(K, at_K, m * K_row)
+    if count <= 0:
+        return count
+    Y, Z, y, free, G, zero = work.Y, work.Z, work.y, work.free, work.G, 0 * n
+    for i in range(count):
+        source = at + get(free, i) * row
+        copy(rows, source, Y, i * row, lanes(n))
+        for j in range(i + 1):
+            put(Y, i * row + n + j, get(rows, source + n + get(free, j)))
+        put(y, i, get(q, at_q + get(free, i)))
+    if not eliminate(Y, Z, row, n, count, y):
+        return -1
+    substitute(Z, row, n, count, y, G, zero, K_row, work.direction, zero)
+    for i in range(count):
+        copy(G, i * K_row, K, at_K + get(free, i) * K_row, lanes(n))
+    return count

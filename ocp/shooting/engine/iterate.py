@@ -119,7 +119,7 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
     a, trials = 1.0, 0
     while a >= settings[SHORTEST]:
         trials += 1
-        total, gaps, failed = trial(e, a)
+        total, gaps, failed = trial(e, a, e.path.x)
         s[LOST] = failed
         if failed < 0:
             if settings[FILTER] != 0.0 and gap > 0.0:

@@ -61,8 +61,9 @@ def rollout(e: Engine, given: bool) -> tuple[float, int]:
 
 
 @njit(cache=True)
-def trial(e: Engine, a: float) -> tuple[float, float, int]:
-    """Step of length a along the direction at hand, into ``e.trial``. Returns (cost with augmented terms, sum of gaps, failed knot or -1).
+def trial(e: Engine, a: float, start: Array) -> tuple[float, float, int]:
+    """Step of length a along the direction at hand, into ``e.trial``, from the state in the first row of ``start``. Returns (cost with
+    augmented terms, sum of gaps, failed knot or -1).
 
     The rollouts follow ``u + a k + K dx`` within the bounds, dx the distance to the path (closed loop) or, with open rollouts, that of
     the linear model. Where there are gaps, a share 1 - a of each stays. Multiple shooting moves states and controls along the
@@ -82,7 +83,7 @@ def trial(e: Engine, a: float) -> tuple[float, float, int]:
                 return np.inf, np.inf, k
     else:
         for i in range(path.x.shape[1]):
-            new.x[0, i] = path.x[0, i]
+            new.x[0, i] = start[0, i]
     for k in range(S + 1):
         kind = plan.which[k]
         if k < S:

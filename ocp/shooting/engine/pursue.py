@@ -1,0 +1,88 @@
+"""What a receding horizon does between two measurements, compiled: follow, iterate, shift, feed back."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ocp.shooting.engine.augmented import update
+from ocp.shooting.engine.iterate import BROKEN, RUNNING, chase
+from ocp.shooting.engine.knots import away, moved
+from ocp.shooting.engine.record import COST, FAILED, GAP, Engine
+from ocp.shooting.engine.rollout import accept, trial
+
+Array = np.ndarray
+
+
+@njit(cache=True)
+def pursue(e: Engine, start: Array, log: Array, most: int) -> int:
+    """Take over a measured state start [1, nx]: follow the plan from there by its gains, then ``most`` iterations and, where rows are
+    held, one update of their multipliers. Returns RUNNING or what stopped it; then the plan stays as it could be followed."""
+    total, gaps, failed = trial(e, 0.0, start)
+    if failed >= 0:
+        e.state[FAILED] = failed
+        return BROKEN
+    accept(e)
+    e.state[COST], e.state[GAP] = total, gaps
+    ending = chase(e, log, most)
+    held = 0
+    for kind in range(e.held.count.shape[0]):
+        held += e.held.count[kind]
+    if held > 0 and ending == RUNNING:
+        update(e.held, e.plan.which)
+    return ending
+
+
+@njit(cache=True)
+def shift(e: Engine, whole: int, part: float, seconds: float) -> bool:
+    """Move the plan on by ``whole`` steps and the fraction ``part`` of one: states are interpolated, controls, gains and multipliers are
+    those that hold there, the last ones repeated; the clock advances. False where a state could not be interpolated."""
+    plan, path, policy, held, spare = e.plan, e.path, e.policy, e.held, e.spare
+    S = path.u.shape[0]
+    for k in range(S + 1):
+        plan.t[k] += seconds
+        i = min(k + whole, S)
+        kind = plan.which[i]
+        if part > 0.0 and i < S:
+            if not away(e.bank, kind, plan.flat[kind], path.x, i, path.x, i + 1, spare.dx_one, 0):
+                return False
+            for c in range(spare.dx_one.shape[1]):
+                spare.dx_one[0, c] *= part
+            if not moved(e.bank, kind, plan.flat[kind], path.x, i, spare.dx_one, 0, spare.after, 0):
+                return False
+            for c in range(path.x.shape[1]):
+                path.x[k, c] = spare.after[0, c]
+        else:
+            for c in range(path.x.shape[1]):
+                path.x[k, c] = path.x[i, c]
+        j = i if k == S or i < S else S - 1
+        if k < S:
+            for c in range(held.lam.shape[1]):
+                held.lam[k, c] = held.lam[j, c]
+            for c in range(path.u.shape[1]):
+                path.u[k, c] = path.u[j, c]
+                for d in range(policy.K.shape[2]):
+                    policy.K[k, c, d] = policy.K[j, c, d] if i < S else 0.0
+    return True
+
+
+@njit(cache=True)
+def feedback(e: Engine, k: int, part: float, measured: Array, u: Array) -> bool:
+    """u [M] at the fraction ``part`` of step k: the held control and the gains times the distance of the measured state [1, nx]
+    to the plan, within bounds."""
+    plan, path, spare = e.plan, e.path, e.spare
+    kind = plan.which[k]
+    if not away(e.bank, kind, plan.flat[kind], path.x, k, path.x, k + 1, spare.dx_one, 0):
+        return False
+    for c in range(spare.dx_one.shape[1]):
+        spare.dx_one[0, c] *= part
+    if not moved(e.bank, kind, plan.flat[kind], path.x, k, spare.dx_one, 0, spare.after, 0):
+        return False
+    if not away(e.bank, kind, plan.flat[kind], spare.after, 0, measured, 0, spare.dx_one, 0):
+        return False
+    for i in range(u.shape[0]):
+        value = path.u[k, i]
+        for c in range(e.model.n[k]):
+            value += e.policy.K[k, i, c] * spare.dx_one[0, c]
+        u[i] = min(max(value, plan.lower[k, i]), plan.upper[k, i])
+    return True
