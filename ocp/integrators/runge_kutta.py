@@ -29,26 +29,29 @@ def runge_kutta(tableau: Tableau) -> Advance:
     """The step of a tableau. Its quadrature nodes are its stages: ``int l dt = h sum_i b_i l(t_i, x_i, u)``."""
     def advance(system: System, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, tuple[Node, ...]]:
         space, times = system.space, [t + c * h if c else t for c in tableau.c]
-        equations = functools.cache(lambda weights: stage_equations(system, np.array(weights)))
+        equations = functools.cache(lambda *block: stage_equations(system, *block))
         points: list[Expr] = []
         rises: list[Expr] = []
         for block in tableau.blocks():
-            bases = [_moved(x, tableau.a[i][:block[0]], rises) for i in block]
-            weights = tuple(tableau.a[i][block[0]:block[-1] + 1] for i in block)
+            first = block[0]
+            bases = [_moved(x, tableau.a[i][:first], rises) for i in block]
+            weights = tuple(tableau.a[i][first:first + len(block)] for i in block)
             if not np.any(weights):
-                point = bases[0] if bases[0] is x else project(space, bases[0])
-                points.append(point)
-                rises.append(h * velocity(system, times[block[0]], point, u, p))
+                points.append(x if bases[0] is x else project(space, bases[0]))
+                rises.append(h * velocity(system, times[first], points[-1], u, p))
                 continue
-            found = equations(weights)(ca.vertcat(*(times[i] for i in block)), ca.vertcat(*bases), u, p, h)
+            if shared := all(base is x for base in bases):
+                bases = [x]
+            delays = tuple(tableau.c[i] - tableau.c[first] for i in block)
+            found = equations(weights, delays, shared)(times[first], bases, u, p, h)
             rises += ca.vertsplit(found, space.nx)
-            points += [project(space, _moved(base, row, rises[block[0]:])) for base, row in zip(bases, weights, strict=True)]
+            points += [project(space, _moved(x, tableau.a[i], rises)) for i in block]
         after = points[-1] if tableau.ends_on_stage else project(space, _moved(x, tableau.b, rises))
         return after, tuple((b, ti, xi) for b, ti, xi in zip(tableau.b, times, points, strict=True) if b)
     return advance
 
 
 def _moved(x: Expr, weights: Sequence[float], rises: Sequence[Expr]) -> Expr:
-    """``x + sum_i w_i y_i``; x itself where no weight is set."""
-    terms = [rise if w == 1 else w * rise for w, rise in zip(weights, rises, strict=True) if w]
+    """``x + sum_i w_i y_i`` of the rises so far; x itself where no weight is set."""
+    terms = [rise if w == 1 else w * rise for w, rise in zip(weights, rises, strict=False) if w]
     return x + sum(terms[1:], start=terms[0]) if terms else x

@@ -2,25 +2,28 @@
 
 For one block of stages, with the rises ``y_i`` as unknowns and everything known about a stage in its base point,
 
-    y_i = h f(t_i, x_i)        x_i = base_i + sum_j a_ij y_j        f = N(x) rate(x) at the projected point
+    y_i = h f(t_i, x_i, u, p)        x_i = base_i + sum_j a_ij y_j        f = N(x) rate(x) at the projected point
 
-Derivatives of every order are those of the implicit function (the derivative rules of CasADi's root finders), so they are exact
-where the equations hold and do not see how the solution was found.
+Derivatives of every order are those of the implicit function, so they are exact where the equations hold and do not see how the
+solution was found: the first ones from one factorisation, ``J dy = -dG`` with J [s nx, s nx] the derivative of the equations G in
+the rises, those of adjoints from the rules of CasADi's root finders.
 
 The iteration starts from ``y = 0``, whose first iterate is the linearly implicit method: it is as good at a stiff system as at
-any other, where an explicit guess would be thrown far away. It stops when a step is short or the iterations are used up; then one more
-Newton step gives the result, and its length the evidence. Where that step is not short the rises are NaN.
+any other, where an explicit guess would be thrown far away. It stops when a step is short or the iterations are used up; then
+one more Newton step gives the result, and its length the evidence. Where that step is not short the rises are NaN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import casadi as ca
 import numpy as np
 
 from ocp.integrators.integrator import Expr, project, velocity
 from ocp.problem import System
+
+Solve = Callable[[Expr, Sequence[Expr], Expr, Expr, Expr], Expr]
 
 STEP = 1e-10
 """Length (largest component, units of the state) of a Newton step that ends the iteration."""
@@ -34,53 +37,69 @@ ITERATIONS = 30
 
 INLINE_LIMIT = 400
 """Instructions of a rate up to which the equations are one scalar graph; larger ones are called, so that the size of the code
-does not grow with the number of stages and of directions."""
+does not grow with the number of stages."""
 
 
-def stage_equations(system: System, weights: np.ndarray) -> Callable[..., Expr]:
-    """The solution ``(times [s], bases [s nx], u, p, h) -> rises [s nx]`` for the weights a [s, s] of a block of stages.
+def stage_equations(system: System, weights: Sequence[Sequence[float]], delays: Sequence[float], shared: bool) -> Solve:
+    """``(t, bases, u, p, h) -> rises [s nx]`` of a block with weights a [s, s] and stages at ``t + delay h``.
 
-    Of SX and MX expressions. Rises are NaN where Newton's method does not converge.
+    bases: points [nx] of the stages, or a single one if ``shared``. All are SX or MX expressions. Rises are NaN where Newton's
+    method does not converge.
     """
     stages, n = len(weights), system.nx
-    inline = _inlined(system)
-    sym = ca.SX.sym if inline else ca.MX.sym
-    times, bases, u, p, h, y = _arguments(sym, system, stages)
-    field = (lambda t, x: velocity(system, t, project(system.space, x), u, p)) if inline else _called(system, u, p)
-    rises = ca.vertsplit(y, n)
-    residuals = []
-    for i, base in enumerate(ca.vertsplit(bases, n)):
-        point = base + sum(weights[i, j] * rises[j] for j in np.flatnonzero(weights[i]))
-        residuals.append(rises[i] - h * field(times[i], point))
-    equations = ca.Function("stage_equations", [y, times, bases, u, p, h], [ca.densify(ca.vertcat(*residuals))])
-    # fast_newton alone of CasADi's root finders leaves as C code; failure is ours to find, so it must not raise
-    options = {"abstol": 0.0, "abstolStep": STEP, "error_on_fail": False}
-    newton = ca.rootfinder("newton", "fast_newton", equations, {**options, "max_iter": ITERATIONS, "is_diff_out": [False]})
-    last = ca.rootfinder("last_step", "fast_newton", equations, {**options, "max_iter": 1})
+    field = _field(system)
+    scalar = field.is_a("SXFunction") and field.n_instructions() <= INLINE_LIMIT
+    sym = ca.SX.sym if scalar else ca.MX.sym
+    y, t, base, u, p, h = inputs = [sym(name, size) for name, size in (
+        ("y", stages * n), ("t", 1), ("base", n if shared else stages * n), ("u", system.nu), ("p", system.np), ("h", 1))]
+    rises, bases = ca.vertsplit(y, n), ca.vertsplit(base, n) * (stages if shared else 1)
+    points = [(t + delay * h, base + sum(a * rise for a, rise in zip(row, rises, strict=True) if a), u, p)
+              for delay, row, base in zip(delays, weights, bases, strict=True)]
+    values = [field(*point) for point in points]
+    slopes = [field.jacobian()(*point, ca.DM(n, 1)) for point in points]  # in t, x, u, p
+    residual = y - h * ca.vertcat(*values)
+    J = ca.DM.eye(stages * n) - h * ca.vertcat(*(ca.horzcat(*(a * slope[1] for a in row))
+                                                 for row, slope in zip(weights, slopes, strict=True)))
+    by_t, by_x, by_u, by_p = zip(*slopes, strict=True)
+    by_h = [value + delay * slope for value, delay, slope in zip(values, delays, by_t, strict=True)]
+    right = ca.horzcat(h * ca.vertcat(*by_t), h * (ca.vertcat(*by_x) if shared else ca.diagcat(*by_x)), h * ca.vertcat(*by_u),
+                       h * ca.vertcat(*by_p), ca.vertcat(*by_h))
+    equations = ca.Function("stage_equations", inputs, [residual])
+    linear = ca.Function("stage_slopes", inputs, ca.cse([J, residual]))
+    implicit = _implicit(ca.Function("stage_system", inputs, ca.cse([J, right])))
 
-    def solve(times: Expr, bases: Expr, u: Expr, p: Expr, h: Expr) -> Expr:
-        near = newton(ca.DM.zeros(stages * n), times, bases, u, p, h)
-        found = last(near, times, bases, u, p, h)
+    # fast_newton alone of CasADi's root finders leaves as C code; failure is ours to find, so it must not raise
+    options = {"abstol": 0.0, "abstolStep": STEP, "error_on_fail": False, "jacobian_function": linear}
+    newton = ca.rootfinder("newton", "fast_newton", equations, {**options, "max_iter": ITERATIONS})
+    once = ca.rootfinder("newton_step", "fast_newton", equations, {**options, "max_iter": 1})
+    symbols = [ca.MX.sym(equations.name_in(i), equations.size1_in(i)) for i in range(equations.n_in())]
+    last = ca.Function("last_step", symbols, [once(*symbols)], {
+        "custom_jacobian": implicit, "jac_penalty": 0, "enable_forward": False, "never_inline": True})
+
+    def solve(t: Expr, bases: Sequence[Expr], u: Expr, p: Expr, h: Expr) -> Expr:
+        arguments = t, ca.vertcat(*bases), u, p, h
+        near = newton(ca.DM.zeros(stages * n), *arguments)
+        found = last(near, *arguments)
         short = ca.norm_inf(found - near) <= CONVERGED * ca.fmax(1, ca.norm_inf(found))
         return found * ca.if_else(short, 1.0, np.nan)
     return solve
 
 
-def _arguments(sym: Callable[..., Expr], system: System, stages: int) -> list[Expr]:
-    sizes = {"t": stages, "base": stages * system.nx, "u": system.nu, "p": system.np, "h": 1, "y": stages * system.nx}
-    return [sym(name, size) for name, size in sizes.items()]
-
-
-def _inlined(system: System) -> bool:
-    return bool(system.rate.is_a("SXFunction") and system.rate.n_instructions() <= INLINE_LIMIT)
-
-
-def _called(system: System, u: Expr, p: Expr) -> Callable[[Expr, Expr], Expr]:
-    """(t, x) -> dx/dt at the projected point, as a call. Its directional derivatives are products with one Jacobian, which is
+def _field(system: System) -> ca.Function:
+    """(t, x, u, p) -> dx/dt at the projected point. In MX graphs its directional derivatives are products with one Jacobian,
     evaluated once for all directions, and not one graph for each of them."""
     sym = ca.SX.sym if system.rate.is_a("SXFunction") else ca.MX.sym
-    arguments = [sym(name, size) for name, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
-    point = project(system.space, arguments[1])
-    field = ca.densify(velocity(system, arguments[0], point, *arguments[2:]))
-    function = ca.Function("velocity", arguments, [field], {"never_inline": True, "enable_forward": False})
-    return lambda t, x: function(t, x, u, p)
+    t, x, u, p = arguments = [sym(name, size) for name, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
+    value = velocity(system, t, project(system.space, x), u, p)
+    return ca.Function("velocity", arguments, [ca.densify(value)], {"never_inline": False, "enable_forward": False})
+
+
+def _implicit(system: ca.Function) -> ca.Function:
+    """Jacobians of the solution in (guess, t, bases, u, p, h), from J and the derivatives of the right-hand sides at it."""
+    rows = system.size1_in(0)
+    guess, found = ca.MX.sym("guess", rows), ca.MX.sym("found", rows)
+    inputs = [ca.MX.sym(system.name_in(i), system.size1_in(i)) for i in range(1, system.n_in())]
+    J, right = system(found, *inputs)
+    slopes = ca.solve(J, ca.densify(right), "qr")
+    edges = np.cumsum([0, *(symbol.shape[0] for symbol in inputs)]).tolist()
+    return ca.Function("jac_last_step", [guess, *inputs, found], [ca.MX(rows, rows), *ca.horzsplit(slopes, edges)])

@@ -109,6 +109,10 @@ class _Loop:
         status, words = self.solver.reset(x0, 0.0, self.options.start_iterations)
         if status in (Status.NOT_A_NUMBER, Status.DIVERGED):
             raise ProblemError(f"the solver cannot begin from the guess: {words}", where="mpc")
+        # every compiled function once, so that no step pays for loading it
+        self.solver.iterate(x0, 1)
+        self.solver.shift(0.0)
+        self.solver.control(0.0, x0)
         self._keep(self.solver.u[0])
         self.prepared["converge"] = time.perf_counter() - began
 

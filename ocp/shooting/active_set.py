@@ -43,10 +43,11 @@ PATIENCE = 3
 
 
 class ActiveSet:
-    """The active set of every knot. ``held`` is what the system needs; ``exchange`` changes the set after a solve of it."""
+    """The active set of every knot. ``held`` is what the system needs; ``exchange`` changes the set after a solve of it.
+    proximal: softness of held rows, 0 to hold them exactly."""
 
-    def __init__(self, knots: Sequence[Knot], multipliers: Multipliers):
-        self.knots, self.start = knots, multipliers
+    def __init__(self, knots: Sequence[Knot], multipliers: Multipliers, proximal: float = PROXIMAL):
+        self.knots, self.proximal = knots, proximal
         self.side: list[NDArray[np.int8]] = []
         self.on: list[Places] = []
         # cones are linearised where they last changed their case
@@ -168,7 +169,7 @@ class ActiveSet:
             T[part, T.shape[1] - E.shape[1]:] = E
             rest[part] = dropped @ (dropped.T @ (w + away))
         scale = float(np.max(np.abs(np.diagonal(knot.H)), initial=0.0)) or 1.0
-        self._near[k] = PROXIMAL * np.max(np.abs(R), axis=1, initial=0.0) ** 2 / scale
+        self._near[k] = self.proximal * np.max(np.abs(R), axis=1, initial=0.0) ** 2 / scale
         return Held(R.reshape(len(b), knot.n + knot.m), (1 - share) / share + self._near[k],
                     b - self._near[k] * (T.T @ self.centre[k]), T, rest, share, side)
 

@@ -69,6 +69,11 @@ class Knot:
     kind: Places = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     size: Places = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
+    def __post_init__(self) -> None:
+        for name in ("F", "C"):
+            if not getattr(self, name).shape[0]:
+                object.__setattr__(self, name, np.zeros((0, len(self.g))))
+
     @property
     def m(self) -> int:
         return len(self.g) - self.n

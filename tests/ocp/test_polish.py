@@ -310,7 +310,7 @@ def test_a_bad_start_is_never_made_worse(seed):
     rng = np.random.default_rng(seed)
     u = [3 * rng.standard_normal(1) for _ in range(30)]
     x = made.rollout(np.zeros(2), u)
-    multipliers = made.start(x, u, [rng.standard_normal(2) if k == 30 else np.zeros(0) for k in range(31)])
+    multipliers = made.start(x, u, rng.standard_normal((31, 2)))
     before = residuals(made.evaluate(x, u, multipliers), multipliers).worst()
     found = polish(made.evaluate, made.retract, x, u, multipliers, PolishOptions(max_steps=4))
     again = residuals(made.evaluate(found.x, found.u, found.multipliers), found.multipliers)

@@ -74,7 +74,7 @@ class Discrete:
 
     def start(self, x, u, weights):
         """Multipliers of rows that hold, from weights [S+1, r], with costates by a backward sweep."""
-        rows = [np.asarray(w)[held == 1] for w, held in zip(weights, self.horizon.holds(), strict=True)]
+        rows = [np.asarray(w)[:len(held)][held == 1] for w, held in zip(weights, self.horizon.holds(), strict=True)]
         zero = Multipliers(tuple(np.zeros(self.horizon.kind(k).space.ndx) for k in range(len(x))), tuple(rows))
         return costates(self.evaluate(x, u, zero), rows)
 

@@ -44,7 +44,7 @@ def bend_range(e: Engine, first: int, last: int) -> int:
     return -1
 
 
-@njit(cache=True)
+@njit(inline="always")
 def finish(e: Engine, violation: float) -> bool:
     """Costates, gradient and its size after all stages are differentiated. False where something is not finite."""
     model, policy, path, plan = e.model, e.policy, e.path, e.plan
@@ -62,16 +62,14 @@ def finish(e: Engine, violation: float) -> bool:
     return bool(np.isfinite(e.state[GRADIENT]))
 
 
-@njit(cache=True)
+@njit(inline="always")
 def expand(e: Engine) -> int:
     """Fill the quadratic model, costates and gradient. Returns the failed knot or -1."""
     stages = e.plan.which.shape[0]
     failed, violation = differentiate_range(e, 0, stages)
-    if failed >= 0:
-        return failed
-    if not finish(e, violation):
-        return 0
-    return bend_range(e, 0, stages)
+    if failed < 0:
+        failed = bend_range(e, 0, stages) if finish(e, violation) else 0
+    return failed
 
 
 @njit(cache=True)

@@ -15,7 +15,7 @@ from ocp.shooting.engine.record import (
     FAILED,
     FILTER,
     FILTERED,
-    FULL,
+    FIRST_BLEND,
     GAP,
     GAP_PRICE,
     GAP_TOLERANCE,
@@ -33,7 +33,6 @@ from ocp.shooting.engine.record import (
     PROMISE,
     QUADRATIC,
     REDUCTION,
-    SHIFT,
     SHOOTING,
     SHORTEST,
     SMALLEST,
@@ -46,23 +45,25 @@ from ocp.shooting.engine.record import (
 from ocp.shooting.engine.rollout import accept, trial
 
 Array = np.ndarray
-RUNNING, CONVERGED, INDEFINITE, STUCK, LEVEL, BROKEN, REFUSED = range(7)
+RUNNING, CONVERGED, INDEFINITE, STUCK, LEVEL, BROKEN, REFUSED, SOFTEN = range(8)
 """Endings: more to do; tolerances met; no regularisation makes the sweep succeed; no step decreases the cost; the cost is at its
-rounding level; a derivative is not finite; no step was accepted this time."""
+rounding level; a derivative is not finite; no step was accepted this time;
+the sweep needs Hessians that are more convex."""
 COLUMNS = ("cost", "expected", "gradient", "violation", "gap", "step", "regularisation", "trials")
 _EPS = 2.220446049250313e-16
 _FACTOR = 2.0  # regularisation changes by a factor that itself grows (Tassa, Erez, Todorov 2012, section II.F)
+MOST_BLENDS = 4.0  # halvings of the way to the Gauss-Newton Hessian before all of it is taken
 _NEAR = 0.9  # a direction may count on this share of the gaps it closes
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _grow(e: Engine) -> None:
     s = e.state
     s[MU_FACTOR] = max(_FACTOR, s[MU_FACTOR] * _FACTOR)
     s[MU] = max(e.settings[MU_LEAST], s[MU] * s[MU_FACTOR])
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _shrink(e: Engine) -> None:
     s = e.state
     s[MU_FACTOR] = min(1.0 / _FACTOR, s[MU_FACTOR] / _FACTOR)
@@ -70,37 +71,25 @@ def _shrink(e: Engine) -> None:
     s[MU] = mu if mu >= e.settings[MU_LEAST] else 0.0
 
 
-@njit(cache=True)
+@njit(inline="always")
 def sweep(e: Engine) -> tuple[float, float, int]:
-    """Backward sweep; a Hessian that is not convex enough is first convexified as the settings say, then regularised as much as it
-    takes. Returns (linear, quadratic, failed knot or -1)."""
+    """Backward sweep, regularised as much as it takes unless the Hessians may still be made more convex (``soften``). Returns (linear,
+    quadratic, failed knot or -1)."""
     path, plan, s = e.path, e.plan, e.state
-    convex = e.settings[FULL] == 0.0 or e.settings[CONVEXIFY] == SHIFT
     state_regular = e.settings[STATE_REGULAR] != 0.0
     while True:
         control, state = (0.0, s[MU]) if state_regular else (s[MU], 0.0)
         failed, linear, quadratic = backward(e.model, path.u, plan.lower, plan.upper, control, state, e.policy, e.work)
         s[SWEPT] = 1.0 if failed < 0 else 0.0
-        if failed < 0:
-            return linear, quadratic, -1
-        if not convex:
-            if e.settings[CONVEXIFY] == GAUSS_NEWTON:
-                if s[BLEND] == 0.0 and coarsen(e) >= 0:
-                    return linear, quadratic, failed
-                s[BLEND] += 1.0
-                share = 1.0 if s[BLEND] >= 4.0 else 0.5
-                convexify(e, share)
-                convex = share == 1.0
-            else:
-                convexify(e, 1.0)
-                convex = True
-            continue
+        if failed < 0 or s[BLEND] < MOST_BLENDS:
+            break
         _grow(e)
         if s[MU] > e.settings[MU_MOST]:
-            return linear, quadratic, failed
+            break
+    return linear, quadratic, failed
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tuple[float, float, float, int]:
     """Shorten the step until the merit falls enough. Returns (step, 0 if refused; cost; gaps; trials)."""
     s, settings, spare = e.state, e.settings, e.spare
@@ -117,10 +106,12 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
             s[GAP_PRICE] = max(s[GAP_PRICE], 1.1 * np.max(np.abs(e.policy.costate)))
     price = s[GAP_PRICE]
     a, trials = 1.0, 0
+    found = (0.0, cost, gap)
     while a >= settings[SHORTEST]:
         trials += 1
         total, gaps, failed = trial(e, a, e.path.x)
         s[LOST] = failed
+        accepted = False
         if failed < 0:
             if settings[FILTER] != 0.0 and gap > 0.0:
                 accepted = _filtered(e, total, gaps)
@@ -128,10 +119,11 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
                 accepted = total + price * gaps <= cost + price * gap + settings[ARMIJO] * a * (slope - price * gap) + rounding
             else:
                 accepted = cost - total >= -settings[ARMIJO] * (a * linear + a * a * quadratic) - rounding
-            if accepted:
-                return a, total, gaps, trials
+        if accepted:
+            found = (a, total, gaps)
+            break
         a *= settings[REDUCTION]
-    return 0.0, cost, gap, trials
+    return found[0], found[1], found[2], trials
 
 
 @njit(cache=True)
@@ -150,7 +142,7 @@ def _filtered(e: Engine, cost: float, gap: float) -> bool:
     return True
 
 
-@njit(cache=True)
+@njit(inline="always")
 def note(e: Engine, log: Array, row: int, expected: float, step: float, trials: int) -> None:
     """One row of the log, see ``COLUMNS``."""
     s, path = e.state, e.path
@@ -164,24 +156,43 @@ def note(e: Engine, log: Array, row: int, expected: float, step: float, trials: 
     log[row, 7] = trials
 
 
-@njit(cache=True)
+@njit(inline="always")
 def direct(e: Engine, tolerance: float, loose: float) -> int:
-    """Direction and its promise from an expanded path. Returns RUNNING, CONVERGED or INDEFINITE."""
+    """Direction and its promise from an expanded path. Returns RUNNING, CONVERGED, SOFTEN or INDEFINITE."""
     s = e.state
     linear, quadratic, knot = sweep(e)
+    ending = RUNNING
     if knot >= 0:
         s[FAILED] = knot
-        return INDEFINITE
-    scale = max(1.0, abs(s[COST]))
-    s[LINEAR], s[QUADRATIC] = linear, quadratic
-    expected = -(linear + quadratic)
-    small = s[GRADIENT] <= tolerance * scale and expected <= tolerance * scale
-    if s[GAP] <= e.settings[GAP_TOLERANCE] and (small or expected <= loose * abs(s[COST])):
-        return CONVERGED
-    return RUNNING
+        ending = SOFTEN if s[BLEND] < MOST_BLENDS else INDEFINITE
+    else:
+        scale = max(1.0, abs(s[COST]))
+        s[LINEAR], s[QUADRATIC] = linear, quadratic
+        expected = -(linear + quadratic)
+        small = s[GRADIENT] <= tolerance * scale and expected <= tolerance * scale
+        if s[GAP] <= e.settings[GAP_TOLERANCE] and (small or expected <= loose * abs(s[COST])):
+            ending = CONVERGED
+    return ending
 
 
 @njit(cache=True)
+def soften(e: Engine) -> int:
+    """One step towards convex Hessians, after SOFTEN. Returns the failed knot or -1."""
+    s = e.state
+    if e.settings[CONVEXIFY] == GAUSS_NEWTON:
+        if s[BLEND] == 0.0:
+            failed = coarsen(e)
+            if failed >= 0:
+                return failed
+        s[BLEND] += 1.0
+        convexify(e, 1.0 if s[BLEND] >= MOST_BLENDS else 0.5)
+    else:
+        s[BLEND] = MOST_BLENDS
+        convexify(e, 1.0)
+    return -1
+
+
+@njit(inline="always")
 def step(e: Engine, log: Array, row: int) -> int:
     """Line search along the direction. Returns RUNNING where a step was accepted (the path is not expanded yet), REFUSED, or STUCK; a
     refused step has its row in the log."""
@@ -199,13 +210,13 @@ def step(e: Engine, log: Array, row: int) -> int:
         note(e, log, row, -(linear + quadratic), 0.0, trials)
         return STUCK if s[MU] > e.settings[MU_MOST] else REFUSED
     accept(e)
-    s[COST], s[GAP], s[SWEPT], s[BLEND] = cost, gaps, 0.0, 0.0
+    s[COST], s[GAP], s[SWEPT], s[BLEND] = cost, gaps, 0.0, e.settings[FIRST_BLEND]
     _shrink(e)
     note(e, log, row, -(a * linear + a * a * quadratic), a, trials)
     return RUNNING
 
 
-@njit(cache=True)
+@njit(inline="always")
 def settle(e: Engine, log: Array, row: int) -> int:
     """After the expansion of an accepted step: complete the row of the log. Returns LEVEL where the cost stays at its rounding level
     and the gradient finds no new minimum, else RUNNING."""
@@ -249,6 +260,7 @@ def chase(e: Engine, log: Array, most: int) -> int:
         if failed >= 0:
             e.state[FAILED] = failed
             return BROKEN
+        e.state[BLEND] = MOST_BLENDS
         ending = direct(e, -1.0, -1.0)
         if ending != RUNNING:
             return ending

@@ -12,8 +12,8 @@ Array = np.ndarray
 
 # settings
 (LIMIT, ARMIJO, REDUCTION, SHORTEST, MU_LEAST, MU_MOST, STATE_REGULAR, GAP_TOLERANCE, FULL, CONVEXIFY, SHOOTING, FILTER,
- PATIENCE) = range(13)
-SETTINGS = 13
+ PATIENCE, FIRST_BLEND) = range(14)
+SETTINGS = 14
 SINGLE, OPEN, FEASIBLE, MULTIPLE = range(4)
 SHIFT, GAUSS_NEWTON, PROJECT = range(3)
 # numbers that change from iteration to iteration

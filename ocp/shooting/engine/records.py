@@ -162,6 +162,7 @@ def _records(compiled: Compiled) -> tuple[Any, Any, Any, Kept]:
 
 def _settings(options: ILQROptions) -> np.ndarray:
     from ocp.shooting.engine import record as r
+    from ocp.shooting.engine.iterate import MOST_BLENDS
     from ocp.shooting.options import CHOICES
 
     found = np.zeros(r.SETTINGS)
@@ -173,6 +174,7 @@ def _settings(options: ILQROptions) -> np.ndarray:
     found[r.SHOOTING] = CHOICES["shooting"].index(options.shooting)
     found[r.FILTER] = options.globalisation == "filter"
     found[r.PATIENCE] = PATIENCE
+    found[r.FIRST_BLEND] = 0.0 if options.hessian == "full" and options.convexify != "shift" else MOST_BLENDS
     return found
 
 
@@ -187,4 +189,5 @@ def reset(store: Store, options: ILQROptions) -> None:
     store.held.lam[:] = 0.0
     store.held.mu[:] = options.penalty
     store.state[:] = 0.0
+    store.state[r.BLEND] = _settings(options)[r.FIRST_BLEND]
     store.state[[r.MU, r.MU_FACTOR, r.SMALLEST, r.COST, r.FAILED, r.LOST]] = options.regularisation, 1.0, np.inf, np.inf, -1, -1

@@ -126,6 +126,11 @@ class Search:
             self.batch = 2 * self.batch if time.perf_counter() - began < BATCH_SECONDS else max(1, self.batch // 2)
             for row in range(rows):
                 self._report(row)
+            if ending == it.SOFTEN:
+                if it.soften(self.store.engine) >= 0:
+                    ending = it.BROKEN
+                else:
+                    continue
             if ending != it.RUNNING:
                 return self._ended(ending, tolerance)
             if options.max_iterations - (len(self.log) - 1) <= 0:
