@@ -20,7 +20,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.integrators.integrator import Advance, Expr, Node, project, velocity
-from ocp.integrators.stage_equations import stage_equations
+from ocp.integrators.stage_equations import field, stage_equations
 from ocp.integrators.tableaus import Tableau
 from ocp.problem import System
 
@@ -29,6 +29,7 @@ def runge_kutta(tableau: Tableau) -> Advance:
     """The step of a tableau. Its quadrature nodes are its stages: ``int l dt = h sum_i b_i l(t_i, x_i, u)``."""
     def advance(system: System, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, tuple[Node, ...]]:
         space, times = system.space, [t + c * h if c else t for c in tableau.c]
+        evaluate = functools.partial(velocity, system) if tableau.explicit else field(system)
         equations = functools.cache(lambda *block: stage_equations(system, *block))
         points: list[Expr] = []
         rises: list[Expr] = []
@@ -38,7 +39,7 @@ def runge_kutta(tableau: Tableau) -> Advance:
             weights = tuple(tableau.a[i][first:first + len(block)] for i in block)
             if not np.any(weights):
                 points.append(x if bases[0] is x else project(space, bases[0]))
-                rises.append(h * velocity(system, times[first], points[-1], u, p))
+                rises.append(h * evaluate(times[first], points[-1], u, p))
                 continue
             if shared := all(base is x for base in bases):
                 bases = [x]

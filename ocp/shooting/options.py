@@ -19,7 +19,7 @@ CHOICES = {
     "cost_quadrature": ("integrator", "rectangle"),
     "derivatives": DERIVATIVES,
     "execution": EXECUTIONS,
-    "hessian": ("gauss_newton", "full"),
+    "hessian": ("auto", "gauss_newton", "full"),
     "kernels": ("auto", "compiled", "interpreted"),
     "regularise": ("control", "state"),
     "shooting": ("single", "open", "feasible", "multiple"),
@@ -40,7 +40,7 @@ class ILQROptions:
     execution: of the dynamics and their analytic derivatives: "generated" code for this problem; "loops" over the robot, compiled
         once for all robots; "auto" takes loops for large robots. See ``ocp.derivatives`` for both.
     hessian: "gauss_newton" drops the second derivatives of the dynamics (iLQR); "full" adds them, contracted with the
-        costates (DDP: quadratic convergence, more regularisation far from the solution).
+        costates (DDP: quadratic convergence); "auto" takes Gauss-Newton's far from the solution and the full one near it.
     kernels: "compiled" needs a C compiler, "interpreted" never uses one, "auto" takes what there is.
     convexify: what happens to a full Hessian that the sweep cannot use: "gauss_newton" moves it towards the Gauss-Newton Hessian,
         "project" takes the nearest positive semidefinite matrix of every stage, "shift" only regularises.
@@ -73,7 +73,7 @@ class ILQROptions:
     cost_quadrature: str = "integrator"
     derivatives: str = "auto"
     execution: str = "auto"
-    hessian: str = "gauss_newton"
+    hessian: str = "auto"
     kernels: str = "auto"
     convexify: str = "gauss_newton"
     shooting: str = "single"

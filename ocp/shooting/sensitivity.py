@@ -53,8 +53,8 @@ class Sensitivities:
     problem leaves free are zero. parameter_names [np]: the columns of all ``d*_dp``; zero for free parameters.
     dJ_dx0 [n0], dJ_dp [np]: of the optimal cost. constant_names [c]: free durations and parameters; dconstants_dx0 [c, n0],
     dconstants_dp [c, np]: how their optimum moves.
-    active: how many rows and bounds are held. margin: the smallest multiplier of a held inequality or distance to one that is not: where it
-    is near zero, the derivatives are those of one side only.
+    active: how many rows and bounds are held. margin: the smallest multiplier of a held inequality or distance to one that is not:
+    where it is near zero, the derivatives are those of one side only.
     """
 
     phases: tuple[PhaseSensitivities, ...]
@@ -79,8 +79,8 @@ class Sensitivities:
 def sensitivities(solution: Solution) -> Sensitivities:
     """Derivatives of a solution by shooting with respect to its start state and parameters, active constraints held.
 
-    Raises ProblemError for a solution by another method, one that has not converged, and an optimum that is not isolated (the system
-    is singular).
+    Raises ProblemError for a solution by another method, one that has not converged, and an optimum that is not isolated (the
+    system is singular).
     """
     if not isinstance(solution.optimality, ShootingOptimality):
         raise ProblemError(f"need a solution by shooting (method ilqr), this one is by {solution.method!r}", where="sensitivities")
@@ -136,8 +136,9 @@ class _Point:
             u = found.u[k, :m] if k < S else np.zeros(0)
             values = functions[horizon.which[k]](horizon.t[k], found.x[k, :stage.space.nx], u, p, horizon.h[k], after, costate, w)
             g, gap, F, H, c, C, g_p, f_p, c_p, L_p = (np.asarray(value) for value in values)
-            knots.append(Knot(n, g.ravel(), H, F, gap.ravel(), u, horizon.lower[k, :m], horizon.upper[k, :m], c.ravel()[kept], C[kept],
-                              stage.rows.kind[kept], stage.rows.size[kept]))
+            lower, upper = horizon.lower[k, :m], horizon.upper[k, :m]
+            knots.append(Knot(n, g.ravel(), H, F, gap.ravel(), u, lower, upper, c.ravel()[kept], C[kept], stage.rows.kind[kept],
+                              stage.rows.size[kept]))
             by_p.append((g_p, f_p, c_p[kept]))
             weights.append(w[kept])
             slope_p = slope_p + L_p.ravel()

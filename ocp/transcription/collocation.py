@@ -161,7 +161,7 @@ def transcribe(problem: Problem, options: CollocationOptions) -> Transcription:
     states = sp.kron(sp.identity(M), sp.eye(nx, nx + nu))  # picks vec(X) out of the variables
     D, W = mesh.defects(nx)
     ny, here = node.size, node.size - len(path.names)
-    rates = sp.kron(sp.identity(M), sp.diags([np.ones(here)], [0], shape=(nx, ny)))  # picks scaled rates out of the node rows ...
+    rates = sp.kron(sp.identity(M), sp.eye(nx, here) @ sp.eye(here, ny))  # picks scaled rates out of the node rows ...
     paths = sp.kron(sp.identity(M), sp.eye(ny - here, ny, k=here))  # ... and the path constraints
     linear = sp.vstack([sp.hstack([D @ states, sp.csr_matrix((D.shape[0], shared_count(phase)))]),
                         sp.csr_matrix((paths.shape[0] + ends.size, n))], format="csr")

@@ -177,8 +177,8 @@ def test_the_model_is_left_as_it_was(sizes):
 
 @pytest.mark.parametrize("a", [1.0, 0.4, 0.05])
 def test_change_along_partial_steps(sizes, a):
-    model = random_model(6, *sizes, gaps=False)
-    policy, (_, linear, quadratic) = sweep(model, mu_control=0.2)
+    model = random_model(6, *sizes)
+    policy, (_, linear, quadratic) = sweep(model, lower=-0.4, upper=0.6, mu_control=0.2)
     dx, du = rollout(model, policy, a)
     change = lq.change(model, dx, du)
     assert change == (pytest.approx(a * linear, rel=1e-9, abs=1e-12), pytest.approx(a * a * quadratic, rel=1e-9, abs=1e-12))
@@ -296,7 +296,7 @@ def test_numbers_that_are_none_are_failures(where):
 # ---- control bounds
 def solve_box(H, g, lower, upper, start):
     m, w = len(g), 8 * (-(-len(g) // 8))
-    work = box.box(m, w, w)
+    work = box.box(m, w)
     work.lower[:m], work.upper[:m] = lower, upper
     stored = np.tril(H) + np.triu(np.full((m, m), np.nan), 1)  # what lies above the diagonal must not be read
     flat, x = np.zeros(m * w), np.array(start, float)

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dynamics.loops.dense import clear, copy, multiply_add, padded
+from dynamics.loops.dense import padded
 from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, store
 from dynamics.loops.vectors import INLINE, OPTIONS
-from ocp.shooting.engine.flat import total
+from ocp.shooting.engine.flat import PRIVATE, product, total
 
 Array = np.ndarray
 
@@ -29,12 +29,11 @@ _ARMIJO = 0.1
 
 
 class Box(NamedTuple):
-    """Work arrays for the controls of one stage, at most M of them, flat: Y, Z [M, w] rows under elimination, G [M, nw] gains;
-    the others [padded(M)]: bounds of the step, right-hand side, gradient, direction, trial; indices of free controls, ascending."""
+    """Work arrays for the controls of one stage, at most M of them, flat: Y, Z [M, w] rows under elimination; the others
+    [padded(M)]: bounds of the step, right-hand side, gradient, direction, trial; indices of free controls, ascending."""
 
     Y: Array
     Z: Array
-    G: Array
     lower: Array
     upper: Array
     y: Array
@@ -44,10 +43,10 @@ class Box(NamedTuple):
     free: Array
 
 
-def box(M: int, w: int, nw: int) -> Box:
+def box(M: int, w: int) -> Box:
     """Zeros of the right sizes."""
     lower, upper, y, slope, direction, trial = (np.zeros(padded(M)) for _ in range(6))
-    return Box(np.zeros(M * w), np.zeros(M * w), np.zeros(M * nw), lower, upper, y, slope, direction, trial,
+    return Box(np.zeros(M * w), np.zeros(M * w), lower, upper, y, slope, direction, trial,
                np.zeros(padded(M), dtype=np.int64))
 
 
@@ -63,7 +62,7 @@ def lanes(count: int) -> int:
     return (count + WIDTH - 1) & -WIDTH
 
 
-@njit(**OPTIONS)
+@njit(**PRIVATE)
 def eliminate(Y: Array, Z: Array, row: int, n: int, m: int, y: Array) -> bool:
     """Turn m rows (Qux | Quu) in Y into L^{-T} (Qux | Quu) and fill Z, with -1/D on the diagonal; y becomes L^{-T} y.
 
@@ -74,8 +73,8 @@ def eliminate(Y: Array, Z: Array, row: int, n: int, m: int, y: Array) -> bool:
     while end > 0:
         begin = max(end - _BLOCK, 0)
         if end < m:
-            multiply_add(Z, end * row + n + begin, one, row, Y, end * row, row, Y, begin * row, row, end - begin, m - end,
-                         lanes(n + end), full)
+            product(Y, begin * row, row, Z, end * row + n + begin, one, row, Y, end * row, row, Y, begin * row, row, end - begin,
+                    m - end, lanes(n + end), full)
             right = load(y, begin)
             for k in range(end, m):
                 right = right + get(y, k) * load_masked(Z, k * row + n + begin, first(end - begin))
@@ -101,7 +100,7 @@ def eliminate(Y: Array, Z: Array, row: int, n: int, m: int, y: Array) -> bool:
     return True
 
 
-@njit(**OPTIONS)
+@njit(**PRIVATE)
 def substitute(Z: Array, row: int, n: int, m: int, y: Array, K: Array, at_K: int, K_row: int, k: Array, at_k: int) -> None:
     """After ``eliminate``: K = -Quu^{-1} Qux in m rows of ``K_row`` numbers, zero right of column n, and k = -Quu^{-1} y."""
     columns, one, full = lanes(n), 0 * n + 1, n < 0
@@ -111,8 +110,8 @@ def substitute(Z: Array, row: int, n: int, m: int, y: Array, K: Array, at_K: int
             for b in range(0, columns, WIDTH):
                 store(K, at_K + i * K_row + b, load_masked(Z, i * row + b, first(n - b)))
         if begin > 0:
-            multiply_add(Z, begin * row + n, row, one, K, at_K, K_row, K, at_K + begin * K_row, K_row, end - begin, begin, columns,
-                         full)
+            far_K = at_K + begin * K_row
+            product(K, far_K, K_row, Z, begin * row + n, row, one, K, at_K, K_row, K, far_K, K_row, end - begin, begin, columns, full)
         for i in range(begin, end):
             value = get(Z, i * row + n + i) * get(y, i)
             if begin > 0:
@@ -206,29 +205,3 @@ def box_qp(H: Array, at: int, row: int, m: int, g: Array, at_g: int, x: Array, a
         for i in range(m):
             put(x, at_x + i, get(trial, i))
     return -2
-
-
-@njit(**OPTIONS)
-def clamped_step(rows: Array, at: int, row: int, n: int, m: int, q: Array, at_q: int, K: Array, at_K: int, K_row: int, k: Array,
-                 at_k: int, work: Box) -> int:
-    """k by the box QP and the gains of its free controls, zero for the others; m rows (Qux | Quu) from a flat index, q = Qu.
-
-    Returns the number of free controls, whose rows are left eliminated in ``work``; negative when ``box_qp`` fails.
-    """
-    count = box_qp(rows, at + n, row, m, q, at_q, k, at_k, work)
-    clear(K, at_K, m * K_row)
-    if count <= 0:
-        return count
-    Y, Z, y, free, G, zero = work.Y, work.Z, work.y, work.free, work.G, 0 * n
-    for i in range(count):
-        source = at + get(free, i) * row
-        copy(rows, source, Y, i * row, lanes(n))
-        for j in range(i + 1):
-            put(Y, i * row + n + j, get(rows, source + n + get(free, j)))
-        put(y, i, get(q, at_q + get(free, i)))
-    if not eliminate(Y, Z, row, n, count, y):
-        return -1
-    substitute(Z, row, n, count, y, G, zero, K_row, work.direction, zero)
-    for i in range(count):
-        copy(G, i * K_row, K, at_K + get(free, i) * K_row, lanes(n))
-    return count

@@ -1,5 +1,5 @@
-"""Flat views of arrays without reference counts, and the sum of eight lanes: what sweeps over many small matrices need besides
-``dynamics.loops.lanes``.
+"""What sweeps over many small matrices need besides ``dynamics.loops``: flat views of arrays without reference counts, the sum of
+eight lanes, products that start from a matrix.
 
 A view from ``flat`` must not outlive its array; inside one compiled call on arrays of the caller it cannot.
 """
@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
+from numba import njit, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-from dynamics.loops.lanes import WIDTH, LanesType
+from dynamics.loops.lanes import WIDTH, LanesType, get, load, splat, store
+from dynamics.loops.vectors import OPTIONS
+
+Array = np.ndarray
+PRIVATE: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Options of functions that only compiled functions call: a tenth less to compile."""
 
 
 @intrinsic
@@ -48,3 +54,56 @@ def total(typingctx: Any, value: Any) -> Any:
         return builder.extract_element(vector, ir.Constant(index, 0))
 
     return (types.float64(value), codegen) if isinstance(value, LanesType) else None
+
+
+@njit(**PRIVATE)
+def product(start: Array, at_start: int, start_row: int, left: Array, at_left: int, row: int, column: int, right: Array, at_right: int,
+            right_row: int, out: Array, at_out: int, out_row: int, rows: int, inner: int, columns: int, lower: bool) -> None:
+    """``out = start + left right`` for left [rows, inner] with strides (row, column), right [inner, columns]; start may be out.
+
+    columns: a multiple of eight. lower: only what lies on and below the diagonal (and the rest of the lanes there). Strips of
+    sixteen columns of ``right`` stay in the nearest cache while four rows of ``left`` after four go by.
+    """
+    for b in range(0, columns, 2 * WIDTH):
+        c = b + WIDTH
+        for r in range(b if lower else 0, rows, 4):
+            # a row count that is no multiple of four repeats its last row: the same numbers are written twice
+            r1, r2, r3 = min(r + 1, rows - 1), min(r + 2, rows - 1), min(r + 3, rows - 1)
+            p0, p1, p2, p3 = at_left + r * row, at_left + r1 * row, at_left + r2 * row, at_left + r3 * row
+            i0, i1 = at_start + r * start_row + b, at_start + r1 * start_row + b
+            i2, i3 = at_start + r2 * start_row + b, at_start + r3 * start_row + b
+            o0, o1, o2, o3 = at_out + r * out_row + b, at_out + r1 * out_row + b, at_out + r2 * out_row + b, at_out + r3 * out_row + b
+            s0, s1, s2, s3 = load(start, i0), load(start, i1), load(start, i2), load(start, i3)
+            at, shift = at_right + b, 0
+            if c < columns and not (lower and r3 < c):
+                t0, t1 = load(start, i0 + WIDTH), load(start, i1 + WIDTH)
+                t2, t3 = load(start, i2 + WIDTH), load(start, i3 + WIDTH)
+                for _ in range(inner):
+                    x, y = load(right, at), load(right, at + WIDTH)
+                    f0, f1, f2, f3 = get(left, p0 + shift), get(left, p1 + shift), get(left, p2 + shift), get(left, p3 + shift)
+                    s0, s1, s2, s3 = s0 + f0 * x, s1 + f1 * x, s2 + f2 * x, s3 + f3 * x
+                    t0, t1, t2, t3 = t0 + f0 * y, t1 + f1 * y, t2 + f2 * y, t3 + f3 * y
+                    at, shift = at + right_row, shift + column
+                store(out, o0 + WIDTH, t0)
+                store(out, o1 + WIDTH, t1)
+                store(out, o2 + WIDTH, t2)
+                store(out, o3 + WIDTH, t3)
+            else:
+                # two sums for each row: one alone would wait for itself
+                t0, t1, t2, t3 = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+                for _ in range(inner // 2):
+                    x, y, odd = load(right, at), load(right, at + right_row), shift + column
+                    s0, s1 = s0 + get(left, p0 + shift) * x, s1 + get(left, p1 + shift) * x
+                    s2, s3 = s2 + get(left, p2 + shift) * x, s3 + get(left, p3 + shift) * x
+                    t0, t1 = t0 + get(left, p0 + odd) * y, t1 + get(left, p1 + odd) * y
+                    t2, t3 = t2 + get(left, p2 + odd) * y, t3 + get(left, p3 + odd) * y
+                    at, shift = at + 2 * right_row, odd + column
+                if inner % 2 == 1:
+                    x = load(right, at)
+                    s0, s1 = s0 + get(left, p0 + shift) * x, s1 + get(left, p1 + shift) * x
+                    s2, s3 = s2 + get(left, p2 + shift) * x, s3 + get(left, p3 + shift) * x
+                s0, s1, s2, s3 = s0 + t0, s1 + t1, s2 + t2, s3 + t3
+            store(out, o0, s0)
+            store(out, o1, s1)
+            store(out, o2, s2)
+            store(out, o3, s3)

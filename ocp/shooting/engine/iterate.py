@@ -9,6 +9,7 @@ from ocp.shooting.engine.expansion import coarsen, convexify, expand
 from ocp.shooting.engine.lq import backward, change, forward
 from ocp.shooting.engine.record import (
     ARMIJO,
+    AUTO,
     BLEND,
     CONVEXIFY,
     COST,
@@ -16,6 +17,7 @@ from ocp.shooting.engine.record import (
     FILTER,
     FILTERED,
     FIRST_BLEND,
+    FULL,
     GAP,
     GAP_PRICE,
     GAP_TOLERANCE,
@@ -30,6 +32,7 @@ from ocp.shooting.engine.record import (
     MULTIPLE,
     OPEN,
     PATIENCE,
+    PLAIN,
     PROMISE,
     QUADRATIC,
     REDUCTION,
@@ -53,6 +56,7 @@ COLUMNS = ("cost", "expected", "gradient", "violation", "gap", "step", "regulari
 _EPS = 2.220446049250313e-16
 _FACTOR = 2.0  # regularisation changes by a factor that itself grows (Tassa, Erez, Todorov 2012, section II.F)
 MOST_BLENDS = 4.0  # halvings of the way to the Gauss-Newton Hessian before all of it is taken
+NEAR_OPTIMUM = 1e-2  # share of the cost that a full step may promise where automatic Hessians become exact
 _NEAR = 0.9  # a direction may count on this share of the gaps it closes
 
 
@@ -146,7 +150,8 @@ def _filtered(e: Engine, cost: float, gap: float) -> bool:
 def note(e: Engine, log: Array, row: int, expected: float, step: float, trials: int) -> None:
     """One row of the log, see ``COLUMNS``."""
     s, path = e.state, e.path
-    log[row, 0] = path.cost.sum()
+    s[PLAIN] = path.cost.sum()
+    log[row, 0] = s[PLAIN]
     log[row, 1] = expected
     log[row, 2] = s[GRADIENT]
     log[row, 3] = s[VIOLATION]
@@ -170,7 +175,7 @@ def direct(e: Engine, tolerance: float, loose: float) -> int:
         s[LINEAR], s[QUADRATIC] = linear, quadratic
         expected = -(linear + quadratic)
         small = s[GRADIENT] <= tolerance * scale and expected <= tolerance * scale
-        if s[GAP] <= e.settings[GAP_TOLERANCE] and (small or expected <= loose * abs(s[COST])):
+        if s[GAP] <= e.settings[GAP_TOLERANCE] and (small or expected <= loose * abs(s[PLAIN])):
             ending = CONVERGED
     return ending
 
@@ -210,6 +215,10 @@ def step(e: Engine, log: Array, row: int) -> int:
         note(e, log, row, -(linear + quadratic), 0.0, trials)
         return STUCK if s[MU] > e.settings[MU_MOST] else REFUSED
     accept(e)
+    if e.settings[AUTO] != 0.0:
+        near = a == 1.0 and -(linear + quadratic) <= NEAR_OPTIMUM * abs(s[PLAIN])
+        e.settings[FULL] = 1.0 if near else 0.0
+        e.settings[FIRST_BLEND] = 0.0 if near else MOST_BLENDS
     s[COST], s[GAP], s[SWEPT], s[BLEND] = cost, gaps, 0.0, e.settings[FIRST_BLEND]
     _shrink(e)
     note(e, log, row, -(a * linear + a * a * quadratic), a, trials)

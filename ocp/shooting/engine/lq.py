@@ -26,11 +26,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dynamics.loops.dense import clear, copy, multiply_add, padded
+from dynamics.loops.dense import clear, copy, padded
 from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, splat, store, store_masked
 from dynamics.loops.vectors import INLINE, OPTIONS
-from ocp.shooting.engine.box import Box, box, clamped_step, eliminate, first, lanes, substitute
-from ocp.shooting.engine.flat import flat, total
+from ocp.shooting.engine.box import Box, box, box_qp, eliminate, first, lanes, substitute
+from ocp.shooting.engine.flat import PRIVATE, flat, product, total
 
 Array = np.ndarray
 
@@ -63,14 +63,16 @@ class Policy(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Work arrays of one sweep, flat: T [N, w], Q [N+M, w], R [M, w] regularised rows of the controls; vectors v, p [nw], pairs
-    slopes [2, w]."""
+    """Work arrays of one sweep, flat: T [N, w], Q [N+M, w], R [M, w] regularised rows of the controls, G [M, nw]; vectors v,
+    p [nw], zero [w], a pair slopes [2, w]."""
 
     T: Array
     Q: Array
     R: Array
+    G: Array
     v: Array
     p: Array
+    zero: Array
     slopes: Array
     box: Box
 
@@ -100,10 +102,11 @@ def policy(n: Sequence[int], m: Sequence[int]) -> Policy:
 def scratch(n: Sequence[int], m: Sequence[int]) -> Scratch:
     """Zeros of the right sizes. Raises ValueError as ``model`` does."""
     _, N, M, w, nw = _sizes(n, m)
-    return Scratch(np.zeros(N * w), np.zeros((N + M) * w), np.zeros(M * w), np.zeros(nw), np.zeros(nw), np.zeros(2 * w), box(M, w, nw))
+    return Scratch(np.zeros(N * w), np.zeros((N + M) * w), np.zeros(M * w), np.zeros(M * nw), np.zeros(nw), np.zeros(nw),
+                   np.zeros(w), np.zeros(2 * w), box(M, w))
 
 
-@njit(**OPTIONS)
+@njit(**PRIVATE)
 def _pull(F: Array, at_F: int, w: int, rows: int, v: Array, p: Array, g: Array, at_g: int, columns: int, out: Array) -> None:
     """``(g + F'v, g + F'p)`` as two rows of out."""
     for b in range(0, columns, WIDTH):
@@ -116,7 +119,7 @@ def _pull(F: Array, at_F: int, w: int, rows: int, v: Array, p: Array, g: Array, 
         store(out, w + b, y)
 
 
-@njit(**OPTIONS)
+@njit(**PRIVATE)
 def _add_rows(start: Array, at_start: int, left: Array, at: int, count: int, rows: Array, at_rows: int, row: int, n: int,
               out: Array, at_out: int) -> None:
     """``out = start + sum_i left_i rows_i``: n numbers, nothing else is written."""
@@ -127,32 +130,78 @@ def _add_rows(start: Array, at_start: int, left: Array, at: int, count: int, row
         store_masked(out, at_out + b, x, first(n - b))
 
 
-@njit(**OPTIONS)
+@njit(**PRIVATE)
 def _general_value(Q: Array, w: int, n: int, m: int, K: Array, at_K: int, nw: int, G: Array) -> None:
     """Qxx += K'Quu K + K'Qux + Qux'K on and below the diagonal; of Quu the upper triangle is filled."""
     columns, at_u, zero, one, full, half = lanes(n), n * w, 0 * n, 0 * n + 1, n < 0, n >= 0
     for i in range(m):
         for j in range(i):
             put(Q, at_u + j * w + n + i, get(Q, at_u + i * w + n + j))
-    for i in range(m):
-        for b in range(0, columns, WIDTH):
-            store(G, i * nw + b, load_masked(Q, at_u + i * w + b, first(n - b)))
-    multiply_add(Q, at_u + n, w, one, K, at_K, nw, G, zero, nw, m, m, columns, full)
-    multiply_add(K, at_K, one, nw, G, zero, nw, Q, zero, w, n, m, columns, half)
-    multiply_add(Q, at_u, one, w, K, at_K, nw, Q, zero, w, n, m, columns, half)
+    product(Q, at_u, w, Q, at_u + n, w, one, K, at_K, nw, G, zero, nw, m, m, columns, full)
+    product(Q, zero, w, K, at_K, one, nw, G, zero, nw, Q, zero, w, n, m, columns, half)
+    product(Q, zero, w, Q, at_u, one, w, K, at_K, nw, Q, zero, w, n, m, columns, half)
 
 
-@njit(**OPTIONS)
+@njit(**PRIVATE)
 def _mirror(lower: Array, at_lower: int, row: int, out: Array, at: int, out_row: int, n: int) -> float:
     """Write the symmetric matrix whose lower triangle is given; returns its trace."""
     trace = 0.0
     for i in range(n):
-        for j in range(i + 1):
-            x = get(lower, at_lower + i * row + j)
-            put(out, at + i * out_row + j, x)
-            put(out, at + j * out_row + i, x)
-        trace += get(lower, at_lower + i * row + i)
+        source = at_lower + i * row
+        for b in range(0, i + 1, WIDTH):
+            store(out, at + i * out_row + b, load_masked(lower, source + b, first(i + 1 - b)))
+        for j in range(i):
+            put(out, at + j * out_row + i, get(lower, source + j))
+        trace += get(lower, source + i)
     return trace
+
+
+@njit(**INLINE)
+def _gains(rows: Array, at: int, w: int, n: int, m: int, q: Array, at_q: int, bounded: bool, K: Array, at_K: int, nw: int, k: Array,
+           at_k: int, box: Box) -> int:
+    """k and K of a stage from its m rows (Qux | Quu) and q = Qu within the bounds of ``box``, which keeps the rows eliminated.
+
+    Returns the number of free controls, negative when Quu is not positive definite on them.
+    """
+    Y, Z, y, free, step, lower, upper = box.Y, box.Z, box.y, box.free, box.direction, box.lower, box.upper
+    # where the last answer was inside its bounds this one may be: then elimination of all controls is all there is to do
+    count, clamped = m, False
+    if bounded:
+        for i in range(m):
+            clamped = clamped or not get(lower, i) < get(k, at_k + i) < get(upper, i)
+    while True:
+        if clamped:
+            count = box_qp(rows, at + n, w, m, q, at_q, k, at_k, box)
+            if count < 0:
+                return count
+        for i in range(count):
+            j = get(free, i) if clamped else i
+            put(y, i, get(q, at_q + j))
+            copy(rows, at + j * w, Y, i * w, lanes(n + i + 1))
+            if clamped:
+                for c in range(i + 1):
+                    put(Y, i * w + n + c, get(rows, at + j * w + n + get(free, c)))
+        if eliminate(Y, Z, w, n, count, y):
+            substitute(Z, w, n, count, y, K, at_K, nw, step, 0 * n)
+            if clamped:
+                break
+            for i in range(m):
+                clamped = clamped or (bounded and not get(lower, i) <= get(step, i) <= get(upper, i))
+                put(k, at_k + i, get(step, i))
+            if not clamped:
+                return m
+        elif clamped or not bounded:
+            return -1
+        clamped = True
+    # the gains of the free controls to their rows, from the last
+    source = count - 1
+    for i in range(m - 1, -1, -1):
+        if source >= 0 and get(free, source) == i:
+            copy(K, at_K + source * nw, K, at_K + i * nw, lanes(n))
+            source -= 1
+        else:
+            clear(K, at_K + i * nw, lanes(n))
+    return count
 
 
 @njit(**OPTIONS)
@@ -168,10 +217,11 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
     M, nw, rows_H = u.shape[1], out.Vx.shape[1], model.H.shape[1]
     sizes, controls, F, H, g, gap = flat(model.n), flat(model.m), flat(model.F), flat(model.H), flat(model.g), flat(model.gap)
     k, K, Vx, V, low, high, now = flat(out.k), flat(out.K), flat(out.Vx), flat(out.Vxx), flat(lower), flat(upper), flat(u)
-    T, Q, R, v, p, z = flat(work.T), flat(work.Q), flat(work.R), flat(work.v), flat(work.p), flat(work.slopes)
+    T, Q, R, v, p, z, nothing = (flat(work.T), flat(work.Q), flat(work.R), flat(work.v), flat(work.p), flat(work.slopes),
+                                 flat(work.zero))
     b = work.box
-    box = Box(flat(b.Y), flat(b.Z), flat(b.G), flat(b.lower), flat(b.upper), flat(b.y), flat(b.slope), flat(b.direction),
-              flat(b.trial), flat(b.free))
+    box = Box(flat(b.Y), flat(b.Z), flat(b.lower), flat(b.upper), flat(b.y), flat(b.slope), flat(b.direction), flat(b.trial),
+              flat(b.free))
     # variables: Numba would compile callees once more for every constant argument
     zero, one, full, half = 0 * S, 0 * S + 1, S < 0, S >= 0
     regular = mu_control > 0.0 or mu_state > 0.0
@@ -183,15 +233,11 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
     _mirror(H, S * rows_H * w, w, V, S * N * nw, nw, n)
     for s in range(S - 1, -1, -1):
         n, m, rows = get(sizes, s), get(controls, s), get(sizes, s + 1)
-        at_F, at_V, at_x, at_H, at_k = s * N * w, (s + 1) * N * nw, s * nw, s * rows_H * w, s * M
+        at_F, at_V, at_x, at_k = s * N * w, (s + 1) * N * nw, s * nw, s * M
         at_K, at_u, columns = at_k * nw, n * w, lanes(n + m)
         # H + F' V F on and below the diagonal
-        for r in range(rows):
-            clear(T, r * w, columns)
-        multiply_add(V, at_V, nw, one, F, at_F, w, T, zero, w, rows, rows, columns, full)
-        for r in range(n + m):
-            copy(H, at_H + r * w, Q, r * w, lanes(r + 1))
-        multiply_add(F, at_F, one, w, T, zero, w, Q, zero, w, n + m, rows, columns, half)
+        product(nothing, zero, zero, V, at_V, nw, one, F, at_F, w, T, zero, w, rows, rows, columns, full)
+        product(H, s * rows_H * w, w, F, at_F, one, w, T, zero, w, Q, zero, w, n + m, rows, columns, half)
 
         # v = Vx' + Vxx' gap; p: what Vx would be if the model were linear along this policy, the slope of the cost by a
         _add_rows(Vx, at_x + nw, gap, at_x, rows, V, at_V, nw, rows, v, zero)
@@ -200,14 +246,12 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
             change += 0.5 * (get(Vx, at_x + nw + i) + get(v, i)) * get(gap, at_x + i)
         _pull(F, at_F, w, rows, v, p, g, s * w, columns, z)
 
-        free = m
         bounded = full
         for i in range(m):
             below, above, x = get(low, at_k + i), get(high, at_k + i), get(now, at_k + i)
             bounded = bounded or below > -np.inf or above < np.inf
             put(box.lower, i, below - x)
             put(box.upper, i, above - x)
-            put(box.y, i, get(z, n + i))
         source, at_source = Q, at_u
         if regular:
             source, at_source = R, zero
@@ -216,28 +260,12 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
                 for r in range(rows):
                     for c in range(0, columns, WIDTH):
                         store(T, r * w + c, mu_state * load(F, at_F + r * w + c))
-                multiply_add(F, at_F + n, one, w, T, zero, w, R, zero, w, m, rows, columns, full)
+                product(R, zero, w, F, at_F + n, one, w, T, zero, w, R, zero, w, m, rows, columns, full)
             for i in range(m):
                 put(R, i * w + n + i, get(R, i * w + n + i) + mu_control)
-        # where the last answer was inside its bounds this one may be: then elimination of all controls is all there is to do
-        inside = True
-        if bounded:
-            for i in range(m):
-                inside = inside and get(box.lower, i) < get(k, at_k + i) < get(box.upper, i)
-        if inside:
-            copy(source, at_source, box.Y, zero, m * w)
-            inside = eliminate(box.Y, box.Z, w, n, m, box.y)
-            if inside:
-                substitute(box.Z, w, n, m, box.y, K, at_K, nw, k, at_k)
-                if bounded:
-                    for i in range(m):
-                        inside = inside and get(box.lower, i) <= get(k, at_k + i) <= get(box.upper, i)
-        if not inside:
-            free = -1
-            if bounded:
-                free = clamped_step(source, at_source, w, n, m, z, n, K, at_K, nw, k, at_k, box)
-            if free < 0:
-                return s, 0.0, 0.0
+        free = _gains(source, at_source, w, n, m, z, n, bounded, K, at_K, nw, k, at_k, box)
+        if free < 0:
+            return s, 0.0, 0.0
 
         # the value of this policy
         for i in range(m):
@@ -250,7 +278,7 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
         _add_rows(z, w, z, w + n, m, K, at_K, nw, n, p, zero)
         _add_rows(z, zero, k, at_k, m, Q, at_u, w, n, Vx, at_x)
         if regular:
-            _general_value(Q, w, n, m, K, at_K, nw, box.G)
+            _general_value(Q, w, n, m, K, at_K, nw, work.G)
             for i in range(m):
                 x = get(z, n + i)
                 for j in range(m):
@@ -258,7 +286,7 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
                 put(box.slope, i, x)
             _add_rows(Vx, at_x, box.slope, zero, m, K, at_K, nw, n, Vx, at_x)
         else:
-            multiply_add(box.Y, zero, one, w, box.Z, zero, w, Q, zero, w, n, free, lanes(n), half)
+            product(Q, zero, w, box.Y, zero, one, w, box.Z, zero, w, Q, zero, w, n, free, lanes(n), half)
         trace = _mirror(Q, zero, w, V, s * N * nw, nw, n)
         if not abs(trace + linear + change) < np.inf:
             return s, 0.0, 0.0

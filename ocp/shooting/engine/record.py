@@ -12,14 +12,14 @@ Array = np.ndarray
 
 # settings
 (LIMIT, ARMIJO, REDUCTION, SHORTEST, MU_LEAST, MU_MOST, STATE_REGULAR, GAP_TOLERANCE, FULL, CONVEXIFY, SHOOTING, FILTER,
- PATIENCE, FIRST_BLEND) = range(14)
-SETTINGS = 14
+ PATIENCE, FIRST_BLEND, AUTO) = range(15)
+SETTINGS = 15
 SINGLE, OPEN, FEASIBLE, MULTIPLE = range(4)
 SHIFT, GAUSS_NEWTON, PROJECT = range(3)
 # numbers that change from iteration to iteration
 (COST, MU, MU_FACTOR, GRADIENT, GAP, GAP_PRICE, SMALLEST, WAITED, BLEND, VIOLATION, FAILED, LINEAR, QUADRATIC, PROMISE, SWEPT, FILTERED,
- LOST) = range(17)
-STATE = 17
+ LOST, PLAIN) = range(18)
+STATE = 18
 
 
 class Plan(NamedTuple):
@@ -114,4 +114,5 @@ class Store(NamedTuple):
     policy: Any
     held: Held
     spare: Spare
+    settings: Array
     state: Array

@@ -45,14 +45,14 @@ class Compiled:
 
 def compile_horizon(horizon: Horizon, options: ILQROptions) -> Compiled:
     """Compile what is needed. Raises KernelError when compiled kernels are demanded and cannot be had."""
-    full = options.hessian == "full"
+    full = options.hessian != "gauss_newton"
     wanted: dict[int, ca.Function] = {}
     for i, stage in enumerate(horizon.kinds):
         found: dict[str, ca.Function | None] = {"difference": stage.difference, "plus": stage.plus} if flat_size(stage.space) == 0 else {}
         if stage.local is None:
             found |= {"step": stage.step}
             found |= {"slope": stage.slope, "bend": stage.bend} if full else {"expand": stage.expand}
-            if full and options.convexify == "gauss_newton":
+            if options.hessian == "auto" or options.convexify == "gauss_newton":
                 found["expand"] = stage.expand
         if stage.rows.count:
             found |= {"value": stage.rows.value, "jacobian": stage.rows.jacobian}
@@ -118,12 +118,12 @@ def make_store(compiled: Compiled) -> tuple[Store, Kept]:
     held = record.Held(
         np.array([s.rows.count for s in kinds]), rows[0].copy(), rows[1].copy(), holds, z((S + 1, r)), np.ones((S + 1, r)), z((S + 1, r)),
         z((S + 1, r)), z((S + 1 if any_rows else 1, r, w)), z((1, r)), z((1, r)), z((1, N + M, w)), z((r, r)))
-    coarse = options.hessian == "full" and options.convexify == "gauss_newton"
+    coarse = options.hessian != "gauss_newton" and options.convexify == "gauss_newton"
     spare = record.Spare(z((S + 1, nw)), z((S, M)), z((1, nw)), z((1, nx)), z((64, 2)), z((S + 1 if coarse else 1, N + M, w)),
                          z((N + M, N + M)))
     policy, work, settings, state = lq.policy(n, m), lq.scratch(n, m), _settings(options), z(record.STATE)
     engine = record.Engine(own, step, derivatives, plan, paths[0], paths[1], model, policy, work, held, spare, settings, state)
-    store = record.Store(engine, plan, paths[0], paths[1], model, policy, held, spare, state)
+    store = record.Store(engine, plan, paths[0], paths[1], model, policy, held, spare, settings, state)
     reset(store, options)
     return store, kept
 
@@ -134,14 +134,14 @@ def helpers(compiled: Compiled, store: Store, count: int) -> tuple[list[Engine],
 
     found: list[Engine] = []
     kept: Kept = []
-    work, settings = lq.scratch(store.model.n, store.model.m), _settings(compiled.options)
+    work = lq.scratch(store.model.n, store.model.m)
     for _ in range(count):
         step, own, derivatives, more = _records(compiled)
         kept += more
         shared = store.held
         held = shared._replace(c_try=shared.c_try.copy(), slope_try=shared.slope_try.copy(), bend=shared.bend.copy(), cone=shared.cone.copy())
         found.append(record.Engine(own, step, derivatives, store.plan, store.path, store.trial, store.model, store.policy, work, held,
-                                   store.spare, settings, store.state))
+                                   store.spare, store.settings, store.state))
     return found, kept
 
 
@@ -174,6 +174,7 @@ def _settings(options: ILQROptions) -> np.ndarray:
     found[r.SHOOTING] = CHOICES["shooting"].index(options.shooting)
     found[r.FILTER] = options.globalisation == "filter"
     found[r.PATIENCE] = PATIENCE
+    found[r.AUTO] = options.hessian == "auto"
     found[r.FIRST_BLEND] = 0.0 if options.hessian == "full" and options.convexify != "shift" else MOST_BLENDS
     return found
 
@@ -189,5 +190,6 @@ def reset(store: Store, options: ILQROptions) -> None:
     store.held.lam[:] = 0.0
     store.held.mu[:] = options.penalty
     store.state[:] = 0.0
-    store.state[r.BLEND] = _settings(options)[r.FIRST_BLEND]
+    store.settings[:] = _settings(options)
+    store.state[r.BLEND] = store.settings[r.FIRST_BLEND]
     store.state[[r.MU, r.MU_FACTOR, r.SMALLEST, r.COST, r.FAILED, r.LOST]] = options.regularisation, 1.0, np.inf, np.inf, -1, -1

@@ -22,8 +22,9 @@ from ocp.shooting.stages.horizon import Horizon
 Progress = Callable[[Mapping[str, float]], None]
 Ending = tuple[Status, str]
 
-LOOSE = 1e-4
-"""A minimisation whose multipliers are still to change ends when its model promises less than this share of the cost."""
+LOOSE = 1e-2
+"""The first minimisation with multipliers still to change ends when its model promises less than this share of the cost; each of
+the next ones is held to a tenth of that."""
 BATCH_SECONDS = 0.05
 """Time between two looks at the keyboard and two reports."""
 
@@ -42,6 +43,7 @@ class Search:
         self.log: list[dict[str, float]] = []
         self.rows = np.zeros((max(2, options.max_iterations + 2), len(it.COLUMNS)))
         self.batch = 1
+        self.penalty = self.multipliers.largest_penalty
         self.load_seconds = 0.0
 
     @property
@@ -162,9 +164,11 @@ class Search:
         options, held, state = self.options, self.multipliers, self.store.state
         # relative to where the search begins, so that costs of 1e-2 and 1e4 start equally loosely
         tolerance = max(options.tolerance, options.inner_tolerance * state[r.GRADIENT] / max(1.0, abs(state[r.COST])))
+        loose = LOOSE
         for _ in range(options.max_outer):
             before = len(self.log)
-            status, message = self._minimise(tolerance, LOOSE if tolerance > options.tolerance else 0.0)
+            status, message = self._minimise(tolerance, loose if tolerance > options.tolerance else 0.0)
+            loose *= 0.1
             violation, name = held.worst()
             if status in (Status.NOT_A_NUMBER, Status.DIVERGED, Status.ITERATION_LIMIT):
                 return status, f"{message}; largest violation {violation:.3g} ({name})"
@@ -174,6 +178,7 @@ class Search:
                 if len(self.log) == before:  # neither the minimisation nor the multipliers move any more
                     return status, f"{message}; largest violation {violation:.3g} ({name})"
             held.update()
+            self.penalty = held.largest_penalty
             if held.exhausted:
                 return Status.INFEASIBLE, f"the largest violation stays at {violation:.3g} ({name}) whatever the penalty"
             tolerance = max(options.tolerance, 0.1 * tolerance if violation > options.constraint_tolerance else options.tolerance)
@@ -199,6 +204,7 @@ class Search:
 
     def _report_first(self) -> None:
         s = self.store.state
+        s[r.PLAIN] = self.objective
         self.rows[0] = self.objective, np.nan, s[r.GRADIENT], s[r.VIOLATION], s[r.GAP], 0.0, s[r.MU], 0.0
         self._report(0)
 
@@ -209,7 +215,7 @@ class Search:
         if self.options.shooting in ("single", "open"):
             del numbers["gap"]
         if self.multipliers.any_rows:
-            numbers["penalty"] = self.multipliers.largest_penalty
+            numbers["penalty"] = self.penalty
         else:
             del numbers["violation"]
         self.log.append({"iteration": len(self.log), **numbers})

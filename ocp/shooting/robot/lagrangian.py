@@ -17,7 +17,7 @@ from numba import njit
 from dynamics.kernels.calls import address_of, row_address
 from dynamics.loops import forward
 from dynamics.loops.dense import add_congruence, clear, copy
-from ocp.shooting.robot.mechanics import BEND, bind_motion, evaluate
+from ocp.shooting.robot.mechanics import BEND, COST_EXACT, bind_motion, evaluate
 from ocp.shooting.robot.sensitivities import (
     VELOCITIES,
     Sensitivities,
@@ -48,7 +48,7 @@ def curve(record, t, h, p, x, u, k, costate, out):  # type: ignore[no-untyped-de
         j = nodes - back
         if j < nodes:
             if quadrature[j] != 0.0:
-                status, weight = cost_slope(s, j, t[k], u[k], p, h[k], True)
+                status, weight = cost_slope(s, j, t[k], u[k], p, h[k], COST_EXACT)
                 if status != 0:
                     return status
                 for i in range(n):

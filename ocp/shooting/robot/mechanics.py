@@ -5,8 +5,8 @@ are evaluated (slot 0 is x itself) and, last, the next state. With accelerations
 
     v_j = v + h sum_i velocity_weights[j, i] a_i            q_j = q moved by the v_i with weights h position_weights[j, i]
 
-where flat coordinates add and curved joints move as ``ocp.shooting.robot.joint_motion`` says. The symplectic Euler step moves q with
-the velocity of its own last slot.
+where flat coordinates add and curved joints move as ``ocp.shooting.robot.joint_motion`` says. The symplectic Euler step moves q
+with the velocity of its own last slot.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from dynamics.kernels import Kernel, Workspace
 from dynamics.kernels.bank import evaluate, make_bank
 from dynamics.kernels.calls import address_of, row_address
 from dynamics.loops import forward, make_tables
+from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS
 from ocp.problem import System
 from ocp.shooting.robot.joint_motion import CURVED, motion
 from ocp.shooting.stages.costs import LocalCost
 
 Array = np.ndarray
-# slots of the bank: costs, then (value, slope, bend) of each joint kind for slots with one source and for the last slot
-COST, COST_SLOPE, COST_BEND, MOTION = 0, 1, 2, 3
+# slots of the bank: costs, then (value, slope, bend) of each joint kind for each number of sources
+COST, COST_SLOPE, COST_BEND, COST_EXACT, MOTION = 0, 1, 2, 3, 4
 VALUE, SLOPE, BEND = 0, 1, 2
-_BANK = MOTION + 6 * len(CURVED)
+SOURCES = max(len(i.tableau.b) for i in INTEGRATORS.values() if i.loops and i.tableau)
+_BANK = MOTION + 3 * SOURCES * len(CURVED)
 
 
 @structref.register
@@ -67,36 +69,40 @@ def _new(*fields: Any) -> Mechanics:
 
 
 def tableau(integrator: str) -> tuple[Array, Array, Array, Array]:
-    """(velocity weights [s + 1, s], position weights [s + 1, s + 1], clock [s], quadrature [s]) of an integrator."""
-    rows = {"euler": [[0], [1]], "semi_implicit_euler": [[0], [1]], "midpoint": [[0, 0], [1 / 2, 0], [0, 1]],
-            "rk4": [[0, 0, 0, 0], [1 / 2, 0, 0, 0], [0, 1 / 2, 0, 0], [0, 0, 1, 0], [1 / 6, 1 / 3, 1 / 3, 1 / 6]]}[integrator]
-    velocity = np.array(rows, dtype=float)
-    nodes = velocity.shape[1]
-    position = np.hstack([velocity, np.zeros((nodes + 1, 1))])
+    """(velocity weights [s + 1, s], position weights [s + 1, s + 1], clock [s], quadrature [s]) of an integrator.
+
+    Raises ProblemError for one that loops over a robot cannot run (``Integrator.loops``).
+    """
+    if not INTEGRATORS[integrator].loops:
+        able = ", ".join(name for name, other in INTEGRATORS.items() if other.loops)
+        raise ProblemError(f"loops over a robot cannot run the integrator {integrator!r}; they run {able}. Generated code runs all "
+                           "of them", where="execution")
+    rows = INTEGRATORS[integrator].tableau or INTEGRATORS["euler"].tableau  # symplectic Euler: nodes and velocities of Euler
+    assert rows is not None
+    velocity = np.array([*rows.a, rows.b])
+    position = np.hstack([velocity, np.zeros((len(velocity), 1))])
     if integrator == "semi_implicit_euler":
         position = np.array([[0.0, 0.0], [0.0, 1.0]])
-    return velocity, position, velocity[:-1].sum(axis=1), velocity[-1].copy()
+    return velocity, position, np.array(rows.c), np.array(rows.b)
 
 
 def motions(system: System, integrator: str, full: bool) -> dict[int, Any]:
     """CasADi functions of the curved joints of a robot by their slots of the bank."""
-    assert integrator in INTEGRATORS
     exponential = integrator in ("euler", "semi_implicit_euler")
-    _, position, _, _ = tableau(integrator)
-    sources = np.count_nonzero(position, axis=1)
+    sources = {int(count) for count in np.count_nonzero(tableau(integrator)[1], axis=1) if count}
     found: dict[int, Any] = {}
     for name in {body.joint.kind for body in system.model.bodies} & set(CURVED):
-        for last, count in ((0, 1), (1, int(sources[-1]))):
-            if not (exponential and not last) and len(sources) > 2 - last:
-                made = motion(name, count, exponential)
-                first = MOTION + 3 * (2 * CURVED.index(name) + last)
-                found |= {first + VALUE: made.value, first + SLOPE: made.slope} | ({first + BEND: made.bend} if full else {})
+        for count in sources:
+            made = motion(name, count, exponential)
+            first = _motion_slot(CURVED.index(name), count)
+            found |= {first + VALUE: made.value, first + SLOPE: made.slope} | ({first + BEND: made.bend} if full else {})
     return found
 
 
 def bank_functions(system: System, integrator: str, cost: LocalCost, full: bool) -> dict[int, Any]:
     """Functions of costs and of curved joints by their slots; no dynamics are in them."""
-    return {COST: cost.value, COST_SLOPE: cost.slope, COST_BEND: cost.bend} | motions(system, integrator, full)
+    costs = {COST: cost.value, COST_SLOPE: cost.slope, COST_BEND: cost.bend} | ({COST_EXACT: cost.exact} if full else {})
+    return costs | motions(system, integrator, full)
 
 
 def make_mechanics(system: System, integrator: str, rectangle: bool, kernels: Mapping[int, Kernel]
@@ -131,6 +137,12 @@ def _table(rows: Sequence[Any] | Array, columns: int) -> Array:
     return np.ascontiguousarray(np.array(rows, dtype=np.int64).reshape(-1, columns))
 
 
+@njit(cache=True)
+def _motion_slot(kind: int, sources: int) -> int:
+    """Slot of the bank that holds the value kernel of a curved joint kind moved by that many sources."""
+    return MOTION + 3 * (SOURCES * kind + sources - 1)
+
+
 # ---- inside loops (arrays are taken out of the record first: nothing then stands between the compiler and the inner loops)
 @njit(cache=True)
 def start(m: Mechanics, x: Array, u: Array) -> None:
@@ -159,8 +171,7 @@ def bind_motion(m: Mechanics, j: int, joint: int, h: float) -> int:
             arg[2 + 2 * n] = row_address(x, i) + 8 * q
             arg[3 + 2 * n] = row_address(x, i) + 8 * (nq + v)
             n += 1
-    last = 1 if j == x.shape[0] - 1 else 0
-    return MOTION + 3 * (2 * kind + last)
+    return _motion_slot(kind, n)
 
 
 @njit(cache=True)

@@ -181,17 +181,17 @@ def gather(s: Sensitivities, j: int, joint: int) -> int:
 
 
 @njit(cache=True)
-def cost_slope(s: Sensitivities, j: int, t: float, u: Array, p: Array, h: float, hessian: bool) -> tuple[int, float]:
-    """Gradient of the running cost at node j and, if wanted, its Hessian. Returns (status, weight of the node)."""
+def cost_slope(s: Sensitivities, j: int, t: float, u: Array, p: Array, h: float, slot: int) -> tuple[int, float]:
+    """Gradient of the running cost at node j and, unless the slot is COST_SLOPE, its Hessian. Returns (status, weight of the node)."""
     m = s.mechanics
     res = m.bank.res
     weight = bind_cost(m, j, t, u, p, h)
     res[0] = address_of(s.slope)
-    if hessian:
+    if slot != COST_SLOPE:
         res[1] = address_of(s.lxx)
         res[2] = address_of(s.lux)
         res[3] = address_of(s.luu)
-    return evaluate(m.bank, COST_BEND if hessian else COST_SLOPE), weight
+    return evaluate(m.bank, slot), weight
 
 
 def expand(record, t, h, p, x, u, k, g, F, H, hessian):  # type: ignore[no-untyped-def]
@@ -207,7 +207,7 @@ def expand(record, t, h, p, x, u, k, g, F, H, hessian):  # type: ignore[no-untyp
         clear(own, 0, z * width)
     for j in range(nodes):
         if quadrature[j] != 0.0:
-            status, weight = cost_slope(s, j, t[k], u[k], p, h[k], hessian)
+            status, weight = cost_slope(s, j, t[k], u[k], p, h[k], COST_BEND if hessian else COST_SLOPE)
             if status != 0:
                 return status
             for i in range(n):

@@ -90,29 +90,35 @@ class LocalCost:
 
     value -> l;  slope -> gradient [ndx + nu] in (dx, u)
     bend -> gradient, then the Hessian: lxx [r, r], lux [nu, r], luu [nu, nu], transposed, with the r components of dx in
-        ``support`` (of the rest, nothing is quadratic). Gauss-Newton for residual costs, or exact.
+        ``support`` (of the rest, nothing is quadratic); Gauss-Newton for residual costs
+    exact -> the same with the exact Hessian
     """
 
     value: ca.Function
     slope: ca.Function
     bend: ca.Function
+    exact: ca.Function
     support: tuple[int, ...]
 
 
-def local_cost(phase: Phase, exact: bool) -> LocalCost:
-    """Running cost, gradient and Hessian at a point. exact: of residual costs too, not Gauss-Newton."""
+def local_cost(phase: Phase) -> LocalCost:
+    """Running cost, gradient and Hessians at a point."""
     system, ndx, costs = phase.system, phase.system.space.ndx, terms(phase, At.PATH)
     sym = symbol_for([cost.function for cost in costs])
     arguments = [sym("t"), sym("x", system.nx), sym("u", system.nu), sym("p", system.np)]
-    slope, bend = slopes(system.space, system.nu, system.np, costs, sym, exact)(*arguments)
-    pattern = np.array(ca.DM(_sparsity(arguments, bend), 1).full()).reshape(bend.shape)
+    slope, bend = slopes(system.space, system.nu, system.np, costs, sym)(*arguments)
+    exact = slopes(system.space, system.nu, system.np, costs, sym, exact=True)(*arguments)[1]
+    pattern = np.array(ca.DM(_sparsity(arguments, exact), 1).full()).reshape(exact.shape)
     support = tuple(int(i) for i in np.flatnonzero(pattern[:ndx].any(axis=1)))
     rows = list(support)
+
+    def blocks(name: str, H: Expr) -> ca.Function:
+        return dense_function(name, arguments, [slope, H[rows, rows], H[ndx:, rows].T, H[ndx:, ndx:]])
+
     return LocalCost(
         value=dense_function("cost", arguments, [total(costs, *arguments)]),
         slope=dense_function("cost_slope", arguments, [slope]),
-        bend=dense_function("cost_bend", arguments, [slope, bend[rows, rows], bend[ndx:, rows].T, bend[ndx:, ndx:]]),
-        support=support)
+        bend=blocks("cost_bend", bend), exact=blocks("cost_exact", exact), support=support)
 
 
 def _sparsity(arguments: Sequence[Expr], matrix: Expr) -> ca.Sparsity:

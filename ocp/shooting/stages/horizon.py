@@ -129,7 +129,7 @@ def build(problem: Problem, options: ILQROptions, loops: bool = False) -> Horizo
     which.append(len(drafts))
     drafts.append(_end(parts[-1]))
     width = padded(max(d.space.ndx for d in drafts) + max(len(d.controls) for d in drafts))
-    kinds = tuple(make_stage(draft, width, options.hessian == "full") for draft in drafts)
+    kinds = tuple(make_stage(draft, width, options.hessian != "gauss_newton") for draft in drafts)
     t, h = _times(legs, len(which))
     lower, upper = _bounds(drafts, legs, which, choice)
     p = np.zeros((len(drafts), max(1, max(d.parameters for d in drafts))))
@@ -169,7 +169,7 @@ def _step(stretch: Stretch, options: ILQROptions, loops: bool) -> Draft:
 
     return Draft(phase.name, space, system.controls, system.np, space, advance,
                  lambda t, x, u, p: path_rows(stretch, t, x, u, p), sym,
-                 local_cost(phase, options.hessian == "full") if loops else None)
+                 local_cost(phase) if loops else None)
 
 
 def _closing(stretch: Stretch, sym: Symbol, t: Expr, x: Expr) -> list[Term]:

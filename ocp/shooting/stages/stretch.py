@@ -157,18 +157,19 @@ class Stretch:
             return scheme.advance(system, t, x, u, p, h)
         state, theta = self.split(x)
         after, nodes = scheme.advance(system, self.clock(t, theta), state, u, self.parameters(p, theta), h * self.pace(theta))
-        lifted = []
-        for weight, time, at in nodes:
-            shift = self._fraction(time, t, x, h)
-            lifted.append((weight, t + shift * h, x if at is state else ca.vertcat(at, theta)))
-        return ca.vertcat(after, theta), tuple(lifted)
+        places = self._fractions(integrator)
+        lifted = tuple((weight, t + place * h, x if at is state else ca.vertcat(at, theta))
+                       for (weight, _, at), place in zip(nodes, places, strict=True))
+        return ca.vertcat(after, theta), lifted
 
-    def _fraction(self, time: Expr, t: Expr, x: Expr, h: Expr) -> float:
-        """Where in the step a node stands, in units of h: its time is affine in t and h."""
-        there = ca.Function("node", [t, x, h], [time])
-        point = np.r_[np.zeros(self.phase.system.nx), self.constants.guess]
-        theta = np.array(self.constants.guess)
-        return float((float(there(0.0, point, 1.0)) - float(self.clock(0.0, theta))) / float(self.pace(theta)))
+    def _fractions(self, integrator: str) -> list[float]:
+        """Where the nodes stand in a step, in units of h, by a step of length 1 from time 0."""
+        system, sym = self.phase.system, ca.MX.sym
+        t, h = sym("t"), sym("h")
+        more = [sym(name, size) for name, size in (("x", system.nx), ("u", system.nu), ("p", system.np))]
+        nodes = INTEGRATORS[integrator].advance(system, t, *more, h)[1]
+        places: list[float] = ca.Function("places", [t, h], [ca.vertcat(*(time for _, time, _ in nodes))])(0.0, 1.0).elements()
+        return places
 
 
 def stretches(problem: Problem) -> tuple[Stretch, ...]:
