@@ -114,6 +114,27 @@ def mpc(
 
 
 @app.command
+def policy(run: Path, /, *, out: Path | None = None, models: Path | None = None, overwrite: bool = False) -> int:
+    """Write the feedback policy of an iLQR run as policy.npz (NumPy) and policy.h, policy.c (portable C99).
+
+    Parameters
+    ----------
+    run
+        The folder of the run.
+    out
+        Folder to write; default: policy within that of the run.
+    models
+        The folder that the run's robot file is relative to; default: that of the problem file the run was made from.
+    overwrite
+        Replace the policy that ``--out`` holds.
+    """
+    from ocp.app.policy import policy as export
+
+    export(run, out=out, models=models, overwrite=overwrite)
+    return CERTIFIED
+
+
+@app.command
 def check(file: Path, /, *, set_: Overrides = None) -> int:
     """Validate a problem file, and say which methods can solve it, without solving; or a file of inverse kinematics."""
     from ocp.app.files.ik_file import load_ik

@@ -21,6 +21,7 @@ CHOICES = {
     "execution": EXECUTIONS,
     "hessian": ("auto", "gauss_newton", "full"),
     "kernels": ("auto", "compiled", "interpreted"),
+    "polish": ("auto", "newton", "never"),
     "regularise": ("control", "state"),
     "shooting": ("single", "open", "feasible", "multiple"),
     "globalisation": ("merit", "filter"),
@@ -54,6 +55,9 @@ class ILQROptions:
     tolerance: the method has converged when the projected gradient of the discrete cost (largest component) and the
         improvement that the quadratic model still expects are both at most ``tolerance * max(1, |cost|)``.
     constraint_tolerance: largest violation of a hard constraint at the knots.
+    cost_tolerance: a minimisation with multipliers still to change also ends when its model promises less than this.
+    polish: "newton" ends with Newton's method on the optimality conditions of all knots together, to ``polish_tolerance`` and
+        with the active constraints as equations; "auto" does so where the rest of the search falls short of its tolerances.
     penalty, penalty_growth, penalty_max: of the augmented Lagrangian that holds hard constraints: at the start, factor where an
         outer iteration did not reduce a violation enough, and where the constraints are given up as infeasible.
     inner_tolerance: tolerance of the first minimisation, relative to the gradient that it starts from; each outer iteration
@@ -83,6 +87,9 @@ class ILQROptions:
     max_iterations: int = 500
     tolerance: float = 1e-8
     constraint_tolerance: float = 1e-7
+    cost_tolerance: float = 0.0
+    polish: str = "auto"
+    polish_tolerance: float = 1e-9
     penalty: float = 10.0
     penalty_growth: float = 10.0
     penalty_max: float = 1e10
@@ -107,7 +114,7 @@ class ILQROptions:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ProblemError(f"{name} must be a whole number >= {least}, got {value!r}", where=where)
-        for name in ("tolerance", "constraint_tolerance", "penalty", "penalty_max", "inner_tolerance", "gap_tolerance", "regularisation_min",
+        for name in ("tolerance", "constraint_tolerance", "polish_tolerance", "penalty", "penalty_max", "inner_tolerance", "gap_tolerance", "regularisation_min",
                      "regularisation_max", "state_limit"):
             value = getattr(self, name)
             if not (value > 0 and math.isfinite(value)):
@@ -116,6 +123,8 @@ class ILQROptions:
             value = getattr(self, name)
             if not 0 < value < 1:
                 raise ProblemError(f"{name} must lie strictly between 0 and 1, got {value!r}", where=where)
+        if not (self.cost_tolerance >= 0 and math.isfinite(self.cost_tolerance)):
+            raise ProblemError(f"cost_tolerance must be finite and not negative, got {self.cost_tolerance!r}", where=where)
         if not self.penalty_growth > 1:
             raise ProblemError(f"penalty_growth must be larger than 1, got {self.penalty_growth!r}", where=where)
         if not 0 <= self.regularisation <= self.regularisation_max:

@@ -1,69 +1,156 @@
-"""One-step maps: measured order against closed forms, on vector spaces and with a quaternion in the state."""
+"""Explicit and Lie-group one-step maps: measured order against closed forms, on vector spaces and with a quaternion in the state."""
 
 import casadi as ca
 import numpy as np
 import pytest
+from integrator_systems import (
+    OSCILLATOR,
+    PENDULUM,
+    SCALAR,
+    TOP,
+    attitude_space,
+    integrate,
+    order,
+    scalar_error,
+    step_function,
+    stepper,
+    symmetric_top,
+    system,
+    top_error,
+    top_start,
+)
 
-from dynamics.lie import quaternion
+from dynamics import algorithms as alg
+from dynamics.kernels import compile_kernel, compile_many
+from dynamics.model.synthetic import random_tree
+from ocp.bridge import robot_system
 from ocp.errors import ProblemError
-from ocp.integrators import INTEGRATORS, project
-from ocp.problem import System
-from ocp.spaces import Space, euclidean
+from ocp.integrators import INTEGRATORS, project, tableaus
+from ocp.integrators.tableaus import Tableau
+from ocp.shooting.options import ILQROptions
+from ocp.spaces import euclidean
+
+EXPLICIT = [name for name, integrator in INTEGRATORS.items() if not integrator.implicit]
+LOOPS = [name for name, integrator in INTEGRATORS.items() if integrator.loops]
+SMOOTH = [name for name in EXPLICIT if name != "semi_implicit_euler"]
+COUNTS = np.array([32, 64, 128])
 
 
-def symbols(nx, nu):
-    return ca.SX.sym("t"), ca.SX.sym("x", nx), ca.SX.sym("u", nu), ca.SX.sym("p", 0)
+# ---- tableaus ----------------------------------------------------------------------------------------------------
+def test_rooted_trees_are_counted_as_in_the_literature():
+    assert [len(tableaus.trees(n)) for n in range(1, 8)] == [1, 1, 2, 4, 9, 20, 48]
+    # the product of all gammas of order 4 is 4 * 8 * 12 * 24 (Hairer, Norsett, Wanner, Table II.2.1)
+    assert sorted(tableaus.density(tree) for tree in tableaus.trees(4)) == [4, 8, 12, 24]
 
 
-def system(space, nu, rate, name="test"):
-    t, x, u, p = symbols(space.nx, nu)
-    return System(name, space, tuple(f"u{i}" for i in range(nu)), ca.Function("rate", [t, x, u, p], [rate(t, x, u)]))
+TABLEAUS = {name: i.tableau for name, i in INTEGRATORS.items() if i.tableau}
 
 
-def stepper(sys, name, cost=lambda t, x, u: ca.SX(0)):
-    """step(t, x, u, h) -> (x_next, integral of the cost by the quadrature of the integrator)."""
-    t, x, u, p = symbols(sys.nx, sys.nu)
-    h = ca.SX.sym("h")
-    after, nodes = INTEGRATORS[name].advance(sys, t, x, u, p, h)
-    integral = h * sum(w * cost(ti, xi, u) for w, ti, xi in nodes)
-    function = ca.Function("step", [t, x, u, h], [after, integral])
-    return lambda *args: [np.asarray(out).ravel() for out in function(*args)]
+@pytest.mark.parametrize("name", list(TABLEAUS))
+def test_a_tableau_has_its_order_and_no_more(name):
+    t = TABLEAUS[name]
+    assert INTEGRATORS[name].order == t.order
+    with pytest.raises(ValueError, match=rf"order {t.order + 1}, tree"):
+        Tableau(t.order + 1, t.a, t.b, t.c)
 
 
-def integrate(step, x, u, duration, n):
-    total, h = 0.0, duration / n
-    for k in range(n):
-        x, part = step(k * h, x, u, h)
-        total += part[0]
-    return x, total
+@pytest.mark.parametrize(("a", "b", "c", "words"), [
+    (((0.0,),), (0.9,), (0.0,), "weights sum to 1"),
+    (((0.5,),), (1.0,), (0.4,), "rows sum to the nodes"),
+    (((0.0, 0.0), (0.5,)), (0.0, 1.0), (0.0, 0.5), "rows of"),
+    (((0.0, 0.0), (0.5, 0.0)), (0.0, 1.0), (0.0,), "1 nodes"),
+    ((), (), (), "0 weights"),
+])
+def test_a_wrong_tableau_is_refused(a, b, c, words):
+    with pytest.raises(ValueError, match=words):
+        Tableau(1, a, b, c)
 
 
-def order(errors, counts):
-    return -np.polyfit(np.log(counts), np.log(errors), 1)[0]
+def test_blocks_separate_what_can_be_solved_stage_by_stage():
+    assert tableaus.RK3.blocks() == ((0,), (1,), (2,))
+    assert tableaus.TR_BDF2.blocks() == ((0,), (1,), (2,))
+    assert tableaus.GAUSS_LEGENDRE_3.blocks() == ((0, 1, 2),)
+    lobatto = Tableau(2, ((0.0, 0.0), (1 / 2, 1 / 2)), (1 / 2, 1 / 2), (0.0, 1.0))
+    assert lobatto.blocks() == ((0,), (1,))
+    assert lobatto.ends_on_stage
+    assert not lobatto.explicit
+    assert tableaus.RK4.explicit
 
 
-# x' = x cos t + u exp(sin t): x(t) = exp(sin t) (x0 + u t)
-SCALAR = system(euclidean(("x",)), 1, lambda t, x, u: x * ca.cos(t) + u * ca.exp(ca.sin(t)))
-
-
-@pytest.mark.parametrize("name", ["euler", "midpoint", "rk4"])
+# ---- order -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", SMOOTH)
 def test_order_of_the_state_on_a_time_varying_system(name):
-    step, counts = stepper(SCALAR, name), np.array([16, 32, 64, 128])
-    exact = np.exp(np.sin(2.0)) * (0.7 + 0.4 * 2.0)
-    errors = [abs(integrate(step, [0.7], [0.4], 2.0, n)[0][0] - exact) for n in counts]
-    assert order(errors, counts) == pytest.approx(INTEGRATORS[name].order, abs=0.12)
+    assert order([scalar_error(name, n) for n in COUNTS], COUNTS) == pytest.approx(INTEGRATORS[name].order, abs=0.12)
 
 
-@pytest.mark.parametrize("name", ["euler", "midpoint", "rk4"])
+@pytest.mark.parametrize("name", SMOOTH)
 def test_running_costs_are_integrated_to_the_same_order(name):
-    # int x cos t dt with x = x0 exp(sin t) is x0 (exp(sin T) - 1)
-    step, counts = stepper(SCALAR, name, lambda t, x, u: x * ca.cos(t)), np.array([16, 32, 64, 128])
-    exact = 0.7 * (np.exp(np.sin(2.0)) - 1)
-    errors = [abs(integrate(step, [0.7], [0.0], 2.0, n)[1] - exact) for n in counts]
-    assert order(errors, counts) == pytest.approx(INTEGRATORS[name].order, abs=0.2)
+    errors = [scalar_error(name, n, cost=True) for n in COUNTS]
+    assert order(errors, COUNTS) == pytest.approx(INTEGRATORS[name].order, abs=0.2)
 
 
-OSCILLATOR = system(euclidean(("q", "v")), 1, lambda t, x, u: ca.vertcat(x[1], u - 4 * x[0]))
+@pytest.mark.parametrize("name", EXPLICIT)
+def test_order_on_a_tumbling_body(name):
+    INTEGRATORS[name].check(TOP)
+    counts = np.array([50, 100, 200])
+    errors, lengths = zip(*(top_error(name, n) for n in counts), strict=True)
+    assert max(lengths) < 1e-14
+    assert order(errors, counts) == pytest.approx(INTEGRATORS[name].order, abs=0.15)
+
+
+def floating_tree():
+    """A branching tree with a floating base and a spherical joint, every other joint driven."""
+    model = random_tree(4, np.random.default_rng(12), kinds=("revolute", "spherical", "planar"), root="free_flyer", damping=True)
+    names = [b.joint.name for b in model.bodies if b.joint.kind != "free_flyer"]
+    return model, robot_system(model, actuated=names[::2])
+
+
+def tree_start(model, system, seed=4):
+    rng = np.random.default_rng(seed)
+    return np.r_[alg.random_configuration(model, rng), 0.6 * rng.normal(size=model.nv)], rng.normal(size=system.nu)
+
+
+def distance(space, a, b):
+    return np.linalg.norm(np.asarray(space.minus(ca.DM(a), ca.DM(b))))
+
+
+@pytest.mark.parametrize("name", ["rk3", "cf4", "rkmk4"])
+def test_order_on_a_floating_base_with_limbs(name):
+    model, sys = floating_tree()
+    x, u = tree_start(model, sys)
+    fine, _ = integrate(stepper(sys, "rk4"), x, u, 0.3, 400)
+    counts = np.array([8, 16, 32])
+    step = stepper(sys, name)
+    errors = [distance(sys.space, fine, integrate(step, x, u, 0.3, n)[0]) for n in counts]
+    assert order(errors, counts) == pytest.approx(INTEGRATORS[name].order, abs=0.3)
+
+
+# ---- particular steps --------------------------------------------------------------------------------------------
+def test_two_and_three_stage_methods_by_hand():
+    def f(t, x):
+        return x * np.cos(t) + 0.4 * np.exp(np.sin(t))
+
+    t, x, h = 0.3, 0.7, 0.2
+    k1 = f(t, x)
+    expected = {"euler": x + h * k1, "midpoint": x + h * f(t + h / 2, x + h / 2 * k1), "heun": x + h / 2 * (k1 + f(t + h, x + h * k1)),
+                "ralston": x + h / 4 * (k1 + 3 * f(t + 2 * h / 3, x + 2 * h / 3 * k1))}
+    k2 = f(t + h / 2, x + h / 2 * k1)
+    expected["rk3"] = x + h / 6 * (k1 + 4 * k2 + f(t + h, x - h * k1 + 2 * h * k2))
+    for name, value in expected.items():
+        assert stepper(SCALAR, name)(t, [x], [0.4], h)[0][0] == pytest.approx(value, rel=1e-14), name
+
+
+def test_lie_group_methods_are_classical_on_flat_spaces_and_exact_for_a_steady_turn():
+    state = [0.4, -0.8], [0.3]
+    classical = stepper(PENDULUM, "rk4")(0.0, *state, 0.1)[0]
+    x = top_start()
+    x[4:] = 0.0, 0.0, 3.0  # about a principal axis: the body turns with a constant rate
+    attitude, velocity = symmetric_top(x[:4], x[4:], 0.5)
+    for name in ("cf4", "rkmk4"):
+        np.testing.assert_allclose(stepper(PENDULUM, name)(0.0, *state, 0.1)[0], classical, rtol=1e-14)
+        np.testing.assert_allclose(stepper(TOP, name)(0.0, x, np.zeros(3), 0.5)[0], np.r_[attitude, velocity], atol=1e-14)
+    ambient = stepper(TOP, "rk4")(0.0, x, np.zeros(3), 0.5)[0]
+    assert np.abs(ambient[:4] - attitude).max() > 1e-5
 
 
 def test_semi_implicit_euler_has_order_one_and_keeps_its_invariant():
@@ -93,71 +180,68 @@ def test_semi_implicit_euler_refuses_states_that_are_not_q_v():
     INTEGRATORS["semi_implicit_euler"].check(OSCILLATOR)
 
 
-# ---- a free rigid body: attitude quaternion and body-frame angular velocity ---------------------------------------
-INERTIA = (0.5, 0.5, 0.2)  # symmetric about the third body axis
+# ---- graphs and names --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", EXPLICIT)
+def test_scalar_and_matrix_graphs_agree(name):
+    sx, mx = (stepper(TOP, name, lambda t, x, u: t * x[5] + u[0], kind) for kind in (ca.SX, ca.MX))
+    arguments = 0.2, top_start(), np.array([0.3, -0.2, 0.1]), 0.05
+    for one, other in zip(sx(*arguments), mx(*arguments), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-14, atol=1e-15)
 
 
-def attitude_space():
-    names = ("qw", "qx", "qy", "qz", "wx", "wy", "wz")
-
-    def jet(x, d):
-        # q (1 - |d|^2/8, d/2): the exponential to second order
-        moved = quaternion.product(x[:4], ca.vertcat(1 - ca.dot(d[:3], d[:3]) / 8, d[:3] / 2))
-        return ca.vertcat(moved, x[4:] + d[3:])
-
-    return Space(
-        names=names, tangent_names=("rx", "ry", "rz", "wx", "wy", "wz"),
-        plus=lambda x, d: ca.vertcat(quaternion.integrate(x[:4], d[:3]), x[4:] + d[3:]),
-        minus=lambda a, b: ca.vertcat(quaternion.difference(a[:4], b[:4]), b[4:] - a[4:]),
-        rate=lambda x: ca.diagcat(quaternion.rate_map(x[:4]), ca.DM.eye(3)),
-        rate_inverse=lambda x: ca.diagcat(quaternion.rate_map_inverse(x[:4]), ca.DM.eye(3)),
-        jet=jet, neutral=(1.0, 0, 0, 0, 0, 0, 0), tangent_index=(-1,) * 4 + (3, 4, 5), quaternions=(0,))
-
-
-def body(t, x, u):
-    w, inertia = x[4:], ca.DM(INERTIA)
-    return ca.vertcat(w, (u - ca.cross(w, inertia * w)) / inertia)
-
-
-TOP = system(attitude_space(), 3, body)
-
-
-def turn(axis, angle):
-    return np.r_[np.cos(angle / 2), np.sin(angle / 2) * np.asarray(axis)]
-
-
-def multiply(a, b):
-    return np.asarray(quaternion.product(a, b)).ravel()
-
-
-def symmetric_top(q, w, t):
-    """Torque-free symmetric top (Landau, Lifshitz, Mechanics, section 33): spin about the body axis, precession about L."""
-    I1, I3 = INERTIA[0], INERTIA[2]
-    L = np.asarray(quaternion.rotate(q, np.array(INERTIA) * w)).ravel()
-    size = np.linalg.norm(L)
-    spin = w[2] * (1 - I3 / I1)
-    attitude = multiply(multiply(turn(L / size, size / I1 * t), q), turn([0, 0, 1], spin * t))
-    c, s = np.cos(spin * t), np.sin(spin * t)
-    return attitude, np.array([c * w[0] + s * w[1], -s * w[0] + c * w[1], w[2]])
-
-
-@pytest.mark.parametrize("name", ["euler", "semi_implicit_euler", "midpoint", "rk4"])
-def test_order_on_a_tumbling_body(name):
-    if name == "semi_implicit_euler":
-        INTEGRATORS[name].check(TOP)
-    rng = np.random.default_rng(3)
-    q = rng.normal(size=4)
-    q, w = q / np.linalg.norm(q), np.array([0.8, -0.5, 2.0])
-    step, counts = stepper(TOP, name), np.array([50, 100, 200])
-    attitude, velocity = symmetric_top(q, w, 1.5)
-    errors = []
-    for n in counts:
-        x, _ = integrate(step, np.r_[q, w], np.zeros(3), 1.5, n)
-        assert np.linalg.norm(x[:4]) == pytest.approx(1, abs=1e-14)
-        errors.append(np.linalg.norm(np.r_[np.abs(x[:4] @ attitude) - 1, np.cross(x[1:4], attitude[1:]), x[4:] - velocity]))
-    assert order(errors, counts) == pytest.approx(INTEGRATORS[name].order, abs=0.15)
+@pytest.mark.parametrize("name", ["rk3", "cf4", "rkmk4"])
+def test_compiled_steps_are_the_interpreted_ones(name):
+    function = step_function(TOP, name, ca.MX, lambda t, x, u: t * x[5])
+    arguments = 0.2, top_start(), np.array([0.3, -0.2, 0.1]), 0.05
+    for one, other in zip(compile_kernel(function)(*arguments), function(*arguments), strict=True):
+        np.testing.assert_allclose(np.ravel(one), np.asarray(other).ravel(), rtol=1e-13, atol=1e-15)
 
 
 def test_project_scales_quaternions_only():
     x = np.r_[2.0, 0, 0, 0, 5.0, 6.0, 7.0]
-    assert np.asarray(project(TOP.space, ca.DM(x))).ravel() == pytest.approx([1, 0, 0, 0, 5, 6, 7])
+    assert np.asarray(project(attitude_space(), ca.DM(x))).ravel() == pytest.approx([1, 0, 0, 0, 5, 6, 7])
+
+
+def test_unknown_names_are_refused_with_what_is_near():
+    with pytest.raises(ProblemError, match="no integrator named 'gauss_legendre'.*did you mean 'gauss_legendre_[123]'"):
+        ILQROptions(integrator="gauss_legendre")
+
+
+# ---- loops over a robot ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_over_a_robot_take_the_same_step(name):
+    """State and tangent derivatives by the slots of the loops against the CasADi step, differentiated by AD."""
+    from numba import njit
+
+    from ocp.shooting.robot import mechanics, sensitivities
+
+    @njit
+    def last_slot(s):
+        return s.mechanics.x[-1], s.X[-1]
+
+    model, sys = floating_tree()
+    functions = mechanics.motions(sys, name, full=False)
+    kernels = dict(zip(functions, compile_many(list(functions.values()), mode="interpreted"), strict=True))
+    record, kept = mechanics.make_mechanics(sys, name, False, kernels)
+    walked = sensitivities.make_sensitivities(record, sys, name, ())
+    x, u = tree_start(model, sys)
+    h = 0.02
+    assert sensitivities.walk(walked, x, u, h) == 0
+    assert kept
+    t, xs, us, p = (ca.SX.sym(n, size) for n, size in zip("txup", (1, sys.nx, sys.nu, 0), strict=True))
+    after = INTEGRATORS[name].step(sys, t, xs, us, p, h)
+    moved = ca.horzcat(ca.jacobian(after, xs) @ sys.space.rate(xs), ca.jacobian(after, us))
+    step = ca.Function("step", [xs, us], [after, sys.space.rate_inverse(after) @ moved])
+    expected, slope = (np.asarray(out) for out in step(x, u))
+    state, found = last_slot(walked)
+    np.testing.assert_allclose(state, expected.ravel(), atol=1e-13)
+    np.testing.assert_allclose(found[:, :slope.shape[1]], slope, atol=1e-11 * np.abs(slope).max())
+    assert np.abs(slope[:, -sys.nu:]).max() > 1e-5
+
+
+@pytest.mark.parametrize("name", ["cf4", "gauss_legendre_2"])
+def test_loops_refuse_what_they_cannot_run(name):
+    from ocp.shooting.robot import mechanics
+
+    with pytest.raises(ProblemError, match=f"cannot run the integrator '{name}'; they run euler, semi_implicit_euler"):
+        mechanics.tableau(name)

@@ -13,6 +13,7 @@ from ocp.shooting.engine.record import (
     BLEND,
     CONVEXIFY,
     COST,
+    ENOUGH,
     FAILED,
     FILTER,
     FILTERED,
@@ -175,7 +176,8 @@ def direct(e: Engine, tolerance: float, loose: float) -> int:
         s[LINEAR], s[QUADRATIC] = linear, quadratic
         expected = -(linear + quadratic)
         small = s[GRADIENT] <= tolerance * scale and expected <= tolerance * scale
-        if s[GAP] <= e.settings[GAP_TOLERANCE] and (small or expected <= loose * abs(s[PLAIN])):
+        enough = max(loose * abs(s[PLAIN]), e.settings[ENOUGH]) if loose > 0.0 else -1.0
+        if s[GAP] <= e.settings[GAP_TOLERANCE] and (small or expected <= enough):
             ending = CONVERGED
     return ending
 

@@ -174,6 +174,7 @@ def _settings(options: ILQROptions) -> np.ndarray:
     found[r.SHOOTING] = CHOICES["shooting"].index(options.shooting)
     found[r.FILTER] = options.globalisation == "filter"
     found[r.PATIENCE] = PATIENCE
+    found[r.ENOUGH] = options.cost_tolerance
     found[r.AUTO] = options.hessian == "auto"
     found[r.FIRST_BLEND] = 0.0 if options.hessian == "full" and options.convexify != "shift" else MOST_BLENDS
     return found

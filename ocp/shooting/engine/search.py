@@ -17,6 +17,7 @@ from ocp.shooting.engine.record import Engine, Store
 from ocp.shooting.engine.rollout import rollout
 from ocp.shooting.engine.words import lost, not_a_number
 from ocp.shooting.options import ILQROptions
+from ocp.shooting.polish import PolishStatus
 from ocp.shooting.stages.horizon import Horizon
 
 Progress = Callable[[Mapping[str, float]], None]
@@ -25,6 +26,8 @@ Ending = tuple[Status, str]
 LOOSE = 1e-2
 """The first minimisation with multipliers still to change ends when its model promises less than this share of the cost; each of
 the next ones is held to a tenth of that."""
+POLISH_FROM = 1e-3
+"""Largest violation from which Newton's method is tried."""
 BATCH_SECONDS = 0.05
 """Time between two looks at the keyboard and two reports."""
 
@@ -45,6 +48,7 @@ class Search:
         self.batch = 1
         self.penalty = self.multipliers.largest_penalty
         self.load_seconds = 0.0
+        self.polished = False
 
     @property
     def objective(self) -> float:
@@ -66,9 +70,17 @@ class Search:
             if ending is not None:
                 return ending
             self._report_first()
-            return self._constrained() if self.multipliers.any_rows else self._minimise(self.options.tolerance)
+            found = self._constrained() if self.multipliers.any_rows else self._minimise(self.options.tolerance)
+            return self._rescued(found)
         except KeyboardInterrupt:
             return Status.INTERRUPTED, f"after {max(0, len(self.log) - 1)} iterations, cost {self.objective:.9g}"
+
+    def _rescued(self, found: Ending) -> Ending:
+        """What is left to do for polishing after the search has ended."""
+        short = found[0] in (Status.STALLED, Status.ITERATION_LIMIT) and self.store.state[r.VIOLATION] <= POLISH_FROM
+        wanted = (short and self.options.polish != "never") or (
+            found[0] is Status.CONVERGED and self.options.polish == "newton" and not self.polished)
+        return (self._polish() or found) if wanted else found
 
     def _begin(self) -> Ending | None:
         """Evaluate and expand the path."""
@@ -164,29 +176,55 @@ class Search:
         options, held, state = self.options, self.multipliers, self.store.state
         # relative to where the search begins, so that costs of 1e-2 and 1e4 start equally loosely
         tolerance = max(options.tolerance, options.inner_tolerance * state[r.GRADIENT] / max(1.0, abs(state[r.COST])))
-        loose = LOOSE
+        loose, near = LOOSE, POLISH_FROM
         for _ in range(options.max_outer):
             before = len(self.log)
             status, message = self._minimise(tolerance, loose if tolerance > options.tolerance else 0.0)
-            loose *= 0.1
             violation, name = held.worst()
+            message = f"{message}; largest violation {violation:.3g} ({name})"
             if status in (Status.NOT_A_NUMBER, Status.DIVERGED, Status.ITERATION_LIMIT):
-                return status, f"{message}; largest violation {violation:.3g} ({name})"
-            if violation <= options.constraint_tolerance and tolerance == options.tolerance:
-                if status is Status.CONVERGED:
-                    return status, f"{message}, largest violation {violation:.3g} ({name})"
-                if len(self.log) == before:  # neither the minimisation nor the multipliers move any more
-                    return status, f"{message}; largest violation {violation:.3g} ({name})"
+                return status, message
+            if options.polish == "newton" and violation <= near:
+                if (found := self._polish()) is not None:
+                    return found
+                near = 0.1 * violation
+            met = violation <= options.constraint_tolerance and tolerance == options.tolerance
+            # where neither the minimisation nor the multipliers move any more, nothing else will
+            if met and (status is Status.CONVERGED or len(self.log) == before):
+                return status, message
             held.update()
-            self.penalty = held.largest_penalty
             if held.exhausted:
                 return Status.INFEASIBLE, f"the largest violation stays at {violation:.3g} ({name}) whatever the penalty"
+            self.penalty, loose = held.largest_penalty, 0.1 * loose
             tolerance = max(options.tolerance, 0.1 * tolerance if violation > options.constraint_tolerance else options.tolerance)
             state[[r.MU, r.MU_FACTOR]] = options.regularisation, 1.0
-            if (lost := self._revalue()) is not None:
-                return lost
+            if (ending := self._revalue()) is not None:
+                return ending
         return Status.ITERATION_LIMIT, (f"largest violation {violation:.3g} ({name}) after {options.max_outer} updates of the "
                                         "multipliers")
+
+    def _polish(self) -> Ending | None:
+        """Newton's method on the optimality conditions; None where it does not reach the tolerance, and then nothing has changed."""
+        from ocp.shooting.engine.polishing import polished
+
+        store, options = self.store, self.options
+        kept = [array.copy() for array in (*store.path, store.held.lam, store.held.slope, store.settings, store.state)]
+        found = polished(self.horizon, store, options.hessian != "gauss_newton", options.polish_tolerance)
+        if found.status is not PolishStatus.SOLVED:
+            for array, old in zip((*store.path, store.held.lam, store.held.slope, store.settings, store.state), kept, strict=True):
+                array[:] = old
+            self._expand()
+            return None
+        for row in found.log[1:]:
+            self.log.append({"iteration": len(self.log), "gradient": row["stationarity"], "violation": row["feasibility"],
+                             "gap": row["gap"], "step": row["length"], "trials": row["trials"]})
+            if row is found.log[-1]:
+                self.log[-1]["cost"] = self.objective
+            if self.progress is not None:
+                self.progress(self.log[-1])
+        self.polished = True
+        return Status.CONVERGED, (f"polished: projected gradient {found.residuals.stationarity:.3g}, largest violation "
+                                  f"{found.residuals.feasibility:.3g}, cost {self.objective:.9g}")
 
     def _revalue(self) -> Ending | None:
         """Cost and model of the path with new multipliers."""

@@ -64,7 +64,8 @@ def slopes(space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbol, 
     """
     ndx = space.ndx
     t, x, p, z = sym("t"), sym("x", space.nx), sym("p", np_), sym("z", ndx + nu)
-    near, u = space.jet(x, z[:ndx]), z[ndx:]
+    dx, u = ca.vertsplit(z, [0, ndx, ndx + nu])
+    near = space.jet(x, dx)
     gradient, hessian = ca.DM(ndx + nu, 1), ca.DM(ndx + nu, ndx + nu)
     for cost in costs:
         if cost.weights is None or exact:

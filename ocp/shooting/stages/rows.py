@@ -117,7 +117,8 @@ def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., l
     z = ca.SX.sym("z", ndx + nu)
     made = make(t, x, u, p)
     c = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in made)))
-    near = [row.expression for row in make(t, space.jet(x, z[:ndx]), u + z[ndx:], p)]
+    dx, du = ca.vertsplit(z, [0, ndx, ndx + nu])
+    near = [row.expression for row in make(t, space.jet(x, dx), u + du, p)]
     at_z = ca.densify(ca.vertcat(ca.SX(0, 1), *near))
     y = ca.SX.sym("y", len(made))
 

@@ -176,8 +176,9 @@ def _bend(draft: Draft, width: int) -> ca.Function:
     n = space.ndx
     t, h, p, x, u = sym("t"), sym("h"), sym("p", draft.parameters), sym("x", space.nx), sym("u", m)
     z, after, costate = sym("z", n + m), sym("x_next", draft.after.nx), sym("lambda", draft.after.ndx)
-    moved, terms = draft.advance(t, space.jet(x, z[:n]), z[n:], p, h)
-    value = sum((at.weight * _cost(at, z[n:], p) for at in terms), start=ca.DM(0))
+    dx, control = ca.vertsplit(z, [0, n, n + m])
+    moved, terms = draft.advance(t, space.jet(x, dx), control, p, h)
+    value = sum((at.weight * _cost(at, control, p) for at in terms), start=ca.DM(0))
     value += ca.dot(costate, draft.after.minus(after, moved))
     hessian = ca.Function("hessian", [t, x, z, p, h, after, costate], [ca.tril(ca.hessian(value, z)[0])])
     H = hessian(t, x, ca.vertcat(ca.DM.zeros(n), u), p, h, draft.advance(t, x, u, p, h)[0], costate)

@@ -1,0 +1,83 @@
+"""``ocp policy``: the feedback policy of a run as an archive for NumPy and as C source."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from dynamics.errors import ModelError
+from ocp.app.files.load import LoadedProblem, load_text
+from ocp.app.pages.results import Run, read_run, write_arrays
+from ocp.errors import ProblemError
+from ocp.shooting.export import Policy, c_header, c_source, make_policy, policy_arrays
+
+FILES = ("policy.npz", "policy.h", "policy.c")
+
+
+def export_policy(folder: str | Path, *, out: str | Path | None = None, models: str | Path | None = None,
+                  overwrite: bool = False) -> tuple[Policy, Path]:
+    """Write the policy of a run as ``policy.npz``, ``policy.h`` and ``policy.c``; returns it and where.
+
+    folder: of the run. out: default: ``policy`` within it, replaced when it is there. models: what the robot file of the problem
+    is relative to; default: the folder of the run, then that of the problem file that the run was made from.
+    Raises ProblemError for what is no run, has no gains, or whose robot file cannot be found; and where ``out`` holds a policy
+    already, unless ``overwrite``.
+    """
+    run = read_run(folder)
+    policy = make_policy(_problem(run, models).problem, run.arrays, run.summary["method"])
+    place = Path(folder) / "policy" if out is None else Path(out)
+    if place.exists() and not place.is_dir():
+        raise ProblemError("is not a folder; name another place for the policy", where=str(place))
+    there = [name for name in FILES if (place / name).exists()]
+    if there and out is not None and not overwrite:
+        raise ProblemError(f"already holds {', '.join(there)}; allow overwriting or name another folder", where=str(place))
+    header, source = c_header(policy), c_source(policy)
+    place.mkdir(parents=True, exist_ok=True)
+    write_arrays(place / "policy.npz", policy_arrays(policy))
+    (place / "policy.h").write_text(header, encoding="utf-8")
+    (place / "policy.c").write_text(source, encoding="utf-8")
+    return policy, place
+
+
+def policy(folder: Path, *, out: Path | None = None, models: Path | None = None, overwrite: bool = False) -> None:
+    """What the command does: export, and say what and where."""
+    found, place = export_policy(folder, out=out, models=models, overwrite=overwrite)
+    N, nu, ndx = found.K.shape
+    print(f"policy of {found.name!r}: {N} steps from {found.t[0]:g} to {found.t[-1]:g} s, gains {nu} x {ndx}")
+    if not read_run(folder).summary["ok"]:
+        print("note: the run is not certified; see its report")
+    print(f"written to {place}: {', '.join(FILES)}")
+
+
+def _problem(run: Run, models: str | Path | None) -> LoadedProblem:
+    """The problem of a run, with the very robot that it was solved for."""
+    hashed = run.summary.get("model_hash")
+    if hashed is None or models is not None:
+        loaded = load_text(run.problem_yaml, run.folder if models is None else models, str(run.folder / "problem.yaml"))
+        _check(loaded, hashed, run.folder if models is None else Path(models))
+        return loaded
+    last: Exception | None = None
+    for place in (run.folder, *_sources(run)):
+        try:
+            loaded = load_text(run.problem_yaml, place, str(run.folder / "problem.yaml"))
+            _check(loaded, hashed, place)
+            return loaded
+        except (ProblemError, ModelError) as error:
+            last = error
+    raise ProblemError(f"the robot of the run was not found ({last}); name the folder of the problem file with --models",
+                       where=str(run.folder))
+
+
+def _check(loaded: LoadedProblem, hashed: str | None, place: Path) -> None:
+    found = None if loaded.model is None else loaded.model.fingerprint
+    if found != hashed:
+        raise ProblemError("the robot there is not the one that the run was made with (its fingerprint differs)", where=str(place))
+
+
+def _sources(run: Run) -> list[Path]:
+    """Folders of the files that the recorded command names."""
+    try:
+        words = shlex.split(str(run.summary["provenance"].get("command", "")))
+    except ValueError:
+        words = str(run.summary["provenance"].get("command", "")).split()
+    return [Path(word).parent for word in words if word.endswith((".yaml", ".yml"))]

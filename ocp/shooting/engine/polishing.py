@@ -1,0 +1,134 @@
+"""From the iterate of a search to a polished one: what ``ocp.shooting.polish`` needs, evaluated by the compiled loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+
+from dynamics.kernels.bank import evaluate
+from dynamics.kernels.calls import row_address
+from ocp.shooting.engine import record as r
+from ocp.shooting.engine.expansion import expand
+from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, SLOTS, bend, bind, differentiate
+from ocp.shooting.engine.record import FULL, Engine, Store
+from ocp.shooting.engine.rollout import rollout
+from ocp.shooting.kkt import Knot, Multipliers, costates
+from ocp.shooting.polish import Polished, PolishOptions, polish
+from ocp.shooting.stages.horizon import Horizon
+from ocp.shooting.stages.rows import BELOW
+
+Array = np.ndarray
+MOST_EXCHANGES = 12
+"""Corrections of the active set in one Newton step; a point that needs more is not near enough."""
+
+
+@njit(cache=True)
+def lagrangian(e: Engine) -> int:
+    """Derivatives along the path without penalties: costs and steps into ``e.model``, rows into ``e.held``; the Hessians are those of the
+    Lagrangian with the costates and slopes as they stand (Gauss-Newton's unless the settings say full). Failed knot or -1."""
+    plan, path, bank, held, model, derivatives = e.plan, e.path, e.bank, e.held, e.model, e.derivatives
+    full = e.settings[FULL] != 0.0
+    for k in range(plan.which.shape[0]):
+        kind = plan.which[k]
+        size = model.n[k] + model.m[k]
+        if differentiate(derivatives, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, model.g, model.F, model.H, not full) != 0:
+            return k
+        if full and bend(derivatives, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, e.policy.costate, model.H) != 0:
+            return k
+        if held.count[kind] > 0:
+            bind(bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
+            bank.res[0] = row_address(held.c, k)
+            bank.res[1] = row_address(held.C, k)
+            if evaluate(bank, SLOTS * kind + JACOBIAN) != 0:
+                return k
+            if full:
+                bank.arg[4] = row_address(held.slope, k)
+                bank.res[0] = row_address(held.bend, 0)
+                if evaluate(bank, SLOTS * kind + ROW_BEND) != 0:
+                    return k
+                for i in range(size):
+                    for j in range(i + 1):
+                        model.H[k, i, j] += held.bend[0, i, j]
+    return -1
+
+
+class Discrete:
+    """The discrete problem of a store, evaluated at any point. ``exact``: Hessians of the Lagrangian, not those of Gauss-Newton; the
+    store must have the kernels for them."""
+
+    def __init__(self, horizon: Horizon, store: Store, exact: bool):
+        self.horizon, self.store, self.exact = horizon, store, exact
+        self.held = [np.flatnonzero(store.held.holds[k, :horizon.kind(k).rows.count]) for k in range(horizon.stages + 1)]
+
+    def evaluate(self, x: Sequence[Array], u: Sequence[Array], multipliers: Multipliers) -> list[Knot]:
+        """Values and derivatives at every knot. Raises ArithmeticError where the problem cannot be evaluated."""
+        horizon, store = self.horizon, self.store
+        path, held, model = store.path, store.held, store.model
+        for k, row in enumerate(x):
+            path.x[k, :len(row)] = row
+        for k, row in enumerate(u):
+            path.u[k, :len(row)] = row
+        store.settings[FULL] = float(self.exact)
+        _, failed = rollout(store.engine, True)
+        if failed < 0:
+            held.slope[:] = 0.0
+            for k, rows in enumerate(self.held):
+                store.policy.costate[k, :len(multipliers.costate[k])] = multipliers.costate[k]
+                held.slope[k, rows] = multipliers.rows[k]
+            failed = lagrangian(store.engine)
+        if failed >= 0:
+            raise ArithmeticError(f"cannot be evaluated at {horizon.place(int(failed), path.x)}")
+        return [self._knot(k) for k in range(horizon.stages + 1)]
+
+    def _knot(self, k: int) -> Knot:
+        stage, store, rows = self.horizon.kind(k), self.store, self.held[k]
+        model, held = store.model, store.held
+        n, m = stage.space.ndx, stage.nu
+        z = n + m
+        H = np.tril(model.H[k, :z, :z])
+        more = {} if not len(rows) else {"c": held.c[k, rows], "C": held.C[k][rows, :z], "kind": stage.rows.kind[rows],
+                                         "size": stage.rows.size[rows]}
+        if k < self.horizon.stages:
+            more |= {"F": model.F[k, :stage.after.ndx, :z].copy(), "gap": store.path.gap[k, :stage.after.ndx].copy(),
+                     "u": store.path.u[k, :m].copy(), "lower": store.plan.lower[k, :m], "upper": store.plan.upper[k, :m]}
+        return Knot(n, model.g[k, :z].copy(), H + np.tril(H, -1).T, **more)
+
+    def retract(self, x: Sequence[Array], dx: Sequence[Array]) -> list[Array]:
+        """``x [+] dx`` knot by knot."""
+        found = []
+        for k, (a, b) in enumerate(zip(x, dx, strict=True)):
+            space = self.horizon.kind(k)
+            found.append(a + b if space.space.is_vector_space else np.asarray(space.plus(a, b)).ravel())
+        return found
+
+    def point(self) -> tuple[list[Array], list[Array], Multipliers]:
+        """Path and multiplier estimates of the store as they stand."""
+        horizon, store = self.horizon, self.store
+        x = [store.path.x[k, :horizon.kind(k).space.nx].copy() for k in range(horizon.stages + 1)]
+        u = [store.path.u[k, :horizon.kind(k).nu].copy() for k in range(horizon.stages)]
+        rows = tuple(store.held.slope[k, held].copy() for k, held in enumerate(self.held))
+        zero = Multipliers(tuple(np.zeros(horizon.kind(k).space.ndx) for k in range(horizon.stages + 1)), rows)
+        return x, u, costates(self.evaluate(x, u, zero), rows)
+
+
+def polished(horizon: Horizon, store: Store, exact: bool, tolerance: float) -> Polished:
+    """Polish the iterate of a store in place: path, multipliers and an expansion that belongs to them. A point that cannot be improved
+    stays."""
+    discrete = Discrete(horizon, store, exact)
+    x, u, multipliers = discrete.point()
+    scale = max(1.0, abs(float(store.path.cost.sum())))
+    found = polish(discrete.evaluate, discrete.retract, x, u, multipliers, PolishOptions(tolerance=tolerance, scale=scale, max_steps=8, max_exchanges=MOST_EXCHANGES))
+    for k, row in enumerate(found.x):
+        store.path.x[k, :len(row)] = row
+    for k, row in enumerate(found.u):
+        store.path.u[k, :len(row)] = row
+    rollout(store.engine, True)
+    store.held.lam[:] = 0.0
+    for k, rows in enumerate(discrete.held):
+        signs = np.where(horizon.kind(k).rows.kind[rows] <= BELOW, 1.0, -1.0)
+        store.held.lam[k, rows] = signs * found.multipliers.rows[k]
+    expand(store.engine)
+    store.state[r.GAP] = float(np.abs(store.path.gap).sum())
+    return found
