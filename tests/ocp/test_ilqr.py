@@ -118,7 +118,7 @@ def test_pendulum_swings_up_within_its_torque_limit():
 
 @pytest.fixture(scope="module")
 def swung():
-    return solve(cart_pole())
+    return solve(cart_pole(), ILQROptions(hessian="gauss_newton"))
 
 
 def test_cart_pole_swings_up(swung):
@@ -138,18 +138,16 @@ def test_solution_is_a_minimum_of_the_discrete_cost(swung):
         assert of_solution(swung, controls=[path.u + 1e-2 * rng.normal(size=path.u.shape)]).cost > swung.objective
 
 
-def test_full_hessian_converges_faster_to_the_same_point(swung):
-    full = solve(cart_pole(), ILQROptions(hessian="full"))
-    assert full.status is Status.CONVERGED
-    assert full.objective == pytest.approx(swung.objective, rel=1e-9)
-    assert len(full.iterations) < len(swung.iterations) / 2
-    # quadratic: the last gradients shrink far faster than by a constant factor
-    last = [row["gradient"] for row in full.iterations[-3:]]
-    assert last[2] < 1e-3 * last[1]
+def test_full_hessians_converge_faster_to_the_same_point(swung):
+    for hessian in ("full", "auto"):
+        found = solve(cart_pole(), ILQROptions(hessian=hessian))
+        assert found.status is Status.CONVERGED
+        assert found.objective == pytest.approx(swung.objective, rel=1e-9)
+        assert len(found.iterations) < len(swung.iterations) / 2
 
 
 def test_finite_differences_reach_the_same_point(swung):
-    solution = solve(cart_pole(), ILQROptions(derivatives="fd"))
+    solution = solve(cart_pole(), ILQROptions(derivatives="fd", hessian="gauss_newton"))
     assert solution.status is Status.CONVERGED
     assert solution.objective == pytest.approx(swung.objective, rel=1e-8)
     assert solution.iterations[-1] != swung.iterations[-1]
@@ -169,7 +167,7 @@ def test_quadrotor_is_brought_to_hover(hessian):
 
 
 def test_quadrotor_by_finite_differences():
-    options = ILQROptions(intervals=30)
+    options = ILQROptions(intervals=30, hessian="gauss_newton")
     exact, by_differences = (solve(quadrotor(), dataclasses.replace(options, derivatives=d)) for d in ("ad", "fd"))
     assert by_differences.status is Status.CONVERGED
     assert by_differences.objective == pytest.approx(exact.objective, rel=1e-8)

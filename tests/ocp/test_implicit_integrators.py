@@ -195,10 +195,10 @@ def derivatives(sys, name, kind, x, u, h, weights):
     return [np.array(out) for out in function(0.1, x, u, [], np.zeros(n + sys.nu), step)]
 
 
+STIFF = system(euclidean(("x", "y")), 1, lambda t, x, u: ca.vertcat(-500 * (x[0] - ca.sin(x[1]) * u), x[0] ** 2))
 CASES = {"top": lambda: (TOP, top_start(), np.array([0.3, -0.2, 0.4])),
          "pendulum": lambda: (PENDULUM, np.array([0.9, -1.3]), np.array([0.4])),
-         "stiff": lambda: (system(euclidean(("x", "y")), 1, lambda t, x, u: ca.vertcat(-500 * (x[0] - ca.sin(x[1]) * u), x[0] ** 2)),
-                           np.array([0.4, 0.8]), np.array([0.7]))}
+         "stiff": lambda: (STIFF, np.array([0.4, 0.8]), np.array([0.7]))}
 
 
 @pytest.mark.parametrize("case", list(CASES))

@@ -1,4 +1,4 @@
-"""Explicit and Lie-group one-step maps: measured order against closed forms, on vector spaces and with a quaternion in the state."""
+"""Explicit and Lie-group one-step maps: measured order against closed forms, on vector spaces and with a quaternion."""
 
 import casadi as ca
 import numpy as np
@@ -132,7 +132,8 @@ def test_two_and_three_stage_methods_by_hand():
 
     t, x, h = 0.3, 0.7, 0.2
     k1 = f(t, x)
-    expected = {"euler": x + h * k1, "midpoint": x + h * f(t + h / 2, x + h / 2 * k1), "heun": x + h / 2 * (k1 + f(t + h, x + h * k1)),
+    expected = {"euler": x + h * k1, "midpoint": x + h * f(t + h / 2, x + h / 2 * k1),
+                "heun": x + h / 2 * (k1 + f(t + h, x + h * k1)),
                 "ralston": x + h / 4 * (k1 + 3 * f(t + 2 * h / 3, x + 2 * h / 3 * k1))}
     k2 = f(t + h / 2, x + h / 2 * k1)
     expected["rk3"] = x + h / 6 * (k1 + 4 * k2 + f(t + h, x - h * k1 + 2 * h * k2))

@@ -108,7 +108,7 @@ def solved(name, method, overrides, options):
 def test_collocation_finds_the_same_optimum(name, intervals):
     """An arm, an arm with a passive joint and a floating base with thrusters: the discrete problems have the same solutions,
     because efforts and accelerations determine each other at every node."""
-    _, forward = solved(name, "collocation", {}, {"intervals": intervals})
+    _, forward = solved(name, "collocation", {}, {"intervals": intervals, "derivatives": "ad"})
     problem, inverse = solved(name, "collocation", INVERSE, {"intervals": intervals})
     assert forward.status.name == inverse.status.name == "CONVERGED"
     assert inverse.objective == pytest.approx(forward.objective, rel=1e-7)

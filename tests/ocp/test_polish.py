@@ -15,7 +15,7 @@ from shooting_problems import make, quadrotor
 from ocp.methods import solve
 from ocp.problem import INF, At, Boundary, Constraint, Sense
 from ocp.qp import QP, solve_qp
-from ocp.shooting.active_set import APEX, FREE, SURFACE, cone_case, cone_derivative
+from ocp.shooting.active_set import APEX, FREE, SURFACE, ActiveSet, cone_case, cone_derivative
 from ocp.shooting.kkt import Knot, Multipliers, costates, project_cone, residuals
 from ocp.shooting.polish import PolishOptions, PolishStatus, polish
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE
@@ -138,6 +138,7 @@ def test_inequalities_and_bounds_against_osqp(seed):
     assert right.ok
     found = polish(made.evaluate, add, *made.guess())
     assert found.status is PolishStatus.SOLVED, found.message
+    assert len(found.log) == 2  # linear and quadratic functions: one step, whatever the active set
     np.testing.assert_allclose(flat(found), right.x, atol=1e-9)
     active = sum(int(np.sum(np.abs(u) == 0.8)) for u in found.u) + sum(int(np.sum(w > 1e-9)) for w in found.multipliers.rows)
     assert active > 0
@@ -207,6 +208,19 @@ def test_nearest_point_of_a_cone(target, case):
     assert cone_case(-found.multipliers.rows[0] - (Q @ found.u[0] + 0.1)) == case
     # the multiplier is what the projection took away (Moreau)
     np.testing.assert_allclose(-found.multipliers.rows[0], arrow(np.array(target)) - np.array(target), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_residual_of_held_rows_is_the_right_hand_side_of_their_step(seed):
+    """Two forms of one thing: rows made for a step from a point, and the residuals of the rows at that point."""
+    rng = np.random.default_rng(seed)
+    kind, size = np.array([EQUAL, CONE, IN_CONE, IN_CONE, BELOW]), np.array([1, 3, 1, 1, 1])
+    knot = Knot(3, rng.standard_normal(3), np.eye(3), c=rng.standard_normal(5), C=rng.standard_normal((5, 3)), kind=kind, size=size)
+    w = rng.standard_normal(5)
+    active = ActiveSet([knot], Multipliers((np.zeros(3),), (w,)))
+    held = active.held[0]
+    np.testing.assert_allclose(active.miss(0, knot, w), held.b + held.soft * (held.T.T @ w), atol=1e-12)
+    assert held.b.size >= 1
 
 
 def lander(bound=6.0):

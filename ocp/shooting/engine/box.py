@@ -195,7 +195,7 @@ def box_qp(H: Array, at: int, row: int, m: int, g: Array, at_g: int, x: Array, a
             linear, bend = 0.0, 0.0
             for i in range(m):
                 linear += get(slope, i) * get(y, i)
-                bend += get(y, i) * _times(H, at, row, m, y, 0, i)
+                bend += get(y, i) * _times(H, at, row, m, y, zero, i)
             if linear + 0.5 * bend <= _ARMIJO * linear:
                 accepted = True
                 break

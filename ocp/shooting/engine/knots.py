@@ -115,7 +115,7 @@ def _differentiate(record, bank, kind, t, h, p, x, u, k, g, F, H, hessian):  # t
         by_robot = njit(sensitivities.expand)
 
         def by_either(record, bank, kind, t, h, p, x, u, k, g, F, H, hessian):  # type: ignore[no-untyped-def]
-            if bank.address[SLOTS * kind + EXPAND] != 0:
+            if bank.address[SLOTS * kind + STEP] != 0:
                 return _differentiate_kernel(bank, kind, t, h, p, x, u, k, g, F, H, hessian)
             return by_robot(record, t, h, p[kind], x, u, k, g, F, H, hessian)
         return by_either
@@ -130,7 +130,7 @@ def _bend(record, bank, kind, t, h, p, x, u, k, costate, H):  # type: ignore[no-
         by_robot = njit(lagrangian.curve)
 
         def by_either(record, bank, kind, t, h, p, x, u, k, costate, H):  # type: ignore[no-untyped-def]
-            if bank.address[SLOTS * kind + BEND] != 0:
+            if bank.address[SLOTS * kind + STEP] != 0:
                 return _bend_kernel(bank, kind, t, h, p, x, u, k, costate, H)
             return by_robot(record, t, h, p[kind], x, u, k, costate, H)
         return by_either

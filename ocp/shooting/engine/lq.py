@@ -278,7 +278,7 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
         _add_rows(z, w, z, w + n, m, K, at_K, nw, n, p, zero)
         _add_rows(z, zero, k, at_k, m, Q, at_u, w, n, Vx, at_x)
         if regular:
-            _general_value(Q, w, n, m, K, at_K, nw, work.G)
+            _general_value(Q, w, n, m, K, at_K, nw, flat(work.G))
             for i in range(m):
                 x = get(z, n + i)
                 for j in range(m):
