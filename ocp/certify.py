@@ -70,24 +70,48 @@ class Tolerances:
 def certify(solution: Solution, tolerances: Tolerances | None = None) -> Solution:
     """The same solution with its certificate. A trajectory that contains NaN gets one that holds nothing."""
     tolerances = tolerances or Tolerances()
-    phase: Phase = solution.problem.phase
-    numbers = _Numbers(phase, solution.trajectory)
+    phases = solution.problem.phases
+    numbers = [_Numbers(phase, part) for phase, part in zip(phases, solution.parts or (solution.trajectory,), strict=True)]
     stationarity, complementarity = _optimality(solution)
-    gap, gap_at = numbers.segment_gap()
-    defect, defect_at = numbers.defect()
-    total = numbers.total_gap()
-    balance = numbers.energy_balance()
+    gap, gap_at = _largest([n.segment_gap() for n in numbers])
+    defect, defect_at = _largest([n.defect() for n in numbers])
+    total, _ = _largest([(n.total_gap(), "") for n in numbers])
+    balances = [b for b in (n.energy_balance() for n in numbers) if b is not None]
+    found = [(phase, v) for phase, n in zip(phases, numbers, strict=True) for v in n.violations(tolerances)]
+    named = [v if len(phases) == 1 else replace(v, name=f"{phase.name}: {v.name}") for phase, v in found]
+    passages = [_passage(*pair, tolerances) for pair in zip(numbers[:-1], numbers[1:], strict=True)]
     certificate = Certificate(
         stationarity=Residual("stationarity", stationarity, tolerances.stationarity),
         complementarity=Residual("complementarity", complementarity, tolerances.complementarity),
-        violations=tuple(numbers.violations(tolerances)),
+        violations=(*named, *passages),
         gap_segment=Residual("segment re-integration gap", gap, tolerances.gap_segment, gap_at),
         gap_total=Residual("total re-integration gap", total, tolerances.gap_total),
         error_estimate=Residual("defect between knots", defect, tolerances.error_estimate, defect_at),
-        energy=None if balance is None else Residual("energy balance", balance, tolerances.energy),
+        energy=Residual("energy balance", float(np.max(balances)), tolerances.energy) if balances else None,
     )
-    extra = dict(solution.extra) | {"certificate_segment_gap": numbers.gaps, "certificate_segment_defect": numbers.defects}
+    extra = dict(solution.extra) | {"certificate_segment_gap": _by_segment([n.gaps for n in numbers]),
+                                    "certificate_segment_defect": _by_segment([n.defects for n in numbers])}
     return replace(solution, certificate=certificate, extra=extra)
+
+
+def _largest(found: list[tuple[float, str]]) -> tuple[float, str]:
+    """The largest of several numbers and where it stands; NaN counts as larger than any."""
+    return max(found, key=lambda one: np.inf if np.isnan(one[0]) else one[0])
+
+
+def _by_segment(values: list[np.ndarray]) -> np.ndarray:
+    """Values of all segments, with a zero for the instant between two phases."""
+    return np.concatenate([np.r_[0.0, v] if i else v for i, v in enumerate(values)])
+
+
+def _passage(before: _Numbers, after: _Numbers, tolerances: Tolerances) -> Violation:
+    """How far the start of a phase is from where the reset puts it, or from the end of the phase before."""
+    x, phase = before.trajectory.x[-1], after.phase
+    there = x if phase.reset is None else np.asarray(phase.reset(x, after.p)).ravel()
+    gap = np.abs(np.asarray(after._minus(there, after.trajectory.x[0])).ravel())
+    worst = int(np.argmax(np.nan_to_num(gap, nan=np.inf)))
+    return Violation(f"{before.phase.name} to {phase.name}", float(gap[worst]), 0.0, float(after.trajectory.t[0]),
+                     phase.system.space.tangent_names[worst], tolerances.violation)
 
 
 def _optimality(solution: Solution) -> tuple[float, float]:

@@ -32,7 +32,7 @@ from ocp.shooting.engine import records
 from ocp.shooting.guess import write_guess
 from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
-from ocp.shooting.outcome import constants, extras, trajectories
+from ocp.shooting.outcome import constants, extras, trajectories, with_parameters
 from ocp.shooting.stages.horizon import Horizon, build
 
 if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions that run something
@@ -122,12 +122,13 @@ def run(program: Program, progress: Progress | None = None) -> Solution:
     notes += [f"kernel {kernel.name}: {note}" for kernel in program.compiled.kernels for note in kernel.notes]
     chosen = constants(horizon, store.path)
     notes += [f"{name} = {value:.9g}" for name, value in chosen.items()]
+    problem = with_parameters(program.problem, chosen)
     whole, parts = trajectories(program.compiled, store.path)
     seconds = {**program.seconds, "load": search.load_seconds,
                "solve": time.perf_counter() - began - search.load_seconds}
     seconds["total"] = sum(seconds.values())
     return Solution(
-        problem=program.problem, method="ilqr", options=asdict(options), status=status, message=message,
+        problem=problem, method="ilqr", options=asdict(options), status=status, message=message,
         objective=search.objective + horizon.constant, trajectory=whole, parts=parts,
         iterations=tuple(search.log), seconds=seconds, notes=tuple(notes), extra=extras(horizon, store, search.swept, chosen),
         optimality=ShootingOptimality(horizon, store.path.x.copy(), store.path.u.copy(), store.held.slope.copy()))

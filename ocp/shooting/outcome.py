@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocp.problem import Trajectory, join
+from ocp.problem import Problem, System, Trajectory, join
 from ocp.shooting.engine import records
 from ocp.shooting.stages.horizon import Horizon, Leg
 
@@ -21,10 +23,21 @@ def constants(horizon: Horizon, path: Path) -> dict[str, float]:
     return dict(zip(horizon.constants.names, path.x[leg.first, nx:nx + horizon.constants.count].tolist(), strict=True))
 
 
+def with_parameters(problem: Problem, chosen: Mapping[str, float]) -> Problem:
+    """The problem with the values of the free parameters that were found."""
+    def given(system: System) -> System:
+        values = [chosen.get(name, value) for name, value in zip(system.parameters, system.parameter_values, strict=True)]
+        return replace(system, parameter_values=tuple(values))
+
+    if not any(phase.free_parameters for phase in problem.phases):
+        return problem
+    return replace(problem, phases=tuple(replace(phase, system=given(phase.system)) for phase in problem.phases))
+
+
 def trajectories(compiled: records.Compiled, path: Path) -> tuple[Trajectory, tuple[Trajectory, ...]]:
     """The motion as a whole, and phase by phase."""
     parts = tuple(_trajectory(compiled, leg, path) for leg in compiled.horizon.legs)
-    return join(parts), parts
+    return join(parts), parts if len(parts) > 1 else ()
 
 
 def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
@@ -82,4 +95,5 @@ def extras(horizon: Horizon, store: Store, swept: bool, chosen: dict[str, float]
             here |= {"multipliers_path": held.slope[steps, :path], "multipliers_final": held.slope[leg.last, :end]}
         label = f"{leg.stretch.phase.name}." if len(horizon.legs) > 1 else ""
         found |= {label + name: value.copy() for name, value in here.items()}
-    return found | ({"constants": np.array(list(chosen.values()))} if chosen else {})
+    parameters = [value for name, value in chosen.items() if name in horizon.constants.parameters]
+    return found | ({"parameters": np.array(parameters)} if parameters else {})

@@ -1,5 +1,7 @@
 """Explicit and Lie-group one-step maps: measured order against closed forms, on vector spaces and with a quaternion."""
 
+import dataclasses
+
 import casadi as ca
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from integrator_systems import (
 
 from dynamics import algorithms as alg
 from dynamics.kernels import compile_kernel, compile_many
+from dynamics.lie import quaternion
 from dynamics.model.synthetic import random_tree
 from ocp.bridge import robot_system
 from ocp.errors import ProblemError
@@ -152,6 +155,23 @@ def test_lie_group_methods_are_classical_on_flat_spaces_and_exact_for_a_steady_t
         np.testing.assert_allclose(stepper(TOP, name)(0.0, x, np.zeros(3), 0.5)[0], np.r_[attitude, velocity], atol=1e-14)
     ambient = stepper(TOP, "rk4")(0.0, x, np.zeros(3), 0.5)[0]
     assert np.abs(ambient[:4] - attitude).max() > 1e-5
+
+
+def test_rkmk4_needs_no_exponential():
+    """With q [+] d = q (1, d/2) scaled to unit length, a mere retraction, the pull-back of the rate still is the right one."""
+    def plus(x, d):
+        q = quaternion.product(x[:4], ca.vertcat(1, d[:3] / 2))
+        return ca.vertcat(q / ca.sqrt(ca.dot(q, q)), x[4:] + d[3:])
+
+    retracted = dataclasses.replace(TOP, space=dataclasses.replace(TOP.space, plus=plus))
+    start, found = top_start(), []
+    exact = np.concatenate(symmetric_top(start[:4], start[4:], 1.5))
+    for name in ("rkmk4", "cf4"):
+        step = stepper(retracted, name)
+        errors = [distance(TOP.space, exact, integrate(step, start, np.zeros(3), 1.5, n)[0]) for n in COUNTS]
+        found.append(order(errors, COUNTS))
+    assert found[0] == pytest.approx(4, abs=0.15)
+    assert found[1] < 3.2  # commutator-free methods do need it
 
 
 def test_semi_implicit_euler_has_order_one_and_keeps_its_invariant():

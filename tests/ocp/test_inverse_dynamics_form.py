@@ -71,7 +71,7 @@ def test_energy_changes_by_the_power_of_the_efforts(robot):
 
 def test_components_without_a_motor_are_named_equalities(robot):
     driven = actuated_joints(robot)[1:]
-    limits = {name: (-3.0, 5.0) for name in robot.velocity_names}
+    limits = dict.fromkeys(robot.velocity_names, (-3.0, 5.0))
     limited, free = effort_constraints(robot, driven, limits=limits)
     passive = [n for n in robot.velocity_names if n.split(".")[0] not in driven]
     assert (limited.name, limited.at, limited.sense, free.name, free.at, free.sense) == (

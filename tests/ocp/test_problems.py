@@ -53,9 +53,9 @@ def test_the_gallery_is_what_it_claims_to_be():
     """Named problems are there, several can be solved both ways, and each says where it comes from."""
     names = {p.stem for p in FILES}
     assert {"block_move", "double_integrator_min_time", "cartpole_swingup", "brachistochrone", "pendulum_swingup", "acrobot",
-            "planar_quadrotor", "quadrotor", "ur5_reach", "double_pendulum_swingup", "car_parking", "unicycle", "quadrotor_obstacles",
-            "kinova_reach", "panda_reach_obstacle", "arm_inverse_dynamics", "long_horizon", "lqr80", "cartpole_free_time",
-            "bouncing_ball", "gear_ratio"} <= names
+            "planar_quadrotor", "quadrotor", "ur5_reach", "double_pendulum_swingup", "car_parking", "unicycle",
+            "quadrotor_obstacles", "kinova_reach", "panda_reach_obstacle", "arm_inverse_dynamics", "long_horizon", "lqr80",
+            "cartpole_free_time", "bouncing_ball", "gear_ratio"} <= names
     problems = [load_problem(p).problem for p in FILES]
     both = [p for p in FILES if all(load_problem(p).options.get(name) for name in METHODS)]
     assert len(both) >= 7

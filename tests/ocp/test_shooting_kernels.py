@@ -1,0 +1,130 @@
+"""What the compiled loops call: kernels interpreted and compiled, calls and inlined graphs, poisoned derivatives, memory, imports."""
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import casadi as ca
+import numpy as np
+import pytest
+from engine_paths import blocks, on_path
+from plain_shooting import with_phase
+from shooting_problems import cart_pole, function, pendulum, quadrotor
+
+from dynamics.kernels import find_compiler
+from ocp.problem import At, Cost, Status
+from ocp.shooting import ilqr
+from ocp.shooting.engine import iterate
+from ocp.shooting.engine.expansion import expand
+from ocp.shooting.engine.rollout import rollout, trial
+from ocp.shooting.ilqr import ILQROptions, prepare, run, solve
+from ocp.shooting.stages import expressions, stage
+
+
+@pytest.mark.skipif(find_compiler() is None, reason="needs a C compiler")
+def test_interpreted_and_compiled_kernels_give_the_same_iterates():
+    one, two = (solve(cart_pole(), ILQROptions(kernels=mode, max_iterations=15, polish="never")) for mode in ("compiled", "interpreted"))
+    assert one.notes != two.notes
+    for a, b in zip(one.iterations, two.iterations, strict=True):
+        for key in ("cost", "gradient", "step"):
+            assert a[key] == pytest.approx(b[key], rel=1e-7)
+    np.testing.assert_allclose(one.trajectory.x, two.trajectory.x, atol=1e-7)
+
+
+def test_two_runs_are_equal_to_the_last_bit():
+    program = prepare(pendulum(u_guess=[[1.0], [-1.0]]), ILQROptions(intervals=40, max_iterations=30))
+    one, two, three = run(program), run(program), solve(program.problem, program.options)
+    for other in (two, three):
+        assert [dict(r) for r in one.iterations] == [dict(r) for r in other.iterations]
+        assert np.array_equal(one.trajectory.u, other.trajectory.u)
+        assert np.array_equal(one.extra["K"], other.extra["K"])
+
+
+@pytest.mark.parametrize("hessian", ["gauss_newton", "full"])
+def test_large_dynamics_are_solved_the_same(monkeypatch, hessian):
+    """Above the limit functions stay calls."""
+    options = ILQROptions(intervals=20, max_iterations=4, kernels="interpreted", hessian=hessian, polish="never")
+    expected = solve(quadrotor(), options)
+    monkeypatch.setattr(expressions, "INLINE_LIMIT", 0)
+    assert prepare(quadrotor(), options).horizon.kinds[0].expand.is_a("MXFunction")
+    got = solve(quadrotor(), options)
+    np.testing.assert_allclose([r["cost"] for r in got.iterations], [r["cost"] for r in expected.iterations], rtol=1e-9)
+
+
+def test_expansion_by_differences_is_the_exact_one():
+    """Off the optimum, where the torsion of the tangent frames would show in a Hessian that is not symmetrised."""
+    base = quadrotor()
+    nx, nu = base.phase.system.nx, base.phase.system.nu
+    costs = (Cost("bend", At.PATH, function(nx, nu, lambda t, x, u: ca.sin(x[0] + 2 * t) * x[nx - 1] + ca.cos(x[3]) * u[0])),
+             Cost("end", At.FINAL, function(nx, nu, lambda t, x, u: ca.cos(x[0]) * x[3] ** 2 + x[3] * x[nx - 1])))
+    problem = with_phase(base, costs=costs)
+    u = problem.phase.guess.u[0] + 0.1 * np.random.default_rng(9).normal(size=(6, nu))
+    options = ILQROptions(intervals=6, cost_quadrature="rectangle", hessian="gauss_newton")
+    exact, got = (on_path(problem, dataclasses.replace(options, derivatives=d), u)[1] for d in ("ad", "fd"))
+    for k in range(7):
+        for one, two in zip(blocks(exact, k, 12, nu if k < 6 else 0), blocks(got, k, 12, nu if k < 6 else 0), strict=True):
+            np.testing.assert_allclose(two, one, atol=1e-8)
+
+
+@pytest.mark.parametrize("factor", [-1.0, 0.5])
+def test_a_wrong_input_matrix_is_noticed(monkeypatch, factor):
+    """Poison: B is scaled in the kernel. The true gradient, by the other road, must not vanish at what comes out."""
+    right = stage._tangent_jacobians
+
+    def wrong(draft, x, u, points):
+        found, n = right(draft, x, u, points), draft.space.ndx
+        return [*found[:-1], ca.horzcat(found[-1][:, :n], factor * found[-1][:, n:])]
+
+    monkeypatch.setattr(stage, "_tangent_jacobians", wrong)
+    solution = solve(cart_pole(), ILQROptions(intervals=40, max_iterations=200, polish="never"))
+    assert solution.optimality.residuals()[0] > 1e-4
+
+
+def test_a_wrong_curvature_slows_down_and_nothing_else(monkeypatch):
+    """Poison: the full Hessian is that of the wrong costate. The optimum stays, the quadratic convergence goes."""
+    options = ILQROptions(hessian="full", convexify="gauss_newton", polish="never")
+    right = solve(cart_pole(), options)
+    made = stage._bend
+
+    def wrong(draft, width):
+        f = made(draft, width)
+        arguments = [ca.MX.sym(f.name_in(i), f.sparsity_in(i)) for i in range(f.n_in())]
+        return ca.Function("bend", arguments, f.call([*arguments[:-1], 0.5 * arguments[-1]]))
+
+    monkeypatch.setattr(stage, "_bend", wrong)
+    poisoned = solve(cart_pole(), options)
+    assert poisoned.status is Status.CONVERGED
+    assert poisoned.objective == pytest.approx(right.objective, rel=1e-9)
+    assert len(poisoned.iterations) > len(right.iterations) + 5
+
+
+@pytest.mark.parametrize("shooting", ["single", "multiple"])
+def test_loops_allocate_nothing_per_knot(shooting):
+    from numba.core.runtime import _nrt_python, rtsys
+
+    _nrt_python.memsys_enable_stats()
+    counts = []
+    try:
+        for N in (10, 300):
+            _, store = on_path(cart_pole(), ILQROptions(intervals=N, shooting=shooting, hessian="full"))
+            log, found = np.zeros((4, len(iterate.COLUMNS))), []
+            for _ in range(2):  # the first round loads the code
+                before = rtsys.get_allocation_stats().alloc
+                rollout(store.engine, False)
+                expand(store.engine)
+                trial(store.engine, 0.5)
+                iterate.iterate(store.engine, log, 1e-9, 0.0, 3)
+                found.append(rtsys.get_allocation_stats().alloc - before)
+            counts.append(found[1])
+    finally:
+        _nrt_python.memsys_disable_stats()
+    assert counts[0] == counts[1]
+
+
+def test_asking_what_is_supported_does_not_load_numba():
+    code = ("import sys; import ocp.shooting.options, ocp.shooting.ilqr; "
+            "print(sorted({m.split('.')[0] for m in sys.modules} & {'numba', 'llvmlite'}))")
+    root = Path(ilqr.__file__).parents[2]
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    assert out.stdout.strip() == "[]"
