@@ -69,31 +69,34 @@ def cf4(system: System, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> Step:
 
 
 def rkmk4(system: System, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> Step:
-    """The Runge-Kutta-Munthe-Kaas method of order 4: the classical tableau applied to ``s' = dexp_s^-1 xi(x [+] s)`` in the
-    tangent space at x (Munthe-Kaas 1999, "High order Runge-Kutta methods on manifolds"). One ``[+]`` a stage, one at the end."""
+    """The Runge-Kutta-Munthe-Kaas method of order 4: the classical tableau applied to ``s' = dexp_s^-1 xi(x exp(s))`` in the Lie
+    algebra (Munthe-Kaas 1999, "High order Runge-Kutta methods on manifolds"). One exponential a stage, one at the end."""
     plus, middle, end = system.space.plus, t + h / 2, t + h
-    pulled = _pull_back(system.space)
+    ad = _bracket(system.space)
+
+    def pulled(s: Expr, k: Expr) -> Expr:
+        # dexp^-1 in body axes; the next term of the series, of order |s|^4, is beyond the order of the method
+        first = ad(x, s, k)
+        return k + first / 2 + ad(x, s, first) / 12
+
     k1 = h * system.rate(t, x, u, p)
     x2 = plus(x, k1 / 2)
-    k2 = pulled(x, k1 / 2, h * system.rate(middle, x2, u, p))
+    k2 = pulled(k1 / 2, h * system.rate(middle, x2, u, p))
     x3 = plus(x, k2 / 2)
-    k3 = pulled(x, k2 / 2, h * system.rate(middle, x3, u, p))
+    k3 = pulled(k2 / 2, h * system.rate(middle, x3, u, p))
     x4 = plus(x, k3)
-    k4 = pulled(x, k3, h * system.rate(end, x4, u, p))
+    k4 = pulled(k3, h * system.rate(end, x4, u, p))
     after = plus(x, (k1 + 2 * k2 + 2 * k3 + k4) / 6)
     return after, ((1 / 6, t, x), (1 / 3, middle, x2), (1 / 3, middle, x3), (1 / 6, end, x4))
 
 
-def _pull_back(space: Space) -> ca.Function:
-    """(x, s, xi) -> dexp_s^-1 xi up to an error of order |s|^4, from ``plus`` alone.
+def _bracket(space: Space) -> ca.Function:
+    """(x, a, b) -> [a, b], the bracket of the tangent space as a Lie algebra; the same at every x.
 
-    ``dexp_s w = N^+(x [+] s) d(x [+] s)/ds w`` is the identity plus a linear map of order |s|, and the geometric series inverts
-    it. Being the derivative of [+] whatever that is, it serves retractions as well as the exponential.
+    The fields ``N(x) a`` are those that the group keeps as they are, and the bracket of two of them as fields is the field of
+    the bracket (Marsden, Ratiu, Introduction to Mechanics and Symmetry, section 9.1).
     """
-    x, s, w = ca.SX.sym("x", space.nx), ca.SX.sym("s", space.ndx), ca.SX.sym("w", space.ndx)
-    point = space.plus(x, s)
-    dexp = ca.Function("dexp", [x, s, w], [ca.mtimes(space.rate_inverse(point), ca.jtimes(point, s, w))])
-    found = w
-    for _ in range(3):
-        found = w + found - dexp(x, s, found)
-    return ca.Function("dexp_inverse", [x, s, w], [ca.cse(ca.densify(found))])
+    x, a, b = ca.SX.sym("x", space.nx), ca.SX.sym("a", space.ndx), ca.SX.sym("b", space.ndx)
+    along_a, along_b = ca.mtimes(space.rate(x), a), ca.mtimes(space.rate(x), b)
+    change = ca.jtimes(along_b, x, along_a) - ca.jtimes(along_a, x, along_b)
+    return ca.Function("bracket", [x, a, b], [ca.cse(ca.densify(ca.mtimes(space.rate_inverse(x), change)))])

@@ -155,7 +155,9 @@ class _Loop:
     def _improve(self, x: np.ndarray, t: float) -> int:
         if self.cold:  # the plan of a failed step is not to be trusted: begin again
             self.solver.reset(x, t)
-        return int(self.solver.iterate(x, self.options.iterations))
+        code = int(self.solver.iterate(x, self.options.iterations))
+        self.cold = code != 0
+        return code
 
     def _act(self, i: int, control: np.ndarray) -> None:
         """The plant over one sampling period; ``control`` acts at its beginning."""
@@ -184,7 +186,6 @@ class _Loop:
 
     def _note(self, i: int, code: int) -> None:
         self.codes[i] = code
-        self.cold = code != 0
         if code:
             self.messages[self.solver.message] = self.messages.get(self.solver.message, 0) + 1
             return

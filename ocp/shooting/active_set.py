@@ -2,7 +2,7 @@
 
 For an inequality ``c <= 0`` with multiplier w the conditions are ``w = max(0, w + c)``: the semismooth Newton step holds the row
 (``c + C z = 0``) where w + c > 0 and drops it (w = 0) elsewhere. That is the primal-dual active-set strategy (Hintermueller, Ito,
-Kunisch 2002, Eqs. 2.3 and 2.4); repeated on one quadratic model, rows of wrong sign leave and violated rows enter.
+Kunisch 2002); repeated on one quadratic model, rows of wrong sign leave and violated rows enter.
 
 A cone has the same form, ``l = P(l - c)`` with l = -w and P the projection. Its derivative D at v = l - c has the orthonormal
 eigenvectors (1, e)/sqrt 2, (1, -e)/sqrt 2 and (0, orthogonal to e), e = v[1:]/|v[1:]|, with eigenvalues 1, 0 and
@@ -10,7 +10,7 @@ eigenvectors (1, e)/sqrt 2, (1, -e)/sqrt 2 and (0, orthogonal to e), e = v[1:]/|
 ``d (c + C z) - (1 - d) w = ...`` is a row held where d = 1, dropped where d = 0, and softened by (1 - d)/d in between, which at a
 solution is c[0] / |w|: the curvature of the cone. Unlike the smooth form ``|c[1:]| - c[0] = 0`` it stays regular at the
 apex, where that form has no derivative and the multiplier is no longer along its gradient; the system stays symmetric, and because
-the projection is strongly semismooth (Chen, Sun, Sun 2003, Theorem 4.4) Newton's method keeps its quadratic convergence.
+the projection is strongly semismooth (Chen, Sun, Sun 2003) Newton's method keeps its quadratic convergence.
 
 Held rows may contradict one another where a state cannot be moved at several knots in turn. Each therefore carries a small proximal
 term about a centre, ``c + C z = PROXIMAL (w - centre)``, and the centre follows once the set has settled: the proximal method of
@@ -57,6 +57,9 @@ class ActiveSet:
             low = (push - (knot.u - knot.lower) > 0) | (knot.lower == knot.upper)
             self.side.append(np.where(low, -1, np.where(-push - (knot.upper - knot.u) > 0, 1, 0)).astype(np.int8))
             on = np.zeros(len(knot.c), dtype=np.int64)
+            if not len(on):
+                self.on.append(on)
+                continue
             on[(knot.kind == EQUAL) | ((knot.kind == BELOW) & (w + knot.c > 0))] = 1
             for part in knot.cones():
                 on[part] = cone_case(-w[part] - knot.c[part])
@@ -111,7 +114,7 @@ class ActiveSet:
 
     def _sides(self, k: int, z: Array, multipliers: Multipliers) -> NDArray[np.int8]:
         knot, side = self.knots[k], self.side[k]
-        if not len(side):
+        if not len(side) or not (np.isfinite(knot.lower).any() or np.isfinite(knot.upper).any()):
             return side
         push = knot.g[knot.n:] + knot.H[knot.n:] @ z + knot.F[:, knot.n:].T @ multipliers.costate[k + 1]
         if len(knot.c):
@@ -128,6 +131,8 @@ class ActiveSet:
 
     def _cases(self, k: int, c: Array, w: Array, leave: float) -> Places:
         knot, on = self.knots[k], self.on[k]
+        if not len(on):
+            return on
         below = knot.kind == BELOW
         new = on.copy()
         new[below] = np.where(on[below] == 1, w[below] > -leave, c[below] > ENTER * (1 + np.abs(knot.c[below])))
@@ -151,8 +156,12 @@ class ActiveSet:
 
     def _hold(self, k: int) -> Held:
         knot, on, side = self.knots[k], self.on[k], self.side[k]
+        r = len(knot.c)
+        if not r:  # the common case, and Python's time counts here
+            none = np.zeros(0)
+            return Held(knot.C, none, none, np.zeros((0, 0)), none, none, side)
         flat = np.flatnonzero((knot.kind <= BELOW) & (on == 1))
-        r, a = len(knot.c), len(flat)
+        a = len(flat)
         T = np.zeros((r, a))
         T[flat, np.arange(a)] = 1.0
         R, share, b, rest = knot.C[flat], np.ones(a), -knot.c[flat], np.zeros(r)

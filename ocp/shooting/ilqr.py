@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ocp.derivatives import choose
-from ocp.errors import UnsupportedError
+from ocp.errors import ProblemError, UnsupportedError
+from ocp.integrators import INTEGRATORS
 from ocp.problem import Problem, Solution, Status
 from ocp.shooting.engine import records
 from ocp.shooting.guess import write_guess
@@ -96,8 +97,10 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[str,
     _, by_loops, told = choose(phase.system, options.derivatives, options.execution)
     plain = len(problem.phases) == 1 and not phase.duration.free and not phase.free_parameters and phase.start is not None \
         and phase.start.complete
-    if by_loops and not (plain and options.integrator in records.LOOPED):
+    if by_loops and not (plain and INTEGRATORS[options.integrator].loops):
         what = "free times, parameters or start states" if not plain else f"integrator {options.integrator!r}"
+        if options.execution == "loops":
+            raise ProblemError(f"loops over the robot know no {what}; execution 'auto' generates code", where="ilqr options")
         return False, (f"dynamics: code generated for this problem, for loops over the robot know no {what}",)
     return by_loops, told
 

@@ -134,6 +134,20 @@ class ILQROptions:
 
 def unsupported(problem: Problem) -> list[str]:
     """One sentence for each thing that the problem asks for and iLQR cannot enforce; empty when it can serve it."""
+    return [*_durations(problem), *_all_constraints(problem)]
+
+
+def _durations(problem: Problem) -> Iterator[str]:
+    """Residual costs are scaled by the root of a free duration, which has no derivative at zero."""
+    free = False
+    for phase in problem.phases:
+        free = free or phase.duration.free
+        residual = any(cost.weights is not None for cost in phase.costs if cost.at is At.PATH)
+        if free and residual and not phase.duration.lower > 0:
+            yield f"free duration of phase {phase.name!r} down to {phase.duration.lower:g} s with residual costs (give a lower bound above 0)"
+
+
+def _all_constraints(problem: Problem) -> list[str]:
     return [sentence for i, phase in enumerate(problem.phases) for sentence in _constraints(phase, first=i == 0)]
 
 

@@ -8,7 +8,7 @@ least squares; this one solves for both, and so converges quadratically in both 
 Gauss-Newton.
 
 A step is halved until it leads closer: until the largest residual falls, or the next correction with the same matrix is
-shorter than the step (natural monotonicity test; Deuflhard 2004, Newton Methods for Nonlinear Problems, section 3.3). The test
+shorter than the step (natural monotonicity test; Deuflhard 2004, Newton Methods for Nonlinear Problems). The test
 knows no units, where the residual weighs gradients against gaps. What comes back is the point with the smallest residual, so
 never a worse one than came in.
 """

@@ -2,8 +2,8 @@
 
 At a solution of the conditions of optimality with strict complementarity the active constraints stay active nearby, and the
 implicit function theorem gives the derivatives of states, controls and multipliers as solutions of one linear system, that of
-Newton's method with the exact Hessian of the Lagrangian (Fiacco 1976, Theorem 2.1; for Newton-type methods in optimal control
-Diehl, Bock, Schloeder 2005). The derivative of the optimal cost is that of the Lagrangian with everything held (envelope theorem).
+Newton's method with the exact Hessian of the Lagrangian (Fiacco 1976, "Sensitivity analysis for nonlinear programming using penalty
+methods"). The derivative of the optimal cost is that of the Lagrangian with everything held (envelope theorem).
 
 Nothing of the engine is used: second derivatives, mixed derivatives with parameters and multipliers' curvature come from CasADi
 on the steps and rows of the horizon, whatever the solve used.

@@ -6,6 +6,7 @@ import functools
 import casadi as ca
 import numpy as np
 import pytest
+from engine_paths import blocks, on_path
 from loop_references import coupled_tree
 from shooting_problems import function, pendulum
 
@@ -16,13 +17,14 @@ from ocp.bridge import robot_system
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS
 from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem, Status
-from ocp.shooting.engine import loops, records, riccati
+from ocp.shooting.engine import records
+from ocp.shooting.engine.expansion import expand
+from ocp.shooting.engine.rollout import rollout
 from ocp.shooting.ilqr import ILQROptions, prepare, solve
 from ocp.shooting.robot import mechanics, sensitivities
-from ocp.shooting.stages import stage
+from ocp.shooting.stages.horizon import build
 
-FIRST, SECOND = ("A", "B", "lx", "lu"), ("lxx", "luu", "lux")
-LOOPS = ILQROptions(intervals=2, derivatives="analytic", execution="loops", kernels="interpreted")
+LOOPS = ILQROptions(intervals=2, derivatives="analytic", execution="loops", kernels="interpreted", hessian="gauss_newton")
 TREES = {
     "flat": lambda: random_tree(4, np.random.default_rng(1), kinds=("revolute", "prismatic", "universal"), damping=True),
     "free root": lambda: random_tree(3, np.random.default_rng(2), kinds=("revolute", "spherical"), root="free_flyer", damping=True),
@@ -56,39 +58,23 @@ def problem(name, seed=5):
     return Problem(name, (phase,))
 
 
-def expanded(problem, options, calls=None):
-    """(path, model, policy) of the guess by loops; with calls of its own if given."""
-    program = prepare(problem, options)
-    system, calls, N = program.phase.system, calls or program.calls, options.intervals
-    u = np.ascontiguousarray(np.array(problem.phase.guess.u))
-    path = loops.Path(np.tile(program.start, (N + 1, 1)), u, np.zeros(N + 1))
-    model, policy = (make(N, system.space.ndx, system.nu) for make in (riccati.expansion, riccati.policy))
-    assert loops.rollout(calls["step"], calls["final"], program.rows, program.horizon, path)[1] == -1
-    full = options.hessian == "full"
-    assert loops.expand(calls["expand"], calls["expand_final"], program.rows, program.horizon, path, model, policy,
-                        not full)[0] == -1
-    if full:
-        assert loops.curve(calls["curvature"], program.horizon, path, model, policy) == -1
-    return program, path, model, policy
-
-
-def references(problem, options, derivatives, path, costates):
-    """The same at every knot by the Functions of the generated road, through CasADi's interpreter."""
+def references(problem, options, derivatives, store):
+    """Step and model of every knot by the Functions of the generated road, through CasADi's interpreter."""
     options = dataclasses.replace(options, derivatives=derivatives, execution="generated")
-    stages = stage.build(problem.phase, options)
-    h = problem.phase.duration.guess / len(path.u)
-    for k, u in enumerate(path.u):
-        arguments = (k * h, path.x[k], u, [], h)
-        after, cost = stages.step(*arguments)
-        names = FIRST_OUT + (() if options.hessian == "full" else SECOND)
-        found = dict(zip(names, stages.expand(*arguments), strict=True))
+    horizon = build(problem, options)
+    for k, u in enumerate(store.path.u):
+        stage = horizon.kind(k)
+        arguments = (horizon.t[k], store.path.x[k], u[:stage.nu], [], horizon.h[k])
+        size = stage.space.ndx + stage.nu
+        after, cost = stage.step(*arguments)
         if options.hessian == "full":
-            found |= dict(zip(SECOND, stages.curvature(*arguments, costates[k + 1]), strict=True))
-        yield np.array(after).ravel(), float(cost), {n: np.array(v).T.squeeze() if n in ("lx", "lu") else np.array(v).T
-                                                     for n, v in found.items()}
-
-
-FIRST_OUT = ("lx", "lu", "A", "B")
+            g, F = stage.slope(*arguments)
+            H = stage.bend(*arguments, store.policy.costate[k + 1, :stage.after.ndx])
+        else:
+            g, F, H = stage.expand(*arguments)
+        lower = np.asarray(H).T[:, :size]
+        yield (np.asarray(after).ravel(), float(cost), np.asarray(g).ravel()[:size], np.asarray(F).T[:, :size],
+               lower + np.tril(lower, -1).T)
 
 
 def close(ours, theirs, what, tolerance):
@@ -98,18 +84,23 @@ def close(ours, theirs, what, tolerance):
 
 
 def check(problem, options, derivatives):
-    _, path, model, policy = expanded(problem, options)
-    for k, (after, cost, found) in enumerate(references(problem, options, derivatives, path, policy.costate)):
-        close(path.x[k + 1], after, "step", 1e-12)
-        assert path.cost[k] == pytest.approx(cost, rel=1e-12, abs=1e-13)
-        for name, value in found.items():
-            close(getattr(model, name)[k], value, f"{name} at knot {k}", 1e-10)
-    if model.luu.shape[-1]:
-        assert all(np.abs(getattr(model, name)).max() > 1e-3 for name in (*FIRST, *SECOND))  # nothing is trivially zero
+    program, store = on_path(problem, options, np.asarray(problem.phase.guess.u))
+    assert program.compiled.by_loops == 0
+    phase = problem.phase
+    n, m, nx = phase.system.space.ndx, phase.system.nu, phase.system.nx
+    for k, (after, cost, *found) in enumerate(references(problem, options, derivatives, store)):
+        close(store.path.x[k + 1, :nx], after, "step", 1e-12)
+        assert store.path.cost[k] == pytest.approx(cost, rel=1e-12, abs=1e-13)
+        for name, ours, value in zip("gFH", blocks(store, k, n, m), found, strict=True):
+            close(ours, value, f"{name} at knot {k}", 1e-10)
+        if m:  # nothing is trivially zero
+            g, F, H = found
+            parts = (F[:, :n], F[:, n:], g[:n], g[n:], H[:n, :n], H[n:, n:], H[n:, :n])
+            assert all(np.abs(part).max() > 1e-3 for part in parts)
 
 
 @pytest.mark.parametrize("hessian", ["gauss_newton", "full"])
-@pytest.mark.parametrize("integrator", list(INTEGRATORS))
+@pytest.mark.parametrize("integrator", [name for name in INTEGRATORS if name in records.LOOPED])
 @pytest.mark.parametrize("name", list(TREES))
 def test_expansion_is_that_of_algorithmic_differentiation(name, integrator, hessian):
     check(problem(name), dataclasses.replace(LOOPS, integrator=integrator, hessian=hessian), "ad")
@@ -130,48 +121,54 @@ def test_a_cost_without_curvature_and_a_robot_without_controls():
     nx, nu = phase.system.nx, phase.system.nu
     linear = Cost("linear", At.PATH, function(nx, nu, lambda t, x, u: 3 * x[nx - 1] + u[0] * t))
     for costs in ((linear,), ()):
-        _, path, model, policy = expanded(Problem("linear", (dataclasses.replace(phase, costs=costs),)), LOOPS)
-        assert np.all(model.lxx == 0)
-        assert np.abs(model.lx).max() == pytest.approx(3 * 0.05 if costs else 0, rel=0.5)
+        _, store = on_path(Problem("linear", (dataclasses.replace(phase, costs=costs),)), LOOPS)
+        assert np.all(np.tril(store.model.H) == 0)
+        assert np.abs(store.model.g[:, :phase.system.space.ndx]).max() == pytest.approx(3 * 0.05 if costs else 0, rel=0.5)
     model = TREES["curved"]()
     system = robot_system(model, actuated=[])
-    x0 = tuple(phase_start(model))
+    rng = np.random.default_rng(8)
+    x0 = tuple(np.r_[alg.random_configuration(model, rng), rng.normal(size=model.nv)])
     idle = Phase("idle", system, phase.duration, Guess(np.array([0.0, 1.0]), np.tile(x0, (2, 1)), np.zeros((2, 0))),
                  start=Boundary(x0, (True,) * system.space.ndx),
                  costs=(Cost("state", At.PATH, function(system.nx, 0, lambda t, x, u: x), weights=(1.0,) * system.nx),))
     check(Problem("idle", (idle,)), LOOPS, "ad")
 
 
-def phase_start(model):
-    rng = np.random.default_rng(8)
-    return np.r_[alg.random_configuration(model, rng), rng.normal(size=model.nv)]
-
-
 @pytest.mark.parametrize("hessian", ["gauss_newton", "full"])
-def test_wrong_derivatives_of_the_loops_are_noticed(hessian):
+def test_wrong_derivatives_of_the_loops_are_noticed(hessian, monkeypatch):
     """Poison: the expansion gets a robot with one heavier body, the rollout keeps the right one."""
     given, options = problem("flat"), dataclasses.replace(LOOPS, hessian=hessian)
-    program = prepare(given, options)
-    model = program.phase.system.model
-    body = model.bodies[-1]
-    heavy = dataclasses.replace(body, inertia=dataclasses.replace(body.inertia, mass=1.01 * body.inertia.mass))
-    system = dataclasses.replace(program.phase.system, model=dataclasses.replace(model, bodies=(*model.bodies[:-1], heavy)))
-    wrong, kept = mechanics.make_mechanics(system, options.integrator, False, program.compiled.bank)
-    record = sensitivities.make_sensitivities(wrong, system, options.integrator, program.stages.local.support)
-    _, path, right, policy = expanded(given, options)
-    poisoned = expanded(given, options, {**program.calls, "expand": record, "curvature": record})[2]
-    assert kept
-    for name in ("A", "B", "lx") + (SECOND if hessian == "full" else ()):
-        assert np.abs(getattr(poisoned, name) - getattr(right, name)).max() > 1e-6, name
-    _, _, found = next(references(given, options, "ad", path, policy.costate))
+    _, right = on_path(given, options)
+    original = records._records
+
+    def wrong(compiled):
+        step, own, _, kept = original(compiled)
+        system = given.phase.system
+        body = system.model.bodies[-1]
+        heavy = dataclasses.replace(body, inertia=dataclasses.replace(body.inertia, mass=1.01 * body.inertia.mass))
+        other = dataclasses.replace(system, model=dataclasses.replace(system.model, bodies=(*system.model.bodies[:-1], heavy)))
+        made, more = mechanics.make_mechanics(other, options.integrator, False, compiled.robot)
+        local = compiled.horizon.kinds[0].local
+        return step, own, sensitivities.make_sensitivities(made, other, options.integrator, local.support), [*kept, *more]
+
+    monkeypatch.setattr(records, "_records", wrong)
+    _, poisoned = on_path(given, options)
+    n, m = given.phase.system.space.ndx, given.phase.system.nu
+    np.testing.assert_array_equal(poisoned.path.x, right.path.x)
+    for k in (0, 1):
+        (g, F, H), (bad_g, bad_F, bad_H) = blocks(right, k, n, m), blocks(poisoned, k, n, m)
+        for good, bad in ((F[:, :n], bad_F[:, :n]), (F[:, n:], bad_F[:, n:]), (g, bad_g), *([(H, bad_H)] if hessian == "full" else [])):
+            assert np.abs(bad - good).max() > 1e-6
+    *_, F, _ = next(references(given, options, "ad", right))
     with pytest.raises(AssertionError):
-        close(poisoned.A[0], found["A"], "A", 1e-10)
+        close(blocks(poisoned, 0, n, m)[1], F, "F", 1e-10)
 
 
 def test_records_of_two_threads_share_nothing():
     compiled = prepare(problem("free root"), LOOPS).compiled
-    (one, kept), (two, also_kept) = records.stepper(compiled), records.stepper(compiled)
+    (one, own, kept), (two, own_too, also_kept) = records.stepper(compiled), records.stepper(compiled)
     assert one is not two
+    assert not np.shares_memory(own.arg, own_too.arg)
     assert {space.handle for space in kept}.isdisjoint(space.handle for space in also_kept)
 
 
@@ -186,13 +183,10 @@ def test_loops_allocate_nothing_per_knot():
             phase = problem("free root").phase
             guess = dataclasses.replace(phase.guess, u=np.zeros((N, phase.system.nu)), s=np.linspace(0, 1, N),
                                         x=np.tile(phase.start.value, (N, 1)))
-            given = Problem("long", (dataclasses.replace(phase, guess=guess),))
-            program, path, model, policy = expanded(given, options)
+            _, store = on_path(Problem("long", (dataclasses.replace(phase, guess=guess),)), options)
             before = rtsys.get_allocation_stats().alloc
-            loops.rollout(program.calls["step"], program.calls["final"], program.rows, program.horizon, path)
-            loops.expand(program.calls["expand"], program.calls["expand_final"], program.rows, program.horizon, path, model, policy,
-                         False)
-            loops.curve(program.calls["curvature"], program.horizon, path, model, policy)
+            rollout(store.engine, False)
+            expand(store.engine)
             counts.append(rtsys.get_allocation_stats().alloc - before)
     finally:
         _nrt_python.memsys_disable_stats()
@@ -234,7 +228,7 @@ def test_both_executions_find_the_same_solution(name):
     assert two.objective == pytest.approx(one.objective, rel=1e-9)
     np.testing.assert_allclose(two.trajectory.u, one.trajectory.u, atol=1e-5 * np.abs(one.trajectory.u).max())
     assert two.optimality.residuals()[0] < 2e-8  # by reverse differentiation of the step, which the loops never saw
-    assert np.abs(two.optimality.defects()).max() < 1e-11
+    assert max(np.abs(defect).max() for defect in two.optimality.defects()) < 1e-11
     middle = 0.5 * (one.trajectory.t[3] + one.trajectory.t[4])
     np.testing.assert_allclose(two.trajectory.state(middle), one.trajectory.state(middle), atol=1e-5)
     again = solve(given, dataclasses.replace(options, execution="loops"))

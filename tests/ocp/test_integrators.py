@@ -1,7 +1,5 @@
 """Explicit and Lie-group one-step maps: measured order against closed forms, on vector spaces and with a quaternion."""
 
-import dataclasses
-
 import casadi as ca
 import numpy as np
 import pytest
@@ -24,11 +22,10 @@ from integrator_systems import (
 
 from dynamics import algorithms as alg
 from dynamics.kernels import compile_kernel, compile_many
-from dynamics.lie import quaternion
 from dynamics.model.synthetic import random_tree
 from ocp.bridge import robot_system
 from ocp.errors import ProblemError
-from ocp.integrators import INTEGRATORS, project, tableaus
+from ocp.integrators import INTEGRATORS, lie_group, project, tableaus
 from ocp.integrators.tableaus import Tableau
 from ocp.shooting.options import ILQROptions
 from ocp.spaces import euclidean
@@ -157,21 +154,16 @@ def test_lie_group_methods_are_classical_on_flat_spaces_and_exact_for_a_steady_t
     assert np.abs(ambient[:4] - attitude).max() > 1e-5
 
 
-def test_rkmk4_needs_no_exponential():
-    """With q [+] d = q (1, d/2) scaled to unit length, a mere retraction, the pull-back of the rate still is the right one."""
-    def plus(x, d):
-        q = quaternion.product(x[:4], ca.vertcat(1, d[:3] / 2))
-        return ca.vertcat(q / ca.sqrt(ca.dot(q, q)), x[4:] + d[3:])
-
-    retracted = dataclasses.replace(TOP, space=dataclasses.replace(TOP.space, plus=plus))
-    start, found = top_start(), []
-    exact = np.concatenate(symmetric_top(start[:4], start[4:], 1.5))
-    for name in ("rkmk4", "cf4"):
-        step = stepper(retracted, name)
-        errors = [distance(TOP.space, exact, integrate(step, start, np.zeros(3), 1.5, n)[0]) for n in COUNTS]
-        found.append(order(errors, COUNTS))
-    assert found[0] == pytest.approx(4, abs=0.15)
-    assert found[1] < 3.2  # commutator-free methods do need it
+def test_bracket_of_rigid_motions():
+    """[(v, w), (v', w')] = (w x v' - w' x v, w x w') in body axes; velocities and turning joints commute with everything."""
+    model = random_tree(2, np.random.default_rng(5), kinds=("revolute",), root="free_flyer")
+    space = robot_system(model).space
+    rng = np.random.default_rng(6)
+    a, b = rng.normal(size=(2, space.ndx))
+    x = np.r_[alg.random_configuration(model, rng), rng.normal(size=model.nv)]
+    found = np.array(lie_group._bracket(space)(x, a, b)).ravel()
+    expected = np.r_[np.cross(a[3:6], b[:3]) - np.cross(b[3:6], a[:3]), np.cross(a[3:6], b[3:6]), np.zeros(space.ndx - 6)]
+    np.testing.assert_allclose(found, expected, atol=1e-14)
 
 
 def test_semi_implicit_euler_has_order_one_and_keeps_its_invariant():

@@ -113,7 +113,7 @@ def test_loops_allocate_nothing_per_knot(shooting):
                 before = rtsys.get_allocation_stats().alloc
                 rollout(store.engine, False)
                 expand(store.engine)
-                trial(store.engine, 0.5)
+                trial(store.engine, 0.5, store.path.x)
                 iterate.iterate(store.engine, log, 1e-9, 0.0, 3)
                 found.append(rtsys.get_allocation_stats().alloc - before)
             counts.append(found[1])

@@ -1,4 +1,4 @@
-"""Crocoddyl's own benchmark problems, written in our classes: arms reaching a pose, a quadrotor, a double pendulum, the unicycle, an LQR.
+"""Crocoddyl's own benchmark problems in our classes: arms that reach a pose, a quadrotor, a double pendulum, the unicycle, an LQR.
 
 Definitions of the examples and benchmarks of Crocoddyl 3.2.1 (loco-3d, BSD-3-Clause), from their parameters: running costs are
 ``dt sum w a(r)`` with ``a(r) = 1/2 r' diag(weights) r``, the cost at the end is not scaled by dt, and a step is
@@ -6,8 +6,9 @@ Definitions of the examples and benchmarks of Crocoddyl 3.2.1 (loco-3d, BSD-3-Cl
 ``x + 1 rate(x, u)`` is the map itself.
 
 Differences of coordinates, none of which changes a cost: continuous joints are one angle here and (cos, sin) there, so that a
-residual of theirs is taken between -pi and pi; quaternions are (w, x, y, z) here and (x, y, z, w) there. Pinocchio's forward dynamics leave out the viscous damping that URDF files give, and so do
-these models; the Talos arm carries the rotor inertias of its SRDF file, as example-robot-data loads it.
+residual of theirs is taken between -pi and pi; quaternions are (w, x, y, z) here and (x, y, z, w) there. Pinocchio's forward
+dynamics leave out the viscous damping that URDF files give, and so do these models; the Talos arm carries the rotor inertias of its
+SRDF file, as example-robot-data loads it.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ _EYE = np.eye(3)
 class Case:
     """A problem with the options that reproduce its discretisation, and Crocoddyl's figures for it.
 
-    published: cost and iterations of its FDDP (stopping at 1e-9) from the guess named in ``published_from``.
-    optima: costs of the local optima that are known, the published one among them; best first.
+    published: cost and iterations of its FDDP, which stops at an expected decrease of 1e-9, from the guess ``published_from``.
+    optima: costs of the local optima that are known, converged and best first; the last but the one that was published is in
+        nobody's log and comes from Crocoddyl or from us with other guesses. One of them is the published one, to 1e-7.
     robot: short name of the URDF file of example-robot-data, None where there is no robot.
     """
 
@@ -196,21 +198,21 @@ def _reach(name: str, model: Model, robot: str, frame: str, target: Sequence[flo
 def _kinova(guess: str) -> Case:
     model = _frictionless(read_urdf(find_robot("kinova")))
     return _reach("kinova", model, "kinova", "j2s6s200_end_effector", (0.6, 0.2, 0.5), _ARM_UP, 8.125078008, 72,
-                  (3.698422749, 8.125078008), guess)
+                  (3.698422748929, 6.869699575763, 8.125078005773), guess)
 
 
 def _panda(guess: str) -> Case:
     # the second finger follows the first
     model = _frictionless(lock_joints(read_urdf(find_robot("panda")), {"panda_finger_joint1": 0.0}))
     return _reach("panda", model, "panda", "panda_hand", (0.4, 0.3, 0.5), _PANDA, 31.4323637, 87,
-                  (5.832821661, 13.758, 14.03523125, 31.4323637), guess)
+                  (5.832821659245, 9.882235648081, 14.0352312536, 15.62780989661, 31.43236369322), guess)
 
 
 def _talos_arm(guess: str) -> Case:
     model = _frictionless(read_urdf(find_robot("talos_left_arm")), armature=(0.1,) * 6)
     # a link sits in the frame of its joint, gripper_left_joint
     return _reach("talos_arm", model, "talos_left_arm", "gripper_left_motor_double_link", (0.0, 0.0, 0.4), _TALOS, 6.6245983, 120,
-                  (6.009848719, 6.6245983), guess)
+                  (6.009848717659, 6.624598290153, 27.51714817349), guess)
 
 
 def _kinova_inv(guess: str) -> Case:
@@ -231,7 +233,7 @@ def _kinova_inv(guess: str) -> Case:
          ("uReg", torque, (0.1,) * nv)],
         [_pose(model, "j2s6s200_end_effector", (0.6, 0.2, 0.5), 1000.0)],
         (space.neutral if guess == "zero" else start, (0.0,) * nv))
-    return Case(problem, 100, _SYMPLECTIC, 34.81328, 110, "zero", (3.698422749, 34.81328), "kinova")
+    return Case(problem, 100, _SYMPLECTIC, 34.81328, 110, "zero", (3.698422748929, 7.779192489189, 34.81328147354), "kinova")
 
 
 # ---- the others ------------------------------------------------------------------------------------------------------
@@ -252,7 +254,8 @@ def _quadrotor(guess: str) -> Case:
         [_pose(model, "base_link", target, 0.01, "trackPose"), _state(system.space, start, weights), _control(4, 1e-6)],
         [_pose(model, "base_link", target, 3.0, "goalPose")],
         (start, (0.0,) * 4 if guess == "zero" else (hover,) * 4))
-    return Case(problem, 33, _SYMPLECTIC, 0.00520864133, 24, "zero", (0.00520864122, 0.0132875495), "quadrotor_base")
+    return Case(problem, 33, _SYMPLECTIC, 0.00520864133, 24, "zero", (0.005208640921555, 0.007246672512431, 0.01328754884968),
+                "quadrotor_base")
 
 
 def _double_pendulum(guess: str) -> Case:
@@ -264,7 +267,7 @@ def _double_pendulum(guess: str) -> Case:
         "double_pendulum_cpp", system, start, 1.0,
         [_state(system.space, (0.0,) * 4, 1e-3 * goal), _control(2, 0.01)], [_state(system.space, (0.0,) * 4, 100 * goal)],
         ((0.0,) * 4, (0.0,) * 2) if guess == "zero" else (start, _holding(model, start[:2])))
-    return Case(problem, 100, _SYMPLECTIC, 0.002910946607, 13, "hold", (0.002910946607,), "double_pendulum")
+    return Case(problem, 100, _SYMPLECTIC, 0.002910946607, 13, "hold", (0.002910946480271,), "double_pendulum")
 
 
 def _unicycle(guess: str) -> Case:

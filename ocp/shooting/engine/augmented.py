@@ -39,7 +39,7 @@ def _project(z0: float, norm: float) -> tuple[float, float]:
 def terms(held: Held, kind: int, k: int, c: Array, slope: Array) -> float:
     """Value of the augmented terms of the rows c [r] at knot k; fills slope [r]. NaN where a row is not finite."""
     holds, lam, mu = held.holds[k], held.lam[k], held.mu[k]
-    kinds, sizes, rows = held.kind[kind], held.size[kind], held.count[kind]
+    kinds, sizes, rows = held.kind[kind], held.size[kind], held.number[kind]
     total = 0.0
     for r in range(rows):
         if holds[r] and not np.isfinite(c[r]):
@@ -79,7 +79,7 @@ def terms(held: Held, kind: int, k: int, c: Array, slope: Array) -> float:
 def penalty(bank: Bank, held: Held, plan: Plan, path: Path, k: int) -> float:
     """Augmented terms of knot k of a path. NaN where the rows cannot be evaluated. Leaves what the expansion left."""
     kind = plan.which[k]
-    if held.count[kind] == 0:
+    if held.number[kind] == 0:
         return 0.0
     bind(bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
     bank.res[0] = row_address(held.c_try, 0)
@@ -93,7 +93,7 @@ def slopes(bank: Bank, held: Held, plan: Plan, path: Path, k: int, g: Array) -> 
     """Add the gradient of the augmented terms of knot k to g [w]; leaves c, slope and C for ``stiffness``. Returns the
     largest violation, NaN where the rows cannot be evaluated."""
     kind = plan.which[k]
-    rows = held.count[kind]
+    rows = held.number[kind]
     if rows == 0:
         return 0.0
     bind(bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
@@ -114,7 +114,7 @@ def slopes(bank: Bank, held: Held, plan: Plan, path: Path, k: int, g: Array) -> 
 def violation(held: Held, kind: int, k: int) -> float:
     """Largest violation of the rows of knot k."""
     largest, c = 0.0, held.c[k]
-    for r in range(held.count[kind]):
+    for r in range(held.number[kind]):
         if held.holds[k, r]:
             largest = max(largest, row_violation(held, kind, r, c))
     return largest
@@ -139,7 +139,7 @@ def row_violation(held: Held, kind: int, r: int, c: Array) -> float:
 def _weights(held: Held, kind: int, k: int) -> None:
     """Second derivatives [r, r] of the terms by c, block diagonal, into ``cone``."""
     W, c, lam, holds = held.cone, held.c[k], held.lam[k], held.holds[k]
-    kinds, sizes, rows = held.kind[kind], held.size[kind], held.count[kind]
+    kinds, sizes, rows = held.kind[kind], held.size[kind], held.number[kind]
     for a in range(rows):
         for b in range(rows):
             W[a, b] = 0.0
@@ -181,7 +181,7 @@ def stiffness(bank: Bank, held: Held, plan: Plan, path: Path, k: int, size: int,
     """Add the Hessian of the augmented terms of knot k, after ``slopes``, to the lower triangle of H [size]: ``C' W C``, and if exact
     the curvature of the rows. False where that cannot be evaluated."""
     kind = plan.which[k]
-    rows = held.count[kind]
+    rows = held.number[kind]
     if rows == 0:
         return True
     _weights(held, kind, k)
@@ -213,5 +213,5 @@ def update(held: Held, which: Array) -> None:
     """Take over the multipliers that the terms at hand estimate (slope; minus it for cones)."""
     for k in range(which.shape[0]):
         kind = which[k]
-        for r in range(held.count[kind]):
+        for r in range(held.number[kind]):
             held.lam[k, r] = held.slope[k, r] if held.kind[kind, r] <= BELOW else -held.slope[k, r]

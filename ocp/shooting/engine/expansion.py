@@ -13,7 +13,7 @@ from ocp.shooting.engine.record import CONVEXIFY, FULL, GAP, GAUSS_NEWTON, GRADI
 Array = np.ndarray
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def differentiate_range(e: Engine, first: int, last: int) -> tuple[int, float]:
     """Gradients, derivatives of the steps and, where nothing else is wanted, Gauss-Newton Hessians of the stages first ... last - 1.
     Returns (failed knot or -1, largest violation). Each knot is a computation of its own: any split gives the same bits."""
@@ -31,7 +31,7 @@ def differentiate_range(e: Engine, first: int, last: int) -> tuple[int, float]:
     return -1, largest
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def bend_range(e: Engine, first: int, last: int) -> int:
     """Full Hessians, which need the costates, then the curvature of the augmented terms. Returns the failed knot or -1."""
     plan, path, bank, held, model, derivatives = e.plan, e.path, e.bank, e.held, e.model, e.derivatives

@@ -37,7 +37,7 @@ def lagrangian(e: Engine) -> int:
             return k
         if full and bend(derivatives, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, e.policy.costate, model.H) != 0:
             return k
-        if held.count[kind] > 0:
+        if held.number[kind] > 0:
             bind(bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
             bank.res[0] = row_address(held.c, k)
             bank.res[1] = row_address(held.C, k)

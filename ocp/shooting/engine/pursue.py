@@ -26,8 +26,8 @@ def pursue(e: Engine, start: Array, log: Array, most: int) -> int:
     e.state[COST], e.state[GAP] = total, gaps
     ending = chase(e, log, most)
     held = 0
-    for kind in range(e.held.count.shape[0]):
-        held += e.held.count[kind]
+    for kind in range(e.held.number.shape[0]):
+        held += e.held.number[kind]
     if held > 0 and ending == RUNNING:
         update(e.held, e.plan.which)
     return ending

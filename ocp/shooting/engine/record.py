@@ -46,11 +46,11 @@ class Path(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Rows of hard constraints. By kind: count [kinds]; kind, size [kinds, r] as in ``ocp.shooting.stages.rows``. By knot: holds [S+1, r];
+    """Rows of hard constraints. By kind: number [kinds] of rows; kind, size [kinds, r] as in ``ocp.shooting.stages.rows``. By knot: holds [S+1, r];
     multipliers lam and penalties mu [S+1, r]; the expansion leaves c, slope [S+1, r] (derivative of the terms by c) and C [S+1, r, w].
     Scratch: c_try, slope_try [1, r]; bend [1, N + M, w]; cone [r, r]."""
 
-    count: Array
+    number: Array
     kind: Array
     size: Array
     holds: Array

@@ -16,8 +16,6 @@ if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions 
     from dynamics.kernels.bank import Bank
     from ocp.shooting.engine.record import Engine, Store
 
-LOOPED = ("euler", "semi_implicit_euler", "midpoint", "rk4")
-"""Integrators that run as loops over a robot."""
 Kept = list[Workspace]
 """Workspaces whose handles a record holds: they must outlive it."""
 _SLOT = {name: i for i, name in enumerate(("step", "expand", "slope", "bend", "difference", "plus", "value", "jacobian", "row_bend"))}

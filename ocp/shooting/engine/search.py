@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from ocp.errors import ProblemError
 from ocp.problem import Status
 from ocp.shooting.engine import iterate as it
 from ocp.shooting.engine import record as r
@@ -15,7 +16,7 @@ from ocp.shooting.engine.expansion import bend_range, differentiate_range, expan
 from ocp.shooting.engine.multipliers import Multipliers
 from ocp.shooting.engine.record import Engine, Store
 from ocp.shooting.engine.rollout import rollout
-from ocp.shooting.engine.words import lost, not_a_number
+from ocp.shooting.engine.words import first_not_finite, lost, not_a_number
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.polish import PolishStatus
 from ocp.shooting.stages.horizon import Horizon
@@ -28,6 +29,8 @@ LOOSE = 1e-2
 the next ones is held to a tenth of that."""
 POLISH_FROM = 1e-3
 """Largest violation from which Newton's method is tried."""
+NEAR = 1e-3
+"""Largest projected gradient, relative to the cost, from which it is tried where the limit of iterations ended the search."""
 BATCH_SECONDS = 0.05
 """Time between two looks at the keyboard and two reports."""
 
@@ -77,16 +80,19 @@ class Search:
 
     def _rescued(self, found: Ending) -> Ending:
         """What is left to do for polishing after the search has ended."""
-        short = found[0] in (Status.STALLED, Status.ITERATION_LIMIT) and self.store.state[r.VIOLATION] <= POLISH_FROM
+        state = self.store.state
+        near = state[r.GRADIENT] <= NEAR * max(1.0, abs(state[r.COST]))
+        short = (found[0] is Status.STALLED or (found[0] is Status.ITERATION_LIMIT and near)) and state[r.VIOLATION] <= POLISH_FROM
         wanted = (short and self.options.polish != "never") or (
             found[0] is Status.CONVERGED and self.options.polish == "newton" and not self.polished)
         return (self._polish() or found) if wanted else found
 
     def _begin(self) -> Ending | None:
         """Evaluate and expand the path."""
-        _, failed = rollout(self.store.engine, self.given and not self.log)
+        given = self.given and not self.log
+        _, failed = rollout(self.store.engine, given)
         if failed >= 0:
-            return lost(self.horizon, self.store, self.multipliers, self.options, int(failed))
+            return lost(self.horizon, self.store, self.multipliers, self.options, int(failed), given)
         return self._expand()
 
     def _expand(self) -> Ending | None:
@@ -138,8 +144,7 @@ class Search:
             began = time.perf_counter()
             rows, ending = self._iterate(tolerance, loose, max(1, min(self.batch, room))) if room > 0 else (0, it.RUNNING)
             self.batch = 2 * self.batch if time.perf_counter() - began < BATCH_SECONDS else max(1, self.batch // 2)
-            for row in range(rows):
-                self._report(row)
+            self._report(rows)
             if ending == it.SOFTEN:
                 if it.soften(self.store.engine) >= 0:
                     ending = it.BROKEN
@@ -160,6 +165,8 @@ class Search:
                                       f"{-(state[r.LINEAR] + state[r.QUADRATIC]):.3g}, cost {self.objective:.9g}")
         if ending == it.INDEFINITE:
             k = int(state[r.FAILED])
+            if (words := first_not_finite(horizon, self.store)) is not None:
+                return Status.NOT_A_NUMBER, words
             return Status.STALLED, (f"Quu is not positive definite at {horizon.place(k, self.store.path.x)} even with "
                                     f"regularisation {options.regularisation_max:.3g}")
         if ending == it.STUCK:
@@ -204,13 +211,17 @@ class Search:
                                         "multipliers")
 
     def _polish(self) -> Ending | None:
-        """Newton's method on the optimality conditions; None where it does not reach the tolerance, and then nothing has changed."""
+        """Newton's method on the optimality conditions; None where it does not reach the tolerance or leads to a point that is no
+        minimum, and then nothing has changed."""
         from ocp.shooting.engine.polishing import polished
 
         store, options = self.store, self.options
         kept = [array.copy() for array in (*store.path, store.held.lam, store.held.slope, store.settings, store.state)]
-        found = polished(self.horizon, store, options.hessian != "gauss_newton", options.polish_tolerance)
-        if found.status is not PolishStatus.SOLVED:
+        try:
+            found = polished(self.horizon, store, options.hessian != "gauss_newton", options.polish_tolerance)
+        except ProblemError:  # it cannot be evaluated where it stands
+            found = None
+        if found is None or found.status is not PolishStatus.SOLVED or not self._convex():
             for array, old in zip((*store.path, store.held.lam, store.held.slope, store.settings, store.state), kept, strict=True):
                 array[:] = old
             self._expand()
@@ -218,20 +229,26 @@ class Search:
         for row in found.log[1:]:
             self.log.append({"iteration": len(self.log), "gradient": row["stationarity"], "violation": row["feasibility"],
                              "gap": row["gap"], "step": row["length"], "trials": row["trials"]})
-            if row is found.log[-1]:
-                self.log[-1]["cost"] = self.objective
-            if self.progress is not None:
-                self.progress(self.log[-1])
+        self.log[-1]["cost"] = self.objective
         self.polished = True
+        if self.progress is not None:
+            for row in self.log[1 - len(found.log):] if len(found.log) > 1 else ():
+                self.progress(row)
         return Status.CONVERGED, (f"polished: projected gradient {found.residuals.stationarity:.3g}, largest violation "
                                   f"{found.residuals.feasibility:.3g}, cost {self.objective:.9g}")
+
+    def _convex(self) -> bool:
+        """Whether the path is a minimum to second order: the sweep succeeds with next to no regularisation."""
+        state = self.store.state
+        state[r.MU], state[r.BLEND] = self.options.regularisation_min, 0.0
+        return int(it.sweep(self.store.engine)[2]) < 0
 
     def _revalue(self) -> Ending | None:
         """Cost and model of the path with new multipliers."""
         gapped = self.store.state[r.GAP] > 0
         _, failed = rollout(self.store.engine, bool(gapped))
         if failed >= 0:
-            return lost(self.horizon, self.store, self.multipliers, self.options, int(failed))
+            return lost(self.horizon, self.store, self.multipliers, self.options, int(failed), bool(gapped))
         return self._expand()
 
     def sweep_again(self) -> None:
@@ -244,9 +261,17 @@ class Search:
         s = self.store.state
         s[r.PLAIN] = self.objective
         self.rows[0] = self.objective, np.nan, s[r.GRADIENT], s[r.VIOLATION], s[r.GAP], 0.0, s[r.MU], 0.0
-        self._report(0)
+        self._report(1)
 
-    def _report(self, row: int) -> None:
+    def _report(self, rows: int) -> None:
+        """Take rows into the log, all of them before anyone is told: whoever interrupts loses none."""
+        for row in range(rows):
+            self._log(row)
+        if self.progress is not None:
+            for row in range(rows):
+                self.progress(self.log[row - rows])
+
+    def _log(self, row: int) -> None:
         numbers = dict(zip(it.COLUMNS, (float(value) for value in self.rows[row]), strict=True))
         if np.isnan(numbers["expected"]):
             del numbers["expected"]
@@ -257,7 +282,5 @@ class Search:
         else:
             del numbers["violation"]
         self.log.append({"iteration": len(self.log), **numbers})
-        if self.progress is not None:
-            self.progress(self.log[-1])
 
 

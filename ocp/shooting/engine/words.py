@@ -11,11 +11,12 @@ from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages.horizon import Horizon
 
 
-def lost(horizon: Horizon, store: Store, multipliers: Multipliers, options: ILQROptions, k: int) -> tuple[Status, str]:
-    """Why the rollout of the guess ended at knot k."""
+def lost(horizon: Horizon, store: Store, multipliers: Multipliers, options: ILQROptions, k: int,
+         given: bool = False) -> tuple[Status, str]:
+    """Why the rollout of the guess ended at knot k; given: its states are those of the guess, not of the rollout."""
     path, stage = store.path, horizon.kind(k)
     x, cost, place = path.x[k, :stage.space.nx], path.cost[k], horizon.place(k, path.x)
-    after = path.x[k + 1, :stage.after.nx] if k < horizon.stages else np.zeros(0)
+    after = (store.spare.after[0] if given else path.x[k + 1])[:stage.after.nx] if k < horizon.stages else np.zeros(0)
     if np.isfinite(cost) and np.all(np.abs(after) <= options.state_limit) and (name := multipliers.not_finite(k)):
         return Status.NOT_A_NUMBER, f"the constraint {name} is not finite at {place} (rollout of the guess)"
     if k == horizon.stages:
@@ -36,8 +37,13 @@ def lost(horizon: Horizon, store: Store, multipliers: Multipliers, options: ILQR
 
 
 def not_a_number(horizon: Horizon, store: Store) -> str:
-    """The first derivative that is not finite, in words."""
-    model = store.model
+    """What is not finite, in words."""
+    return first_not_finite(horizon, store) or "the costates overflow: the rollout is too sensitive; shorten the horizon"
+
+
+def first_not_finite(horizon: Horizon, store: Store) -> str | None:
+    """The first derivative that is not finite, in words; None if all are."""
+    model, held = store.model, store.held
     for k in range(horizon.stages + 1):
         stage = horizon.kind(k)
         n, names = stage.space.ndx, stage.space.tangent_names + stage.controls
@@ -49,6 +55,11 @@ def not_a_number(horizon: Horizon, store: Store) -> str:
                 i, j = found[0]
                 return (f"the derivative of the dynamics is {model.F[k, i, j]} at {place}, component "
                         f"{stage.after.tangent_names[i]!r} by {names[j]!r}")
+        if stage.rows.count:
+            bad = ~np.isfinite(held.C[k, :stage.rows.count, :size]) & (held.holds[k, :stage.rows.count, None] > 0)
+            if bad.any():
+                i, j = np.argwhere(bad)[0]
+                return f"the derivative of constraint {stage.rows.names[i]!r} is {held.C[k, i, j]} at {place}, by {names[j]!r}"
         found = np.argwhere(~np.isfinite(model.g[k, :size]))
         if len(found):
             return f"the derivative of the cost is {model.g[k, found[0][0]]} at {place}, component {names[found[0][0]]!r}"
@@ -58,4 +69,4 @@ def not_a_number(horizon: Horizon, store: Store) -> str:
             i, j = found[0]
             what = "cost" if i < n or j < n else "cost by the controls"
             return f"the second derivative of the {what} is {H[i, j]} at {place}, components {names[i]!r} and {names[j]!r}"
-    return "the costates overflow: the rollout is too sensitive; shorten the horizon"
+    return None

@@ -16,7 +16,6 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dynamics.loops.dense import padded
 from ocp.derivatives import choose, differentiated
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS
@@ -128,6 +127,8 @@ def build(problem: Problem, options: ILQROptions, loops: bool = False) -> Horizo
         at += steps
     which.append(len(drafts))
     drafts.append(_end(parts[-1]))
+    from dynamics.loops.dense import padded  # Numba costs half a second: whoever only asks shall not pay for it
+
     width = padded(max(d.space.ndx for d in drafts) + max(len(d.controls) for d in drafts))
     kinds = tuple(make_stage(draft, width, options.hessian != "gauss_newton") for draft in drafts)
     t, h = _times(legs, len(which))

@@ -8,7 +8,7 @@ its phase, and ``t = T(theta) + s d(theta)`` with the start T and the duration d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import casadi as ca
@@ -30,8 +30,8 @@ class Constants:
     lower: tuple[float, ...] = ()
     upper: tuple[float, ...] = ()
     guess: tuple[float, ...] = ()
-    durations: Mapping[int, int] = ()  # type: ignore[assignment]
-    parameters: Mapping[str, int] = ()  # type: ignore[assignment]
+    durations: Mapping[int, int] = field(default_factory=dict)
+    parameters: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -55,8 +55,8 @@ def free_constants(problem: Problem) -> Constants:
             if name not in parameters:
                 parameters[name] = len(found)
                 found.append((name, lower, upper, system.parameter_values[index]))
-    columns = list(zip(*found, strict=True)) if found else [(), (), (), ()]
-    return Constants(*(tuple(c) for c in columns), durations, parameters)  # type: ignore[arg-type]
+    return Constants(tuple(name for name, *_ in found), tuple(low for _, low, *_ in found), tuple(high for _, _, high, _ in found),
+                     tuple(guess for *_, guess in found), durations, parameters)
 
 
 def carried(space: Space, constants: Constants) -> Space:
