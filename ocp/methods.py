@@ -13,6 +13,7 @@ from dynamics.errors import near
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.problem import Problem, Solution
+from ocp.problem.checkpoint import Checkpoint, Keep
 
 Progress = Callable[[Mapping[str, Any]], None]
 
@@ -21,7 +22,8 @@ Progress = Callable[[Mapping[str, Any]], None]
 class Method:
     """A method by the places of its three parts; they are imported on use, so that one method never pays for another.
 
-    ``solve(problem, options, progress)`` in ``solver``; the options dataclass and ``unsupported(problem)`` in ``options``.
+    ``solve(problem, options, progress, checkpoint, resume)`` in ``solver``; the options dataclass and
+    ``unsupported(problem)`` in ``options``.
     """
 
     name: str
@@ -38,8 +40,9 @@ class Method:
         found: list[str] = importlib.import_module(self.options_module).unsupported(problem)
         return found
 
-    def run(self, problem: Problem, options: Any, progress: Progress | None) -> Solution:
-        solution: Solution = importlib.import_module(self.solver).solve(problem, options, progress)
+    def run(self, problem: Problem, options: Any, progress: Progress | None, checkpoint: Keep | None = None,
+            resume: Checkpoint | None = None) -> Solution:
+        solution: Solution = importlib.import_module(self.solver).solve(problem, options, progress, checkpoint, resume)
         return solution
 
 
@@ -70,12 +73,18 @@ def make_options(name: str, values: Mapping[str, Any]) -> Any:
 
 def solve(
     problem: Problem, name: str = "collocation", options: Mapping[str, Any] | Any = None, *,
-    tolerances: Tolerances | None = None, progress: Progress | None = None,
+    tolerances: Tolerances | None = None, progress: Progress | None = None, checkpoint: Keep | None = None,
+    resume: Checkpoint | None = None,
 ) -> Solution:
     """Solve and certify. options: a mapping of option names, or the method's options record.
 
+    checkpoint: called with a mapping of arrays (``ocp.problem.checkpoint``) every ten seconds, when the solve is interrupted,
+    and at its end unless it converged. resume: such a mapping, of the same problem and method; the solve goes on from there.
+    Iterations are numbered on, and the log of the solution has those before, too; limits of iterations count anew.
+
     Raises UnsupportedError, naming every constraint that the method cannot enforce and the methods that can;
-    ProblemError for unknown methods and options. ``solution.ok`` tells whether the answer can be trusted.
+    ProblemError for unknown methods and options, and for a checkpoint of another problem.
+    ``solution.ok`` tells whether the answer can be trusted.
     """
     chosen = method(name)
     reasons = chosen.unsupported(problem)
@@ -84,7 +93,7 @@ def solve(
         raise UnsupportedError(name, reasons, able)
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
     begin = time.perf_counter()
-    solution = chosen.run(problem, record, progress)
+    solution = chosen.run(problem, record, progress, checkpoint, resume)
     middle = time.perf_counter()
     certified = certify(solution, tolerances)
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}

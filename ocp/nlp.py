@@ -11,7 +11,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +23,9 @@ from ocp.errors import ProblemError
 from ocp.problem import Status
 
 HESSIANS = ("exact", "limited_memory")
+
+#: smallest barrier parameter, and distance from bounds, of a warm start
+MU_LEAST = 1e-11
 
 #: IPOPT's s_max of the KKT error scaling; Waechter and Biegler 2006, Eq. 5 and below
 S_MAX = 100.0
@@ -95,6 +98,7 @@ class IpoptOptions:
 class NLPResult:
     """The last iterate x [n], multipliers lam_x [n] and lam_g [m], objective f, and how the solve went.
 
+    mu: barrier parameter of the last iteration, with which a warm start goes on
     iterations: one mapping per iteration with iteration, objective, inf_pr, inf_du, mu, d_norm, alpha_pr, alpha_du and
     regularization, as IPOPT reports them (scaled problem); seconds: "solver" in all, "functions" of which in the
     functions of the program; n_evaluations: calls of f, g, grad, jac and hess together.
@@ -109,6 +113,18 @@ class NLPResult:
     iterations: tuple[Mapping[str, float], ...]
     seconds: Mapping[str, float]
     n_evaluations: int
+    mu: float = 0.0
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A primal-dual point from which a solve goes on: x [n], multipliers lam_x [n] and lam_g [m] (signs: module docstring),
+    barrier parameter mu."""
+
+    x: np.ndarray
+    lam_x: np.ndarray
+    lam_g: np.ndarray
+    mu: float
 
 
 @dataclass(frozen=True)
@@ -120,6 +136,8 @@ class KKT:
     violation: np.ndarray
     bound_violation: np.ndarray
 
+
+WatchPoint = tuple[Callable[[], bool], Callable[[Warm, tuple[Mapping[str, float], ...]], Any]]
 
 _STATUS = {
     "Solve_Succeeded": Status.CONVERGED,
@@ -194,14 +212,18 @@ def not_finite(nlp: NLP, x: np.ndarray, limit: int = 3) -> tuple[str, ...]:
     return tuple(rows[:limit])
 
 
-def solve_nlp(nlp: NLP, options: IpoptOptions, progress: Callable[[dict[str, float]], Any] | None = None) -> NLPResult:
-    """Solve with IPOPT (Waechter and Biegler 2006) from ``nlp.x0``.
+def solve_nlp(nlp: NLP, options: IpoptOptions, progress: Callable[[dict[str, float]], Any] | None = None,
+              watch_point: WatchPoint | None = None, warm: Warm | None = None) -> NLPResult:
+    """Solve with IPOPT (Waechter and Biegler 2006) from ``nlp.x0``, or from the point ``warm`` of an earlier solve.
+
+    watch_point: ``(due, take)``; where ``due()`` says so after an iteration, ``take(point, iterations)`` gets its point and the
+    rows of the log so far.
 
     An interrupt (Ctrl-C, or KeyboardInterrupt raised by ``progress``) ends the solve with the last iterate and
     Status.INTERRUPTED; a second Ctrl-C interrupts Python as usual. Any other exception of ``progress`` is raised again.
     """
     started = time.perf_counter()
-    watch = _Watch(progress)
+    watch = _Watch(progress, None if watch_point is None else (*watch_point, nlp.n, nlp.m))
     settings: dict[str, Any] = {
         "print_time": False, "show_eval_warnings": False, "error_on_fail": False,
         # everything is handed over: no derivative of the program's graph is ever formed by CasADi
@@ -213,6 +235,11 @@ def solve_nlp(nlp: NLP, options: IpoptOptions, progress: Callable[[dict[str, flo
             "constr_viol_tol": options.tolerance, "bound_relax_factor": min(1e-8, options.tolerance),
         },
     }
+    if warm is not None:
+        # as near to the bounds as the point was: by default IPOPT moves it inside by a hundredth
+        settings["ipopt"] |= {"warm_start_init_point": "yes", "mu_init": max(warm.mu, MU_LEAST)} | dict.fromkeys(
+            ("warm_start_bound_push", "warm_start_bound_frac", "warm_start_slack_bound_push", "warm_start_slack_bound_frac",
+             "warm_start_mult_bound_push"), MU_LEAST)
     if options.hessian == "exact":
         settings["hess_lag"] = _with_parameter(nlp.hess, "hess_lag")
     else:
@@ -221,7 +248,8 @@ def solve_nlp(nlp: NLP, options: IpoptOptions, progress: Callable[[dict[str, flo
     solver = ca.nlpsol("ipopt", "ipopt", {"x": x, "f": nlp.f(x), "g": nlp.g(x)}, settings)
     watch.stats = solver.stats
     with _interrupts(watch.interrupt):
-        found = solver(x0=nlp.x0, lbx=nlp.x_lower, ubx=nlp.x_upper, lbg=nlp.g_lower, ubg=nlp.g_upper)
+        given = {"x0": nlp.x0} if warm is None else {"x0": warm.x, "lam_x0": warm.lam_x, "lam_g0": warm.lam_g}
+        found = solver(**given, lbx=nlp.x_lower, ubx=nlp.x_upper, lbg=nlp.g_lower, ubg=nlp.g_upper)
     watch.stats = None
     if watch.error is not None:
         raise watch.error
@@ -235,8 +263,12 @@ def solve_nlp(nlp: NLP, options: IpoptOptions, progress: Callable[[dict[str, flo
         status=status, message=message, iterations=_log(stats),
         seconds={"solver": time.perf_counter() - started,
                  "functions": sum(v for k, v in stats.items() if k.startswith("t_wall_nlp"))},
-        n_evaluations=sum(v for k, v in stats.items() if k.startswith("n_call_nlp")),
+        n_evaluations=sum(v for k, v in stats.items() if k.startswith("n_call_nlp")), mu=_barrier(_log(stats)),
     )
+
+
+def _barrier(iterations: Sequence[Mapping[str, float]]) -> float:
+    return float(iterations[-1].get("mu", 0.0)) if iterations else 0.0
 
 
 def _verdict(nlp: NLP, x: np.ndarray, returned: str, tolerance: float) -> tuple[Status, str]:
@@ -283,8 +315,9 @@ class _Watch(ca.Callback):
     State is needed here: a signal arrives at any time, and CasADi swallows exceptions of a callback.
     """
 
-    def __init__(self, progress: Callable[[dict[str, float]], Any] | None):
+    def __init__(self, progress: Callable[[dict[str, float]], Any] | None, point: tuple[Any, Any, int, int] | None = None):
         ca.Callback.__init__(self)
+        self.point = point
         self.progress, self.stats, self.stop, self.reported = progress, None, False, 0
         self.error: BaseException | None = None
         self.construct("watch", {})
@@ -302,10 +335,17 @@ class _Watch(ca.Callback):
         return str(ca.nlpsol_out(i))
 
     def get_sparsity_in(self, i: int) -> ca.Sparsity:
-        return ca.Sparsity(0, 0)  # the point itself is not needed, and handing it over would cost a conversion
+        if self.point is None:
+            return ca.Sparsity(0, 0)  # nobody needs the point
+        sizes = {"x": self.point[2], "lam_x": self.point[2], "lam_g": self.point[3]}
+        return ca.Sparsity.dense(sizes.get(str(ca.nlpsol_out(i)), 0), 1)
 
     def has_eval_buffer(self) -> bool:
         return True  # several times cheaper than handing over matrices
+
+    def _array(self, arguments: Any, name: str) -> np.ndarray:
+        buffer = arguments[[str(ca.nlpsol_out(i)) for i in range(ca.nlpsol_n_out())].index(name)]
+        return np.frombuffer(buffer, dtype=float).copy()
 
     def eval_buffer(self, arguments: Any, results: Any) -> int:
         if self.progress is not None and self.stats is not None and not self.stop:
@@ -314,6 +354,16 @@ class _Watch(ca.Callback):
                 self.reported += len(rows)
                 for row in rows:
                     self.progress(dict(row))
+            except KeyboardInterrupt:
+                self.stop = True
+            except Exception as error:
+                self.error, self.stop = error, True
+        if self.point is not None and self.stats is not None and not self.stop:
+            due, take, _, _ = self.point
+            try:
+                if due():
+                    rows = _log(self.stats())
+                    take(Warm(*(self._array(arguments, name) for name in ("x", "lam_x", "lam_g")), _barrier(rows)), rows)
             except KeyboardInterrupt:
                 self.stop = True
             except Exception as error:

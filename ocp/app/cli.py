@@ -61,6 +61,38 @@ def solve(
 
 
 @app.command
+def resume(
+    run: Path, /, *, set_: Overrides = None, out: Path | None = None, overwrite: bool = False, quiet: bool = False,
+) -> int:
+    """Go on with a run that was cut short, or that did not converge, from its last checkpoint.
+
+    Parameters
+    ----------
+    run
+        The folder of the run.
+    out
+        Folder to write; default: that of the run, which is replaced.
+    overwrite
+        Replace the run that ``--out`` holds.
+    quiet
+        No iteration table.
+    """
+    from ocp.app.checkpoints import load_resumable
+    from ocp.app.files.load import parse_overrides
+    from ocp.app.pages.iterations import iteration_table
+    from ocp.app.pages.summary import print_outcome
+    from ocp.app.pipeline import run_loaded
+
+    begin = time.perf_counter()
+    loaded, checkpoint = load_resumable(run, parse_overrides(set_ or []))
+    with iteration_table(loaded.method, quiet=quiet) as progress:
+        outcome = run_loaded(loaded, run.name, method_name=loaded.method, out=out or run, overwrite=overwrite or out is None,
+                             begin=begin, progress=None if quiet else progress, command=["ocp", *sys.argv[1:]], resume=checkpoint)
+    print_outcome(outcome)
+    return CERTIFIED if outcome.solution.ok else NOT_SOLVED
+
+
+@app.command
 def ik(
     file: Path, /, *, set_: Overrides = None, out: Path | None = None, overwrite: bool = False, quiet: bool = False,
 ) -> int:
@@ -124,7 +156,7 @@ def policy(run: Path, /, *, out: Path | None = None, models: Path | None = None,
     out
         Folder to write; default: policy within that of the run.
     models
-        The folder that the run's robot file is relative to; default: that of the problem file the run was made from.
+        The folder that the run's robot file is relative to; default: that of the run, which holds it.
     overwrite
         Replace the policy that ``--out`` holds.
     """
@@ -266,8 +298,8 @@ def guarded(action: Callable[[], int | None]) -> int:
     except cyclopts.CycloptsError as error:
         print(f"error: {error}\ntry: ocp --help", file=sys.stderr)
         return BAD_INPUT
-    except KeyboardInterrupt:
-        print("interrupted before there was anything to keep", file=sys.stderr)
+    except KeyboardInterrupt as stopped:
+        print(str(stopped) or "interrupted before there was anything to keep", file=sys.stderr)
         return NOT_SOLVED
     except Exception:  # the last resort: whatever else goes wrong is our fault, shown whole and told apart by exit code 3
         traceback.print_exc()

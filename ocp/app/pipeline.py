@@ -14,10 +14,14 @@ from typing import Any
 import numpy as np
 
 from dynamics.model.model import Model
+from ocp.app.checkpoints import Started, start_run
 from ocp.app.files.load import LoadedProblem, load_problem
+from ocp.app.files.portable import portable
+from ocp.app.pages.results import is_run
 from ocp.certify import Tolerances
 from ocp.methods import Progress, make_options, method, solve
-from ocp.problem import Solution
+from ocp.problem import Solution, Status
+from ocp.problem.checkpoint import Checkpoint
 
 PACKAGES = ("lieocp", "casadi", "numpy", "scipy", "osqp", "numba", "pydantic", "matplotlib")
 
@@ -51,26 +55,46 @@ def run(
 def run_loaded(
     loaded: LoadedProblem, stem: str, *, method_name: str | None = None, out: str | Path | None = None,
     overwrite: bool = False, write: bool = True, progress: Progress | None = None, command: Sequence[str] = (),
-    begin: float | None = None,
+    begin: float | None = None, resume: Checkpoint | None = None,
 ) -> Outcome:
-    """As :func:`run`, for a problem already loaded; ``stem`` names the default folder, ``begin`` when reading began."""
+    """As :func:`run`, for a problem already loaded; ``stem`` names the default folder, ``begin`` when reading began.
+
+    The folder is there before the solve begins and gets a checkpoint every ten seconds; resume: a checkpoint to go on from.
+    """
     begin = time.perf_counter() if begin is None else begin
     chosen = method(method_name or loaded.method)
     options = make_options(chosen.name, loaded.options_for(chosen.name))
     read = time.perf_counter()
-    solution = solve(loaded.problem, chosen.name, options, tolerances=Tolerances(**loaded.accept), progress=progress)
-    solved = time.perf_counter()
-    folder = None
+    started = None
     if write:
-        from ocp.app.pages.results import write_run
-
         place = Path(out) if out is not None else Path("results") / f"{stem}-{chosen.name}"
-        scene, note = picture(loaded, solution)
-        folder = write_run(
-            solution, place, problem_yaml=loaded.expanded(chosen.name), provenance=provenance(loaded.model, command),
-            overwrite=overwrite or out is None, scene=scene, scene_note=note)
+        started = start_run(place, portable(loaded, chosen.name), overwrite=overwrite or out is None)
+    try:
+        solution = solve(loaded.problem, chosen.name, options, tolerances=Tolerances(**loaded.accept), progress=progress,
+                         checkpoint=None if started is None else started.keep, resume=resume)
+        solved = time.perf_counter()
+        folder = None if started is None else _write(started, loaded, solution, command, resume)
+    except KeyboardInterrupt:
+        if started is None or started.last is None:
+            raise
+        raise KeyboardInterrupt(f"interrupted; to go on: ocp resume {started.target}") from None
+    finally:
+        if started is not None and not is_run(started.target):
+            started.abandon()
     seconds = {"read": read - begin, "solve": solved - read, "write": time.perf_counter() - solved}
     return Outcome(loaded, solution, folder, seconds)
+
+
+def _write(started: Started, loaded: LoadedProblem, solution: Solution, command: Sequence[str], resume: Checkpoint | None) -> Path:
+    """The finished run in place of the folder that was made for it. Where a resumed solve came to nothing, the checkpoint it began
+    from stays."""
+    from ocp.app.pages.results import write_run
+
+    scene, note = picture(loaded, solution)
+    return write_run(
+        solution, started.target, problem_yaml=started.portable.text, provenance=provenance(loaded.model, command), overwrite=True,
+        scene=scene, scene_note=note, files=started.portable.files,
+        checkpoint=None if solution.status is Status.CONVERGED else started.last or resume)
 
 
 def picture(loaded: LoadedProblem, solution: Solution) -> tuple[Any, str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
-from dynamics.errors import ModelError
 from ocp.app.files.load import LoadedProblem, load_text
 from ocp.app.pages.results import Run, read_run, write_arrays
 from ocp.errors import ProblemError
@@ -19,7 +17,7 @@ def export_policy(folder: str | Path, *, out: str | Path | None = None, models: 
     """Write the policy of a run as ``policy.npz``, ``policy.h`` and ``policy.c``; returns it and where.
 
     folder: of the run. out: default: ``policy`` within it, replaced when it is there. models: what the robot file of the problem
-    is relative to; default: the folder of the run, then that of the problem file that the run was made from.
+    is relative to; default: the folder of the run, which holds it.
     Raises ProblemError for what is no run, has no gains, or whose robot file cannot be found; and where ``out`` holds a policy
     already, unless ``overwrite``.
     """
@@ -51,33 +49,9 @@ def policy(folder: Path, *, out: Path | None = None, models: Path | None = None,
 
 def _problem(run: Run, models: str | Path | None) -> LoadedProblem:
     """The problem of a run, with the very robot that it was solved for."""
-    hashed = run.summary.get("model_hash")
-    if hashed is None or models is not None:
-        loaded = load_text(run.problem_yaml, run.folder if models is None else models, str(run.folder / "problem.yaml"))
-        _check(loaded, hashed, run.folder if models is None else Path(models))
-        return loaded
-    last: Exception | None = None
-    for place in (run.folder, *_sources(run)):
-        try:
-            loaded = load_text(run.problem_yaml, place, str(run.folder / "problem.yaml"))
-            _check(loaded, hashed, place)
-            return loaded
-        except (ProblemError, ModelError) as error:
-            last = error
-    raise ProblemError(f"the robot of the run was not found ({last}); name the folder of the problem file with --models",
-                       where=str(run.folder))
-
-
-def _check(loaded: LoadedProblem, hashed: str | None, place: Path) -> None:
+    place = run.folder if models is None else Path(models)
+    loaded = load_text(run.problem_yaml, place, str(run.folder / "problem.yaml"))
     found = None if loaded.model is None else loaded.model.fingerprint
-    if found != hashed:
+    if found != run.summary.get("model_hash"):
         raise ProblemError("the robot there is not the one that the run was made with (its fingerprint differs)", where=str(place))
-
-
-def _sources(run: Run) -> list[Path]:
-    """Folders of the files that the recorded command names."""
-    try:
-        words = shlex.split(str(run.summary["provenance"].get("command", "")))
-    except ValueError:
-        words = str(run.summary["provenance"].get("command", "")).split()
-    return [Path(word).parent for word in words if word.endswith((".yaml", ".yml"))]
+    return loaded

@@ -25,27 +25,31 @@ from ocp.problem import At, Problem, Status
 from ocp.shooting.options import ILQROptions
 
 Progress = Callable[[Mapping[str, float]], None]
+Make = Callable[[Problem, ILQROptions], Any]
 REPORT_EVERY = 0.1  # s of wall time
+PATIENCE = 2
+"""Failed steps after which the solver begins again from the guess; until then it tries with the plan that it has."""
 SLACK = 1e-9  # of a sampling period: a knot this near has been reached
 
 
 def run(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None = None, plant: PlantSpec | None = None,
-        tracked: Sequence[Tracked] = (), progress: Progress | None = None) -> ClosedLoop:
+        tracked: Sequence[Tracked] = (), progress: Progress | None = None, receding: Make | None = None) -> ClosedLoop:
     """Run a problem in closed loop from the start state of its phase.
 
-    plant: default the model itself. progress: gets {time, duration, median, largest, missed} ten times a second. Ctrl-C hands back
-    what ran. Raises ProblemError for what cannot run so, UnsupportedError for what the solver cannot enforce.
+    plant: default the model itself. progress: gets {time, duration, median, largest, missed} ten times a second. receding: makes
+    the solver from problem and options, default ``ocp.shooting.receding.Receding``; any other with its face will do. Ctrl-C hands
+    back what ran. Raises ProblemError for what cannot run so, UnsupportedError for what the solver cannot enforce.
     """
     made = horizon_problem(problem, options)
-    return _Loop(made, options, solver or ILQROptions(), plant or PlantSpec(problem.phase.system), tracked, progress).run()
+    return _Loop(made, options, solver or ILQROptions(), plant or PlantSpec(problem.phase.system), tracked, progress,
+                 receding).run()
 
 
 class _Loop:
     """One run: solver, plant, and arrays that are filled as it goes."""
 
     def __init__(self, problem: Problem, options: MPCOptions, solver_options: ILQROptions, spec: PlantSpec,
-                 tracked: Sequence[Tracked], progress: Progress | None):
-        from ocp.shooting.receding import Receding
+                 tracked: Sequence[Tracked], progress: Progress | None, receding: Make | None):
 
         phase = problem.phase
         system = phase.system
@@ -56,7 +60,7 @@ class _Loop:
         self.problem, self.phase, self.options, self.spec, self.tracked = problem, phase, options, spec, tracked
         self.solver_options, self.progress = solver_options, progress
         began = time.perf_counter()
-        self.solver = Receding(problem, solver_options)
+        self.solver = (receding or _ours)(problem, solver_options)
         compiled = time.perf_counter()
         self.costs = [cost for cost in phase.costs if cost.at is At.PATH]
         self.plant = Plant(spec, self.costs, kernels=solver_options.kernels)
@@ -77,7 +81,7 @@ class _Loop:
         self.held = np.zeros(system.nu)  # the control that acts if the solver has nothing
         self.lower, self.upper = np.array(phase.u_lower), np.array(phase.u_upper)
         self.knots = np.ascontiguousarray(self.solver.t[:-1]) - SLACK * options.period
-        self.cold = False
+        self.failing = 0  # steps since the solver last succeeded
         self.messages: dict[str, int] = {}
 
     def run(self) -> ClosedLoop:
@@ -122,7 +126,7 @@ class _Loop:
         x = self.fine_x[i * self.spec.substeps]
         measured = self.measured[i] = self.plant.measure(x)
         began, busy = time.perf_counter_ns(), time.thread_time_ns()
-        if i and not self.cold:
+        if i and self.failing < PATIENCE:
             self.solver.shift(self.options.period)
         code = self._improve(measured, self.t[i])
         control = self._plan(0.0, measured)
@@ -142,7 +146,7 @@ class _Loop:
         began, busy = time.perf_counter_ns(), time.thread_time_ns()
         x_then = self.model.advance(self.t[i], measured, applied, period)[0] if predicted else measured
         # a plan that ignores its delay begins at the sample whose measurement it was made from
-        if not self.cold and (predicted or i):
+        if self.failing < PATIENCE and (predicted or i):
             self.solver.shift(period)
         code = self._improve(x_then, target)
         self._clock(i, began, busy)
@@ -153,10 +157,10 @@ class _Loop:
         self.seconds[i] = (time.perf_counter_ns() - began) * 1e-9
 
     def _improve(self, x: np.ndarray, t: float) -> int:
-        if self.cold:  # the plan of a failed step is not to be trusted: begin again
+        if self.failing >= PATIENCE:
             self.solver.reset(x, t)
         code = int(self.solver.iterate(x, self.options.iterations))
-        self.cold = code != 0
+        self.failing = self.failing + 1 if code else 0
         return code
 
     def _act(self, i: int, control: np.ndarray) -> None:
@@ -175,7 +179,7 @@ class _Loop:
 
     def _plan(self, since: float, x: np.ndarray) -> np.ndarray:
         """Control so long after knot 0: the plan's, with feedback if asked for; the last good one where the solver has failed."""
-        if self.cold:
+        if self.failing:
             return self.held
         if self.options.feedback:
             u = np.array(self.solver.control(since, x))
@@ -226,6 +230,12 @@ class _Loop:
             times=step_times(self.seconds[:n], self.options.period),
             processor_times=step_times(self.processor[:n], self.options.period), prepared=self.prepared,
             changed=self.spec.changed, notes=tuple(notes))
+
+
+def _ours(problem: Problem, options: ILQROptions) -> Any:
+    from ocp.shooting.receding import Receding  # loads Numba
+
+    return Receding(problem, options)
 
 
 def _check_plant(system: Any, spec: PlantSpec) -> None:

@@ -29,6 +29,7 @@ from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import INTEGRATORS
 from ocp.problem import Problem, Solution, Status
+from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.shooting.engine import records
 from ocp.shooting.guess import write_guess
 from ocp.shooting.optimality import ShootingOptimality
@@ -59,15 +60,19 @@ class Program:
     seconds: Mapping[str, float]
 
 
-def solve(problem: Problem, options: ILQROptions | None = None, progress: Progress | None = None) -> Solution:
+def solve(problem: Problem, options: ILQROptions | None = None, progress: Progress | None = None, checkpoint: Keep | None = None,
+          resume: Checkpoint | None = None) -> Solution:
     """Solve a problem by iLQR; see ``ILQROptions``. ``progress`` gets every row of the iteration log as it is written.
 
     Rows: iteration, cost, expected (decrease that the model promised for the step taken), gradient (projected, largest
-    component), step (0 when refused), regularisation, trials; with hard constraints violation and penalty, with states of their own
-    gap. Ctrl-C hands back the best iterate.
-    Raises UnsupportedError for what iLQR cannot enforce and ProblemError for a wrong problem.
+    component), step (0 when refused), regularisation, trials, seconds since the start; with hard constraints violation, penalty
+    and outer (updates of the multipliers so far), with states of their own gap; newton in rows of Newton's method. Ctrl-C hands
+    back the best iterate.
+    checkpoint: gets the state of the search every ten seconds, and at the end unless it converged; resume: such a state, from which
+    the search goes on instead of from the guess.
+    Raises UnsupportedError for what iLQR cannot enforce and ProblemError for a wrong problem or a checkpoint of another one.
     """
-    return run(prepare(problem, options), progress)
+    return run(prepare(problem, options), progress, checkpoint, resume)
 
 
 def prepare(problem: Problem, options: ILQROptions | None = None) -> Program:
@@ -105,18 +110,26 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[str,
     return by_loops, told
 
 
-def run(program: Program, progress: Progress | None = None) -> Solution:
-    """Solve a prepared problem from the guess of its phases."""
+def run(program: Program, progress: Progress | None = None, checkpoint: Keep | None = None, resume: Checkpoint | None = None
+        ) -> Solution:
+    """Solve a prepared problem from the guess of its phases, or from a checkpoint."""
+    from ocp.shooting.engine import checkpoint as saved
     from ocp.shooting.engine.search import Search
 
     began = time.perf_counter()
     options, horizon, store = program.options, program.horizon, program.store
     records.reset(store, options)
-    given, notes = write_guess(horizon, options, store.path)
-    search = Search(horizon, options, store, program.helpers, given, progress)
+    if resume is None:
+        given, notes = write_guess(horizon, options, store.path)
+    else:
+        given = saved.restore(resume, horizon, options, store)
+        notes = [f"resumed after {int(resume['iterations'][0])} iterations, from cost {float(resume['cost'][0]):.9g}"]
+    search = Search(horizon, options, store, program.helpers, given, progress, checkpoint, resume)
     status, message = search.run()
     search.sweep_again()
-    if len(search.log) == 1 and status is Status.CONVERGED:
+    if status is not Status.CONVERGED:
+        search.save()
+    if resume is None and len(search.log) == 1 and status is Status.CONVERGED:
         notes.append("the initial guess already was a stationary point; "
                      "a symmetric start may need a guess that breaks the symmetry")
     notes += program.notes
@@ -133,5 +146,5 @@ def run(program: Program, progress: Progress | None = None) -> Solution:
     return Solution(
         problem=problem, method="ilqr", options=asdict(options), status=status, message=message,
         objective=search.objective + horizon.constant, trajectory=whole, parts=parts,
-        iterations=tuple(search.log), seconds=seconds, notes=tuple(notes), extra=extras(horizon, store, search.swept, chosen),
+        iterations=search.whole_log, seconds=seconds, notes=tuple(notes), extra=extras(horizon, store, search.swept, chosen),
         optimality=ShootingOptimality(horizon, store.path.x.copy(), store.path.u.copy(), store.held.slope.copy()))

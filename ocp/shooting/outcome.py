@@ -35,9 +35,24 @@ def with_parameters(problem: Problem, chosen: Mapping[str, float]) -> Problem:
 
 
 def trajectories(compiled: records.Compiled, path: Path) -> tuple[Trajectory, tuple[Trajectory, ...]]:
-    """The motion as a whole, and phase by phase."""
+    """The motion as a whole, with NaN in columns that a phase does not have, and phase by phase."""
     parts = tuple(_trajectory(compiled, leg, path) for leg in compiled.horizon.legs)
-    return join(parts), parts if len(parts) > 1 else ()
+    nx, nu = (max(getattr(part, name).shape[1] for part in parts) for name in "xu")
+    return join([_widened(part, nx, nu) for part in parts]), parts if len(parts) > 1 else ()
+
+
+def _widened(part: Trajectory, nx: int, nu: int) -> Trajectory:
+    """The same with as many columns as the widest phase has."""
+    if part.x.shape[1] == nx and part.u.shape[1] == nu:
+        return part
+
+    def wide(values: np.ndarray, width: int) -> np.ndarray:
+        out = np.full((*values.shape[:-1], width), np.nan)
+        out[..., :values.shape[-1]] = values
+        return out
+
+    return replace(part, x=wide(part.x, nx), u=wide(part.u, nu), state=lambda t: wide(part.state(t), nx),
+                   control=lambda t: wide(part.control(t), nu))
 
 
 def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:

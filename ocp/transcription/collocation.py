@@ -9,7 +9,7 @@ Optimal Control, Ch. 4; Kelly 2017, SIAM Review 59(4).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -19,8 +19,9 @@ import scipy.sparse as sp
 
 from ocp.derivatives import DERIVATIVES, EXECUTIONS, choose, differentiated
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.nlp import HESSIANS, NLP, IpoptOptions, kkt, solve_nlp
-from ocp.problem import At, Boundary, Phase, Problem, Sense, Solution, Trajectory, with_parameters
+from ocp.nlp import HESSIANS, NLP, IpoptOptions, Warm, kkt, solve_nlp
+from ocp.problem import At, Boundary, Phase, Problem, Sense, Solution, Status, Trajectory, with_parameters
+from ocp.problem.checkpoint import Checkpoint, Keep, Pace, check_layout, joined, layout, log_arrays, log_rows, text
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, assemble, differentiate, vector
 from ocp.transcription.conditions import Rows, cost_value, hard_rows, independent_of_control, penalty
@@ -31,6 +32,7 @@ from ocp.transcription.mesh import Mesh, trajectory, uniform_mesh
 from ocp.transcription.schemes import SCHEMES
 
 METHOD = "collocation"
+Log = Sequence[Mapping[str, float]]
 
 #: unit quaternions obey qdot = N(q) omega + NORM_GAIN / duration * (1 - |q|^2) q: tangent motion is untouched, and a
 #: deviation of the norm decays over about an eighth of the phase, so that drift does not add up
@@ -116,31 +118,66 @@ def unsupported(problem: Problem) -> list[str]:
     return reasons
 
 
-def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dict[str, float]], Any] | None = None) -> Solution:
+def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dict[str, float]], Any] | None = None,
+          checkpoint: Keep | None = None, resume: Checkpoint | None = None) -> Solution:
     """Transcribe the problem and solve it with IPOPT. ``progress`` gets each row of the iteration log.
+
+    checkpoint: gets the iterate every ten seconds, and at the end unless it converged; resume: such a checkpoint, the
+    primal-dual point of a warm start.
 
     The solution's problem has the values of free parameters that were found; ``extra["parameters"]`` has them in order.
 
-    Raises UnsupportedError naming each thing that collocation cannot enforce, ProblemError for a malformed problem.
+    Raises UnsupportedError naming each thing that collocation cannot enforce, ProblemError for a malformed problem or a
+    checkpoint of another one.
     """
     started = time.perf_counter()
     program = transcribe(problem, options)
     transcribed = time.perf_counter()
-    result = solve_nlp(program.nlp, options.ipopt(), progress)
+    names = {**layout(METHOD, problem), "variables": text(program.nlp.variables), "constraints": text(program.nlp.constraints)}
+    warm, before, first = _warm(resume, names)
+
+    def numbered(row: dict[str, float]) -> None:
+        assert progress is not None
+        progress({**row, "iteration": row["iteration"] + first})
+
+    def take(point: Warm, rows: Log) -> None:
+        assert checkpoint is not None
+        log = joined(before, [{**row, "iteration": row["iteration"] + first} for row in rows])
+        if all(np.all(np.isfinite(values)) for values in (point.x, point.lam_x, point.lam_g)):
+            checkpoint({**names, "iterations": np.array([first + max(0, len(rows) - 1)]),
+                        "cost": np.array([float(program.nlp.f(point.x))]), "x": point.x, "lam_x": point.lam_x, "lam_g": point.lam_g,
+                        "mu": np.array([point.mu]), **log_arrays(log)})
+
+    result = solve_nlp(program.nlp, options.ipopt(), progress if progress is None or not first else numbered,
+                       None if checkpoint is None else (Pace().due, take), warm)
+    if checkpoint is not None and result.status is not Status.CONVERGED:
+        take(Warm(result.x, result.lam_x, result.lam_g, result.mu), result.iterations)
     path = program.invert(result.x)
     compiling = program.seconds["compile"]
     chosen, notes = program.parameters(result.x), program.notes
     extra = {"lam_x": result.lam_x, "lam_g": result.lam_g, "costate": program.costate(result.lam_g)}
+    if resume is not None:
+        notes = (*notes, f"resumed after {first} iterations, from objective {float(resume['cost'][0]):.9g}")
     if chosen:
         extra["parameters"] = np.array(list(chosen.values()))
         notes = (*notes, *(f"parameter {name} = {value:.9g}" for name, value in chosen.items()))
     return Solution(
         problem=with_parameters(problem, chosen), method=METHOD, options=asdict(options), status=result.status,
-        message=result.message, objective=result.f, trajectory=path, iterations=result.iterations,
+        message=result.message, objective=result.f, trajectory=path,
+        iterations=joined(before, [{**row, "iteration": row["iteration"] + first} for row in result.iterations]),
         seconds={"transcription": transcribed - started - compiling, "compile": compiling, "solve": result.seconds["solver"],
                  "functions": result.seconds["functions"], "total": time.perf_counter() - started},
         optimality=Optimality(program.nlp, result.x, result.lam_x, result.lam_g), notes=notes, extra=extra,
     )
+
+
+def _warm(resume: Checkpoint | None, names: Mapping[str, np.ndarray]) -> tuple[Warm | None, Log, int]:
+    """The point to start from, the log so far and its iterations."""
+    if resume is None:
+        return None, (), 0
+    check_layout(resume, names)
+    point = Warm(resume["x"], resume["lam_x"], resume["lam_g"], float(resume["mu"][0]))
+    return point, log_rows(resume), int(resume["iterations"][0])
 
 
 def transcribe(problem: Problem, options: CollocationOptions) -> Transcription:

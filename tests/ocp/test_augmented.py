@@ -1,21 +1,23 @@
-"""Rows of hard constraints and their augmented Lagrangian: values, derivatives, multipliers and cones."""
+"""Rows of hard constraints and their augmented Lagrangian in the compiled loops: values, derivatives, multipliers and cones."""
+
+from dataclasses import replace
 
 import casadi as ca
 import numpy as np
 import pytest
+from engine_paths import symmetric
+from manifold_differences import columns, hessian
+from plain_shooting import flat
 from shooting_problems import quadrotor
 
-from dynamics.kernels import compile_kernel
-from ocp.problem import At, Boundary, Constraint, Sense
-from ocp.shooting.engine import augmented
-from ocp.shooting.engine.records import call
-from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE, final_rows, path_rows
+from ocp.problem import INF, At, Boundary, Constraint, Problem, Sense
+from ocp.shooting.engine import augmented, records
+from ocp.shooting.ilqr import ILQROptions, prepare
+from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE
 
 
 def constrained():
     """A quadrotor with every kind of constraint, its attitude part of some."""
-    from dataclasses import replace
-
     phase = quadrotor().phase
     nx, nu = phase.system.nx, phase.system.nu
     t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x", nx), ca.SX.sym("u", nu), ca.SX.sym("p", 0)
@@ -23,100 +25,125 @@ def constrained():
     def function(value):
         return ca.Function("c", [t, x, u, p], [value])
 
-    inf = float("inf")
     constraints = (
-        Constraint("ball", At.PATH, function(ca.sumsqr(x[:3]) - 4 * x[3]), (-inf,), (2.0,)),
+        Constraint("ball", At.PATH, function(ca.sumsqr(x[:3]) - 4 * x[3]), (-INF,), (2.0,)),
         Constraint("sum", At.PATH, function(ca.sum1(u) * x[4]), (0.5,), (0.5,), Sense.EQUAL),
-        Constraint("cone", At.PATH, function(ca.vertcat(u[0] + 1, x[7] * u[1], x[8])), (), (), Sense.CONE),
+        # a cone has as many bounds as rows: none of them is read
+        Constraint("cone", At.PATH, function(ca.vertcat(u[0] + 1, x[7] * u[1], x[8])), (-INF,) * 3, (INF,) * 3, Sense.CONE),
         Constraint("between", At.FINAL, function(ca.vertcat(x[0] * x[1], x[2])), (-1.0, 0.3), (1.0, 0.3)),
         Constraint("soft", At.PATH, function(x[0]), (0.0,), (0.0,), soft=1.0),
     )
-    # a cone has as many bounds as rows: none of them is read
-    cone = constraints[2]
-    constraints = (*constraints[:2], replace(cone, lower=(-inf,) * 3, upper=(inf,) * 3), *constraints[3:])
     final = Boundary(tuple(phase.system.space.neutral), (True, False) * (phase.system.space.ndx // 2))
-    upper = [inf] * nx
+    upper = [INF] * nx
     upper[2] = 1.5
     return replace(phase, constraints=constraints, final=final, x_upper=tuple(upper), x_lower=())
 
 
-def held(rows, n, m, knots, rng, mu=3.0):
-    r = rows.count
-    kept, kernels = [], []
-    for function in (rows.value, rows.jacobian, rows.curvature):
-        record, owner = call(compile_kernel(function, mode="interpreted"))
-        kernels.append(record)
-        kept += owner
-    z = np.zeros
-    first = np.where(rows.needs_control > 0, 0, 1).astype(np.int64)
-    return augmented.Held(*kernels, rows.kind, rows.size, first, 0, rng.standard_normal((knots, r)), np.full(r, mu), z((knots, r)),
-                          z((knots, r)), z((knots, r, n)), z((knots, r, m)), z((n, n)), z((m, m)), z((m, n)), z((r, r))), kept
+class Loaded:
+    """The compiled rows of two steps with random multipliers: the path stands at random points."""
 
+    def __init__(self, rng, mu=3.0):
+        self.program = prepare(Problem("constrained", (constrained(),)), ILQROptions(intervals=2, kernels="interpreted", hessian="full"))
+        store, self.horizon = self.program.store, self.program.horizon
+        self.bank, self.kept = records.bank(self.program.compiled)
+        self.held, self.plan, self.path = store.held, store.plan, store.path
+        self.held.lam[:], self.held.mu[:] = rng.standard_normal(self.held.lam.shape), mu
+        self.space = constrained().system.space
+        a, d = ca.SX.sym("a", self.space.nx), ca.SX.sym("d", self.space.ndx)
+        plus = ca.Function("plus", [a, d], [self.space.plus(a, d)])
+        self.plus = lambda x, dx: flat(plus(x, dx))
+        for k in range(3):
+            self.path.x[k] = self.plus(self.space.neutral, rng.standard_normal(self.space.ndx))
+        self.path.u[:] = rng.standard_normal(self.path.u.shape)
 
-def point(phase, rng):
-    space = phase.system.space
-    x = np.array(ca.DM(space.plus(ca.DM(space.neutral), ca.DM(rng.standard_normal(space.ndx))))).ravel()
-    return x, rng.standard_normal(phase.system.nu)
+    def rows(self, k):
+        return self.horizon.kind(k).rows
+
+    def penalty(self, k, x=None, u=None):
+        """Terms of knot k with another state and control in its place."""
+        kept_x, kept_u = self.path.x[k].copy(), self.path.u[min(k, 1)].copy()
+        self.path.x[k] = kept_x if x is None else x
+        if k < 2:
+            self.path.u[k] = kept_u if u is None else u
+        value = augmented.penalty(self.bank, self.held, self.plan, self.path, k)
+        self.path.x[k], self.path.u[min(k, 1)] = kept_x, kept_u
+        return value
 
 
 def test_rows_are_those_of_the_problem():
-    phase = constrained()
-    path, final = path_rows(phase), final_rows(phase)
-    names = phase.system.space.names
+    loaded = Loaded(np.random.default_rng(0))
+    path, final, names = loaded.rows(0), loaded.rows(2), loaded.space.names
     assert path.names == (f"bound {names[2]} (upper)", "ball (upper)", "sum", "cone", "cone", "cone")
     assert path.kind.tolist() == [BELOW, BELOW, EQUAL, CONE, IN_CONE, IN_CONE]
+    assert path.size[3] == 3
     assert path.needs_control.tolist() == [0, 0, 1, 1, 1, 1]
-    fixed = [f"final {n}" for n, held in zip(phase.system.space.tangent_names, phase.final.fixed, strict=True) if held]
+    fixed = [f"final {n}" for n, held in zip(loaded.space.tangent_names, constrained().final.fixed, strict=True) if held]
     assert list(final.names) == [*path.names[:2], *fixed, "between[0] (upper)", "between[0] (lower)", "between[1]"]
-    x, u = point(phase, np.random.default_rng(0))
-    c = np.array(path.value(0, x, u, [])).ravel()
+    x, u = loaded.path.x[1], loaded.path.u[1]
+    c = flat(path.value(0, x, u, []))
     assert c[0] == pytest.approx(x[2] - 1.5)
     assert c[1] == pytest.approx(x[:3] @ x[:3] - 4 * x[3] - 2)
     assert c[2] == pytest.approx(u.sum() * x[4] - 0.5)
 
 
+@pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("seed", range(4))
-def test_slopes_and_stiffness_are_the_derivatives_of_the_terms(seed):
-    """Against differences along the manifold, where the quadratic pieces do not switch; the adjoint against both."""
-    rng = np.random.default_rng(seed)
-    phase = constrained()
-    space, nu = phase.system.space, phase.system.nu
-    rows, n = path_rows(phase), phase.system.space.ndx
-    record, kept = held(rows, n, nu, 2, rng)
-    x, u = point(phase, rng)
-    t, p, k = np.array([0.0, 0.3]), np.zeros(0), 1
-    lx, lu = np.zeros(n), np.zeros(nu)
-    lxx, luu, lux = np.zeros((n, n)), np.zeros((nu, nu)), np.zeros((nu, n))
+def test_slopes_and_stiffness_are_the_derivatives_of_the_terms(seed, k):
+    """Along the path and at its end against differences on the manifold, where the quadratic pieces do not switch; the adjoint too."""
+    loaded = Loaded(np.random.default_rng(seed))
+    n, width = loaded.space.ndx, loaded.horizon.width
+    x, u = loaded.path.x[k].copy(), loaded.path.u[k].copy() if k < 2 else np.zeros(0)
+    size = n + len(u)
 
-    def value(d):
-        moved = np.array(ca.DM(space.plus(ca.DM(x), ca.DM(d[:n])))).ravel()
-        return augmented.penalty(record, t, np.vstack([x, moved]), np.vstack([u, u + d[n:]]), p, k, 1, 1)
+    def value(a, b):
+        return loaded.penalty(k, a, b)
 
-    h = 1e-4
-    eye = h * np.eye(n + nu)
-    gradient = np.array([(value(e) - value(-e)) / (2 * h) for e in eye])
-    hessian = np.array([[(value(a + b) - value(a - b) - value(b - a) + value(-a - b)) / (4 * h * h) for a in eye] for b in eye])
-    X, U = np.vstack([x, x]), np.vstack([u, u])
-    assert augmented.slopes(record, t, X, U, p, k, 1, 1, lx, lu) == 0
-    assert augmented.stiffness(record, t, X, U, p, k, 1, 1, True, lxx, luu, lux) == 0
-    np.testing.assert_allclose(np.r_[lx, lu], gradient, atol=1e-5 * max(1, np.abs(gradient).max()))
-    whole = np.block([[lxx, lux.T], [lux, luu]])
-    np.testing.assert_allclose(whole, hessian, atol=1e-5 * max(1, np.abs(hessian).max()))
-    gx, gu = rows.adjoint(t[k], x, u, p, record.slope[1])
-    tangent = np.array(ca.DM(space.rate(ca.DM(x)))).T @ np.array(gx).ravel()
-    np.testing.assert_allclose(np.r_[tangent, np.array(gu).ravel()], np.r_[lx, lu], atol=1e-11 * max(1, np.abs(lx).max()))
-    assert len(kept) == 3
+    gradient, bend = (f(value, loaded.plus, x, u, n, 1e-4) for f in (columns, hessian))
+    g, H = np.zeros(width), np.zeros((n + 4, width))
+    largest = augmented.slopes(loaded.bank, loaded.held, loaded.plan, loaded.path, k, g)
+    assert augmented.stiffness(loaded.bank, loaded.held, loaded.plan, loaded.path, k, size, True, H)
+    np.testing.assert_allclose(g[:size], gradient[0], atol=1e-5 * max(1, np.abs(gradient).max()))
+    assert not g[size:].any()
+    np.testing.assert_allclose(symmetric(H[:size, :size]), bend, atol=1e-5 * max(1, np.abs(bend).max()))
+    rows, slope = loaded.rows(k), loaded.held.slope[k, :loaded.rows(k).count]
+    by_x, by_u = rows.adjoint(loaded.plan.t[k], x, u, [], slope)
+    tangent = np.asarray(ca.DM(loaded.space.rate(ca.DM(x)))).T @ flat(by_x)
+    np.testing.assert_allclose(np.r_[tangent, flat(by_u)], g[:size], atol=1e-11 * max(1, np.abs(g).max()))
+    c = flat(rows.value(loaded.plan.t[k], x, u, []))
+    worst = max(abs(c[i]) if kind == EQUAL else max(0.0, c[i]) if kind == BELOW else max(0.0, np.linalg.norm(c[i + 1:i + 3]) - c[i])
+                for i, kind in enumerate(rows.kind) if kind != IN_CONE)
+    assert largest == pytest.approx(worst, rel=1e-12)
+
+
+def test_without_exactness_the_curvature_of_the_rows_is_left_out():
+    loaded = Loaded(np.random.default_rng(5))
+    g, coarse, exact = np.zeros(loaded.horizon.width), *np.zeros((2, 16, loaded.horizon.width))
+    arguments = loaded.bank, loaded.held, loaded.plan, loaded.path, 1
+    augmented.slopes(*arguments, g)
+    augmented.stiffness(*arguments, 16, False, coarse)
+    augmented.stiffness(*arguments, 16, True, exact)
+    rows = loaded.rows(1)
+    H = np.asarray(rows.curvature(loaded.plan.t[1], loaded.path.x[1], loaded.path.u[1], [], loaded.held.slope[1, :rows.count])).T
+    np.testing.assert_allclose(exact - coarse, H, atol=1e-10)
+    assert np.linalg.eigvalsh(symmetric(coarse[:, :16]))[0] > -1e-10  # convex: W is, for a cone too
+    assert np.abs(H).max() > 0.1
 
 
 def test_rows_without_control_do_not_hold_at_the_start():
-    phase, rng = constrained(), np.random.default_rng(1)
-    record, kept = held(path_rows(phase), phase.system.space.ndx, phase.system.nu, 1, rng)
-    x, u = point(phase, rng)
-    X, U, t, p = x[None], u[None], np.zeros(1), np.zeros(0)
-    augmented.penalty(record, t, X, U, p, 0, 0, 0)
-    assert np.all(record.slope[0, :2] == 0)
-    assert record.slope[0, 2] != 0
-    assert kept
+    loaded = Loaded(np.random.default_rng(1))
+    loaded.path.x[:, 2] = 5.0  # beyond its bound
+    augmented.slopes(loaded.bank, loaded.held, loaded.plan, loaded.path, 0, np.zeros(loaded.horizon.width))
+    assert np.all(loaded.held.slope[0, :2] == 0)
+    assert loaded.held.slope[0, 2] != 0
+    augmented.slopes(loaded.bank, loaded.held, loaded.plan, loaded.path, 1, np.zeros(loaded.horizon.width))
+    assert loaded.held.slope[1, 0] > 0
+
+
+def test_rows_that_are_not_finite_are_noticed():
+    loaded = Loaded(np.random.default_rng(2))
+    loaded.path.x[1, 0] = np.inf
+    assert np.isnan(augmented.penalty(loaded.bank, loaded.held, loaded.plan, loaded.path, 1))
+    assert np.isnan(augmented.slopes(loaded.bank, loaded.held, loaded.plan, loaded.path, 1, np.zeros(loaded.horizon.width)))
 
 
 def test_multipliers_solve_a_convex_problem():
@@ -125,24 +152,19 @@ def test_multipliers_solve_a_convex_problem():
     c = np.array([0.2, 1.0, -2.0])  # outside |x[1:]| <= x[0]
     w = np.linalg.norm(c[1:])
     expected = 0.5 * (1 + c[0] / w) * np.r_[w, c[1:]]
-    phase = constrained()
-    record, kept = held(path_rows(phase), phase.system.space.ndx, phase.system.nu, 1, rng, mu=2.0)
-    lam = np.zeros(6)
-    record = record._replace(lam=lam[None], first=np.zeros(6, dtype=np.int64))
+    held = Loaded(rng, mu=2.0).held
+    held.lam[:], held.holds[:] = 0.0, 1
     x = c.copy()
     for _ in range(60):
         for _ in range(40):  # Newton on 1/2 |x - c|^2 + terms of the cone rows
-            record.c[0] = np.r_[-1.0, -1.0, 0.0, x]
-            augmented.terms(record, 0, 1)
-            augmented._weights(record, 0, 1)
-            step = np.linalg.solve(np.eye(3) + record.cone[3:, 3:], x - c + record.slope[0, 3:])
-            x = x - step
-        record.c[0] = np.r_[-1.0, -1.0, 0.0, x]
-        augmented.terms(record, 0, 1)
-        augmented.update(record)
+            held.c[0, :6] = np.r_[-1.0, -1.0, 0.0, x]
+            augmented.terms(held, 0, 0, held.c[0], held.slope[0])
+            augmented._weights(held, 0, 0)
+            x = x - np.linalg.solve(np.eye(3) + held.cone[3:6, 3:6], x - c + held.slope[0, 3:6])
+        held.c[0, :6] = np.r_[-1.0, -1.0, 0.0, x]
+        augmented.terms(held, 0, 0, held.c[0], held.slope[0])
+        augmented.update(held, np.zeros(1, dtype=np.int64))
     np.testing.assert_allclose(x, expected, atol=1e-9)
-    np.testing.assert_allclose(record.lam[0, 3:], x - c, atol=1e-9)  # stationarity: x - c = multiplier of the cone
-    out = np.zeros(6)
-    augmented.violations(record, 1, out)
-    assert out[3] < 1e-9
-    assert kept
+    np.testing.assert_allclose(held.lam[0, 3:6], x - c, atol=1e-9)  # stationarity: x - c = multiplier of the cone
+    assert augmented.row_violation(held, 0, 3, held.c[0]) < 1e-9
+    assert augmented.violation(held, 0, 0) < 1e-9

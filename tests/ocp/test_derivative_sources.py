@@ -19,7 +19,7 @@ from ocp.derivatives import choose, differentiated
 from ocp.errors import ProblemError
 from ocp.methods import METHODS, solve
 from ocp.shooting.options import ILQROptions
-from ocp.shooting.stages import stage
+from ocp.shooting.stages.horizon import build
 from ocp.transcription.blocks import differentiate
 from ocp.transcription.collocation import CollocationOptions, _node_block, transcribe
 from ocp.transcription.mesh import uniform_mesh
@@ -122,12 +122,12 @@ def test_without_poison_collocation_has_the_same_derivatives():
 
 
 def stage_derivatives(source, hessian):
-    phase = load_problem("problems/acrobot.yaml").problem.phase
-    stages = stage.build(phase, ILQROptions(integrator="rk4", derivatives=source, hessian=hessian))
+    problem = load_problem("problems/acrobot.yaml").problem
+    stage = build(problem, ILQROptions(integrator="rk4", derivatives=source, hessian=hessian)).kinds[0]
     rng = np.random.default_rng(1)
-    x, u, lam = rng.standard_normal(stages.nx), rng.standard_normal(stages.nu), rng.standard_normal(stages.ndx)
-    A = np.array(stages.expand(0.0, x, u, [], 0.05)[2])
-    return A if stages.curvature is None else np.array(stages.curvature(0.0, x, u, [], 0.05, lam)[0])
+    x, u, lam = rng.standard_normal(stage.space.nx), rng.standard_normal(stage.nu), rng.standard_normal(stage.after.ndx)
+    F = np.array(stage.expand(0.0, x, u, [], 0.05)[1])
+    return F if stage.bend is None else np.array(stage.bend(0.0, x, u, [], 0.05, lam))
 
 
 @pytest.mark.row("002:H21")

@@ -55,6 +55,11 @@ def test_errors_of_states_and_controls_are_quadratic_costs():
     assert price(state, x, u) == pytest.approx(0.5 * (0.2**2 + 2 * 1.2**2))
     assert price(effort, x, u) == pytest.approx(0.5 * 3 * 0.8**2)
     assert price(end, x, u) == pytest.approx(0.5 * 10 * (0.3**2 + 1.7**2))
+    # weights follow the order of the state, whatever the order of the names
+    (named,) = load_text(TEXT[:TEXT.index("    - {name: effort")].replace("state_error: 0.5", "state_error: {x1: 1, x0: 2}")
+                         ).problem.phase.costs
+    assert price(named, x, u) == pytest.approx(0.5 * (1.7**2 + 2 * 1.7**2))
+    assert price(named, [2.5, -0.7], u) == pytest.approx(0.5 * (0.5**2 + 2 * 1.7**2))
 
 
 def test_names_can_be_given_and_files_round_trip():

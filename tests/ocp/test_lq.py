@@ -38,7 +38,8 @@ def random_model(seed, n, m, gaps=True):
         model.H[k] += np.triu(rng.normal(size=model.H[k].shape), 1)
         model.g[k, :size] = rng.normal(size=size)
         if k < len(n) - 1:
-            model.F[k, :n[k + 1], :n[k]] = 0.9 * np.eye(n[k + 1], n[k]) + 0.3 * rng.normal(size=(n[k + 1], n[k])) / max(n[k], 1)**0.5
+            A = rng.normal(size=(n[k + 1], n[k])) / max(n[k], 1)**0.5
+            model.F[k, :n[k + 1], :n[k]] = 0.9 * np.eye(n[k + 1], n[k]) + 0.3 * A
             model.F[k, :n[k + 1], n[k]:size] = rng.normal(size=(n[k + 1], m[k])) / max(m[k], 1)**0.5
             if gaps:
                 model.gap[k, :n[k + 1]] = rng.normal(size=n[k + 1])
@@ -286,8 +287,8 @@ def test_an_indefinite_stage_is_named_and_regularisation_mends_it(m):
 def test_numbers_that_are_none_are_failures(where):
     for bad in (np.nan, np.inf):
         model = random_model(14, [5] * 7, [2] * 6 + [0])
-        array, index = {"Quu": (model.H, (2, 6, 5)), "Qux": (model.H, (2, 5, 1)), "Qu": (model.g, (2, 6)), "A": (model.F, (2, 0, 0)),
-                        "gap": (model.gap, (2, 0)), "Vx": (model.g, (6, 0))}[where]
+        array, index = {"Quu": (model.H, (2, 6, 5)), "Qux": (model.H, (2, 5, 1)), "Qu": (model.g, (2, 6)),
+                        "A": (model.F, (2, 0, 0)), "gap": (model.gap, (2, 0)), "Vx": (model.g, (6, 0))}[where]
         array[index] = bad
         failed = sweep(model)[1][0]
         assert failed == (5 if where == "Vx" else 2)
@@ -394,7 +395,9 @@ def test_an_indefinite_quu_is_no_failure_where_bounds_hold_its_direction():
     u, lower, upper = np.zeros((3, 2)), np.full((3, 2), -INF), np.full((3, 2), INF)
     lower[1], upper[1] = -0.1, 0.1
     failed, linear, quadratic = lq.backward(model, u, lower, upper, 0.0, 0.0, policy, lq.scratch(model.n, model.m))
-    assert failed == -1 and policy.k[1, 1] == 0.1 and not policy.K[1, 1].any()
+    assert failed == -1
+    assert policy.k[1, 1] == 0.1
+    assert not policy.K[1, 1].any()
     assert linear + quadratic == pytest.approx(cost(model, *rollout(model, policy)), rel=1e-10)
 
 

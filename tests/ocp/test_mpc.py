@@ -281,8 +281,9 @@ def test_interrupting_keeps_what_ran():
     assert loop.cost > 0
 
 
-def test_a_failed_step_holds_the_last_control_and_begins_again(monkeypatch):
-    """The solver fails once: the control stays, the failure is counted, and the next step starts afresh."""
+@pytest.mark.parametrize("count", [1, 2])
+def test_failed_steps_hold_the_last_control_and_the_second_begins_again(count, monkeypatch):
+    """The solver fails once or twice: the control stays, failures are counted, and after two of them the solver starts afresh."""
     from ocp.shooting.receding import Receding
 
     calls, resets = [0], []
@@ -290,7 +291,7 @@ def test_a_failed_step_holds_the_last_control_and_begins_again(monkeypatch):
 
     def sometimes(self, x0, iterations=1):
         calls[0] += 1
-        return iterate(self, x0, iterations) if calls[0] != 10 else 5
+        return iterate(self, x0, iterations) if not 10 <= calls[0] < 10 + count else 5
 
     def counted(self, x0, t0, *more):
         resets.append(t0)
@@ -301,10 +302,13 @@ def test_a_failed_step_holds_the_last_control_and_begins_again(monkeypatch):
     monkeypatch.setattr(Receding, "message", property(lambda self: "made to fail"))
     loop = run(cart(), MPCOptions(rate=20, duration=2.0), solver=SOLVER)
     failed = np.flatnonzero(loop.codes)
-    assert len(failed) == loop.failures == 1
+    assert len(failed) == loop.failures == count
     k = failed[0]
-    assert loop.u[k] == pytest.approx(loop.u[k - 1])
-    assert resets[-1] == pytest.approx(loop.t[k + 1])
+    for i in failed:
+        assert loop.u[i] == pytest.approx(loop.u[k - 1])
+    begun = [t for t in resets if t > 0]
+    assert begun == ([] if count == 1 else [pytest.approx(loop.t[k + 2])])
+    assert np.abs(loop.x[-1]).max() < 0.1  # and then it goes on
     assert not loop.ok
     assert "made to fail" in loop.notes[0]
 

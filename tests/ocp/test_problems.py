@@ -1,6 +1,6 @@
 """Every shipped problem file: solved from its defaults, certified, and at its reference; by iLQR too where that can serve."""
 
-from importlib.util import find_spec
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,9 @@ from ocp.methods import METHODS, solve
 
 FOLDER = Path(__file__).resolve().parents[2] / "problems"
 FILES = sorted(FOLDER.glob("*.yaml"))
-if find_spec("example_robot_data") is None:  # some robots come with the robots extra
+try:
+    metadata.distribution("example-robot-data")
+except metadata.PackageNotFoundError:  # some robots come with the robots extra
     FILES = [path for path in FILES if "robot: robots:" not in path.read_text(encoding="utf-8")]
 
 

@@ -265,7 +265,7 @@ def three_obstacles() -> Constrained:
 def escape() -> Constrained:
     goal = (7.5, 2.5, 0)
     route = [(2.5, 2.5, 0), (4, 5, 0.785), (5, 6.25, 0), (7.5, 6.25, -0.261), (9, 5, -1.57), goal]
-    return _make("escape", "x y th", "v w", _car, (2.5, 2.5, 0), goal, 3.0, 100, path=_quadratic(goal, 1e-3, 1e-2, 2),
+    return _make("escape", "x y th", "v w", _car, (2.5, 2.5, 0), goal, 3.0, 50, path=_quadratic(goal, 1e-3, 1e-2, 2),
                  final=(100,) * 3, bounds=_Bounds({}, [(-5, 5)] * 2), rows=[_discs(_walls(), 0.5, "walls")], u0=(1, 1),
                  noise_u=(1, 1), route=route, noise_x=(0.15, 0.15, 0.3))
 
@@ -354,12 +354,12 @@ def cart_pole_bounded() -> Constrained:
 
 def ur5_reach() -> Constrained:
     problem = load_problem(FOLDER / "ur5_reach.yaml").problem
-    return _loaded("UR5 reaching a pose", problem, 50, _holding(problem), (3, 3, 3, 0.5, 0.5, 0.5), 0.1)
+    return _loaded("UR5 reaching a pose", problem, 30, _holding(problem), (3, 3, 3, 0.5, 0.5, 0.5), 0.1)
 
 
 def panda_reach() -> Constrained:
     problem = load_problem(FOLDER / "panda_reach.yaml").problem
-    return _loaded("Panda reaching a pose", problem, 50, _holding(problem), (2, 2, 2, 2, 0.4, 0.4, 0.4), 0.1)
+    return _loaded("Panda reaching a pose", problem, 30, _holding(problem), (2, 2, 2, 2, 0.4, 0.4, 0.4), 0.1)
 
 
 def chain() -> Constrained:

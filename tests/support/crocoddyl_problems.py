@@ -120,12 +120,13 @@ def probe(built: Case) -> tuple[np.ndarray, np.ndarray]:
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
+Numbers = Sequence[float] | np.ndarray
 Term = tuple[str, Callable[[Any, Any], Any], tuple[float, ...]]
 """Name, residual of (x, u), weights."""
 
 
 def _problem(name: str, system: System, start: Sequence[float], duration: float, running: Sequence[Term], final: Sequence[Term],
-             guess: tuple[Sequence[float], Sequence[float]], scalars: Sequence[tuple[str, At, Callable[[Any, Any], Any]]] = ()
+             guess: tuple[Numbers, Numbers], scalars: Sequence[tuple[str, At, Callable[[Any, Any], Any]]] = ()
              ) -> Problem:
     """One phase with a fixed start; guess: state and control, the same at all times."""
     symbols = [ca.SX.sym("t"), ca.SX.sym("x", system.nx), ca.SX.sym("u", system.nu), ca.SX.sym("p", 0)]
@@ -147,7 +148,7 @@ def _pose(model: Model, frame: str, position: Sequence[float], weight: float, na
     return name, lambda x, u: terms.pose_error(frame, x[:model.nq], _EYE, p), (weight,) * 6
 
 
-def _state(space: Space, reference: Sequence[float], weights: Sequence[float], model: Model | None = None) -> Term:
+def _state(space: Space, reference: Numbers, weights: Numbers, model: Model | None = None) -> Term:
     """minus(reference, x); joints of the model that turn without end take the short way round."""
     turns = [] if model is None else [model.v_slice(i).start for i, body in enumerate(model.bodies)
                                       if body.joint.kind == "continuous"]
@@ -205,7 +206,7 @@ def _panda(guess: str) -> Case:
     # the second finger follows the first
     model = _frictionless(lock_joints(read_urdf(find_robot("panda")), {"panda_finger_joint1": 0.0}))
     return _reach("panda", model, "panda", "panda_hand", (0.4, 0.3, 0.5), _PANDA, 31.4323637, 87,
-                  (5.832821659245, 9.882235648081, 14.0352312536, 15.62780989661, 31.43236369322), guess)
+                  (5.832821659245, 9.882235648081, 13.75815028077, 14.0352312536, 15.62780989661, 31.43236369322), guess)
 
 
 def _talos_arm(guess: str) -> Case:

@@ -98,7 +98,10 @@ def rollout(problem: Problem, start: Sequence[float], controls: Sequence[np.ndar
 
 def chosen_constants(solution):
     """Free durations and parameters by name, all digits."""
-    return dict(zip(solution.optimality.horizon.constants.names, solution.extra.get("constants", ()), strict=True))
+    data = solution.optimality
+    leg, names = data.horizon.legs[0], data.horizon.constants.names
+    nx = leg.stretch.phase.system.nx
+    return dict(zip(names, data.x[leg.first, nx:nx + len(names)].tolist(), strict=True))
 
 
 def of_solution(solution, **changes):

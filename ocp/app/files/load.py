@@ -20,10 +20,10 @@ from ocp.app.files.load_phases import load_robot_phases, load_symbolic_phases
 from ocp.app.files.load_robot import load_robot
 from ocp.app.files.load_symbolic import load_symbolic
 from ocp.app.files.overrides import apply_overrides
-from ocp.app.files.schema import ProblemFile, SymbolicPhases, problem_class, to_yaml
+from ocp.app.files.schema import ProblemFile, SymbolicPhases, problem_class, to_tree
 from ocp.app.files.schema_robot import RobotPhases, RobotProblem
 from ocp.app.files.schema_tasks import is_ik_tree
-from ocp.app.files.yaml_source import KeyPath, Source, parse_source, read_source
+from ocp.app.files.yaml_source import KeyPath, Source, dump, parse_source, read_source
 from ocp.app.pages.scene import Drawing
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
@@ -39,6 +39,7 @@ class LoadedProblem:
     drawing: what to animate (symbolic systems), model: the robot (robot systems), or None
     method, method_options: the default method and the options given for it, ready for ``ocp.methods.solve``
     accept: certificate tolerances that differ from the default; options: given options by method; mpc: the section of that name
+    folder: what paths in the file are relative to
     """
 
     problem: Problem
@@ -51,6 +52,7 @@ class LoadedProblem:
     accept: dict[str, float]
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
     mpc: LoadedMPC | None = None
+    folder: Path = Path()
 
     def options_for(self, method: str) -> dict[str, Any]:
         """The options that the file gives for a method; those under its own name win over what is said for all."""
@@ -60,11 +62,15 @@ class LoadedProblem:
     def expanded(self, method: str | None = None) -> str:
         """The file as YAML with every default written out, those of the method (default: the file's) and of the
         certificate included; reading it gives the same problem."""
+        return dump(self.tree(method))
+
+    def tree(self, method: str | None = None) -> dict[str, Any]:
+        """What :meth:`expanded` writes, as plain values."""
         name = method or self.method
         record = METHODS[name].options_type()(**self.options_for(name))
         solve = self.file.solve.model_copy(update={"method": name, name: dataclasses.asdict(record)})
         accept = {**dataclasses.asdict(Tolerances()), **self.accept}
-        return to_yaml(self.file.model_copy(update={"solve": solve, "accept": accept}))
+        return to_tree(self.file.model_copy(update={"solve": solve, "accept": accept}))
 
 
 def load_problem(path: str | Path, overrides: Mapping[str, str] | None = None) -> LoadedProblem:
@@ -120,7 +126,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     findings.raise_any()
     assert problem is not None  # a missing problem always leaves a finding
     return LoadedProblem(problem, file, source.text, drawing, model, file.solve.method, options[file.solve.method], accept,
-                         {name: values for name, values in options.items() if values}, mpc)
+                         {name: values for name, values in options.items() if values}, mpc, folder)
 
 
 def _validate(source: Source, findings: Findings) -> ProblemFile:

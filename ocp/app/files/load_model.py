@@ -26,7 +26,7 @@ def read_model(numbers: Reader, given: RobotModel, folder: Path, place: str | Ke
     gravity = None if given.gravity is None else numbers.vector(given.gravity, 3, (*at, "gravity"), "components")
     model: Model | None = None
     with numbers.findings.collecting(path if numbers.findings.source.entries.get(path) else at):
-        robot = _robot_path(given.robot, folder)
+        robot = robot_path(given.robot, folder)
         if robot.suffix == ".urdf":
             model = _read_urdf(given, robot, folder, gravity, configurations)
         else:
@@ -41,7 +41,8 @@ def read_model(numbers: Reader, given: RobotModel, folder: Path, place: str | Ke
     return model
 
 
-def _robot_path(words: str, folder: Path) -> Path:
+def robot_path(words: str, folder: Path) -> Path:
+    """The robot file that ``words`` name. Raises ProblemError or ModelError where there is none, with near misses."""
     if words.startswith(COLLECTION):
         from dynamics.model.robots import find_robot
 

@@ -2,11 +2,12 @@
 
 A run folder holds
 
-- ``problem.yaml``: the input, fully expanded, as it was handed in;
+- ``problem.yaml``: the input, fully expanded, as it was handed in; ``models/``: robot files and matrices that it names;
 - ``trajectory.npz``: named arrays ``t`` [N+1], ``x`` [N+1, nx], ``u`` [M, nu], ``t_u`` [M], ``state_names``,
   ``control_names`` and the extra arrays of the solution; no pickle;
 - ``trajectory.csv``: time, states and controls at the knots; the header carries the names and so the order;
 - ``summary.json``: status, objective, certificate, timings, options, provenance;
+- ``checkpoint.npz``: where a solve that did not converge can go on from (``ocp resume``);
 - ``iterations.jsonl``: one line per iteration; ``*.png``: plots; ``report.html``: everything on one page.
 
 JSON knows no NaN and no infinity. They are written as the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``, which
@@ -36,6 +37,7 @@ from ocp.errors import ProblemError
 from ocp.problem.solution import Certificate, Residual, Solution, Violation
 
 FORMAT, FORMAT_VERSION = "lieocp run", 1
+UNFINISHED, CHECKPOINT = "unfinished.json", "checkpoint.npz"
 RESIDUALS = ("stationarity", "complementarity", "gap_segment", "gap_total", "error_estimate", "energy")
 RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names")
 
@@ -58,11 +60,13 @@ class Run:
 
 
 def write_run(solution: Solution, folder: str | Path, *, problem_yaml: str, provenance: Mapping[str, Any],
-              overwrite: bool = False, scene: Scene | None = None, scene_note: str = "") -> Path:
+              overwrite: bool = False, scene: Scene | None = None, scene_note: str = "",
+              files: Mapping[str, bytes] | None = None, checkpoint: Mapping[str, np.ndarray] | None = None) -> Path:
     """Write a solution and its report to ``folder``; returns the folder.
 
-    problem_yaml: fully expanded input; provenance: versions, machine, seed, command, ...; scene: what the report
-    animates, or None with ``scene_note`` saying why. A folder that is absent or empty is filled. An earlier run is
+    problem_yaml: fully expanded input, and files what it names, by paths relative to it; checkpoint: from which the solve can go
+    on; provenance: versions, machine, seed, command, ...; scene: what the report animates, or None with ``scene_note`` saying
+    why. A folder that is absent or empty is filled. An earlier run is
     replaced only with ``overwrite``, as a whole and after the new one is complete. Raises ProblemError for any other
     folder, and for arrays that cannot be stored without pickle.
     """
@@ -74,12 +78,17 @@ def write_run(solution: Solution, folder: str | Path, *, problem_yaml: str, prov
         images = plot_run(solution)
         iterations = [jsonable(row) for row in solution.iterations]
         (partial / "problem.yaml").write_text(problem_yaml, encoding="utf-8")
+        for name, data in (files or {}).items():
+            (partial / name).parent.mkdir(parents=True, exist_ok=True)
+            (partial / name).write_bytes(data)
+        if checkpoint is not None:
+            write_arrays(partial / CHECKPOINT, checkpoint)
         write_arrays(partial / "trajectory.npz", _arrays(solution))
         (partial / "trajectory.csv").write_text(_csv(solution), encoding="utf-8", newline="")
         (partial / "iterations.jsonl").write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in iterations),
                                                   encoding="utf-8")
-        for name, data in images.items():
-            (partial / f"{name}.png").write_bytes(data)
+        for name, image in images.items():
+            (partial / f"{name}.png").write_bytes(image)
         page = render_report(summary, iterations, problem_yaml=problem_yaml, images=images, scene=scene, scene_note=scene_note)
         (partial / "report.html").write_text(page, encoding="utf-8")
         write_summary(partial, summary)
@@ -112,6 +121,15 @@ def is_run(folder: Path, kind: str = FORMAT) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(record, dict) and record.get("format") == kind
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether a folder was made for a run whose solve has not ended."""
+    try:
+        record = json.loads((folder / UNFINISHED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(record, dict) and record.get("format") == FORMAT
 
 
 # ------------------------------------------------------------------------------------------------ summary
@@ -253,7 +271,7 @@ def new_folder(target: Path, overwrite: bool, kind: str) -> Iterator[Path]:
     A target that is absent or empty is made; an earlier result of the same ``kind`` (see :func:`is_run`) is replaced only with
     ``overwrite``. Raises ProblemError for any other target.
     """
-    _check_target(target, overwrite, kind)
+    check_target(target, overwrite, kind)
     target.parent.mkdir(parents=True, exist_ok=True)
     # the name says that it is not a result, and a rename within one folder is atomic
     partial = target.parent / f".{target.name}.partial-{uuid.uuid4().hex[:8]}"
@@ -272,11 +290,17 @@ def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
     (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
 
 
-def _check_target(target: Path, overwrite: bool, kind: str) -> None:
+def check_target(target: Path, overwrite: bool, kind: str) -> None:
+    """Raises ProblemError unless a result of this kind may be written to ``target``."""
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise ProblemError("is not a folder; name another place for the run", where=str(target))
     if not target.is_dir() or not any(target.iterdir()):
         return
+    if kind == FORMAT and is_unfinished(target):
+        if overwrite:
+            return
+        raise ProblemError("holds a run that was cut short; go on with it (ocp resume), allow overwriting or name another folder",
+                           where=str(target))
     if not is_run(target, kind):
         raise ProblemError("is not empty and holds no earlier run; nothing in it was touched. Name another folder",
                            where=str(target))

@@ -55,11 +55,14 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
 def print_check(loaded: LoadedProblem, console: Console | None = None) -> None:
     """Sizes of a valid problem and, for every method, whether it can enforce all that is asked."""
     out = console or Console(highlight=False)
-    problem, phase = loaded.problem, loaded.problem.phase
-    system = phase.system
+    problem = loaded.problem
     out.print(f"{problem.name}: valid", markup=False)
-    out.print(f"  {system.nx} states, {system.nu} controls, {len(phase.costs)} costs, {len(phase.constraints)} constraints",
-              markup=False)
+    for phase in problem.phases:
+        label = f"phase {phase.name}: " if len(problem.phases) > 1 else ""
+        out.print(f"  {label}{phase.system.nx} states, {phase.system.nu} controls, {len(phase.costs)} costs, "
+                  f"{len(phase.constraints)} constraints", markup=False)
+        for index, lower, upper in phase.free_parameters:
+            out.print(f"  {label}chooses {phase.system.parameters[index]} within [{lower:g}, {upper:g}]", markup=False)
     if loaded.model is not None:
         out.print(f"  robot {loaded.model.name}: nq = {loaded.model.nq}, nv = {loaded.model.nv}, {loaded.model.mass:.6g} kg",
                   markup=False)

@@ -17,6 +17,7 @@ from numba import njit
 
 from dynamics.kernels.bank import Bank, evaluate
 from dynamics.kernels.calls import row_address
+from dynamics.loops.vectors import INLINE
 from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, SLOTS, VALUE, bind
 from ocp.shooting.engine.record import Held, Path, Plan
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL
@@ -24,7 +25,7 @@ from ocp.shooting.stages.rows import BELOW, CONE, EQUAL
 Array = np.ndarray
 
 
-@njit(cache=True)
+@njit(**INLINE)
 def _project(z0: float, norm: float) -> tuple[float, float]:
     """(new axis, factor of the other components) of the projection of (z0, w), |w| = norm, onto the cone."""
     if norm <= z0:
@@ -35,7 +36,7 @@ def _project(z0: float, norm: float) -> tuple[float, float]:
     return axis, axis / norm
 
 
-@njit(cache=True)
+@njit(**INLINE)
 def terms(held: Held, kind: int, k: int, c: Array, slope: Array) -> float:
     """Value of the augmented terms of the rows c [r] at knot k; fills slope [r]. NaN where a row is not finite."""
     holds, lam, mu = held.holds[k], held.lam[k], held.mu[k]
@@ -75,7 +76,7 @@ def terms(held: Held, kind: int, k: int, c: Array, slope: Array) -> float:
     return total
 
 
-@njit(cache=True)
+@njit(**INLINE)
 def penalty(bank: Bank, held: Held, plan: Plan, path: Path, k: int) -> float:
     """Augmented terms of knot k of a path. NaN where the rows cannot be evaluated. Leaves what the expansion left."""
     kind = plan.which[k]
@@ -88,7 +89,7 @@ def penalty(bank: Bank, held: Held, plan: Plan, path: Path, k: int) -> float:
     return float(terms(held, kind, k, held.c_try[0], held.slope_try[0]))
 
 
-@njit(cache=True)
+@njit(**INLINE)
 def slopes(bank: Bank, held: Held, plan: Plan, path: Path, k: int, g: Array) -> float:
     """Add the gradient of the augmented terms of knot k to g [w]; leaves c, slope and C for ``stiffness``. Returns the
     largest violation, NaN where the rows cannot be evaluated."""
@@ -110,7 +111,7 @@ def slopes(bank: Bank, held: Held, plan: Plan, path: Path, k: int, g: Array) -> 
     return float(violation(held, kind, k))
 
 
-@njit(cache=True)
+@njit(**INLINE)
 def violation(held: Held, kind: int, k: int) -> float:
     """Largest violation of the rows of knot k."""
     largest, c = 0.0, held.c[k]
@@ -120,7 +121,7 @@ def violation(held: Held, kind: int, k: int) -> float:
     return largest
 
 
-@njit(cache=True)
+@njit(**INLINE)
 def row_violation(held: Held, kind: int, r: int, c: Array) -> float:
     """Violation of one row; a cone counts in its first row."""
     if held.kind[kind, r] == EQUAL:
@@ -135,7 +136,7 @@ def row_violation(held: Held, kind: int, r: int, c: Array) -> float:
     return 0.0
 
 
-@njit(cache=True)
+@njit(**INLINE)
 def _weights(held: Held, kind: int, k: int) -> None:
     """Second derivatives [r, r] of the terms by c, block diagonal, into ``cone``."""
     W, c, lam, holds = held.cone, held.c[k], held.lam[k], held.holds[k]
@@ -176,7 +177,7 @@ def _weights(held: Held, kind: int, k: int) -> None:
             r = end
 
 
-@njit(cache=True)
+@njit(**INLINE)
 def stiffness(bank: Bank, held: Held, plan: Plan, path: Path, k: int, size: int, exact: bool, H: Array) -> bool:
     """Add the Hessian of the augmented terms of knot k, after ``slopes``, to the lower triangle of H [size]: ``C' W C``, and if exact
     the curvature of the rows. False where that cannot be evaluated."""

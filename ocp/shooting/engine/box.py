@@ -110,8 +110,8 @@ def substitute(Z: Array, row: int, n: int, m: int, y: Array, K: Array, at_K: int
             for b in range(0, columns, WIDTH):
                 store(K, at_K + i * K_row + b, load_masked(Z, i * row + b, first(n - b)))
         if begin > 0:
-            far_K = at_K + begin * K_row
-            product(K, far_K, K_row, Z, begin * row + n, row, one, K, at_K, K_row, K, far_K, K_row, end - begin, begin, columns, full)
+            at = at_K + begin * K_row
+            product(K, at, K_row, Z, begin * row + n, row, one, K, at_K, K_row, K, at, K_row, end - begin, begin, columns, full)
         for i in range(begin, end):
             value = get(Z, i * row + n + i) * get(y, i)
             if begin > 0:

@@ -24,10 +24,11 @@ def differentiate_range(e: Engine, first: int, last: int) -> tuple[int, float]:
         if differentiate(derivatives, bank, plan.which[k], plan.t, plan.h, plan.p, path.x, path.u, k, model.g, model.F, model.H,
                          hessian) != 0:
             return k, np.nan
-        found = slopes(bank, held, plan, path, k, model.g[k])
-        if np.isnan(found):
-            return k, np.nan
-        largest = max(largest, found)
+        if held.number[plan.which[k]] > 0:
+            found = slopes(bank, held, plan, path, k, model.g[k])
+            if np.isnan(found):
+                return k, np.nan
+            largest = max(largest, found)
     return -1, largest
 
 
@@ -39,7 +40,7 @@ def bend_range(e: Engine, first: int, last: int) -> int:
     for k in range(first, last):
         if full and bend(derivatives, bank, plan.which[k], plan.t, plan.h, plan.p, path.x, path.u, k, e.policy.costate, model.H) != 0:
             return k
-        if not stiffness(bank, held, plan, path, k, model.n[k] + model.m[k], full, model.H[k]):
+        if held.number[plan.which[k]] > 0 and not stiffness(bank, held, plan, path, k, model.n[k] + model.m[k], full, model.H[k]):
             return k
     return -1
 

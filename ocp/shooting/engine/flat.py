@@ -33,7 +33,8 @@ def flat(typingctx: Any, array: Any) -> Any:
         source = context.make_array(sig.args[0])(context, builder, values[0])
         out = context.make_array(kind)(context, builder)
         # no meminfo: whoever copies or drops this view has nothing to count
-        populate_array(out, data=source.data, shape=[source.nitems], strides=[source.itemsize], itemsize=source.itemsize, meminfo=None)
+        populate_array(out, data=source.data, shape=[source.nitems], strides=[source.itemsize], itemsize=source.itemsize,
+                       meminfo=None)
         return out._getvalue()
 
     return kind(array), codegen
@@ -57,8 +58,9 @@ def total(typingctx: Any, value: Any) -> Any:
 
 
 @njit(**PRIVATE)
-def product(start: Array, at_start: int, start_row: int, left: Array, at_left: int, row: int, column: int, right: Array, at_right: int,
-            right_row: int, out: Array, at_out: int, out_row: int, rows: int, inner: int, columns: int, lower: bool) -> None:
+def product(start: Array, at_start: int, start_row: int, left: Array, at_left: int, row: int, column: int, right: Array,
+            at_right: int, right_row: int, out: Array, at_out: int, out_row: int, rows: int, inner: int, columns: int,
+            lower: bool) -> None:
     """``out = start + left right`` for left [rows, inner] with strides (row, column), right [inner, columns]; start may be out.
 
     columns: a multiple of eight. lower: only what lies on and below the diagonal (and the rest of the lanes there). Strips of
@@ -72,7 +74,8 @@ def product(start: Array, at_start: int, start_row: int, left: Array, at_left: i
             p0, p1, p2, p3 = at_left + r * row, at_left + r1 * row, at_left + r2 * row, at_left + r3 * row
             i0, i1 = at_start + r * start_row + b, at_start + r1 * start_row + b
             i2, i3 = at_start + r2 * start_row + b, at_start + r3 * start_row + b
-            o0, o1, o2, o3 = at_out + r * out_row + b, at_out + r1 * out_row + b, at_out + r2 * out_row + b, at_out + r3 * out_row + b
+            o0, o1 = at_out + r * out_row + b, at_out + r1 * out_row + b
+            o2, o3 = at_out + r2 * out_row + b, at_out + r3 * out_row + b
             s0, s1, s2, s3 = load(start, i0), load(start, i1), load(start, i2), load(start, i3)
             at, shift = at_right + b, 0
             if c < columns and not (lower and r3 < c):

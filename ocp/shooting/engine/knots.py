@@ -15,6 +15,7 @@ from numba.extending import overload
 
 from dynamics.kernels.bank import Bank, evaluate
 from dynamics.kernels.calls import row_address
+from dynamics.loops.vectors import INLINE
 from ocp.shooting.robot import lagrangian, sensitivities
 from ocp.shooting.robot.mechanics import Mechanics, MechanicsType, take_step
 from ocp.shooting.robot.sensitivities import Sensitivities, SensitivitiesType
@@ -46,7 +47,7 @@ def bend(record: Derivatives, bank: Bank, kind: int, t: Array, h: Array, p: Arra
     raise NotImplementedError("for use inside compiled loops")
 
 
-@njit(cache=True)
+@njit(**INLINE)
 def bind(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int) -> None:
     """Arguments (t, x, u, p, h) of a stage."""
     arg = bank.arg
@@ -57,7 +58,7 @@ def bind(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array
     arg[4] = row_address(h, k)
 
 
-@njit(cache=True)
+@njit(**INLINE)
 def _take_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, after: Array, to: int,
                  cost: Array, at: int) -> int:
     bind(bank, kind, t, h, p, x, u, k)
@@ -66,7 +67,7 @@ def _take_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, 
     return evaluate(bank, SLOTS * kind + STEP)
 
 
-@njit(cache=True)
+@njit(**INLINE)
 def _differentiate_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, g: Array, F: Array,
                           H: Array, hessian: bool) -> int:
     bind(bank, kind, t, h, p, x, u, k)
@@ -76,7 +77,7 @@ def _differentiate_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x
     return evaluate(bank, SLOTS * kind + (EXPAND if hessian else SLOPE))
 
 
-@njit(cache=True)
+@njit(**INLINE)
 def _bend_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, costate: Array, H: Array) -> int:
     bind(bank, kind, t, h, p, x, u, k)
     bank.arg[5] = row_address(costate, k + 1)
@@ -137,7 +138,7 @@ def _bend(record, bank, kind, t, h, p, x, u, k, costate, H):  # type: ignore[no-
     return None
 
 
-@njit(cache=True)
+@njit(**INLINE)
 def away(bank: Bank, kind: int, flat: int, x0: Array, k: int, x1: Array, j: int, dx: Array, i: int) -> bool:
     """dx[i] = x1[j] [-] x0[k] in the space of a kind; flat: number of its coordinates if it is flat, else 0."""
     for c in range(flat):
@@ -150,7 +151,7 @@ def away(bank: Bank, kind: int, flat: int, x0: Array, k: int, x1: Array, j: int,
     return True
 
 
-@njit(cache=True)
+@njit(**INLINE)
 def moved(bank: Bank, kind: int, flat: int, x0: Array, k: int, dx: Array, i: int, x1: Array, j: int) -> bool:
     """x1[j] = x0[k] [+] dx[i]; x1[j] may be x0[k] where the space is flat."""
     for c in range(flat):

@@ -13,14 +13,13 @@ from ocp.shooting.engine.record import COST, GAP, LIMIT, MULTIPLE, OPEN, SHOOTIN
 Array = np.ndarray
 
 
-@njit(cache=True)
-def _arrived(e: Engine, path: Path, k: int, failed: bool) -> bool:
-    """Whether step k left the state and the cost finite and within limits."""
-    plan = e.plan
-    if k + 1 < plan.which.shape[0]:
-        for i in range(plan.nx[plan.which[k + 1]]):
-            failed = failed or not abs(path.x[k + 1, i]) <= e.settings[LIMIT]
-    return not failed and bool(np.isfinite(path.cost[k]))
+@njit(inline="always")
+def _within(x: Array, row: int, size: int, limit: float) -> bool:
+    """Whether a state is finite and within limits."""
+    inside = True
+    for i in range(size):
+        inside = inside and abs(x[row, i]) <= limit
+    return inside
 
 
 @njit(cache=True)
@@ -30,29 +29,30 @@ def rollout(e: Engine, given: bool) -> tuple[float, int]:
     given: the states are a guess that is kept; ``path.gap`` receives what the steps miss of them. Otherwise states are filled.
     """
     plan, path, bank, held, step, spare = e.plan, e.path, e.bank, e.held, e.step, e.spare
-    S = path.u.shape[0]
+    S, limit = path.u.shape[0], e.settings[LIMIT]
     total, gaps = 0.0, 0.0
     for k in range(S + 1):
         kind = plan.which[k]
         if given and k < S:
             failed = take(step, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, spare.after, 0, path.cost, k) != 0
             next_kind = plan.which[k + 1]
-            for i in range(plan.nx[next_kind]):
-                failed = failed or not abs(spare.after[0, i]) <= e.settings[LIMIT]
-            failed = failed or not np.isfinite(path.cost[k])
+            failed = failed or not _within(spare.after, 0, plan.nx[next_kind], limit) or not np.isfinite(path.cost[k])
             failed = failed or not away(bank, next_kind, plan.flat[next_kind], path.x, k + 1, spare.after, 0, path.gap, k)
             for i in range(e.model.n[k + 1]):
                 gaps += abs(path.gap[k, i])
         else:
             after, to = (path.x, k + 1) if k < S else (spare.after, 0)
             failed = take(step, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, after, to, path.cost, k) != 0
-            failed = not _arrived(e, path, k, failed)
+            failed = failed or not np.isfinite(path.cost[k])
             if k < S:
+                failed = failed or not _within(path.x, k + 1, plan.nx[plan.which[k + 1]], limit)
                 for i in range(path.gap.shape[1]):
                     path.gap[k, i] = 0.0
         if failed:
             return np.inf, k
-        total += path.cost[k] + penalty(bank, held, plan, path, k)
+        total += path.cost[k]
+        if held.number[kind] > 0:
+            total += penalty(bank, held, plan, path, k)
         if not np.isfinite(total):
             return np.inf, k
     e.state[COST] = total
@@ -71,7 +71,7 @@ def trial(e: Engine, a: float, start: Array) -> tuple[float, float, int]:
     """
     plan, path, new, bank, held, step = e.plan, e.path, e.trial, e.bank, e.held, e.step
     policy, spare, model = e.policy, e.spare, e.model
-    mode = e.settings[SHOOTING]
+    mode, limit = e.settings[SHOOTING], e.settings[LIMIT]
     S = path.u.shape[0]
     total, gaps, any_gap = 0.0, 0.0, e.state[GAP] > 0.0
     if mode == MULTIPLE:
@@ -106,13 +106,12 @@ def trial(e: Engine, a: float, start: Array) -> tuple[float, float, int]:
             failed = take(step, bank, kind, plan.t, plan.h, plan.p, new.x, new.u, k, spare.after, 0, new.cost, k) != 0
             if k < S:
                 after_kind = plan.which[k + 1]
-                for i in range(plan.nx[after_kind]):
-                    failed = failed or not abs(spare.after[0, i]) <= e.settings[LIMIT]
+                failed = failed or not _within(spare.after, 0, plan.nx[after_kind], limit)
                 failed = failed or not away(bank, after_kind, plan.flat[after_kind], new.x, k + 1, spare.after, 0, new.gap, k)
             failed = failed or not np.isfinite(new.cost[k])
         else:
             failed = take(step, bank, kind, plan.t, plan.h, plan.p, new.x, new.u, k, new.x, k + 1, new.cost, k) != 0
-            failed = not _arrived(e, new, k, failed)
+            failed = failed or not np.isfinite(new.cost[k]) or not _within(new.x, k + 1, plan.nx[plan.which[k + 1]], limit)
             if any_gap and not failed:
                 # x' = step [+] -(1 - a) gap
                 after_kind = plan.which[k + 1]
@@ -127,7 +126,9 @@ def trial(e: Engine, a: float, start: Array) -> tuple[float, float, int]:
         if k < S and (any_gap or mode == MULTIPLE):
             for i in range(model.n[k + 1]):
                 gaps += abs(new.gap[k, i])
-        total += new.cost[k] + penalty(bank, held, plan, new, k)
+        total += new.cost[k]
+        if held.number[kind] > 0:
+            total += penalty(bank, held, plan, new, k)
         if not np.isfinite(total):
             return np.inf, np.inf, k
     return total, gaps, -1

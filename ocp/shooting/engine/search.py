@@ -10,6 +10,8 @@ import numpy as np
 
 from ocp.errors import ProblemError
 from ocp.problem import Status
+from ocp.problem.checkpoint import Checkpoint, Keep, Pace, joined, log_rows
+from ocp.shooting.engine import checkpoint as saved
 from ocp.shooting.engine import iterate as it
 from ocp.shooting.engine import record as r
 from ocp.shooting.engine.expansion import bend_range, differentiate_range, expand, finish
@@ -38,11 +40,12 @@ BATCH_SECONDS = 0.05
 class Search:
     """The iterations of one solve on a store; ``store.path`` is the iterate, always the best so far.
 
-    given: the states of the path are a guess whose gaps are to be closed. helpers: records for further threads.
+    given: the states of the path are a guess whose gaps are to be closed. helpers: records for further threads. checkpoint: gets
+    the state of the search every now and then. resume: a checkpoint that the store was restored from.
     """
 
     def __init__(self, horizon: Horizon, options: ILQROptions, store: Store, helpers: tuple[Engine, ...] = (), given: bool = False,
-                 progress: Progress | None = None):
+                 progress: Progress | None = None, checkpoint: Keep | None = None, resume: Checkpoint | None = None):
         self.horizon, self.options, self.store, self.given, self.progress = horizon, options, store, given, progress
         self.team = (store.engine, *helpers)
         self.multipliers = Multipliers(horizon, store, options)
@@ -51,7 +54,15 @@ class Search:
         self.batch = 1
         self.penalty = self.multipliers.largest_penalty
         self.load_seconds = 0.0
-        self.polished = False
+        self.polished, self.began = False, 0.0
+        self.schedule: saved.Schedule | None = None
+        self.checkpoint, self.pace = checkpoint, Pace()
+        self.before: tuple[Mapping[str, float], ...] = ()
+        self.first = 0
+        if resume is not None:
+            self.schedule, self.before = saved.schedule_of(resume, options), log_rows(resume)
+            self.first = int(resume["iterations"][0])
+            saved.restore_violations(resume, self.multipliers)
 
     @property
     def objective(self) -> float:
@@ -63,13 +74,25 @@ class Search:
         """Whether the policy belongs to the path."""
         return bool(self.store.state[r.SWEPT])
 
+    @property
+    def whole_log(self) -> tuple[Mapping[str, float], ...]:
+        """The rows of this search, after those of the search that it goes on with."""
+        return joined(self.before, self.log)
+
+    def save(self) -> None:
+        """Hand out a checkpoint, if anyone wants it and there is an iterate."""
+        if self.checkpoint is not None and np.all(np.isfinite(self.store.path.cost)):
+            self.checkpoint(saved.save(self.horizon, self.store, self.multipliers, self.schedule, list(self.whole_log),
+                                       self.first + max(0, len(self.log) - 1)))
+
     def run(self) -> Ending:
         """Iterate from the path. Returns the status and what there is to say about it."""
-        began = time.perf_counter()
+        began = self.began = time.perf_counter()
         try:
             it.iterate(self.store.engine, self.rows, 1.0, 1.0, 0)  # loads, or compiles, the loops: ``solve`` times iterations only
             ending = self._begin()
-            self.load_seconds = time.perf_counter() - began
+            self.began = time.perf_counter()
+            self.load_seconds = self.began - began
             if ending is not None:
                 return ending
             self._report_first()
@@ -145,6 +168,8 @@ class Search:
             rows, ending = self._iterate(tolerance, loose, max(1, min(self.batch, room))) if room > 0 else (0, it.RUNNING)
             self.batch = 2 * self.batch if time.perf_counter() - began < BATCH_SECONDS else max(1, self.batch // 2)
             self._report(rows)
+            if self.checkpoint is not None and self.pace.due():
+                self.save()
             if ending == it.SOFTEN:
                 if it.soften(self.store.engine) >= 0:
                     ending = it.BROKEN
@@ -182,28 +207,29 @@ class Search:
         """Outer iterations: minimise the augmented Lagrangian, take over multipliers, raise penalties where that was too little."""
         options, held, state = self.options, self.multipliers, self.store.state
         # relative to where the search begins, so that costs of 1e-2 and 1e4 start equally loosely
-        tolerance = max(options.tolerance, options.inner_tolerance * state[r.GRADIENT] / max(1.0, abs(state[r.COST])))
-        loose, near = LOOSE, POLISH_FROM
+        plan = self.schedule = self.schedule or saved.Schedule(
+            max(options.tolerance, options.inner_tolerance * state[r.GRADIENT] / max(1.0, abs(state[r.COST]))), LOOSE, POLISH_FROM)
         for _ in range(options.max_outer):
             before = len(self.log)
-            status, message = self._minimise(tolerance, loose if tolerance > options.tolerance else 0.0)
+            status, message = self._minimise(plan.tolerance, plan.loose if plan.tolerance > options.tolerance else 0.0)
             violation, name = held.worst()
             message = f"{message}; largest violation {violation:.3g} ({name})"
             if status in (Status.NOT_A_NUMBER, Status.DIVERGED, Status.ITERATION_LIMIT):
                 return status, message
-            if options.polish == "newton" and violation <= near:
+            if options.polish == "newton" and violation <= plan.near:
                 if (found := self._polish()) is not None:
                     return found
-                near = 0.1 * violation
-            met = violation <= options.constraint_tolerance and tolerance == options.tolerance
+                plan.near = 0.1 * violation
+            met = violation <= options.constraint_tolerance and plan.tolerance == options.tolerance
             # where neither the minimisation nor the multipliers move any more, nothing else will
             if met and (status is Status.CONVERGED or len(self.log) == before):
                 return status, message
             held.update()
             if held.exhausted:
                 return Status.INFEASIBLE, f"the largest violation stays at {violation:.3g} ({name}) whatever the penalty"
-            self.penalty, loose = held.largest_penalty, 0.1 * loose
-            tolerance = max(options.tolerance, 0.1 * tolerance if violation > options.constraint_tolerance else options.tolerance)
+            self.penalty, plan.loose, plan.updates = held.largest_penalty, 0.1 * plan.loose, plan.updates + 1
+            tighter = 0.1 * plan.tolerance if violation > options.constraint_tolerance else options.tolerance
+            plan.tolerance = max(options.tolerance, tighter)
             state[[r.MU, r.MU_FACTOR]] = options.regularisation, 1.0
             if (ending := self._revalue()) is not None:
                 return ending
@@ -216,19 +242,29 @@ class Search:
         from ocp.shooting.engine.polishing import polished
 
         store, options = self.store, self.options
-        kept = [array.copy() for array in (*store.path, store.held.lam, store.held.slope, store.settings, store.state)]
+        touched = (*store.path, store.held.lam, store.held.slope, store.settings, store.state)
+        kept = [array.copy() for array in touched]
+
+        def back() -> None:
+            for array, old in zip(touched, kept, strict=True):
+                array[:] = old
+
         try:
             found = polished(self.horizon, store, options.hessian != "gauss_newton", options.polish_tolerance)
         except ProblemError:  # it cannot be evaluated where it stands
             found = None
+        except KeyboardInterrupt:
+            back()
+            raise
         if found is None or found.status is not PolishStatus.SOLVED or not self._convex():
-            for array, old in zip((*store.path, store.held.lam, store.held.slope, store.settings, store.state), kept, strict=True):
-                array[:] = old
+            back()
             self._expand()
             return None
         for row in found.log[1:]:
-            self.log.append({"iteration": len(self.log), "gradient": row["stationarity"], "violation": row["feasibility"],
-                             "gap": row["gap"], "step": row["length"], "trials": row["trials"]})
+            self.log.append({
+                "iteration": self.first + len(self.log), "gradient": row["stationarity"], "violation": row["feasibility"],
+                "gap": row["gap"], "step": row["length"], "trials": row["trials"], "newton": 1.0,
+                "seconds": time.perf_counter() - self.began})
         self.log[-1]["cost"] = self.objective
         self.polished = True
         if self.progress is not None:
@@ -265,13 +301,15 @@ class Search:
 
     def _report(self, rows: int) -> None:
         """Take rows into the log, all of them before anyone is told: whoever interrupts loses none."""
-        for row in range(rows):
-            self._log(row)
+        now = time.perf_counter() - self.began
+        last = self.log[-1]["seconds"] if self.log else now
+        for row in range(rows):  # a batch has one clock: its iterations share the time
+            self._log(row, last + (now - last) * (row + 1) / rows)
         if self.progress is not None:
             for row in range(rows):
                 self.progress(self.log[row - rows])
 
-    def _log(self, row: int) -> None:
+    def _log(self, row: int, seconds: float) -> None:
         numbers = dict(zip(it.COLUMNS, (float(value) for value in self.rows[row]), strict=True))
         if np.isnan(numbers["expected"]):
             del numbers["expected"]
@@ -279,8 +317,9 @@ class Search:
             del numbers["gap"]
         if self.multipliers.any_rows:
             numbers["penalty"] = self.penalty
+            numbers["outer"] = float(self.schedule.updates if self.schedule is not None else 0)
         else:
             del numbers["violation"]
-        self.log.append({"iteration": len(self.log), **numbers})
+        self.log.append({"iteration": self.first + len(self.log), **numbers, "seconds": seconds})
 
 

@@ -29,10 +29,10 @@ def symbol_for(functions: Sequence[ca.Function]) -> Symbol:
 
 
 def dense_function(name: str, inputs: Sequence[Expr], outputs: Sequence[Expr]) -> ca.Function:
-    """Function with dense outputs and, in a scalar graph, every shared term computed once."""
+    """Function with dense outputs and every shared term computed once."""
     kind = type(inputs[0])
     dense = [ca.densify(kind(output)) for output in outputs]
-    return ca.Function(name, list(inputs), ca.cse(dense) if kind is ca.SX else dense)
+    return ca.Function(name, list(inputs), ca.cse(dense))
 
 
 def by_rows(matrix: Expr, width: int) -> Expr:

@@ -149,11 +149,12 @@ def _constant(phase: Phase) -> float:
     return float(total(costs, 0.0, ca.DM(phase.start.value), ca.DM.zeros(phase.system.nu), ca.DM(phase.system.parameter_values)))
 
 
-def _symbols(stretch: Stretch, costs: Sequence[Any], *more: ca.Function) -> Symbol:
-    """Scalar graphs where everything fits into one; analytic derivatives need calls."""
+def _symbols(stretch: Stretch, costs: Sequence[Any], *more: ca.Function, implicit: bool = False) -> Symbol:
+    """Scalar graphs where everything fits into one; analytic derivatives need calls, and factorisations of implicit steps are shared
+    only as nodes."""
     system = stretch.phase.system
-    if system.derivatives != "ad" and more:
-        return ca.MX.sym  # type: ignore[no-any-return]
+    if more and (system.derivatives != "ad" or implicit):
+        return ca.MX.sym
     return symbol_for([*more, *(cost.function for cost in costs)])
 
 
@@ -161,7 +162,7 @@ def _step(stretch: Stretch, options: ILQROptions, loops: bool) -> Draft:
     """A step of the integrator along a phase."""
     phase, space = stretch.phase, stretch.space
     system, running = phase.system, stretch.costs(At.PATH)
-    sym = _symbols(stretch, running, system.rate)
+    sym = _symbols(stretch, running, system.rate, implicit=INTEGRATORS[options.integrator].implicit)
 
     def advance(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, list[Term]]:
         after, nodes = stretch.advance(options.integrator, t, x, u, p, h)

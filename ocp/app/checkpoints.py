@@ -1,0 +1,112 @@
+"""Run folders before their solve has ended: what they hold from the start, checkpoints, and going on from one.
+
+A run folder is made before the solve: ``problem.yaml``, the files that it names, and ``unfinished.json``, which says that the rest
+is still to come. Checkpoints go to ``checkpoint.npz``. When the solve ends, the finished run takes the place of the folder as a
+whole; it keeps a checkpoint unless the method converged. A folder that holds an earlier run is left alone until there is a
+checkpoint to replace it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from dynamics.errors import near
+from ocp.app.files.load import LoadedProblem, load_text
+from ocp.app.files.portable import Portable
+from ocp.app.pages.results import CHECKPOINT, FORMAT, UNFINISHED, check_target, is_run, is_unfinished, new_folder, write_arrays
+from ocp.errors import ProblemError
+from ocp.problem import Status
+from ocp.problem.checkpoint import Checkpoint
+
+
+@dataclass
+class Started:
+    """A run folder while its solve goes on; ``last`` is the latest checkpoint, None before the first."""
+
+    target: Path
+    portable: Portable
+    made: list[Path] = field(default_factory=list)  # folders made at the start, innermost first
+    last: Checkpoint | None = None
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint, in place of the one before, never half."""
+        if not self.made and self.last is None:
+            with new_folder(self.target, True, FORMAT) as partial:
+                self._write(partial)
+                write_arrays(partial / CHECKPOINT, checkpoint)
+        else:
+            partial = self.target / f".{CHECKPOINT}.{uuid.uuid4().hex[:8]}"
+            write_arrays(partial, checkpoint)
+            os.replace(partial, self.target / CHECKPOINT)
+        self.last = checkpoint
+
+    def abandon(self) -> None:
+        """After an error: leave no folder behind in which there is nothing to go on from."""
+        if self.last is None and self.made:
+            shutil.rmtree(self.made[0], ignore_errors=True)
+            for folder in self.made[1:]:
+                if not any(folder.iterdir()):
+                    folder.rmdir()
+
+    def _write(self, folder: Path) -> None:
+        (folder / "problem.yaml").write_text(self.portable.text, encoding="utf-8")
+        for name, data in self.portable.files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        (folder / UNFINISHED).write_text(json.dumps({"format": FORMAT}) + "\n", encoding="utf-8")
+
+
+def start_run(target: Path, portable: Portable, *, overwrite: bool) -> Started:
+    """Make the folder of a run whose solve is about to begin, unless an earlier run is there.
+
+    Raises ProblemError for a folder that must not be touched.
+    """
+    check_target(target, overwrite, FORMAT)
+    started = Started(target, portable)
+    if not target.exists() or not any(target.iterdir()):
+        new = [folder for folder in (target, *target.parents) if not folder.exists()]
+        target.mkdir(parents=True, exist_ok=True)
+        started.made = new or [target]
+        started._write(target)
+    return started
+
+
+def load_resumable(folder: str | Path, overrides: Mapping[str, str] | None = None) -> tuple[LoadedProblem, Checkpoint]:
+    """The problem of a run folder, with changes, and the checkpoint to go on from.
+
+    Raises ProblemError where there is no run, or nothing in it to go on from.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        beside = [p.name for p in place.parent.iterdir() if p.is_dir()] if place.parent.is_dir() else []
+        raise ProblemError(f"there is no such folder{near(place.name, beside)}", where=str(place))
+    if not is_run(place) and not is_unfinished(place):
+        raise ProblemError(f"is not the folder of a run (neither summary.json nor {UNFINISHED} written by lieocp)",
+                           where=str(place))
+    if not (place / CHECKPOINT).is_file():
+        raise ProblemError(_nothing(place), where=str(place))
+    text = (place / "problem.yaml").read_text(encoding="utf-8")
+    loaded = load_text(text, place, str(place / "problem.yaml"), overrides)
+    try:
+        with np.load(place / CHECKPOINT, allow_pickle=False) as archive:
+            return loaded, {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise ProblemError(f"cannot be read: {error}", where=str(place / CHECKPOINT)) from error
+
+
+def _nothing(place: Path) -> str:
+    if not is_run(place):
+        return "nothing to resume: the solve ended before its first checkpoint; solve its problem.yaml instead"
+    status = json.loads((place / "summary.json").read_text(encoding="utf-8"))["status"]["name"]
+    if status == Status.CONVERGED.name:
+        return f"nothing to resume: the method converged; to solve again with other options: ocp solve {place / 'problem.yaml'}"
+    return f"nothing to resume: the run ({status}) left no iterate to go on from"

@@ -1,0 +1,94 @@
+"""The state of a search as arrays, and a search that goes on from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ocp.errors import ProblemError
+from ocp.problem.checkpoint import Checkpoint, check_layout, layout, log_arrays, text
+from ocp.shooting.engine import record as r
+from ocp.shooting.options import ILQROptions
+from ocp.shooting.stages.horizon import Horizon
+
+if TYPE_CHECKING:
+    from ocp.shooting.engine.multipliers import Multipliers
+    from ocp.shooting.engine.record import Store
+
+_STATE = (r.MU, r.MU_FACTOR, r.GAP_PRICE, r.BLEND)
+"""What a search has learnt about regularisation and the price of gaps."""
+
+
+@dataclass
+class Schedule:
+    """Where the outer iterations stand: tolerance of the next minimisation, its promise that is enough, violation from which
+    polishing is tried, updates of the multipliers so far."""
+
+    tolerance: float
+    loose: float
+    near: float
+    updates: int = 0
+
+
+def stages(horizon: Horizon) -> dict[str, np.ndarray]:
+    """What the path and the multipliers of a horizon belong to: labels of all stages, names of all rows."""
+    return {**layout("ilqr", horizon.problem),
+            "stages": text([horizon.kind(k).label for k in range(horizon.stages + 1)]),
+            "rows": text([f"{kind.label}: {name}" for kind in horizon.kinds for name in kind.rows.names])}
+
+
+def save(horizon: Horizon, store: Store, multipliers: Multipliers, schedule: Schedule | None, log: list[Mapping[str, Any]],
+         iteration: int) -> Checkpoint:
+    """Copies of what a search needs to go on: path, multipliers and penalties, regularisation, schedule."""
+    path, held = store.path, store.held
+    saved = {
+        **stages(horizon), "iterations": np.array([iteration]), "cost": np.array([path.cost.sum() + horizon.constant]),
+        "t": store.plan.t.copy(), "x": path.x.copy(), "u": path.u.copy(), "gap": path.gap.copy(),
+        "multipliers": held.lam.copy(), "penalties": held.mu.copy(), "regularisation": store.state[list(_STATE)].copy(),
+        "hessian": store.settings[[r.FULL, r.FIRST_BLEND]].copy(),
+        "violations": np.concatenate([np.zeros(0), *multipliers.previous]), **log_arrays(log),
+    }
+    if schedule is not None:
+        saved["schedule"] = np.array([schedule.tolerance, schedule.loose, schedule.near, float(schedule.updates)])
+    return saved
+
+
+def restore(checkpoint: Checkpoint, horizon: Horizon, options: ILQROptions, store: Store) -> bool:
+    """Write a checkpoint into the store. Returns whether its states count, that is, have gaps still to be closed.
+
+    Raises ProblemError for a checkpoint of another problem or one whose path is not finite.
+    """
+    check_layout(checkpoint, stages(horizon))
+    path, held = store.path, store.held
+    for name, into in (("x", path.x), ("u", path.u), ("gap", path.gap), ("multipliers", held.lam), ("penalties", held.mu)):
+        if name not in checkpoint or np.shape(checkpoint[name]) != into.shape:
+            raise ProblemError(f"has no {name} of shape {into.shape}", where="checkpoint")
+        into[:] = checkpoint[name]
+    used = [(path.x[k, :horizon.kind(k).space.nx], path.u[k:k + 1, :horizon.kind(k).nu]) for k in range(horizon.stages + 1)]
+    if not all(np.all(np.isfinite(x)) and np.all(np.isfinite(u)) for x, u in used):
+        raise ProblemError("holds states or controls that are not finite: nothing to go on from", where="checkpoint")
+    # other limits of the options hold at once
+    path.u[:] = np.clip(path.u, horizon.lower[:-1, :path.u.shape[1]], horizon.upper[:-1, :path.u.shape[1]])
+    store.state[list(_STATE)] = checkpoint["regularisation"]
+    if options.hessian == "auto":
+        store.settings[[r.FULL, r.FIRST_BLEND]] = checkpoint["hessian"]
+    return options.shooting in ("feasible", "multiple") and bool(np.any(path.gap))
+
+
+def schedule_of(checkpoint: Checkpoint, options: ILQROptions) -> Schedule | None:
+    """Where the outer iterations stood; None before the first."""
+    if "schedule" not in checkpoint:
+        return None
+    tolerance, loose, near, updates = (float(value) for value in checkpoint["schedule"])
+    return Schedule(max(options.tolerance, tolerance), loose, near, int(updates))
+
+
+def restore_violations(checkpoint: Checkpoint, multipliers: Multipliers) -> None:
+    """Violations at the last update of the multipliers, which decide about the penalties of the next."""
+    at = 0
+    for before in multipliers.previous:
+        before[:] = checkpoint["violations"][at:at + before.size]
+        at += before.size
