@@ -35,6 +35,7 @@ from ocp.problem import Status  # noqa: E402
 from ocp.shooting.options import ILQROptions  # noqa: E402
 
 SECONDS = float(os.environ.get("MPC_SECONDS", "30"))
+REST = 1.2  # s
 FOLDER = ROOT / "results" / "benchmarks"
 FILES = {"cartpole_balance": {}, "quadrotor_track": {}, "panda_track": {}}
 PUBLISHED = {"cartpole_balance": "acados RTI, N = 20: 73 us", "quadrotor_track": "acados RTI, N = 20, 12 states: 176 us"}
@@ -52,6 +53,19 @@ def alone() -> str:
     except PermissionError:
         return "normal"
     return "real-time"
+
+
+def rested(problem: Any, options: Any) -> Any:
+    """Our solver, which rests after it has converged, before the clock starts."""
+    from ocp.shooting.receding import Receding
+
+    class Rested(Receding):
+        def reset(self, x0: np.ndarray, t0: float, iterations: int = 0) -> tuple[Status, str]:
+            found = super().reset(x0, t0, iterations)
+            time.sleep(REST if iterations else 0.0)
+            return found
+
+    return Rested(problem, options)
 
 
 def breathe(state: Any) -> None:
@@ -100,7 +114,8 @@ def from_files(priority: str) -> list[dict[str, Any]]:
         loaded = load_problem(ROOT / "problems" / "mpc" / f"{name}.yaml", {"mpc.duration": str(SECONDS), **changes})
         given = loaded.mpc
         solver = ILQROptions(**{**loaded.options_for("ilqr"), **given.ilqr})
-        loop = run(loaded.problem, given.options, solver=solver, plant=given.plant, tracked=given.tracked, progress=breathe)
+        loop = run(loaded.problem, given.options, solver=solver, plant=given.plant, tracked=given.tracked, progress=breathe,
+                   receding=rested)
         rows.append(row("files", name, "ours", loop, priority, loop.seconds, loop.processor))
         print(name, loop.ending.name, loop.notes, *(f"{k.name}: rms {k.rms:.3g} {k.unit}" for k in loop.tracking), flush=True)
     return rows
@@ -146,6 +161,7 @@ class Theirs:
         self.problem.x0 = self.set.state_of_theirs(self.case, x0)
         self.solver.solve(xs, us, max(1, iterations), False)
         self.xs, self.us = list(self.solver.xs), list(self.solver.us)
+        time.sleep(REST if iterations else 0.0)
         return Status.CONVERGED, ""
 
     def shift(self, seconds: float) -> None:
@@ -182,7 +198,7 @@ def from_set(priority: str) -> list[dict[str, Any]]:
         options = MPCOptions(rate=rate, duration=SECONDS)
         solver = ILQROptions(intervals=case.intervals, armijo=0.1, **case.options, **more)
         plant = kicked(case, options.period)
-        loop = run(case.problem, options, solver=solver, plant=plant, progress=breathe)
+        loop = run(case.problem, options, solver=solver, plant=plant, progress=breathe, receding=rested)
         rows.append(row("set", name, "ours", loop, priority, loop.seconds, loop.processor))
         made: list[Theirs] = []
 

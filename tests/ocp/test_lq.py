@@ -386,6 +386,22 @@ def test_bounded_sweep_solves_each_stage_within_its_bounds_and_clamps_its_gains(
         assert cost(model, *follow(model, policy, dx0)) == pytest.approx(predicted, rel=1e-9)
 
 
+@pytest.mark.parametrize("m", [9, 16, 21])
+def test_bounded_sweep_of_many_controls(m):
+    n, S, bound = 10, 4, 0.1
+    model = random_model(20 + m, [n] * (S + 1), [m] * S + [0])
+    policy, (failed, linear, quadratic) = sweep(model, lower=-bound, upper=bound)
+    assert failed == -1
+    for k in range(S):
+        step = policy.k[k]
+        free = np.flatnonzero(np.abs(step) < bound)
+        Quu, Qu, K = expected_gains(model, policy, k, 0.0, 0.0, free)
+        assert 0 < len(free) < m
+        assert np.abs(step - np.clip(step - (Quu @ step + Qu), -bound, bound)).max() < 1e-11
+        np.testing.assert_allclose(policy.K[k, :, :n], K, rtol=1e-8, atol=1e-9)
+    assert linear + quadratic == pytest.approx(cost(model, *rollout(model, policy)), rel=1e-10)
+
+
 def test_an_indefinite_quu_is_no_failure_where_bounds_hold_its_direction():
     model = random_model(16, [3] * 4, [2] * 3 + [0], gaps=False)
     model.H[1, 4, 4] = -1e3  # the second control of stage 1

@@ -108,14 +108,15 @@ def rollout(built: Case, u: np.ndarray) -> np.ndarray:
 
 
 def probe(built: Case) -> tuple[np.ndarray, np.ndarray]:
-    """States [N + 1, nx] and controls [N, nu] that go everywhere near the start and fit no dynamics, to compare definitions by."""
+    """States [N + 1, nx] and controls [N, nu] that fit no dynamics, to compare definitions by: around the start, then ever farther
+    from it, until angles have gone more than half a turn."""
     phase, N = built.problem.phase, built.intervals
     space = phase.system.space
     start, d = ca.SX.sym("x", space.nx), ca.SX.sym("d", space.ndx)
     plus = ca.Function("plus", [start, d], [space.plus(start, d)])
     assert phase.start is not None
     k, i, j = np.arange(N + 1)[:, None], np.arange(space.ndx), np.arange(phase.system.nu)
-    x = np.array(plus(ca.repmat(ca.DM(phase.start.value), 1, N + 1), 0.3 * np.sin(0.7 * k + i).T)).T
+    x = np.array(plus(ca.repmat(ca.DM(phase.start.value), 1, N + 1), ((0.3 + 4 * k / N) * np.sin(0.7 * k + i)).T)).T
     return x, 0.5 * np.sin(0.9 * k[:-1] + 2 * j + 1)
 
 

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ocp.app.files.load import LoadedProblem
+from ocp.app.pages.results import CHECKPOINT
 from ocp.app.pipeline import Outcome
 from ocp.methods import METHODS
 
@@ -50,6 +51,8 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
               f"write {seconds['write']:.2f} s; {len(solution.iterations)} iterations", soft_wrap=True)
     if outcome.folder is not None:
         out.print(f"  written to  {outcome.folder}  (open {outcome.folder / 'report.html'})", soft_wrap=True, markup=False)
+        if (outcome.folder / CHECKPOINT).is_file():
+            out.print(f"  to go on    ocp resume {outcome.folder}", soft_wrap=True, markup=False)
 
 
 def print_check(loaded: LoadedProblem, console: Console | None = None) -> None:
