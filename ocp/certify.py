@@ -275,6 +275,9 @@ class _Numbers:
         if constraint.at is At.PATH:
             at = excess(constraint, self._call(constraint.function, t, x, u))
             beside = excess(constraint, self._call(constraint.function, *inner))
+            if len(self.trajectory.t_u) < len(t) and constraint.function.jac_sparsity(0, 2).nnz():
+                # a held control ends with its segment: at the last knot there is none to hold a constraint on controls
+                at, beside = at[:-1], np.vstack([beside, at[-1:]])
         else:
             k = slice(0, 1) if constraint.at is At.START else slice(len(t) - 1, len(t))
             t = t[k]

@@ -56,6 +56,7 @@ def solve(
     with iteration_table(chosen, quiet=quiet) as progress:
         outcome = run_loaded(loaded, file.stem, method_name=chosen, out=out, overwrite=overwrite, begin=begin,
                              progress=None if quiet else progress, command=["ocp", *sys.argv[1:]])
+        progress.finish(outcome.solution)
     print_outcome(outcome)
     return CERTIFIED if outcome.solution.ok else NOT_SOLVED
 
@@ -88,6 +89,7 @@ def resume(
     with iteration_table(loaded.method, quiet=quiet) as progress:
         outcome = run_loaded(loaded, run.name, method_name=loaded.method, out=out or run, overwrite=overwrite or out is None,
                              begin=begin, progress=None if quiet else progress, command=["ocp", *sys.argv[1:]], resume=checkpoint)
+        progress.finish(outcome.solution)
     print_outcome(outcome)
     return CERTIFIED if outcome.solution.ok else NOT_SOLVED
 

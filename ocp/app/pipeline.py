@@ -17,6 +17,7 @@ from dynamics.model.model import Model
 from ocp.app.checkpoints import Started, start_run
 from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.files.portable import portable
+from ocp.app.pages.legs import legs
 from ocp.app.pages.results import is_run
 from ocp.certify import Tolerances
 from ocp.methods import Progress, make_options, method, solve
@@ -101,17 +102,25 @@ def picture(loaded: LoadedProblem, solution: Solution) -> tuple[Any, str]:
     """The scene that the report animates, or None and a sentence that says why there is none."""
     from ocp.app.pages.scene import frame_times, scene_from_drawing, scene_from_model
 
-    trajectory, system = solution.trajectory, solution.problem.phase.system
-    if not np.all(np.isfinite(trajectory.x)):
+    found = legs(solution)
+    if not all(np.all(np.isfinite(leg.trajectory.x)) for leg in found):
         return None, "The trajectory is not finite, so there is nothing to animate."
-    t = frame_times(float(trajectory.t[0]), float(trajectory.t[-1]))
-    x = np.asarray(trajectory.state(t)).reshape(len(t), system.nx)
-    if system.model is not None:
-        q = x[:, : system.model.nq]
+    t = frame_times(found[0].span[0], found[-1].span[1])
+    # frames at the instant between two phases show the later one
+    which = np.searchsorted([leg.span[0] for leg in found[1:]], t, side="right")
+    times = [np.clip(t[which == i], *leg.span) for i, leg in enumerate(found)]
+    x = [np.asarray(leg.trajectory.state(at)).reshape(len(at), leg.phase.system.nx) for leg, at in zip(found, times, strict=True)]
+    system = found[0].phase.system
+    models = [leg.phase.system.model for leg in found]
+    if all(model is not None for model in models):
+        if len({model.fingerprint for model in models}) > 1:
+            return None, "The phases have different robots, so there is no one picture to animate."
+        q = np.concatenate([part[:, :system.model.nq] for part in x])
         return scene_from_model(system.model, t, q, body_poses(system.model, q)), ""
     if loaded.drawing is not None:
-        u = np.asarray(trajectory.control(t)).reshape(len(t), system.nu)
-        return scene_from_drawing(loaded.drawing, t, x, u, system.parameter_values), ""
+        u = [np.asarray(leg.trajectory.control(at)).reshape(len(at), leg.phase.system.nu)
+             for leg, at in zip(found, times, strict=True)]
+        return scene_from_drawing(loaded.drawing, t, np.concatenate(x), np.concatenate(u), system.parameter_values), ""
     return None, "The problem has neither a robot nor a drawing section, so there is nothing to animate."
 
 

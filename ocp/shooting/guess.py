@@ -58,17 +58,14 @@ def controls(guess: Guess, nu: int, steps: int) -> np.ndarray:
 def states(guess: Guess, space: Space, steps: int) -> np.ndarray:
     """States [steps + 1, nx] of a guess at the knots, interpolated on the manifold."""
     x0, x1, r = ca.SX.sym("x0", space.nx), ca.SX.sym("x1", space.nx), ca.SX.sym("r")
-    between = ca.Function("between", [x0, x1, r], [space.plus(x0, r * space.minus(x0, x1))])
     given = np.asarray(guess.x, dtype=float)
-    found = np.empty((steps + 1, space.nx))
-    for k in range(steps + 1):
-        s = k / steps
-        i = min(max(int(np.searchsorted(guess.s, s, side="right")) - 1, 0), max(len(given) - 2, 0))
-        if len(given) == 1:
-            found[k] = given[0]
-        else:
-            found[k] = np.asarray(between(given[i], given[i + 1], (s - guess.s[i]) / (guess.s[i + 1] - guess.s[i]))).ravel()
-    return found
+    if len(given) == 1:
+        return np.tile(given[0], (steps + 1, 1))
+    between = ca.Function("between", [x0, x1, r], [space.plus(x0, r * space.minus(x0, x1))])
+    s = np.arange(steps + 1) / steps
+    i = np.clip(np.searchsorted(guess.s, s, side="right") - 1, 0, len(given) - 2)
+    share = (s - guess.s[i]) / (np.asarray(guess.s)[i + 1] - np.asarray(guess.s)[i])
+    return np.ascontiguousarray(np.asarray(between(given[i].T, given[i + 1].T, share[None, :])).T)
 
 
 def inverse_dynamics_controls(phase: Phase, intervals: int) -> np.ndarray | None:

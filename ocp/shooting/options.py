@@ -24,7 +24,7 @@ CHOICES = {
     "polish": ("auto", "newton", "never"),
     "regularise": ("control", "state"),
     "shooting": ("single", "open", "feasible", "multiple"),
-    "globalisation": ("merit", "filter"),
+    "globalisation": ("auto", "merit", "filter"),
     "convexify": ("shift", "gauss_newton", "project"),
 }
 
@@ -48,7 +48,8 @@ class ILQROptions:
     shooting: "single" rolls out with the feedback gains (closed loop), "open" without them; "feasible" starts from the states of
         the guess, keeps the gaps and closes them as steps are taken (FDDP); "multiple" moves states and controls along the linear
         model, every step leaving its own gap.
-    globalisation: of the gaps: "merit" weighs them against the cost, "filter" accepts what improves on either.
+    globalisation: of the gaps: "merit" weighs them against the cost, "filter" accepts what improves on either; "auto": the filter
+        for "multiple", else merit.
     gap_tolerance: largest sum of gaps of a converged solution.
     threads: that differentiate the stages; the numbers are the same for any.
     max_iterations: limit on accepted or refused steps.
@@ -81,7 +82,7 @@ class ILQROptions:
     kernels: str = "auto"
     convexify: str = "gauss_newton"
     shooting: str = "single"
-    globalisation: str = "merit"
+    globalisation: str = "auto"
     gap_tolerance: float = 1e-9
     threads: int = 1
     max_iterations: int = 500

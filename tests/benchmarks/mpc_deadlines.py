@@ -297,7 +297,7 @@ def picture(rows: list[dict[str, Any]]) -> bytes:
         ax.plot([deadline, deadline], [y - 0.4, y + 0.4], color=sheet.FAIL, lw=1.6, zorder=4)
         ax.text(-0.012, y, f"{r['problem']}, {r['solver']}", transform=ax.get_yaxis_transform(), ha="right", va="center",
                 fontsize=8.5, color=sheet.INK)
-        ax.text(high + 0.03, y - 0.42, f"{float(r['processor_median']):.0f}", fontsize=7, color=sheet.SOFT)
+        ax.text(low - 0.02, y, f"{float(r['processor_median']):.0f}", fontsize=7.5, color=sheet.SOFT, ha="right", va="center")
     sheet.ticks(ax, "log", "")
     sheet.caption(fig, left, height - 0.2, "processor time of a step [µs]: median to 99.9 %, dot: largest, red: deadline")
     return bytes(sheet.png(fig))

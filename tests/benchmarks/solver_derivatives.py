@@ -2,8 +2,9 @@
 
     pip install "lieocp[robots]" && python tests/benchmarks/solver_derivatives.py [--quick]
 
-A row for every problem, method, source of derivatives and execution. Seconds per iteration: median of the time between two reports
-of progress, wall clock, line search included. Set-up: building functions, and loading kernels and loops that are in the caches.
+A row for every problem, method, source of derivatives and execution. Seconds per iteration: wall clock of a solve by the number of
+its iterations, line search included, median of REPEATS solves. Set-up: building functions, and loading kernels and loops that are
+in the caches.
 Code: time of the C compiler on a first run. Generated code beyond LIMIT operations is not compiled (``--limit``); the row says so.
 Writes results/benchmarks/solver_derivatives.csv and .md.
 """
@@ -15,7 +16,6 @@ import csv
 import itertools
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,10 +38,10 @@ from ocp.bridge import robot_system  # noqa: E402
 from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem  # noqa: E402
 from ocp.shooting import ilqr  # noqa: E402
 from ocp.shooting.ilqr import ILQROptions  # noqa: E402
-from ocp.shooting.stages import stage  # noqa: E402
+from ocp.shooting.stages.horizon import build  # noqa: E402
 
 LIMIT = 1_200_000
-ITERATIONS = 12
+ITERATIONS, REPEATS = 12, 5
 
 
 @dataclass(frozen=True)
@@ -114,25 +114,25 @@ def cases() -> Iterator[Case]:
 # ---- methods: a function of (case, derivatives, execution, hessian) each
 def by_ilqr(case: Case, derivatives: str, how: str, hessian: str, iterations: int, limit: int) -> Outcome:
     problem = case.problem()
-    options = ILQROptions(**case.options, derivatives=derivatives, execution=how, hessian=hessian, max_iterations=iterations)
-    phase = problem.phase
+    options = ILQROptions(**case.options, derivatives=derivatives, execution=how, hessian=hessian, max_iterations=iterations,
+                          polish="never")
     if how == "generated":
-        stages = stage.build(phase, options)
-        size = max(operations(f) for f in (stages.expand, stages.curvature) if f is not None)
+        stage = build(problem, options).kinds[0]
+        size = max(operations(f) for f in (stage.slope or stage.expand, stage.bend) if f is not None)
         if size > limit:
             return Outcome(note=f"not run: {size} operations")
         note = f"{size} operations"
     else:
         note = ""
     ilqr.run(ilqr.prepare(problem, replace(options, max_iterations=1)))  # fills the caches
-    stamps: list[float] = []
     program = ilqr.prepare(problem, options)
-    solution = ilqr.run(program, lambda row: stamps.append(time.perf_counter()))
+    runs = [ilqr.run(program) for _ in range(REPEATS)]
+    solution = runs[0]
     setup = solution.seconds["build"] + solution.seconds["compile"] + solution.seconds["load"]
     code = sum(kernel.compile_seconds for kernel in program.compiled.kernels)
-    gaps = [b - a for a, b in itertools.pairwise(stamps)]
-    return Outcome(statistics.median(gaps) if gaps else float("nan"), setup, code, len(solution.iterations) - 1,
-                   solution.objective, note)
+    steps = len(solution.iterations) - 1
+    spent = statistics.median(run.seconds["solve"] for run in runs)
+    return Outcome(spent / steps if steps else float("nan"), setup, code, steps, solution.objective, note)
 
 
 METHODS = {"ilqr": by_ilqr}
@@ -170,7 +170,8 @@ def write(rows: list[dict[str, Any]], limit: int) -> None:
         writer.writerows({k: f"{v:.9g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
     lines = [
         "# What one iteration costs, by source of derivatives", "",
-        f"{processor()}; casadi {ca.__version__}. Milliseconds per iteration: median wall clock, line search included. Set-up:",
+        f"{processor()}; casadi {ca.__version__}. Milliseconds per iteration: wall clock of a solve by its iterations,",
+        f"line search included, median of {REPEATS} solves. Set-up:",
         "building functions, loading kernels and loops from the caches. Code: C compiler, first run only; Numba compiles the loops",
         f"once for all robots. Beyond {limit:,} operations code is not generated.".replace(",", " "),
         "Written by tests/benchmarks/solver_derivatives.py.", "",

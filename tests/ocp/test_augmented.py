@@ -43,7 +43,8 @@ class Loaded:
     """The compiled rows of two steps with random multipliers: the path stands at random points."""
 
     def __init__(self, rng, mu=3.0):
-        self.program = prepare(Problem("constrained", (constrained(),)), ILQROptions(intervals=2, kernels="interpreted", hessian="full"))
+        made = ILQROptions(intervals=2, kernels="interpreted", hessian="full")
+        self.program = prepare(Problem("constrained", (constrained(),)), made)
         store, self.horizon = self.program.store, self.program.horizon
         self.bank, self.kept = records.bank(self.program.compiled)
         self.held, self.plan, self.path = store.held, store.plan, store.path
@@ -89,7 +90,7 @@ def test_rows_are_those_of_the_problem():
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("seed", range(4))
 def test_slopes_and_stiffness_are_the_derivatives_of_the_terms(seed, k):
-    """Along the path and at its end against differences on the manifold, where the quadratic pieces do not switch; the adjoint too."""
+    """Along the path and at its end: against differences on the manifold, where no quadratic piece switches; the adjoint too."""
     loaded = Loaded(np.random.default_rng(seed))
     n, width = loaded.space.ndx, loaded.horizon.width
     x, u = loaded.path.x[k].copy(), loaded.path.u[k].copy() if k < 2 else np.zeros(0)

@@ -29,7 +29,8 @@ def acrobot():
 
     return make("acrobot", euclidean(("q1", "q2", "w1", "w2")), ("elbow",), rate, (0.0,) * 4, 3.0,
                 running=[("effort", lambda t, x, u: u, (0.1,))],
-                final=[("upright", lambda t, x, u: x - ca.DM([np.pi, 0, 0, 0]), (100.0, 100.0, 10.0, 10.0))], u_guess=[[1.0], [-1.0], [1.0]])
+                final=[("upright", lambda t, x, u: x - ca.DM([np.pi, 0, 0, 0]), (100.0, 100.0, 10.0, 10.0))],
+                u_guess=[[1.0], [-1.0], [1.0]])
 
 
 PROBLEMS = {
@@ -98,14 +99,14 @@ def test_convergence_is_quadratic_with_the_full_hessian_and_linear_without(name)
     assert np.all(full[2:] < full[1:-1]**1.4)  # the exponents double, but for a constant
     # Gauss-Newton: every step gains about the same
     assert len(coarse) > 2 * len(full)
-    rate = np.exp(np.polyfit(np.arange(len(coarse) - 2), np.log(coarse[2:]), 1)[0])
+    rate = np.exp(np.polyfit(np.arange(len(coarse[2:20])), np.log(coarse[2:20]), 1)[0])
     assert 0.03 < rate < 0.97
 
 
 @pytest.mark.parametrize("name", ["cart-pole", "acrobot"])
 def test_automatic_hessians_begin_as_gauss_newton_and_end_as_newton(name):
     build, intervals = PROBLEMS[name]
-    runs = {h: solve(build(), ILQROptions(intervals=intervals, hessian=h, polish="never")) for h in ("auto", "gauss_newton", "full")}
+    runs = {h: solve(build(), ILQROptions(intervals=intervals, hessian=h, polish="never")) for h in ("auto", "gauss_newton")}
     assert runs["auto"].status is Status.CONVERGED
     first = [[row["cost"] for row in runs[h].iterations[:3]] for h in ("auto", "gauss_newton")]
     np.testing.assert_allclose(*first, rtol=1e-9)

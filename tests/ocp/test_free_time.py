@@ -168,8 +168,10 @@ def test_the_gradient_by_what_is_free_against_differences(name):
 
 def test_the_optimum_moves_as_the_envelope_theorem_says():
     """A pendulum whose length stays a number: the derivative of the optimal cost is that of the cost with everything held."""
-    system = flat_system("pendulum", ("th", "w"), ("u",), lambda t, x, u, p: ca.vertcat(x[1], u[0] - p[0] * ca.sin(x[0])), ("g",), (1.0,))
-    costs = (cost("time", At.FINAL, lambda t, x, u, p: t, 2, np_=1), cost("effort", At.PATH, lambda t, x, u, p: u[0], 2, np_=1, weights=(1.0,)),
+    system = flat_system("pendulum", ("th", "w"), ("u",), lambda t, x, u, p: ca.vertcat(x[1], u[0] - p[0] * ca.sin(x[0])),
+                         ("g",), (1.0,))
+    costs = (cost("time", At.FINAL, lambda t, x, u, p: t, 2, np_=1),
+             cost("effort", At.PATH, lambda t, x, u, p: u[0], 2, np_=1, weights=(1.0,)),
              cost("end", At.FINAL, lambda t, x, u, p: x - ca.DM([1.0, 0.0]), 2, np_=1, weights=(50.0, 50.0)))
     swing = problem(Phase("swing", system, Duration(0.2, 9.0, 2.0), constant((0.0, 0.0), (0.5,)), fixed(0, 0), costs=costs))
     here = solve(swing, options(intervals=20, hessian="full"))
@@ -183,7 +185,8 @@ def test_the_optimum_moves_as_the_envelope_theorem_says():
 def test_a_root_of_the_hamiltonian():
     """x' = u, |x|: min T + int x^2 + u^2 from 1 to 0. The Hamiltonian vanishes: u = -sqrt(1 + x^2), T = arsinh 1."""
     system = flat_system("point", ("x",), ("u",), lambda t, x, u, p: u[0])
-    costs = (cost("time", At.PATH, lambda t, x, u, p: ca.SX(1), 1), cost("all", At.PATH, lambda t, x, u, p: ca.vertcat(x, u), 1, weights=(2.0, 2.0)))
+    costs = (cost("time", At.PATH, lambda t, x, u, p: ca.SX(1), 1),
+             cost("all", At.PATH, lambda t, x, u, p: ca.vertcat(x, u), 1, weights=(2.0, 2.0)))
     walk = problem(Phase("walk", system, Duration(0.1, 9.0, 2.0), constant((1.0,), (-0.3,)), fixed(1), fixed(0), costs=costs))
     found = solve(walk, options(intervals=50, hessian="full"))
     assert found.status is Status.CONVERGED, found.message

@@ -31,10 +31,9 @@ def with_states(problem, x, u=None):
 
 def wandering(problem, seed=0, size=0.3, count=7):
     """Random states around the start of the problem, on the manifold."""
-    rng, system = np.random.default_rng(seed), problem.phase.system
-    x0 = problem.phase.start.value
-    x = [np.asarray(ca.DM(system.space.plus(ca.DM(x0), ca.DM(size * rng.normal(size=system.space.ndx))))).ravel() for _ in range(count)]
-    return with_states(problem, x)
+    rng, space, x0 = np.random.default_rng(seed), problem.phase.system.space, ca.DM(problem.phase.start.value)
+    away = size * rng.normal(size=(count, space.ndx))
+    return with_states(problem, [np.asarray(ca.DM(space.plus(x0, ca.DM(d)))).ravel() for d in away])
 
 
 CASES = {
@@ -105,8 +104,8 @@ def test_a_step_of_a_feasible_search_closes_its_share_of_the_gaps():
 
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-11])
 def test_gaps_end_below_their_tolerance(tolerance):
-    found = solve(wandering(cart_pole(), size=0.2), options(intervals=40, shooting="multiple", gap_tolerance=tolerance, polish="never",
-                                                            hessian="full"))
+    found = solve(wandering(cart_pole(), size=0.2),
+                  options(intervals=40, shooting="multiple", gap_tolerance=tolerance, polish="never", hessian="full"))
     assert found.status is Status.CONVERGED, found.message
     assert found.iterations[-1]["gap"] <= tolerance
 

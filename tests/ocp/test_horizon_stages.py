@@ -34,7 +34,8 @@ def point(plain, stage, seed):
     rng = np.random.default_rng(seed)
     phase = plain.before
     x = np.r_[START if phase.name == "flight" else (0.4, -0.6), DURATIONS, DRAG]
-    return plus(phase)(x, np.r_[0.3 * rng.normal(size=phase.system.space.ndx), rng.uniform(-0.3, 0.3, 3)]), rng.normal(size=stage.nu)
+    away = np.r_[0.3 * rng.normal(size=phase.system.space.ndx), rng.uniform(-0.3, 0.3, 3)]
+    return plus(phase)(x, away), rng.normal(size=stage.nu)
 
 
 def case(horizon, kind, seed):
@@ -63,8 +64,9 @@ def symmetric(out, size):
 
 def test_the_horizon_is_the_problem_in_order(horizon):
     assert [horizon.kinds[i].label for i in horizon.which] == ["start", *["flight"] * 5, "flight to slide", *["slide"] * 5, "end"]
-    assert stage_of(horizon, "start").controls == ("start x", "start ry", "start vz", "duration of flight", "duration of slide", "drag")
-    assert horizon.constants.names == ("duration of flight", "duration of slide", "drag")
+    constants = ("duration of flight", "duration of slide", "drag")
+    assert stage_of(horizon, "start").controls == ("start x", "start ry", "start vz", *constants)
+    assert horizon.constants.names == constants
     np.testing.assert_allclose(horizon.t, [0, 0, 0.2, 0.4, 0.6, 0.8, 1, 0, 0.2, 0.4, 0.6, 0.8, 1], atol=1e-15)
     np.testing.assert_allclose(horizon.h, [0, *[0.2] * 5, 0, *[0.2] * 5, 0], atol=1e-15)
     np.testing.assert_array_equal(horizon.lower[0], [-np.inf, -np.inf, -np.inf, 0.5, 0.2, 0.0])
@@ -142,7 +144,8 @@ def test_the_adjoint_in_coordinates_is_the_one_in_the_tangent_space(horizon, kin
 # ---- rows
 def flight_rows(t, x, u, p, end):
     found = [("bound z (upper)", BELOW, x[2] - 1.5),
-             ("corridor (upper)", BELOW, x[0]**2 + np.sin(t) * x[4] - 2), ("corridor (lower)", BELOW, -1 - x[0]**2 - np.sin(t) * x[4])]
+             ("corridor (upper)", BELOW, x[0]**2 + np.sin(t) * x[4] - 2),
+             ("corridor (lower)", BELOW, -1 - x[0]**2 - np.sin(t) * x[4])]
     if not end:
         found.append(("thrust (upper)", BELOW, u[0]**2 * p[1] + x[3] - 3))
     return [*found, ("cone", CONE, 2 + x[0]), ("cone", IN_CONE, x[7] * t), ("cone", IN_CONE, x[8])]
@@ -193,7 +196,8 @@ def test_derivatives_of_rows_against_differences(horizon, kind):
     np.testing.assert_allclose(matrix(C, size), J, rtol=1e-6, atol=1e-8)
     y = np.random.default_rng(9).normal(size=len(c(x, u)))
     H = symmetric(stage.rows.curvature(*given(kind, x, u)[:4], y), size)
-    np.testing.assert_allclose(H, hessian(lambda a, b: y @ c(a, b), plus(plain.before), x, u, n), atol=1e-6 * max(1, np.abs(H).max()))
+    bend = hessian(lambda a, b: y @ c(a, b), plus(plain.before), x, u, n)
+    np.testing.assert_allclose(H, bend, atol=1e-6 * max(1, np.abs(H).max()))
     by_x, by_u = stage.rows.adjoint(*given(kind, x, u)[:4], y)
     tangent = np.asarray(ca.DM(stage.space.rate(ca.DM(x)))).T @ flat(by_x)
     np.testing.assert_allclose(np.r_[tangent, flat(by_u)], J.T @ y, rtol=1e-6, atol=1e-8)
@@ -215,9 +219,9 @@ def test_integrators_and_rectangles(kind, integrator, quadrature):
     g, F, H = stage.expand(*given(kind, x, u))
     n, size = stage.space.ndx, stage.space.ndx + stage.nu
     here, away = plain.after(x, u), minus(plain.following)
-    np.testing.assert_allclose(flat(g)[:size], columns(lambda a, b: cost(plain, a, b), plus(plain.before), x, u, n)[0], rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(matrix(F, size), columns(lambda a, b: away(here, plain.after(a, b)), plus(plain.before), x, u, n), rtol=1e-6,
-                               atol=1e-8)
+    by_z = columns(lambda a, b: np.r_[cost(plain, a, b), away(here, plain.after(a, b))], plus(plain.before), x, u, n)
+    np.testing.assert_allclose(flat(g)[:size], by_z[0], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(matrix(F, size), by_z[1:], rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(symmetric(H, size), gauss_newton(plain, x, u), atol=2e-6 * max(1, np.abs(np.asarray(H)).max()))
 
 
@@ -226,7 +230,8 @@ def test_large_functions_stay_calls_and_give_the_same_numbers(horizon, kind, mon
     monkeypatch.setattr(expressions, "INLINE_LIMIT", 0)
     called = build(RICH, ILQROptions(intervals=5, hessian="full"))
     (_, one, x, u), two = case(horizon, kind, 11), stage_of(called, kind)
-    assert one.expand.is_a("SXFunction") and two.expand.is_a("MXFunction")
+    assert one.expand.is_a("SXFunction")
+    assert two.expand.is_a("MXFunction")
     y = np.arange(1.0, one.after.nx + 1)
     for name, more in (("step", ()), ("expand", ()), ("slope", ()), ("bend", (y[:one.after.ndx],)), ("adjoint", (y,))):
         arguments = [*given(kind, x, u), *more]

@@ -81,7 +81,8 @@ def test_gradient_of_the_total_cost_against_differences(name):
     problem = {"cart-pole": cart_pole, "quadrotor": quadrotor}[name]()
     rng = np.random.default_rng(7)
     nu, guess = problem.phase.system.nu, problem.phase.guess
-    wild = dataclasses.replace(guess, s=np.linspace(0, 1, 9), x=np.tile(guess.x[0], (9, 1)), u=guess.u[0] + rng.normal(size=(9, nu)))
+    wild = dataclasses.replace(guess, s=np.linspace(0, 1, 9), x=np.tile(guess.x[0], (9, 1)),
+                               u=guess.u[0] + rng.normal(size=(9, nu)))
     solution = solve(change(problem, guess=wild), ILQROptions(intervals=15, max_iterations=0))
     assert solution.status is Status.ITERATION_LIMIT
     gradient, path, data = discrete_gradient(solution), solution.trajectory, solution.optimality

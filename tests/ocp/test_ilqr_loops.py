@@ -157,7 +157,8 @@ def test_wrong_derivatives_of_the_loops_are_noticed(hessian, monkeypatch):
     np.testing.assert_array_equal(poisoned.path.x, right.path.x)
     for k in (0, 1):
         (g, F, H), (bad_g, bad_F, bad_H) = blocks(right, k, n, m), blocks(poisoned, k, n, m)
-        for good, bad in ((F[:, :n], bad_F[:, :n]), (F[:, n:], bad_F[:, n:]), (g, bad_g), *([(H, bad_H)] if hessian == "full" else [])):
+        pairs = [(F[:, :n], bad_F[:, :n]), (F[:, n:], bad_F[:, n:]), (g, bad_g)]
+        for good, bad in [*pairs, (H, bad_H)] if hessian == "full" else pairs:
             assert np.abs(bad - good).max() > 1e-6
     *_, F, _ = next(references(given, options, "ad", right))
     with pytest.raises(AssertionError):

@@ -388,7 +388,7 @@ def test_bounded_sweep_solves_each_stage_within_its_bounds_and_clamps_its_gains(
 
 @pytest.mark.parametrize("m", [9, 16, 21])
 def test_bounded_sweep_of_many_controls(m):
-    n, S, bound = 10, 4, 0.1
+    n, S, bound = 10, 4, 0.6
     model = random_model(20 + m, [n] * (S + 1), [m] * S + [0])
     policy, (failed, linear, quadratic) = sweep(model, lower=-bound, upper=bound)
     assert failed == -1

@@ -3,6 +3,9 @@
 import csv
 import json
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +109,23 @@ def test_a_run_that_diverges_exits_with_one_and_is_kept(tmp_path, capsys):
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["status"]["name"] == "DIVERGED" or summary["failed_steps"]
     assert (tmp_path / "run" / "report.html").stat().st_size > 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ on Windows")
+def test_interrupting_a_run_keeps_what_it_has(tmp_path):
+    """Ctrl-C in the middle: the folder is written with what ran, and the exit code says that it did not finish."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from ocp.app.cli import main; main()", "mpc", str(BALANCE), "--out", str(tmp_path / "run"), "--set",
+         "mpc.duration=2000"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=FOLDER.parent)
+    for line in process.stdout:
+        if line.lstrip().startswith("t = "):  # the clock of the run has begun
+            process.send_signal(signal.SIGINT)
+            break
+    printed = process.communicate(timeout=120)[0]
+    assert process.returncode == 1, printed
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["status"]["name"] == "INTERRUPTED"
+    assert 0 < summary["sizes"]["steps"] < 1_000_000
 
 
 @pytest.mark.parametrize("name", ["cartpole_swingup", "quadrotor_track", "panda_track"])

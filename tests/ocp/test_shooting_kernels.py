@@ -1,4 +1,4 @@
-"""What the compiled loops call: kernels interpreted and compiled, calls and inlined graphs, poisoned derivatives, memory, imports."""
+"""What the compiled loops call: kernels interpreted and compiled, calls and inlined graphs, poisoned derivatives, memory."""
 
 import dataclasses
 import subprocess
@@ -24,7 +24,8 @@ from ocp.shooting.stages import expressions, stage
 
 @pytest.mark.skipif(find_compiler() is None, reason="needs a C compiler")
 def test_interpreted_and_compiled_kernels_give_the_same_iterates():
-    one, two = (solve(cart_pole(), ILQROptions(kernels=mode, max_iterations=15, polish="never")) for mode in ("compiled", "interpreted"))
+    one, two = (solve(cart_pole(), ILQROptions(kernels=mode, max_iterations=15, polish="never"))
+                for mode in ("compiled", "interpreted"))
     assert one.notes != two.notes
     for a, b in zip(one.iterations, two.iterations, strict=True):
         for key in ("cost", "gradient", "step"):

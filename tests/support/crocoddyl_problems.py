@@ -45,8 +45,8 @@ class Case:
     """A problem with the options that reproduce its discretisation, and Crocoddyl's figures for it.
 
     published: cost and iterations of its FDDP, which stops at an expected decrease of 1e-9, from the guess ``published_from``.
-    optima: costs of the local optima that are known, converged and best first; the last but the one that was published is in
-        nobody's log and comes from Crocoddyl or from us with other guesses. One of them is the published one, to 1e-7.
+    optima: costs of the local optima that are known, converged, best first. The published one is among them to 1e-7, the others
+        come from Crocoddyl or from us with other guesses.
     robot: short name of the URDF file of example-robot-data, None where there is no robot.
     """
 

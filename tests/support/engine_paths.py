@@ -12,8 +12,8 @@ from ocp.shooting.ilqr import prepare
 
 
 def on_path(problem, options, u=None, x=None):
-    """(program, store) with controls u [S, m] (those of the guess if None) and, where gaps are wanted, states x [S+1, nx]; evaluated and
-    expanded."""
+    """(program, store) with controls u [S, m], those of the guess if None, and, where gaps are wanted, states x [S+1, nx]; the
+    path is evaluated and expanded."""
     program = prepare(problem, options)
     store = program.store
     records.reset(store, options)

@@ -31,19 +31,21 @@ def particle_steering():
 def fast_pendulum():
     """th'' = u - sin th, |u| <= 1/2, from hanging to upright as soon as possible: 7.58668."""
     system = flat_system("pendulum", ("th", "w"), ("u",), lambda t, x, u, p: ca.vertcat(x[1], u[0] - ca.sin(x[0])))
-    guess = Guess(np.linspace(0, 1, 9), np.zeros((9, 2)), np.array([[0.5], [0.5], [-0.5], [-0.5], [-0.5], [0.5], [0.5], [0.5], [-0.2]]))
-    return problem(Phase("swing", system, Duration(1.0, 20.0, 7.0), guess, fixed(0, 0), fixed(np.pi, 0), u_lower=(-0.5,), u_upper=(0.5,),
-                         costs=(minimum_time(2),)))
+    u = np.array([[0.5, 0.5, -0.5, -0.5, -0.5, 0.5, 0.5, 0.5, -0.2]]).T
+    guess = Guess(np.linspace(0, 1, 9), np.zeros((9, 2)), u)
+    return problem(Phase("swing", system, Duration(1.0, 20.0, 7.0), guess, fixed(0, 0), fixed(np.pi, 0), u_lower=(-0.5,),
+                         u_upper=(0.5,), costs=(minimum_time(2),)))
 
 
 def hurried_block(form):
-    """Unit mass over unit distance from rest to rest: min T + 1/2 int u^2. With any control it is 18^(1/4) s; held controls are a little
-    worse. form: where time is charged and how effort is written."""
+    """Unit mass over unit distance from rest to rest: min T + 1/2 int u^2. With any control it is 18^(1/4) s; held controls are a
+    little worse. form: how effort is written and where time is charged."""
     system = flat_system("block", ("x", "v"), ("u",), lambda t, x, u, p: ca.vertcat(x[1], u[0]))
     effort = {"scalar": cost("effort", At.PATH, lambda t, x, u, p: u[0]**2 / 2, 2),
               "residual": cost("effort", At.PATH, lambda t, x, u, p: u[0], 2, weights=(1.0,))}[form.split()[0]]
     time = {"final": minimum_time(2), "running": cost("time", At.PATH, lambda t, x, u, p: ca.SX(1), 2)}[form.split()[1]]
-    return problem(Phase("move", system, Duration(0.3, 9.0, 1.0), constant((0, 0), (0.1,)), fixed(0, 0), fixed(1, 0), costs=(effort, time)))
+    return problem(Phase("move", system, Duration(0.3, 9.0, 1.0), constant((0, 0), (0.1,)), fixed(0, 0), fixed(1, 0),
+                         costs=(effort, time)))
 
 
 def held_effort(N):
@@ -61,8 +63,8 @@ def late_start(a=2.0, goal=1.0, b=5.0, duration=3.0, lower=-INF):
     costs = (cost("begin", At.START, lambda t, x, u, p: x[0] - goal, 1, weights=(a,)),
              cost("effort", At.PATH, lambda t, x, u, p: u[0], 1, weights=(1.0,)),
              cost("end", At.FINAL, lambda t, x, u, p: x[0], 1, weights=(b,)))
-    return problem(Phase("slide", system, Duration(duration, duration, duration), constant((3.0,), (0.0,)), Boundary((0.0,), (False,)),
-                         x_lower=(lower,), costs=costs))
+    return problem(Phase("slide", system, Duration(duration, duration, duration), constant((3.0,), (0.0,)),
+                         Boundary((0.0,), (False,)), x_lower=(lower,), costs=costs))
 
 
 def wind(w=4.0, r=3.0, upper=INF):

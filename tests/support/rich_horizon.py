@@ -1,8 +1,8 @@
 """A problem that has everything a horizon can have, and its stages written down once more in plain NumPy.
 
-Two phases with different systems: a body with a quaternion flies, a reset map drops it onto a rail. Both durations are free, one of two
-parameters is, and components of the start state, flat ones and one of the attitude. Costs, scalar and residual, and hard constraints sit
-at every place and depend on time and parameters.
+Two phases with different systems: a body with a quaternion flies, a reset map drops it onto a rail. Both durations are free, one of
+two parameters is, and components of the start state, flat ones and one of the attitude. Costs, scalar and residual, and hard
+constraints sit at every place and depend on time and parameters.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def _flight() -> Phase:
         Constraint("begin low", At.START, f(lambda t, x, u, p: x[2] + x[5] * p[1]), (-INF,), (0.9,)),
         Constraint("corridor", At.PATH, f(lambda t, x, u, p: x[0] ** 2 + ca.sin(t) * x[4]), (-1.0,), (2.0,)),
         Constraint("thrust", At.PATH, f(lambda t, x, u, p: u[0] ** 2 * p[1] + x[3]), (-INF,), (3.0,)),
-        Constraint("cone", At.PATH, f(lambda t, x, u, p: ca.vertcat(2 + x[0], x[7] * t, x[8])), (-INF,) * 3, (INF,) * 3, Sense.CONE),
+        Constraint("cone", At.PATH, f(lambda t, x, u, p: ca.vertcat(2 + x[0], x[7] * t, x[8])), (-INF,) * 3, (INF,) * 3,
+                   Sense.CONE),
         Constraint("soft", At.PATH, f(lambda t, x, u, p: x[1] - 0.1), (0.0,), (0.0,), soft=3.0),
         Constraint("meet", At.FINAL, f(lambda t, x, u, p: x[0] * x[1] - t * p[1]), (0.2,), (0.2,)))
     fixed = tuple(i not in FREE for i in range(12))
@@ -218,7 +219,7 @@ def cost(stage: PlainStage, x, u) -> float:
 
 
 def gauss_newton(stage: PlainStage, x, u):
-    """``sum w J' H J`` with J of the points and H of the costs at them, everything by differences; residuals without their curvature."""
+    """``sum w J' H J`` with J of the points and H of the costs there, all by differences; residuals without their curvature."""
     n, m = stage.before.system.space.ndx + 3, len(u)
     H = np.zeros((n + m, n + m))
     for p in stage.points:

@@ -24,7 +24,7 @@ def progress_line(console: Console, *, quiet: bool = False) -> Iterator[Progress
     if quiet:
         yield None
     elif not console.is_terminal:
-        shown = [0]
+        shown = [-1]  # so that the first report is a sign of life
 
         def line(state: Mapping[str, float]) -> None:
             share = int(MOST_LINES * state["time"] / state["duration"])

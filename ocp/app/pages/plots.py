@@ -13,6 +13,7 @@ import numpy as np
 
 from ocp.app.pages import sheet
 from ocp.app.pages.iterations import columns
+from ocp.app.pages.legs import legs, union, widened
 from ocp.app.pages.sheet import Axes, Cell, Group
 from ocp.problem.problem import At, Constraint, Phase, Sense, System
 from ocp.problem.solution import Certificate, Solution, Trajectory
@@ -37,15 +38,24 @@ class Samples:
         return (float(self.t[0]), float(self.t[-1])) if len(self.t) else (0.0, 1.0)
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """A phase, its trajectory and samples of it."""
+
+    phase: Phase
+    trajectory: Trajectory
+    samples: Samples
+
+
 def plot_run(solution: Solution) -> dict[str, bytes]:
     """All pictures of a solution as PNG bytes, by the names in PLOTS."""
-    phase, samples = solution.problem.phase, sample(solution.trajectory)
+    motion = [Drawn(leg.phase, leg.trajectory, sample(leg.trajectory)) for leg in legs(solution)]
     with np.errstate(over="ignore", invalid="ignore"):  # a diverged motion is drawn as far as it goes
         return {
-            "states": plot_states(phase, solution.trajectory, samples),
-            "controls": plot_controls(phase, solution.trajectory, samples),
-            "constraints": plot_constraints(phase, samples, solution.certificate),
-            "certificate": plot_certificate(solution.certificate, solution.trajectory.t, solution.extra.get(GAPS)),
+            "states": plot_states(motion),
+            "controls": plot_controls(motion),
+            "constraints": plot_constraints(motion, solution.certificate),
+            "certificate": plot_certificate(solution.certificate, solution.trajectory.t, solution.extra.get(GAPS), _marks(motion)),
             "convergence": plot_convergence(solution.method, solution.iterations),
         }
 
@@ -65,42 +75,93 @@ def sample(trajectory: Trajectory) -> Samples:
                    np.asarray(trajectory.control(t), float).reshape(len(t), trajectory.u.shape[1]))
 
 
+def _marks(motion: Sequence[Drawn]) -> list[tuple[float, str]]:
+    """Where the phases begin, if there are several."""
+    return [(one.samples.span[0], one.phase.name) for one in motion] if len(motion) > 1 else []
+
+
+def _span(motion: Sequence[Drawn]) -> tuple[float, float]:
+    return motion[0].samples.span[0], motion[-1].samples.span[1]
+
+
 # ------------------------------------------------------------------------------------------------ states and controls
-def plot_states(phase: Phase, trajectory: Trajectory, samples: Samples) -> bytes:
+def plot_states(motion: Sequence[Drawn]) -> bytes:
     """States in small multiples, positions above velocities where they can be told apart."""
-    system = phase.system
-    names, quaternions, split = system.space.names, system.space.quaternions, _split(system)
+    names = union([one.phase.system.space.names for one in motion])
+    if not names:
+        return sheet.sentence("This system has no states.")
+    one = motion[0].phase.system
+    same = all(part.phase.system.space.names == names for part in motion)
+    split, quaternions = (_split(one), one.space.quaternions) if same else (None, ())
     parts = [("states", range(len(names)))] if split is None else [
         ("positions", range(split)), ("velocities", range(split, len(names)))]
-    groups = [Group(heading, _cells(system, names, bundle(names, members, system.units, quaternions, MOST_PANELS // len(parts)),
-                                    samples.t, samples.x, phase.x_lower, phase.x_upper, (trajectory.t, trajectory.x)))
+    curves = _curves(motion, names, "x")
+    groups = [Group(heading, _cells(curves, bundle(names, members, curves.units, quaternions, MOST_PANELS // len(parts))))
               for heading, members in parts]
-    return sheet.sheet(groups, samples.span) if names else sheet.sentence("This system has no states.")
+    return sheet.sheet(groups, _span(motion), _marks(motion))
 
 
-def plot_controls(phase: Phase, trajectory: Trajectory, samples: Samples) -> bytes:
+def plot_controls(motion: Sequence[Drawn]) -> bytes:
     """Controls in small multiples."""
-    system, names = phase.system, phase.system.controls
+    names = union([one.phase.system.controls for one in motion])
     if not names:
         return sheet.sentence("This system has no controls.")
-    bundles = bundle(names, range(len(names)), system.units, (), MOST_PANELS)
-    return sheet.sheet([Group("controls", _cells(system, names, bundles, samples.t, samples.u, phase.u_lower, phase.u_upper,
-                                                 (trajectory.t_u, trajectory.u)))], samples.span)
+    curves = _curves(motion, names, "u")
+    bundles = bundle(names, range(len(names)), curves.units, (), MOST_PANELS)
+    return sheet.sheet([Group("controls", _cells(curves, bundles))], _span(motion), _marks(motion))
 
 
-def _cells(system: System, names: Sequence[str], bundles: Sequence[Sequence[int]], t: np.ndarray, values: np.ndarray,
-           lower: Sequence[float], upper: Sequence[float], knots: tuple[np.ndarray, np.ndarray]) -> tuple[Cell, ...]:
-    low, high, knot_values = np.asarray(lower, float), np.asarray(upper, float), np.asarray(knots[1], float)
+@dataclass(frozen=True)
+class Curves:
+    """Named components of all phases over time: t [k] and values [k, n] with a row of NaN between phases, knots likewise; bounds
+    [n] by phase; units by name."""
+
+    names: tuple[str, ...]
+    t: np.ndarray
+    values: np.ndarray
+    knots: tuple[np.ndarray, np.ndarray]
+    bounds: tuple[sheet.Stretch, ...]
+    units: Mapping[str, str]
+
+
+def _curves(motion: Sequence[Drawn], names: tuple[str, ...], which: str) -> Curves:
+    """The states (``x``) or controls (``u``) of all phases; what a phase lacks is a gap without bounds."""
+    t, values, knots_t, knots, bounds = [], [], [], [], []
+    units: dict[str, str] = {}
+    for one in motion:
+        phase, path = one.phase, one.trajectory
+        states = which == "x"
+        own = phase.system.space.names if states else phase.system.controls
+        t.append(one.samples.t)
+        values.append(widened(one.samples.x if states else one.samples.u, own, names))
+        knots_t.append(path.t if states else path.t_u)
+        knots.append(widened(np.asarray(path.x if states else path.u, float), own, names))
+        low, high = (widened(np.asarray([limit], float), own, names)[0] for limit in (
+            (phase.x_lower, phase.x_upper) if states else (phase.u_lower, phase.u_upper)))
+        bounds.append(sheet.Stretch(one.samples.span if len(motion) > 1 else (-np.inf, np.inf),
+                                    np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)))
+        units = {**phase.system.units, **units}
+    return Curves(names, _apart(t), _apart(values), (np.concatenate(knots_t), np.concatenate(knots)), tuple(bounds), units)
+
+
+def _apart(pieces: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays one after another with a row of NaN in between."""
+    gap = np.full((1, *pieces[0].shape[1:]), np.nan)
+    return np.concatenate([part for piece in pieces for part in (gap, piece)][1:])
+
+
+def _cells(curves: Curves, bundles: Sequence[Sequence[int]]) -> tuple[Cell, ...]:
     out = []
     for members in bundles:
         cols = list(members)
-        title, labels = stem([names[i] for i in cols])
+        title, labels = stem([curves.names[i] for i in cols])
 
         def draw(ax: Axes, cols: list[int] = cols, labels: tuple[str, ...] = labels) -> None:
-            sheet.lines(ax, t, values[:, cols], low[cols], high[cols], labels, (knots[0], knot_values[:, cols]),
-                        DEFAULT_TOLERANCE)
+            bounds = [sheet.Stretch(b.span, b.lower[cols], b.upper[cols]) for b in curves.bounds]
+            sheet.stretched(ax, curves.t, curves.values[:, cols], bounds, labels, (curves.knots[0], curves.knots[1][:, cols]),
+                            DEFAULT_TOLERANCE)
 
-        out.append(Cell(title, draw, system.units.get(names[cols[0]], ""), room=max(map(len, labels))))
+        out.append(Cell(title, draw, curves.units.get(curves.names[cols[0]], ""), room=max(map(len, labels))))
     return tuple(out)
 
 
@@ -148,40 +209,51 @@ def stem(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
 
 
 # ------------------------------------------------------------------------------------------------ constraints
-def plot_constraints(phase: Phase, samples: Samples, certificate: Certificate | None) -> bytes:
+def plot_constraints(motion: Sequence[Drawn], certificate: Certificate | None) -> bytes:
     """Each named constraint with its bounds; the violated part red. Last, how near bounded components come to bounds."""
-    system = phase.system
     tolerances = {v.name: v.tolerance for v in certificate.violations} if certificate else {}
     path: list[Cell] = []
     ends: list[Cell] = []
-    for c in phase.constraints if len(samples.t) else ():
-        draw = _path_constraint if c.at is At.PATH else _end_constraint
-        title = c.name + ("" if c.at is At.PATH else f" · {c.at.value}") + (" · soft" if c.soft is not None else "")
-        allowed = tolerances.get(c.name, DEFAULT_TOLERANCE)
-
-        def show(ax: Axes, c: Constraint = c, draw: Any = draw, allowed: float = allowed) -> None:
-            draw(ax, c, system, samples, allowed)
-
-        room = 0 if c.size == 1 or c.sense is Sense.CONE else len(f"[{c.size - 1}]")
-        (path if c.at is At.PATH else ends).append(
-            Cell(title, show, system.units.get(c.name, ""), time=c.at is At.PATH, room=room))
+    for one in motion:
+        prefix = f"{one.phase.name}: " if len(motion) > 1 else ""
+        for c in one.phase.constraints if len(one.samples.t) else ():
+            (path if c.at is At.PATH else ends).append(_constraint_cell(c, one, prefix, tolerances))
     groups = []
     for heading, cells, across in (("along the path", path, 0), ("at the ends", ends, sheet.MOST_COLUMNS)):
         more = f" — first {MOST_PANELS} of {len(cells)}, all are in the table" if len(cells) > MOST_PANELS else ""
         if cells:
             groups.append(Group(heading + more, tuple(cells[:MOST_PANELS]), across))
-    names, scaled = _margins(phase, samples)
+    names = union([_margins(one)[0] for one in motion])
     if names:
+        scaled = _apart([widened(_margins(one)[1], _margins(one)[0], names) for one in motion])
         zero = np.zeros(len(names))
-        reach = np.nan_to_num(np.abs(scaled - 0.5).max(axis=0, initial=0.0))
-        nearest = names[int(np.argmax(reach))]
+        reach = np.nan_to_num(np.abs(scaled - 0.5)).max(axis=0, initial=0.0)
+        nearest, t = names[int(np.argmax(reach))], _apart([one.samples.t for one in motion])
         groups.append(Group("place between the bounds", (Cell(
             f"states and controls with two bounds: 0 is the lower one, 1 the upper; closest is {nearest}",
-            lambda ax: sheet.lines(ax, samples.t, scaled, zero, zero + 1.0, names, tolerance=DEFAULT_TOLERANCE),
+            lambda ax: sheet.stretched(ax, t, scaled, [sheet.Stretch((-np.inf, np.inf), zero, zero + 1.0)], names,
+                                       tolerance=DEFAULT_TOLERANCE),
             room=max(map(len, names)) if 1 < len(names) <= sheet.MOST_LINES else 0),)))
     if not groups:
         return sheet.sentence("This problem has no constraints and no two-sided bounds.")
-    return sheet.sheet(groups, samples.span)
+    return sheet.sheet(groups, _span(motion), _marks(motion))
+
+
+def _constraint_cell(c: Constraint, one: Drawn, prefix: str, tolerances: Mapping[str, float]) -> Cell:
+    system, samples, along = one.phase.system, one.samples, c.at is At.PATH
+    allowed = tolerances.get(prefix + c.name, DEFAULT_TOLERANCE)
+
+    def show(ax: Axes) -> None:
+        if not along:
+            _end_constraint(ax, c, system, samples, allowed)
+            return
+        values, low, high, labels = constraint_values(c, system, samples.t, samples.x, samples.u)
+        sheet.stretched(ax, samples.t, values, [sheet.Stretch(samples.span if prefix else (-np.inf, np.inf), low, high)], labels,
+                        tolerance=allowed)
+
+    title = prefix + c.name + ("" if along else f" · {c.at.value}") + (" · soft" if c.soft is not None else "")
+    room = 0 if c.size == 1 or c.sense is Sense.CONE else len(f"[{c.size - 1}]")
+    return Cell(title, show, system.units.get(c.name, ""), time=along, room=room)
 
 
 def constraint_values(c: Constraint, system: System, t: np.ndarray, x: np.ndarray,
@@ -193,11 +265,6 @@ def constraint_values(c: Constraint, system: System, t: np.ndarray, x: np.ndarra
     if c.sense is Sense.CONE:
         return (np.linalg.norm(raw[:, 1:], axis=1) - raw[:, 0])[:, None], np.array([-np.inf]), np.zeros(1), ("",)
     return raw, np.asarray(c.lower, float), np.asarray(c.upper, float), tuple(n[len(c.name):] for n in c.components())
-
-
-def _path_constraint(ax: Axes, c: Constraint, system: System, samples: Samples, tolerance: float) -> None:
-    values, low, high, labels = constraint_values(c, system, samples.t, samples.x, samples.u)
-    sheet.lines(ax, samples.t, values, low, high, labels, tolerance=tolerance)
 
 
 def _end_constraint(ax: Axes, c: Constraint, system: System, samples: Samples, tolerance: float) -> None:
@@ -218,8 +285,9 @@ def _end_constraint(ax: Axes, c: Constraint, system: System, samples: Samples, t
     ax.scatter(place, value, s=28, c=[sheet.FAIL if b else sheet.PALETTE[0] for b in bad], zorder=4, lw=0)
 
 
-def _margins(phase: Phase, samples: Samples) -> tuple[tuple[str, ...], np.ndarray]:
+def _margins(one: Drawn) -> tuple[tuple[str, ...], np.ndarray]:
     """Names and values [k, n] of states and controls with two finite bounds, scaled to 0 (lower) ... 1 (upper)."""
+    phase, samples = one.phase, one.samples
     names = (*phase.system.space.names, *phase.system.controls)
     low, high = np.array([*phase.x_lower, *phase.u_lower], float), np.array([*phase.x_upper, *phase.u_upper], float)
     use = np.isfinite(low) & np.isfinite(high) & (high > low)
@@ -228,7 +296,8 @@ def _margins(phase: Phase, samples: Samples) -> tuple[tuple[str, ...], np.ndarra
 
 
 # ------------------------------------------------------------------------------------------------ certificate
-def plot_certificate(certificate: Certificate | None, t: np.ndarray, gaps: np.ndarray | None = None) -> bytes:
+def plot_certificate(certificate: Certificate | None, t: np.ndarray, gaps: np.ndarray | None = None, marks: sheet.Marks = ()
+                     ) -> bytes:
     """Residuals over tolerances as bars, and the re-integration gap of each segment (gaps [N]) where it is known."""
     if certificate is None:
         return sheet.sentence("This solution carries no certificate.")
@@ -274,6 +343,7 @@ def plot_certificate(certificate: Certificate | None, t: np.ndarray, gaps: np.nd
         below.bar(t[:-1], level - low, bottom=low, width=np.diff(t) * 0.85, align="edge", lw=0, zorder=3,
                   color=[sheet.PASS if g <= allowed else sheet.FAIL for g in known])
         below.axhline(0.0, color=sheet.INK, lw=1.0, zorder=4)
+        sheet.mark(below, marks)
         sheet.ticks(below, "linear", "log")
         fig.text((sheet.WIDTH - right) / sheet.WIDTH, 0.13 / height, "time [s]", fontsize=8, color=sheet.SOFT, ha="right")
         sheet.caption(fig, left, 1.78, "re-integration gap of each segment ÷ tolerance")

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ocp.app.pages.iterations import cell, columns
+from ocp.app.pages.iterations import cell, columns, marked
 from ocp.app.pages.scene import Scene, encode
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -40,14 +40,15 @@ CAPTIONS = {
 def render_report(summary: Mapping[str, Any], iterations: Sequence[Mapping[str, Any]], *, problem_yaml: str,
                   images: Mapping[str, bytes], scene: Scene | None = None, scene_note: str = "") -> str:
     """The page as text. ``summary`` as :func:`ocp.app.pages.results.summarise` makes it; images: PNG by name."""
-    chosen = columns(str(summary["method"]), iterations)
+    log = marked(iterations)
+    chosen = columns(str(summary["method"]), log)
     figures = [(name, *CAPTIONS.get(name, (name, "")), base64.b64encode(data).decode("ascii")) for name, data in images.items()]
     page = environment().get_template("report.html.j2").render(
         s=summary, title=summary["problem"]["name"],
         checks=_checks(summary["certificate"]),
         violations=[] if summary["certificate"] is None else summary["certificate"]["violations"],
         headings=[c.title for c in chosen],
-        rows=[[cell(c, row) for c in chosen] for row in iterations],
+        rows=[[cell(c, row) for c in chosen] for row in log],
         facts=[(key, value) for key, value in summary["provenance"].items()],
         problem_yaml=problem_yaml,
         figures=figures,

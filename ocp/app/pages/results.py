@@ -4,8 +4,10 @@ A run folder holds
 
 - ``problem.yaml``: the input, fully expanded, as it was handed in; ``models/``: robot files and matrices that it names;
 - ``trajectory.npz``: named arrays ``t`` [N+1], ``x`` [N+1, nx], ``u`` [M, nu], ``t_u`` [M], ``state_names``,
-  ``control_names`` and the extra arrays of the solution; no pickle;
-- ``trajectory.csv``: time, states and controls at the knots; the header carries the names and so the order;
+  ``control_names`` and the extra arrays of the solution; of several phases the same by phase (``drop.x``) and ``phase_names``,
+  and the whole only where all phases have the same states and controls; no pickle;
+- ``trajectory.csv``: time, states and controls at the knots; the header carries the names and so the order; of several phases the
+  name of the phase comes first, and what a phase lacks is empty;
 - ``summary.json``: status, objective, certificate, timings, options, provenance;
 - ``checkpoint.npz``: where a solve that did not converge can go on from (``ocp resume``);
 - ``iterations.jsonl``: one line per iteration; ``*.png``: plots; ``report.html``: everything on one page.
@@ -32,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from ocp.app.pages.legs import Leg, alike, chosen, legs, union, widened
 from ocp.app.pages.scene import Scene
 from ocp.errors import ProblemError
 from ocp.problem.solution import Certificate, Residual, Solution, Violation
@@ -135,10 +138,10 @@ def is_unfinished(folder: Path) -> bool:
 # ------------------------------------------------------------------------------------------------ summary
 def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Everything about a solution but its arrays, as plain JSON data."""
-    problem, certificate = solution.problem, solution.certificate
-    system = problem.phase.system
-    model_hash = getattr(system.model, "fingerprint", None)
-    t = solution.trajectory.t
+    problem, certificate, found = solution.problem, solution.certificate, legs(solution)
+    systems, t = [leg.phase.system for leg in found], solution.trajectory.t
+    model_hash = getattr(systems[0].model, "fingerprint", None)
+    durations, parameters = chosen(problem, found)
     record = {
         "format": FORMAT, "format_version": FORMAT_VERSION,
         "problem": {"name": problem.name, "description": problem.description, "source": problem.source},
@@ -157,7 +160,12 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
                            for v in certificate.violations],
         },
         "duration": float(t[-1] - t[0]) if len(t) else 0.0,
-        "sizes": {"states": system.nx, "controls": system.nu, "knots": len(t), "iterations": len(solution.iterations)},
+        "phases": [{"name": leg.phase.name, "start": leg.span[0], "end": leg.span[1], "duration": leg.span[1] - leg.span[0],
+                    "free": leg.phase.duration.free, "states": leg.phase.system.nx, "controls": leg.phase.system.nu,
+                    "knots": len(leg.trajectory.t)} for leg in found],
+        "chosen": {"durations": durations, "parameters": parameters},
+        "sizes": {"states": max(s.nx for s in systems), "controls": max(s.nu for s in systems), "knots": len(t),
+                  "iterations": len(solution.iterations)},
         "seconds": solution.seconds,
         "options": solution.options,
         "notes": solution.notes,
@@ -227,16 +235,26 @@ def restore(value: Any) -> Any:
 
 # ------------------------------------------------------------------------------------------------ arrays
 def _arrays(solution: Solution) -> dict[str, np.ndarray]:
-    trajectory, system = solution.trajectory, solution.problem.phase.system
-    arrays = {"t": trajectory.t, "x": trajectory.x, "u": trajectory.u, "t_u": trajectory.t_u,
-              "state_names": np.array(system.space.names, dtype=np.str_),
-              "control_names": np.array(system.controls, dtype=np.str_)}
+    """Of several phases: each one's arrays under its name, the whole where all have the same states and controls."""
+    arrays: dict[str, np.ndarray] = {}
+    found, path = legs(solution), solution.trajectory
+    if alike(found):
+        arrays |= _trajectory_arrays(Leg(found[0].phase, path))
+    if len(found) > 1:
+        arrays["phase_names"] = np.array([leg.phase.name for leg in found], dtype=np.str_)
+        arrays |= {f"{leg.phase.name}.{name}": value for leg in found for name, value in _trajectory_arrays(leg).items()}
     for name, value in solution.extra.items():
         arrays[f"extra_{name}" if name in RESERVED else name] = np.asarray(value)
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
             raise ProblemError(f"array {name!r} holds Python objects; only numbers and text can be saved")
     return {name: np.asarray(array) for name, array in arrays.items()}
+
+
+def _trajectory_arrays(leg: Leg) -> dict[str, np.ndarray]:
+    path, system = leg.trajectory, leg.phase.system
+    return {"t": path.t, "x": path.x, "u": path.u, "t_u": path.t_u, "state_names": np.array(system.space.names, dtype=np.str_),
+            "control_names": np.array(system.controls, dtype=np.str_)}
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -250,16 +268,23 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def _csv(solution: Solution) -> str:
-    trajectory, system = solution.trajectory, solution.problem.phase.system
-    states, controls = system.space.names, system.controls
+    found = legs(solution)
+    states, controls = union([leg.phase.system.space.names for leg in found]), union([leg.phase.system.controls for leg in found])
+    several = len(found) > 1
     # a torque is often named after its joint; then both names say what they are
-    same = set(states) & set(controls) | ({"t"} & {*states, *controls})
+    same = set(states) & set(controls) | ({"t", *(("phase",) if several else ())} & {*states, *controls})
     header = ["t", *(f"x.{n}" if n in same else n for n in states), *(f"u.{n}" if n in same else n for n in controls)]
-    u = np.asarray(trajectory.control(trajectory.t), float).reshape(len(trajectory.t), len(controls))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([repr(float(v)) for v in row] for row in np.column_stack([trajectory.t, trajectory.x, u]))
+    writer.writerow([*(("phase",) if several else ()), *header])
+    for leg in found:
+        path, system = leg.trajectory, leg.phase.system
+        u = np.asarray(path.control(path.t), float).reshape(len(path.t), system.nu)
+        values = np.column_stack([path.t, widened(path.x, system.space.names, states), widened(u, system.controls, controls)])
+        lacks = [False, *(n not in system.space.names for n in states), *(n not in system.controls for n in controls)]
+        for row in values:
+            cells = ["" if missing else repr(float(v)) for v, missing in zip(row, lacks, strict=True)]
+            writer.writerow([*((leg.phase.name,) if several else ()), *cells])
     return out.getvalue()
 
 

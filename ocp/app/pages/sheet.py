@@ -52,9 +52,23 @@ class Group:
     columns: int = 0
 
 
+@dataclass(frozen=True)
+class Stretch:
+    """A part of the time axis with bounds of its own: lower, upper [n]."""
+
+    span: tuple[float, float]
+    lower: np.ndarray
+    upper: np.ndarray
+
+
+Marks = Sequence[tuple[float, str]]
+"""Times [s] at which something begins, and its name."""
+
+
 # ------------------------------------------------------------------------------------------------ layout
-def sheet(groups: Sequence[Group], span: tuple[float, float]) -> bytes:
-    """All groups one below the other, every time cell over the same ``span`` of time [s]: PNG bytes."""
+def sheet(groups: Sequence[Group], span: tuple[float, float], marks: Marks = ()) -> bytes:
+    """All groups one below the other, every time cell over the same ``span`` of time [s], with vertical lines at ``marks``: PNG
+    bytes."""
     rows = sum(-(-len(g.cells) // _columns(g)) for g in groups)
     left, bottom, heading, gap, pause = 0.62, 0.48, 0.36, 0.50, 0.40
     cell = 1.55 if rows <= 2 else 1.2 if rows <= 4 else 0.95
@@ -79,11 +93,21 @@ def sheet(groups: Sequence[Group], span: tuple[float, float]) -> bytes:
                 pad = 0.012 * (span[1] - span[0]) or 0.5
                 ax.set_xlim(span[0] - pad, span[1] + pad)
             item.draw(ax)
+            if item.time:
+                mark(ax, marks)
             # times only where no panel follows below: calmer
             ticks(ax, x="linear" if item.time else "", x_labels=k + across >= len(group.cells))
         y -= pause
     fig.text((WIDTH - 0.22) / WIDTH, 0.13 / height, "time [s]", fontsize=8, color=SOFT, ha="right")
     return png(fig)
+
+
+def mark(ax: Axes, marks: Marks) -> None:
+    """A vertical line and a name where each part of the motion begins."""
+    for time, name in marks:
+        ax.axvline(time, color=EDGE, lw=1.0, zorder=1.5, ls=(0, (4, 2)))
+        ax.text(time, 0.97, " " + plain(clip_text(name, MOST_LABEL)), transform=ax.get_xaxis_transform(), rotation=90, fontsize=7,
+                color=SOFT, ha="left", va="top", zorder=2.5, bbox={"facecolor": "white", "alpha": 0.75, "lw": 0, "pad": 0.6})
 
 
 def _columns(group: Group) -> int:
@@ -185,22 +209,35 @@ def lines(ax: Axes, t: np.ndarray, values: np.ndarray, lower: np.ndarray, upper:
 
     knots: (times [m], values [m, n]) drawn as dots; tolerance: stretches beyond a bound by more are drawn red.
     """
+    everywhere = Stretch((-math.inf, math.inf), np.asarray(lower, float), np.asarray(upper, float))
+    stretched(ax, t, values, (everywhere,), labels, knots, tolerance)
+
+
+def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[Stretch], labels: Sequence[str] = (),
+              knots: tuple[np.ndarray, np.ndarray] | None = None, tolerance: float | None = None) -> None:
+    """As :func:`lines`, with bounds that differ from one stretch of time to the next; between the rows of two stretches stands one
+    whose time is NaN."""
     data, n = drawable(values), values.shape[1]
-    low, high = np.asarray(lower, float), np.asarray(upper, float)
-    common = n > 0 and bool((low == low[0]).all() and (high == high[0]).all())
-    low_drawn, high_drawn = (low[:1], high[:1]) if common else (low, high)
-    bottom, top = limits(data, low_drawn, high_drawn)
-    ax.set_ylim(bottom, top)
     many = n > MOST_LINES
-    for bounds, edge in ((low_drawn, bottom), (high_drawn, top)):
-        for k, value in enumerate(bounds):
-            if not bottom < value < top:
-                continue
-            if common:
-                ax.axhspan(value, edge, color=FORBIDDEN, alpha=0.25, lw=0, zorder=0.5)
-                ax.axhline(value, color=SOFT, lw=0.8, zorder=1)
-            elif not many:
-                ax.axhline(value, color=PALETTE[k], lw=0.8, zorder=1, ls=(0, (3, 2)))
+    rows = _pieces(t, len(stretches))
+    drawn = [(s.lower[:1], s.upper[:1]) if _common(s) else (s.lower, s.upper) for s in stretches]
+    bottom, top = limits(data, np.concatenate([low for low, _ in drawn]), np.concatenate([high for _, high in drawn]))
+    ax.set_ylim(bottom, top)
+    left, right = ax.get_xlim()
+    for stretch, ends in zip(stretches, drawn, strict=True):
+        begin, end = max(stretch.span[0], left), min(stretch.span[1], right)
+        for bounds, edge in zip(ends, (bottom, top), strict=True):
+            for k, value in enumerate(bounds):
+                if not bottom < value < top:
+                    continue
+                if _common(stretch):
+                    ax.fill_between([begin, end], [value] * 2, [edge] * 2, color=FORBIDDEN, alpha=0.25, lw=0, zorder=0.5)
+                    ax.hlines(value, begin, end, color=SOFT, lw=0.8, zorder=1)
+                elif not many:
+                    ax.hlines(value, begin, end, color=PALETTE[k], lw=0.8, zorder=1, ls=(0, (3, 2)))
+    low, high = np.full_like(data, -np.inf), np.full_like(data, np.inf)
+    for stretch, these in zip(stretches, rows, strict=True):
+        low[these], high[these] = stretch.lower, stretch.upper
     for k in range(n):
         colour = PALETTE[0 if many else k]
         ax.plot(t, data[:, k], color=colour, lw=1.0 if many else 1.5, alpha=0.6 if many else 1.0, zorder=3)
@@ -208,11 +245,24 @@ def lines(ax: Axes, t: np.ndarray, values: np.ndarray, lower: np.ndarray, upper:
             ax.plot(knots[0], drawable(knots[1][:, k]), ls="", marker="o", ms=2.8, mew=0, color=colour, zorder=4)
         if tolerance is not None:
             with np.errstate(invalid="ignore"):
-                bad = (data[:, k] < low[k] - tolerance) | (data[:, k] > high[k] + tolerance)
+                bad = (data[:, k] < low[:, k] - tolerance) | (data[:, k] > high[:, k] + tolerance)
             if bad.any():
                 ax.plot(t, np.where(bad, data[:, k], np.nan), color=FAIL, lw=2.4, zorder=5, marker="o", ms=1.8, mew=0)
     if n > 1 and not many:
         direct_labels(ax, (data - bottom) / (top - bottom), labels)
+
+
+def _common(stretch: Stretch) -> bool:
+    """Whether all components have the same bounds."""
+    return len(stretch.lower) > 0 and bool((stretch.lower == stretch.lower[0]).all() and (stretch.upper == stretch.upper[0]).all())
+
+
+def _pieces(t: np.ndarray, count: int) -> list[slice]:
+    """The rows of each stretch: between the times that are NaN."""
+    if count == 1:
+        return [slice(0, len(t))]
+    cuts = [-1, *np.flatnonzero(np.isnan(t)).tolist(), len(t)]
+    return [slice(a + 1, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
 
 
 def direct_labels(ax: Axes, heights: np.ndarray, labels: Sequence[str]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.console import Console
 from rich.table import Table
 
 from ocp.app.files.load import LoadedProblem
+from ocp.app.pages.legs import chosen, legs
 from ocp.app.pages.results import CHECKPOINT
 from ocp.app.pipeline import Outcome
 from ocp.methods import METHODS
@@ -26,7 +29,19 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
         word = "agrees with" if gap <= reference.tolerance else "differs from"
         out.print(f"              {word} the reference {reference.objective:.10g} (relative difference {gap:.2g}, "
                   f"tolerance {reference.tolerance:.2g})", soft_wrap=True, markup=False)
+    found = legs(solution)
+    durations, parameters = chosen(problem, found)
+    for leg in found if len(found) > 1 else ():
+        free = " (chosen)" if leg.phase.name in durations else ""
+        out.print(f"  phase       {leg.phase.name}: {leg.span[0]:.6g} to {leg.span[1]:.6g} s, duration "
+                  f"{leg.span[1] - leg.span[0]:.9g} s{free}", soft_wrap=True, markup=False)
+    if len(found) == 1 and durations:
+        out.print(f"  duration    {found[0].span[1] - found[0].span[0]:.9g} s (chosen)", soft_wrap=True, markup=False)
+    for name, value in parameters.items():
+        out.print(f"  parameter   {name} = {value:.9g} (chosen)", soft_wrap=True, markup=False)
     for note in solution.notes:
+        if _said(note, durations, parameters):
+            continue
         out.print(f"  note        {note}", soft_wrap=True, markup=False)
     if certificate is not None:
         table = Table(box=None, pad_edge=False, show_header=True, header_style="dim", padding=(0, 2))
@@ -53,6 +68,12 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
         out.print(f"  written to  {outcome.folder}  (open {outcome.folder / 'report.html'})", soft_wrap=True, markup=False)
         if (outcome.folder / CHECKPOINT).is_file():
             out.print(f"  to go on    ocp resume {outcome.folder}", soft_wrap=True, markup=False)
+
+
+def _said(note: str, durations: Mapping[str, float], parameters: Mapping[str, float]) -> bool:
+    """Whether a note of the method only repeats a chosen duration or parameter."""
+    names = {"duration", *(f"duration of {name}" for name in durations)} if durations else set()
+    return note.removeprefix("parameter ").rpartition(" = ")[0] in {*names, *parameters}
 
 
 def print_check(loaded: LoadedProblem, console: Console | None = None) -> None:

@@ -23,6 +23,8 @@ from ocp.shooting.engine.record import Held, Path, Plan
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL
 
 Array = np.ndarray
+MOST = 1e10
+"""Largest multiplier; larger estimates belong to rows that cannot be met."""
 
 
 @njit(**INLINE)
@@ -211,8 +213,49 @@ def stiffness(bank: Bank, held: Held, plan: Plan, path: Path, k: int, size: int,
 
 @njit(cache=True)
 def update(held: Held, which: Array) -> None:
-    """Take over the multipliers that the terms at hand estimate (slope; minus it for cones)."""
+    """Take over the multipliers that the terms at hand estimate (slope; minus it for cones), cut off at ``MOST``."""
     for k in range(which.shape[0]):
         kind = which[k]
         for r in range(held.number[kind]):
-            held.lam[k, r] = held.slope[k, r] if held.kind[kind, r] <= BELOW else -held.slope[k, r]
+            estimate = held.slope[k, r] if held.kind[kind, r] <= BELOW else -held.slope[k, r]
+            held.lam[k, r] = min(max(estimate, -MOST), MOST)
+
+
+@njit(cache=True)
+def measure(held: Held, which: Array, found: Array) -> None:
+    """Largest violation of each row [kinds, r] over its knots, as the last expansion left them."""
+    found[:] = 0.0
+    for k in range(which.shape[0]):
+        kind = which[k]
+        for r in range(held.number[kind]):
+            if held.holds[k, r]:
+                found[kind, r] = max(found[kind, r], row_violation(held, kind, r, held.c[k]))
+
+
+@njit(cache=True)
+def renew(held: Held, which: Array, found: Array, before: Array, tolerance: float, enough: float, growth: float, most: float
+          ) -> tuple[bool, float]:
+    """Take over the multipliers; raise the penalties of rows whose violation is above the tolerance and did not fall to the share
+    ``enough`` of that before. Returns (some penalty that should grow is at its limit, largest penalty)."""
+    update(held, which)
+    stuck, largest = False, 0.0
+    for k in range(which.shape[0]):
+        kind = which[k]
+        for r in range(held.number[kind]):
+            if found[kind, r] > tolerance and found[kind, r] > enough * before[kind, r]:
+                stuck = stuck or held.mu[k, r] >= most
+                held.mu[k, r] = min(held.mu[k, r] * growth, most)
+            largest = max(largest, held.mu[k, r])
+    before[:] = found
+    return stuck, largest
+
+
+@njit(cache=True)
+def reprice(held: Held, which: Array, cost: Array) -> float:
+    """Cost of the path, costs [S+1] of its knots given, with the terms of the rows as the last expansion left them; refreshes slope."""
+    total = 0.0
+    for k in range(which.shape[0]):
+        total += cost[k]
+        if held.number[which[k]] > 0:
+            total += terms(held, which[k], k, held.c[k], held.slope[k])
+    return total

@@ -18,8 +18,8 @@ from numba import njit
 
 from dynamics.loops.dense import padded
 from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, store
-from dynamics.loops.vectors import INLINE, OPTIONS
-from ocp.shooting.engine.flat import PRIVATE, product, total
+from dynamics.loops.vectors import OPTIONS
+from ocp.shooting.engine.flat import INLINED, PRIVATE, product, total
 
 Array = np.ndarray
 
@@ -50,13 +50,13 @@ def box(M: int, w: int) -> Box:
                np.zeros(padded(M), dtype=np.int64))
 
 
-@njit(**INLINE)
+@njit(**INLINED)
 def first(count: int) -> int:
     """The mask of the first ``count`` of eight lanes; none for a negative count."""
     return 255 if count >= WIDTH else (1 << max(count, 0)) - 1
 
 
-@njit(**INLINE)
+@njit(**INLINED)
 def lanes(count: int) -> int:
     """``count`` rounded up to whole lanes."""
     return (count + WIDTH - 1) & -WIDTH
@@ -130,7 +130,7 @@ def substitute(Z: Array, row: int, n: int, m: int, y: Array, K: Array, at_K: int
                     store(K, at_K + i * K_row + b, x)
 
 
-@njit(**INLINE)
+@njit(**INLINED)
 def _times(H: Array, at: int, row: int, m: int, x: Array, at_x: int, i: int) -> float:
     """Row i of a symmetric matrix, of which the lower triangle is stored, times x."""
     value = 0.0

@@ -49,7 +49,7 @@ def save(horizon: Horizon, store: Store, multipliers: Multipliers, schedule: Sch
         "t": store.plan.t.copy(), "x": path.x.copy(), "u": path.u.copy(), "gap": path.gap.copy(),
         "multipliers": held.lam.copy(), "penalties": held.mu.copy(), "regularisation": store.state[list(_STATE)].copy(),
         "hessian": store.settings[[r.FULL, r.FIRST_BLEND]].copy(),
-        "violations": np.concatenate([np.zeros(0), *multipliers.previous]), **log_arrays(log),
+        "violations": multipliers.previous.copy(), **log_arrays(log),
     }
     if schedule is not None:
         saved["schedule"] = np.array([schedule.tolerance, schedule.loose, schedule.near, float(schedule.updates)])
@@ -88,7 +88,4 @@ def schedule_of(checkpoint: Checkpoint, options: ILQROptions) -> Schedule | None
 
 def restore_violations(checkpoint: Checkpoint, multipliers: Multipliers) -> None:
     """Violations at the last update of the multipliers, which decide about the penalties of the next."""
-    at = 0
-    for before in multipliers.previous:
-        before[:] = checkpoint["violations"][at:at + before.size]
-        at += before.size
+    multipliers.previous[:] = checkpoint["violations"]

@@ -36,7 +36,11 @@ def differentiate_range(e: Engine, first: int, last: int) -> tuple[int, float]:
 def bend_range(e: Engine, first: int, last: int) -> int:
     """Full Hessians, which need the costates, then the curvature of the augmented terms. Returns the failed knot or -1."""
     plan, path, bank, held, model, derivatives = e.plan, e.path, e.bank, e.held, e.model, e.derivatives
-    full = e.settings[FULL] != 0.0
+    full, rows = e.settings[FULL] != 0.0, 0
+    for kind in range(held.number.shape[0]):
+        rows += held.number[kind]
+    if rows == 0 and not full:
+        return -1
     for k in range(first, last):
         if full and bend(derivatives, bank, plan.which[k], plan.t, plan.h, plan.p, path.x, path.u, k, e.policy.costate, model.H) != 0:
             return k

@@ -15,10 +15,11 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
 from dynamics.loops.lanes import WIDTH, LanesType, get, load, splat, store
-from dynamics.loops.vectors import OPTIONS
+from dynamics.loops.vectors import INLINE, OPTIONS
 
 Array = np.ndarray
 PRIVATE: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+INLINED: dict[str, Any] = {**INLINE, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """Options of functions that only compiled functions call: a tenth less to compile."""
 
 

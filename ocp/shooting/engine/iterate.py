@@ -18,6 +18,7 @@ from ocp.shooting.engine.record import (
     FILTER,
     FILTERED,
     FIRST_BLEND,
+    FIRST_GAP,
     FULL,
     GAP,
     GAP_PRICE,
@@ -41,6 +42,7 @@ from ocp.shooting.engine.record import (
     SHORTEST,
     SMALLEST,
     STATE_REGULAR,
+    STEPS,
     SWEPT,
     VIOLATION,
     WAITED,
@@ -57,7 +59,10 @@ COLUMNS = ("cost", "expected", "gradient", "violation", "gap", "step", "regulari
 _EPS = 2.220446049250313e-16
 _FACTOR = 2.0  # regularisation changes by a factor that itself grows (Tassa, Erez, Todorov 2012, section II.F)
 MOST_BLENDS = 4.0  # halvings of the way to the Gauss-Newton Hessian before all of it is taken
+FEW = 5.0  # steps before the first of several minimisations may end by its promise alone
+FIRST = 5e-3  # the first minimisation is looser than this
 NEAR_OPTIMUM = 1e-2  # share of the cost that a full step may promise where automatic Hessians become exact
+_GAP_LIMIT = 1e2  # gaps may grow to this multiple of those at the start
 _NEAR = 0.9  # a direction may count on this share of the gaps it closes
 
 
@@ -119,7 +124,7 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
         accepted = False
         if failed < 0:
             if settings[FILTER] != 0.0 and gap > 0.0:
-                accepted = _filtered(e, total, gaps)
+                accepted = _filtered(e, total, gaps, -a * slope)
             elif gap > 0.0 or settings[SHOOTING] == MULTIPLE:
                 accepted = total + price * gaps <= cost + price * gap + settings[ARMIJO] * a * (slope - price * gap) + rounding
             else:
@@ -132,10 +137,15 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
 
 
 @njit(cache=True)
-def _filtered(e: Engine, cost: float, gap: float) -> bool:
-    """Whether a point improves on every entry of the filter in cost or in gaps (Fletcher, Leyffer 2002); if so the iterate enters it."""
+def _filtered(e: Engine, cost: float, gap: float, promise: float) -> bool:
+    """Whether a point improves on every entry of the filter in cost or in gaps (Fletcher, Leyffer 2002; Waechter, Biegler 2006, section
+    2.3); if so the iterate enters it. promise: how much the model lowers the cost; where that outweighs the gaps the cost must fall."""
     s, entries = e.state, e.spare.filter
     count = int(s[FILTERED])
+    if gap > _GAP_LIMIT * max(1.0, s[FIRST_GAP]):
+        return False
+    if promise > s[GAP] and s[GAP] <= 1e-4 * max(1.0, s[FIRST_GAP]):
+        return bool(cost <= s[COST] - e.settings[ARMIJO] * promise)
     if not (cost < s[COST] - 1e-5 * gap or gap < (1.0 - 1e-5) * s[GAP]):
         return False
     for i in range(min(count, entries.shape[0])):
@@ -176,7 +186,8 @@ def direct(e: Engine, tolerance: float, loose: float) -> int:
         s[LINEAR], s[QUADRATIC] = linear, quadratic
         expected = -(linear + quadratic)
         small = s[GRADIENT] <= tolerance * scale and expected <= tolerance * scale
-        enough = max(loose * abs(s[PLAIN]), e.settings[ENOUGH]) if loose > 0.0 else -1.0
+        # far from feasible a promise says little: it is small beside terms that only grow with the penalty
+        enough = max(loose * abs(s[PLAIN]), e.settings[ENOUGH]) if loose > 0.0 and (s[STEPS] >= FEW or loose < FIRST) else -1.0
         if s[GAP] <= e.settings[GAP_TOLERANCE] and (small or expected <= enough):
             ending = CONVERGED
     return ending
@@ -217,6 +228,7 @@ def step(e: Engine, log: Array, row: int) -> int:
         note(e, log, row, -(linear + quadratic), 0.0, trials)
         return STUCK if s[MU] > e.settings[MU_MOST] else REFUSED
     accept(e)
+    s[STEPS] += 1.0
     if e.settings[AUTO] != 0.0:
         near = a == 1.0 and -(linear + quadratic) <= NEAR_OPTIMUM * abs(s[PLAIN])
         e.settings[FULL] = 1.0 if near else 0.0

@@ -32,9 +32,9 @@ from numba import njit
 
 from dynamics.loops.dense import clear, copy, padded
 from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, splat, store, store_masked
-from dynamics.loops.vectors import INLINE, OPTIONS
+from dynamics.loops.vectors import OPTIONS
 from ocp.shooting.engine.box import Box, box, box_qp, eliminate, first, lanes, substitute
-from ocp.shooting.engine.flat import PRIVATE, flat, product, total
+from ocp.shooting.engine.flat import INLINED, PRIVATE, flat, product, total
 
 Array = np.ndarray
 
@@ -160,7 +160,7 @@ def _mirror(lower: Array, at_lower: int, row: int, out: Array, at: int, out_row:
     return trace
 
 
-@njit(**INLINE)
+@njit(**INLINED)
 def _gains(rows: Array, at: int, w: int, n: int, m: int, q: Array, at_q: int, bounded: bool, K: Array, at_K: int, nw: int, k: Array,
            at_k: int, box: Box) -> int:
     """k and K of a stage from its m rows (Qux | Quu) and q = Qu within the bounds of ``box``, which keeps the rows eliminated.
@@ -317,7 +317,7 @@ def costates(model: Model, costate: Array, gradient: Array) -> None:
             store_masked(slope, s * M + b - n, x, first(size - b) - state)
 
 
-@njit(**INLINE)
+@njit(**INLINED)
 def _row(matrix: Array, at: int, n: int, x: Array, at_x: int) -> float:
     """A row of n numbers times x, of which only these are read."""
     value = splat(0.0)

@@ -8,7 +8,6 @@ import numpy as np
 
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages.horizon import Horizon
-from ocp.shooting.stages.rows import BELOW, CONE, EQUAL
 
 if TYPE_CHECKING:
     from ocp.shooting.engine.record import Store
@@ -23,39 +22,20 @@ class Multipliers:
     def __init__(self, horizon: Horizon, store: Store, options: ILQROptions):
         self.horizon, self.store, self.options = horizon, store, options
         self.any_rows = any(stage.rows.count for stage in horizon.kinds)
-        self.knots = [np.flatnonzero(horizon.which == i) for i in range(len(horizon.kinds))]
-        self.previous = [np.full(stage.rows.count, np.inf) for stage in horizon.kinds]
+        self.found, self.previous = (np.full(store.held.kind.shape, fill) for fill in (0.0, np.inf))
+        self.largest_penalty = options.penalty if self.any_rows else 0.0
         self.exhausted = False
 
-    @property
-    def largest_penalty(self) -> float:
-        """Of all rows that there are."""
-        return max((float(self.store.held.mu[k[0], :s.rows.count].max()) for k, s in zip(self.knots, self.horizon.kinds, strict=True)
-                    if s.rows.count), default=0.0)
-
-    def violations(self, kind: int) -> np.ndarray:
-        """Largest violation of each row of a kind of stage [r] over its knots; a cone counts in its first row."""
-        rows, held = self.horizon.kinds[kind].rows, self.store.held
-        c = np.where(held.holds[self.knots[kind], :rows.count] > 0, held.c[self.knots[kind], :rows.count], 0.0)
-        found = np.zeros(rows.count)
-        for r in range(rows.count):
-            if rows.kind[r] == EQUAL:
-                found[r] = np.abs(c[:, r]).max()
-            elif rows.kind[r] == BELOW:
-                found[r] = max(0.0, c[:, r].max())
-            elif rows.kind[r] == CONE:
-                found[r] = max(0.0, (np.linalg.norm(c[:, r + 1:r + rows.size[r]], axis=1) - c[:, r]).max())
-        return found
-
     def worst(self) -> tuple[float, str]:
-        """The largest violation and the row it belongs to."""
-        best = (0.0, "no row")
-        for kind, stage in enumerate(self.horizon.kinds):
-            if stage.rows.count:
-                found = self.violations(kind)
-                if found.max() >= best[0]:
-                    best = (float(found.max()), stage.rows.names[int(found.argmax())])
-        return best
+        """The largest violation of the path last expanded, and the row it belongs to."""
+        from ocp.shooting.engine import augmented
+
+        if not self.any_rows:
+            return 0.0, "no row"
+        augmented.measure(self.store.held, self.horizon.which, self.found)
+        kind, row = np.unravel_index(int(self.found.argmax()), self.found.shape)
+        names = self.horizon.kinds[kind].rows.names
+        return float(self.found[kind, row]), names[row] if row < len(names) else "no row"
 
     def not_finite(self, k: int) -> str | None:
         """Name of the first row that is not finite at knot k, if any."""
@@ -65,18 +45,12 @@ class Multipliers:
         return repr(stage.rows.names[bad[0]]) if bad.size else None
 
     def update(self) -> None:
-        """Take over the multipliers; raise the penalties of rows that were not violated much less than last time."""
+        """After ``worst``: take over the multipliers, raise the penalties of rows that were not violated much less than last time, and
+        price the path anew."""
         from ocp.shooting.engine import augmented
+        from ocp.shooting.engine.record import COST
 
-        options, stuck, held = self.options, False, self.store.held
-        now = [self.violations(kind) for kind in range(len(self.knots))]
-        augmented.update(held, self.horizon.which)
-        for kind, (found, before) in enumerate(zip(now, self.previous, strict=True)):
-            if not found.size:
-                continue
-            slow = (found > options.constraint_tolerance) & (found > ENOUGH * before)
-            mu = held.mu[self.knots[kind][0], :found.size]
-            stuck |= bool(np.any(slow & (mu >= options.penalty_max)))
-            held.mu[self.knots[kind], :found.size] = np.where(slow, np.minimum(mu * options.penalty_growth, options.penalty_max), mu)
-            before[:] = found
-        self.exhausted = stuck
+        held, options, which = self.store.held, self.options, self.horizon.which
+        self.exhausted, self.largest_penalty = augmented.renew(
+            held, which, self.found, self.previous, options.constraint_tolerance, ENOUGH, options.penalty_growth, options.penalty_max)
+        self.store.state[COST] = augmented.reprice(held, which, self.store.path.cost)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ocp.shooting.engine.augmented import update
+from dynamics.kernels.bank import evaluate
+from dynamics.kernels.calls import row_address
+from ocp.shooting.engine.augmented import terms, update, violation
 from ocp.shooting.engine.iterate import BROKEN, RUNNING, chase
-from ocp.shooting.engine.knots import away, moved
-from ocp.shooting.engine.record import COST, FAILED, GAP, Engine
+from ocp.shooting.engine.knots import SLOTS, VALUE, away, bind, moved
+from ocp.shooting.engine.record import COST, FAILED, GAP, VIOLATION, Engine
 from ocp.shooting.engine.rollout import accept, trial
 
 Array = np.ndarray
@@ -28,15 +30,33 @@ def pursue(e: Engine, start: Array, log: Array, most: int) -> int:
     held = 0
     for kind in range(e.held.number.shape[0]):
         held += e.held.number[kind]
-    if held > 0 and ending == RUNNING:
+    if held > 0 and ending == RUNNING and _estimate(e):
         update(e.held, e.plan.which)
     return ending
 
 
 @njit(cache=True)
+def _estimate(e: Engine) -> bool:
+    """Rows, their largest violation and multiplier estimates at the path as it is: those at hand are of the path before the last step,
+    and multipliers taken from there count a violation twice. False where a row cannot be evaluated."""
+    held, plan, path = e.held, e.plan, e.path
+    largest = 0.0
+    for k in range(plan.which.shape[0]):
+        kind = plan.which[k]
+        if held.number[kind] > 0:
+            bind(e.bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
+            e.bank.res[0] = row_address(held.c, k)
+            if evaluate(e.bank, SLOTS * kind + VALUE) != 0 or np.isnan(terms(held, kind, k, held.c[k], held.slope[k])):
+                return False
+            largest = max(largest, violation(held, kind, k))
+    e.state[VIOLATION] = largest
+    return True
+
+
+@njit(cache=True)
 def shift(e: Engine, whole: int, part: float, seconds: float) -> bool:
-    """Move the plan on by ``whole`` steps and the fraction ``part`` of one: states are interpolated, controls, gains and multipliers are
-    those that hold there, the last ones repeated; the clock advances. False where a state could not be interpolated."""
+    """Move the plan on by ``whole`` steps and the fraction ``part`` of one: states and controls are interpolated, gains and
+    multipliers are those that hold there, the last ones repeated; the clock advances. False where a state could not be interpolated."""
     plan, path, policy, held, spare = e.plan, e.path, e.policy, e.held, e.spare
     S = path.u.shape[0]
     for k in range(S + 1):
@@ -60,7 +80,7 @@ def shift(e: Engine, whole: int, part: float, seconds: float) -> bool:
             for c in range(held.lam.shape[1]):
                 held.lam[k, c] = held.lam[j, c]
             for c in range(path.u.shape[1]):
-                path.u[k, c] = path.u[j, c]
+                path.u[k, c] = (1.0 - part) * path.u[j, c] + part * path.u[min(j + 1, S - 1), c]
                 for d in range(policy.K.shape[2]):
                     policy.K[k, c, d] = policy.K[j, c, d] if i < S else 0.0
     return True

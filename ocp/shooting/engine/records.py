@@ -170,7 +170,7 @@ def _settings(options: ILQROptions) -> np.ndarray:
     found[r.FULL] = options.hessian == "full"
     found[r.CONVEXIFY] = CHOICES["convexify"].index(options.convexify)
     found[r.SHOOTING] = CHOICES["shooting"].index(options.shooting)
-    found[r.FILTER] = options.globalisation == "filter"
+    found[r.FILTER] = options.globalisation == "filter" or (options.globalisation == "auto" and options.shooting == "multiple")
     found[r.PATIENCE] = PATIENCE
     found[r.ENOUGH] = options.cost_tolerance
     found[r.AUTO] = options.hessian == "auto"

@@ -161,7 +161,7 @@ class Search:
     def _minimise(self, tolerance: float, loose: float = 0.0) -> Ending:
         """Batches of iterations until an ending."""
         state, options = self.store.state, self.options
-        state[r.SMALLEST], state[r.WAITED], state[r.FILTERED] = state[r.GRADIENT], 0.0, 0.0
+        state[[r.SMALLEST, r.WAITED, r.FILTERED, r.STEPS, r.FIRST_GAP]] = state[r.GRADIENT], 0.0, 0.0, 0.0, state[r.GAP]
         while True:
             room = options.max_iterations - (len(self.log) - 1)
             began = time.perf_counter()
@@ -231,7 +231,7 @@ class Search:
             tighter = 0.1 * plan.tolerance if violation > options.constraint_tolerance else options.tolerance
             plan.tolerance = max(options.tolerance, tighter)
             state[[r.MU, r.MU_FACTOR]] = options.regularisation, 1.0
-            if (ending := self._revalue()) is not None:
+            if (ending := self._expand()) is not None:
                 return ending
         return Status.ITERATION_LIMIT, (f"largest violation {violation:.3g} ({name}) after {options.max_outer} updates of the "
                                         "multipliers")
@@ -278,14 +278,6 @@ class Search:
         state = self.store.state
         state[r.MU], state[r.BLEND] = self.options.regularisation_min, 0.0
         return int(it.sweep(self.store.engine)[2]) < 0
-
-    def _revalue(self) -> Ending | None:
-        """Cost and model of the path with new multipliers."""
-        gapped = self.store.state[r.GAP] > 0
-        _, failed = rollout(self.store.engine, bool(gapped))
-        if failed >= 0:
-            return lost(self.horizon, self.store, self.multipliers, self.options, int(failed), bool(gapped))
-        return self._expand()
 
     def sweep_again(self) -> None:
         """The policy of the path, if the search stopped before it was made."""

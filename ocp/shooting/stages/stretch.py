@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import casadi as ca
-import numpy as np
 
 from ocp.integrators import INTEGRATORS, Node
 from ocp.problem import At, Constraint, Cost, Phase, Problem
@@ -166,8 +165,8 @@ class Stretch:
         """Where the nodes stand in a step, in units of h, by a step of length 1 from time 0."""
         system, sym = self.phase.system, ca.MX.sym
         t, h = sym("t"), sym("h")
-        more = [sym(name, size) for name, size in (("x", system.nx), ("u", system.nu), ("p", system.np))]
-        nodes = INTEGRATORS[integrator].advance(system, t, *more, h)[1]
+        x, u, p = (sym(name, size) for name, size in (("x", system.nx), ("u", system.nu), ("p", system.np)))
+        nodes = INTEGRATORS[integrator].advance(system, t, x, u, p, h)[1]
         places: list[float] = ca.Function("places", [t, h], [ca.vertcat(*(time for _, time, _ in nodes))])(0.0, 1.0).elements()
         return places
 

@@ -1,0 +1,58 @@
+"""A solution phase by phase: what the pages of a run work with, be it one phase or several, of one system or of different ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ocp.problem.problem import Phase, Problem
+from ocp.problem.solution import Solution, Trajectory
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A phase and its trajectory."""
+
+    phase: Phase
+    trajectory: Trajectory
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """When it begins and ends [s]."""
+        t = self.trajectory.t
+        return (float(t[0]), float(t[-1])) if len(t) else (0.0, 1.0)
+
+
+def legs(solution: Solution) -> tuple[Leg, ...]:
+    """The phases of a solution with their trajectories, in order of time."""
+    paths = solution.parts or (solution.trajectory,)
+    return tuple(Leg(phase, path) for phase, path in zip(solution.problem.phases, paths, strict=True))
+
+
+def alike(found: Sequence[Leg]) -> bool:
+    """Whether all phases have the same states and controls, so that their arrays can follow one another."""
+    return len({(leg.phase.system.space.names, leg.phase.system.controls) for leg in found}) == 1
+
+
+def union(names: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Every name once, in order of appearance."""
+    return tuple(dict.fromkeys(name for group in names for name in group))
+
+
+def widened(values: np.ndarray, own: Sequence[str], names: Sequence[str]) -> np.ndarray:
+    """Columns [k, len(names)] from those of ``own``; NaN where a name is not among them."""
+    out = np.full((len(values), len(names)), np.nan)
+    for i, name in enumerate(names):
+        if name in own:
+            out[:, i] = values[:, list(own).index(name)]
+    return out
+
+
+def chosen(problem: Problem, found: Sequence[Leg]) -> tuple[dict[str, float], dict[str, float]]:
+    """(durations [s], parameters) that the solver chose, by name; durations by phase."""
+    durations = {leg.phase.name: leg.span[1] - leg.span[0] for leg in found if leg.phase.duration.free}
+    parameters = {phase.system.parameters[i]: float(phase.system.parameter_values[i]) for phase in problem.phases
+                  for i, _, _ in phase.free_parameters}
+    return durations, parameters
