@@ -159,13 +159,18 @@ def test_hard_constraints_and_gaps_close_together(way, globalisation):
 
 
 # ---- threads
+def numbers(row):
+    """A row of the log without the clock."""
+    return {name: value for name, value in row.items() if name != "seconds"}
+
+
 @pytest.mark.parametrize(("way", "hessian"), [("single", "full"), ("feasible", "gauss_newton"), ("multiple", "full")])
 def test_threads_change_no_bit(way, hessian):
     problem = with_states(constrained_cart_pole(), [[0, 0, 0, 0], [1, np.pi, 0, 0]])
     runs = [solve(problem, options(intervals=30, shooting=way, hessian=hessian, threads=threads, max_iterations=60, polish="never"))
             for threads in (1, 2, 3)]
     for other in runs[1:]:
-        assert [dict(row) for row in other.iterations] == [dict(row) for row in runs[0].iterations]
+        assert [numbers(row) for row in other.iterations] == [numbers(row) for row in runs[0].iterations]
         np.testing.assert_array_equal(other.trajectory.x, runs[0].trajectory.x)
         np.testing.assert_array_equal(other.trajectory.u, runs[0].trajectory.u)
         assert other.message == runs[0].message

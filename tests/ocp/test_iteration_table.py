@@ -31,13 +31,16 @@ def written(rows, **options):
 def solved(name, options, method="ilqr"):
     out = io.StringIO()
     with iteration_table(method, stream=out) as show:
-        solution = solve(load_problem(FOLDER / f"{name}.yaml").problem, method, {"kernels": "interpreted", **options}, progress=show)
+        problem = load_problem(FOLDER / f"{name}.yaml").problem
+        solution = solve(problem, method, {"kernels": "interpreted", **options}, progress=show)
         show.finish(solution)
     return solution, out.getvalue().splitlines()
 
 
 def test_columns_in_the_order_of_the_field():
-    names = lambda row: [c.title for c in columns("ilqr", [{"iteration": 0, **row}])]  # noqa: E731
+    def names(row):
+        return [c.title for c in columns("ilqr", [{"iteration": 0, **row}])]
+
     assert names(PLAIN) == ["iter", "cost", "expected", "gradient", "step", "reg", "trials", "time [ms]"]
     assert names({**HARD, "gap": 0.1}) == [
         "iter", "cost", "expected", "gradient", "violation", "gap", "penalty", "step", "reg", "trials", "time [ms]"]
@@ -81,7 +84,8 @@ def test_updates_of_the_multipliers_are_marked_where_they_take_effect():
     assert "outer" not in "".join(written([{**HARD, "outer": 4.0}]))
 
 
-def test_the_terminal_shows_the_same_and_ends_with_the_certificate():
+def test_the_terminal_shows_the_same_and_ends_with_the_certificate(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")
     out = io.StringIO()
     with iteration_table("ilqr", stream=out, live=True) as show:
         for k in range(30):
@@ -95,7 +99,21 @@ def test_the_terminal_shows_the_same_and_ends_with_the_certificate():
     assert "penalty" in last
     assert last.count("newton") == 16
     assert certificate_line(cart()) in last
-    assert "50" not in last.split("certificate")[0].splitlines()[0]
+    for title in ("expected", "reg", "trials", "time [ms]"):
+        assert title in last
+
+
+def test_a_narrow_terminal_loses_columns_and_no_digits(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    out = io.StringIO()
+    with iteration_table("ilqr", stream=out, live=True) as show:
+        for k in range(30):
+            show({"iteration": k, **HARD, "gap": 0.1, "outer": float(k // 25)})
+    last = out.getvalue()[out.getvalue().rindex("iter "):]
+    assert "\N{HORIZONTAL ELLIPSIS}" not in last
+    assert {"cost", "gradient", "violation", "gap", "step"} <= set(last.splitlines()[0].split())
+    assert "trials" not in last
+    assert "outer 1" in last
 
 
 def test_nothing_is_shown_where_nothing_is_asked_for():
@@ -108,8 +126,8 @@ def test_nothing_is_shown_where_nothing_is_asked_for():
 
 def test_the_last_line_is_the_certificate():
     line = certificate_line(cart())
-    assert line == ("certificate holds: gradient 3.0e-09, violation 2.0e-09, complementarity 0.0e+00, gap 2.0e-06, error 1.0e-05, "
-                    "energy 1.0e-06")
+    assert line == ("certificate holds: gradient 3.0e-09, violation 2.0e-09, complementarity 0.0e+00, gap 2.0e-06, "
+                    "error 1.0e-05, energy 1.0e-06")
     broken = replace(cart().certificate, stationarity=Residual("stationarity", 1.0, 1e-6), energy=None)
     assert certificate_line(cart(certificate=broken)).startswith("certificate fails: gradient 1.0e+00")
     assert "energy" not in certificate_line(cart(certificate=broken))

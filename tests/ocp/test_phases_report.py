@@ -163,8 +163,8 @@ def test_bounds_hold_in_their_own_phase_only():
     ax = drawn(values, high)
     red = [line for line in ax.lines if line.get_color() == sheet.FAIL]
     assert not red
-    spans = sorted(tuple(np.round([p.vertices[:, 0].min(), p.vertices[:, 0].max()], 9)) for c in ax.collections for p in c.get_paths()
-                   if len(p.vertices) > 2)
+    filled = [p.vertices[:, 0] for c in ax.collections for p in c.get_paths() if len(p.vertices) > 2]
+    spans = sorted((round(x.min(), 9), round(x.max(), 9)) for x in filled)
     assert spans == [(0.0, 1.0), (1.0, 2.0)]
     ax = drawn(values, [high[1], high[0]])  # the same bounds the wrong way round
     red = [line for line in ax.lines if line.get_color() == sheet.FAIL]

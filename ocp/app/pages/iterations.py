@@ -57,6 +57,7 @@ _ILQR = (
 )
 MARK = Column("mark", "", "s")
 _MARKING = ("newton", "outer", MARK.key)  # shown as words, not as numbers
+_LEAST_TELLING = ("trials", "regularisation", "expected", "penalty", "seconds")
 _WHERE_MEANT = ("violation", "gap")  # Newton's method measures them for every problem
 COLUMNS: Mapping[str, tuple[Column, ...]] = {"collocation": _COUNT + _COLLOCATION, "ilqr": _COUNT + _ILQR}
 
@@ -177,9 +178,19 @@ class _Plain(Shown):
         self.out.flush()
 
 
+def fitting(chosen: Sequence[Column], room: int) -> tuple[Column, ...]:
+    """The columns that fit into ``room`` characters; where that is too little, the least telling go first."""
+    left = list(chosen)
+    for key in _LEAST_TELLING:
+        if sum(width(c) if c is not MARK else len("outer 10") for c in left) + 2 * (len(left) - 1) <= room:
+            break
+        left = [c for c in left if c.key != key]
+    return tuple(left)
+
+
 @contextmanager
 def _live(method: str, out: TextIO) -> Iterator[Shown]:
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.live import Live
     from rich.table import Table
     from rich.text import Text
@@ -205,21 +216,21 @@ def _live(method: str, out: TextIO) -> Iterator[Shown]:
         def finish(self, solution: Solution) -> None:
             self.last = certificate_line(solution)
 
-        def render(self) -> Table:
+        def render(self) -> Group:
             rows = self.rows
-            chosen = columns(method, [*((self.known,) if self.known else ()), *rows])
+            chosen = fitting(columns(method, [*((self.known,) if self.known else ()), *rows]), console.width)
             words = self.last or f"{method}: {self.total} iterations, {time.perf_counter() - began:.1f} s"
-            table = Table(box=None, pad_edge=False, header_style="bold", caption_justify="left",
-                          caption=Text(words, "" if self.last else "dim"))
+            table = Table(box=None, pad_edge=False, header_style="bold")
             for c in chosen:
                 table.add_column(Text(c.title), justify="left" if c is MARK else "right", no_wrap=True,
                                  style={"objective": "bold", "residual": "cyan"}.get(c.role, ""))
             for row in rows:
                 table.add_row(*(Text(cell(c, row)) for c in chosen), style="magenta" if row.get(MARK.key) else "")
-            return table
+            return Group(table, Text(words, "" if self.last else "dim"))
 
     show = Display()
-    with Live(console=Console(file=out, highlight=False), get_renderable=show.render, refresh_per_second=8) as live:
+    console = Console(file=out, highlight=False)
+    with Live(console=console, get_renderable=show.render, refresh_per_second=8) as live:
         try:
             yield show
         finally:

@@ -61,6 +61,7 @@ _FACTOR = 2.0  # regularisation changes by a factor that itself grows (Tassa, Er
 MOST_BLENDS = 4.0  # halvings of the way to the Gauss-Newton Hessian before all of it is taken
 FEW = 5.0  # steps before the first of several minimisations may end by its promise alone
 FIRST = 5e-3  # the first minimisation is looser than this
+SHORT = 0.03  # a step below this asks for more regularisation
 NEAR_OPTIMUM = 1e-2  # share of the cost that a full step may promise where automatic Hessians become exact
 _GAP_LIMIT = 1e2  # gaps may grow to this multiple of those at the start
 _NEAR = 0.9  # a direction may count on this share of the gaps it closes
@@ -230,11 +231,18 @@ def step(e: Engine, log: Array, row: int) -> int:
     accept(e)
     s[STEPS] += 1.0
     if e.settings[AUTO] != 0.0:
+        # exact near the solution, and where the other kind only makes short steps
+        exact = e.settings[FULL] != 0.0
         near = a == 1.0 and -(linear + quadratic) <= NEAR_OPTIMUM * abs(s[PLAIN])
-        e.settings[FULL] = 1.0 if near else 0.0
-        e.settings[FIRST_BLEND] = 0.0 if near else MOST_BLENDS
+        change_over = a < SHORT
+        exact = not exact if change_over else near or (exact and a < 1.0)
+        e.settings[FULL] = 1.0 if exact else 0.0
+        e.settings[FIRST_BLEND] = 0.0 if exact else MOST_BLENDS
     s[COST], s[GAP], s[SWEPT], s[BLEND] = cost, gaps, 0.0, e.settings[FIRST_BLEND]
-    _shrink(e)
+    if a >= SHORT:
+        _shrink(e)
+    else:
+        _grow(e)
     note(e, log, row, -(a * linear + a * a * quadratic), a, trials)
     return RUNNING
 
