@@ -95,7 +95,7 @@ def robot_system(model: Model, *, actuated: str | Sequence[str] = "all", thruste
     controls = _control_names(names, thrusters)
     (t, x, u, p), q, v = _arguments(model, space, len(controls), parameters)
     tau = selection @ u[: len(names)] if names else ca.SX(nv, 1)
-    wrenches = _thrust(model, thrusters, u[len(names):])
+    wrenches = thrust_wrenches(model, thrusters, u[len(names):])
     a = alg.forward_dynamics(model, q, v, tau, wrenches)
     system = _system(model, space, controls, [t, x, u, p], a, _power(model, q, v, tau, wrenches), parameters)
     return replace(system, actuation=Actuation(selection, tuple(thrusters)), units=_units(model, names, thrusters))
@@ -112,7 +112,7 @@ def inverse_dynamics_system(model: Model, *, thrusters: Sequence[Thruster] = (),
     space = model_space(model)
     controls = _control_names(model.velocity_names, thrusters)
     (t, x, u, p), q, v = _arguments(model, space, len(controls), parameters)
-    wrenches = _thrust(model, thrusters, u[model.nv:])
+    wrenches = thrust_wrenches(model, thrusters, u[model.nv:])
     a = u[:model.nv]
     power = _power(model, q, v, alg.inverse_dynamics(model, q, v, a, wrenches), wrenches)
     system = _system(model, space, controls, [t, x, u, p], a, power, parameters)
@@ -121,7 +121,7 @@ def inverse_dynamics_system(model: Model, *, thrusters: Sequence[Thruster] = (),
 
 def inverse_effort(model: Model, x: Expr, u: Expr, thrusters: Sequence[Thruster] = ()) -> Expr:
     """Generalised effort [nv] of the joints in the system of ``inverse_dynamics_system``: ``RNEA(q, v, a) - sum J^T thrust``."""
-    wrenches = _thrust(model, thrusters, u[model.nv:])
+    wrenches = thrust_wrenches(model, thrusters, u[model.nv:])
     return alg.inverse_dynamics(model, x[:model.nq], x[model.nq:], u[:model.nv], wrenches)
 
 
@@ -226,8 +226,8 @@ def _selection(model: Model, actuated: str | Sequence[str]) -> tuple[list[str], 
     return names, ca.sparsify(S)
 
 
-def _thrust(model: Model, thrusters: Sequence[Thruster], u: Expr) -> dict[str, Expr]:
-    """Wrench on each pushed body, body coordinates."""
+def thrust_wrenches(model: Model, thrusters: Sequence[Thruster], u: Expr) -> dict[str, Expr]:
+    """Wrench [6] on each pushed body by its name, body coordinates; u: one thrust [N] for each thruster."""
     total: dict[str, Expr] = {}
     for k, thruster in enumerate(thrusters):
         frame = model.frame(thruster.frame)

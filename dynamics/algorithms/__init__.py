@@ -11,6 +11,7 @@ from dynamics.algorithms.centroidal import (
 from dynamics.algorithms.configuration import (
     difference,
     integrate,
+    integrate_partials,
     jet,
     neutral,
     random_configuration,
@@ -27,8 +28,8 @@ from dynamics.algorithms.mass_matrix import mass_matrix
 
 __all__ = [
     "bias_force", "body_poses", "body_velocities", "centre_of_mass", "centre_of_mass_jacobian", "difference",
-    "forward_dynamics", "frame_hessian", "frame_jacobian", "frame_jacobian_drift", "frame_jacobian_rate", "frame_pose",
-    "frame_velocity", "gravity_force", "integrate", "inverse_dynamics", "jet", "kinetic_energy", "mass_matrix", "momentum",
-    "neutral", "potential_energy", "random_configuration", "rate_matrix", "rate_matrix_inverse", "relative_jacobian",
-    "total_energy",
+    "forward_dynamics", "frame_hessian", "frame_jacobian", "frame_jacobian_drift", "frame_jacobian_rate",
+    "frame_pose", "frame_velocity", "gravity_force", "integrate", "integrate_partials", "inverse_dynamics",
+    "jet", "kinetic_energy", "mass_matrix", "momentum", "neutral", "potential_energy", "random_configuration",
+    "rate_matrix", "rate_matrix_inverse", "relative_jacobian", "total_energy",
 ]

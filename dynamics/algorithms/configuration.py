@@ -46,6 +46,17 @@ def jet(model: Model, q: Expr, d: Expr) -> Expr:
     return _stack(model, lambda kind, qs, vs: kind.jet(q[qs], d[vs]))
 
 
+def integrate_partials(model: Model, d: Expr) -> tuple[Expr, Expr]:
+    """Derivatives [nv, nv] of ``integrate(q, d)`` by q and by d, in tangent spaces; the same for every q.
+
+    Joints on a Lie group: ``Ad(exp(-d))`` and the right Jacobian of d (Sola, Deray, Atchuthan 2018, Eqs. 82 and 83).
+    """
+    d = tree.as_column(d)
+    tree.check_sizes(model, d=(d, model.nv))
+    parts = [(kind.transport(d[vs]), kind.right_jacobian(d[vs])) for kind, _, vs in _independent(model)]
+    return tuple(ca.diagcat(*blocks) for blocks in zip(*parts, strict=True)) if parts else (ca.DM(0, 0), ca.DM(0, 0))
+
+
 def rate_matrix(model: Model, q: Expr) -> Expr:
     """N(q) [nq, nv] with dq/dt = N v; also the derivative of ``integrate`` with respect to d at d = 0."""
     q = tree.as_column(q)

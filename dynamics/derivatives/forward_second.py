@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import casadi as ca
 import numpy as np
 
-from dynamics import algorithms as alg
 from dynamics.algorithms import tree
 from dynamics.algorithms.forward_dynamics import solve_mass
 from dynamics.derivatives.inverse_contracted import contracted_inverse_dynamics
@@ -64,9 +63,11 @@ class ForwardSecondPartials(NamedTuple):
 def forward_dynamics_partials(model: Model, q: Expr, v: Expr, tau: Expr, f_ext: Mapping[str, Expr] | None = None
                               ) -> ForwardPartials:
     """q: [nq]; v, tau: [nv]; f_ext: body name -> wrench [6], body coordinates. Raises ModelError, UnknownNameError."""
-    a = alg.forward_dynamics(model, q, v, tau, f_ext)
-    first = inverse_dynamics_partials(model, q, v, a, f_ext)
     n = model.nv
+    # a from the same sweep and the same factorisation: shorter than the articulated-body algorithm once both are needed anyway
+    still = inverse_dynamics_partials(model, q, v, tree.zeros(n, 1, q, v, tau), f_ext)
+    a = solve_mass(still.M, tree.as_column(tau) - still.tau)
+    first = inverse_dynamics_partials(model, q, v, a, f_ext)
     solved = solve_mass(first.M, ca.horzcat(-first.dtau_dq, -first.dtau_dv, ca.DM.eye(n)))
     return ForwardPartials(a, solved[:, :n], solved[:, n:2 * n], solved[:, 2 * n:], first.M)
 

@@ -28,6 +28,8 @@ class JointKind:
     rate(q):              N [nq, nv] with ``dq/dt = N v``, also the derivative of ``plus`` at d = 0
     rate_inverse(q):      [nv, nq] left inverse of N on the tangent space
     jet(q, d):            polynomial equal to ``plus`` up to second order in d: exact second derivatives, no branch
+    transport(d):         [nv, nv] derivative of ``q [+] d`` by q, tangent spaces on both sides: ``Ad(exp(-d))`` on a group
+    right_jacobian(d):    [nv, nv] derivative of ``q [+] d`` by d, in the tangent space of the result
     random(rng, lower, upper): a configuration inside finite limits, otherwise within one turn or one metre
     """
 
@@ -46,6 +48,8 @@ class JointKind:
     rate: Callable[[Expr], Expr]
     rate_inverse: Callable[[Expr], Expr]
     jet: Callable[[Expr, Expr], Expr]
+    transport: Callable[[Expr], Expr]
+    right_jacobian: Callable[[Expr], Expr]
     random: Callable[[np.random.Generator, np.ndarray, np.ndarray], np.ndarray]
     is_vector_space: bool = True
     angular: tuple[bool, ...] = ()  # per velocity component: measured in rad (True) or m (False)
@@ -68,6 +72,8 @@ def vector_space(nv: int) -> dict[str, Any]:
         "rate": lambda q: ca.DM.eye(nv),
         "rate_inverse": lambda q: ca.DM.eye(nv),
         "jet": lambda q, d: q + d,
+        "transport": lambda d: ca.DM.eye(nv),
+        "right_jacobian": lambda d: ca.DM.eye(nv),
     }
 
 

@@ -39,5 +39,6 @@ PLANAR = JointKind(
     name="planar", nq=3, nv=3, n_axes=0, q_names=("x", "y", "theta"), v_names=("vx", "vy", "omega"),
     neutral=(0.0, 0.0, 0.0), transform=_transform, subspace=_subspace, bias=None,
     plus=se2.integrate, minus=se2.difference, rate=_rate, rate_inverse=lambda q: _rate(q).T, jet=_jet,
+    transport=lambda d: se2.adjoint(se2.exp(-d)), right_jacobian=se2.right_jacobian,
     random=_random, is_vector_space=False, angular=(False, False, True), coordinate_units=("m", "m", "rad"),
 )

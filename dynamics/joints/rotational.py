@@ -6,7 +6,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics.joints.kind import Axes, Expr, JointKind, sample_box
-from dynamics.lie import quaternion, se3
+from dynamics.lie import quaternion, se3, so3
 from dynamics.spatial import Transform, constant, motion
 
 _W, _V = ("w", "x", "y", "z"), ("wx", "wy", "wz")
@@ -23,6 +23,7 @@ SPHERICAL = JointKind(
     subspace=lambda axes, q: ca.sparsify(motion(ca.DM(3, 3), ca.DM.eye(3))), bias=None,
     plus=quaternion.integrate, minus=quaternion.difference,
     rate=quaternion.rate_map, rate_inverse=quaternion.rate_map_inverse, jet=_quaternion_jet,
+    transport=lambda d: so3.exp(-d), right_jacobian=so3.right_jacobian,
     random=lambda rng, lower, upper: quaternion.random(rng),
     is_vector_space=False, angular=(True, True, True), quaternion=slice(0, 4), coordinate_units=("",) * 4,
 )
@@ -55,6 +56,7 @@ FREE_FLYER = JointKind(
     neutral=(0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0), transform=_free_transform,
     subspace=lambda axes, q: ca.DM.eye(6), bias=None,
     plus=se3.integrate, minus=se3.difference, rate=_free_rate, rate_inverse=_free_rate_inverse, jet=_free_jet,
+    transport=lambda d: se3.adjoint(se3.exp(-d)), right_jacobian=se3.right_jacobian,
     random=_free_random, is_vector_space=False, angular=(False, False, False, True, True, True), quaternion=slice(3, 7),
     coordinate_units=("m",) * 3 + ("",) * 4,
 )

@@ -16,8 +16,8 @@ def _from(name: str, tableau: Tableau) -> Integrator:
 
 
 INTEGRATORS: Mapping[str, Integrator] = MappingProxyType({i.name: i for i in (
-    Integrator("euler", 1, lie_group.euler, tableau=tableaus.EULER, loops=True),
-    Integrator("semi_implicit_euler", 1, lie_group.semi_implicit_euler, lie_group.second_order, loops=True),
+    Integrator("euler", 1, lie_group.euler, tableau=tableaus.EULER, loops=True, single=True),
+    Integrator("semi_implicit_euler", 1, lie_group.semi_implicit_euler, lie_group.second_order, loops=True, single=True),
     _from("midpoint", tableaus.MIDPOINT),
     _from("heun", tableaus.HEUN),
     _from("ralston", tableaus.RALSTON),

@@ -27,6 +27,7 @@ class Integrator:
     check(system): raises ProblemError for a system that the method is not defined for.
     tableau: the Runge-Kutta coefficients of the method; None where they do not describe it.
     loops: whether the loops over a robot (``ocp.shooting.robot``) can run it.
+    single: whether a step evaluates the rate and the running cost once, both where it starts.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Integrator:
     check: Callable[[System], None] = lambda system: None
     tableau: Tableau | None = None
     loops: bool = False
+    single: bool = False
 
     @property
     def implicit(self) -> bool:

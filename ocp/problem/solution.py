@@ -64,7 +64,8 @@ def join(parts: Sequence[Trajectory]) -> Trajectory:
 
     return Trajectory(
         t=np.concatenate([p.t for p in parts]), x=np.vstack([p.x for p in parts]), u=np.vstack([p.u for p in parts]),
-        t_u=np.concatenate([p.t_u for p in parts]), state=lambda t: at(t, lambda p: p.state), control=lambda t: at(t, lambda p: p.control))
+        t_u=np.concatenate([p.t_u for p in parts]),
+        state=lambda t: at(t, lambda p: p.state), control=lambda t: at(t, lambda p: p.control))
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,10 @@ the cost itself, steps are judged by the gradient instead: the iterations go on 
 its tolerance, or has found no new minimum for ``ocp.shooting.engine.records.PATIENCE`` steps.
 
 Bounds on controls are part of every step; so are those of free durations, parameters and start states, which a stage of their own
-chooses. All other hard constraints (bounds on states, prescribed states, path and final constraints, second-order cones) hold at the
-knots by an augmented Lagrangian (``ocp.shooting.engine.augmented``; Howell, Jackson, Manchester 2019): multipliers and penalties are
+chooses. All other hard constraints (bounds on states, prescribed states, path and final constraints, second-order cones) hold at
+the
+knots by an augmented Lagrangian (``ocp.shooting.engine.augmented``; Howell, Jackson, Manchester 2019): multipliers and penalties
+are
 updated until the largest violation is below ``constraint_tolerance``.
 """
 
@@ -21,9 +23,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
@@ -36,6 +36,7 @@ from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
 from ocp.shooting.outcome import constants, extras, trajectories, with_parameters
 from ocp.shooting.stages.horizon import Horizon, build
+from ocp.shooting.stages.single import closed_form
 
 if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions that run something
     from ocp.shooting.engine.record import Engine, Store
@@ -97,8 +98,9 @@ def prepare(problem: Problem, options: ILQROptions | None = None) -> Program:
 
 
 def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[str, ...]]:
-    """Whether the steps run as loops over the robot, and what there is to say about it."""
-    phase = problem.phases[0]
+    """Whether loops over the robot are needed (for its steps, or beside steps in closed form for full Hessians), and what there is
+    to say about it."""
+    phase, closed = problem.phases[0], all(closed_form(phase, options) for phase in problem.phases)
     _, by_loops, told = choose(phase.system, options.derivatives, options.execution)
     plain = len(problem.phases) == 1 and not phase.duration.free and not phase.free_parameters and phase.start is not None \
         and phase.start.complete
@@ -106,7 +108,13 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[str,
         what = "free times, parameters or start states" if not plain else f"integrator {options.integrator!r}"
         if options.execution == "loops":
             raise ProblemError(f"loops over the robot know no {what}; execution 'auto' generates code", where="ilqr options")
-        return False, (f"dynamics: code generated for this problem, for loops over the robot know no {what}",)
+        told = (f"dynamics: code generated for this problem, for loops over the robot know no {what}",)
+        by_loops = False
+    if closed:
+        second = by_loops and options.hessian != "gauss_newton"
+        told = (f"derivatives: analytic, a step in code generated for this robot ({phase.system.model.nv} degrees of freedom"
+                f"{', full Hessians in compiled loops over the model' if second else ''})",)
+        by_loops = second
     return by_loops, told
 
 
@@ -126,9 +134,9 @@ def run(program: Program, progress: Progress | None = None, checkpoint: Keep | N
         notes = [f"resumed after {int(resume['iterations'][0])} iterations, from cost {float(resume['cost'][0]):.9g}"]
     search = Search(horizon, options, store, program.helpers, given, progress, checkpoint, resume)
     status, message = search.run()
-    search.sweep_again()
     if status is not Status.CONVERGED:
-        search.save()
+        search.save()  # before the last sweep, which may regularise
+    search.sweep_again()
     if resume is None and len(search.log) == 1 and status is Status.CONVERGED:
         notes.append("the initial guess already was a stationary point; "
                      "a symmetric start may need a guess that breaks the symmetry")

@@ -82,7 +82,8 @@ class ShootingOptimality:
 
     def defects(self) -> list[np.ndarray]:
         """``x_{k+1} - step(x_k, u_k)`` of every stage in ambient coordinates: rounding only, for a rollout."""
-        return [self.x[k + 1, :self.horizon.kind(k).after.nx] - np.asarray(self._step(k)[0]).ravel() for k in range(self.horizon.stages)]
+        return [self.x[k + 1, :self.horizon.kind(k).after.nx] - np.asarray(self._step(k)[0]).ravel()
+                for k in range(self.horizon.stages)]
 
     def cost(self) -> float:
         """The discrete total cost, summed again."""

@@ -115,7 +115,8 @@ class ILQROptions:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ProblemError(f"{name} must be a whole number >= {least}, got {value!r}", where=where)
-        for name in ("tolerance", "constraint_tolerance", "polish_tolerance", "penalty", "penalty_max", "inner_tolerance", "gap_tolerance", "regularisation_min",
+        for name in ("tolerance", "constraint_tolerance", "polish_tolerance", "penalty", "penalty_max", "inner_tolerance",
+                     "gap_tolerance", "regularisation_min",
                      "regularisation_max", "state_limit"):
             value = getattr(self, name)
             if not (value > 0 and math.isfinite(value)):
@@ -145,7 +146,8 @@ def _durations(problem: Problem) -> Iterator[str]:
         free = free or phase.duration.free
         residual = any(cost.weights is not None for cost in phase.costs if cost.at is At.PATH)
         if free and residual and not phase.duration.lower > 0:
-            yield f"free duration of phase {phase.name!r} down to {phase.duration.lower:g} s with residual costs (give a lower bound above 0)"
+            yield (f"free duration of phase {phase.name!r} down to {phase.duration.lower:g} s with residual costs (give a lower "
+                   "bound above 0)")
 
 
 def _all_constraints(problem: Problem) -> list[str]:

@@ -95,7 +95,8 @@ def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
 
 
 def extras(horizon: Horizon, store: Store, swept: bool, chosen: dict[str, float]) -> dict[str, np.ndarray]:
-    """Gains and value function (unless they belong to an earlier iterate), costates, multipliers; by phase where there are several."""
+    """Gains and value function (unless they belong to an earlier iterate), costates, multipliers; by phase where there are
+    several."""
     found: dict[str, np.ndarray] = {}
     policy, held = store.policy, store.held
     for leg in horizon.legs:
@@ -103,7 +104,8 @@ def extras(horizon: Horizon, store: Store, swept: bool, chosen: dict[str, float]
         steps, knots = slice(leg.first, leg.last), slice(leg.first, leg.last + 1)
         here: dict[str, np.ndarray] = {"stage_cost": store.path.cost[knots]}
         if swept:
-            here |= {"K": policy.K[steps, :m, :n], "k": policy.k[steps, :m], "Vx": policy.Vx[knots, :n], "Vxx": policy.Vxx[knots, :n, :n],
+            here |= {"K": policy.K[steps, :m, :n], "k": policy.k[steps, :m], "Vx": policy.Vx[knots, :n], "Vxx": policy.Vxx[knots,
+                                                                                                                           :n, :n],
                      "costate": policy.costate[knots, :n]}
         path, end = horizon.kind(leg.first).rows.count, horizon.kind(leg.last).rows.count
         if path or end:

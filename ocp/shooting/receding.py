@@ -29,7 +29,8 @@ class Receding:
     """
 
     def __init__(self, problem: Problem, options: ILQROptions | None = None):
-        """Compile and allocate. Raises ProblemError for several phases or anything free beside controls, and what ``prepare`` raises."""
+        """Compile and allocate. Raises ProblemError for several phases or anything free beside controls, and what ``prepare``
+        raises."""
         from ocp.shooting.engine import iterate as it
         from ocp.shooting.engine import pursue
 
@@ -69,7 +70,8 @@ class Receding:
         return float(self._store.state[record.VIOLATION])
 
     def reset(self, x0: np.ndarray, t0: float, iterations: int = 0) -> tuple[Status, str]:
-        """Start again from the guess of the phase: state x0 [nx] at absolute time t0 [s], then up to ``iterations`` of the whole solver,
+        """Start again from the guess of the phase: state x0 [nx] at absolute time t0 [s], then up to ``iterations`` of the whole
+        solver,
         multipliers included. Returns how that ended."""
         from dataclasses import replace
 
@@ -109,7 +111,8 @@ class Receding:
         return words[self._code]
 
     def control(self, since: float, x: Any) -> np.ndarray:
-        """Control [nu] at the time ``since`` [s] after the first knot for the state x [nx]: held control plus feedback, within bounds."""
+        """Control [nu] at the time ``since`` [s] after the first knot for the state x [nx]: held control plus feedback, within
+        bounds."""
         k = min(max(int(since / self.step + 1e-9), 0), len(self.u) - 1)
         self._measured[0] = x
         if not self._pursue.feedback(self._engine, k, min(1.0, max(0.0, since / self.step - k)), self._measured, self._applied):

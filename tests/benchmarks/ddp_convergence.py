@@ -3,9 +3,9 @@
     python tests/benchmarks/ddp_convergence.py [--quick] [--only NAME]
 
 Every problem is solved from the guess of its file with the options of its file and a tolerance of TOLERANCE. Residual: projected
-gradient (largest component) over max(1, |cost|). Order near the solution: one iteration from each of several starts, the solution's
-controls plus noise of a known size, and the slope of log(residual after) over log(residual before). Times are of the processor, median
-and best of REPEATS, the three Hessians in turns. Writes results/benchmarks/ddp_convergence.csv, .md and .png.
+gradient (largest component) over max(1, |cost|). Order of one step: one iteration from each of several iterates of the Gauss-Newton
+run, and the slope of log(residual after) over log(residual before). Times are of the processor, median and best of REPEATS, the
+three Hessians in turns. Writes results/benchmarks/ddp_convergence.csv, .md and .png.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,9 @@ from solver_derivatives import LIMIT, to_state  # noqa: E402
 
 from dynamics.kernels.size import operations  # noqa: E402
 from ocp.app.files.load import load_problem  # noqa: E402
+from ocp.errors import ProblemError  # noqa: E402
 from ocp.problem import Guess, Problem, Solution  # noqa: E402
 from ocp.shooting import ilqr  # noqa: E402
-from ocp.shooting.guess import controls  # noqa: E402
 from ocp.shooting.ilqr import ILQROptions, Program  # noqa: E402
 from ocp.shooting.stages.horizon import build  # noqa: E402
 
@@ -38,10 +38,10 @@ HESSIANS = ("gauss_newton", "full", "auto")
 SOURCES = (("ad", "generated"), ("analytic", "generated"), ("analytic", "loops"))
 TOLERANCE, REACHED = 1e-12, 1e-9
 MOST, SHORT, REPEATS = 1000, 10, 5
-SIZES = 10.0 ** -np.arange(1.0, 7.0, 0.5)
-"""Noise on the controls of the solution, as a share of the largest control."""
-BLUR = 10.0
-"""Residuals below so many times the smallest one of a run count as rounding."""
+FROM = 10.0 ** -np.arange(2.0, 8.5, 0.5)
+"""Residuals of Gauss-Newton's run below which one iteration is tried."""
+NEAR, NEARER = 1e-4, 2e-5
+"""Rates are taken from residuals below the first, orders of one step from below the second."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,15 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    names = {"pendulum": "pendulum_swingup", "acrobot": "acrobot", "double pendulum": "double_pendulum_swingup", "cart-pole": "cartpole_to_goal",
-             "car parking": "car_parking", "planar quadrotor": "planar_quadrotor", "quadrotor": "quadrotor"}
+    names = {"pendulum": "pendulum_swingup", "acrobot": "acrobot", "double pendulum": "double_pendulum_swingup",
+             "cart-pole": "cartpole_to_goal", "car parking": "car_parking", "planar quadrotor": "planar_quadrotor",
+             "quadrotor": "quadrotor"}
     for name, file in names.items():
         loaded = load_problem(ROOT / "problems" / f"{file}.yaml")
         yield Case(name, loaded.problem, dict(loaded.options["ilqr"]), loaded.problem.phases[0].system.model is not None)
     # the arm's problem file prescribes its final pose; here the goal is a cost, and there is nothing but the cost to converge
-    yield Case("UR5 to a state", to_state(ROOT / "problems" / "models" / "ur5.urdf", "fixed", 1.0, 1), {"intervals": 100, "integrator": "rk4"}, True)
+    arm = to_state(ROOT / "problems" / "models" / "ur5.urdf", "fixed", 1.0, 1)
+    yield Case("UR5 to a state", arm, {"intervals": 100, "integrator": "rk4"}, True)
 
 
 # ---- residuals
@@ -70,9 +72,9 @@ def residuals(solution: Solution) -> np.ndarray:
     return np.array([row["gradient"] / max(1.0, abs(row["cost"])) for row in solution.iterations])
 
 
-def falling(r: np.ndarray) -> np.ndarray:
-    """Residuals up to the first one at the rounding level of its run, that one included."""
-    return r[:int(np.argmax(r <= BLUR * r.min())) + 1]
+def falling(r: np.ndarray, rounding: float) -> np.ndarray:
+    """Residuals up to the first one at most ``rounding``, that one included."""
+    return r[:int(np.argmax(r <= rounding)) + 1] if np.any(r <= rounding) else r
 
 
 def first_below(r: np.ndarray, level: float = REACHED) -> int | None:
@@ -81,42 +83,55 @@ def first_below(r: np.ndarray, level: float = REACHED) -> int | None:
 
 
 def slope(before: np.ndarray, after: np.ndarray) -> float:
-    """Of log(after) over log(before) by least squares; NaN for less than two points."""
-    return float(np.polyfit(np.log(before), np.log(after), 1)[0]) if len(before) > 1 else float("nan")
+    """Of log(after) over log(before) by least squares; NaN for less than three points."""
+    return float(np.polyfit(np.log(before), np.log(after), 1)[0]) if len(before) > 2 else float("nan")
 
 
-def last_order(r: np.ndarray) -> float:
-    """Slope over the last three pairs of successive residuals above rounding."""
-    r = falling(r)[:-1]
-    return slope(r[:-1][-3:], r[1:][-3:])
+def last_order(r: np.ndarray, rounding: float) -> float:
+    """The p of log r[k+1] = p log r[k], by least squares over the last three pairs above rounding: what an iteration multiplies the
+    number of correct digits by, which for quadratic convergence tends to two."""
+    r = r[:first_below(r, rounding)]
+    before, after = np.log(r[:-1][-3:]), np.log(r[1:][-3:])
+    return float(before @ after / (before @ before))
 
 
-def linear_rate(r: np.ndarray) -> float:
-    """Factor by which the residual falls in an iteration, by least squares of its logarithm over the last thirty iterations above
-    rounding."""
-    tail = falling(r)[:-1][-30:]
-    return float(np.exp(np.polyfit(np.arange(len(tail)), np.log(tail), 1)[0])) if len(tail) > 2 else float("nan")
+def linear_rate(r: np.ndarray, rounding: float) -> float:
+    """Factor by which the residual falls in an iteration, by least squares of its logarithm, from NEAR down to rounding, which is
+    also where the run itself gets no further. NaN for less than five iterations."""
+    tail = r[first_below(r, NEAR):first_below(r, max(3.0 * rounding, 10.0 * r.min()))]
+    return float(np.exp(np.polyfit(np.arange(len(tail)), np.log(tail), 1)[0])) if len(tail) > 4 else float("nan")
 
 
-def one_step(case: Case, u: np.ndarray, hessian: str, noise: np.ndarray) -> np.ndarray:
-    """[sizes, 3]: residual before and after one iteration, and the length of its step, from the controls u [N, nu] plus noise."""
-    phase, found = case.problem.phases[0], []
-    middle = (np.arange(len(u)) + 0.5) / len(u)
-    for size in SIZES:
-        given = np.clip(u + size * np.abs(u).max() * noise, phase.u_lower, phase.u_upper)
-        guess = Guess(np.r_[0.0, middle, 1.0], np.tile(phase.guess.x[0], (len(u) + 2, 1)), given[np.r_[0, :len(u), -1]])
-        assert np.allclose(controls(guess, u.shape[1], len(u)), given, rtol=0, atol=1e-15 * np.abs(given).max())
-        program = prepared(replace(case, problem=replace(case.problem, phases=(replace(phase, guess=guess),))), hessian, max_iterations=1)
-        solution = ilqr.run(program)
-        if len(solution.iterations) > 1:
-            found.append((*residuals(solution), solution.iterations[-1]["step"]))
-    return np.array(found).reshape(-1, 3)
+def started(case: Case, u: np.ndarray) -> Case:
+    """The same problem from controls u [N, nu], moved into their bounds."""
+    phase, middle = case.problem.phases[0], (np.arange(len(u)) + 0.5) / len(u)
+    given = np.clip(u, phase.u_lower, phase.u_upper)
+    guess = Guess(np.r_[0.0, middle, 1.0], np.tile(phase.guess.x[0], (len(u) + 2, 1)), given[np.r_[0, :len(u), -1]])
+    return replace(case, problem=replace(case.problem, phases=(replace(phase, guess=guess),)))
 
 
-def local_order(steps: np.ndarray, rounding: float) -> float:
-    """Slope over whole steps that end above rounding, from where the residual falls by half at least."""
-    before, after, length = steps.T
-    good = (length == 1.0) & (after > BLUR * rounding) & (after < 0.5 * before)
+def one_steps(case: Case, r: np.ndarray) -> np.ndarray:
+    """[starts, 5]: residual of an iterate of Gauss-Newton, whose residuals are r; residual after one iteration from there and
+    length of its step, with Gauss-Newton Hessians and with full ones."""
+    found = []
+    for k in dict.fromkeys(first_below(r, level) for level in FROM):
+        if not k:
+            continue
+        u = ilqr.run(prepared(case, "gauss_newton", max_iterations=k)).trajectory.u[:case.options["intervals"]]
+        row: list[float] = []
+        for hessian in HESSIANS[:2]:
+            solution = ilqr.run(prepared(started(case, u), hessian, max_iterations=1))
+            if len(solution.iterations) > 1:
+                row += [residuals(solution)[1], solution.iterations[1]["step"]]
+                before = residuals(solution)[0]
+        if len(row) == 4:
+            found.append((before, *row))
+    return np.array(found).reshape(-1, 5)
+
+
+def local_order(before: np.ndarray, after: np.ndarray, length: np.ndarray, rounding: float) -> float:
+    """Slope over the starts from NEARER on whose whole step ends above rounding."""
+    good = (before <= NEARER) & (length == 1.0) & (after > 2.0 * rounding)
     return slope(before[good], after[good])
 
 
@@ -144,7 +159,7 @@ def per_iteration(programs: list[Program], repeats: int) -> np.ndarray:
 
 
 def by_source(case: Case, repeats: int) -> Iterator[dict[str, Any]]:
-    """Rows for each source of derivatives, SHORT iterations from the guess; nothing is timed where the code is too long to compile."""
+    """A row for each source of derivatives, SHORT iterations from the guess; not timed where the code is too long to compile."""
     for derivatives, how in SOURCES:
         changes = {"derivatives": derivatives, "execution": how, "max_iterations": SHORT}
         size = 0
@@ -153,8 +168,15 @@ def by_source(case: Case, repeats: int) -> Iterator[dict[str, Any]]:
             size = max(operations(f) for f in (stage.slope or stage.expand, stage.bend) if f is not None)
         row: dict[str, Any] = {"problem": case.name, "derivatives": derivatives, "execution": how, "operations": size}
         if size <= LIMIT:
-            median = per_iteration([prepared(case, hessian, **changes) for hessian in HESSIANS[:2]], repeats)[:, 0]
-            row |= {"gauss_newton": median[0], "full": median[1], "ratio": median[1] / median[0]}
+            try:
+                programs = [prepared(case, hessian, **changes) for hessian in HESSIANS[:2]]
+            except ProblemError as reason:  # loops know joints only, and not every robot has nothing else
+                row["note"] = str(reason).partition("possible: ")[2]
+            else:
+                median = per_iteration(programs, repeats)[:, 0]
+                row |= {"gauss_newton": median[0], "full": median[1], "ratio": median[1] / median[0]}
+        else:
+            row["note"] = "too long to compile"
         yield row
 
 
@@ -163,29 +185,24 @@ def prepared_options(case: Case, changes: dict[str, Any]) -> ILQROptions:
 
 
 # ---- one problem
-def measure(case: Case, repeats: int, say: Callable[[str], None]) -> list[dict[str, Any]]:
+def measure(case: Case, repeats: int) -> Iterator[dict[str, Any]]:
     """One row for each Hessian."""
     programs = [prepared(case, hessian) for hessian in HESSIANS]
     solutions = [ilqr.run(program) for program in programs]
-    best = solutions[HESSIANS.index("full")]
-    noise = np.random.default_rng(0).uniform(-1.0, 1.0, best.trajectory.u[:case.options["intervals"]].shape)
-    times = per_iteration(programs, repeats)
-    rows = []
-    for hessian, solution, (median, least) in zip(HESSIANS, solutions, times, strict=True):
+    u = solutions[HESSIANS.index("full")].trajectory.u[:case.options["intervals"]]
+    there = [prepared(started(case, u), hessian, tolerance=1e-300) for hessian in HESSIANS]
+    rounding = residuals(ilqr.run(there[HESSIANS.index("full")]))[1:].max()
+    times, near = per_iteration(programs, repeats), per_iteration(there, repeats)[:, 0]
+    steps = one_steps(case, residuals(solutions[0]))
+    for i, (hessian, solution) in enumerate(zip(HESSIANS, solutions, strict=True)):
         r = residuals(solution)
-        steps = np.zeros((0, 3)) if hessian == "auto" else one_step(case, best.trajectory.u[:case.options["intervals"]], hessian, noise)
-        trials = np.mean([row["trials"] for row in solution.iterations[1:]])
-        rows.append({
+        order = float("nan") if hessian == "auto" else local_order(steps[:, 0], steps[:, 1 + 2 * i], steps[:, 2 + 2 * i], rounding)
+        yield {
             "problem": case.name, "hessian": hessian, "iterations": len(r) - 1, "to_reached": first_below(r), "smallest": r.min(),
-            "order": last_order(r), "local_order": local_order(steps, r.min()), "rate": linear_rate(r), "cost": solution.objective,
-            "status": solution.status.name.lower(), "trials": trials, "ms": median, "ms_best": least, "residuals": r, "steps": steps})
-        row = rows[-1]
-        say(f"{case.name:<17} {hessian:<13} {row['iterations']:5d} iterations, to {REACHED:g}: {row['to_reached']}, smallest {row['smallest']:.1e}"
-            f", order {row['order']:.2f} one step {row['local_order']:.2f}, rate {row['rate']:.3f}, cost {row['cost']:.10g}, {row['trials']:.2f} "
-            f"trials, {row['ms']:.3f} ms (best {row['ms_best']:.3f})")
-    for row in rows:
-        row["ratio"] = row["ms"] / rows[0]["ms"]
-    return rows
+            "rounding": rounding, "order": last_order(r, rounding), "local_order": order,
+            "rate": linear_rate(r, rounding), "cost": solution.objective, "status": solution.status.name.lower(),
+            "trials": np.mean([row["trials"] for row in solution.iterations[1:]]), "ms": times[i, 0], "ms_best": times[i, 1],
+            "ratio": times[i, 0] / times[0, 0], "ms_near": near[i], "ratio_near": near[i] / near[0], "residuals": r, "steps": steps}
 
 
 def main() -> None:
@@ -199,7 +216,11 @@ def main() -> None:
     for case in cases():
         if given.only not in case.name:
             continue
-        rows += measure(case, repeats, lambda text: print(text, flush=True))
+        for row in measure(case, repeats):
+            rows.append(row)
+            told = ("rounding", "order", "local_order", "rate", "trials", "ms", "ratio", "ms_near", "ratio_near")
+            print(f"{case.name:<17} {row['hessian']:<13} {row['iterations']:5d} iterations, to {REACHED:g}: {row['to_reached']}, "
+                  + ", ".join(f"{name} {row[name]:.3g}" for name in told) + f", cost {row['cost']:.10g}", flush=True)
         if case.robot and not given.quick:
             for row in by_source(case, repeats):
                 sources.append(row)

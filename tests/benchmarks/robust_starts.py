@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import csv
 import hashlib
+import multiprocessing
 import statistics
 import subprocess
 import sys
@@ -42,9 +43,10 @@ from ocp.shooting import ilqr  # noqa: E402
 VIOLATION, KKT, NEAR = 1e-6, 1e-5, 0.01
 LIMIT = 500  # iterations of any solver
 HEAVY = {"escape": 10, "ur5_reach": 10, "panda_reach": 10}  # starts where the peers take seconds each
+PATIENCE = 15.0  # seconds after which a peer that has not returned is stopped
 LARGE = 5_000_000  # bytes of generated C beyond which the compiler optimises less
 OURS, PEERS = "ilqr", ("ipopt", "fatrop")
-OPTIONS = {"tolerance": 1e-6, "constraint_tolerance": 1e-7, "max_iterations": LIMIT}
+OPTIONS = {"shooting": "feasible", "tolerance": 1e-6, "constraint_tolerance": 1e-7, "max_iterations": LIMIT}
 FIELDS = ("problem", "start", "solver", "guess", "success", "status", "cost", "violation", "worst", "defect", "stationarity",
           "complementarity", "iterations", "seconds")
 FOLDER = ROOT / "results" / "benchmarks"
@@ -79,7 +81,7 @@ def _started(program: ilqr.Program, guess: Any) -> ilqr.Program:
 def peer(name: str, nlp: StagedNLP, compiled: bool = True) -> Callable[..., Row]:
     options: dict[str, Any] = {"print_time": False, "error_on_fail": False}
     if name == "ipopt":
-        options["ipopt"] = {"print_level": 0, "sb": "yes", "tol": 1e-8, "max_iter": LIMIT, "max_wall_time": 20.0}
+        options["ipopt"] = {"print_level": 0, "sb": "yes", "tol": 1e-8, "max_iter": LIMIT, "max_cpu_time": 10.0}
     else:
         options |= {**nlp.structure, "fatrop": {"print_level": 0, "tol": 1e-8, "max_iter": LIMIT}}
     solver = ca.nlpsol(name, name, nlp.nlp, options)
@@ -102,6 +104,46 @@ def peer(name: str, nlp: StagedNLP, compiled: bool = True) -> Callable[..., Row]
                 "complementarity": float(max(np.abs(p).max() for p in products)) / max(1.0, abs(f[0]))}
 
     return run
+
+
+def _serve(pipe: Any, name: str, nlp: StagedNLP) -> None:
+    """A peer in a process of its own: guesses in, rows out."""
+    run = peer(name, nlp)
+    pipe.send("ready")
+    while (given := pipe.recv()) is not None:
+        pipe.send(run(None, *given))
+
+
+class Watched:
+    """A peer that is stopped where one solve takes longer than PATIENCE: FATROP does not return from every rollout that tumbles."""
+
+    def __init__(self, name: str, nlp: StagedNLP):
+        self.name, self.nlp, self.process, self.pipe = name, nlp, None, None
+
+    def __call__(self, guess: Any, x: np.ndarray, u: np.ndarray) -> Row:
+        if self.process is None:
+            context = multiprocessing.get_context("fork")
+            self.pipe, other = context.Pipe()
+            self.process = context.Process(target=_serve, args=(other, self.name, self.nlp), daemon=True)
+            self.process.start()
+            other.close()  # so that a peer that crashes is noticed
+            self.pipe.recv()
+        self.pipe.send((x, u))
+        try:
+            if self.pipe.poll(PATIENCE):
+                return self.pipe.recv()
+            status = "no return"
+        except EOFError:
+            status = "crash"
+        self.process.kill()
+        self.process = None
+        return {"x": x, "u": u, "status": status, "iterations": 0, "seconds": PATIENCE, "stationarity": np.inf,
+                "complementarity": np.inf}
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.pipe.send(None)
+            self.process.join()
 
 
 def _products(lam: np.ndarray, value: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -161,7 +203,7 @@ def measured(key: str, count: int, solvers: Sequence[str], have: Mapping[tuple, 
         return []
     c = PROBLEMS[key]()
     nlp = staged_nlp(c.problem.phase, **c.options)
-    runs = {name: ours(c, extra) if name == OURS else peer(name, nlp) for name in solvers if any(n == name for _, n in missing)}
+    runs = {name: ours(c, extra) if name == OURS else Watched(name, nlp) for name in solvers if any(n == name for _, n in missing)}
     rows = []
     for seed, name in missing:
         kind, guess, x, u = starts(c, nlp, seed)
@@ -171,6 +213,9 @@ def measured(key: str, count: int, solvers: Sequence[str], have: Mapping[tuple, 
             print(f"    {key} {seed} {kind} {name}: {row['status']} cost {row['cost']:.6g} violation {row['violation']:.1e} "
                   f"({row['worst']}) defect {row['defect']:.1e} stationarity {row['stationarity']:.1e} complementarity "
                   f"{row['complementarity']:.1e} {row['iterations']} iterations {row['seconds']:.3f} s {row.get('message', '')}")
+    for run in runs.values():
+        if isinstance(run, Watched):
+            run.close()
     return rows
 
 

@@ -224,6 +224,12 @@ def test_joint_kind_manifold_and_motion_subspace(kind):
     assert gaps[0] < 1e-5
     assert gaps[0] < 1e-12 or gaps[0] / gaps[1] > 7.0
 
+    # derivatives of plus away from d = 0, tangent spaces on both sides
+    moved = [[np.array(record.minus(ca.DM(q1), record.plus(base, ca.DM(step)))).ravel() for base, step in (
+        (record.plus(ca.DM(q0), ca.DM(s * h * v)), d), (ca.DM(q0), d + s * h * v))] for s in (1, -1)]
+    for i, slope in enumerate((record.transport, record.right_jacobian)):
+        np.testing.assert_allclose((moved[0][i] - moved[1][i]) / (2 * h), np.array(ca.DM(slope(ca.DM(d)))) @ v, atol=1e-8)
+
     def pose(q):
         T = record.transform(axes, ca.DM(q))
         return np.array(ca.DM(T.R)), np.array(ca.DM(T.p)).ravel()

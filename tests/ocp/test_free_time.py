@@ -23,7 +23,7 @@ def options(**more):
 @pytest.mark.parametrize("shooting", ["single", "feasible", "multiple"])
 @pytest.mark.parametrize("hessian", ["gauss_newton", "full"])
 def test_the_block_takes_two_seconds_and_switches_half_way(hessian, shooting):
-    found = solve(bang_bang(), options(intervals=100, hessian=hessian, shooting=shooting))
+    found = solve(bang_bang(), options(intervals=100, hessian=hessian, shooting=shooting, globalisation="merit"))
     assert found.status is Status.CONVERGED, found.message
     assert found.objective == pytest.approx(2.0, abs=2e-7)
     path = found.trajectory
@@ -56,7 +56,7 @@ def test_brachistochrone_is_the_cycloid():
 
 
 def test_particle_steering_has_its_published_time():
-    found = solve(particle_steering(), options(intervals=100, hessian="full", shooting="multiple"))
+    found = solve(particle_steering(), options(intervals=100, hessian="full", shooting="multiple", globalisation="merit"))
     assert found.status is Status.CONVERGED, found.message
     assert 0 < found.objective - 0.5545708783 < 2e-5
     # the tangent of the thrust angle is linear in time
@@ -85,7 +85,7 @@ def test_time_against_effort_in_closed_form(form, shooting):
     c = held_effort(30)
     T = (3 * c) ** 0.25
     assert pytest.approx(18**0.25, rel=1e-3) == T
-    found = solve(hurried_block(form), options(intervals=30, hessian="full", shooting=shooting))
+    found = solve(hurried_block(form), options(intervals=30, hessian="full", shooting=shooting, globalisation="merit"))
     assert found.status is Status.CONVERGED, found.message
     assert found.trajectory.t[-1] == pytest.approx(T, rel=1e-5)
     assert found.objective == pytest.approx(T + c / T**3, rel=1e-7)

@@ -126,7 +126,7 @@ def test_nothing_is_shown_where_nothing_is_asked_for():
 
 def test_the_last_line_is_the_certificate():
     line = certificate_line(cart())
-    assert line == ("certificate holds: gradient 3.0e-09, violation 2.0e-09, complementarity 0.0e+00, gap 2.0e-06, "
+    assert line == ("certificate holds: gradient 3.0e-09, violation 2.0e-09, compl. 0.0e+00, gap 2.0e-06, "
                     "error 1.0e-05, energy 1.0e-06")
     broken = replace(cart().certificate, stationarity=Residual("stationarity", 1.0, 1e-6), energy=None)
     assert certificate_line(cart(certificate=broken)).startswith("certificate fails: gradient 1.0e+00")

@@ -36,7 +36,8 @@ def test_interpreted_and_compiled_kernels_give_the_same_iterates():
 def test_two_runs_are_equal_to_the_last_bit():
     program = prepare(pendulum(u_guess=[[1.0], [-1.0]]), ILQROptions(intervals=40, max_iterations=30))
     one, two, three = run(program), run(program), solve(program.problem, program.options)
-    logs = [[{name: value for name, value in row.items() if name != "seconds"} for row in found.iterations] for found in (one, two, three)]
+    logs = [[{name: value for name, value in row.items() if name != "seconds"} for row in found.iterations]
+            for found in (one, two, three)]
     assert logs[0] == logs[1] == logs[2]
     for other in (two, three):
         assert np.array_equal(one.trajectory.u, other.trajectory.u)

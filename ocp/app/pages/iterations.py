@@ -93,7 +93,7 @@ def certificate_line(solution: Solution) -> str:
     certificate = solution.certificate
     if certificate is None:
         return "certificate: none"
-    short = {"stationarity": "gradient", "complementarity": "complementarity", "gap_segment": "gap", "error_estimate": "error",
+    short = {"stationarity": "gradient", "complementarity": "compl.", "gap_segment": "gap", "error_estimate": "error",
              "energy": "energy"}
     checks = [(word, getattr(certificate, key)) for key, word in short.items()]
     parts = [f"{word} {check.value:.1e}" for word, check in checks if check is not None]

@@ -181,7 +181,8 @@ def _weights(held: Held, kind: int, k: int) -> None:
 
 @njit(**INLINE)
 def stiffness(bank: Bank, held: Held, plan: Plan, path: Path, k: int, size: int, exact: bool, H: Array) -> bool:
-    """Add the Hessian of the augmented terms of knot k, after ``slopes``, to the lower triangle of H [size]: ``C' W C``, and if exact
+    """Add the Hessian of the augmented terms of knot k, after ``slopes``, to the lower triangle of H [size]: ``C' W C``, and if
+    exact
     the curvature of the rows. False where that cannot be evaluated."""
     kind = plan.which[k]
     rows = held.number[kind]
@@ -252,7 +253,8 @@ def renew(held: Held, which: Array, found: Array, before: Array, tolerance: floa
 
 @njit(cache=True)
 def reprice(held: Held, which: Array, cost: Array) -> float:
-    """Cost of the path, costs [S+1] of its knots given, with the terms of the rows as the last expansion left them; refreshes slope."""
+    """Cost of the path, costs [S+1] of its knots given, with the terms of the rows as the last expansion left them; refreshes
+    slope."""
     total = 0.0
     for k in range(which.shape[0]):
         total += cost[k]

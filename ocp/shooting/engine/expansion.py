@@ -15,7 +15,8 @@ Array = np.ndarray
 
 @njit(cache=True, nogil=True)
 def differentiate_range(e: Engine, first: int, last: int) -> tuple[int, float]:
-    """Gradients, derivatives of the steps and, where nothing else is wanted, Gauss-Newton Hessians of the stages first ... last - 1.
+    """Gradients, derivatives of the steps and, where nothing else is wanted, Gauss-Newton Hessians of the stages first ... last -
+    1.
     Returns (failed knot or -1, largest violation). Each knot is a computation of its own: any split gives the same bits."""
     plan, path, bank, held, model, derivatives = e.plan, e.path, e.bank, e.held, e.model, e.derivatives
     hessian = e.settings[FULL] == 0.0
@@ -42,7 +43,8 @@ def bend_range(e: Engine, first: int, last: int) -> int:
     if rows == 0 and not full:
         return -1
     for k in range(first, last):
-        if full and bend(derivatives, bank, plan.which[k], plan.t, plan.h, plan.p, path.x, path.u, k, e.policy.costate, model.H) != 0:
+        if full and bend(derivatives, bank, plan.which[k], plan.t, plan.h, plan.p, path.x, path.u, k, e.policy.costate,
+                         model.H) != 0:
             return k
         if held.number[plan.which[k]] > 0 and not stiffness(bank, held, plan, path, k, model.n[k] + model.m[k], full, model.H[k]):
             return k

@@ -84,7 +84,8 @@ def _shrink(e: Engine) -> None:
 
 @njit(inline="always")
 def sweep(e: Engine) -> tuple[float, float, int]:
-    """Backward sweep, regularised as much as it takes unless the Hessians may still be made more convex (``soften``). Returns (linear,
+    """Backward sweep, regularised as much as it takes unless the Hessians may still be made more convex (``soften``). Returns
+    (linear,
     quadratic, failed knot or -1)."""
     path, plan, s = e.path, e.plan, e.state
     state_regular = e.settings[STATE_REGULAR] != 0.0
@@ -139,8 +140,10 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
 
 @njit(cache=True)
 def _filtered(e: Engine, cost: float, gap: float, promise: float) -> bool:
-    """Whether a point improves on every entry of the filter in cost or in gaps (Fletcher, Leyffer 2002; Waechter, Biegler 2006, section
-    2.3); if so the iterate enters it. promise: how much the model lowers the cost; where that outweighs the gaps the cost must fall."""
+    """Whether a point improves on every entry of the filter in cost or in gaps (Fletcher, Leyffer 2002; Waechter, Biegler 2006,
+    section
+    2.3); if so the iterate enters it. promise: how much the model lowers the cost; where that outweighs the gaps the cost must
+    fall."""
     s, entries = e.state, e.spare.filter
     count = int(s[FILTERED])
     if gap > _GAP_LIMIT * max(1.0, s[FIRST_GAP]):
@@ -213,7 +216,8 @@ def soften(e: Engine) -> int:
 
 @njit(inline="always")
 def step(e: Engine, log: Array, row: int) -> int:
-    """Line search along the direction. Returns RUNNING where a step was accepted (the path is not expanded yet), REFUSED, or STUCK; a
+    """Line search along the direction. Returns RUNNING where a step was accepted (the path is not expanded yet), REFUSED, or
+    STUCK; a
     refused step has its row in the log."""
     s, path = e.state, e.path
     total = 0.0
@@ -249,7 +253,8 @@ def step(e: Engine, log: Array, row: int) -> int:
 
 @njit(inline="always")
 def settle(e: Engine, log: Array, row: int) -> int:
-    """After the expansion of an accepted step: complete the row of the log. Returns LEVEL where the cost stays at its rounding level
+    """After the expansion of an accepted step: complete the row of the log. Returns LEVEL where the cost stays at its rounding
+    level
     and the gradient finds no new minimum, else RUNNING."""
     s = e.state
     log[row, 2], log[row, 3] = s[GRADIENT], s[VIOLATION]
@@ -284,7 +289,8 @@ def iterate(e: Engine, log: Array, tolerance: float, loose: float, most: int) ->
 
 @njit(cache=True)
 def chase(e: Engine, log: Array, most: int) -> int:
-    """Exactly ``most`` iterations from a path that is not expanded, without a test of convergence; the path is not expanded at the end.
+    """Exactly ``most`` iterations from a path that is not expanded, without a test of convergence; the path is not expanded at the
+    end.
     Returns RUNNING or the ending that stopped them."""
     for row in range(most):
         failed = expand(e)

@@ -2,7 +2,7 @@
 
 Numba chooses by the type of the record, so the loops over knots are written once: ``take``, ``differentiate`` and ``bend`` below
 declare what a record can do, the overloads under them do it, and called from Python the declarations raise. Where the record is a
-robot, the kinds of stages that have kernels (start, passages, end) still run by them.
+robot, whatever has a kernel (start, passages, end; steps in closed form) still runs by it.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _bend(record, bank, kind, t, h, p, x, u, k, costate, H):  # type: ignore[no-
         by_robot = njit(lagrangian.curve)
 
         def by_either(record, bank, kind, t, h, p, x, u, k, costate, H):  # type: ignore[no-untyped-def]
-            if bank.address[SLOTS * kind + STEP] != 0:
+            if bank.address[SLOTS * kind + BEND] != 0:
                 return _bend_kernel(bank, kind, t, h, p, x, u, k, costate, H)
             return by_robot(record, t, h, p[kind], x, u, k, costate, H)
         return by_either

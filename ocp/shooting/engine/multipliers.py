@@ -45,12 +45,14 @@ class Multipliers:
         return repr(stage.rows.names[bad[0]]) if bad.size else None
 
     def update(self) -> None:
-        """After ``worst``: take over the multipliers, raise the penalties of rows that were not violated much less than last time, and
+        """After ``worst``: take over the multipliers, raise the penalties of rows that were not violated much less than last time,
+        and
         price the path anew."""
         from ocp.shooting.engine import augmented
         from ocp.shooting.engine.record import COST
 
         held, options, which = self.store.held, self.options, self.horizon.which
         self.exhausted, self.largest_penalty = augmented.renew(
-            held, which, self.found, self.previous, options.constraint_tolerance, ENOUGH, options.penalty_growth, options.penalty_max)
+            held, which, self.found, self.previous, options.constraint_tolerance, ENOUGH, options.penalty_growth,
+            options.penalty_max)
         self.store.state[COST] = augmented.reprice(held, which, self.store.path.cost)

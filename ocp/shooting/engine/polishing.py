@@ -26,14 +26,16 @@ MOST_EXCHANGES = 12
 
 @njit(cache=True)
 def lagrangian(e: Engine) -> int:
-    """Derivatives along the path without penalties: costs and steps into ``e.model``, rows into ``e.held``; the Hessians are those of the
+    """Derivatives along the path without penalties: costs and steps into ``e.model``, rows into ``e.held``; the Hessians are those
+    of the
     Lagrangian with the costates and slopes as they stand (Gauss-Newton's unless the settings say full). Failed knot or -1."""
     plan, path, bank, held, model, derivatives = e.plan, e.path, e.bank, e.held, e.model, e.derivatives
     full = e.settings[FULL] != 0.0
     for k in range(plan.which.shape[0]):
         kind = plan.which[k]
         size = model.n[k] + model.m[k]
-        if differentiate(derivatives, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, model.g, model.F, model.H, not full) != 0:
+        if differentiate(derivatives, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, model.g, model.F, model.H,
+                         not full) != 0:
             return k
         if full and bend(derivatives, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, e.policy.costate, model.H) != 0:
             return k
@@ -55,7 +57,8 @@ def lagrangian(e: Engine) -> int:
 
 
 class Discrete:
-    """The discrete problem of a store, evaluated at any point. ``exact``: Hessians of the Lagrangian, not those of Gauss-Newton; the
+    """The discrete problem of a store, evaluated at any point. ``exact``: Hessians of the Lagrangian, not those of Gauss-Newton;
+    the
     store must have the kernels for them."""
 
     def __init__(self, horizon: Horizon, store: Store, exact: bool):
@@ -65,7 +68,7 @@ class Discrete:
     def evaluate(self, x: Sequence[Array], u: Sequence[Array], multipliers: Multipliers) -> list[Knot]:
         """Values and derivatives at every knot. Raises ArithmeticError where the problem cannot be evaluated."""
         horizon, store = self.horizon, self.store
-        path, held, model = store.path, store.held, store.model
+        path, held = store.path, store.held
         for k, row in enumerate(x):
             path.x[k, :len(row)] = row
         for k, row in enumerate(u):
@@ -114,12 +117,14 @@ class Discrete:
 
 
 def polished(horizon: Horizon, store: Store, exact: bool, tolerance: float) -> Polished:
-    """Polish the iterate of a store in place: path, multipliers and an expansion that belongs to them. A point that cannot be improved
+    """Polish the iterate of a store in place: path, multipliers and an expansion that belongs to them. A point that cannot be
+    improved
     stays."""
     discrete = Discrete(horizon, store, exact)
     x, u, multipliers = discrete.point()
     scale = max(1.0, abs(float(store.path.cost.sum())))
-    found = polish(discrete.evaluate, discrete.retract, x, u, multipliers, PolishOptions(tolerance=tolerance, scale=scale, max_steps=8, max_exchanges=MOST_EXCHANGES))
+    found = polish(discrete.evaluate, discrete.retract, x, u, multipliers, PolishOptions(tolerance=tolerance, scale=scale,
+                                                                                         max_steps=8, max_exchanges=MOST_EXCHANGES))
     for k, row in enumerate(found.x):
         store.path.x[k, :len(row)] = row
     for k, row in enumerate(found.u):

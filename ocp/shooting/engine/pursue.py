@@ -18,7 +18,8 @@ Array = np.ndarray
 
 @njit(cache=True)
 def pursue(e: Engine, start: Array, log: Array, most: int) -> int:
-    """Take over a measured state start [1, nx]: follow the plan from there by its gains, then ``most`` iterations and, where rows are
+    """Take over a measured state start [1, nx]: follow the plan from there by its gains, then ``most`` iterations and, where rows
+    are
     held, one update of their multipliers. Returns RUNNING or what stopped it; then the plan stays as it could be followed."""
     total, gaps, failed = trial(e, 0.0, start)
     if failed >= 0:
@@ -37,7 +38,8 @@ def pursue(e: Engine, start: Array, log: Array, most: int) -> int:
 
 @njit(cache=True)
 def _estimate(e: Engine) -> bool:
-    """Rows, their largest violation and multiplier estimates at the path as it is: those at hand are of the path before the last step,
+    """Rows, their largest violation and multiplier estimates at the path as it is: those at hand are of the path before the last
+    step,
     and multipliers taken from there count a violation twice. False where a row cannot be evaluated."""
     held, plan, path = e.held, e.plan, e.path
     largest = 0.0
@@ -56,7 +58,8 @@ def _estimate(e: Engine) -> bool:
 @njit(cache=True)
 def shift(e: Engine, whole: int, part: float, seconds: float) -> bool:
     """Move the plan on by ``whole`` steps and the fraction ``part`` of one: states and controls are interpolated, gains and
-    multipliers are those that hold there, the last ones repeated; the clock advances. False where a state could not be interpolated."""
+    multipliers are those that hold there, the last ones repeated; the clock advances. False where a state could not be
+    interpolated."""
     plan, path, policy, held, spare = e.plan, e.path, e.policy, e.held, e.spare
     S = path.u.shape[0]
     for k in range(S + 1):

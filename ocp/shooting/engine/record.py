@@ -17,13 +17,15 @@ SETTINGS = 16
 SINGLE, OPEN, FEASIBLE, MULTIPLE = range(4)
 SHIFT, GAUSS_NEWTON, PROJECT = range(3)
 # numbers that change from iteration to iteration
-(COST, MU, MU_FACTOR, GRADIENT, GAP, GAP_PRICE, SMALLEST, WAITED, BLEND, VIOLATION, FAILED, LINEAR, QUADRATIC, PROMISE, SWEPT, FILTERED,
+(COST, MU, MU_FACTOR, GRADIENT, GAP, GAP_PRICE, SMALLEST, WAITED, BLEND, VIOLATION, FAILED, LINEAR, QUADRATIC, PROMISE, SWEPT,
+ FILTERED,
  LOST, PLAIN, STEPS, FIRST_GAP) = range(20)
 STATE = 20
 
 
 class Plan(NamedTuple):
-    """What stays fixed: kind of every stage which [S+1]; flat [kinds]: coordinates of the state where it is flat, else 0; nx [kinds];
+    """What stays fixed: kind of every stage which [S+1]; flat [kinds]: coordinates of the state where it is flat, else 0; nx
+    [kinds];
     t, h [S+1] time argument and length; p [kinds, np] parameters; control bounds lower, upper [S+1, M]."""
 
     which: Array
@@ -46,8 +48,10 @@ class Path(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Rows of hard constraints. By kind: number [kinds] of rows; kind, size [kinds, r] as in ``ocp.shooting.stages.rows``. By knot: holds [S+1, r];
-    multipliers lam and penalties mu [S+1, r]; the expansion leaves c, slope [S+1, r] (derivative of the terms by c) and C [S+1, r, w].
+    """Rows of hard constraints. By kind: number [kinds] of rows; kind, size [kinds, r] as in ``ocp.shooting.stages.rows``. By
+    knot: holds [S+1, r];
+    multipliers lam and penalties mu [S+1, r]; the expansion leaves c, slope [S+1, r] (derivative of the terms by c) and C [S+1, r,
+    w].
     Scratch: c_try, slope_try [1, r]; bend [1, N + M, w]; cone [r, r]."""
 
     number: Array
@@ -87,7 +91,8 @@ class EngineType(types.StructRef):
 
 
 class Engine(structref.StructRefProxy):
-    """All data of a solve, for one thread: bank, step, derivatives as in ``ocp.shooting.engine.knots``; plan, path (the iterate) and trial;
+    """All data of a solve, for one thread: bank, step, derivatives as in ``ocp.shooting.engine.knots``; plan, path (the iterate)
+    and trial;
     model, policy, work of ``ocp.shooting.engine.lq``; held, spare; settings [SETTINGS] and state [STATE] numbers."""
 
     def __new__(cls, *fields: Any) -> Engine:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions 
 
 Kept = list[Workspace]
 """Workspaces whose handles a record holds: they must outlive it."""
-_SLOT = {name: i for i, name in enumerate(("step", "expand", "slope", "bend", "difference", "plus", "value", "jacobian", "row_bend"))}
+_SLOT = {name: i for i, name in enumerate(("step", "expand", "slope", "bend", "difference", "plus", "value", "jacobian",
+                                           "row_bend"))}
 """Slots of a kind, in the order of ``ocp.shooting.engine.knots``."""
 
 
@@ -46,8 +47,9 @@ def compile_horizon(horizon: Horizon, options: ILQROptions) -> Compiled:
     full = options.hessian != "gauss_newton"
     wanted: dict[int, ca.Function] = {}
     for i, stage in enumerate(horizon.kinds):
-        found: dict[str, ca.Function | None] = {"difference": stage.difference, "plus": stage.plus} if flat_size(stage.space) == 0 else {}
-        if stage.local is None:
+        curved = flat_size(stage.space) == 0
+        found: dict[str, ca.Function | None] = {"difference": stage.difference, "plus": stage.plus} if curved else {}
+        if stage.local is None or stage.expand is not None:
             found |= {"step": stage.step}
             found |= {"slope": stage.slope, "bend": stage.bend} if full else {"expand": stage.expand}
             if options.hessian == "auto" or options.convexify == "gauss_newton":
@@ -64,7 +66,8 @@ def compile_horizon(horizon: Horizon, options: ILQROptions) -> Compiled:
         robot = mechanics.bank_functions(leg.stretch.phase.system, options.integrator, stage.local, full)
     mode = cast(Literal["auto", "compiled", "interpreted"], options.kernels)
     kernels = compile_many([*wanted.values(), *robot.values()], mode=mode)
-    return Compiled(horizon, options, dict(zip(wanted, kernels, strict=False)), dict(zip(robot, kernels[len(wanted):], strict=True)))
+    return Compiled(horizon, options, dict(zip(wanted, kernels, strict=False)), dict(zip(robot, kernels[len(wanted):],
+                                                                                         strict=True)))
 
 
 def flat_size(space: Any) -> int:
@@ -101,7 +104,8 @@ def make_store(compiled: Compiled) -> tuple[Store, Kept]:
     m = [horizon.kind(k).nu for k in range(S)] + [0]
     N, M, w, nx = max(n), max(m), horizon.width, max(stage.space.nx for stage in kinds)
     step, own, derivatives, kept = _records(compiled)
-    plan = record.Plan(horizon.which, np.array([flat_size(s.space) for s in kinds]), np.array([s.space.nx for s in kinds]), horizon.t.copy(),
+    plan = record.Plan(horizon.which, np.array([flat_size(s.space) for s in kinds]), np.array([s.space.nx for s in kinds]),
+                       horizon.t.copy(),
                        horizon.h.copy(), horizon.p.copy(), horizon.lower.copy(), horizon.upper.copy())
     model, z = lq.model(n, m), np.zeros
     nw = model.gap.shape[1]
@@ -114,7 +118,8 @@ def make_store(compiled: Compiled) -> tuple[Store, Kept]:
     holds = np.zeros((S + 1, r), dtype=np.int64)
     holds[:, :horizon.holds().shape[1]] = horizon.holds()
     held = record.Held(
-        np.array([s.rows.count for s in kinds]), rows[0].copy(), rows[1].copy(), holds, z((S + 1, r)), np.ones((S + 1, r)), z((S + 1, r)),
+        np.array([s.rows.count for s in kinds]), rows[0].copy(), rows[1].copy(), holds, z((S + 1, r)), np.ones((S + 1, r)),
+        z((S + 1, r)),
         z((S + 1, r)), z((S + 1 if any_rows else 1, r, w)), z((1, r)), z((1, r)), z((1, N + M, w)), z((r, r)))
     coarse = options.hessian != "gauss_newton" and options.convexify == "gauss_newton"
     spare = record.Spare(z((S + 1, nw)), z((S, M)), z((1, nw)), z((1, nx)), z((64, 2)), z((S + 1 if coarse else 1, N + M, w)),
@@ -137,8 +142,10 @@ def helpers(compiled: Compiled, store: Store, count: int) -> tuple[list[Engine],
         step, own, derivatives, more = _records(compiled)
         kept += more
         shared = store.held
-        held = shared._replace(c_try=shared.c_try.copy(), slope_try=shared.slope_try.copy(), bend=shared.bend.copy(), cone=shared.cone.copy())
-        found.append(record.Engine(own, step, derivatives, store.plan, store.path, store.trial, store.model, store.policy, work, held,
+        held = shared._replace(c_try=shared.c_try.copy(), slope_try=shared.slope_try.copy(), bend=shared.bend.copy(),
+                               cone=shared.cone.copy())
+        found.append(record.Engine(own, step, derivatives, store.plan, store.path, store.trial, store.model, store.policy, work,
+                                   held,
                                    store.spare, store.settings, store.state))
     return found, kept
 
@@ -154,7 +161,8 @@ def _records(compiled: Compiled) -> tuple[Any, Any, Any, Kept]:
     another, _, more = stepper(compiled)  # the walk with sensitivities has memory of its own
     local = compiled.horizon.kinds[kind].local
     assert local is not None
-    both = sensitivities.make_sensitivities(another, compiled.horizon.legs[0].stretch.phase.system, compiled.options.integrator, local.support)
+    both = sensitivities.make_sensitivities(another, compiled.horizon.legs[0].stretch.phase.system, compiled.options.integrator,
+                                            local.support)
     return step, own, both, [*kept, *more]
 
 
@@ -164,7 +172,8 @@ def _settings(options: ILQROptions) -> np.ndarray:
     from ocp.shooting.options import CHOICES
 
     found = np.zeros(r.SETTINGS)
-    found[[r.LIMIT, r.ARMIJO, r.REDUCTION, r.SHORTEST]] = options.state_limit, options.armijo, options.step_reduction, options.step_min
+    found[[r.LIMIT, r.ARMIJO, r.REDUCTION,
+           r.SHORTEST]] = options.state_limit, options.armijo, options.step_reduction, options.step_min
     found[[r.MU_LEAST, r.MU_MOST, r.GAP_TOLERANCE]] = options.regularisation_min, options.regularisation_max, options.gap_tolerance
     found[r.STATE_REGULAR] = options.regularise == "state"
     found[r.FULL] = options.hessian == "full"

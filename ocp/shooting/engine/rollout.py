@@ -8,7 +8,7 @@ from numba import njit
 from dynamics.kernels.bank import Bank
 from ocp.shooting.engine.augmented import penalty
 from ocp.shooting.engine.knots import Step, away, moved, take
-from ocp.shooting.engine.record import COST, GAP, LIMIT, MULTIPLE, OPEN, SHOOTING, Engine, Path
+from ocp.shooting.engine.record import COST, GAP, LIMIT, MULTIPLE, OPEN, SHOOTING, Engine
 
 Array = np.ndarray
 
@@ -62,10 +62,12 @@ def rollout(e: Engine, given: bool) -> tuple[float, int]:
 
 @njit(cache=True)
 def trial(e: Engine, a: float, start: Array) -> tuple[float, float, int]:
-    """Step of length a along the direction at hand, into ``e.trial``, from the state in the first row of ``start``. Returns (cost with
+    """Step of length a along the direction at hand, into ``e.trial``, from the state in the first row of ``start``. Returns (cost
+    with
     augmented terms, sum of gaps, failed knot or -1).
 
-    The rollouts follow ``u + a k + K dx`` within the bounds, dx the distance to the path (closed loop) or, with open rollouts, that of
+    The rollouts follow ``u + a k + K dx`` within the bounds, dx the distance to the path (closed loop) or, with open rollouts,
+    that of
     the linear model. Where there are gaps, a share 1 - a of each stays. Multiple shooting moves states and controls along the
     linear model and leaves what the steps then miss as new gaps.
     """
@@ -89,7 +91,7 @@ def trial(e: Engine, a: float, start: Array) -> tuple[float, float, int]:
         if k < S:
             n, m = model.n[k], model.m[k]
             lower, upper = plan.lower[k], plan.upper[k]
-            if mode == OPEN or mode == MULTIPLE:
+            if mode in (OPEN, MULTIPLE):
                 for i in range(m):
                     new.u[k, i] = min(max(path.u[k, i] + a * spare.du[k, i], lower[i]), upper[i])
             else:

@@ -180,7 +180,8 @@ class Search:
             if options.max_iterations - (len(self.log) - 1) <= 0:
                 if it.direct(self.store.engine, tolerance, loose) == it.CONVERGED:
                     return self._ended(it.CONVERGED, tolerance)
-                return Status.ITERATION_LIMIT, f"projected gradient {state[r.GRADIENT]:.3g} after {options.max_iterations} iterations"
+                reached = f"projected gradient {state[r.GRADIENT]:.3g} after {options.max_iterations} iterations"
+                return Status.ITERATION_LIMIT, reached
 
     def _ended(self, ending: int, tolerance: float) -> Ending:
         state, horizon, options = self.store.state, self.horizon, self.options
@@ -199,8 +200,8 @@ class Search:
             return Status.STALLED, (f"no step decreases the cost with regularisation {state[r.FAILED]:.3g}; projected gradient "
                                     f"{state[r.GRADIENT]:.3g}, tolerance {scaled:.3g}{why}")
         if ending == it.LEVEL:
-            return Status.STALLED, (f"the cost is at its rounding level and the projected gradient stays at {state[r.SMALLEST]:.3g}, "
-                                    f"above its tolerance {scaled:.3g}")
+            return Status.STALLED, ("the cost is at its rounding level and the projected gradient stays at "
+                                    f"{state[r.SMALLEST]:.3g}, above its tolerance {scaled:.3g}")
         return Status.NOT_A_NUMBER, not_a_number(horizon, self.store)
 
     def _constrained(self) -> Ending:
@@ -283,6 +284,7 @@ class Search:
         """The policy of the path, if the search stopped before it was made."""
         store, state = self.store, self.store.state
         if not self.swept and np.isfinite(state[r.COST]) and np.isfinite(state[r.GRADIENT]):
+            state[r.BLEND] = it.MOST_BLENDS  # nobody softens the Hessians any more: regularise as much as it takes
             it.sweep(store.engine)
 
     def _report_first(self) -> None:

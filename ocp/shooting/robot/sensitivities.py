@@ -182,7 +182,8 @@ def gather(s: Sensitivities, j: int, joint: int) -> int:
 
 @njit(cache=True)
 def cost_slope(s: Sensitivities, j: int, t: float, u: Array, p: Array, h: float, slot: int) -> tuple[int, float]:
-    """Gradient of the running cost at node j and, unless the slot is COST_SLOPE, its Hessian. Returns (status, weight of the node)."""
+    """Gradient of the running cost at node j and, unless the slot is COST_SLOPE, its Hessian. Returns (status, weight of the
+    node)."""
     m = s.mechanics
     res = m.bank.res
     weight = bind_cost(m, j, t, u, p, h)

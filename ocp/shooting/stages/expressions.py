@@ -16,14 +16,16 @@ larger ones stay calls, so that code size and compile time do not grow with the 
 arm (1260 instructions) under RK4 expands in 118 000 inlined instructions, 2.7 times slower than the calls."""
 
 
-def symbol_for(functions: Sequence[ca.Function]) -> Symbol:
-    """``SX.sym`` where every Function can be inlined into one scalar graph of reasonable size, else ``MX.sym``."""
+def symbol_for(functions: Sequence[ca.Function], limit: int | None = None) -> Symbol:
+    """``SX.sym`` where every Function can be inlined into one scalar graph of reasonable size, else ``MX.sym``. limit: instructions
+    of a Function, INLINE_LIMIT if None."""
+    limit = INLINE_LIMIT if limit is None else limit
     for function in functions:
         try:
             size = (function if function.is_a("SXFunction") else function.expand()).n_instructions()
         except RuntimeError:  # an operation without scalar form: linear solver, root finder, external code
             return ca.MX.sym
-        if size > INLINE_LIMIT:
+        if size > limit:
             return ca.MX.sym
     return ca.SX.sym
 

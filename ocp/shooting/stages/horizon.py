@@ -24,6 +24,7 @@ from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages.costs import local_cost, total
 from ocp.shooting.stages.expressions import Symbol, symbol_for
 from ocp.shooting.stages.rows import Row, final_rows, path_rows, start_rows
+from ocp.shooting.stages.single import Single, running_terms, single_graph
 from ocp.shooting.stages.stage import NOWHERE, Draft, Stage, Term, make_stage, term
 from ocp.shooting.stages.stretch import Constants, Stretch, stretches
 
@@ -44,7 +45,8 @@ class Horizon:
     """A discrete optimal-control problem.
 
     kinds: the different stages. which [S+1]: kind of every stage, the last being the end; t, h [S+1]: time argument and
-    length of every stage; p [kinds, np]; lower, upper [S+1, M]: control bounds. start [nx]: state of the first knot. controls [S, M]: controls
+    length of every stage; p [kinds, np]; lower, upper [S+1, M]: control bounds. start [nx]: state of the first knot. controls [S,
+    M]: controls
     of the guess, where the first stage has some. constant: costs at a fixed start, where nothing is left to choose.
     """
 
@@ -105,16 +107,17 @@ def build(problem: Problem, options: ILQROptions, loops: bool = False) -> Horizo
 
     Raises ProblemError for costs and integrators that do not fit it.
     """
-    source = options.derivatives
+    source, given = options.derivatives, stretches(problem)
     if not loops:
         problem = replace(problem, phases=tuple(
-            replace(phase, system=differentiated(phase.system, choose(phase.system, source, "auto")[0])) for phase in problem.phases))
+            replace(phase, system=differentiated(phase.system, choose(phase.system, source, "auto")[0]))
+            for phase in problem.phases))
     legs, at, parts = [], 0, stretches(problem)
     choice = _free_start(parts[0])
     drafts = [] if choice is None else [choice]
     at = len(drafts)
     which = [0] * at
-    for stretch in parts:
+    for plain, stretch in zip(given, parts, strict=True):
         INTEGRATORS[options.integrator].check(stretch.phase.system)
         if stretch.number:
             which.append(len(drafts))
@@ -122,7 +125,7 @@ def build(problem: Problem, options: ILQROptions, loops: bool = False) -> Horizo
             at += 1
         steps = options.intervals
         which += [len(drafts)] * steps
-        drafts.append(_step(stretch, options, loops))
+        drafts.append(_step(stretch, options, loops, single_graph(plain, options)))
         legs.append(Leg(stretch, at, at + steps))
         at += steps
     which.append(len(drafts))
@@ -150,7 +153,8 @@ def _constant(phase: Phase) -> float:
 
 
 def _symbols(stretch: Stretch, costs: Sequence[Any], *more: ca.Function, implicit: bool = False) -> Symbol:
-    """Scalar graphs where everything fits into one; analytic derivatives need calls, and factorisations of implicit steps are shared
+    """Scalar graphs where everything fits into one; analytic derivatives need calls, and factorisations of implicit steps are
+    shared
     only as nodes."""
     system = stretch.phase.system
     if more and (system.derivatives != "ad" or implicit):
@@ -158,7 +162,7 @@ def _symbols(stretch: Stretch, costs: Sequence[Any], *more: ca.Function, implici
     return symbol_for([*more, *(cost.function for cost in costs)])
 
 
-def _step(stretch: Stretch, options: ILQROptions, loops: bool) -> Draft:
+def _step(stretch: Stretch, options: ILQROptions, loops: bool, single: Single | None) -> Draft:
     """A step of the integrator along a phase."""
     phase, space = stretch.phase, stretch.space
     system, running = phase.system, stretch.costs(At.PATH)
@@ -167,11 +171,11 @@ def _step(stretch: Stretch, options: ILQROptions, loops: bool) -> Draft:
     def advance(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, list[Term]]:
         after, nodes = stretch.advance(options.integrator, t, x, u, p, h)
         nodes = ((1.0, t, x),) if options.cost_quadrature == "rectangle" else nodes
-        return after, [term(h * w, ti, xi, space, system.nu, system.np, running, sym, True) for w, ti, xi in nodes] if running else []
+        return after, running_terms(stretch, running, [(h * w, ti, xi) for w, ti, xi in nodes], sym)
 
     return Draft(phase.name, space, system.controls, system.np, space, advance,
                  lambda t, x, u, p: path_rows(stretch, t, x, u, p), sym,
-                 local_cost(phase) if loops else None)
+                 local_cost(phase) if loops else None, single)
 
 
 def _closing(stretch: Stretch, sym: Symbol, t: Expr, x: Expr) -> list[Term]:
@@ -199,10 +203,12 @@ def _passage(before: Stretch, after: Stretch) -> Draft:
     """From the end of one phase to the start of the next, through its reset map."""
     reset, one, other = after.phase.reset, before.phase.system, after.phase.system
     if reset is None and one.space.names != other.space.names:
-        raise ProblemError(f"phase {after.phase.name!r} has other states than {before.phase.name!r}; a reset must say how they begin",
+        raise ProblemError(f"phase {after.phase.name!r} has other states than {before.phase.name!r}; "
+                           "a reset must say how they begin",
                            where=f"phase {after.phase.name!r}")
     if one.parameters != other.parameters:
         raise ProblemError("all phases must have the same parameters", where=f"phase {after.phase.name!r}")
+    _one_value(before, after)
     functions = [] if reset is None else [reset]
     sym = symbol_for([*functions, *(c.function for c in (*before.costs(At.FINAL), *after.costs(At.START)))])
 
@@ -221,6 +227,20 @@ def _passage(before: Stretch, after: Stretch) -> Draft:
         return [*final_rows(before, t, x, p), *start_rows(after, opened(t), moved(x, p), p, prescribed=True)]
 
     return Draft(f"{before.phase.name} to {after.phase.name}", before.space, (), one.np, after.space, advance, rows, sym)
+
+
+def _one_value(before: Stretch, after: Stretch) -> None:
+    """Raise ProblemError where what opens a phase uses a parameter that has another value in the phase before: a passage has
+    one."""
+    phase, one, other = after.phase, before.phase.system, after.phase.system
+    uses = [(c.function, 3) for c in phase.costs if c.at is At.START]
+    uses += [(c.function, 3) for c in phase.constraints if c.at is At.START]
+    uses += [] if phase.reset is None else [(phase.reset, 1)]
+    for i, name in enumerate(other.parameters):
+        a, b = one.parameter_values[i], other.parameter_values[i]
+        if a != b and name not in after.constants.parameters and any(i in f.jac_sparsity(0, at).get_col() for f, at in uses):
+            raise ProblemError(f"parameter {name!r} is {a:g} in phase {before.phase.name!r} and {b:g} here, and the start of this "
+                               "phase depends on it; give it another name", where=f"phase {phase.name!r}")
 
 
 def _free_start(stretch: Stretch) -> Draft | None:
@@ -256,7 +276,8 @@ def _free_start(stretch: Stretch) -> Draft | None:
 
 
 def _start(stretch: Stretch, choice: Draft | None) -> tuple[np.ndarray, np.ndarray]:
-    """State of the first knot, and the guess of what is free there. Raises ProblemError for a quaternion that is not of unit length."""
+    """State of the first knot, and the guess of what is free there. Raises ProblemError for a quaternion that is not of unit
+    length."""
     phase, space = stretch.phase, stretch.phase.system.space
     guess = np.asarray(phase.guess.x[0], dtype=float)
     x = guess if phase.start is None else np.array(phase.start.value, dtype=float)
@@ -298,7 +319,8 @@ def _times(legs: Sequence[Leg], count: int) -> tuple[np.ndarray, np.ndarray]:
     return t, h
 
 
-def _bounds(drafts: Sequence[Draft], legs: Sequence[Leg], which: Sequence[int], choice: Draft | None) -> tuple[np.ndarray, np.ndarray]:
+def _bounds(drafts: Sequence[Draft], legs: Sequence[Leg], which: Sequence[int], choice: Draft | None) -> tuple[np.ndarray,
+                                                                                                               np.ndarray]:
     """Control bounds of every stage."""
     most = max(len(d.controls) for d in drafts)
     lower, upper = np.full((len(which), most), -np.inf), np.full((len(which), most), np.inf)

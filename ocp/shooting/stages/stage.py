@@ -1,13 +1,15 @@
 """The functions of one kind of stage: step, costs, their expansions, rows of hard constraints.
 
 A horizon is a sequence of stages. Every stage takes a state x and a control u to the state after it and has a cost: a step of
-the integrator along a phase, a *passage* (the choice of what is free at the start, the reset between two phases) or the end, which has
+the integrator along a phase, a *passage* (the choice of what is free at the start, the reset between two phases) or the end, which
+has
 no control and leads nowhere. All derivatives are taken in the tangent space, z = (dx, u): with x' = f(x, u),
 ``F = N^+(x') [df/dx N(x), df/du]``, exact at dx = 0 because N is the derivative of ``plus`` there. The running cost of a step is
 ``L(x, u) = h sum_i w_i l(t_i, x_i(x, u), u)`` with the nodes of the integrator.
 
 Gauss-Newton Hessian: with ``J_i`` the derivative of node i in its own tangent space, ``h sum_i w_i J_i' H_i J_i`` where H_i is the
-Hessian of l at the node (``ocp.shooting.stages.costs.slopes``). It drops the second derivatives of the dynamics, within the step as well
+Hessian of l at the node (``ocp.shooting.stages.costs.slopes``). It drops the second derivatives of the dynamics, within the step
+as well
 as across it, and is positive semidefinite whenever every H_i is. The full Hessian (DDP) keeps them: it is that of
 ``L + lambda . minus(f(x, u), f(x [+] dx, u + du))``.
 """
@@ -48,7 +50,9 @@ class Draft:
     """What a stage is, before its functions are made.
 
     advance(t, x, u, p, h) -> state after it in ``after``, cost terms;  rows(t, x, u, p) -> rows of hard constraints
-    sym: SX.sym or MX.sym; local: the running cost where the step itself is left to loops over a robot.
+    sym: SX.sym or MX.sym; local: the running cost where loops over a robot take the step or, beside ``single``, its full Hessian.
+    single: where the stage evaluates dynamics and costs once: the same as ``advance``, for step and Gauss-Newton expansion as one
+        scalar graph (SX), with the derivative [ndx_after, ndx + nu] of the step; None: by algorithmic differentiation.
     """
 
     label: str
@@ -60,6 +64,7 @@ class Draft:
     rows: Callable[[Expr, Expr, Expr, Expr], list[Row]]
     sym: Symbol
     local: LocalCost | None = None
+    single: Callable[[Expr, Expr, Expr, Expr, Expr], tuple[Expr, list[Term], Expr | None]] | None = None
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,8 @@ class Stage:
     difference(x0, x1) -> minus(x0, x1);  plus(x, dx) -> x
     adjoint(t, x, u, p, h, y [nx_after]) -> y of the knot before [nx], gradient [nu]: a reverse sweep in ambient coordinates
 
-    Where the step runs as loops over a robot, expand, slope and bend are None; step and adjoint, which nothing compiles, are
-    differentiated algorithmically.
+    Where loops over a robot give the full Hessian, bend is None; where they give the step too, so are expand and slope. step and
+    adjoint then are for the certificate alone, and adjoint is differentiated algorithmically in any case.
     """
 
     label: str
@@ -100,26 +105,40 @@ class Stage:
 def make_stage(draft: Draft, width: int, full: bool) -> Stage:
     """The functions of a draft. width: columns of every matrix; full: whether the full Hessian is wanted."""
     sym, space, nu = draft.sym, draft.space, len(draft.controls)
-    t, h, x, u, p = sym("t"), sym("h"), sym("x", space.nx), sym("u", nu), sym("p", draft.parameters)
+    inputs = _inputs(draft, sym)
+    x, u = inputs[1], inputs[2]
     dx, other, y = sym("dx", space.ndx), sym("x1", space.nx), sym("y", draft.after.nx)
-    inputs = [t, x, u, p, h]
     after, terms = draft.advance(*inputs)
-    cost = sum((term.weight * _cost(term, u, p) for term in terms), start=ca.DM(0))
-    expand = slope = None
-    if draft.local is None:
-        g, F, H = _expansion(draft, terms, after, x, u, p)
-        lower = ca.tril(H)
-        expand = dense_function("expand", inputs, [filled(g, width), by_rows(F, width), by_rows(lower, width)])
-        slope = dense_function("slope", inputs, [filled(g, width), by_rows(F, width)]) if full else None
-    pulled = cost + ca.dot(y, after)
+    pulled = _total(terms, u, inputs[3]) + ca.dot(y, after)
+    if draft.single is None:
+        step, expand, slope = _first_order(draft, inputs, after, terms, None, width)
+    else:
+        scalars = _inputs(draft, ca.SX.sym)
+        step, expand, slope = _first_order(draft, scalars, *draft.single(*scalars), width)
     return Stage(
-        label=draft.label, space=space, controls=draft.controls, after=draft.after,
-        step=dense_function("step", inputs, [after, cost]), expand=expand, slope=slope,
-        bend=_bend(draft, width) if full and draft.local is None else None,
+        label=draft.label, space=space, controls=draft.controls, after=draft.after, step=step, expand=expand,
+        slope=slope if full else None, bend=_bend(draft, width) if full and draft.local is None else None,
         difference=dense_function("difference", [x, other], [space.minus(x, other)]),
         plus=dense_function("plus", [x, dx], [space.plus(x, dx)]),
         adjoint=dense_function("adjoint", [*inputs, y], [ca.gradient(pulled, x), ca.gradient(pulled, u)]),
         rows=make_rows("stage", space, nu, draft.parameters, draft.rows, width), local=draft.local)
+
+
+def _inputs(draft: Draft, sym: Symbol) -> list[Expr]:
+    """Symbols of (t, x, u, p, h)."""
+    return [sym("t"), sym("x", draft.space.nx), sym("u", len(draft.controls)), sym("p", draft.parameters), sym("h")]
+
+
+def _first_order(draft: Draft, inputs: Sequence[Expr], after: Expr, terms: Sequence[Term], F: Expr | None, width: int
+                 ) -> tuple[ca.Function, ca.Function | None, ca.Function | None]:
+    """step, expand, slope. F: derivative of the step, None: by algorithmic differentiation."""
+    _, x, u, p, _ = inputs
+    step = dense_function("step", inputs, [after, _total(terms, u, p)])
+    if draft.local is not None and draft.single is None:
+        return step, None, None
+    g, F, H = _expansion(draft, terms, after, F, x, u, p)
+    outputs = [filled(g, width), by_rows(F, width), by_rows(ca.tril(H), width)]
+    return step, dense_function("expand", inputs, outputs), dense_function("slope", inputs, outputs[:2])
 
 
 def term(weight: Expr, t: Expr, x: Expr, space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbol,
@@ -132,17 +151,20 @@ def _control(term: Term, u: Expr) -> Expr:
     return u if term.controlled else ca.DM.zeros(term.costs[0].function.size1_in(2) if term.costs else 0)
 
 
-def _cost(term: Term, u: Expr, p: Expr) -> Expr:
-    return total(term.costs, term.t, term.x, _control(term, u), p)
+def _total(terms: Sequence[Term], u: Expr, p: Expr) -> Expr:
+    """Weighted costs of all terms."""
+    return sum((at.weight * total(at.costs, at.t, at.x, _control(at, u), p) for at in terms), start=ca.DM(0))
 
 
-def _expansion(draft: Draft, terms: Sequence[Term], after: Expr, x: Expr, u: Expr, p: Expr) -> tuple[Expr, Expr, Expr]:
+def _expansion(draft: Draft, terms: Sequence[Term], after: Expr, F: Expr | None, x: Expr, u: Expr, p: Expr
+               ) -> tuple[Expr, Expr, Expr]:
     """Gradient [n + m], derivative of the step [ndx_after, n + m] and Gauss-Newton Hessian."""
     n, m = draft.space.ndx, len(draft.controls)
-    jacobians = _tangent_jacobians(draft, x, u, [(t.x, t.space) for t in terms] + [(after, draft.after)])
+    jacobians = _tangent_jacobians(draft, x, u, [(t.x, t.space) for t in terms] + ([(after, draft.after)] if F is None else []))
+    F = jacobians.pop() if F is None else F
     gradient, hessian = ca.DM(n + m, 1), ca.DM(n + m, n + m)
     held = ca.horzcat(ca.DM(m, n), ca.DM.eye(m))
-    for at, J in zip(terms, jacobians, strict=False):  # the last Jacobian is that of the state after
+    for at, J in zip(terms, jacobians, strict=True):
         slope, bend = at.slopes(at.t, at.x, _control(at, u), p)
         ndx = at.space.ndx
         Jz = ca.vertcat(J, held) if at.controlled else J
@@ -150,7 +172,7 @@ def _expansion(draft: Draft, terms: Sequence[Term], after: Expr, x: Expr, u: Exp
             slope, bend = slope[:ndx], bend[:ndx, :ndx]
         gradient += at.weight * ca.mtimes(Jz.T, slope)
         hessian += at.weight * ca.mtimes(Jz.T, ca.mtimes(bend, Jz))
-    return gradient, jacobians[-1], hessian
+    return gradient, F, hessian
 
 
 def _tangent_jacobians(draft: Draft, x: Expr, u: Expr, points: Sequence[tuple[Expr, Space]]) -> list[Expr]:
@@ -178,7 +200,7 @@ def _bend(draft: Draft, width: int) -> ca.Function:
     z, after, costate = sym("z", n + m), sym("x_next", draft.after.nx), sym("lambda", draft.after.ndx)
     dx, control = ca.vertsplit(z, [0, n, n + m])
     moved, terms = draft.advance(t, space.jet(x, dx), control, p, h)
-    value = sum((at.weight * _cost(at, control, p) for at in terms), start=ca.DM(0))
+    value = _total(terms, control, p)
     value += ca.dot(costate, draft.after.minus(after, moved))
     hessian = ca.Function("hessian", [t, x, z, p, h, after, costate], [ca.tril(ca.hessian(value, z)[0])])
     H = hessian(t, x, ca.vertcat(ca.DM.zeros(n), u), p, h, draft.advance(t, x, u, p, h)[0], costate)

@@ -16,6 +16,7 @@ import casadi as ca
 from ocp.integrators import INTEGRATORS, Node
 from ocp.problem import At, Constraint, Cost, Phase, Problem
 from ocp.shooting.stages.costs import terms
+from ocp.shooting.stages.symplectic import robot_step
 from ocp.spaces import Space
 
 Expr = Any
@@ -98,7 +99,7 @@ class Stretch:
     def split(self, x: Expr) -> tuple[Expr, Expr]:
         """State of the system, and theta."""
         nx = self.phase.system.nx
-        return x[:nx], x[nx:]
+        return x[:nx], x[nx:] if self.constants.count else ca.DM(0, 1)  # of one state x[1:] would be a row
 
     def length(self, number: int, theta: Expr) -> Expr:
         """Duration [s] of a phase up to this one."""
@@ -160,6 +161,17 @@ class Stretch:
         lifted = tuple((weight, t + place * h, x if at is state else ca.vertcat(at, theta))
                        for (weight, _, at), place in zip(nodes, places, strict=True))
         return ca.vertcat(after, theta), lifted
+
+    def closed_step(self, x: Expr, u: Expr, h: Expr) -> tuple[Expr, Expr]:
+        """State after a step of symplectic Euler of a robot, and its derivative [ndx, ndx + nu] in closed form."""
+        state, theta = self.split(x)
+        after, by_x, by_u, by_h = robot_step(self.phase.system, state, u, h * self.pace(theta))
+        if not self.constants.count:
+            return after, ca.horzcat(by_x, by_u)
+        count, nu = self.constants.count, u.shape[0]
+        by_theta = ca.mtimes(by_h, ca.jacobian(h * self.pace(theta), theta) if self.fractional else ca.SX(1, count))
+        held = ca.horzcat(ca.SX(count, by_x.shape[1]), ca.SX.eye(count), ca.SX(count, nu))
+        return ca.vertcat(after, theta), ca.vertcat(ca.horzcat(by_x, by_theta, by_u), held)
 
     def _fractions(self, integrator: str) -> list[float]:
         """Where the nodes stand in a step, in units of h, by a step of length 1 from time 0."""

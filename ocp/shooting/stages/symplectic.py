@@ -1,0 +1,58 @@
+"""A step of symplectic Euler of a robot with its derivative in closed form, for one scalar graph without calls.
+
+    v' = v + h a(q, v, u),    q' = q [+] h v'
+
+    dv' = dv + h (a_q dq + a_v dv + a_u du) + a dh
+    dq' = T dq + J (h dv' + v' dh)         T, J: derivatives of ``q [+] h v'`` by q and by h v' (``integrate_partials``)
+
+The derivatives of a come from those of inverse dynamics at a and from the factorisation of the mass matrix that a itself takes
+(``dynamics.derivatives``). The dynamics are evaluated at one point, so that everything they have in common with each other and with
+the costs there is computed once: on arms half of the operations of differentiating the step, or less.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import casadi as ca
+
+from dynamics import algorithms as alg
+from dynamics.derivatives.forward_second import forward_dynamics_partials
+from ocp.bridge import thrust_wrenches, unit_wrench
+from ocp.problem import System
+
+Expr = Any
+
+class RobotStep(NamedTuple):
+    """State after the step [nx]; its derivatives by (dq, dv) [ndx, ndx], by u [ndx, nu] and by h [ndx, 1], in tangent spaces."""
+
+    after: Expr
+    by_x: Expr
+    by_u: Expr
+    by_h: Expr
+
+
+def robot_step(system: System, x: Expr, u: Expr, h: Expr) -> RobotStep:
+    """The step from x [nx] under u [nu] of length h [s], for the forward dynamics of a robot (``ocp.bridge.robot_system``).
+
+    Thrusts are constant in the axes of the bodies that they push. Raises ModelError for a joint kind without closed form.
+    """
+    model, actuation = system.model, system.actuation
+    n, efforts = model.nv, actuation.selection.shape[1]
+    q, v, pushes = x[:model.nq], x[model.nq:], u[efforts:]
+    tau = ca.mtimes(ca.SX(actuation.selection), u[:efforts])
+    wrenches = thrust_wrenches(model, actuation.thrusters, pushes)
+    a, by_q, by_v, by_tau, _ = forward_dynamics_partials(model, q, v, tau, wrenches)
+    forces = [alg.frame_jacobian(model, q, thruster.frame, "body").T @ unit_wrench(thruster) for thruster in actuation.thrusters]
+    by_u = ca.mtimes(by_tau, ca.horzcat(ca.SX(actuation.selection), *forces))
+
+    moved = v + h * a
+    dv_x = h * ca.horzcat(by_q, by_v) + ca.horzcat(ca.SX(n, n), ca.SX.eye(n))
+    dv_u = h * by_u
+    base, turn = alg.integrate_partials(model, h * moved)
+    dq_x = h * ca.mtimes(turn, dv_x) + ca.horzcat(base, ca.SX(n, n))
+    return RobotStep(
+        after=ca.vertcat(alg.integrate(model, q, h * moved), moved),
+        by_x=ca.vertcat(dq_x, dv_x),
+        by_u=ca.vertcat(h * ca.mtimes(turn, dv_u), dv_u),
+        by_h=ca.vertcat(ca.mtimes(turn, h * a + moved), a))

@@ -1,0 +1,237 @@
+"""Symplectic Euler of a robot in closed form, as one scalar graph, against the same step differentiated algorithmically."""
+
+from dataclasses import replace
+
+import casadi as ca
+import numpy as np
+import pytest
+from engine_paths import blocks, on_path
+from loop_references import coupled_tree
+from shooting_problems import function, quadrotor
+
+from dynamics import algorithms as alg
+from dynamics.model.synthetic import random_tree, serial_chain
+from dynamics.model.urdf import read_urdf
+from ocp.bridge import Thruster, inverse_dynamics_system, robot_system
+from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem, Status
+from ocp.shooting.ilqr import ILQROptions, prepare, solve
+from ocp.shooting.stages import expressions, single, symplectic
+from ocp.shooting.stages.horizon import build
+
+CLOSED = ILQROptions(intervals=4, integrator="semi_implicit_euler", kernels="interpreted", hessian="gauss_newton")
+AD = replace(CLOSED, derivatives="ad")
+
+
+def tree(seed, *kinds, root=None, bodies=3, branching=0.7):
+    return random_tree(bodies, np.random.default_rng(seed), kinds=kinds, root=root, branching=branching, damping=True)
+
+
+def pushed(model, bodies):
+    """Thrusters on some bodies, two of them on the last."""
+    frames = [model.frames[i].name for i in bodies]
+    return [Thruster(f"jet{k}", frame, (0.3, 0.6, 0.8 + k), 0.2 * k) for k, frame in enumerate([*frames, frames[-1]])]
+
+
+def every_other(model):
+    return [b.joint.name for b in model.bodies if b.joint.mimic is None and b.joint.kind not in ("fixed", "free_flyer")][::-2]
+
+
+SYSTEMS = {
+    "flat": lambda: robot_system(tree(1, "revolute", "prismatic", "universal", "continuous", "fixed")),
+    "free root": lambda: robot_system(m := tree(2, "revolute", "spherical", root="free_flyer"), actuated=every_other(m)),
+    "curved": lambda: robot_system(m := tree(3, "planar", "spherical", "revolute", "free_flyer", root="planar"),
+                                   actuated=every_other(m)),
+    "coupled": lambda: robot_system(m := coupled_tree(4, 6), actuated=every_other(m)),
+    "thrusters": lambda: robot_system(m := tree(4, "revolute", "spherical", "prismatic", root="free_flyer"),
+                                      thrusters=pushed(m, (-3, -1)), actuated=every_other(m)),
+    "thrusters alone": lambda: robot_system(m := tree(5, "universal", root="free_flyer"), thrusters=pushed(m, (0, -1)),
+                                            actuated=()),
+    "no controls": lambda: robot_system(tree(6, "revolute", root="free_flyer"), actuated=()),
+    "accelerations": lambda: inverse_dynamics_system(tree(7, "revolute", "spherical", root="planar")),
+}
+
+
+def problem(system, seed=5, duration=None, turned=0.0):
+    """A robot in motion under costs that couple everything, time and controls included."""
+    model, rng = system.model, np.random.default_rng(seed)
+    nx, nu = system.nx, system.nu
+    x0 = np.r_[alg.random_configuration(model, rng), rng.normal(size=model.nv)]
+    a, b = ca.DM(rng.normal(size=nx)), ca.DM(rng.normal(size=nu))
+    costs = (
+        Cost("coupled", At.PATH, function(nx, nu, lambda t, x, u: ca.sin(ca.dot(a, x) + t) * (1 + ca.dot(b, u)) + x[0]**2 * x[1])),
+        Cost("residual", At.PATH, function(nx, nu, lambda t, x, u: ca.vertcat(u, ca.cos(x[nx - 1]) * x[0], x[1] * ca.sum1(u))),
+             weights=tuple(rng.uniform(0.5, 1, nu + 2))))
+    guess = Guess(np.array([0.0, 1.0]), np.tile(x0, (2, 1)), rng.normal(size=(2, nu)))
+    phase = Phase("move", system, duration or Duration(0.4, 0.4, 0.4), guess,
+                  start=Boundary(tuple(x0), (True,) * system.space.ndx), costs=costs)
+    return Problem("robot", (phase,))
+
+
+def values(given, options):
+    """Step and expansion of a kind of stage at a state on the manifold, through CasADi's interpreter: x', cost, g, F, H."""
+    horizon = build(given, options)
+    stage, system, rng = horizon.kinds[horizon.which[-2]], given.phase.system, np.random.default_rng(11)
+    x = np.r_[alg.random_configuration(system.model, rng), rng.normal(size=system.model.nv), horizon.constants.guess]
+    arguments = (0.3, x, rng.normal(size=system.nu), [], 0.1)
+    return [np.array(y) for y in (*stage.step(*arguments), *stage.expand(*arguments))], stage
+
+
+def compare(given, one, two, tolerance=1e-10):
+    (ours, stage), (theirs, general) = values(given, one), values(given, two)
+    for name, a, b in zip(("x'", "cost", "g", "F", "H"), ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * max(1.0, np.abs(b).max()), err_msg=name)
+        assert np.abs(b).max() > 1e-3, name
+    return stage, general
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_step_and_expansion_are_those_of_algorithmic_differentiation(name, monkeypatch):
+    given = problem(SYSTEMS[name]())
+    monkeypatch.setattr(single, "LIMIT", 3000 if name == "accelerations" else 1500)  # the other road is one of calls
+    stage, general = compare(given, CLOSED, AD)
+    assert stage.step.is_a("SXFunction")
+    assert stage.expand.is_a("SXFunction")
+    assert general.expand.is_a("SXFunction") == (name == "accelerations")
+
+
+def test_dynamics_that_are_small_or_evaluated_once_are_written_out(monkeypatch):
+    given = problem(SYSTEMS["accelerations"]())
+    inlined, _ = values(given, CLOSED)
+    monkeypatch.setattr(single, "LIMIT", 0)
+    monkeypatch.setattr(expressions, "INLINE_LIMIT", 0)
+    called, stage = values(given, CLOSED)
+    assert stage.expand.is_a("MXFunction")
+    for a, b in zip(inlined, called, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+
+
+def test_both_quadratures_are_the_costs_at_the_knots():
+    given = problem(SYSTEMS["curved"]())
+    for a, b in zip(values(given, CLOSED)[0], values(given, replace(CLOSED, cost_quadrature="rectangle"))[0], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["flat", "curved", "thrusters"])
+def test_free_durations_are_carried(name):
+    given = problem(SYSTEMS[name](), duration=Duration(0.2, 0.6, 0.4))
+    stage, _ = compare(given, CLOSED, AD)
+    n = given.phase.system.space.ndx
+    assert stage.space.ndx == n + 1
+    F = values(given, CLOSED)[0][3].T
+    assert np.abs(F[:n, n]).max() > 0.1  # the step is longer where the duration is
+    np.testing.assert_array_equal(F[n, :], np.eye(F.shape[1])[n])
+
+
+def test_later_phases_of_fixed_length_behind_a_free_one():
+    system = SYSTEMS["flat"]()
+    first, second = problem(system, duration=Duration(0.2, 0.6, 0.4)).phase, problem(system).phase
+    given = Problem("two", (first, replace(second, name="later", start=None)))
+    for kind in (1, 3):
+        stages = [build(given, options).kinds[kind] for options in (CLOSED, AD)]
+        rng = np.random.default_rng(2)
+        arguments = (0.4, rng.normal(size=stages[0].space.nx), rng.normal(size=system.nu), [], 0.25)
+        for a, b in zip(stages[0].expand(*arguments), stages[1].expand(*arguments), strict=True):
+            np.testing.assert_allclose(np.array(a), np.array(b), rtol=0, atol=1e-9)
+
+
+def ur5(duration=0.5):
+    system = robot_system(read_urdf("problems/models/ur5.urdf"))
+    nx, nu = system.nx, system.nu
+    goal = ca.DM([0.3, -0.2, 0.4, 0.1, -0.3, 0.2, *[0.0] * 6])
+    costs = (Cost("effort", At.PATH, function(nx, nu, lambda t, x, u: u), weights=(1e-2,) * nu),
+             Cost("calm", At.PATH, function(nx, nu, lambda t, x, u: x[nu:]), weights=(0.1,) * nu),
+             Cost("goal", At.FINAL, function(nx, nu, lambda t, x, u: x - goal), weights=(100.0,) * nu + (1.0,) * nu))
+    guess = Guess(np.array([0.0, 1.0]), np.zeros((2, nx)), 0.1 * np.ones((2, nu)))
+    return Problem("ur5", (Phase("move", system, Duration(duration, duration, duration), guess,
+                                 start=Boundary((0.0,) * nx, (True,) * nx), costs=costs),))
+
+
+def test_the_closed_form_is_short():
+    closed, general = (build(ur5(), options).kinds[0] for options in (CLOSED, AD))
+    assert closed.expand.n_instructions() < 0.47 * general.expand.n_instructions()
+    assert closed.step.n_instructions() < 1.05 * general.step.n_instructions()
+
+
+@pytest.mark.parametrize("hessian", ["gauss_newton", "full"])
+def test_all_roads_find_the_same_solution(hessian):
+    given, options = ur5(), replace(CLOSED, intervals=15, hessian=hessian)
+    closed, loops = solve(given, options), solve(given, replace(options, derivatives="analytic", execution="loops"))
+    for other in (loops, *([solve(given, replace(options, derivatives="ad"))] if hessian == "gauss_newton" else [])):
+        assert closed.status is other.status is Status.CONVERGED, other.message
+        assert closed.objective == pytest.approx(other.objective, rel=1e-10)
+        np.testing.assert_allclose(closed.trajectory.u, other.trajectory.u, atol=1e-5 * np.abs(other.trajectory.u).max())
+    assert closed.optimality.residuals()[0] < 2e-8  # by reverse differentiation of the integrator's own step
+    assert max(np.abs(defect).max() for defect in closed.optimality.defects()) < 1e-12
+    said = next(note for note in closed.notes if note.startswith("derivatives"))
+    assert "a step in code generated for this robot" in said
+    assert ("full Hessians in compiled loops over the model" in said) == (hessian == "full")
+
+
+def test_full_hessians_by_loops_behind_steps_in_closed_form():
+    options = replace(CLOSED, intervals=2, hessian="full", convexify="shift")
+    u = np.random.default_rng(3).normal(size=(2, 6))
+    mixed, ours = on_path(ur5(0.1), options, u)
+    pure, theirs = on_path(ur5(0.1), replace(options, derivatives="analytic", execution="loops"), u)
+    assert {"step", "slope"} <= {kernel.name for kernel in mixed.compiled.bank.values()}
+    assert len(mixed.compiled.bank) > len(pure.compiled.bank)
+    for k in range(2):
+        for a, b in zip(blocks(ours, k, 12, 6), blocks(theirs, k, 12, 6), strict=True):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-10 * max(1.0, np.abs(b).max()))
+
+
+POISON = {
+    "acceleration by q": lambda x: x._replace(da_dq=-x.da_dq),
+    "acceleration by v": lambda x: x._replace(da_dv=-x.da_dv),
+    "acceleration by effort": lambda x: x._replace(da_dtau=0.5 * x.da_dtau),
+}
+
+
+@pytest.mark.parametrize("what", POISON)
+def test_a_wrong_closed_form_is_noticed(what, monkeypatch):
+    """The true gradient, from the integrator's own step, does not vanish where the search ends."""
+    right = symplectic.forward_dynamics_partials
+    monkeypatch.setattr(symplectic, "forward_dynamics_partials", lambda *arguments: POISON[what](right(*arguments)))
+    found = solve(ur5(), replace(CLOSED, intervals=15, max_iterations=100, polish="never"))
+    assert found.optimality.residuals()[0] > 1e-4
+
+
+def test_a_wrong_motion_of_a_curved_joint_is_noticed(monkeypatch):
+    right = alg.integrate_partials
+    monkeypatch.setattr(alg, "integrate_partials", lambda model, d: tuple(x.T for x in right(model, d)))
+    with pytest.raises(AssertionError, match="F"):
+        compare(problem(SYSTEMS["curved"]()), CLOSED, AD)
+
+
+# ---- choice --------------------------------------------------------------------------------------------------------
+def told(given, **options):
+    program = prepare(given, replace(CLOSED, intervals=2, **options))
+    return program.horizon.kinds[0], program.notes[0]
+
+
+def test_what_runs_in_closed_form():
+    small, large = problem(SYSTEMS["flat"]()), problem(robot_system(serial_chain(24)))
+    assert "a step in code generated for this robot" in told(small)[1]
+    assert told(small, derivatives="ad")[1] == "derivatives: ad"
+    assert "compiled loops" in told(small, derivatives="analytic", execution="loops")[1]
+    stage, note = told(large)
+    assert stage.expand is None
+    assert "in compiled loops over the model" in note
+    assert "a step in code" not in told(small, integrator="rk4")[1]
+
+
+def test_costs_too_large_for_one_graph_leave_it(monkeypatch):
+    given = problem(SYSTEMS["flat"]())
+    assert single.closed_form(given.phase, CLOSED)
+    monkeypatch.setattr(single, "LIMIT", 3)
+    assert not single.closed_form(given.phase, CLOSED)
+    assert "a step in code" not in told(given)[1]
+
+
+def test_many_states_are_not_written_out(monkeypatch):
+    given = quadrotor()
+    options = replace(CLOSED, integrator="euler")
+    assert build(given, options).kinds[0].expand.is_a("SXFunction")
+    monkeypatch.setattr(expressions, "INLINE_LIMIT", 0)
+    assert build(given, options).kinds[0].expand.is_a("SXFunction")
+    monkeypatch.setattr(single, "ENTRIES", 100)
+    assert build(given, options).kinds[0].expand.is_a("MXFunction")
