@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import casadi as ca
@@ -55,13 +56,19 @@ def controls(guess: Guess, nu: int, steps: int) -> np.ndarray:
     return np.column_stack([np.interp(s, guess.s, column) for column in values.T]) if nu else np.zeros((steps, 0))
 
 
+@lru_cache(maxsize=64)
+def _between(space: Space) -> ca.Function:
+    """(x0, x1, r) -> the point at the fraction r of the way; made once for a space, so that solving again costs nothing here."""
+    x0, x1, r = ca.SX.sym("x0", space.nx), ca.SX.sym("x1", space.nx), ca.SX.sym("r")
+    return ca.Function("between", [x0, x1, r], [space.plus(x0, r * space.minus(x0, x1))])
+
+
 def states(guess: Guess, space: Space, steps: int) -> np.ndarray:
     """States [steps + 1, nx] of a guess at the knots, interpolated on the manifold."""
-    x0, x1, r = ca.SX.sym("x0", space.nx), ca.SX.sym("x1", space.nx), ca.SX.sym("r")
     given = np.asarray(guess.x, dtype=float)
     if len(given) == 1:
         return np.tile(given[0], (steps + 1, 1))
-    between = ca.Function("between", [x0, x1, r], [space.plus(x0, r * space.minus(x0, x1))])
+    between = _between(space)
     s = np.arange(steps + 1) / steps
     i = np.clip(np.searchsorted(guess.s, s, side="right") - 1, 0, len(given) - 2)
     share = (s - guess.s[i]) / (np.asarray(guess.s)[i + 1] - np.asarray(guess.s)[i])

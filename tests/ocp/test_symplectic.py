@@ -51,7 +51,7 @@ SYSTEMS = {
 }
 
 
-def problem(system, seed=5, duration=None, turned=0.0):
+def problem(system, seed=5, duration=None):
     """A robot in motion under costs that couple everything, time and controls included."""
     model, rng = system.model, np.random.default_rng(seed)
     nx, nu = system.nx, system.nu

@@ -36,8 +36,7 @@ and the time of the C compiler grows with the square of them (24 000: minutes)."
 CLOSED_LIMIT = 5000
 """Operations of one evaluation of the dynamics of a robot up to which a step is written in closed form. Measured, one knot,
 generated code and loops: six joints (1690 operations) expand in 2.3 and 5.5 us and step in 0.4 and 1.7 us; free-floating
-quadrupeds (3100 to
-4400) expand in 10 and 12 to 16 us, step in 0.9 and 2.7 us, and compile in 6 s."""
+quadrupeds (3100 to 4400) expand in 10 and 12 to 16 us and step in 0.9 and 2.7 us; their code compiles in 6 s."""
 
 
 def closed_form(phase: Phase, options: ILQROptions) -> bool:
