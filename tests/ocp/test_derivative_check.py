@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 import casadi as ca
@@ -24,6 +25,10 @@ from ocp.errors import ProblemError
 from ocp.problem import INF, At, Constraint, Cost, Duration, Guess, Phase, Problem
 
 FILES = sorted((Path(__file__).resolve().parents[2] / "problems").glob("*.yaml"))
+try:
+    metadata.distribution("example-robot-data")
+except metadata.PackageNotFoundError:  # some robots come with the robots extra
+    FILES = [path for path in FILES if "robot: robots:" not in path.read_text(encoding="utf-8")]
 LONG = ("panda_reach", "quadruped_righting")
 
 
