@@ -205,9 +205,9 @@ def main() -> None:
         f"below {VIOLATION:g}, projected gradient below {TOLERANCE:g} of the cost; median of {REPEATS} solves, kernels and loops",
         "loaded. Published: iterations in Altro.jl's own tests, which stop at that violation while the cost still changes by up to",
         "1e-4 an iteration. At their stop: our iterations until the violation is met and the model promises less than 1e-4, or to",
-        "a tolerance of 1e-2, with options of its own; the cost there. The full count goes on to an optimum, the one IPOPT finds by",
+        "a tolerance of 1e-2, with options of its own; the cost there. The full count goes on to an optimum, that of IPOPT by",
         "direct multiple shooting from the same start (last digits). First below: the iteration at which the violation was first",
-        "small enough. Options of that run are chosen by problem (OWN in the script): ALTRO's penalties for the first four, but not",
+        "small enough. Options of that run by problem (OWN in the script): ALTRO's penalties for the first four, but not",
         "for three obstacles; Gauss-Newton for the acrobot; defaults elsewhere. Escape is held to 1e-5, as published. The zig-zag",
         "never becomes stationary; its regularisation was picked among several. Written by tests/benchmarks/altro_set.py.", "",
         "| problem | published | at their stop | ratio | cost there | to the optimum | first below | violation | cost | IPOPT | "
