@@ -22,6 +22,7 @@ from ocp.problem import (
     At,
     Certificate,
     Constraint,
+    Linkage,
     Phase,
     Residual,
     Sense,
@@ -79,11 +80,12 @@ def certify(solution: Solution, tolerances: Tolerances | None = None) -> Solutio
     balances = [b for b in (n.energy_balance() for n in numbers) if b is not None]
     found = [(phase, v) for phase, n in zip(phases, numbers, strict=True) for v in n.violations(tolerances)]
     named = [v if len(phases) == 1 else replace(v, name=f"{phase.name}: {v.name}") for phase, v in found]
+    links = [_linkage(linkage, numbers, tolerances) for linkage in solution.problem.linkages]
     passages = [_passage(*pair, tolerances) for pair in zip(numbers[:-1], numbers[1:], strict=True)]
     certificate = Certificate(
         stationarity=Residual("stationarity", stationarity, tolerances.stationarity),
         complementarity=Residual("complementarity", complementarity, tolerances.complementarity),
-        violations=(*named, *passages),
+        violations=(*named, *passages, *links),
         gap_segment=Residual("segment re-integration gap", gap, tolerances.gap_segment, gap_at),
         gap_total=Residual("total re-integration gap", total, tolerances.gap_total),
         error_estimate=Residual("defect between knots", defect, tolerances.error_estimate, defect_at),
@@ -112,6 +114,18 @@ def _passage(before: _Numbers, after: _Numbers, tolerances: Tolerances) -> Viola
     worst = int(np.argmax(np.nan_to_num(gap, nan=np.inf)))
     return Violation(f"{before.phase.name} to {phase.name}", float(gap[worst]), 0.0, float(after.trajectory.t[0]),
                      phase.system.space.tangent_names[worst], tolerances.violation)
+
+
+def _linkage(linkage: Linkage, numbers: list[_Numbers], tolerances: Tolerances) -> Violation:
+    """How far ends of phases are from what links them."""
+    states = [numbers[i].trajectory.x[0 if at is At.START else -1] for i, at in linkage.ends]
+    durations = [n.trajectory.t[-1] - n.trajectory.t[0] for n in numbers]
+    known = {name: value for n in numbers for name, value in zip(n.phase.system.parameters, n.p, strict=True)}
+    value = np.asarray(linkage.function(*states, durations, [known[name] for name in linkage.parameters])).ravel()
+    over = np.maximum(0.0, np.maximum(np.asarray(linkage.lower) - value, value - np.asarray(linkage.upper)))
+    worst = int(np.argmax(np.nan_to_num(over, nan=np.inf)))
+    return Violation(linkage.name, float(over[worst]), 0.0, float(numbers[linkage.ends[-1][0]].trajectory.t[-1]),
+                     linkage.components()[worst], tolerances.violation)
 
 
 def _optimality(solution: Solution) -> tuple[float, float]:
@@ -243,15 +257,13 @@ class _Numbers:
         t = trajectory.t
         inner = (t[:-1, None] + np.diff(t)[:, None] * _POINTS).ravel()
         states, between = trajectory.x, self._state(inner)
-        # a held control belongs to the segment on its right; the last knot has none of its own
-        controls_t = np.minimum(t, t[-2] + _INSIDE * (t[-1] - t[-2]))
-        controls, between_u = self._control(controls_t), self._control(inner)
+        between_u = self._control(inner)
         for i, name in enumerate(system.space.names):
             yield from _bound(f"bound {name}", phase.x_lower[i], phase.x_upper[i],
                               (t, states[:, i]), (inner, between[:, i]), tolerance)
         for i, name in enumerate(system.controls):
             yield from _bound(f"bound {name}", phase.u_lower[i], phase.u_upper[i],
-                              (controls_t, controls[:, i]), (inner, between_u[:, i]), tolerance)
+                              (trajectory.t_u, trajectory.u[:, i]), (inner, between_u[:, i]), tolerance)
         for label, boundary, k in (("start", phase.start, 0), ("final", phase.final, -1)):
             if boundary is None or not any(boundary.fixed):
                 continue
@@ -268,24 +280,37 @@ class _Numbers:
             excess = max(phase.duration.lower - (t[-1] - t[0]), (t[-1] - t[0]) - phase.duration.upper)
             yield Violation("duration", float(excess), 0.0, float(t[-1]), "duration", tolerance)
         for constraint in phase.constraints:
-            yield self._constraint(constraint, (controls_t, t, states, controls), (inner, between, between_u), tolerance)
+            yield self._constraint(constraint, (inner, between, between_u), tolerance)
 
-    def _constraint(self, constraint: Constraint, knots: Any, inner: Any, tolerance: float) -> Violation:
-        _, t, x, u = knots
-        if constraint.at is At.PATH:
-            at = excess(constraint, self._call(constraint.function, t, x, u))
+    def _constraint(self, constraint: Constraint, inner: Any, tolerance: float) -> Violation:
+        trajectory, beside = self.trajectory, np.zeros((1, constraint.size))
+        t, x = trajectory.t, trajectory.x
+        if constraint.at is At.INTEGRAL:
+            t, at = t[-1:], excess(constraint, self._integral(constraint.function)[None, :])
+        elif constraint.at is At.PATH:
+            if constraint.function.jac_sparsity(0, 2).nnz():  # holds where the method holds controls, which need not be at knots
+                t = trajectory.t_u if trajectory.t_path is None else trajectory.t_path
+                x = self._state(t)
+            # a held control belongs to the segment on its right
+            last = trajectory.t[-2] + _INSIDE * (trajectory.t[-1] - trajectory.t[-2])
+            at = excess(constraint, self._call(constraint.function, t, x, self._control(np.minimum(t, last))))
             beside = excess(constraint, self._call(constraint.function, *inner))
-            if len(self.trajectory.t_u) < len(t) and constraint.function.jac_sparsity(0, 2).nnz():
-                # a held control ends with its segment: at the last knot there is none to hold a constraint on controls
-                at, beside = at[:-1], np.vstack([beside, at[-1:]])
         else:
             k = slice(0, 1) if constraint.at is At.START else slice(len(t) - 1, len(t))
             t = t[k]
-            at, beside = excess(constraint, self._call(constraint.function, t, x[k], u[k])), np.zeros((1, constraint.size))
+            at = excess(constraint, self._call(constraint.function, t, x[k], self.trajectory.u[k]))
         row, column = np.unravel_index(int(np.argmax(np.nan_to_num(at, nan=np.inf))), at.shape)
         components = constraint.components()
         return Violation(constraint.name, float(at[row, column]), float(np.max(beside)), float(t[row]),
                          components[min(int(column), len(components) - 1)], tolerance, soft=constraint.soft is not None)
+
+    def _integral(self, function: ca.Function) -> np.ndarray:
+        """Integral of a function over the phase, [k]."""
+        t = self.trajectory.t
+        h = np.diff(t)
+        times = (t[:-1, None] + h[:, None] * _POINTS).ravel()
+        values = self._call(function, times, self._state(times), self._control(times))
+        return np.asarray((h[:, None] * _WEIGHTS).ravel() @ values)
 
 
 def excess(constraint: Constraint, values: np.ndarray) -> np.ndarray:

@@ -47,8 +47,10 @@ class Method:
 
 
 METHODS: Mapping[str, Method] = {m.name: m for m in (
-    Method("collocation", "direct collocation (trapezoid, Hermite-Simpson) with IPOPT",
+    Method("collocation", "direct collocation by schemes of any degree, solved as a nonlinear program",
            "ocp.transcription.collocation", "ocp.transcription.collocation", "CollocationOptions"),
+    Method("multiple_shooting", "direct multiple shooting with any integrator, solved as a nonlinear program",
+           "ocp.transcription.multiple_shooting", "ocp.transcription.multiple_shooting", "MultipleShootingOptions"),
     Method("ilqr", "iterative LQR / DDP with control bounds, compiled loops",
            "ocp.shooting.ilqr", "ocp.shooting.options", "ILQROptions"),
 )}

@@ -37,7 +37,7 @@ def solve(
     file
         The problem file (YAML).
     method
-        collocation or ilqr; default: what the file says.
+        collocation, multiple_shooting or ilqr; default: what the file says.
     out
         Folder of the run; default: results/<file>-<method>, replaced if it holds an earlier run.
     overwrite
@@ -183,6 +183,92 @@ def check(file: Path, /, *, set_: Overrides = None) -> int:
         return CERTIFIED
     print_check(load_problem(file, parse_overrides(set_ or [])))
     return CERTIFIED
+
+
+@app.command
+def compare(
+    file: Path, /, *, methods: Annotated[list[str] | None, Parameter(negative=(), consume_multiple=True)] = None,
+    set_: Overrides = None, repeat: int = 0, tolerance: float | None = None, out: Path | None = None, overwrite: bool = False,
+    quiet: bool = False,
+) -> int:
+    """Solve one problem file by several methods and options, side by side in one table, one picture and one folder.
+
+    Exit code 0: all are certified and agree; 1: something was not solved, not certified or refused though it was asked for; 4: all
+    are certified, but their costs differ by more than the tolerance.
+
+    Parameters
+    ----------
+    file
+        The problem file (YAML).
+    methods
+        name or name:key=value,key=value; several of them, or the flag repeated. Default: every method that can serve the file.
+    repeat
+        Solve each so many times again, for the time without first builds.
+    tolerance
+        Relative difference of costs that counts as agreement; default: 1e-3, or the reference's where that is wider.
+    out
+        Folder to write; default: results/<file>-compare, replaced if it holds an earlier comparison.
+    overwrite
+        Replace the comparison that ``--out`` holds.
+    quiet
+        The table only, no progress.
+    """
+    from ocp.app.compare.run import compare as run_compare
+    from ocp.app.files.load import parse_overrides
+
+    return run_compare(file, methods=methods or (), overrides=parse_overrides(set_ or []), repeat=repeat, tolerance=tolerance,
+                       out=out, overwrite=overwrite, quiet=quiet, command=["ocp", *sys.argv[1:]])
+
+
+@app.command
+def explain(target: Path, /, *, set_: Overrides = None, quiet: bool = False) -> int:
+    """Say why a problem was not solved (what to relax and by how much, what is not finite and where), or what its constraints cost.
+
+    Exit code 0 where a cause was named or the problem is solved, 1 otherwise.
+
+    Parameters
+    ----------
+    target
+        The folder of a run, or a problem file, which is solved first.
+    quiet
+        No progress.
+    """
+    from ocp.app.explain.run import explain as run_explain
+    from ocp.app.files.load import parse_overrides
+
+    return run_explain(target, overrides=parse_overrides(set_ or []), quiet=quiet)
+
+
+@app.command
+def verify(
+    files: Annotated[list[Path] | None, Parameter(negative=())] = None, /, *, quick: bool = False,
+    all_: Annotated[bool, Parameter(name="--all", negative=())] = False, seconds: float | None = None, set_: Overrides = None,
+    out: Path | None = None, quiet: bool = False,
+) -> int:
+    """Solve a whole gallery of problem files and print a scoreboard: certificate, cost beside the reference, time, verdict.
+
+    Exit code 0 only if all pass. Ctrl-C keeps what there is. Files of ``ocp ik`` and ``ocp mpc`` are skipped.
+
+    Parameters
+    ----------
+    files
+        Problem files and folders of them; default: the folder problems.
+    quick
+        Small problems only, and 20 s for each.
+    all_
+        Every method that a file gives options for, not only its own.
+    seconds
+        What one file may take; more counts as failed.
+    out
+        Folder of scoreboard.csv and scoreboard.md; default: results/verify.
+    quiet
+        No progress.
+    """
+    from ocp.app.files.load import parse_overrides
+    from ocp.app.verify.run import verify as run_verify
+
+    return run_verify(files or (), quick=quick, every=all_, seconds=seconds, overrides=parse_overrides(set_ or []), out=out,
+                      quiet=quiet, command=["ocp", *sys.argv[1:]])
 
 
 @app.command

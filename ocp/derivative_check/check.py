@@ -206,7 +206,7 @@ def _remarks(term: Term, depends: np.ndarray) -> tuple[str, ...]:
     system = term.phase.system
     begin = system.space.ndx
     used = [name for k, name in enumerate(system.controls) if depends[:, begin + k].any()]
-    if term.at is not At.PATH and used:
+    if term.at in (At.START, At.FINAL) and used:
         out.append(f"depends on controls ({', '.join(used)}), which have no value at the {term.at.value}")
     rough = rough_operations(term.function) if term.kind not in ("rate", "energy", "power") else ()
     if rough:

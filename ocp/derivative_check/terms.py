@@ -18,7 +18,7 @@ from ocp.derivative_check.points import end_points, path_points
 from ocp.derivative_check.records import Point, Road
 from ocp.problem import At, Phase, System
 
-_WORDS = {At.START: "start", At.PATH: "running", At.FINAL: "final"}
+_WORDS = {At.START: "start", At.PATH: "running", At.FINAL: "final", At.INTEGRAL: "integral"}
 _ROUGH = {ca.OP_FABS: "abs", ca.OP_SIGN: "sign", ca.OP_FMIN: "min", ca.OP_FMAX: "max", ca.OP_FLOOR: "floor",
           ca.OP_CEIL: "ceil", ca.OP_FMOD: "modulo", ca.OP_REMAINDER: "remainder", ca.OP_COPYSIGN: "copysign"}
 
@@ -48,7 +48,8 @@ class Term:
 def terms_of(phase: Phase, begin: float, count: int, rng: np.random.Generator) -> Iterator[Term]:
     """All terms of a phase that begins at time ``begin`` [s]."""
     system = phase.system
-    points = {At.PATH: path_points(phase, begin, count, rng), At.START: end_points(phase, begin, 0.0, count, rng),
+    path = path_points(phase, begin, count, rng)
+    points = {At.PATH: path, At.INTEGRAL: path, At.START: end_points(phase, begin, 0.0, count, rng),
               At.FINAL: end_points(phase, begin, 1.0, count, rng)}
     rates = tuple(f"rate of {name}" for name in system.space.tangent_names)
     yield Term(phase, "rate", system.name, None, system.rate, rates, points[At.PATH])

@@ -8,16 +8,19 @@ from ocp.problem.problem import (
     Cost,
     Duration,
     Guess,
+    Linkage,
     Phase,
     Problem,
     Reference,
     Sense,
     System,
+    replaced_systems,
     with_parameters,
 )
 from ocp.problem.solution import Certificate, Residual, Solution, Status, Trajectory, Violation, join
 
 __all__ = [
-    "INF", "At", "Boundary", "Certificate", "Constraint", "Cost", "Duration", "Guess", "Phase", "Problem", "Reference",
-    "Residual", "Sense", "Solution", "Status", "System", "Trajectory", "Violation", "join", "with_parameters",
+    "INF", "At", "Boundary", "Certificate", "Constraint", "Cost", "Duration", "Guess", "Linkage", "Phase", "Problem",
+    "Reference", "Residual", "Sense", "Solution", "Status", "System", "Trajectory", "Violation", "join", "replaced_systems",
+    "with_parameters",
 ]

@@ -7,7 +7,7 @@ control [nu] and parameters [np]; all columns. Functions that hold at the start 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,6 +63,7 @@ class At(enum.Enum):
     START = "start"
     PATH = "path"  # at every knot and, for the certificate, between them
     FINAL = "final"
+    INTEGRAL = "integral"  # of a constraint: its function is integrated over the phase
 
 
 class Sense(enum.Enum):
@@ -206,6 +207,33 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class Linkage:
+    """A constraint between ends of phases: ``lower <= function(x_1, ..., x_k, T, p) <= upper``, equal where the two are equal.
+
+    ends: (number of a phase, At.START or At.FINAL) of each state in order; T: durations [s] of all phases; p: values of
+    ``parameters``, by name, of whatever phase has them. Periodic motions link the last end to the first start.
+    """
+
+    name: str
+    ends: tuple[tuple[int, At], ...]
+    function: ca.Function
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    parameters: tuple[str, ...] = ()
+    where: str | None = None
+    labels: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return len(self.lower)
+
+    def components(self) -> tuple[str, ...]:
+        if self.labels:
+            return tuple(f"{self.name}[{label}]" for label in self.labels)
+        return (self.name,) if self.size == 1 else tuple(f"{self.name}[{i}]" for i in range(self.size))
+
+
+@dataclass(frozen=True)
 class Reference:
     """A published or closed-form optimum to compare with: objective, relative tolerance and where it is from."""
 
@@ -216,13 +244,21 @@ class Reference:
 
 @dataclass(frozen=True)
 class Problem:
-    """An optimal-control problem: phases in order of time."""
+    """An optimal-control problem: phases in order of time, and linkages between their ends."""
 
     name: str
     phases: tuple[Phase, ...]
     description: str = ""
     source: str = ""
     reference: Reference | None = None
+    linkages: tuple[Linkage, ...] = ()
+
+    def __post_init__(self) -> None:
+        for linkage in self.linkages:
+            for number, at in linkage.ends:
+                if not 0 <= number < len(self.phases) or at not in (At.START, At.FINAL):
+                    raise ProblemError(f"needs ends of phases 0 to {len(self.phases) - 1}, got ({number}, {at})",
+                                       where=linkage.where or f"linkage {linkage.name!r}")
 
     @property
     def phase(self) -> Phase:
@@ -240,3 +276,10 @@ def with_parameters(problem: Problem, values: Mapping[str, float]) -> Problem:
         return phase if new == system.parameter_values else replace(phase, system=replace(system, parameter_values=new))
 
     return replace(problem, phases=tuple(changed(phase) for phase in problem.phases))
+
+
+def replaced_systems(problem: Problem, systems: Sequence[System]) -> Problem:
+    """The same problem with other systems, phase by phase."""
+    phases = tuple(phase if system is phase.system else replace(phase, system=system)
+                   for phase, system in zip(problem.phases, systems, strict=True))
+    return replace(problem, phases=phases)

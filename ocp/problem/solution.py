@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ class Status(enum.Enum):
 class Trajectory:
     """A solution in time. t [N+1] s, x [N+1, nx], u [M, nu] at the control times ``t_u`` [M].
 
+    t_path: times at which the method holds path constraints on controls; None: the control times.
+
     ``state(t)`` -> [nx] and ``control(t)`` -> [nu] interpolate as the method itself does (cubic state for
     Hermite-Simpson, held control for shooting, ...); both accept scalars or arrays of times (then [k, n]).
     """
@@ -41,19 +43,18 @@ class Trajectory:
     t_u: np.ndarray
     state: Callable[[Any], np.ndarray]
     control: Callable[[Any], np.ndarray]
+    t_path: np.ndarray | None = None
 
 
 def join(parts: Sequence[Trajectory]) -> Trajectory:
     """The trajectories of several phases one after another; at the instant between two phases both ends of the jump are knots.
 
-    Phases with other states than the first need a look at the parts: a join takes equal numbers of states and controls.
-    Raises ValueError where they differ.
+    It has as many columns as the widest phase, NaN in those that a phase does not have: the parts are exact.
     """
     if len(parts) == 1:
         return parts[0]
-    sizes = {(part.x.shape[1], part.u.shape[1]) for part in parts}
-    if len(sizes) > 1:
-        raise ValueError(f"phases of different sizes (states, controls) cannot be joined: {sorted(sizes)}")
+    nx, nu = (max(getattr(part, name).shape[1] for part in parts) for name in "xu")
+    parts = [_widened(part, nx, nu) for part in parts]
     starts = np.array([part.t[0] for part in parts[1:]])
 
     def at(times: Any, of: Callable[[Trajectory], Callable[[Any], np.ndarray]]) -> np.ndarray:
@@ -66,6 +67,20 @@ def join(parts: Sequence[Trajectory]) -> Trajectory:
         t=np.concatenate([p.t for p in parts]), x=np.vstack([p.x for p in parts]), u=np.vstack([p.u for p in parts]),
         t_u=np.concatenate([p.t_u for p in parts]),
         state=lambda t: at(t, lambda p: p.state), control=lambda t: at(t, lambda p: p.control))
+
+
+def _widened(part: Trajectory, nx: int, nu: int) -> Trajectory:
+    """The same with as many columns as the widest phase has."""
+    if part.x.shape[1] == nx and part.u.shape[1] == nu:
+        return part
+
+    def wide(values: np.ndarray, width: int) -> np.ndarray:
+        out = np.full((*values.shape[:-1], width), np.nan)
+        out[..., :values.shape[-1]] = values
+        return out
+
+    return replace(part, x=wide(part.x, nx), u=wide(part.u, nu), state=lambda t: wide(part.state(t), nx),
+                   control=lambda t: wide(part.control(t), nu))
 
 
 @dataclass(frozen=True)

@@ -21,17 +21,18 @@ updated until the largest violation is below ``constraint_tolerance``.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import INTEGRATORS
-from ocp.problem import Problem, Solution, Status
+from ocp.problem import Guess, Phase, Problem, Solution, Status
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.shooting.engine import records
-from ocp.shooting.guess import write_guess
 from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
 from ocp.shooting.outcome import constants, extras, trajectories, with_parameters
@@ -59,6 +60,7 @@ class Program:
     kept: records.Kept  # alive as long as the records, which hold their handles
     notes: tuple[str, ...]
     seconds: Mapping[str, float]
+    named: Mapping[str, Any]  # the options by name
 
 
 def solve(problem: Problem, options: ILQROptions | None = None, progress: Progress | None = None, checkpoint: Keep | None = None,
@@ -93,8 +95,11 @@ def prepare(problem: Problem, options: ILQROptions | None = None) -> Program:
     compiled = records.compile_horizon(horizon, options)
     store, kept = records.make_store(compiled)
     helpers, more = records.helpers(compiled, store, options.threads - 1)
-    return Program(problem, options, horizon, compiled, store, tuple(helpers), [*kept, *more], told,
-                   {"import": imported - began, "build": built - imported, "compile": time.perf_counter() - built})
+    notes = [*told, f"kernels: {', '.join(sorted({kernel.mode for kernel in compiled.kernels}))}"]
+    notes += [f"kernel {kernel.name}: {note}" for kernel in compiled.kernels for note in kernel.notes]
+    return Program(problem, options, horizon, compiled, store, tuple(helpers), [*kept, *more], tuple(notes),
+                   {"import": imported - began, "build": built - imported, "compile": time.perf_counter() - built},
+                   asdict(options))
 
 
 def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[str, ...]]:
@@ -118,41 +123,49 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[str,
     return by_loops, told
 
 
-def run(program: Program, progress: Progress | None = None, checkpoint: Keep | None = None, resume: Checkpoint | None = None
-        ) -> Solution:
-    """Solve a prepared problem from the guess of its phases, or from a checkpoint."""
-    from ocp.shooting.engine import checkpoint as saved
-    from ocp.shooting.engine.search import Search
+def run(program: Program, progress: Progress | None = None, checkpoint: Keep | None = None, resume: Checkpoint | None = None,
+        guess: Guess | Sequence[Guess] | None = None) -> Solution:
+    """Solve a prepared problem from the guess of its phases, from another (one for each phase), or from a checkpoint. Raises
+    ProblemError for guesses that do not fit."""
+    from ocp.shooting.attempts import search
 
     began = time.perf_counter()
-    options, horizon, store = program.options, program.horizon, program.store
-    records.reset(store, options)
-    if resume is None:
-        given, notes = write_guess(horizon, options, store.path)
-    else:
-        given = saved.restore(resume, horizon, options, store)
-        notes = [f"resumed after {int(resume['iterations'][0])} iterations, from cost {float(resume['cost'][0]):.9g}"]
-    search = Search(horizon, options, store, program.helpers, given, progress, checkpoint, resume)
-    status, message = search.run()
+    options, horizon, store, problem = program.options, program.horizon, program.store, program.problem
+    phases = tuple(leg.stretch.phase for leg in horizon.legs)
+    if guess is not None:
+        phases, problem = _guessed(phases, guess), replace(problem, phases=_guessed(problem.phases, guess))
+    found = search(horizon, phases, options, store, program.helpers, progress, checkpoint, resume)
+    status, message = found.ending
     if status is not Status.CONVERGED:
-        search.save()  # before the last sweep, which may regularise
-    search.sweep_again()
-    if resume is None and len(search.log) == 1 and status is Status.CONVERGED:
+        found.search.save(found.log)  # before the last sweep, which may regularise
+    found.search.sweep_again()
+    notes = list(found.notes)
+    if resume is None and len(found.log) == 1 and status is Status.CONVERGED:
         notes.append("the initial guess already was a stationary point; "
                      "a symmetric start may need a guess that breaks the symmetry")
     notes += program.notes
-    modes = sorted({kernel.mode for kernel in program.compiled.kernels})
-    notes.append(f"kernels: {', '.join(modes)}")
-    notes += [f"kernel {kernel.name}: {note}" for kernel in program.compiled.kernels for note in kernel.notes]
     chosen = constants(horizon, store.path)
     notes += [f"{name} = {value:.9g}" for name, value in chosen.items()]
-    problem = with_parameters(program.problem, chosen)
     whole, parts = trajectories(program.compiled, store.path)
-    seconds = {**program.seconds, "load": search.load_seconds,
-               "solve": time.perf_counter() - began - search.load_seconds}
+    seconds = {**program.seconds, "load": found.search.load_seconds,
+               "solve": time.perf_counter() - began - found.search.load_seconds}
     seconds["total"] = sum(seconds.values())
     return Solution(
-        problem=problem, method="ilqr", options=asdict(options), status=status, message=message,
-        objective=search.objective + horizon.constant, trajectory=whole, parts=parts,
-        iterations=search.whole_log, seconds=seconds, notes=tuple(notes), extra=extras(horizon, store, search.swept, chosen),
+        problem=with_parameters(problem, chosen), method="ilqr", options=dict(program.named), status=status, message=message,
+        objective=found.search.objective + horizon.constant, trajectory=whole, parts=parts,
+        iterations=found.log, seconds=seconds, notes=tuple(notes), extra=extras(horizon, store, found.search.swept, chosen),
         optimality=ShootingOptimality(horizon, store.path.x.copy(), store.path.u.copy(), store.held.slope.copy()))
+
+
+def _guessed(phases: Sequence[Phase], guess: Guess | Sequence[Guess]) -> tuple[Phase, ...]:
+    """The phases with these guesses."""
+    guesses = (guess,) if isinstance(guess, Guess) else tuple(guess)
+    if len(guesses) != len(phases):
+        raise ProblemError(f"{len(guesses)} guesses for {len(phases)} phases", where="run")
+    for phase, one in zip(phases, guesses, strict=True):
+        wanted = {"s": (len(one.s),), "x": (len(one.s), phase.system.nx), "u": (len(one.s), phase.system.nu)}
+        for name, shape in wanted.items():
+            if np.shape(getattr(one, name)) != shape:
+                raise ProblemError(f"the guess has {name} of shape {np.shape(getattr(one, name))}, expected {shape}",
+                                   where=f"phase {phase.name!r}")
+    return tuple(replace(phase, guess=one) for phase, one in zip(phases, guesses, strict=True))

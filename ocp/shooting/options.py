@@ -22,6 +22,7 @@ CHOICES = {
     "hessian": ("auto", "gauss_newton", "full"),
     "kernels": ("auto", "compiled", "interpreted"),
     "polish": ("auto", "newton", "never"),
+    "retry": ("auto", "never"),
     "regularise": ("control", "state"),
     "shooting": ("single", "open", "feasible", "multiple"),
     "globalisation": ("auto", "merit", "filter"),
@@ -48,11 +49,15 @@ class ILQROptions:
     shooting: "single" rolls out with the feedback gains (closed loop), "open" without them; "feasible" starts from the states of
         the guess, keeps the gaps and closes them as steps are taken (FDDP); "multiple" moves states and controls along the linear
         model, every step leaving its own gap.
-    globalisation: of the gaps: "merit" weighs them against the cost, "filter" accepts what improves on either; "auto": the filter
-        for "multiple", else merit.
+    globalisation: of the gaps: "merit" weighs them against the cost, "filter" accepts what improves on either; "auto": merit, but
+        for "multiple" without hard constraints what either of the two accepts.
     gap_tolerance: largest sum of gaps of a converged solution.
     threads: that differentiate the stages; the numbers are the same for any.
-    max_iterations: limit on accepted or refused steps.
+    max_iterations: limit on accepted or refused steps of every attempt.
+    retry: "auto" tries other starts where hard constraints or gaps cannot be met: the straight line of states from the start to the
+        prescribed final state, then the controls of the guess alone (or its states, where these did not count); an attempt with
+        others to come is given up where violation and gaps have not halved within 150 iterations. Of failures the one that misses
+        least is the result; the notes tell them all. "never", or fewer than 150 iterations allowed: as asked and no more.
     tolerance: the method has converged when the projected gradient of the discrete cost (largest component) and the
         improvement that the quadratic model still expects are both at most ``tolerance * max(1, |cost|)``.
     constraint_tolerance: largest violation of a hard constraint at the knots.
@@ -90,6 +95,7 @@ class ILQROptions:
     constraint_tolerance: float = 1e-7
     cost_tolerance: float = 0.0
     polish: str = "auto"
+    retry: str = "auto"
     polish_tolerance: float = 1e-9
     penalty: float = 10.0
     penalty_growth: float = 10.0
@@ -136,7 +142,8 @@ class ILQROptions:
 
 def unsupported(problem: Problem) -> list[str]:
     """One sentence for each thing that the problem asks for and iLQR cannot enforce; empty when it can serve it."""
-    return [*_durations(problem), *_all_constraints(problem)]
+    return [*_durations(problem), *_all_constraints(problem), *(f"linkage {linkage.name!r} between ends of phases"
+                                                                for linkage in problem.linkages)]
 
 
 def _durations(problem: Problem) -> Iterator[str]:
@@ -156,7 +163,9 @@ def _all_constraints(problem: Problem) -> list[str]:
 
 def _constraints(phase: Phase, first: bool) -> Iterator[str]:
     for constraint in phase.constraints:
-        if constraint.soft is not None:
+        if constraint.at is At.INTEGRAL:
+            yield f"integral constraint {constraint.name!r} (make the integral a state, with a bound at the end)"
+        elif constraint.soft is not None:
             if constraint.sense is Sense.CONE:
                 yield f"soft second-order cone {constraint.name!r} (only components between bounds can be soft)"
         elif first and constraint.at is At.START and _prescribed(phase) and not _holds_at_start(phase, constraint):

@@ -57,15 +57,13 @@ def _widened(part: Trajectory, nx: int, nu: int) -> Trajectory:
 
 def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
     """Knot states and held controls of a phase; between knots the integrator itself, with a shorter step."""
-    from ocp.shooting.engine import rollout
-
     horizon, stretch = compiled.horizon, leg.stretch
     kind, nx, nu = int(horizon.which[leg.first]), stretch.phase.system.nx, stretch.phase.system.nu
     x, u = path.x[leg.first:leg.last + 1].copy(), path.u[leg.first:leg.last].copy()
     inner, theta = horizon.t[leg.first:leg.last + 1], x[0, nx:stretch.space.nx]
     pace, began = float(stretch.pace(theta)), float(stretch.clock(0.0, theta))
     t = began + pace * inner
-    step, own, kept = records.stepper(compiled)
+    made: list[Any] = []  # kernels of its own, once somebody asks between knots
     p = horizon.p.copy()
 
     def interval(times: np.ndarray) -> np.ndarray:
@@ -75,9 +73,14 @@ def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
         return np.clip(np.searchsorted(t, times, side="right") - 1, 0, len(u) - 1)
 
     def state(times: Any) -> np.ndarray:
+        from ocp.shooting.engine import rollout
+
         flat = np.atleast_1d(np.asarray(times, dtype=float))
         k = interval(flat)
         out = np.empty((len(flat), x.shape[1]))
+        if not made:
+            made.extend(records.stepper(compiled))
+        step, own, kept = made
         failed = rollout.sample(step, own, kind, inner[k], (flat - t[k]) / pace, p, x[k], u[k], out, np.empty(1))
         if failed >= 0:
             raise ArithmeticError(f"the step failed at t = {flat[failed]:g} s ({len(kept)} kernels of its own)")
@@ -96,9 +99,11 @@ def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
 
 def extras(horizon: Horizon, store: Store, swept: bool, chosen: dict[str, float]) -> dict[str, np.ndarray]:
     """Gains and value function (unless they belong to an earlier iterate), costates, multipliers; by phase where there are
-    several."""
+    several. Where something is free at the start, the multipliers of its constraints."""
     found: dict[str, np.ndarray] = {}
     policy, held = store.policy, store.held
+    if len(horizon.chosen) and (count := horizon.kind(0).rows.count):
+        found["multipliers_start"] = held.slope[0, :count].copy()
     for leg in horizon.legs:
         n, m = leg.stretch.space.ndx, leg.stretch.phase.system.nu
         steps, knots = slice(leg.first, leg.last), slice(leg.first, leg.last + 1)

@@ -41,6 +41,7 @@ class Block:
     v [nv], data [nd]: symbols, all SX or, where the rate brings its own derivatives, all MX; cost: a scalar of them, rows: [ny]
     index [count, nv]: columns of the program that v stands for; values [count, nd]: the data; weight [count]: of the costs
     matrix [m, count * ny]: G, from the stacked rows to the constraints
+    gauss_newton: upper triangle [nv, nv] of the cost's Hessian without the curvature of residuals; None where there are none
     """
 
     name: str
@@ -52,6 +53,7 @@ class Block:
     values: np.ndarray
     weight: np.ndarray
     matrix: sp.csr_matrix
+    gauss_newton: Expr | None = None
 
     @property
     def count(self) -> int:
@@ -69,6 +71,8 @@ class BlockFunctions:
     cost(v, d) -> l;  rows(v, d) -> y [ny];  gradient(v, d) -> (l, dl/dv [nv])
     jacobian(v, d) -> (y, nonzeros of dy/dv in the pattern ``jacobian_pattern`` [ny, nv])
     hessian(v, d, s, mu) -> nonzeros of the upper triangle of d2/dv2 (s l + mu' y) in ``hessian_pattern`` [nv, nv]
+    gauss_newton(v, d, s) -> nonzeros of s times the Gauss-Newton Hessian of the cost in ``gauss_newton_pattern`` [nv, nv]; None: no
+        cost, or not wanted
     batched: the functions take all ``count`` choices at once, one column each. keep: what must live as long as they do.
     """
 
@@ -79,28 +83,36 @@ class BlockFunctions:
     hessian: ca.Function
     jacobian_pattern: ca.Sparsity
     hessian_pattern: ca.Sparsity
+    gauss_newton: ca.Function | None = None
+    gauss_newton_pattern: ca.Sparsity | None = None
     batched: bool = False
     keep: Any = None
 
 
 @dataclass(frozen=True)
 class ProgramFunctions:
-    """The five functions of an NLP, see ``ocp.nlp.NLP``."""
+    """The functions of an NLP, see ``ocp.nlp.NLP``."""
 
     f: ca.Function
     g: ca.Function
     grad: ca.Function
     jac: ca.Function
     hess: ca.Function
+    gauss_newton: ca.Function
 
 
-def differentiate(block: Block) -> BlockFunctions:
-    """Functions of a block: algorithmic differentiation, and where functions bring derivatives of their own, those."""
+def differentiate(block: Block, gauss_newton: bool = False) -> BlockFunctions:
+    """Functions of a block: algorithmic differentiation, and where functions bring derivatives of their own, those.
+
+    gauss_newton: whether that Hessian is wanted as well.
+    """
     v, d, name, kind = block.v, block.data, block.name, type(block.v)
     cost, rows = ca.densify(block.cost), ca.densify(block.rows)
     jacobian = ca.jacobian(rows, v)
     s, mu = kind.sym("s"), kind.sym("mu", block.size)
     hessian = ca.triu(ca.hessian(s * cost + ca.dot(mu, rows), v)[0])
+    gauss = kind(1, 1) if not gauss_newton else block.gauss_newton if block.gauss_newton is not None else ca.triu(ca.hessian(cost,
+                                                                                                                             v)[0])
     return BlockFunctions(
         cost=_function(f"{name}_cost", [v, d], [cost]),
         rows=_function(f"{name}_rows", [v, d], [rows]),
@@ -108,6 +120,8 @@ def differentiate(block: Block) -> BlockFunctions:
         jacobian=_function(f"{name}_jacobian", [v, d], [rows, _nonzeros(jacobian)]),
         hessian=_function(f"{name}_hessian", [v, d, s, mu], [_nonzeros(hessian)]),
         jacobian_pattern=jacobian.sparsity(), hessian_pattern=hessian.sparsity(),
+        gauss_newton=_function(f"{name}_gauss_newton", [v, d, s], [s * _nonzeros(gauss)]) if gauss.nnz() else None,
+        gauss_newton_pattern=gauss.sparsity() if gauss.nnz() else None,
     )
 
 
@@ -138,23 +152,25 @@ def assemble(n: int, linear: sp.csr_matrix, blocks: Sequence[Block], functions: 
             g += _product(block.matrix, ca.vec(_call(own, "rows", block, v, d)[0]))
     jac_g, jacobian = _jacobian(linear, blocks, functions, arguments, x)
     hessian = _hessian(n, blocks, functions, arguments, sigma, lam)
+    gauss = _gauss_newton(n, blocks, functions, arguments, sigma)
     program = ProgramFunctions(
         f=ca.Function("f", [x], [f], ["x"], ["f"]),
         g=ca.Function("g", [x], [g], ["x"], ["g"]),
         grad=ca.Function("gradient", [x], [f, gradient], ["x"], ["f", "gradient"]),
         jac=ca.Function("jacobian", [x], [jac_g, jacobian], ["x"], ["g", "jacobian"]),
         hess=ca.Function("hessian", [x, sigma, lam], [hessian], ["x", "sigma", "lam_g"], ["hessian"]),
+        gauss_newton=ca.Function("gauss_newton", [x, sigma], [gauss], ["x", "sigma"], ["hessian"]),
     )
-    kinds = {"f": "cost", "g": "rows", "grad": "gradient", "jac": "jacobian", "hess": "hessian"}
+    kinds = {"f": "cost", "g": "rows", "grad": "gradient", "jac": "jacobian", "hess": "hessian", "gauss_newton": "gauss_newton"}
     return replace(program, **{name: getattr(program, name).expand() for name, kind in kinds.items()
                                if _is_small(blocks, [getattr(own, kind) for own in functions])})
 
 
 def _is_small(blocks: Sequence[Block], functions: Sequence[ca.Function]) -> bool:
     """Whether these functions, one per block, are interpreted and few instructions in all."""
-    if not all(f.is_a("SXFunction") for f in functions):
+    if not all(f is None or f.is_a("SXFunction") for f in functions):
         return False
-    return sum(block.count * f.n_instructions() for block, f in zip(blocks, functions, strict=True)) < FLAT_BELOW
+    return sum(block.count * f.n_instructions() for block, f in zip(blocks, functions, strict=True) if f is not None) < FLAT_BELOW
 
 
 def _jacobian(linear: sp.csr_matrix, blocks: Sequence[Block], functions: Sequence[BlockFunctions],
@@ -186,6 +202,22 @@ def _hessian(n: int, blocks: Sequence[Block], functions: Sequence[BlockFunctions
         mu = ca.reshape(_product(sp.csr_matrix(block.matrix.T), lam), block.size, block.count)
         nonzeros = _call(own, "hessian", block, v, d, sigma * ca.DM(block.weight).T, mu)[0]
         r, c = (np.array(i, dtype=int) for i in own.hessian_pattern.get_triplet())
+        first, second = block.index[:, r].ravel(), block.index[:, c].ravel()
+        sources.append((ca.vec(nonzeros), np.arange(len(first))))
+        rows.append(np.minimum(first, second))
+        columns.append(np.maximum(first, second))
+        weights.append(np.ones(len(first)))
+    return _scatter((n, n), sp.coo_matrix((n, n)), rows, columns, weights, sources)
+
+
+def _gauss_newton(n: int, blocks: Sequence[Block], functions: Sequence[BlockFunctions],
+                  arguments: Sequence[tuple[ca.MX, ca.MX]], sigma: ca.MX) -> ca.MX:
+    sources, rows, columns, weights = [], [], [], []
+    for block, own, (v, d) in zip(blocks, functions, arguments, strict=True):
+        if own.gauss_newton is None or own.gauss_newton_pattern is None:
+            continue
+        nonzeros = _call(own, "gauss_newton", block, v, d, sigma * ca.DM(block.weight).T)[0]
+        r, c = (np.array(i, dtype=int) for i in own.gauss_newton_pattern.get_triplet())
         first, second = block.index[:, r].ravel(), block.index[:, c].ravel()
         sources.append((ca.vec(nonzeros), np.arange(len(first))))
         rows.append(np.minimum(first, second))

@@ -61,6 +61,21 @@ def cost_value(cost: Cost, arguments: Sequence[Expr]) -> Expr:
     return value
 
 
+def gauss_newton(costs: Sequence[tuple[Cost, Sequence[Expr], Expr]], rest: Expr, v: Expr) -> Expr | None:
+    """Upper triangle of the Gauss-Newton Hessian by v of ``sum scale * cost(arguments) + rest``: residuals lose their curvature,
+    what is no sum of squares keeps its Hessian. None where no cost is a residual."""
+    if not any(cost.weights is not None for cost, _, _ in costs):
+        return None
+    total = type(v)(v.shape[0], v.shape[0])
+    for cost, arguments, scale in costs:
+        if cost.weights is None:
+            rest = rest + scale * cost_value(cost, arguments)
+            continue
+        J = ca.jacobian(ca.vec(cost.function(*arguments)), v)
+        total += scale * ca.mtimes(J.T, ca.mtimes(ca.diag(ca.DM(cost.weights)), J))
+    return ca.triu(ca.sparsify(total + ca.hessian(rest, v)[0]) if isinstance(v, ca.SX) else total + ca.hessian(rest, v)[0])
+
+
 def independent_of_control(name: str, expression: Any, u: Expr) -> None:
     """Raise ProblemError if an expression that holds at an end of the phase depends on the control."""
     if u.numel() and ca.depends_on(type(u)(expression), u):

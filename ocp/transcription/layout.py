@@ -1,78 +1,145 @@
-"""The variables of a collocation program, ``[x_0 u_0 x_1 u_1 ... (duration) (parameters)]``: bounds, guess and names."""
+"""The unknowns of one phase, ordered by time ``[x_0 u_0 x_1 u_1 ...]``: columns, bounds, guess and names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.problem import At, Phase
-from ocp.transcription.mesh import Mesh, sample_guess
+from ocp.problem import At, Boundary, Phase
+from ocp.transcription.charts import Form
+from ocp.transcription.mesh import Grid, Mesh
+from ocp.transcription.sampling import on_manifold, sample_guess
 
 
-def variables(phase: Phase, mesh: Mesh) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lower bounds, upper bounds and initial values of all variables [n].
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Columns of a phase within the program: ``states`` [M, size] of the nodes, ``controls`` [P, nu] of the control points.
 
-    Prescribed components are fixed by their bounds where the space is flat, and everywhere at a complete start. Raises
-    ProblemError for a prescribed value outside the bounds and for a malformed guess.
+    centres [M, nx]: states about which tangent unknowns stand (the guess itself); lower, upper, guess [n]; names [n].
     """
-    system, space, duration = phase.system, phase.system.space, phase.duration
-    lower, upper = (np.tile(np.array([*x, *u], dtype=float), (mesh.nodes, 1))
-                    for x, u in ((phase.x_lower, phase.u_lower), (phase.x_upper, phase.u_upper)))
-    for at, j, boundary in ((At.START, 0, phase.start), (At.FINAL, mesh.nodes - 1, phase.final)):
+
+    states: np.ndarray
+    controls: np.ndarray
+    centres: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    guess: np.ndarray
+    names: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.names)
+
+
+def phase_layout(phase: Phase, mesh: Mesh | Grid, form: Form, first: int, prefix: str = "",
+                 centres: np.ndarray | None = None) -> Layout:
+    """The layout of a phase whose first column is ``first``. centres [M, nx]: states to centre tangent unknowns at, instead of the
+    guess.
+
+    Prescribed components are fixed by their bounds where the space is flat, and everywhere at an end that is prescribed in full
+    and stands in tangent unknowns, or at a start. Raises ProblemError for a prescribed value outside the bounds and for a malformed
+    guess.
+    """
+    _check(phase)
+    system, space, size, nu = phase.system, phase.system.space, form.size, phase.system.nu
+    M, P = mesh.nodes, len(mesh.control_fractions)
+    keys = np.concatenate([mesh.fractions, mesh.control_fractions])
+    order = np.lexsort((np.r_[np.zeros(M), np.ones(P)], keys))
+    widths = np.r_[np.full(M, size), np.full(P, nu)]
+    starts = np.empty(M + P, dtype=int)
+    starts[order] = np.concatenate([[0], np.cumsum(widths[order])[:-1]])
+    states, controls = starts[:M, None] + np.arange(size), starts[M:, None] + np.arange(nu)
+
+    x, _ = sample_guess(phase.guess, space, mesh.fractions)
+    _, u = sample_guess(phase.guess, space, mesh.control_fractions)
+    if u.shape[1] != nu:
+        raise ProblemError(f"has {u.shape[1]} controls, the system has {nu}", where="guess.u")
+    if form.tangent:
+        x = on_manifold(space, x if centres is None else centres)
+    n = M * size + P * nu
+    lower, upper, guess = np.empty(n), np.empty(n), np.empty(n)
+    lower[controls], upper[controls], guess[controls] = phase.u_lower, phase.u_upper, u
+    ends = ((At.START, 0, phase.start), (At.FINAL, M - 1, phase.final))
+    for _, j, boundary in ends:
+        if boundary is not None and boundary.complete:
+            x[j] = boundary.value
+    bounds = _state_bounds(phase, form, x)
+    for at, j, boundary in ends:
+        if boundary is not None:
+            _prescribe(phase, form, at, boundary, x[j], bounds[0][j], bounds[1][j])
+    lower[states], upper[states], guess[states] = bounds[0], bounds[1], 0.0 if form.tangent else x
+    fixed = lower == upper
+    guess[fixed] = lower[fixed]
+    names = np.empty(n, dtype=object)
+    for j in range(M):
+        names[states[j]] = [f"{prefix}x.{name} @ {mesh.node_name(j)}" for name in form.names]
+    for i in range(P):
+        where = _point_name(mesh, i)
+        names[controls[i]] = [f"{prefix}u.{name} @ {where}" for name in system.controls]
+    return Layout(states + first, controls + first, x, lower, upper, guess, tuple(names))
+
+
+def _point_name(mesh: Mesh | Grid, i: int) -> str:
+    fraction = mesh.control_fractions[i]
+    j = int(np.argmin(np.abs(mesh.fractions - fraction)))
+    return mesh.node_name(j) if abs(mesh.fractions[j] - fraction) < 1e-12 else f"control point {i}"
+
+
+def _state_bounds(phase: Phase, form: Form, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds [M, size] of the unknown states; those of coordinates that are no unknowns are rows of the program instead."""
+    M = len(x)
+    if not form.tangent:
+        return np.tile(np.array(phase.x_lower, dtype=float), (M, 1)), np.tile(np.array(phase.x_upper, dtype=float), (M, 1))
+    lower, upper = np.full((M, form.size), -np.inf), np.full((M, form.size), np.inf)
+    for i, k in enumerate(phase.system.space.tangent_index):
+        if k >= 0:
+            lower[:, k], upper[:, k] = phase.x_lower[i] - x[:, i], phase.x_upper[i] - x[:, i]
+    return lower, upper
+
+
+def _prescribe(phase: Phase, form: Form, at: At, boundary: Boundary, x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
+    """Fix, in place, the unknowns of an end that a boundary prescribes."""
+    space = phase.system.space
+    for i, k in enumerate(space.tangent_index):
+        if k >= 0 and boundary.fixed[k]:
+            value = boundary.value[i]
+            low, high = phase.x_lower[i], phase.x_upper[i]
+            if not low <= value <= high:
+                raise ProblemError(f"{at.value} value {value:.6g} of {space.names[i]} lies outside its bounds "
+                                   f"[{low:.6g}, {high:.6g}]", where=at.value)
+            at_bound = k if form.tangent else i
+            lower[at_bound] = upper[at_bound] = value - x[i] if form.tangent else value
+        elif k < 0 and boundary.complete and at is At.START and not form.tangent:
+            lower[i] = upper[i] = boundary.value[i]
+    if form.tangent and boundary.complete:
+        lower[:], upper[:] = 0.0, 0.0
+
+
+def held_by_rows(phase: Phase, form: Form, at: At) -> tuple[list[int], bool]:
+    """Tangent components of an end that rows must prescribe, and whether the norms of quaternions must be held by rows there."""
+    boundary, space = phase.start if at is At.START else phase.final, phase.system.space
+    free_norm = not form.tangent and at is At.START  # the rate keeps the norm from there on
+    if boundary is None:
+        return [], free_norm
+    if boundary.complete and (form.tangent or at is At.START):
+        return [], False
+    flat = set(space.tangent_index)
+    return [i for i in range(space.ndx) if boundary.fixed[i] and i not in flat], free_norm
+
+
+def _check(phase: Phase) -> None:
+    duration, system = phase.duration, phase.system
+    if not 0 <= duration.lower <= duration.upper or not duration.upper > 0 or not np.isfinite(duration.guess):
+        raise ProblemError(f"needs 0 <= lower <= upper, upper > 0 and a finite guess, got {duration}", where="duration")
+    for label, boundary in (("start", phase.start), ("final", phase.final)):
         if boundary is None:
             continue
-        for i, k in enumerate(space.tangent_index):
-            if (at is At.START and boundary.complete) or (k >= 0 and boundary.fixed[k]):
-                value = boundary.value[i]
-                if not lower[j, i] <= value <= upper[j, i]:
-                    raise ProblemError(f"{at.value} value {value:.6g} of {space.names[i]} lies outside its bounds "
-                                       f"[{lower[j, i]:.6g}, {upper[j, i]:.6g}]", where=at.value)
-                lower[j, i] = upper[j, i] = value
-    x, u = sample_guess(phase.guess, space, mesh.fractions)
-    if u.shape[1] != system.nu:
-        raise ProblemError(f"has {u.shape[1]} controls, the system has {system.nu}", where="guess.u")
-    values = np.column_stack([x, u])
-    fixed = lower == upper
-    values[fixed] = lower[fixed]
-    shared = [(duration.lower, duration.upper, duration.guess)] if duration.free else []
-    shared += [(low, high, system.parameter_values[i]) for i, low, high in phase.free_parameters]
-    ends = np.array(shared).reshape(-1, 3).T
-    return np.append(lower, ends[0]), np.append(upper, ends[1]), np.append(values, ends[2])
-
-
-def shared_count(phase: Phase) -> int:
-    """How many variables belong to no node: the duration if it is free, and free parameters."""
-    return int(phase.duration.free) + len(phase.free_parameters)
-
-
-def splitter(phase: Phase, mesh: Mesh) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, float, np.ndarray]]:
-    """Takes variables [n] apart."""
-    nx, M, free = phase.system.nx, mesh.nodes, phase.duration.free
-    end = M * (nx + phase.system.nu)
-
-    def split(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
-        """Node states [M, nx], node controls [M, nu], the duration and all parameters [np] out of the variables."""
-        table = np.asarray(values)[:end].reshape(M, -1)
-        p = np.array(phase.system.parameter_values, dtype=float)
-        for k, (i, _, _) in enumerate(phase.free_parameters):
-            p[i] = values[end + free + k]
-        return table[:, :nx], table[:, nx:], float(values[end]) if free else phase.duration.lower, p
-
-    return split
-
-
-def variable_names(phase: Phase, mesh: Mesh) -> tuple[str, ...]:
-    """A name for each variable: "x.theta @ knot 5", "u.force @ midpoint 0", "duration", "p.mass"."""
-    own = [*(f"x.{name}" for name in phase.system.space.names), *(f"u.{name}" for name in phase.system.controls)]
-    names = [f"{name} @ {mesh.node_name(j)}" for j in range(mesh.nodes) for name in own]
-    chosen = [f"p.{phase.system.parameters[i]}" for i, _, _ in phase.free_parameters]
-    return (*names, *(["duration"] if phase.duration.free else []), *chosen)
-
-
-def defect_names(phase: Phase, mesh: Mesh) -> tuple[str, ...]:
-    """A name for each defect: "defect theta @ interval 3"; "inner defect ..." at nodes inside an interval."""
-    last = mesh.scheme.size - 2
-    return tuple(f"{'' if i == last else 'inner '}defect {name} @ interval {k}"
-                 for k in range(mesh.intervals) for i in range(last + 1) for name in phase.system.space.names)
+        if len(boundary.value) != system.nx or len(boundary.fixed) != system.space.ndx:
+            raise ProblemError(f"needs {system.nx} values and {system.space.ndx} flags", where=label)
+        for q in system.space.quaternions:
+            norm = float(np.linalg.norm(boundary.value[q:q + 4]))
+            if not abs(norm - 1) <= 1e-6:
+                names = ", ".join(system.space.names[q:q + 4])
+                raise ProblemError(f"quaternion {names} has norm {norm:.9g}, not 1", where=label)

@@ -56,11 +56,12 @@ class _Loop(ca.Callback):
         return 0
 
 
-def dynamics_functions(block: Block, system: System) -> BlockFunctions:
-    """Functions of the block of accelerations: v = [x, u, (T)], data = [tau, (T), p], rows = T a, no cost."""
+def dynamics_functions(block: Block, system: System, place: tuple[Expr, Expr, Expr]) -> BlockFunctions:
+    """Functions of the block of accelerations, rows = T a, no cost. place: state, control and duration as expressions of the
+    block's unknowns and data."""
     model, count, name = system.model, block.count, block.name
     nv, nq = model.nv, model.nq
-    x, u, T = _parts(system, block.v, block.data)
+    x, u, T = place
     q, w = x[:nq], x[nq:]
     n, size = block.v.shape[0], block.size
     unit, _ = unit_configuration(model, q)
@@ -90,7 +91,7 @@ def dynamics_functions(block: Block, system: System) -> BlockFunctions:
     V, D = ca.MX.sym("v", n, count), ca.MX.sym("d", block.data.shape[0], count)
     s, mu = ca.MX.sym("s", 1, count), ca.MX.sym("mu", size, count)
     Q, W, F, duration = before.map(count)(V, D)
-    after_first, after_second, patterns = _after(system, block)
+    after_first, after_second, patterns = _after(system, block, place)
     nothing = ca.MX.zeros(1, count)
     A, first_order = loops[1](Q, W, F)
     results = loops[2](Q, W, F, ca.repmat(duration, nv, 1) * mu)
@@ -105,23 +106,19 @@ def dynamics_functions(block: Block, system: System) -> BlockFunctions:
     return functions
 
 
-def _parts(system: System, v: Expr, d: Expr) -> tuple[Expr, Expr, Expr]:
-    """State, control and duration in the variables and data of a node: the duration follows the time fraction in the data
-    unless it is a variable."""
-    at = system.nx + system.nu
-    return v[:system.nx], v[system.nx:at], v[at] if v.shape[0] > at else d[1]
-
-
-def _after(system: System, block: Block) -> tuple[ca.Function, ca.Function, tuple[ca.Sparsity, ca.Sparsity]]:
-    """From tangent derivatives of a to the nonzeros of those of the rows T a in the coordinates of one node.
+def _after(system: System, block: Block, place: tuple[Expr, Expr, Expr]) -> tuple[ca.Function, ca.Function, tuple[ca.Sparsity,
+                                                                                                                  ca.Sparsity]]:
+    """From tangent derivatives of a to the nonzeros of those of the rows T a by the unknowns v of one node.
 
     (v, d, a, first) -> rows, nonzeros of the Jacobian;  (v, d, mu, first, second) -> nonzeros of the upper Hessian, where second
-    was contracted with T mu. Flat arrays hold matrices by rows.
+    was contracted with T mu. Flat arrays hold matrices by rows. Derivatives are formed by (x, u, T) in ambient coordinates and
+    pulled
+    back to v: ``J' H J`` and, along the gradient, the second derivatives of these as functions of v.
     """
     model, v, d = system.model, block.v, block.data
-    nv, nq, nx = model.nv, model.nq, system.nx
-    x, u, T = _parts(system, v, d)
-    free = v.shape[0] > nx + system.nu
+    nv, nq, nx, nu = model.nv, model.nq, system.nx, system.nu
+    ambient = ca.SX.sym("ambient", nx + nu + 1)
+    x, T = ambient[:nx], ambient[nx + nu]
     a, mu = ca.SX.sym("a", nv), ca.SX.sym("mu", nv)
     first, second = ca.SX.sym("first", 3 * nv * nv), ca.SX.sym("second", 4 * nv * nv)
     by_q, by_v, by_tau = (ca.reshape(first[k * nv * nv:(k + 1) * nv * nv], nv, nv).T for k in range(3))
@@ -129,20 +126,28 @@ def _after(system: System, block: Block) -> tuple[ca.Function, ca.Function, tupl
     q, S = x[:nq], ca.SX(system.actuation.selection)
     E = ambient_map(model, q)
     slopes = ca.horzcat(by_q @ E, by_v, by_tau @ S)
-    jacobian = ca.horzcat(T * slopes, a) if free else T * slopes
-    gradient = by_q.T @ mu
-    H = ca.SX(nx + system.nu, nx + system.nu)
-    H[:nq, :nq] = ambient_hessian(model, q, T * gradient, qq)
+    jacobian = ca.horzcat(T * slopes, a)
+    H = ca.SX(nx + nu, nx + nu)
+    H[:nq, :nq] = ambient_hessian(model, q, T * (by_q.T @ mu), qq)
     H[nq:nx, :nq], H[:nq, nq:nx] = vq @ E, (vq @ E).T
     H[nq:nx, nq:nx] = vv
     H[nx:, :nq], H[:nq, nx:] = S.T @ tq @ E, (S.T @ tq @ E).T
-    if free:
-        cross = slopes.T @ mu
-        H = ca.vertcat(ca.horzcat(H, cross), ca.horzcat(cross.T, ca.SX(1, 1)))
-    upper = ca.triu(ca.sparsify(H))
-    firsts = ca.Function("after_first", [v, d, a, first], [T * a, _nonzeros(jacobian)])
+    cross = slopes.T @ mu
+    H = ca.vertcat(ca.horzcat(H, cross), ca.horzcat(cross.T, ca.SX(1, 1)))
+
+    where = ca.vertcat(*place)
+    pull = ca.jacobian(where, v)
+    here = [ca.substitute(e, ambient, where) for e in (T * a, ca.densify(jacobian), H)]
+    g = ca.SX.sym("g", nx + nu + 1)
+    bend = ca.hessian(ca.dot(g, where), v)[0]
+    gradient = ca.substitute(ca.mtimes(jacobian.T, mu), ambient, where)
+    by_v_here = ca.sparsify(ca.mtimes(here[1], pull))
+    # the gradient by T is mu' a, but T is an unknown or data of its own and never bends: a is not among the arguments
+    gradient = ca.vertcat(gradient[:nx + nu], 0)
+    upper = ca.triu(ca.sparsify(ca.mtimes([pull.T, here[2], pull]) + ca.substitute(bend, g, gradient)))
+    firsts = ca.Function("after_first", [v, d, a, first], [here[0], _nonzeros(by_v_here)])
     seconds = ca.Function("after_second", [v, d, mu, first, second], [_nonzeros(upper)])
-    return firsts, seconds, (jacobian.sparsity(), upper.sparsity())
+    return firsts, seconds, (by_v_here.sparsity(), upper.sparsity())
 
 
 def _nonzeros(matrix: ca.SX) -> ca.SX:

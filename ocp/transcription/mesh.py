@@ -1,26 +1,179 @@
-"""Where a scheme's nodes lie in a phase, what they are called, and how values between them follow."""
+"""Where the unknowns and the evaluations of a phase lie.
+
+A mesh cuts a phase into intervals, each with a scheme of its own. Its *nodes* carry the states, neighbours share the node
+between them; its *points* carry the unknown controls; its *places* are where dynamics, costs and path constraints are
+evaluated: a node together with the control that holds there. With held controls a knot is two places, one for each side.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
-import casadi as ca
 import numpy as np
 import scipy.sparse as sp
 
-from ocp.errors import ProblemError
-from ocp.problem import Guess, Trajectory
-from ocp.spaces import Space
-from ocp.transcription.schemes import Scheme
+from ocp.transcription.schemes import ControlShape, Scheme, control_shape
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mesh:
-    """Intervals of a phase: ``edges`` [N+1] from 0 to 1 as fractions of its duration; neighbours share end nodes."""
+    """Intervals of a phase: ``edges`` [N+1] from 0 to 1 as fractions of its duration, and a scheme for each.
 
-    scheme: Scheme
+    controls: the shape of the controls, see ``control_shape``. split: an end that two intervals share is two places, one for each
+    (each interval then sees states in its own chart).
+    """
+
     edges: np.ndarray
+    schemes: tuple[Scheme, ...]
+    controls: str = "polynomial"
+    split: bool = False
+
+    @property
+    def intervals(self) -> int:
+        return len(self.schemes)
+
+    @cached_property
+    def widths(self) -> np.ndarray:
+        """h [N] as fractions of the duration."""
+        return np.diff(self.edges)
+
+    @cached_property
+    def shapes(self) -> tuple[ControlShape, ...]:
+        """How the controls run in each interval."""
+        return tuple(control_shape(self.controls, scheme) for scheme in self.schemes)
+
+    # ---- nodes -----------------------------------------------------------------------------------------------------
+    @cached_property
+    def knots(self) -> np.ndarray:
+        """Node numbers [N+1] of the ends of the intervals."""
+        return np.concatenate([[0], np.cumsum([len(s.nodes) - 1 for s in self.schemes])]).astype(int)
+
+    @property
+    def nodes(self) -> int:
+        return int(self.knots[-1]) + 1
+
+    def node(self, k: int) -> np.ndarray:
+        """Node numbers [s] of interval k."""
+        return np.arange(self.knots[k], self.knots[k + 1] + 1)
+
+    @cached_property
+    def fractions(self) -> np.ndarray:
+        """Places of all nodes [M] as fractions of the duration."""
+        inner = [self.edges[k] + self.widths[k] * np.asarray(s.nodes[:-1]) for k, s in enumerate(self.schemes)]
+        return np.append(np.concatenate(inner), self.edges[-1])
+
+    def node_name(self, j: int) -> str:
+        k = int(np.searchsorted(self.knots, j, side="right")) - 1
+        if self.knots[k] == j:
+            return f"knot {k}"
+        nodes, inner = self.schemes[k].nodes, j - int(self.knots[k])
+        return f"midpoint {k}" if len(nodes) == 3 and nodes[1] == 0.5 else f"node {inner} of interval {k}"
+
+    # ---- controls --------------------------------------------------------------------------------------------------
+    @cached_property
+    def _points(self) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+        numbers: list[np.ndarray] = []
+        fractions: list[float] = []
+        for k, shape in enumerate(self.shapes):
+            own = self.edges[k] + self.widths[k] * np.asarray(shape.points)
+            joins = bool(k and shape.points[0] == 0.0 and self.shapes[k - 1].points[-1] == 1.0)
+            first = len(fractions) - int(joins)
+            numbers.append(first + np.arange(len(own)))
+            fractions += own[int(joins):].tolist()
+        return tuple(numbers), np.array(fractions)
+
+    def point(self, k: int) -> np.ndarray:
+        """Numbers [m] of the control points of interval k."""
+        return self._points[0][k]
+
+    @property
+    def control_fractions(self) -> np.ndarray:
+        """Places of all control points [P] as fractions of the duration."""
+        return self._points[1]
+
+    # ---- places ----------------------------------------------------------------------------------------------------
+    @cached_property
+    def places(self) -> Places:
+        """Where the functions of the phase are evaluated."""
+        node: list[int] = []
+        interval: list[int] = []
+        of = []
+        for k, scheme in enumerate(self.schemes):
+            numbers = []
+            for i in scheme.collocated:
+                j = int(self.knots[k]) + int(i)
+                if node and node[-1] == j and not self.split and self.controls != "held":
+                    numbers.append(len(node) - 1)  # the end of the interval before, with the same control
+                    continue
+                numbers.append(len(node))
+                node.append(j)
+                interval.append(k)
+            of.append(np.array(numbers))
+        nodes, intervals = np.array(node), np.array(interval)
+        fractions = self.fractions[nodes]
+        points, weights = self._combination(nodes, intervals, fractions)
+        return Places(nodes, intervals, fractions, points, weights, tuple(of))
+
+    def _combination(self, nodes: np.ndarray, intervals: np.ndarray, fractions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Control points [E, c] that the control at each place is made of, and their weights."""
+        points, weights = [], []
+        for e, k in enumerate(intervals):
+            r = (fractions[e] - self.edges[k]) / self.widths[k]
+            row = np.asarray(self.shapes[k].basis(r))
+            row = np.where(np.abs(row) < 1e-13, 0.0, row)
+            own = np.asarray(self.point(k))
+            points.append(own[np.flatnonzero(row)])
+            weights.append(row[np.flatnonzero(row)])
+        width = max(len(p) for p in points)
+        for e, (p, w) in enumerate(zip(points, weights, strict=True)):  # what is alone is combined with its neighbour by a zero
+            spare = [q for q in self.point(intervals[e]) if q not in p][: width - len(p)]
+            points[e], weights[e] = np.append(p, spare).astype(int), np.append(w, np.zeros(len(spare)))
+        return np.array(points, dtype=int), np.array(weights)
+
+    def place_name(self, e: int) -> str:
+        """The node; with held controls a knot is two places, and the one that ends an interval says so."""
+        places = self.places
+        name = self.node_name(int(places.node[e]))
+        ends = places.node[e] == self.knots[places.interval[e] + 1]
+        twin = e + 1 < len(places.node) and places.node[e + 1] == places.node[e]
+        return f"{name} (end of interval {places.interval[e]})" if ends and twin else name
+
+    # ---- the matrices of a scheme ----------------------------------------------------------------------------------
+    def defects(self, size: int, charts: bool = False) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+        """(D, W): the defects are ``D vec(X) + W vec(Y)`` with the states X [size, nodes] and ``Y = duration * rate``
+        [size, places]. charts: X stands for the states of interval after interval, each in its own chart."""
+        parts: list[list[sp.coo_matrix]] = [[], []]
+        columns = [len(s.nodes) for s in self.schemes]
+        firsts = np.concatenate([[0], np.cumsum(columns)])
+        shapes = (int(firsts[-1]) if charts else self.nodes, len(self.places.node))
+        for k, scheme in enumerate(self.schemes):
+            where = (firsts[k] + np.arange(columns[k]) if charts else self.node(k), self.places.of[k])
+            tables = (np.asarray(scheme.defect_state), self.widths[k] * np.asarray(scheme.defect_rate))
+            for own, table, at, width in zip(parts, tables, where, shapes, strict=True):
+                r, c = np.nonzero(table)
+                own.append(sp.coo_matrix((table[r, c], (r, np.asarray(at)[c])), shape=(len(table), width)))
+        D, W = (sp.csr_matrix(sp.kron(sp.vstack(own), sp.identity(size), format="csr")) for own in parts)
+        return D, W
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Quadrature weights [E] of the places over the whole phase; they sum to 1."""
+        w = np.zeros(len(self.places.node))
+        for k, scheme in enumerate(self.schemes):
+            np.add.at(w, self.places.of[k], self.widths[k] * np.asarray(scheme.quadrature))
+        return w
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Knots of a shooting phase: ``edges`` [N+1] as fractions of its duration, ``steps`` of the integrator in each interval,
+    controls held or linear between knots."""
+
+    edges: np.ndarray
+    integrator: str
+    steps: int
+    linear: bool
 
     @property
     def intervals(self) -> int:
@@ -28,126 +181,47 @@ class Mesh:
 
     @property
     def nodes(self) -> int:
-        return self.intervals * (self.scheme.size - 1) + 1
-
-    @property
-    def widths(self) -> np.ndarray:
-        """h [N] as fractions of the duration."""
-        return np.diff(self.edges)
-
-    @property
-    def knots(self) -> np.ndarray:
-        """Node numbers [N+1] of the ends of the intervals."""
-        return np.arange(self.intervals + 1) * (self.scheme.size - 1)
-
-    def node(self, interval: np.ndarray) -> np.ndarray:
-        """Node numbers [k, s] of the intervals [k]."""
-        return np.asarray(interval)[..., None] * (self.scheme.size - 1) + np.arange(self.scheme.size)
+        return len(self.edges)
 
     @property
     def fractions(self) -> np.ndarray:
-        """Places of all nodes [M] as fractions of the duration."""
-        inner = self.edges[:-1, None] + self.widths[:, None] * np.array(self.scheme.nodes[:-1])
-        return np.append(inner.ravel(), self.edges[-1])
+        """Places of all nodes, which are the knots."""
+        return self.edges
+
+    @property
+    def knots(self) -> np.ndarray:
+        return np.arange(len(self.edges))
+
+    @property
+    def control_fractions(self) -> np.ndarray:
+        return self.edges if self.linear else self.edges[:-1]
 
     def node_name(self, j: int) -> str:
-        interval, inner = divmod(j, self.scheme.size - 1)
-        if inner == 0:
-            return f"knot {interval}"
-        return f"midpoint {interval}" if self.scheme.size == 3 else f"node {inner} of interval {interval}"
-
-    def defects(self, nx: int) -> tuple[sp.csr_matrix, sp.csr_matrix]:
-        """(D, W) [N (s-1) nx, M nx]: the defects are ``D vec(X) + W vec(Y)`` with the states X and ``Y = duration * rate``
-        stacked node by node."""
-        rows = np.arange(self.intervals * (self.scheme.size - 1)).reshape(self.intervals, -1, 1)
-        columns = self.node(np.arange(self.intervals))[:, None, :]
-        shape = (rows.size, self.nodes)
-        parts = []
-        for table, scale in ((self.scheme.defect_state, np.ones(self.intervals)), (self.scheme.defect_rate, self.widths)):
-            values = scale[:, None, None] * np.array(table)
-            r, c = (np.broadcast_to(i, values.shape).ravel() for i in (rows, columns))
-            matrix = sp.csr_matrix((values.ravel(), (r, c)), shape=shape)
-            matrix.eliminate_zeros()
-            parts.append(sp.csr_matrix(sp.kron(matrix, sp.identity(nx), format="csr")))
-        return parts[0], parts[1]
-
-    def weights(self) -> np.ndarray:
-        """Quadrature weights [M] of the nodes over the whole phase; they sum to 1."""
-        w = np.zeros(self.nodes)
-        np.add.at(w, self.node(np.arange(self.intervals)), self.widths[:, None] * np.array(self.scheme.quadrature))
-        return w
+        return f"knot {j}"
 
 
-def uniform_mesh(scheme: Scheme, intervals: int) -> Mesh:
-    return Mesh(scheme, np.linspace(0.0, 1.0, intervals + 1))
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where the functions of a phase are evaluated: node [E], interval [E], fraction [E] of the duration, the control as
+    ``sum_i weights[:, i] u[points[:, i]]`` (both [E, c]), and ``of``: the place numbers of each interval."""
+
+    node: np.ndarray
+    interval: np.ndarray
+    fraction: np.ndarray
+    points: np.ndarray
+    weights: np.ndarray
+    of: tuple[np.ndarray, ...]
+
+    @cached_property
+    def combined(self) -> bool:
+        """Whether the control of a place is made of several unknowns."""
+        return bool(self.points.shape[1] > 1)
+
+    @cached_property
+    def first_of_node(self) -> np.ndarray:
+        """Whether a place is the first at its node [E]."""
+        return np.concatenate([[True], self.node[1:] != self.node[:-1]])
 
 
-def sample_guess(guess: Guess, space: Space, fractions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """States [k, nx] and controls [k, nu] of a guess at these fractions; its ends are held where it does not reach.
-
-    States lie on the manifold: ``x_i [+] r (x_{i+1} [-] x_i)``. Raises ProblemError for a malformed guess.
-    """
-    s, x, u = (np.asarray(a, dtype=float) for a in (guess.s, guess.x, guess.u))
-    if s.ndim != 1 or len(s) == 0 or np.any(np.diff(s) <= 0) or s[0] < 0 or s[-1] > 1:
-        raise ProblemError("fractions must increase within [0, 1]", where="guess.s")
-    for name, value, width in (("x", x, space.nx), ("u", u, None)):
-        if value.ndim != 2 or len(value) != len(s) or (width is not None and value.shape[1] != width):
-            raise ProblemError(f"expected shape ({len(s)}, {'nu' if width is None else width}), got {value.shape}",
-                               where=f"guess.{name}")
-        if not np.all(np.isfinite(value)):
-            raise ProblemError("holds NaN or infinity", where=f"guess.{name}")
-    controls = np.column_stack([np.interp(fractions, s, c) for c in u.T]) if u.shape[1] else np.zeros((len(fractions), 0))
-    if space.is_vector_space:
-        return np.column_stack([np.interp(fractions, s, c) for c in x.T]), controls
-    if len(s) == 1:
-        return np.repeat(x, len(fractions), axis=0), controls
-    a, b, r = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx), ca.SX.sym("r")
-    between = ca.Function("between", [a, b, r], [space.plus(a, r * space.minus(a, b))])
-    i = np.clip(np.searchsorted(s, fractions, side="right") - 1, 0, len(s) - 2)
-    ratio = np.clip((fractions - s[i]) / (s[i + 1] - s[i]), 0.0, 1.0)
-    return between(x[i].T, x[i + 1].T, ratio[None, :]).full().T, controls
-
-
-def on_manifold(space: Space, x: np.ndarray) -> np.ndarray:
-    """States [..., nx] with their quaternions brought back to unit length."""
-    x = np.array(x, dtype=float)
-    for q in space.quaternions:
-        x[..., q:q + 4] /= np.linalg.norm(x[..., q:q + 4], axis=-1, keepdims=True)
-    return x
-
-
-def trajectory(mesh: Mesh, space: Space, duration: float, x: np.ndarray, u: np.ndarray, rate: np.ndarray) -> Trajectory:
-    """Trajectory with the scheme's interpolants through the node values x [M, nx], u [M, nu] and ``rate`` [M, nx],
-    the time derivatives of the coordinates. Quaternions are returned at unit length.
-
-    Raises ProblemError when asked for a time outside the phase.
-    """
-    basis_u, basis_x = np.array(mesh.scheme.control), np.array(mesh.scheme.state)
-
-    def locate(t: Any) -> tuple[np.ndarray, np.ndarray]:
-        place = np.asarray(t, dtype=float) / duration
-        if np.any((place < -1e-9) | (place > 1 + 1e-9)):
-            raise ProblemError(f"time {t} lies outside the phase [0, {duration:.6g}] s", where="trajectory")
-        k = np.clip(np.searchsorted(mesh.edges, place, side="right") - 1, 0, mesh.intervals - 1)
-        return k, (place - mesh.edges[k]) / mesh.widths[k]
-
-    def state(t: Any) -> np.ndarray:
-        k, r = locate(t)
-        nodes = mesh.node(k)
-        weights = _powers(r, 1, basis_x.shape[1]) @ basis_x.T
-        step = (duration * mesh.widths[k])[..., None]
-        return on_manifold(space, x[nodes[..., 0]] + step * np.einsum("...i,...ij->...j", weights, rate[nodes]))
-
-    def control(t: Any) -> np.ndarray:
-        k, r = locate(t)
-        weights = _powers(r, 0, basis_u.shape[1]) @ basis_u.T
-        return np.asarray(np.einsum("...i,...ij->...j", weights, u[mesh.node(k)]))
-
-    times = duration * mesh.fractions
-    return Trajectory(t=times[mesh.knots], x=on_manifold(space, x[mesh.knots]), u=u, t_u=times, state=state, control=control)
-
-
-def _powers(r: np.ndarray, first: int, count: int) -> np.ndarray:
-    return np.asarray(r)[..., None] ** np.arange(first, first + count)
-
-
+def uniform_mesh(scheme: Scheme, intervals: int, controls: str = "polynomial", split: bool = False) -> Mesh:
+    return Mesh(np.linspace(0.0, 1.0, intervals + 1), (scheme,) * intervals, controls, split)

@@ -12,6 +12,7 @@ from shooting_problems import quadrotor
 
 from ocp.problem import INF, At, Boundary, Constraint, Problem, Sense
 from ocp.shooting.engine import augmented, records
+from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, SLOTS
 from ocp.shooting.ilqr import ILQROptions, prepare
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE
 
@@ -128,6 +129,64 @@ def test_without_exactness_the_curvature_of_the_rows_is_left_out():
     np.testing.assert_allclose(exact - coarse, H, atol=1e-10)
     assert np.linalg.eigvalsh(symmetric(coarse[:, :16]))[0] > -1e-10  # convex: W is, for a cone too
     assert np.abs(H).max() > 0.1
+
+
+def test_curvature_of_convex_rows_is_kept_without_exactness():
+    """With multipliers of the ball alone, whose curvature is positive semidefinite, both Hessians agree; turned inside out the row
+    bounds no convex set any more and its curvature is left out."""
+    loaded = Loaded(np.random.default_rng(5))
+    rows, k = loaded.rows(1), 1
+    ball = rows.names.index("ball (upper)")
+    others = [r for r in range(rows.count) if r != ball]
+    loaded.held.holds[k, others] = 0
+    loaded.held.lam[k] = 0.0
+    arguments = loaded.bank, loaded.held, loaded.plan, loaded.path, k
+    for lam, kept in ((50.0, True), (-50.0, False)):
+        g, coarse, exact = np.zeros(loaded.horizon.width), *np.zeros((2, 16, loaded.horizon.width))
+        loaded.held.kind[loaded.horizon.which[k], ball], loaded.held.lam[k, ball] = EQUAL, lam  # an equality may have either sign
+        augmented.slopes(*arguments, g)
+        assert np.sign(loaded.held.slope[k, ball]) == np.sign(lam)
+        assert augmented.stiffness(*arguments, 16, False, coarse)
+        assert augmented.stiffness(*arguments, 16, True, exact)
+        bend = np.asarray(rows.curvature(loaded.plan.t[k], loaded.path.x[k], loaded.path.u[k], [],
+                                         loaded.held.slope[k, :rows.count])).T
+        assert np.abs(bend).max() > 1
+        np.testing.assert_allclose(exact - coarse, 0.0 if kept else bend, atol=1e-10 * np.abs(bend).max())
+
+
+def test_linear_rows_have_no_kernel_for_their_curvature():
+    from control_problems import block_move
+
+    program = prepare(block_move(), ILQROptions(intervals=3, kernels="interpreted", hessian="full"))
+    assert any(kind.rows.count for kind in program.horizon.kinds)
+    assert any(slot % SLOTS == JACOBIAN for slot in program.compiled.bank)
+    assert not any(slot % SLOTS == ROW_BEND for slot in program.compiled.bank)
+
+
+def test_what_an_update_moves_and_misses():
+    """Sums over rows and knots of (new - old)^2 / (2 mu); the residual of a row is what it moves by the penalty."""
+    loaded = Loaded(np.random.default_rng(3), mu=3.0)
+    held, which = loaded.held, loaded.horizon.which
+    for k in range(3):
+        augmented.slopes(loaded.bank, held, loaded.plan, loaded.path, k, np.zeros(loaded.horizon.width))
+    old, slope = held.lam.copy(), held.slope.copy()
+    expected, residual = 0.0, np.zeros_like(held.kind, dtype=float)
+    for k in range(3):
+        rows = loaded.rows(k)
+        for r, kind in enumerate(rows.kind):
+            change = (slope[k, r] if kind <= BELOW else -slope[k, r]) - old[k, r]
+            expected += change**2 / 6
+            if held.holds[k, r] and kind in (EQUAL, BELOW):
+                size = abs(change) / 3 if kind == EQUAL or held.c[k, r] > 0 or abs(slope[k, r] * held.c[k, r]) > 0.1 else 0.0
+                residual[which[k], r] = max(residual[which[k], r], size)
+    assert augmented.moved(held, which) == pytest.approx(expected, rel=1e-12)
+    found = np.full(held.kind.shape, np.nan)
+    largest = augmented.residuals(held, which, 0.1, found)
+    assert largest == found.max()
+    plain = np.isin(held.kind, (EQUAL, BELOW))
+    np.testing.assert_allclose(found[plain], residual[plain], rtol=1e-12)
+    augmented.update(held, which)
+    np.testing.assert_allclose(held.lam[:, 0], slope[:, 0])
 
 
 def test_rows_without_control_do_not_hold_at_the_start():

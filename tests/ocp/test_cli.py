@@ -53,11 +53,21 @@ def test_not_certified_exits_with_one(tmp_path, capsys):
     assert "not certified" in capsys.readouterr().out
 
 
+def periodic(folder):
+    """The block that shall end as fast as it began, which shooting cannot ask for."""
+    linkage = "linkages:\n  - {name: round again, expression: 'final[\"v\"] - start[\"v\"]', equal: 0}\nphase:\n"
+    text = Path(BLOCK).read_text(encoding="utf-8").replace("phase:\n", linkage, 1)
+    file = folder / "periodic.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
 def test_unsupported_constraints_exit_with_two_and_their_names(tmp_path, capsys):
-    assert call("solve", str(FOLDER / "bouncing_ball.yaml"), "--method", "collocation", "--out", str(tmp_path / "r")) == 2
+    file = periodic(tmp_path)
+    assert call("solve", str(file), "--method", "ilqr", "--out", str(tmp_path / "r")) == 2
     error = capsys.readouterr().err
-    assert "has 2 phases" in error
-    assert "Methods that can: ilqr" in error
+    assert "linkage 'round again' between ends of phases" in error
+    assert "Methods that can: collocation, multiple_shooting" in error
     assert not (tmp_path / "r").exists()
 
 
@@ -93,14 +103,14 @@ def test_internal_errors_exit_with_three(capsys):
     assert cli.guarded(lambda: None) == 0
 
 
-def test_check_names_the_methods(capsys):
+def test_check_names_the_methods(capsys, tmp_path):
     assert call("check", str(FOLDER / "ur5_reach.yaml")) == 0
     printed = capsys.readouterr().out
     assert "12 states, 6 controls" in printed
     assert "collocation (default): can solve it" in printed
     assert "ilqr: can solve it" in printed
-    assert call("check", str(FOLDER / "bouncing_ball.yaml")) == 0
-    assert "has 2 phases" in capsys.readouterr().out
+    assert call("check", str(periodic(tmp_path))) == 0
+    assert "ilqr: cannot enforce\n    - linkage 'round again'" in capsys.readouterr().out
 
 
 def test_show_expands_defaults_and_prints_the_schema(capsys, tmp_path):

@@ -12,7 +12,8 @@ import pytest
 from ocp.nlp import IpoptOptions, kkt, solve_nlp
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Phase, Sense, Status, System
 from ocp.spaces import Space
-from ocp.transcription.collocation import NORM_GAIN, CollocationOptions, solve, transcribe
+from ocp.transcription.charts import NORM_GAIN
+from ocp.transcription.collocation import CollocationOptions, solve, transcribe
 
 HS, TRAPEZOID = "hermite_simpson", "trapezoid"
 

@@ -21,9 +21,9 @@ from ocp.methods import METHODS, solve
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages.horizon import build
 from ocp.transcription.blocks import differentiate
-from ocp.transcription.collocation import CollocationOptions, _node_block, transcribe
-from ocp.transcription.mesh import uniform_mesh
-from ocp.transcription.schemes import SCHEMES
+from ocp.transcription.collocation import CollocationOptions, transcribe, uniform_meshes
+from ocp.transcription.part import located
+from ocp.transcription.places import place_block
 
 SOURCES = tuple(s for s in ALL if s != "ad")
 FIRST = {"analytic": 1e-11, "complex_step": 1e-12, "fd": 1e-7}
@@ -74,7 +74,9 @@ def called(function):
 def test_each_analytic_derivative_enters_a_node_once():
     problem = load_problem("problems/acrobot.yaml").problem
     phase = replace(problem.phase, system=differentiated(problem.phase.system, "analytic"))
-    block, _ = _node_block(phase, uniform_mesh(SCHEMES["hermite_simpson"], 3))
+    problem = replace(problem, phases=(phase,))
+    meshes = uniform_meshes(problem, CollocationOptions(intervals=3))
+    block, _ = place_block(located(problem, meshes, "coordinates")[0], meshes[0])
     mu = ca.MX.sym("mu", block.size)
     hessian = ca.hessian(ca.dot(mu, block.rows), block.v)[0]
     names = called(ca.Function("h", [block.v, block.data, mu], [hessian]))

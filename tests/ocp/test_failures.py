@@ -5,7 +5,8 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
-from control_problems import block_move
+from control_problems import bang_bang, block_move
+from control_problems import cart_pole as constrained_cart_pole
 from plain_shooting import of_solution, with_phase
 from shooting_problems import cart_pole, function, make
 
@@ -152,6 +153,22 @@ def test_infeasible_constraints_are_named(shooting):
     assert "wall" in found.message or "final x" in found.message  # the two that contradict each other
     assert 0.5 - 1e-3 < found.trajectory.x[-1, 0] < 1 + 1e-3  # a compromise
     assert np.isfinite(found.objective)
+
+
+def test_a_search_that_cannot_move_is_not_called_infeasible():
+    """Only full steps and no regularisation to speak of: stuck at once. No penalty says that nothing could help."""
+    alone = solve(constrained_cart_pole(), quiet(intervals=40, step_min=0.9, regularisation_max=1e-6, hessian="full", retry="never",
+                                                 polish="never"))
+    assert alone.status is Status.STALLED, alone.message
+    assert "no step decreases the cost" in alone.message or "Quu is not positive definite" in alone.message
+    assert alone.iterations[-1]["violation"] > 0.1
+    assert alone.iterations[-1]["penalty"] < 1e6
+
+
+def test_open_rollouts_of_a_bang_bang_problem():
+    found = solve(bang_bang(), quiet(intervals=20, shooting="open", hessian="full"))
+    assert found.status is Status.CONVERGED, found.message
+    assert found.objective == pytest.approx(2.0, rel=1e-6)
 
 
 def test_a_goal_out_of_reach_of_the_bounds_is_infeasible_in_words():

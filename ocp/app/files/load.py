@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from dynamics.errors import near
 from dynamics.model.model import Model
 from ocp.app.files.findings import Findings, add_validation_errors, describe
+from ocp.app.files.load_linkages import read_linkages
 from ocp.app.files.load_mpc import LoadedMPC, read_mpc
 from ocp.app.files.load_options import read_options
 from ocp.app.files.load_parts import Reader
@@ -116,6 +117,9 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         problem, drawing, reader = load_symbolic_phases(file, findings, folder)
     else:
         problem, drawing, reader = load_symbolic(file, findings, folder)
+    if problem is not None and file.linkages:
+        linkages = read_linkages(reader, file.linkages, problem)
+        problem = None if findings.found else dataclasses.replace(problem, linkages=linkages)
     if problem is not None:
         _refuse_idle_parameters(findings, problem)
     options = {name: read_options(reader, getattr(file.solve, name), name, ("solve", name)) for name in METHODS}
@@ -154,6 +158,7 @@ def _refuse_idle_parameters(findings: Findings, problem: Problem) -> None:
         functions += [] if phase.reset is None else [(phase.reset, 1)]
         for function, place in functions:
             used |= {system.parameters[column] for column in function.jac_sparsity(0, place).get_col()}
+    used |= {name for linkage in problem.linkages for name in linkage.parameters}
     for name in free:
         if name not in used:
             findings.add(("parameters", name, "optimise"), f"nothing depends on {name!r}; there is nothing to choose", at_key=True)

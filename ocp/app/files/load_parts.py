@@ -216,7 +216,7 @@ def read_constraint(reader: Reader, constraint: parts.Constraint, value: SX, pat
     """A constraint on ``value``, the expressions that the key ``quantity`` gave."""
     at, size, findings = At(constraint.at), value.numel(), reader.findings
     place = (*path, quantity)
-    if at is not At.PATH and reader.depends(value, reader.u):
+    if at in (At.START, At.FINAL) and reader.depends(value, reader.u):
         findings.add(place, f"depends on {controls_in(reader, value)}; a constraint at the {constraint.at} cannot depend on "
                             "controls")
     if constraint.equal is not None:

@@ -142,8 +142,8 @@ def problem_class(tree: Any) -> type[ProblemFile]:
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------
-_FIRST = ("name", "description", "source", "reference", "constants", "parameters", "system", "drawing", "phase", "phases", "mpc",
-          "solve", "accept")
+_FIRST = ("name", "description", "source", "reference", "constants", "parameters", "system", "drawing", "phase", "phases",
+          "linkages", "mpc", "solve", "accept")
 
 
 def to_tree(file: ProblemFile) -> dict[str, Any]:

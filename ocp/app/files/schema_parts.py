@@ -215,8 +215,8 @@ class Constraint(Part):
     """``lower <= expression <= upper`` or ``expression = equal``."""
 
     name: Name = Field(description="name in reports and in certificates")
-    at: Literal["path", "start", "final"] = Field(
-        "path", description="where it holds: all along the path, at the start, at the end")
+    at: Literal["path", "start", "final", "integral"] = Field(
+        "path", description="where it holds: all along the path, at the start, at the end, or of the integral over the phase")
     expression: NumberOrList | None = Field(None, description="one expression, or a list of them")
     lower: LimitOrList | None = Field(None, description="smallest allowed value, one or one for each component")
     upper: LimitOrList | None = Field(None, description="largest allowed value, one or one for each component")
@@ -227,11 +227,28 @@ class Constraint(Part):
     def _complete(self) -> Constraint:
         self.one_quantity()
         check_limits(self.lower, self.upper, self.equal, self.soft)
+        if self.at == "integral" and self.soft is not None:
+            raise refuse("an integral constraint cannot be soft")
         return self
 
     def one_quantity(self) -> str:
         """The field that says what is constrained."""
         return exactly_one(self, ("expression",))
+
+
+class Linkage(Part):
+    """``lower <= expression <= upper`` or ``expression = equal`` between ends of phases, such as a periodic motion."""
+
+    name: Name = Field(description="name in reports and in certificates")
+    expression: NumberOrList = Field(description="one expression or a list of them, of start[...], final[...] and duration")
+    lower: LimitOrList | None = Field(None, description="smallest allowed value, one or one for each component")
+    upper: LimitOrList | None = Field(None, description="largest allowed value, one or one for each component")
+    equal: NumberOrList | None = Field(None, description="prescribed value, one or one for each component")
+
+    @model_validator(mode="after")
+    def _complete(self) -> Linkage:
+        check_limits(self.lower, self.upper, self.equal, None)
+        return self
 
 
 class Circle(Part):
@@ -272,10 +289,11 @@ Option = Annotated[Any, AfterValidator(_plain_option)]
 class Solve(Part):
     """How to solve the problem unless the command line says otherwise."""
 
-    method: Literal["collocation", "ilqr"] = Field("collocation", description="method of solution")
+    method: Literal["collocation", "multiple_shooting", "ilqr"] = Field("collocation", description="method of solution")
     derivatives: Literal["auto", "ad", "analytic", "complex_step", "fd"] | None = Field(
         None, description="source of the derivatives of the dynamics, whatever the method; null: the default of the method")
     collocation: dict[str, Option] = Field(default_factory=dict, description="options of the collocation method")
+    multiple_shooting: dict[str, Option] = Field(default_factory=dict, description="options of direct multiple shooting")
     ilqr: dict[str, Option] = Field(default_factory=dict, description="options of iLQR")
 
 
@@ -289,6 +307,7 @@ class Common(Part):
     constants: dict[str, Number] = Field(default_factory=dict, description="named numbers; each may use earlier ones and pi")
     parameters: dict[str, ParameterValue] = Field(
         default_factory=dict, description="named numbers that stay symbols in the problem; the solver may choose them")
+    linkages: tuple[Linkage, ...] = Field((), description="constraints between the ends of phases; a periodic motion is one")
     solve: Solve = Field(default_factory=lambda: Solve.model_validate({}), description="default method and its options")
     accept: dict[str, Number] = Field(
         default_factory=dict, description="tolerances of the certificate that differ from the default")

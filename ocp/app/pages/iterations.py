@@ -59,7 +59,8 @@ MARK = Column("mark", "", "s")
 _MARKING = ("newton", "outer", MARK.key)  # shown as words, not as numbers
 _LEAST_TELLING = ("trials", "regularisation", "expected", "penalty", "seconds")
 _WHERE_MEANT = ("violation", "gap")  # Newton's method measures them for every problem
-COLUMNS: Mapping[str, tuple[Column, ...]] = {"collocation": _COUNT + _COLLOCATION, "ilqr": _COUNT + _ILQR}
+COLUMNS: Mapping[str, tuple[Column, ...]] = {"collocation": _COUNT + _COLLOCATION, "multiple_shooting": _COUNT + _COLLOCATION,
+                                                 "ilqr": _COUNT + _ILQR}
 
 
 def columns(method: str, rows: Sequence[Row]) -> tuple[Column, ...]:

@@ -219,7 +219,8 @@ def plot_constraints(motion: Sequence[Drawn], certificate: Certificate | None) -
         for c in one.phase.constraints if len(one.samples.t) else ():
             (path if c.at is At.PATH else ends).append(_constraint_cell(c, one, prefix, tolerances))
     groups = []
-    for heading, cells, across in (("along the path", path, 0), ("at the ends", ends, sheet.MOST_COLUMNS)):
+    for heading, cells, across in (("along the path", path, 0), ("at the ends and as a whole" if any(
+            c.at is At.INTEGRAL for one in motion for c in one.phase.constraints) else "at the ends", ends, sheet.MOST_COLUMNS)):
         more = f" — first {MOST_PANELS} of {len(cells)}, all are in the table" if len(cells) > MOST_PANELS else ""
         if cells:
             groups.append(Group(heading + more, tuple(cells[:MOST_PANELS]), across))
@@ -268,10 +269,11 @@ def constraint_values(c: Constraint, system: System, t: np.ndarray, x: np.ndarra
 
 
 def _end_constraint(ax: Axes, c: Constraint, system: System, samples: Samples, tolerance: float) -> None:
-    """A constraint at one end: each component a dot beside the range it must lie in."""
-    at = slice(0, 1) if c.at is At.START else slice(-1, None)
+    """A constraint at one end, or on the whole: each component a dot beside the range it must lie in."""
+    at = {At.START: slice(0, 1), At.FINAL: slice(-1, None)}.get(c.at, slice(None))
     values, low, high, _ = constraint_values(c, system, samples.t[at], samples.x[at], samples.u[at])
-    value, place = sheet.drawable(values[0]), np.arange(values.shape[1])
+    held = np.trapezoid(values, samples.t, axis=0) if c.at is At.INTEGRAL else values[0]
+    value, place = sheet.drawable(held), np.arange(values.shape[1])
     bottom, top = sheet.limits(value, low, high)
     ax.set_ylim(bottom, top)
     ax.set_xlim(-0.8, len(value) - 0.2)

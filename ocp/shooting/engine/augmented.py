@@ -20,11 +20,13 @@ from dynamics.kernels.calls import row_address
 from dynamics.loops.vectors import INLINE
 from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, SLOTS, VALUE, bind
 from ocp.shooting.engine.record import Held, Path, Plan
-from ocp.shooting.stages.rows import BELOW, CONE, EQUAL
+from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE
 
 Array = np.ndarray
 MOST = 1e10
 """Largest multiplier; larger estimates belong to rows that cannot be met."""
+ROUNDING = 1e-6
+"""Share of its largest diagonal entry by which a matrix may miss being positive semidefinite."""
 
 
 @njit(**INLINE)
@@ -180,10 +182,35 @@ def _weights(held: Held, kind: int, k: int) -> None:
 
 
 @njit(**INLINE)
+def _semidefinite(B: Array, L: Array, size: int) -> bool:
+    """Whether the symmetric matrix whose lower triangle B [size] holds is positive semidefinite but for rounding, by its Cholesky
+    factor after a small shift. L [size, size]: scratch."""
+    most = 0.0
+    for i in range(size):
+        most = max(most, B[i, i])
+    shift = ROUNDING * most
+    for j in range(size):
+        pivot = B[j, j] + shift
+        for k in range(j):
+            pivot -= L[j, k] * L[j, k]
+        if not pivot > 0.0:
+            return False
+        root = np.sqrt(pivot)
+        L[j, j] = root
+        for i in range(j + 1, size):
+            entry = B[i, j]
+            for k in range(j):
+                entry -= L[i, k] * L[j, k]
+            L[i, j] = entry / root
+    return True
+
+
+@njit(**INLINE)
 def stiffness(bank: Bank, held: Held, plan: Plan, path: Path, k: int, size: int, exact: bool, H: Array) -> bool:
-    """Add the Hessian of the augmented terms of knot k, after ``slopes``, to the lower triangle of H [size]: ``C' W C``, and if
-    exact
-    the curvature of the rows. False where that cannot be evaluated."""
+    """Add the Hessian of the augmented terms of knot k, after ``slopes``, to the lower triangle of H [size]: ``C' W C`` and the
+    curvature of the rows times their multipliers: always if exact, else where it is positive semidefinite. Rows that bound a
+    convex set have such a curvature, and beyond their normal it is all that holds a step back. False where it cannot be
+    evaluated."""
     kind = plan.which[k]
     rows = held.number[kind]
     if rows == 0:
@@ -199,13 +226,18 @@ def stiffness(bank: Bank, held: Held, plan: Plan, path: Path, k: int, size: int,
                     if factor != 0.0:
                         for s in range(r + 1):
                             H[r, s] += factor * C[b, s]
-    if not exact:
+    some = 0.0
+    for r in range(rows):
+        some += abs(held.slope[k, r])
+    if some == 0.0 or bank.address[SLOTS * kind + ROW_BEND] == 0:  # no row acts, or all are linear
         return True
     bind(bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
     bank.arg[4] = row_address(held.slope, k)
     bank.res[0] = row_address(held.bend, 0)
     if evaluate(bank, SLOTS * kind + ROW_BEND) != 0:
         return False
+    if not exact and not _semidefinite(held.bend[0], held.bend[1], size):
+        return True
     for r in range(size):
         for s in range(r + 1):
             H[r, s] += held.bend[0, r, s]
@@ -222,6 +254,21 @@ def update(held: Held, which: Array) -> None:
             held.lam[k, r] = min(max(estimate, -MOST), MOST)
 
 
+@njit(**INLINE)
+def moved(held: Held, which: Array) -> float:
+    """What taking over the multipliers would change: ``sum (new - old)^2 / (2 mu)``, in units of the cost for rows of any unit."""
+    total = 0.0
+    for k in range(which.shape[0]):
+        kind, mu = which[k], 1.0
+        for r in range(held.number[kind]):
+            if held.kind[kind, r] != IN_CONE:
+                mu = held.mu[k, r]
+            sign = 1.0 if held.kind[kind, r] <= BELOW else -1.0
+            change = sign * held.slope[k, r] - held.lam[k, r]
+            total += change * change / (2.0 * mu)
+    return total
+
+
 @njit(cache=True)
 def measure(held: Held, which: Array, found: Array) -> None:
     """Largest violation of each row [kinds, r] over its knots, as the last expansion left them."""
@@ -233,11 +280,45 @@ def measure(held: Held, which: Array, found: Array) -> None:
                 found[kind, r] = max(found[kind, r], row_violation(held, kind, r, held.c[k]))
 
 
+@njit(**INLINE)
+def _residual(held: Held, kind: int, k: int, r: int, scale: float) -> float:
+    """How far a row is from feasible and complementary together: what its multiplier moves at the next update, by the penalty
+    (``max(c, -lam / mu)`` for ``c <= 0``; Birgin, Martinez 2014, section 4.1). Zero where the product of a feasible row and its
+    multiplier is below scale."""
+    c, slope, lam, mu = held.c[k], held.slope[k], held.lam[k], held.mu[k, r]
+    if held.kind[kind, r] == EQUAL:
+        return float(abs(c[r]))
+    if held.kind[kind, r] == BELOW:
+        return float(abs(slope[r] - lam[r]) / mu) if c[r] > 0.0 or abs(slope[r] * c[r]) > scale else 0.0
+    if held.kind[kind, r] == CONE:
+        product, change = 0.0, 0.0
+        for s in range(r, r + held.size[kind, r]):
+            product += slope[s] * c[s]
+            change = max(change, abs(slope[s] + lam[s]))
+        missed = row_violation(held, kind, r, c)
+        return max(missed, change / mu) if abs(product) > scale else missed
+    return 0.0
+
+
+@njit(cache=True)
+def residuals(held: Held, which: Array, scale: float, found: Array) -> float:
+    """As ``measure``, of violation and complementarity together; products below scale do not count. Returns the largest."""
+    found[:] = 0.0
+    largest = 0.0
+    for k in range(which.shape[0]):
+        kind = which[k]
+        for r in range(held.number[kind]):
+            if held.holds[k, r]:
+                found[kind, r] = max(found[kind, r], _residual(held, kind, k, r, scale))
+                largest = max(largest, found[kind, r])
+    return largest
+
+
 @njit(cache=True)
 def renew(held: Held, which: Array, found: Array, before: Array, tolerance: float, enough: float, growth: float, most: float
           ) -> tuple[bool, float]:
-    """Take over the multipliers; raise the penalties of rows whose violation is above the tolerance and did not fall to the share
-    ``enough`` of that before. Returns (some penalty that should grow is at its limit, largest penalty)."""
+    """Take over the multipliers; raise the penalties of rows whose residual found [kinds, r] is above the tolerance and did not
+    fall to the share ``enough`` of that before. Returns (some penalty that should grow is at its limit, largest penalty)."""
     update(held, which)
     stuck, largest = False, 0.0
     for k in range(which.shape[0]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,17 +21,6 @@ _STATE = (r.MU, r.MU_FACTOR, r.GAP_PRICE, r.BLEND)
 """What a search has learnt about regularisation and the price of gaps."""
 
 
-@dataclass
-class Schedule:
-    """Where the outer iterations stand: tolerance of the next minimisation, its promise that is enough, violation from which
-    polishing is tried, updates of the multipliers so far."""
-
-    tolerance: float
-    loose: float
-    near: float
-    updates: int = 0
-
-
 def stages(horizon: Horizon) -> dict[str, np.ndarray]:
     """What the path and the multipliers of a horizon belong to: labels of all stages, names of all rows."""
     return {**layout("ilqr", horizon.problem),
@@ -40,8 +28,8 @@ def stages(horizon: Horizon) -> dict[str, np.ndarray]:
             "rows": text([f"{kind.label}: {name}" for kind in horizon.kinds for name in kind.rows.names])}
 
 
-def save(horizon: Horizon, store: Store, multipliers: Multipliers, schedule: Schedule | None, log: list[Mapping[str, Any]],
-         iteration: int) -> Checkpoint:
+def save(horizon: Horizon, store: Store, multipliers: Multipliers, schedule: np.ndarray | None, log: list[Mapping[str, Any]],
+         iteration: int, attempt: int = 1) -> Checkpoint:
     """Copies of what a search needs to go on: path, multipliers and penalties, regularisation, schedule."""
     path, held = store.path, store.held
     saved = {
@@ -49,10 +37,10 @@ def save(horizon: Horizon, store: Store, multipliers: Multipliers, schedule: Sch
         "t": store.plan.t.copy(), "x": path.x.copy(), "u": path.u.copy(), "gap": path.gap.copy(),
         "multipliers": held.lam.copy(), "penalties": held.mu.copy(), "regularisation": store.state[list(_STATE)].copy(),
         "hessian": store.settings[[r.FULL, r.FIRST_BLEND]].copy(),
-        "violations": multipliers.previous.copy(), **log_arrays(log),
+        "violations": multipliers.previous.copy(), "attempt": np.array([attempt]), **log_arrays(log),
     }
     if schedule is not None:
-        saved["schedule"] = np.array([schedule.tolerance, schedule.loose, schedule.near, float(schedule.updates)])
+        saved["schedule"] = schedule.copy()
     return saved
 
 
@@ -78,12 +66,17 @@ def restore(checkpoint: Checkpoint, horizon: Horizon, options: ILQROptions, stor
     return options.shooting in ("feasible", "multiple") and bool(np.any(path.gap))
 
 
-def schedule_of(checkpoint: Checkpoint, options: ILQROptions) -> Schedule | None:
-    """Where the outer iterations stood; None before the first."""
+def schedule_of(checkpoint: Checkpoint, options: ILQROptions) -> np.ndarray | None:
+    """Where the outer iterations stood, as ``ocp.shooting.engine.outer`` counts them; None before the first."""
+    from ocp.shooting.engine.outer import SCHEDULE, STALLS, TOLERANCE
+
     if "schedule" not in checkpoint:
         return None
-    tolerance, loose, near, updates = (float(value) for value in checkpoint["schedule"])
-    return Schedule(max(options.tolerance, tolerance), loose, near, int(updates))
+    found = np.array(checkpoint["schedule"], dtype=float)
+    if found.shape != (SCHEDULE,):
+        raise ProblemError("was written by another version: its outer iterations cannot be gone on with", where="checkpoint")
+    found[[TOLERANCE, STALLS]] = max(options.tolerance, found[TOLERANCE]), 0.0
+    return found
 
 
 def restore_violations(checkpoint: Checkpoint, multipliers: Multipliers) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ocp.shooting.engine.augmented import moved
 from ocp.shooting.engine.expansion import coarsen, convexify, expand
 from ocp.shooting.engine.lq import backward, change, forward
 from ocp.shooting.engine.record import (
@@ -60,7 +61,9 @@ _EPS = 2.220446049250313e-16
 _FACTOR = 2.0  # regularisation changes by a factor that itself grows (Tassa, Erez, Todorov 2012, section II.F)
 MOST_BLENDS = 4.0  # halvings of the way to the Gauss-Newton Hessian before all of it is taken
 FEW = 5.0  # steps before the first of several minimisations may end by its promise alone
+SHARE = 0.03  # of what the next update of the multipliers moves: a minimisation that promises less has done enough
 FIRST = 5e-3  # the first minimisation is looser than this
+EITHER = 2.0  # setting of the filter: what the filter refuses may pass by the merit function
 SHORT = 0.03  # a step below this asks for more regularisation
 NEAR_OPTIMUM = 1e-2  # share of the cost that a full step may promise where automatic Hessians become exact
 _GAP_LIMIT = 1e2  # gaps may grow to this multiple of those at the start
@@ -125,8 +128,10 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
         s[LOST] = failed
         accepted = False
         if failed < 0:
-            if settings[FILTER] != 0.0 and gap > 0.0:
-                accepted = _filtered(e, total, gaps, -a * slope)
+            filtered = settings[FILTER] != 0.0 and gap > 0.0
+            accepted = filtered and _filtered(e, total, gaps, -a * slope)
+            if accepted or (filtered and settings[FILTER] != EITHER):
+                pass
             elif gap > 0.0 or settings[SHOOTING] == MULTIPLE:
                 accepted = total + price * gaps <= cost + price * gap + settings[ARMIJO] * a * (slope - price * gap) + rounding
             else:
@@ -190,8 +195,13 @@ def direct(e: Engine, tolerance: float, loose: float) -> int:
         s[LINEAR], s[QUADRATIC] = linear, quadratic
         expected = -(linear + quadratic)
         small = s[GRADIENT] <= tolerance * scale and expected <= tolerance * scale
+        enough = -1.0
         # far from feasible a promise says little: it is small beside terms that only grow with the penalty
-        enough = max(loose * abs(s[PLAIN]), e.settings[ENOUGH]) if loose > 0.0 and (s[STEPS] >= FEW or loose < FIRST) else -1.0
+        if loose > 0.0 and (s[STEPS] >= FEW or loose < FIRST):
+            enough = max(loose * abs(s[PLAIN]), e.settings[ENOUGH])
+        # without a step updates would follow each other, and the penalties grow for nothing
+        if loose >= 0.0 and s[STEPS] >= 1.0:
+            enough = max(enough, SHARE * moved(e.held, e.plan.which))
         if s[GAP] <= e.settings[GAP_TOLERANCE] and (small or expected <= enough):
             ending = CONVERGED
     return ending

@@ -45,7 +45,7 @@ def lagrangian(e: Engine) -> int:
             bank.res[1] = row_address(held.C, k)
             if evaluate(bank, SLOTS * kind + JACOBIAN) != 0:
                 return k
-            if full:
+            if full and bank.address[SLOTS * kind + ROW_BEND] != 0:
                 bank.arg[4] = row_address(held.slope, k)
                 bank.res[0] = row_address(held.bend, 0)
                 if evaluate(bank, SLOTS * kind + ROW_BEND) != 0:

@@ -52,7 +52,7 @@ class Held(NamedTuple):
     knot: holds [S+1, r];
     multipliers lam and penalties mu [S+1, r]; the expansion leaves c, slope [S+1, r] (derivative of the terms by c) and C [S+1, r,
     w].
-    Scratch: c_try, slope_try [1, r]; bend [1, N + M, w]; cone [r, r]."""
+    Scratch: c_try, slope_try [1, r]; bend [2, N + M, w]; cone [r, r]."""
 
     number: Array
     kind: Array

@@ -56,7 +56,8 @@ def compile_horizon(horizon: Horizon, options: ILQROptions) -> Compiled:
                 found["expand"] = stage.expand
         if stage.rows.count:
             found |= {"value": stage.rows.value, "jacobian": stage.rows.jacobian}
-            found |= {"row_bend": stage.rows.curvature} if full else {}
+            if stage.rows.curvature.jac_sparsity(0, 4).nnz():  # else all rows are linear
+                found["row_bend"] = stage.rows.curvature
         wanted |= {len(_SLOT) * i + _SLOT[name]: function for name, function in found.items() if function is not None}
     robot: dict[int, ca.Function] = {}
     for stage, leg in ((stage, leg) for stage in horizon.kinds if stage.local for leg in horizon.legs):
@@ -120,7 +121,7 @@ def make_store(compiled: Compiled) -> tuple[Store, Kept]:
     held = record.Held(
         np.array([s.rows.count for s in kinds]), rows[0].copy(), rows[1].copy(), holds, z((S + 1, r)), np.ones((S + 1, r)),
         z((S + 1, r)),
-        z((S + 1, r)), z((S + 1 if any_rows else 1, r, w)), z((1, r)), z((1, r)), z((1, N + M, w)), z((r, r)))
+        z((S + 1, r)), z((S + 1 if any_rows else 1, r, w)), z((1, r)), z((1, r)), z((2, N + M, w)), z((r, r)))
     coarse = options.hessian != "gauss_newton" and options.convexify == "gauss_newton"
     spare = record.Spare(z((S + 1, nw)), z((S, M)), z((1, nw)), z((1, nx)), z((64, 2)), z((S + 1 if coarse else 1, N + M, w)),
                          z((N + M, N + M)))

@@ -1,4 +1,4 @@
-"""One run of the solver: batches of compiled iterations, between them reports, Ctrl-C and the multipliers of hard constraints."""
+"""One run of the solver: batches of compiled iterations, between them reports, Ctrl-C, checkpoints and Newton's method."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from ocp.problem import Status
 from ocp.problem.checkpoint import Checkpoint, Keep, Pace, joined, log_rows
 from ocp.shooting.engine import checkpoint as saved
 from ocp.shooting.engine import iterate as it
+from ocp.shooting.engine import outer
 from ocp.shooting.engine import record as r
-from ocp.shooting.engine.expansion import bend_range, differentiate_range, expand, finish
+from ocp.shooting.engine.expansion import bend_range, differentiate_range, finish
 from ocp.shooting.engine.multipliers import Multipliers
 from ocp.shooting.engine.record import Engine, Store
 from ocp.shooting.engine.rollout import rollout
-from ocp.shooting.engine.words import first_not_finite, lost, not_a_number
+from ocp.shooting.engine.words import ended, lost, not_a_number
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.polish import PolishStatus
 from ocp.shooting.stages.horizon import Horizon
@@ -30,39 +31,56 @@ LOOSE = 1e-2
 """The first minimisation with multipliers still to change ends when its model promises less than this share of the cost; each of
 the next ones is held to a tenth of that."""
 POLISH_FROM = 1e-3
-"""Largest violation from which Newton's method is tried."""
+"""Largest violation from which Newton's method is tried; a search that is nearer than this is never given up as hopeless."""
 NEAR = 1e-3
 """Largest projected gradient, relative to the cost, from which it is tried where the limit of iterations ended the search."""
 BATCH_SECONDS = 0.05
 """Time between two looks at the keyboard and two reports."""
+PATIENCE = 150
+"""Iterations in which violation and gaps must halve where a search may be given up for another attempt."""
+COLUMNS = (*it.COLUMNS, "penalty", "outer")
 
 
 class Search:
     """The iterations of one solve on a store; ``store.path`` is the iterate, always the best so far.
 
     given: the states of the path are a guess whose gaps are to be closed. helpers: records for further threads. checkpoint: gets
-    the state of the search every now and then. resume: a checkpoint that the store was restored from.
+    the state of the search every now and then. resume: a checkpoint that the store was restored from. attempt: its number where
+    others came before, whose rows are ``before``; patient: not to be given up while there are iterations left.
     """
 
     def __init__(self, horizon: Horizon, options: ILQROptions, store: Store, helpers: tuple[Engine, ...] = (), given: bool = False,
-                 progress: Progress | None = None, checkpoint: Keep | None = None, resume: Checkpoint | None = None):
+                 progress: Progress | None = None, checkpoint: Keep | None = None, resume: Checkpoint | None = None,
+                 attempt: int = 1, before: tuple[Mapping[str, float], ...] = (), patient: bool = True):
         self.horizon, self.options, self.store, self.given, self.progress = horizon, options, store, given, progress
         self.team = (store.engine, *helpers)
-        self.multipliers = Multipliers(horizon, store, options)
+        self.multipliers = Multipliers(horizon, store)
         self.log: list[dict[str, float]] = []
-        self.rows = np.zeros((max(2, options.max_iterations + 2), len(it.COLUMNS)))
+        self.rows = np.zeros((max(2, options.max_iterations + 2), outer.WIDTH))
         self.batch = 1
-        self.penalty = self.multipliers.largest_penalty
         self.load_seconds = 0.0
         self.polished, self.began = False, 0.0
-        self.schedule: saved.Schedule | None = None
+        self.schedule: np.ndarray | None = None
+        self.limits = np.zeros(outer.LIMITS)
+        self.limits[[outer.FINAL, outer.VIOLATION_MOST, outer.GROWTH, outer.PENALTY_MOST, outer.MOST_UPDATES, outer.REGULARISATION,
+                     outer.NEWTON]] = (
+            options.tolerance, options.constraint_tolerance, options.penalty_growth, options.penalty_max, options.max_outer,
+            options.regularisation, options.polish == "newton")
         self.checkpoint, self.pace = checkpoint, Pace()
-        self.before: tuple[Mapping[str, float], ...] = ()
-        self.first = 0
+        self.attempt, self.patient, self.hopeless = attempt, patient, False
+        self._best, self._since, self._looked = np.inf, 0, 0
+        self.resumed: tuple[Mapping[str, float], ...] = ()
+        self.before, self.first = before, len(before)
         if resume is not None:
-            self.schedule, self.before = saved.schedule_of(resume, options), log_rows(resume)
+            self.schedule, self.resumed = saved.schedule_of(resume, options), log_rows(resume)
             self.first = int(resume["iterations"][0])
             saved.restore_violations(resume, self.multipliers)
+        if options.globalisation == "auto" and options.shooting == "multiple":
+            # a filter alone can dead-end; with rows gaps and multipliers trade against each other under it
+            store.settings[r.FILTER] = 0.0 if self.multipliers.any_rows else it.EITHER
+        dropped = {"gap"} if options.shooting in ("single", "open") else set()
+        dropped |= set() if self.multipliers.any_rows else {"violation", "penalty", "outer"}
+        self._columns = [(i, name) for i, name in enumerate(COLUMNS) if name not in dropped]
 
     @property
     def objective(self) -> float:
@@ -74,30 +92,50 @@ class Search:
         """Whether the policy belongs to the path."""
         return bool(self.store.state[r.SWEPT])
 
+    def left_over(self, state: np.ndarray | None = None) -> float:
+        """The larger of violation and gaps of the path, zero where both are within their tolerances, infinite where the path cannot
+        be evaluated. state: that of the end of this search, if it is no longer that of the store."""
+        state, options = self.store.state if state is None else state, self.options
+        found = max(float(state[r.VIOLATION]), float(state[r.GAP]))
+        if state[r.VIOLATION] <= options.constraint_tolerance and state[r.GAP] <= options.gap_tolerance:
+            return 0.0
+        return found if np.isfinite(found) and np.isfinite(state[r.COST]) else np.inf
+
+    def expand_again(self) -> None:
+        """The derivatives of the path, after another search has left its own in the store."""
+        if np.isfinite(self.store.state[r.COST]):
+            self._expand()
+        self.store.state[r.SWEPT] = 0.0
+
     @property
     def whole_log(self) -> tuple[Mapping[str, float], ...]:
-        """The rows of this search, after those of the search that it goes on with."""
-        return joined(self.before, self.log)
+        """The rows of this search, after those of attempts before it or of the search that it goes on with."""
+        return (*self.before, *joined(self.resumed, self.log))
 
-    def save(self) -> None:
-        """Hand out a checkpoint, if anyone wants it and there is an iterate."""
+    def save(self, log: tuple[Mapping[str, float], ...] | None = None) -> None:
+        """Hand out a checkpoint, if anyone wants it and there is an iterate. log: that of all attempts, where others came after."""
         if self.checkpoint is not None and np.all(np.isfinite(self.store.path.cost)):
-            self.checkpoint(saved.save(self.horizon, self.store, self.multipliers, self.schedule, list(self.whole_log),
-                                       self.first + max(0, len(self.log) - 1)))
+            rows = list(self.whole_log if log is None else log)
+            last = self.first + max(0, len(self.log) - 1) if log is None or not log else int(log[-1]["iteration"])
+            self.checkpoint(saved.save(self.horizon, self.store, self.multipliers, self.schedule, rows, last, self.attempt))
 
     def run(self) -> Ending:
         """Iterate from the path. Returns the status and what there is to say about it."""
         began = self.began = time.perf_counter()
         try:
-            it.iterate(self.store.engine, self.rows, 1.0, 1.0, 0)  # loads, or compiles, the loops: ``solve`` times iterations only
+            # loads, or compiles, the loops: ``solve`` times iterations only
+            if self.multipliers.any_rows:
+                outer.constrained(self.store.engine, self.rows, np.ones(outer.SCHEDULE), self.limits, self.multipliers.found,
+                                  self.multipliers.previous, 0)
+            else:
+                it.iterate(self.store.engine, self.rows, 1.0, -1.0, 0)
             ending = self._begin()
             self.began = time.perf_counter()
             self.load_seconds = self.began - began
             if ending is not None:
                 return ending
             self._report_first()
-            found = self._constrained() if self.multipliers.any_rows else self._minimise(self.options.tolerance)
-            return self._rescued(found)
+            return self._rescued(self._search())
         except KeyboardInterrupt:
             return Status.INTERRUPTED, f"after {max(0, len(self.log) - 1)} iterations, cost {self.objective:.9g}"
 
@@ -116,13 +154,14 @@ class Search:
         _, failed = rollout(self.store.engine, given)
         if failed >= 0:
             return lost(self.horizon, self.store, self.multipliers, self.options, int(failed), given)
-        return self._expand()
+        began = time.perf_counter()
+        found = self._expand()
+        if self.progress is None and self.checkpoint is None:  # nobody watches; an iteration takes a few times its expansion
+            self.batch = max(1, int(BATCH_SECONDS / (8.0 * (time.perf_counter() - began) + 1e-6)))
+        return found
 
     def _expand(self) -> Ending | None:
-        if len(self.team) == 1:
-            failed = expand(self.store.engine)
-        else:
-            failed = self._expand_together()
+        failed = outer.refresh(self.store.engine) if len(self.team) == 1 else self._expand_together()
         if failed >= 0 or not np.isfinite(self.store.state[r.GRADIENT]):
             return Status.NOT_A_NUMBER, not_a_number(self.horizon, self.store)
         return None
@@ -158,84 +197,113 @@ class Search:
             ending = it.settle(engine, self.rows, 0)
         return 1, int(it.RUNNING if ending == it.REFUSED else ending)
 
-    def _minimise(self, tolerance: float, loose: float = 0.0) -> Ending:
+    def _some(self, most: int) -> tuple[int, int]:
+        """At most ``most`` iterations, with the updates of the multipliers between them. Returns (rows, ending)."""
+        if not self.multipliers.any_rows:
+            return self._softened(*self._iterate(self.options.tolerance, -1.0, most))
+        plan, held, engine = self.schedule, self.multipliers, self.store.engine
+        assert plan is not None
+        if len(self.team) == 1:
+            rows, ending = outer.constrained(engine, self.rows, plan, self.limits, held.found, held.previous, most)
+            return int(rows), int(ending)
+        rows, ending = self._softened(*self._iterate(plan[outer.TOLERANCE], self._loose, most))
+        self.rows[:rows, outer.WIDTH - 2:] = plan[outer.PENALTY], plan[outer.UPDATES]
+        if ending != it.RUNNING:
+            meant = int(outer.judge(engine, plan, self.limits, held.found, ending))
+            ending = self._updated(ending) if meant == it.RUNNING else meant
+        return rows, ending
+
+    def _softened(self, rows: int, ending: int) -> tuple[int, int]:
+        if ending == it.SOFTEN:
+            ending = it.BROKEN if it.soften(self.store.engine) >= 0 else it.RUNNING
+        return rows, ending
+
+    @property
+    def _loose(self) -> float:
+        plan = self.schedule
+        assert plan is not None
+        return float(plan[outer.LOOSE]) if plan[outer.TOLERANCE] > self.options.tolerance else 0.0
+
+    def _updated(self, ending: int) -> int:
+        """Multipliers and penalties after a minimisation, the path expanded with them."""
+        assert self.schedule is not None
+        engine, held = self.store.engine, self.multipliers
+        ending = int(outer.advance(engine, self.schedule, self.limits, held.found, held.previous, ending))
+        if ending == it.RUNNING:
+            ending = it.BROKEN if self._expand() is not None else it.RUNNING
+            outer.begin(engine)
+        return ending
+
+    def _search(self) -> Ending:
         """Batches of iterations until an ending."""
-        state, options = self.store.state, self.options
-        state[[r.SMALLEST, r.WAITED, r.FILTERED, r.STEPS, r.FIRST_GAP]] = state[r.GRADIENT], 0.0, 0.0, 0.0, state[r.GAP]
-        while True:
-            room = options.max_iterations - (len(self.log) - 1)
+        options, state = self.options, self.store.state
+        if self.multipliers.any_rows and self.schedule is None:
+            self.schedule = np.zeros(outer.SCHEDULE)
+            # relative to where the search begins, so that costs of 1e-2 and 1e4 start equally loosely
+            self.schedule[[outer.TOLERANCE, outer.LOOSE, outer.NEAR, outer.PENALTY]] = (
+                max(options.tolerance, options.inner_tolerance * state[r.GRADIENT] / max(1.0, abs(state[r.COST]))), LOOSE,
+                POLISH_FROM, self.store.held.mu.max())
+        outer.begin(self.store.engine)
+        while (room := options.max_iterations - (len(self.log) - 1)) > 0:
             began = time.perf_counter()
-            rows, ending = self._iterate(tolerance, loose, max(1, min(self.batch, room))) if room > 0 else (0, it.RUNNING)
+            rows, ending = self._some(max(1, min(self.batch, room, self._left)))
             self.batch = 2 * self.batch if time.perf_counter() - began < BATCH_SECONDS else max(1, self.batch // 2)
             self._report(rows)
             if self.checkpoint is not None and self.pace.due():
                 self.save()
-            if ending == it.SOFTEN:
-                if it.soften(self.store.engine) >= 0:
-                    ending = it.BROKEN
-                else:
-                    continue
-            if ending != it.RUNNING:
-                return self._ended(ending, tolerance)
-            if options.max_iterations - (len(self.log) - 1) <= 0:
-                if it.direct(self.store.engine, tolerance, loose) == it.CONVERGED:
-                    return self._ended(it.CONVERGED, tolerance)
-                reached = f"projected gradient {state[r.GRADIENT]:.3g} after {options.max_iterations} iterations"
-                return Status.ITERATION_LIMIT, reached
-
-    def _ended(self, ending: int, tolerance: float) -> Ending:
-        state, horizon, options = self.store.state, self.horizon, self.options
-        scaled = tolerance * max(1.0, abs(state[r.COST]))
-        if ending == it.CONVERGED:
-            return Status.CONVERGED, (f"projected gradient {state[r.GRADIENT]:.3g}, expected decrease "
-                                      f"{-(state[r.LINEAR] + state[r.QUADRATIC]):.3g}, cost {self.objective:.9g}")
-        if ending == it.INDEFINITE:
-            k = int(state[r.FAILED])
-            if (words := first_not_finite(horizon, self.store)) is not None:
-                return Status.NOT_A_NUMBER, words
-            return Status.STALLED, (f"Quu is not positive definite at {horizon.place(k, self.store.path.x)} even with "
-                                    f"regularisation {options.regularisation_max:.3g}")
-        if ending == it.STUCK:
-            why = "; the last trial rollout diverged" if state[r.LOST] >= 0 else ""
-            return Status.STALLED, (f"no step decreases the cost with regularisation {state[r.FAILED]:.3g}; projected gradient "
-                                    f"{state[r.GRADIENT]:.3g}, tolerance {scaled:.3g}{why}")
-        if ending == it.LEVEL:
-            return Status.STALLED, ("the cost is at its rounding level and the projected gradient stays at "
-                                    f"{state[r.SMALLEST]:.3g}, above its tolerance {scaled:.3g}")
-        return Status.NOT_A_NUMBER, not_a_number(horizon, self.store)
-
-    def _constrained(self) -> Ending:
-        """Outer iterations: minimise the augmented Lagrangian, take over multipliers, raise penalties where that was too little."""
-        options, held, state = self.options, self.multipliers, self.store.state
-        # relative to where the search begins, so that costs of 1e-2 and 1e4 start equally loosely
-        plan = self.schedule = self.schedule or saved.Schedule(
-            max(options.tolerance, options.inner_tolerance * state[r.GRADIENT] / max(1.0, abs(state[r.COST]))), LOOSE, POLISH_FROM)
-        for _ in range(options.max_outer):
-            before = len(self.log)
-            status, message = self._minimise(plan.tolerance, plan.loose if plan.tolerance > options.tolerance else 0.0)
-            violation, name = held.worst()
-            message = f"{message}; largest violation {violation:.3g} ({name})"
-            if status in (Status.NOT_A_NUMBER, Status.DIVERGED, Status.ITERATION_LIMIT):
-                return status, message
-            if options.polish == "newton" and violation <= plan.near:
+            if ending == outer.POLISH:
                 if (found := self._polish()) is not None:
                     return found
-                plan.near = 0.1 * violation
-            met = violation <= options.constraint_tolerance and plan.tolerance == options.tolerance
-            # where neither the minimisation nor the multipliers move any more, nothing else will
-            if met and (status is Status.CONVERGED or len(self.log) == before):
-                return status, message
-            held.update()
-            if held.exhausted:
+                assert self.schedule is not None
+                self.schedule[outer.NEAR] = 0.1 * self.schedule[outer.WORST]
+                ending = self._updated(it.CONVERGED)
+            if ending != it.RUNNING:
+                return self._told(ending)
+            if self._left <= 0:
+                self.hopeless = True
+                return self._named(Status.STALLED, f"violation and gaps have not halved within {PATIENCE} iterations")
+        return self._at_limit()
+
+    def _at_limit(self) -> Ending:
+        options, plan = self.options, self.schedule
+        tolerance, loose = (options.tolerance, -1.0) if plan is None else (float(plan[outer.TOLERANCE]), self._loose)
+        ending = int(outer.aim(self.store.engine, tolerance, loose))
+        if ending == it.CONVERGED and plan is not None:
+            ending = int(outer.judge(self.store.engine, plan, self.limits, self.multipliers.found, ending))
+        if ending == it.CONVERGED:
+            return self._told(ending)
+        reached = f"projected gradient {self.store.state[r.GRADIENT]:.3g} after {options.max_iterations} iterations"
+        return self._named(Status.ITERATION_LIMIT, reached)
+
+    def _told(self, ending: int) -> Ending:
+        """An ending in words."""
+        if ending in (outer.EXHAUSTED, outer.UPDATED):
+            violation, name = self.multipliers.worst()
+            if ending == outer.EXHAUSTED:
                 return Status.INFEASIBLE, f"the largest violation stays at {violation:.3g} ({name}) whatever the penalty"
-            self.penalty, plan.loose, plan.updates = held.largest_penalty, 0.1 * plan.loose, plan.updates + 1
-            tighter = 0.1 * plan.tolerance if violation > options.constraint_tolerance else options.tolerance
-            plan.tolerance = max(options.tolerance, tighter)
-            state[[r.MU, r.MU_FACTOR]] = options.regularisation, 1.0
-            if (ending := self._expand()) is not None:
-                return ending
-        return Status.ITERATION_LIMIT, (f"largest violation {violation:.3g} ({name}) after {options.max_outer} updates of the "
-                                        "multipliers")
+            return Status.ITERATION_LIMIT, (f"largest violation {violation:.3g} ({name}) after {self.options.max_outer} updates of "
+                                            "the multipliers")
+        return self._named(*ended(ending, self.horizon, self.store, self.options))
+
+    def _named(self, status: Status, message: str) -> Ending:
+        """With the row that is violated most, if there are rows."""
+        if not self.multipliers.any_rows or status is Status.NOT_A_NUMBER:
+            return status, message
+        violation, name = self.multipliers.worst()
+        return status, f"{message}; largest violation {violation:.3g} ({name})"
+
+    @property
+    def _left(self) -> int:
+        """Iterations until this search is given up unless violation and gaps halve; never where it is patient or near."""
+        if self.patient:
+            return self.options.max_iterations + 1
+        for k in range(self._looked, len(self.log)):
+            row = self.log[k]
+            missed = max(row.get("violation", 0.0), row.get("gap", 0.0))
+            if missed <= 0.5 * self._best or missed <= POLISH_FROM:
+                self._best, self._since = missed, k
+        self._looked = len(self.log)
+        return self._since + PATIENCE - (len(self.log) - 1)
 
     def _polish(self) -> Ending | None:
         """Newton's method on the optimality conditions; None where it does not reach the tolerance or leads to a point that is no
@@ -265,7 +333,7 @@ class Search:
             self.log.append({
                 "iteration": self.first + len(self.log), "gradient": row["stationarity"], "violation": row["feasibility"],
                 "gap": row["gap"], "step": row["length"], "trials": row["trials"], "newton": 1.0,
-                "seconds": time.perf_counter() - self.began})
+                "seconds": self._clock()} | ({"attempt": float(self.attempt)} if self.attempt > 1 else {}))
         self.log[-1]["cost"] = self.objective
         self.polished = True
         if self.progress is not None:
@@ -278,42 +346,41 @@ class Search:
         """Whether the path is a minimum to second order: the sweep succeeds with next to no regularisation."""
         state = self.store.state
         state[r.MU], state[r.BLEND] = self.options.regularisation_min, 0.0
-        return int(it.sweep(self.store.engine)[2]) < 0
+        return int(outer.resweep(self.store.engine)) < 0
 
     def sweep_again(self) -> None:
         """The policy of the path, if the search stopped before it was made."""
         store, state = self.store, self.store.state
         if not self.swept and np.isfinite(state[r.COST]) and np.isfinite(state[r.GRADIENT]):
             state[r.BLEND] = it.MOST_BLENDS  # nobody softens the Hessians any more: regularise as much as it takes
-            it.sweep(store.engine)
+            outer.resweep(store.engine)
 
     def _report_first(self) -> None:
-        s = self.store.state
+        s, held = self.store.state, self.store.held
         s[r.PLAIN] = self.objective
-        self.rows[0] = self.objective, np.nan, s[r.GRADIENT], s[r.VIOLATION], s[r.GAP], 0.0, s[r.MU], 0.0
+        penalty, updates = (held.mu.max(), 0.0) if self.schedule is None else self.schedule[[outer.PENALTY, outer.UPDATES]]
+        self.rows[0] = self.objective, np.nan, s[r.GRADIENT], s[r.VIOLATION], s[r.GAP], 0.0, s[r.MU], 0.0, penalty, updates
         self._report(1)
 
     def _report(self, rows: int) -> None:
         """Take rows into the log, all of them before anyone is told: whoever interrupts loses none."""
-        now = time.perf_counter() - self.began
+        now = self._clock()
         last = self.log[-1]["seconds"] if self.log else now
-        for row in range(rows):  # a batch has one clock: its iterations share the time
-            self._log(row, last + (now - last) * (row + 1) / rows)
+        columns, log = self._columns, self.log
+        for row, numbers in enumerate(self.rows[:rows].tolist()):  # a batch has one clock: its iterations share the time
+            entry: dict[str, float] = {"iteration": self.first + len(log)}
+            for i, name in columns:
+                entry[name] = numbers[i]
+            if numbers[1] != numbers[1]:
+                del entry["expected"]  # the first row
+            if self.attempt > 1:
+                entry["attempt"] = float(self.attempt)
+            entry["seconds"] = last + (now - last) * (row + 1) / rows
+            log.append(entry)
         if self.progress is not None:
-            for row in range(rows):
-                self.progress(self.log[row - rows])
+            for entry in log[len(log) - rows:]:
+                self.progress(entry)
 
-    def _log(self, row: int, seconds: float) -> None:
-        numbers = dict(zip(it.COLUMNS, (float(value) for value in self.rows[row]), strict=True))
-        if np.isnan(numbers["expected"]):
-            del numbers["expected"]
-        if self.options.shooting in ("single", "open"):
-            del numbers["gap"]
-        if self.multipliers.any_rows:
-            numbers["penalty"] = self.penalty
-            numbers["outer"] = float(self.schedule.updates if self.schedule is not None else 0)
-        else:
-            del numbers["violation"]
-        self.log.append({"iteration": self.first + len(self.log), **numbers, "seconds": seconds})
-
-
+    def _clock(self) -> float:
+        """Seconds since the start of the first attempt."""
+        return time.perf_counter() - self.began + (self.before[-1]["seconds"] if self.before else 0.0)

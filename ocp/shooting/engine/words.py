@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ocp.problem import Status
+from ocp.shooting.engine import iterate as it
+from ocp.shooting.engine import record as r
 from ocp.shooting.engine.multipliers import Multipliers
 from ocp.shooting.engine.record import Store
 from ocp.shooting.options import ILQROptions
@@ -34,6 +36,28 @@ def lost(horizon: Horizon, store: Store, multipliers: Multipliers, options: ILQR
         status = Status.DIVERGED if growing else Status.NOT_A_NUMBER
         return status, f"state {listed} becomes {after[bad[0]]} {where}, from {state}"
     return Status.NOT_A_NUMBER, f"the running cost is {cost} {where}"
+
+
+def ended(ending: int, horizon: Horizon, store: Store, options: ILQROptions) -> tuple[Status, str]:
+    """How a minimisation ended."""
+    state = store.state
+    scaled = options.tolerance * max(1.0, abs(state[r.COST]))
+    if ending == it.CONVERGED:
+        return Status.CONVERGED, (f"projected gradient {state[r.GRADIENT]:.3g}, expected decrease "
+                                  f"{-(state[r.LINEAR] + state[r.QUADRATIC]):.3g}, cost {store.path.cost.sum():.9g}")
+    if ending == it.INDEFINITE:
+        if (words := first_not_finite(horizon, store)) is not None:
+            return Status.NOT_A_NUMBER, words
+        return Status.STALLED, (f"Quu is not positive definite at {horizon.place(int(state[r.FAILED]), store.path.x)} even with "
+                                f"regularisation {options.regularisation_max:.3g}")
+    if ending == it.STUCK:
+        why = "; the last trial rollout diverged" if state[r.LOST] >= 0 else ""
+        return Status.STALLED, (f"no step decreases the cost with regularisation {state[r.FAILED]:.3g}; projected gradient "
+                                f"{state[r.GRADIENT]:.3g}, tolerance {scaled:.3g}{why}")
+    if ending == it.LEVEL:
+        return Status.STALLED, ("the cost is at its rounding level and the projected gradient stays at "
+                                f"{state[r.SMALLEST]:.3g}, above its tolerance {scaled:.3g}")
+    return Status.NOT_A_NUMBER, not_a_number(horizon, store)
 
 
 def not_a_number(horizon: Horizon, store: Store) -> str:

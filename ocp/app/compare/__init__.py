@@ -1,0 +1,1 @@
+"""``ocp compare``: one problem file by several methods and options, side by side."""

@@ -1,0 +1,177 @@
+"""From a problem file to the folder of a comparison.
+
+The folder holds ``compare.csv``, ``compare.md``, ``trajectories.png`` (all motions laid over each other), ``summary.json`` and
+under ``runs/`` the folder of each run.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from ocp.app.compare import terminal
+from ocp.app.compare.picture import overlay
+from ocp.app.compare.records import TOLERANCE, Comparison, Entry, Spec, parse_specs
+from ocp.app.files.load import load_problem
+from ocp.app.pages.results import jsonable, new_folder, write_summary
+from ocp.app.pipeline import provenance, run_loaded
+from ocp.errors import ProblemError, UnsupportedError
+from ocp.methods import METHODS, make_options
+from ocp.problem import Status
+
+FORMAT, FORMAT_VERSION = "lieocp comparison", 1
+AGREED, NOT_CERTIFIED, DISAGREED = 0, 1, 4
+HEADINGS = ("method", "options", "status", "certificate", "cost", "relative to best", "relative to reference", "agrees",
+            "violation at knots", "of", "violation between knots", "of", "iterations", "transcription [s]", "solve [s]",
+            "total [s]", "again [s]", "refused", "run")
+
+
+def compare(file: Path, *, methods: Sequence[str] = (), overrides: Mapping[str, str] | None = None, repeat: int = 0,
+            tolerance: float | None = None, out: Path | None = None, overwrite: bool = False, quiet: bool = False,
+            command: Sequence[str] = (), console: Console | None = None) -> int:
+    """Solve a file by several methods, write the folder, print the table; returns the exit code.
+
+    0: all are certified and agree; 1: something was not solved, not certified, or refused though it was asked for, or the
+    comparison was interrupted; 4: all are certified, but their costs differ by more than the tolerance. Raises ProblemError and
+    ModelError for what the user got wrong, before anything runs.
+    """
+    if repeat < 0:
+        raise ProblemError(f"must not be negative, got {repeat}", where="--repeat")
+    if tolerance is not None and not tolerance > 0:
+        raise ProblemError(f"must be positive, got {tolerance:g}", where="--tolerance")
+    specs = parse_specs(methods)
+    given = dict(overrides or {})
+    problem = load_problem(file, given).problem
+    for spec in specs:  # a mistake in the options of the last one shall not cost the time of the others
+        _loaded(file, given, spec)
+    place = out if out is not None else Path("results") / f"{file.stem}-compare"
+    screen = console or Console(highlight=False)
+    accepted = tolerance or max(TOLERANCE, problem.reference.tolerance if problem.reference is not None else 0.0)
+    with new_folder(place, overwrite or out is None, FORMAT) as partial:
+        entries, complete = _run_all(file, given, specs, partial, repeat, command, screen, quiet)
+        found = Comparison(problem.name, tuple(entries), problem.reference, accepted, complete, repeat)
+        _write(found, partial, command)
+    terminal.print_comparison(found, place, screen)
+    return NOT_CERTIFIED if not found.certified else AGREED if found.unanimous else DISAGREED
+
+
+def _loaded(file: Path, overrides: Mapping[str, str], spec: Spec) -> Any:
+    """The file with the options of one method."""
+    own = {f"solve.{spec.method}.{key}": value for key, value in spec.options.items()}
+    loaded = load_problem(file, {**overrides, **own})
+    make_options(spec.method, loaded.options_for(spec.method))
+    return loaded
+
+
+def _run_all(file: Path, overrides: Mapping[str, str], specs: Sequence[Spec], folder: Path, repeat: int, command: Sequence[str],
+             console: Console, quiet: bool) -> tuple[list[Entry], bool]:
+    """(entries, whether all were reached)."""
+    entries: list[Entry] = []
+    for k, spec in enumerate(specs):
+        with terminal.busy(console, f"[{k + 1}/{len(specs)}] {spec.label}", quiet=quiet) as progress:
+            entry = _run_one(file, overrides, spec, folder, repeat, command, progress)
+        entries.append(entry)
+        if not quiet:
+            terminal.say_entry(entry, k + 1, len(specs), console)
+        if entry.solution is not None and entry.solution.status is Status.INTERRUPTED:
+            return entries, False
+    return entries, True
+
+
+def _run_one(file: Path, overrides: Mapping[str, str], spec: Spec, folder: Path, repeat: int, command: Sequence[str],
+             progress: Any) -> Entry:
+    loaded = _loaded(file, overrides, spec)
+    reasons = METHODS[spec.method].unsupported(loaded.problem)
+    if reasons:
+        return Entry(spec, reasons=tuple(reasons))
+    try:
+        outcome = run_loaded(loaded, file.stem, method_name=spec.method, out=folder / "runs" / spec.slug, overwrite=True,
+                             progress=progress, command=command)
+    except UnsupportedError as error:
+        return Entry(spec, reasons=error.reasons)
+    again = []
+    options = make_options(spec.method, loaded.options_for(spec.method))
+    interrupted = outcome.solution.status is Status.INTERRUPTED
+    for _ in range(0 if interrupted else repeat):
+        begin = time.perf_counter()
+        METHODS[spec.method].run(loaded.problem, options, None)
+        again.append(time.perf_counter() - begin)
+    return Entry(spec, outcome.solution, folder=f"runs/{spec.slug}", again=tuple(again))
+
+
+# ---- the folder ---------------------------------------------------------------------------------------------------------
+def _write(found: Comparison, folder: Path, command: Sequence[str]) -> None:
+    (folder / "compare.csv").write_text(table_csv(found), encoding="utf-8", newline="")
+    picture = overlay(found)
+    if picture is not None:
+        (folder / "trajectories.png").write_bytes(picture)
+    (folder / "compare.md").write_text(markdown(found, picture is not None), encoding="utf-8")
+    models = [e.solution.problem.phases[0].system.model for e in found.solved if e.solution is not None]
+    write_summary(folder, jsonable({
+        "format": FORMAT, "format_version": FORMAT_VERSION, "problem": found.name, "tolerance": found.tolerance,
+        "complete": found.complete, "certified": found.certified, "unanimous": found.unanimous, "best": found.best,
+        "rows": [dict(zip(_KEYS, row(found, entry), strict=True)) for entry in found.entries],
+        "provenance": provenance(models[0] if models else None, command)}))
+
+
+_KEYS = ("method", "options", "status", "certificate", "cost", "off_best", "off_reference", "agrees", "violation", "violation_of",
+         "between", "between_of", "iterations", "transcription", "solve", "total", "again", "refused", "run")
+
+
+def row(found: Comparison, entry: Entry) -> list[Any]:
+    """One line of the table, in the order of HEADINGS; None where there is nothing."""
+    if entry.solution is None:
+        return [entry.spec.method, entry.spec.detail, "REFUSED", *(None,) * 14, "; ".join(entry.reasons), None]
+    at, between = entry.worst()
+    return [entry.spec.method, entry.spec.detail, entry.solution.status.name, entry.verdict, entry.cost, found.off_best(entry),
+            found.off_reference(entry), found.agrees(entry), at and at.at_knots, at and at.name, between and between.between_knots,
+            between and between.name, entry.iterations, *entry.seconds, entry.median_again, None, entry.folder]
+
+
+def table_csv(found: Comparison) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(HEADINGS)
+    for entry in found.entries:
+        writer.writerow("" if value is None else repr(value) if isinstance(value, float) else value for value in row(found, entry))
+    return out.getvalue()
+
+
+def markdown(found: Comparison, picture: bool) -> str:
+    """The comparison as a page."""
+    lines = [f"# {found.name}", "", terminal.verdict(found), ""]
+    heads = ["method", "cost", "to best"] + (["to reference"] if found.reference else []) + [
+        "violation at knots", "between", "certificate", "iterations", "transcription", "solve", "total"] + (
+        ["again"] if found.repeat else []) + ["status"]
+    rules = ("---" if head in ("method", "certificate", "status") else "---:" for head in heads)
+    lines += [f"| {' | '.join(heads)} |", f"|{'|'.join(rules)}|"]
+    for entry in found.entries:
+        name = f"[{entry.spec.label}]({entry.folder}/report.html)" if entry.folder else entry.spec.label
+        if entry.solution is None:
+            lines.append(f"| {name} |{' |' * (len(heads) - 2)} refused: {'; '.join(entry.reasons)} |")
+            continue
+        at, between = entry.worst()
+        off = found.off_reference(entry)
+        cells = [name, f"{entry.cost:.10g}", f"{found.off_best(entry):+.1e}", *([] if off is None else [f"{off:+.1e}"]),
+                 "" if at is None else f"{at.at_knots:.1e} ({at.name})",
+                 "" if between is None else f"{between.between_knots:.1e} ({between.name})", entry.verdict, str(entry.iterations),
+                 *(f"{s:.3g} s" for s in entry.seconds),
+                 *([f"{entry.median_again:.3g} s" if entry.median_again is not None else ""] if found.repeat else []),
+                 entry.solution.status.name.lower().replace("_", " ")]
+        lines.append(f"| {' | '.join(cells)} |")
+    if found.reference is not None:
+        lines += ["", f"Reference: {found.reference.objective:.10g}, {found.reference.source}."]
+    if not math.isnan(found.best):
+        lines += ["", f"Agreement means a relative difference of at most {found.tolerance:.1g}. Transcription is all that comes "
+                  "before the solve, the first build of kernels included."
+                  + (f" Again: median of {found.repeat} further solves in the same process." if found.repeat else "")]
+    if picture:
+        lines += ["", "![All motions laid over each other](trajectories.png)"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,129 @@
+"""What ``ocp compare`` shows: a line while each method runs, then one table and the verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ocp.app.compare.records import Comparison, Entry
+
+#: characters of a terminal that shows every column
+WIDE = 118
+
+
+@contextmanager
+def busy(console: Console, words: str, *, quiet: bool = False) -> Iterator[Callable[[Mapping[str, Any]], None] | None]:
+    """Yields what gets the rows of the iteration log; on a terminal a line counts them."""
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    with console.status(Text(words)) as status:
+        yield lambda row: status.update(Text(f"{words}: iteration {int(row.get('iteration', 0))}"))
+
+
+def say_entry(entry: Entry, k: int, count: int, console: Console) -> None:
+    """One line for a method that is done."""
+    if entry.solution is None:
+        console.print(f"  [{k}/{count}] {entry.spec.label}: refuses", style="dim", markup=False, soft_wrap=True)
+        return
+    console.print(f"  [{k}/{count}] {entry.spec.label}: {entry.solution.status.name.lower().replace('_', ' ')}, cost "
+                  f"{entry.cost:.10g}, {entry.seconds[2]:.2f} s", style="dim", markup=False, soft_wrap=True)
+
+
+def print_comparison(found: Comparison, folder: Path, out: Console) -> None:
+    out.print(f"\n[bold]{_plain(found.name)}[/]", soft_wrap=True)
+    out.print(table(found, out.width >= WIDE))
+    for entry in found.entries:
+        for reason in entry.reasons:
+            out.print(f"  [yellow]{_plain(entry.spec.label)} refuses[/]: {_plain(reason)}", soft_wrap=True)
+        certificate = None if entry.solution is None else entry.solution.certificate
+        for failure in certificate.failures if certificate is not None else ():
+            out.print(f"  [red]{_plain(entry.spec.label)} fails[/]: {_plain(failure)}", soft_wrap=True)
+        if entry.solution is not None and entry.solution.message and not entry.ok:
+            out.print(f"  {_plain(entry.spec.label)}: {_plain(entry.solution.message)}", soft_wrap=True)
+    if found.reference is not None:
+        out.print(f"  reference   {found.reference.objective:.10g}: {found.reference.source}", markup=False, soft_wrap=True)
+    good = found.certified and found.unanimous
+    out.print(f"  [bold {'green' if good else 'red'}]{_plain(verdict(found))}[/]", soft_wrap=True)
+    out.print(f"  written to  {folder}  (open {folder / 'trajectories.png'})", markup=False, soft_wrap=True)
+
+
+def table(found: Comparison, wide: bool = True) -> Table:
+    """A line for each method, the best cost in bold; wide: with violations and the parts of the time."""
+    grid = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1))
+    heads: list[tuple[str, str]] = [("  method", "left"), ("cost", "right"), ("to best", "right")]
+    heads += [("to ref.", "right")] if found.reference is not None else []
+    heads += [("at knots", "right"), ("between", "right")] if wide else []
+    heads += [("certificate", "left"), ("iter", "right")]
+    heads += [("build", "right"), ("solve", "right")] if wide else []
+    heads += [("total", "right")] + ([("again", "right")] if found.repeat else [])
+    for title, how in (*heads, ("status", "left")):
+        grid.add_column(title, justify=how, no_wrap=True)  # type: ignore[arg-type]
+    for entry in found.entries:
+        name = "\n".join([f"  [bold]{entry.spec.method}[/]", *(f"    [dim]{_plain(f'{key}={value}')}[/]"
+                                                               for key, value in entry.spec.options.items())])
+        if entry.solution is None:
+            grid.add_row(name, *("",) * (len(heads) - 1), "[yellow]refuses[/]")
+            continue
+        at, between = entry.worst()
+        off = found.off_reference(entry)
+        best = entry.ok and entry.cost == found.best
+        grid.add_row(
+            name, f"[bold green]{entry.cost:.9g}[/]" if best else f"{entry.cost:.9g}", _off(found.off_best(entry), found.tolerance),
+            *([] if off is None else [_off(off, found.tolerance)]),
+            *([_violation(at.at_knots, at.tolerance) if at is not None else "",
+               _violation(between.between_knots, between.tolerance_between) if between is not None else ""] if wide else []),
+            "[green]holds[/]" if entry.verdict == "holds" else f"[red]{entry.verdict.partition(':')[0]}[/]", str(entry.iterations),
+            *(seconds(s) for s in (entry.seconds if wide else entry.seconds[2:])),
+            *([seconds(entry.median_again)] if found.repeat else []), entry.solution.status.name.lower().replace("_", " "))
+    return grid
+
+
+def verdict(found: Comparison) -> str:
+    """The outcome in a sentence."""
+    solved, good = found.solved, [e for e in found.solved if e.ok]
+    refused = [e for e in found.entries if e.solution is None]
+    tail = f"; {len(refused)} refused" if refused else ""
+    if not found.complete:
+        return f"Interrupted: {len(found.entries)} reached, {len(good)} certified{tail}."
+    if not solved:
+        return "No method can enforce all that the file asks for."
+    if len(good) < len(solved):
+        return f"{len(good)} of {len(solved)} certified{tail}."
+    against = "the reference" if found.reference is not None else "the best"
+    away = [e.spec.label for e in solved if not found.agrees(e)]
+    many = "The one run is" if len(solved) == 1 else f"All {len(solved)} runs are"
+    if away:
+        return f"{many} certified, but {', '.join(away)} differ{'s' if len(away) == 1 else ''} from {against} by more than " \
+               f"{found.tolerance:.1g}{tail}."
+    spread = max((abs(found.off_best(e)) for e in solved), default=math.nan)
+    return f"{many} certified and agree{'s' if len(solved) == 1 else ''} with {against} within {found.tolerance:.1g} " \
+           f"(largest difference to the best {spread:.1e}){tail}."
+
+
+def _off(value: float, tolerance: float) -> str:
+    words = "0" if value == 0 else f"{value:+.1e}"
+    return words if abs(value) <= tolerance else f"[yellow]{words}[/]"
+
+
+def _violation(value: float, tolerance: float) -> str:
+    return f"{value:.1e}" if value <= tolerance else f"[red]{value:.1e}[/]"
+
+
+def seconds(value: float | None) -> str:
+    """A time in milliseconds below a second."""
+    if value is None:
+        return ""
+    return f"{value * 1e3:.0f} ms" if value < 1 else f"{value:.2f} s" if value < 100 else f"{value:.0f} s"
+
+
+def _plain(text: str) -> str:
+    """Text that rich must not take for markup."""
+    return text.replace("[", r"\[")

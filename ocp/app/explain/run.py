@@ -1,0 +1,226 @@
+"""From a run folder or a problem file to an explanation.
+
+A problem file is solved first; a run is taken where it stands: from its checkpoint, else from its trajectory. Everything is seen
+through direct collocation, whatever method made the run: its program has a name for every row and column.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from dynamics.errors import near
+from ocp.app.explain import terminal
+from ocp.app.explain.places import Spot, locate
+from ocp.app.files.load import LoadedProblem, load_problem, load_text
+from ocp.app.pages.results import CHECKPOINT, is_run, is_unfinished
+from ocp.errors import ProblemError, UnsupportedError
+from ocp.explain import (
+    Conditioning,
+    Dependence,
+    Infeasibility,
+    Origin,
+    Price,
+    Program,
+    condition,
+    dependent_rows,
+    explain_infeasibility,
+    find_not_finite,
+    points_of,
+    prices,
+    program_of,
+    unbounded_hints,
+)
+from ocp.methods import make_options, method
+from ocp.nlp import IpoptOptions, NLPResult, solve_nlp, worst_violations
+from ocp.problem import Guess, Phase, Status
+
+EXPLAINED, UNEXPLAINED = 0, 1
+METHOD = "collocation"
+#: a point that violates more than this is asked whether its constraints contradict each other
+VIOLATED = 1e-4
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is to be explained.
+
+    name: of the file, for places in it; status, message: how the run ended, None where it has to be solved; method: that made it;
+    arrays: of its trajectory, and of its checkpoint with the prefix "checkpoint."
+    """
+
+    loaded: LoadedProblem
+    name: str
+    status: Status | None
+    message: str
+    method: str
+    arrays: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What was found; parts that do not apply are empty.
+
+    x: the point that was looked at; mesh: words about the program; solved: whether a solve led there; spots: places in the file,
+    beside ``origins``
+    """
+
+    subject: Subject
+    program: Program
+    status: Status
+    message: str
+    x: np.ndarray
+    cost: float
+    mesh: str
+    solved: bool
+    origins: tuple[Origin, ...] = ()
+    spots: tuple[Spot | None, ...] = ()
+    infeasibility: Infeasibility | None = None
+    conditioning: Conditioning | None = None
+    dependences: tuple[Dependence, ...] = ()
+    hints: tuple[str, ...] = ()
+    prices: tuple[Price, ...] = ()
+
+    @property
+    def explained(self) -> bool:
+        """Whether a cause was named."""
+        remedies = self.infeasibility is not None and (self.infeasibility.feasible or any(
+            r.verified for r in self.infeasibility.remedies))
+        return bool(self.status is Status.CONVERGED or self.origins or remedies or self.dependences or self.hints)
+
+
+def explain(target: Path, *, overrides: Mapping[str, str] | None = None, quiet: bool = False,
+            console: Console | None = None) -> int:
+    """Explain a run folder or a problem file on the terminal; returns the exit code.
+
+    0: a cause was named, or the problem is solved and its constraints are priced; 1: neither. Raises ProblemError and ModelError
+    for what the user got wrong.
+    """
+    out = console or Console(highlight=False)
+    subject = read_subject(target, overrides or {})
+    with terminal.busy(out, quiet=quiet) as say:
+        found = explanation(subject, say)
+    terminal.print_explanation(found, out)
+    return EXPLAINED if found.explained else UNEXPLAINED
+
+
+# ---- what is to be explained --------------------------------------------------------------------------------------------
+def read_subject(target: Path, overrides: Mapping[str, str]) -> Subject:
+    """A run folder or a problem file. Raises ProblemError where it is neither."""
+    if not target.is_dir():
+        if not target.exists():
+            beside = [p.name for p in target.parent.iterdir()] if target.parent.is_dir() else []
+            raise ProblemError(f"there is no such file or run folder{near(target.name, beside)}", where=str(target))
+        loaded = load_problem(target, overrides)
+        return Subject(loaded, str(target), None, "", loaded.method, {})
+    if not is_run(target) and not is_unfinished(target):
+        raise ProblemError("is not the folder of a run (no summary.json written by lieocp); name one, or a problem file",
+                           where=str(target))
+    file = target / "problem.yaml"
+    loaded = load_text(file.read_text(encoding="utf-8"), target, str(file), overrides)
+    status, message, made_by = Status.INTERRUPTED, "", loaded.method
+    if is_run(target):
+        summary = json.loads((target / "summary.json").read_text(encoding="utf-8"))
+        status, message, made_by = Status[summary["status"]["name"]], summary["status"]["message"], summary["method"]
+    arrays = {**_arrays(target / "trajectory.npz"), **({} if made_by != METHOD else _arrays(target / CHECKPOINT))}
+    # with another problem the end of the run says nothing
+    return Subject(loaded, str(file), None if overrides else status, message, made_by, arrays)
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    if not path.is_file():
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            own = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise ProblemError(f"cannot be read: {error}", where=str(path)) from error
+    return {f"checkpoint.{name}": value for name, value in own.items()} if path.name == CHECKPOINT else own
+
+
+# ---- the explanation ----------------------------------------------------------------------------------------------------
+def explanation(subject: Subject, say: terminal.Say) -> Explanation:
+    """Look for the cause. Raises UnsupportedError where collocation cannot see the problem."""
+    problem = subject.loaded.problem
+    reasons = method(METHOD).unsupported(problem)
+    if reasons:
+        raise UnsupportedError(METHOD, reasons, ())
+    options = make_options(METHOD, subject.loaded.options_for(METHOD))
+    say("transcribing")
+    continued = replace(problem, phases=_guessed(problem.phases, subject.arrays))
+    program = program_of(continued, options)
+    x, exact = _point(program, subject.arrays)
+    mesh = f"{METHOD} with {program.nlp.n} variables and {program.nlp.m} equations and constraints"
+    solving = IpoptOptions(max_iterations=options.max_iterations, tolerance=options.tolerance, hessian="exact")
+
+    result: NLPResult | None = None
+
+    def finding(status: Status, message: str, at: np.ndarray, **parts: Any) -> Explanation:
+        with np.errstate(all="ignore"):
+            cost = float(program.nlp.f(at))
+        return Explanation(subject, program, status, message, at, cost, mesh, result is not None, **parts)
+
+    say("looking for what is not finite")
+    if (origins := find_not_finite(problem, points_of(program, x))):
+        spots = tuple(locate(subject.loaded, subject.name, origin) for origin in origins)
+        return finding(Status.NOT_A_NUMBER, "", x, origins=origins, spots=spots)
+    status, message = subject.status, subject.message
+    if status in (None, Status.CONVERGED, Status.NOT_A_NUMBER) or not exact:
+        # a file, a solution whose multipliers are wanted, or a run that left no iterate: solve from where it stands
+        result = solve_nlp(replace(program.nlp, x0=x), solving, terminal.counting(say, "solving"))
+        status, message, x = result.status, result.message, result.x
+    assert status is not None
+    if status is Status.NOT_A_NUMBER and (origins := find_not_finite(problem, points_of(program, x))):
+        spots = tuple(locate(subject.loaded, subject.name, origin) for origin in origins)
+        return finding(status, message, x, origins=origins, spots=spots)
+    if status is Status.CONVERGED and result is not None:
+        say("pricing constraints")
+        return finding(status, message, x, prices=prices(program, x, result.lam_g),
+                       dependences=dependent_rows(program.nlp, x))
+    say("looking at scales and ranks")
+    parts: dict[str, Any] = {"conditioning": condition(program.nlp, x), "dependences": dependent_rows(program.nlp, x),
+                             "hints": unbounded_hints(problem, program.nlp, x)}
+    worst = max((size for _, size in worst_violations(program.nlp, x, 1)), default=0.0)
+    if status is Status.INFEASIBLE or not worst <= VIOLATED:
+        parts["infeasibility"] = explain_infeasibility(program, x, solving=solving, progress=say)
+    return finding(status, message, x, **parts)
+
+
+def _guessed(phases: tuple[Phase, ...], arrays: Mapping[str, np.ndarray]) -> tuple[Phase, ...]:
+    """Phases that start from the trajectory of the run, where there is one and it is finite."""
+    found = []
+    for phase in phases:
+        before = f"{phase.name}." if len(phases) > 1 else ""
+        try:
+            t, x, u, t_u = (np.asarray(arrays[before + name], dtype=float) for name in ("t", "x", "u", "t_u"))
+        except KeyError:
+            found.append(phase)
+            continue
+        span = float(t[-1] - t[0]) if len(t) > 1 else 0.0
+        if span <= 0 or x.shape[1:] != (phase.system.nx,) or u.shape[1:] != (phase.system.nu,) or \
+                not all(np.all(np.isfinite(a)) for a in (t, x, u, t_u)):
+            found.append(phase)
+            continue
+        controls = np.column_stack([np.interp(t, t_u, c) for c in u.T]) if u.shape[1] else np.zeros((len(t), 0))
+        s = np.clip((t - t[0]) / span, 0.0, 1.0)
+        keep = np.concatenate([[True], np.diff(s) > 0])
+        length = float(np.clip(span, phase.duration.lower, phase.duration.upper))
+        found.append(replace(phase, guess=Guess(s[keep], x[keep], controls[keep]), duration=replace(phase.duration, guess=length)))
+    return tuple(found)
+
+
+def _point(program: Program, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, bool]:
+    """(the variables to look at, whether they are those that the run ended with)."""
+    names, values = arrays.get("checkpoint.variables"), arrays.get("checkpoint.x")
+    if names is None or values is None or len(names) != len(values):
+        return program.nlp.x0, False
+    known = dict(zip((str(name) for name in names), (float(v) for v in values), strict=True))
+    x = np.array([known.get(name, value) for name, value in zip(program.nlp.variables, program.nlp.x0, strict=True)])
+    return x, sum(name in known for name in program.nlp.variables) == len(known) > 0

@@ -1,0 +1,219 @@
+"""What ``ocp explain`` shows: a word about what it is doing, then the finding in tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ocp.explain import Amount, Dependence, Infeasibility, Origin, Price, Program, Remedy
+from ocp.explain.groups import UPPER
+from ocp.problem import Status
+
+if TYPE_CHECKING:
+    from ocp.app.explain.places import Spot
+    from ocp.app.explain.run import Explanation
+
+MOST = 12
+"""Lines of one table."""
+Say = Callable[[str], Any]
+
+
+@contextmanager
+def busy(console: Console, *, quiet: bool = False) -> Iterator[Say]:
+    """A line on a terminal that says what is being done; silence elsewhere."""
+    if quiet or not console.is_terminal:
+        yield lambda words: None
+        return
+    with console.status("") as status:
+        yield lambda words: status.update(Text(words, "dim"))
+
+
+def counting(say: Say, words: str) -> Callable[[Mapping[str, Any]], None]:
+    """Progress of a solve as a count of its iterations."""
+    return lambda row: say(f"{words}: iteration {int(row.get('iteration', 0))}")
+
+
+def print_explanation(found: Explanation, out: Console) -> None:
+    subject = found.subject
+    out.print(f"\n[bold]{_plain(subject.loaded.problem.name)}[/]  {_headline(found)}", soft_wrap=True)
+    made = f"run of {subject.method} ({_status(subject.status)})" if subject.status is not None else \
+        f"solved just now ({_status(found.status)})" if found.solved else "looked at before any solve"
+    out.print(f"  {made}, seen through {found.mesh}", style="dim", markup=False, soft_wrap=True)
+    if found.origins:
+        _origins(found.origins, found.spots, out)
+        return
+    if found.status is Status.CONVERGED:
+        _prices(found, out)
+        _dependences(found.dependences, out)
+        return
+    if found.infeasibility is not None:
+        _infeasibility(found.program, found.infeasibility, out)
+        if any(remedy.verified for remedy in found.infeasibility.remedies):
+            _dependences(found.dependences, out)
+            return
+    _conditioning(found, out)
+
+
+def _status(status: Status) -> str:
+    return status.name.lower().replace("_", " ")
+
+
+def _headline(found: Explanation) -> str:
+    if found.origins:
+        return "[bold red]not finite[/]"
+    if found.status is Status.CONVERGED:
+        return f"[bold green]solved[/]  cost {found.cost:.10g}"
+    found_out = found.infeasibility
+    if found_out is not None and not found_out.feasible and found_out.remedies:
+        return "[bold red]its constraints contradict each other[/]"
+    return f"[bold red]{_status(found.status)}[/]"
+
+
+# ---- not finite ---------------------------------------------------------------------------------------------------------
+def _origins(origins: Sequence[Origin], spots: Sequence[Spot | None], out: Console) -> None:
+    for origin, spot in zip(origins, spots, strict=True):
+        out.print(f"\n  [bold]{_plain(origin.label)}[/] at {origin.place}, t = {origin.t:.6g} s", soft_wrap=True)
+        if spot is not None:
+            out.print(f"    {spot.where}: {spot.key}", markup=False, soft_wrap=True)
+            if spot.end > spot.begin:
+                shown = spot.line.strip()
+                cut = len(spot.line) - len(spot.line.lstrip())
+                text = Text("      " + shown)
+                text.stylize("bold red", 6 + spot.begin - cut, 6 + spot.end - cut)
+                out.print(text, soft_wrap=True)
+                out.print(Text("      " + " " * (spot.begin - cut) + "^" * (spot.end - spot.begin), "red"), soft_wrap=True)
+            given = ", ".join(f"{name} = {value:.6g}" for name, value in spot.values)
+            out.print(f"    {spot.part}" + (f" where {given}" if given else ""), markup=False, soft_wrap=True)
+        out.print(f"    first of its operations: {origin.sentence}", markup=False, soft_wrap=True)
+        values = ", ".join(f"{name} = {value:.6g}" for name, value in (*origin.values, *origin.parameters))
+        out.print(f"    there {values}", style="dim", markup=False, soft_wrap=True)
+
+
+# ---- infeasible ---------------------------------------------------------------------------------------------------------
+def _infeasibility(program: Program, found: Infeasibility, out: Console) -> None:
+    if found.feasible:
+        out.print("\n  The constraints do not contradict each other: a motion that meets them all was found.", soft_wrap=True)
+        out.print(f"  From there the problem was solved, at cost {found.cost:.10g}: it needs a better guess." if not found.message
+                  else f"  Solving from there ended: {found.message}", markup=False, soft_wrap=True)
+        return
+    if not found.remedies:
+        out.print(f"\n  {found.message}", markup=False, soft_wrap=True)
+        return
+    out.print(f"\n  In conflict: [bold]{_plain(', '.join(found.conflict))}[/]. Every other constraint could stay.", soft_wrap=True)
+    single = all(len(remedy.groups) == 1 for remedy in found.remedies)
+    out.print("  Relax any one of these; the least relative change comes first:" if single and len(found.remedies) > 1 else
+              "  Relax this:" if single else "  No single one is enough. Relax these together, none of them can be spared:")
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
+    for title, how in (("  constraint", "left"), ("in the file", "right"), ("relax to", "right"), ("at least by", "right"),
+                       ("needed at", "left"), ("cost then", "right"), ("", "left")):
+        table.add_column(title, justify=how, no_wrap=title != "needed at")  # type: ignore[arg-type]
+    for remedy in found.remedies[:MOST]:
+        for i, amount in enumerate(remedy.amounts):
+            table.add_row(*_amount(amount, program, first=i == 0 or amount.group != remedy.amounts[i - 1].group),
+                          *(_verdict(remedy) if i == 0 else ("", "")))
+    out.print(table)
+    done = [remedy for remedy in found.remedies if remedy.verified]
+    if len(done) == len(found.remedies):
+        out.print(f"  Each was verified: the problem was solved with these amounts ({found.solves} small solves in all)." if single
+                  else f"  Verified: the problem was solved with these amounts ({found.solves} small solves in all).", style="dim")
+    for remedy in found.remedies:
+        if not remedy.verified:
+            out.print(f"  not verified: {', '.join(remedy.groups)}: {remedy.message}", style="yellow", markup=False, soft_wrap=True)
+    for note in found.notes:
+        out.print(f"  {note}", style="dim", markup=False, soft_wrap=True)
+
+
+def _amount(amount: Amount, program: Program, *, first: bool) -> tuple[str, ...]:
+    unit = f" {amount.unit}" if amount.unit else ""
+    sign = "" if program.group(amount.group).is_value else ("≤ " if amount.side == UPPER else "≥ ")
+    time = "" if amount.time is None else f"t = {amount.time:.4g} s"
+    return (f"  {_plain(amount.group)}" if first else "", f"{sign}{amount.bound:.6g}{unit}", f"{sign}{amount.relaxed:.6g}{unit}",
+            f"{amount.least:.4g}{unit}", time)
+
+
+def _verdict(remedy: Remedy) -> tuple[str, str]:
+    return (f"{remedy.cost:.6g}", "[green]solves[/]") if remedy.verified else ("", "[yellow]not verified[/]")
+
+
+# ---- solved -------------------------------------------------------------------------------------------------------------
+def _prices(found: Explanation, out: Console) -> None:
+    if not found.prices:
+        out.print("\n  No constraint presses: the cost would not change if any of them were dropped.")
+        return
+    out.print("\n  What the constraints cost (the derivative of the least cost by the number in the file):")
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
+    for title, how in (("  constraint", "left"), ("in the file", "right"), ("presses", "left"), ("price per unit", "right"),
+                       ("to first order", "left")):
+        table.add_column(title, justify=how, no_wrap=title != "to first order")  # type: ignore[arg-type]
+    for price in found.prices[:MOST]:
+        unit = f" {price.unit}" if price.unit else ""
+        sign = {"lower": "≥ ", "upper": "≤ "}.get(price.side, "")
+        bound = "varies" if price.bound != price.bound else f"{sign}{price.bound:.6g}{unit}"
+        table.add_row(f"  {_plain(price.group)}", bound, _when(price), f"{price.price:+.6g}", words(price))
+    out.print(table)
+    if len(found.prices) > MOST:
+        out.print(f"  and {len(found.prices) - MOST} that cost less", style="dim")
+
+
+def _when(price: Price) -> str:
+    if price.first is None or price.last is None:
+        return ""
+    if price.knots == 1:
+        return f"at {price.first:.4g} s"
+    return f"at {price.knots} points, {price.first:.4g} to {price.last:.4g} s"
+
+
+def words(price: Price) -> str:
+    """A price in words: what room saves, to first order."""
+    way = {"lower": "lower", "upper": "higher"}.get(price.side) or ("less" if price.price > 0 else "more")
+    return f"saves {price.relief:.4g} per {price.unit or 'unit'} {way}"
+
+
+# ---- neither ------------------------------------------------------------------------------------------------------------
+def _conditioning(found: Explanation, out: Console) -> None:
+    if found.message:
+        out.print(f"\n  {found.message}", markup=False, soft_wrap=True)
+    at = found.conditioning
+    if at is None:
+        return
+    if at.worst:
+        out.print("\n  Worst rows at the last iterate")
+        for name, value in at.worst:
+            out.print(f"    {value:10.3g}  {name}", markup=False, soft_wrap=True)
+    if at.active:
+        listed = ", ".join(f"{name} ({count})" for name, count in at.active[:MOST])
+        more = f" and {len(at.active) - MOST} more" if len(at.active) > MOST else ""
+        out.print(f"\n  Active there: {listed}{more}", markup=False, soft_wrap=True)
+    for what, pair, spread in (("rows", at.rows, at.spread[0]), ("columns", at.columns, at.spread[1])):
+        if pair is not None:
+            out.print(f"  Scales of the Jacobian, {what}: {pair[0].norm:.3g} ({pair[0].name}) to {pair[1].norm:.3g} "
+                      f"({pair[1].name}), ratio {spread:.2g}", style="yellow" if spread > 1e6 else None, markup=False,
+                      soft_wrap=True)
+    for title, names in (("no variable moves", at.empty_rows), ("nothing depends on", at.idle)):
+        if names:
+            more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+            out.print(f"  [yellow]{title}[/] {_plain(', '.join(names[:4]))}{more}", soft_wrap=True)
+    _dependences(found.dependences, out)
+    for hint in found.hints:
+        out.print(f"  [yellow]may run away[/]: {_plain(hint)}", soft_wrap=True)
+
+
+def _dependences(dependences: Sequence[Dependence], out: Console) -> None:
+    if not dependences:
+        return
+    out.print("\n  [yellow]Equations that depend on each other[/]; one of each line says nothing new, or contradicts the others:",
+              soft_wrap=True)
+    for one in dependences[:MOST]:
+        listed = ", ".join(f"{name} ({weight:+.2g})" for name, weight in one.rows[:6])
+        more = f" and {len(one.rows) - 6} more rows of {', '.join(one.groups[:4])}" if len(one.rows) > 6 else ""
+        out.print(f"    {listed}{more}", markup=False, soft_wrap=True)
+
+
+def _plain(text: str) -> str:
+    """Text that rich must not take for markup."""
+    return text.replace("[", r"\[")

@@ -1,0 +1,212 @@
+"""Solve a gallery and keep the score.
+
+``scoreboard.csv`` and ``scoreboard.md`` are written anew after every file, so that whatever ends the run leaves what there is.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from dynamics.errors import ModelError
+from ocp.app.files.load import LoadedProblem, load_problem
+from ocp.app.pipeline import provenance
+from ocp.app.verify import terminal
+from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard, gather, not_a_problem
+from ocp.certify import Tolerances
+from ocp.errors import ProblemError
+from ocp.methods import make_options, solve
+from ocp.problem import Solution, Status
+
+GALLERY = Path("problems")
+GOOD, BAD = 0, 1
+#: with --quick: seconds that one file may take, and the largest program, in steps times squared size of a step
+QUICK_SECONDS, QUICK_SIZE = 20.0, 8000.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """A file and a method (None: the file's own)."""
+
+    path: Path
+    method: str | None = None
+
+
+def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = False, seconds: float | None = None,
+           overrides: Mapping[str, str] | None = None, out: Path | None = None, quiet: bool = False, command: Sequence[str] = (),
+           console: Console | None = None) -> int:
+    """Solve the files and those in the folders ``places`` (default: the folder ``problems``), print and write the scoreboard.
+
+    quick: only small problems; every: by every method that a file gives options for; seconds: what one file may take. Exit code
+    0: all pass; 1: something failed, was out of time or not reached. Raises ProblemError for places that do not exist.
+    """
+    screen = console or Console(highlight=False)
+    if seconds is not None and not seconds > 0:
+        raise ProblemError(f"must be positive, got {seconds:g}", where="--seconds")
+    limit = seconds if seconds is not None else QUICK_SECONDS if quick else None
+    folder = out or Path("results") / "verify"
+    paths = gather(list(places) or [_gallery()])
+    tasks = [task for path in paths for task in _tasks(path, every)]
+    scores: list[Score] = []
+    name = _names(paths)
+    with terminal.running(screen, len(tasks), quiet=quiet) as show:
+        for k, task in enumerate(tasks):
+            show.begin(k, name[task.path], task.method)
+            score = _score(task, name[task.path], quick, limit, overrides or {}, show)
+            if score is None:
+                break
+            scores.append(score)
+            board = Scoreboard(tuple(scores), len(tasks))
+            show.end(score)
+            _write(board, folder, command)
+    board = Scoreboard(tuple(scores), len(tasks))
+    _write(board, folder, command)
+    terminal.print_scoreboard(board, folder, screen)
+    return GOOD if board.ok else BAD
+
+
+def _gallery() -> Path:
+    if not GALLERY.is_dir():
+        raise ProblemError("there is no such folder here; name problem files or the folder of a gallery", where=str(GALLERY))
+    return GALLERY
+
+
+def _names(paths: Sequence[Path]) -> dict[Path, str]:
+    """Names of the files as short as they can be: relative to what they have in common."""
+    parents = [str(path.parent) for path in paths]
+    common = os.path.commonpath(parents) if len({Path(p).is_absolute() for p in parents}) == 1 else ""
+    return {path: os.path.relpath(path, common) if common else str(path) for path in paths}
+
+
+def _tasks(path: Path, every: bool) -> list[Task]:
+    """A file by its own method and, with ``every``, by the others that it gives options for."""
+    if not every or not_a_problem(path):
+        return [Task(path)]
+    try:
+        loaded = load_problem(path)
+    except (ProblemError, ModelError):
+        return [Task(path)]  # told when it is solved
+    return [Task(path, loaded.method), *(Task(path, name) for name in loaded.options if name != loaded.method)]
+
+
+# ---- one file -----------------------------------------------------------------------------------------------------------
+def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: Mapping[str, str], show: Any) -> Score | None:
+    """The score of a file; None after Ctrl-C."""
+    begin = time.perf_counter()
+    if (why := not_a_problem(task.path)):
+        return Score(name, "", SKIPPED, why)
+    method = task.method or ""
+    try:
+        loaded = load_problem(task.path, overrides)
+        method = task.method or loaded.method
+        options = make_options(method, loaded.options_for(method))
+        if quick and (size := program_size(loaded, options)) > QUICK_SIZE:
+            return Score(name, method, SKIPPED, f"too large for --quick ({size:.0f} > {QUICK_SIZE:.0f})")
+        watch = _Watch(begin, limit, show)
+        solution = solve(loaded.problem, method, options, tolerances=Tolerances(**loaded.accept), progress=watch)
+    except (ProblemError, ModelError) as error:
+        return Score(name, method, FAIL, _first_line(str(error)), seconds=time.perf_counter() - begin)
+    except KeyboardInterrupt:
+        return None
+    except Exception as error:  # one fault shall not cost the score of the other files
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return Score(name, method, FAIL, f"fault of lieocp: {type(error).__name__}: {_first_line(str(error))} "
+                     f"({Path(place.filename).name}:{place.lineno})", seconds=time.perf_counter() - begin)
+    if solution.status is Status.INTERRUPTED and not watch.late:
+        return None
+    return judge(name, solution, time.perf_counter() - begin, limit if watch.late else None)
+
+
+class _Watch:
+    """Gets the rows of the iteration log; stops a solve that is out of time as Ctrl-C would."""
+
+    def __init__(self, begin: float, limit: float | None, show: Any):
+        self.begin, self.limit, self.show, self.late = begin, limit, show, False
+
+    def __call__(self, row: Mapping[str, Any]) -> None:
+        self.show.iteration(row)
+        if self.limit is not None and time.perf_counter() - self.begin > self.limit:
+            self.late = True
+            raise KeyboardInterrupt
+
+
+def judge(name: str, solution: Solution, seconds: float, late: float | None = None) -> Score:
+    """The score of a solution: it must be certified, and at its reference where there is one.
+
+    late: the seconds it had, where they were too few.
+    """
+    reference, certificate = solution.problem.reference, solution.certificate
+    difference = None
+    if reference is not None:
+        difference = abs(solution.objective - reference.objective) / (abs(reference.objective) or 1.0)
+    broken = () if certificate is None else certificate.failures
+    reasons = [] if late is None else [f"out of time after {late:g} s"]
+    if late is None and solution.status is not Status.CONVERGED:
+        told = _first_line(solution.message).partition(" Most violated")[0]
+        reasons.append(solution.status.name.lower().replace("_", " ") + (f": {told}" if told else ""))
+    reasons += [] if solution.ok or reasons else [broken[0] if broken else "no certificate"]
+    if reference is not None and difference is not None and not difference <= reference.tolerance and late is None:
+        reasons.append(f"cost differs from the reference by {difference:.2g} > {reference.tolerance:.2g}")
+    words = "none" if certificate is None else "holds" if certificate.holds else f"fails: {broken[0].split(' could')[0]}"
+    return Score(
+        name, solution.method, FAIL if reasons else PASS, "; ".join(reasons) or ("" if reference else "no reference"),
+        cost=solution.objective, reference=None if reference is None else reference.objective, difference=difference,
+        tolerance=None if reference is None else reference.tolerance, certificate=words,
+        iterations=max(0, len(solution.iterations) - 1), seconds=seconds)
+
+
+def program_size(loaded: LoadedProblem, options: Any) -> float:
+    """Steps times squared number of states and controls: what a step of a solver costs, roughly; robots count twice."""
+    steps = getattr(options, "intervals", 50)
+    return float(sum((2 if phase.system.model is not None else 1) * steps * (phase.system.nx + phase.system.nu) ** 2
+                     for phase in loaded.problem.phases))
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else ""
+
+
+# ---- the files ----------------------------------------------------------------------------------------------------------
+def _write(board: Scoreboard, folder: Path, command: Sequence[str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in (("scoreboard.csv", table_csv(board)), ("scoreboard.md", markdown(board, command))):
+        partial = folder / f".{name}.partial"
+        partial.write_text(text, encoding="utf-8", newline="")
+        os.replace(partial, folder / name)
+
+
+def table_csv(board: Scoreboard) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(field.name for field in fields(Score))
+    for score in board.scores:
+        writer.writerow("" if value is None else repr(value) if isinstance(value, float) else value for value in astuple(score))
+    return out.getvalue()
+
+
+def markdown(board: Scoreboard, command: Sequence[str]) -> str:
+    """The scoreboard as a page."""
+    made = provenance(None, command)
+    lines = ["# Scoreboard of the gallery", "", f"{board.sentence}.", "",
+             f"`{made['command']}`, lieocp {made['versions']['lieocp']}, {made['machine']}", "",
+             "| file | method | cost | reference | difference | tolerance | certificate | iterations | seconds | verdict |",
+             "|---|---|---:|---:|---:|---:|---|---:|---:|---|"]
+    for s in board.scores:
+        cells = [s.file, s.method, _number(s.cost, ".10g"), _number(s.reference, ".10g"), _number(s.difference, ".1e"),
+                 _number(s.tolerance, ".1e"), s.certificate, "" if s.iterations is None else str(s.iterations),
+                 _number(s.seconds, ".2f"), f"{s.verdict}{': ' if s.reason else ''}{s.reason}"]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)

@@ -1,0 +1,17 @@
+"""Why a problem was not solved, and what its constraints cost: what contradicts what and how much to relax, which expression is
+not finite, which equations depend on each other, which bounds press. Records and functions; nothing is printed."""
+
+from ocp.explain.active import Price, prices
+from ocp.explain.conditioning import Conditioning, condition, unbounded_hints
+from ocp.explain.dependent import Dependence, dependent_rows
+from ocp.explain.elastic import Elastic, relax, solve_elastic
+from ocp.explain.groups import Group, Limit, Program, program_of
+from ocp.explain.not_finite import Origin, Point, find_not_finite, points_of
+from ocp.explain.remedies import Amount, Infeasibility, Remedy, explain_infeasibility
+from ocp.explain.walk import Operand, trace
+
+__all__ = [
+    "Amount", "Conditioning", "Dependence", "Elastic", "Group", "Infeasibility", "Limit", "Operand", "Origin", "Point", "Price",
+    "Program", "Remedy", "condition", "dependent_rows", "explain_infeasibility", "find_not_finite", "points_of", "prices",
+    "program_of", "relax", "solve_elastic", "trace", "unbounded_hints",
+]

@@ -1,0 +1,215 @@
+"""The rows and columns of a transcribed problem, grouped by the constraints that the user wrote.
+
+A row is called ``speed limit @ knot 5``, a column ``x.theta @ knot 5``: what stands before the @ is the constraint, what stands
+after it the place. A bound holds at all knots, so that one number relaxes or prices it everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ocp.nlp import NLP
+from ocp.problem import INF, Duration, Problem, Trajectory
+from ocp.transcription.collocation import CollocationOptions, Transcription, transcribe
+
+LOWER, UPPER = "lower", "upper"
+
+#: rows that are mathematics, not wishes: nobody can relax the equations of motion
+_MECHANICS = re.compile(r"(^|[:\s])(inner |end )?(defect|unit norm|continuity|link)\b")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One side of one row or column: ``value`` is where it ends.
+
+    column: whether ``index`` counts variables; side: LOWER or UPPER
+    """
+
+    index: int
+    side: str
+    value: float
+    column: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """A constraint in the user's words with everything in the program that it stands for.
+
+    kind: "bound", "start", "final", "constraint", "duration" or "parameter"; limits of one side have one value unless the
+    constraint is not constant along the path
+    scale: a magnitude of the limited quantity, so that metres can be weighed against newtons
+    """
+
+    name: str
+    kind: str
+    limits: tuple[Limit, ...]
+    unit: str = ""
+    scale: float = 1.0
+
+    def side(self, side: str) -> tuple[Limit, ...]:
+        return tuple(limit for limit in self.limits if limit.side == side)
+
+    @property
+    def is_value(self) -> bool:
+        """Whether it prescribes a value instead of a range."""
+        lower, upper = ({limit.value for limit in self.side(side)} for side in (LOWER, UPPER))
+        return len(lower) == 1 and lower == upper
+
+
+@dataclass(frozen=True)
+class Program:
+    """A transcribed problem and what its names mean. Durations are columns of ``nlp`` even where they are given: then both
+    bounds are equal, so that they too can be relaxed and priced.
+
+    phases: for each phase its name and what its names begin with
+    """
+
+    problem: Problem
+    transcription: Transcription
+    nlp: NLP
+    groups: tuple[Group, ...]
+
+    def group(self, name: str) -> Group:
+        return next(group for group in self.groups if group.name == name)
+
+    def trajectories(self, x: np.ndarray) -> tuple[Trajectory, ...]:
+        """The trajectory of each phase."""
+        found: Any = self.transcription.invert(np.asarray(x, dtype=float))
+        return (found,) if isinstance(found, Trajectory) else tuple(found)
+
+    def time(self, name: str, x: np.ndarray) -> float | None:
+        """When a row or column holds [s]; None where that is not said or belongs to no instant."""
+        found = self.trajectories(x)
+        phase = next((k for k, p in enumerate(self.problem.phases) if name.startswith(f"{p.name}: ")), 0)
+        return time_of(name, found[min(phase, len(found) - 1)])
+
+
+def program_of(problem: Problem, options: CollocationOptions | None = None) -> Program:
+    """Transcribe a problem by direct collocation and group its rows and columns. Raises as ``transcribe`` does."""
+    options = options or CollocationOptions()
+    given = [phase.duration for phase in problem.phases]
+    # half the length to twice of it: any range that frees the column, which is closed again below
+    freed = replace(problem, phases=tuple(
+        phase if phase.duration.free else replace(phase, duration=Duration(d.lower / 2, d.upper * 2, d.lower))
+        for phase, d in zip(problem.phases, given, strict=True)))
+    transcription = transcribe(freed, options)
+    nlp = transcription.nlp
+    columns = [i for i, name in enumerate(nlp.variables) if base(name).rpartition(": ")[2].split(" of ")[0] == "duration"]
+    lower, upper, x0 = nlp.x_lower.copy(), nlp.x_upper.copy(), nlp.x0.copy()
+    for i, duration in zip(columns, given, strict=True):
+        lower[i], upper[i], x0[i] = duration.lower, duration.upper, duration.guess
+    nlp = replace(nlp, x_lower=lower, x_upper=upper, x0=x0)
+    return Program(problem, transcription, nlp, tuple(_groups(problem, nlp)))
+
+
+# ---- names --------------------------------------------------------------------------------------------------------------
+def base(name: str) -> str:
+    """``x.theta`` of ``x.theta @ knot 5``."""
+    return name.partition(" @ ")[0]
+
+
+def place(name: str) -> str:
+    """``knot 5`` of ``x.theta @ knot 5``; empty where there is none."""
+    return name.partition(" @ ")[2]
+
+
+def is_mechanics(name: str) -> bool:
+    """Whether a row is an equation of motion or of a manifold, which cannot be relaxed."""
+    return bool(_MECHANICS.search(base(name)))
+
+
+def time_of(name: str, trajectory: Trajectory) -> float | None:
+    """When a named row or column holds, from the knots of the trajectory."""
+    words, t = place(name), trajectory.t
+    if words in ("start", "final"):
+        return float(t[0] if words == "start" else t[-1])
+    numbers = [int(k) for k in re.findall(r"\d+", words)]
+    if not numbers:
+        if base(name).startswith(("start ", "final ")):
+            return float(t[0] if base(name).startswith("start ") else t[-1])
+        return None
+    k = numbers[-1]
+    if not 0 <= k < len(t):
+        return None
+    if words.startswith("knot") or k + 1 >= len(t):
+        return float(t[k])
+    if words.startswith("midpoint"):
+        return float((t[k] + t[k + 1]) / 2)
+    inside = trajectory.t_u[(trajectory.t_u > t[k]) & (trajectory.t_u < t[k + 1])]
+    if len(numbers) == 2 and 1 <= numbers[0] <= len(inside):
+        return float(inside[numbers[0] - 1])
+    return float(t[k])
+
+
+# ---- groups -------------------------------------------------------------------------------------------------------------
+def _groups(problem: Problem, nlp: NLP) -> list[Group]:
+    units: dict[str, str] = {}
+    for phase in problem.phases:
+        units |= phase.system.units
+    found = _column_groups(nlp, units)
+    rows: dict[str, list[int]] = {}
+    for i, name in enumerate(nlp.constraints):
+        if not is_mechanics(name):
+            rows.setdefault(base(name), []).append(i)
+    values = np.abs(np.nan_to_num(nlp.g(nlp.x0).full().ravel(), nan=0.0, posinf=0.0, neginf=0.0))
+    for name, indices in rows.items():
+        limits = _limits(indices, nlp.g_lower, nlp.g_upper, column=False)
+        ends = re.match(r"(.*: )?(start|final) value of (.*)", name)
+        label = f"{ends[1] or ''}{ends[2]} {ends[3]}" if ends else name
+        if limits:
+            found.append(Group(label, ends[2] if ends else "constraint", limits, "",
+                               _scale(limits, float(values[indices].max(initial=0.0)))))
+    return found
+
+
+def _column_groups(nlp: NLP, units: Mapping[str, str]) -> list[Group]:
+    columns: dict[str, list[int]] = {}
+    for i, name in enumerate(nlp.variables):
+        columns.setdefault(base(name), []).append(i)
+    found = []
+    for name, indices in columns.items():
+        prefix, _, own = name.rpartition(": ")
+        kind, _, component = own.partition(".")
+        label, unit = component or own, units.get(component, "")
+        before = f"{prefix}: " if prefix else ""
+        size = float(np.abs(nlp.x0[indices]).max(initial=0.0))
+        if kind.split(" of ")[0] == "duration":
+            limits = _limits(indices, nlp.x_lower, nlp.x_upper, column=True)
+            found.append(Group(before + own, "duration", limits, "s", _scale(limits, size)))
+            continue
+        if kind == "p":
+            limits = _limits(indices, nlp.x_lower, nlp.x_upper, column=True)
+            found.append(Group(f"{before}parameter {label}", "parameter", limits, unit, _scale(limits, size)))
+            continue
+        fixed = nlp.x_lower[indices] == nlp.x_upper[indices]
+        # a value prescribed at an end leaves the bound of the others in force there
+        open_ = [i for i, f in zip(indices, fixed, strict=True) if not f]
+        lower, upper = ((nlp.x_lower[open_[0]], nlp.x_upper[open_[0]]) if open_ else
+                        (nlp.x_lower[indices[0]], nlp.x_upper[indices[0]]))
+        ends: dict[int, str] = {}
+        if open_:
+            ends = {i: "start" if i == indices[0] else "final" for i, f in zip(indices, fixed, strict=True) if f}
+        for i, end in ends.items():
+            value = (Limit(i, LOWER, float(nlp.x_lower[i]), True), Limit(i, UPPER, float(nlp.x_upper[i]), True))
+            found.append(Group(f"{before}{end} {label}", end, value, unit, _scale((), size)))
+        own_bounds = [(i, (lower, upper) if i in ends else (nlp.x_lower[i], nlp.x_upper[i])) for i in indices]
+        bound = tuple(Limit(i, side, float(value), True) for i, both in own_bounds
+                      for side, value in zip((LOWER, UPPER), both, strict=True) if abs(value) < INF)
+        if bound:
+            found.append(Group(f"{before}bound of {label}", "bound", bound, unit, _scale(bound, 0.0)))
+    return found
+
+
+def _limits(indices: list[int], lower: np.ndarray, upper: np.ndarray, *, column: bool) -> tuple[Limit, ...]:
+    return tuple(Limit(i, side, float(values[i]), column) for i in indices
+                 for side, values in ((LOWER, lower), (UPPER, upper)) if abs(values[i]) < INF)
+
+
+def _scale(limits: tuple[Limit, ...], size: float) -> float:
+    """The largest magnitude of a limit, or ``size`` where all are zero or there is none."""
+    return max((abs(limit.value) for limit in limits), default=0.0) or size or 1.0

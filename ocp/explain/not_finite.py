@@ -1,0 +1,205 @@
+"""Where NaN and infinities come from: the operation whose operands are finite and whose result is not, in the user's symbols.
+
+Every function that the user wrote is looked at along a trajectory; ``ocp.explain.walk`` finds the operation: the square root of
+-0.3, the logarithm of 0, a division by 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+
+from ocp.explain.groups import Program
+from ocp.explain.walk import Operand, expanded, trace
+from ocp.problem import At, Phase, Problem
+
+VALUE, FIRST, SECOND = "value", "first derivative", "second derivative"
+#: larger second derivatives are not formed: the walk through a humanoid's would take minutes
+MOST_INSTRUCTIONS = 20_000
+
+
+@dataclass(frozen=True)
+class Point:
+    """One instant: state x [nx], control u [nu], parameters p [np]; phase: its number; first, last: whether it is an end."""
+
+    place: str
+    phase: int
+    t: float
+    x: np.ndarray
+    u: np.ndarray
+    p: np.ndarray
+    first: bool = False
+    last: bool = False
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where something that is not finite comes from.
+
+    kind, name: "rate", "cost", "constraint", "energy" or "power" and its name; component: number and name of the output entry
+    order: VALUE, FIRST or SECOND; by: the variables of a derivative
+    expression: the operation; operands: its operands; result: what came out. Empty where the function cannot be looked into
+    place, t, values: where on the trajectory, and the states and controls there; parameters: their values
+    """
+
+    kind: str
+    name: str
+    phase: int
+    component: int
+    component_name: str
+    order: str
+    by: tuple[str, ...]
+    expression: str
+    operands: tuple[Operand, ...]
+    result: float
+    place: str
+    t: float
+    values: tuple[tuple[str, float], ...]
+    parameters: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What is not finite, in words."""
+        what = {"rate": f"the rate of {self.component_name}"}.get(self.kind, f"{self.kind} {self.name!r}")
+        part = f"[{self.component_name}]" if self.kind == "constraint" and self.component_name else ""
+        by = {VALUE: "", FIRST: "the derivative of ", SECOND: "the second derivative of "}[self.order]
+        return f"{by}{what}{part}" + (f" by {' and '.join(self.by)}" if self.by else "")
+
+    @property
+    def sentence(self) -> str:
+        """The operation and its operands in words."""
+        if not self.expression:
+            return f"{self.label} is {self.result:g}"
+        given = ", ".join(f"{o.text} = {o.value:.6g}" for o in self.operands if not _is_number(o.text))
+        return f"{self.expression} is {_word(self.result)}" + (f" where {given}" if given else "")
+
+
+# ---- points -------------------------------------------------------------------------------------------------------------
+def points_of(program: Program, x: np.ndarray) -> tuple[Point, ...]:
+    """All instants of a transcribed problem at its variables x [n] that have both states and controls there."""
+    values = dict(zip(program.nlp.variables, np.asarray(x, dtype=float), strict=True))
+    chosen = program.transcription.parameters(np.asarray(x, dtype=float))
+    found: list[Point] = []
+    for k, (phase, path) in enumerate(zip(program.problem.phases, program.trajectories(x), strict=True)):
+        system, before = phase.system, f"{phase.name}: " if len(program.problem.phases) > 1 else ""
+        p = np.array([chosen.get(name, value) for name, value in
+                      zip(system.parameters, system.parameter_values, strict=True)], dtype=float)
+        names = [f"{before}x.{name}" for name in system.space.names], [f"{before}u.{name}" for name in system.controls]
+        places = dict.fromkeys(name.partition(" @ ")[2] for name in program.nlp.variables if name.startswith(names[0][0] + " @ "))
+        own = []
+        for place in places:
+            wanted = [[f"{name} @ {place}" for name in group] for group in names]
+            if all(name in values for name in wanted[0]):
+                x_here = np.array([values[name] for name in wanted[0]])
+                u_here = np.array([values.get(name, 0.0) for name in wanted[1]])
+                own.append(Point(place, k, program.time(f"{before}x @ {place}", x) or 0.0, x_here, u_here, p))
+        if not own:
+            u = np.asarray(path.control(np.minimum(path.t, path.t[-1]))).reshape(len(path.t), system.nu)
+            own = [Point(f"knot {i}", k, float(t), path.x[i], u[i], p) for i, t in enumerate(path.t)]
+        ends = {0, len(own) - 1}
+        found += [Point(q.place, q.phase, q.t, q.x, q.u, q.p, i == 0, i == len(own) - 1) if i in ends else q
+                  for i, q in enumerate(own)]
+    return tuple(found)
+
+
+# ---- which function -----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Term:
+    """A function of (t, x, u, p) of the problem, the names of its outputs, and where it applies."""
+
+    kind: str
+    name: str
+    function: ca.Function
+    components: tuple[str, ...]
+    at: At
+
+
+def find_not_finite(problem: Problem, points: Sequence[Point], most: int = 6) -> tuple[Origin, ...]:
+    """Every function of the problem that is not finite at these points, with the first point where it happens.
+
+    Values come first; derivatives are looked at only where all values are finite, second ones where the first are too.
+    """
+    for order in (VALUE, FIRST, SECOND):
+        found = []
+        for k, phase in enumerate(problem.phases):
+            own = [point for point in points if point.phase == k]
+            for term in _terms(phase):
+                if (origin := _inspect(phase, term, own, order)) is not None:
+                    found.append(origin)
+        if found:
+            return tuple(found[:most])
+    return ()
+
+
+def _terms(phase: Phase) -> Iterator[_Term]:
+    system = phase.system
+    yield _Term("rate", system.name, system.rate, system.space.tangent_names, At.PATH)
+    for cost in phase.costs:
+        yield _Term("cost", cost.name, cost.function, (), cost.at)
+    for c in phase.constraints:
+        yield _Term("constraint", c.name, c.function, tuple(n[len(c.name):].strip("[]") for n in c.components()), c.at)
+
+
+def _inspect(phase: Phase, term: _Term, points: Sequence[Point], order: str) -> Origin | None:
+    here = [q for q in points if term.at is At.PATH or (q.first if term.at is At.START else q.last)]
+    own = (*phase.system.space.names, *phase.system.controls)
+    function, by = term.function, list[tuple[str, ...]]()
+    size = function.numel_out(0)
+    if order != VALUE:
+        derived = _derivative(function, own, order)
+        if derived is None:
+            return None
+        function, by = derived
+    for q in here:
+        values = function(q.t, q.x, q.u, q.p).full()
+        broken = np.argwhere(~np.isfinite(values))
+        if not len(broken):
+            continue
+        row, column = (int(i) for i in broken[0])
+        names = [("t",), own[: phase.system.nx], own[phase.system.nx:], phase.system.parameters]
+        walked = trace(function, [np.array([q.t]), q.x, q.u, q.p], row + column * values.shape[0], names)
+        component = row % size
+        expression, operands, result = walked or ("", (), float(values[row, column]))
+        return Origin(
+            kind=term.kind, name=term.name, phase=q.phase, component=component,
+            component_name=term.components[component] if component < len(term.components) else "", order=order,
+            by=by[column] if by else (), expression=expression, operands=operands, result=result, place=q.place, t=q.t,
+            values=tuple((name, float(v)) for name, v in zip(own, [*q.x, *q.u], strict=True)),
+            parameters=tuple((name, float(v)) for name, v in zip(phase.system.parameters, q.p, strict=True)))
+    return None
+
+
+def _derivative(function: ca.Function, own: Sequence[str], order: str
+                ) -> tuple[ca.Function, list[tuple[str, ...]]] | None:
+    """The dense Jacobian by (x, u), or the second derivatives [size, pairs], and the variables of each column."""
+    flat = expanded(function)
+    if flat is None:
+        return None
+    t, x, u, p = flat.sx_in()
+    z, y = ca.vertcat(x, u), ca.vec(flat(t, x, u, p))
+    first = ca.jacobian(y, z)
+    if order == FIRST:
+        return ca.Function("first", [t, x, u, p], [ca.densify(first)]), [(name,) for name in own]
+    if flat.n_instructions() > MOST_INSTRUCTIONS:
+        return None
+    pairs = [(i, j) for i in range(len(own)) for j in range(i, len(own))]
+    second = ca.jacobian(ca.vec(first), z)  # entry (row + size * i, j)
+    size = y.numel()
+    columns = [second[[row + size * i for row in range(size)], j] for i, j in pairs]
+    return (ca.Function("second", [t, x, u, p], [ca.densify(ca.horzcat(*columns))]), [(own[i], own[j]) for i, j in pairs])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _word(value: float) -> str:
+    return "not a number" if math.isnan(value) else ("infinite" if value > 0 else "minus infinite")

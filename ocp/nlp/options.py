@@ -1,0 +1,52 @@
+"""What a user may choose about the solution of a nonlinear program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from ocp.errors import ProblemError
+
+HESSIANS = ("exact", "gauss_newton", "limited_memory")
+SOLVERS = ("ipopt", "fatrop", "sqp")
+SCALINGS = ("none", "bounds", "jacobian", "auto")
+
+#: what a solver cannot do, and why
+REFUSED = {
+    ("fatrop", "limited_memory"): "FATROP has no quasi-Newton update; take hessian exact or gauss_newton, or solver ipopt",
+    ("sqp", "limited_memory"): "our SQP has no quasi-Newton update; take hessian exact or gauss_newton, or solver ipopt",
+}
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """max_iterations; tolerance: scaled KKT error and unscaled constraint violation.
+
+    hessian: "exact"; "gauss_newton", where the program brings one; "limited_memory" (BFGS from gradients, IPOPT only)
+    solver: "ipopt" (interior point, sparse), "fatrop" (interior point on stages), "sqp" (sequential quadratic programming, ours)
+    scaling: "none", "bounds", "jacobian" or "auto", see ``ocp.nlp.scaling``; IPOPT scales by gradients on its own besides
+    """
+
+    max_iterations: int = 1000
+    tolerance: float = 1e-9
+    hessian: str = "exact"
+    solver: str = "ipopt"
+    scaling: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.max_iterations < 0:
+            raise ProblemError(f"max_iterations must not be negative, got {self.max_iterations}")
+        if not 0 < self.tolerance < 1:
+            raise ProblemError(f"tolerance must lie between 0 and 1, got {self.tolerance}")
+        for name, known in (("hessian", HESSIANS), ("solver", SOLVERS), ("scaling", SCALINGS)):
+            value = getattr(self, name)
+            if value not in known:
+                near = get_close_matches(str(value), known, 1)
+                raise ProblemError(f"{name} must be one of {', '.join(known)}, got {value!r}"
+                                   + (f"; did you mean {near[0]!r}?" if near else ""))
+        if (self.solver, self.hessian) in REFUSED:
+            raise ProblemError(f"solver {self.solver} with hessian {self.hessian}: {REFUSED[self.solver, self.hessian]}")
+
+
+#: the name that options had when IPOPT was the only solver
+IpoptOptions = SolverOptions

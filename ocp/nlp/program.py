@@ -1,0 +1,145 @@
+"""Nonlinear programs with named rows and columns, and the residuals of their first-order conditions.
+
+    minimise f(x)   subject to   g_lower <= g(x) <= g_upper,   x_lower <= x <= x_upper
+
+Lagrangian ``L = f(x) + lam_g' g(x) + lam_x' x``. A multiplier is positive where the upper bound is active, negative
+where the lower bound is, and of either sign on equalities and fixed variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from ocp.errors import ProblemError
+from ocp.nlp.stages import Stages
+
+#: s_max of the scaling of KKT residuals; Waechter and Biegler 2006, Eq. 5 and below
+S_MAX = 100.0
+
+
+@dataclass(frozen=True)
+class NLP:
+    """A nonlinear program with exact sparse derivatives, each a CasADi Function of the variables x [n].
+
+    f(x) -> f;  g(x) -> g [m];  grad(x) -> (f, gradient [n]);  jac(x) -> (g, Jacobian [m, n], sparse)
+    hess(x, sigma, lam_g) -> upper triangle [n, n] of the Hessian of ``sigma f + lam_g' g``, sparse
+    variables [n], constraints [m]: a name for each column and row, in the user's words
+    diagnose(x): sentences that name each user function that is not finite at x; None where nothing is known
+    keep: what the functions call and must live as long as they do
+    stages: the structure of optimal control where the program has it, see ``ocp.nlp.stages``
+    gauss_newton(x, sigma) -> upper triangle [n, n] of sigma times a positive semidefinite approximation of the Hessian of f
+    """
+
+    f: ca.Function
+    g: ca.Function
+    grad: ca.Function
+    jac: ca.Function
+    hess: ca.Function
+    x0: np.ndarray
+    x_lower: np.ndarray
+    x_upper: np.ndarray
+    g_lower: np.ndarray
+    g_upper: np.ndarray
+    variables: tuple[str, ...]
+    constraints: tuple[str, ...]
+    diagnose: Callable[[np.ndarray], tuple[str, ...]] | None = None
+    keep: Any = None
+    stages: Stages | None = None
+    gauss_newton: ca.Function | None = None
+
+    def __post_init__(self) -> None:
+        sizes = {"x0": self.n, "x_lower": self.n, "x_upper": self.n, "g_lower": self.m, "g_upper": self.m}
+        for name, size in sizes.items():
+            if np.shape(getattr(self, name)) != (size,):
+                raise ProblemError(f"{name} needs {size} values, got shape {np.shape(getattr(self, name))}", where="nlp")
+        columns, rows = (self.x_lower, self.x_upper, self.variables), (self.g_lower, self.g_upper, self.constraints)
+        for lower, upper, names in (columns, rows):
+            for i in np.flatnonzero(~(lower <= upper)):
+                raise ProblemError(f"lower bound {lower[i]:.6g} is not below upper bound {upper[i]:.6g}", where=names[i])
+
+    @property
+    def n(self) -> int:
+        return len(self.variables)
+
+    @property
+    def m(self) -> int:
+        return len(self.constraints)
+
+
+@dataclass(frozen=True)
+class KKT:
+    """Residuals of the first-order conditions; violation [m] per row and bound_violation [n] per column, unscaled."""
+
+    stationarity: float
+    complementarity: float
+    violation: np.ndarray
+    bound_violation: np.ndarray
+
+    @property
+    def largest_violation(self) -> float:
+        return float(max(np.max(self.violation, initial=0.0), np.max(self.bound_violation, initial=0.0)))
+
+
+def kkt(nlp: NLP, x: np.ndarray, lam_x: np.ndarray, lam_g: np.ndarray) -> KKT:
+    """Residuals of the first-order conditions at x, evaluated from the functions (signs: module docstring).
+
+    stationarity: inf-norm of ``grad f + J' lam_g + lam_x`` over s_d, where a fixed variable is left out because its
+    bound takes any force; complementarity: largest ``|multiplier| * distance to its bound`` over s_c, and the
+    multiplier itself where that bound is infinite; s_d, s_c as in Waechter and Biegler 2006 below Eq. 5.
+    """
+    gradient = nlp.grad(x)[1].full().ravel()
+    g, jacobian = nlp.jac(x)
+    g = g.full().ravel()
+    residual = gradient + np.asarray(ca.mtimes(jacobian.T, ca.DM(lam_g))).ravel() + lam_x
+    free = nlp.x_lower < nlp.x_upper
+    s_d = max(S_MAX, (np.abs(lam_x).sum() + np.abs(lam_g).sum()) / max(1, nlp.n + nlp.m)) / S_MAX
+    products, forces = [0.0], [0.0]
+    for value, lower, upper, lam in ((x, nlp.x_lower, nlp.x_upper, lam_x), (g, nlp.g_lower, nlp.g_upper, lam_g)):
+        for bound, force in ((upper, np.maximum(lam, 0)), (lower, np.maximum(-lam, 0))):
+            distance = np.where(np.isfinite(bound), np.abs(bound - value), 1.0)
+            products += list((distance * force)[lower < upper])
+            forces += list(force[lower < upper])
+    s_c = max(S_MAX, float(np.mean(forces))) / S_MAX
+    return KKT(
+        stationarity=float(np.max(np.abs(residual[free]), initial=0.0)) / s_d,
+        complementarity=float(np.max(products)) / s_c,
+        violation=outside(g, nlp.g_lower, nlp.g_upper),
+        bound_violation=outside(np.asarray(x), nlp.x_lower, nlp.x_upper),
+    )
+
+
+def worst_violations(nlp: NLP, x: np.ndarray, count: int = 3) -> tuple[tuple[str, float], ...]:
+    """Names and sizes of the ``count`` largest violations among the constraints and the bounds, largest first."""
+    rows = outside(nlp.g(x).full().ravel(), nlp.g_lower, nlp.g_upper)
+    columns = outside(np.asarray(x), nlp.x_lower, nlp.x_upper)
+    values = np.nan_to_num(np.concatenate([rows, columns]), nan=np.inf)
+    worst = [int(i) for i in np.argsort(-values, kind="stable")[:count] if values[i] != 0]
+    return tuple((nlp.constraints[i] if i < nlp.m else f"bound of {nlp.variables[i - nlp.m]}", float(values[i])) for i in worst)
+
+
+def not_finite(nlp: NLP, x: np.ndarray, limit: int = 3) -> tuple[str, ...]:
+    """Sentences that name what is NaN or infinite at x: user functions, else rows and columns of the program."""
+    if nlp.diagnose is not None and (found := nlp.diagnose(x)):
+        return found[:limit]
+    rows = [f"{name} is not finite" for name, value in zip(nlp.constraints, nlp.g(x).full().ravel(), strict=True)
+            if not np.isfinite(value)]
+    if not np.isfinite(float(nlp.f(x))):
+        rows.insert(0, "the objective is not finite")
+    if not rows:
+        gradient, jacobian = nlp.grad(x)[1].full().ravel(), nlp.jac(x)[1]
+        rows = [f"the derivative of the objective by {name} is not finite"
+                for name, value in zip(nlp.variables, gradient, strict=True) if not np.isfinite(value)]
+        rows += [f"the derivative of {nlp.constraints[i]} by {nlp.variables[j]} is not finite"
+                 for i, j, value in zip(*jacobian.sparsity().get_triplet(), jacobian.nonzeros(), strict=True)
+                 if not np.isfinite(value)]
+    return tuple(rows[:limit])
+
+
+def outside(value: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """How far each value lies outside its interval."""
+    return np.maximum(0.0, np.maximum(lower - value, value - upper))

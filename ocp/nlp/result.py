@@ -1,0 +1,68 @@
+"""What solvers of nonlinear programs take to go on and hand back, and their messages in the user's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ocp.nlp.program import NLP, not_finite, worst_violations
+from ocp.problem import Status
+
+Progress = Callable[[dict[str, float]], Any]
+
+
+@dataclass(frozen=True)
+class NLPResult:
+    """The last iterate x [n], multipliers lam_x [n] and lam_g [m], objective f, and how the solve went.
+
+    mu: barrier parameter of the last iteration, with which a warm start goes on (0 where there is no barrier)
+    iterations: one mapping per iteration with iteration, objective, inf_pr, inf_du, mu, d_norm, alpha_pr, alpha_du and
+    regularization, as the solver reports them (scaled problem); seconds: "solver" in all, "functions" of which in the
+    functions of the program; n_evaluations: calls of f, g, grad, jac and hess together; notes: sentences about the solve.
+    """
+
+    x: np.ndarray
+    lam_x: np.ndarray
+    lam_g: np.ndarray
+    f: float
+    status: Status
+    message: str
+    iterations: tuple[Mapping[str, float], ...]
+    seconds: Mapping[str, float]
+    n_evaluations: int
+    mu: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A primal-dual point from which a solve goes on: x [n], multipliers lam_x [n] and lam_g [m] (signs: ``ocp.nlp.program``),
+    barrier parameter mu."""
+
+    x: np.ndarray
+    lam_x: np.ndarray
+    lam_g: np.ndarray
+    mu: float
+
+
+#: ``(due, take)``: where ``due()`` says so after an iteration, ``take(point, rows of the log)`` gets its point
+WatchPoint = tuple[Callable[[], bool], Callable[[Warm, tuple[Mapping[str, float], ...]], Any]]
+
+#: from x0 [n] or a warm start to a result: what every back end makes of a program and options
+Run = Callable[[np.ndarray, Warm | None, Progress | None, WatchPoint | None], NLPResult]
+
+
+def told(nlp: NLP, x: np.ndarray, status: Status, solver: str, returned: str) -> tuple[Status, str]:
+    """Status and message in the user's words for what a solver returned."""
+    if status is Status.NOT_A_NUMBER or not np.all(np.isfinite(x)):
+        found = not_finite(nlp, x)
+        return Status.NOT_A_NUMBER, "; ".join(found) or "the functions are finite at the last iterate, but not at a trial point"
+    if status is Status.CONVERGED:
+        return status, ""
+    listed = "; ".join(f"{name}: {value:.3g}" for name, value in worst_violations(nlp, x))
+    if status is Status.INFEASIBLE:
+        return status, f"Most violated: {listed}."
+    return status, f"{solver}: {returned}." + (f" Most violated: {listed}." if listed else "")

@@ -1,0 +1,68 @@
+"""The door to the solvers of nonlinear programs: a solver is prepared once and solves from any number of starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ocp.errors import ProblemError
+from ocp.nlp import fatrop, ipopt, sqp
+from ocp.nlp.options import SolverOptions
+from ocp.nlp.program import NLP
+from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint
+
+#: solver -> what makes a run of a program and options
+BACK_ENDS: dict[str, Callable[[NLP, SolverOptions], Run]] = {"ipopt": ipopt.prepare, "fatrop": fatrop.prepare,
+                                                                "sqp": sqp.prepare}
+
+
+@dataclass(frozen=True, eq=False)
+class Solver:
+    """A program and options made ready: only the solve itself is left to do. One solve at a time."""
+
+    nlp: NLP
+    options: SolverOptions
+    run: Run
+    notes: tuple[str, ...] = ()
+
+    def solve(self, warm: Warm | None = None, x0: Any = None, progress: Progress | None = None,
+              watch_point: WatchPoint | None = None) -> NLPResult:
+        """Solve from the primal-dual point ``warm``, else from x0 [n], else from the program's own guess.
+
+        Raises ProblemError where both are given or their sizes are wrong.
+        """
+        if warm is not None and x0 is not None:
+            raise ProblemError("give a warm start or x0, not both: a warm start has its own x", where="nlp")
+        start = np.array(self.nlp.x0 if x0 is None else x0, dtype=float)
+        given = {"x0": (start, self.nlp.n)}
+        if warm is not None:
+            given = {"warm.x": (warm.x, self.nlp.n), "warm.lam_x": (warm.lam_x, self.nlp.n), "warm.lam_g": (warm.lam_g, self.nlp.m)}
+        for name, (value, size) in given.items():
+            if np.shape(value) != (size,):
+                raise ProblemError(f"{name} needs {size} values, got shape {np.shape(value)}", where="nlp")
+        found = self.run(start, warm, progress, watch_point)
+        return replace(found, notes=(*self.notes, *found.notes)) if self.notes else found
+
+
+def prepare_solver(nlp: NLP, options: SolverOptions) -> Solver:
+    """The chosen back end made ready for the program."""
+    if options.hessian == "gauss_newton" and nlp.gauss_newton is None:
+        raise ProblemError("hessian gauss_newton, but the program brings none; take hessian exact", where="nlp")
+    return Solver(nlp, options, BACK_ENDS[options.solver](nlp, options))
+
+
+def solve_nlp(nlp: NLP, options: SolverOptions, progress: Progress | None = None, watch_point: WatchPoint | None = None,
+              warm: Warm | None = None, solver: str | None = None) -> NLPResult:
+    """Solve from ``nlp.x0``, or from the point ``warm`` of an earlier solve, with ``solver`` (None: as the options say).
+
+    watch_point: ``(due, take)``; where ``due()`` says so after an iteration, ``take(point, iterations)`` gets its point and the
+    rows of the log so far.
+
+    An interrupt (Ctrl-C, or KeyboardInterrupt raised by ``progress``) ends the solve with an iterate and Status.INTERRUPTED; a
+    second Ctrl-C interrupts Python as usual. Any other exception of ``progress`` is raised again.
+    """
+    chosen = options if solver is None else replace(options, solver=solver)
+    return prepare_solver(nlp, chosen).solve(warm, None, progress, watch_point)

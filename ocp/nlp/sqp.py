@@ -1,0 +1,295 @@
+"""Sequential quadratic programming with exact or Gauss-Newton Hessians, a filter line search and an elastic mode.
+
+Every iteration solves the quadratic program of ``ocp.nlp.quadratic`` at the iterate, warm from the active set before; steps are
+accepted by a filter of violation and objective with second-order corrections (Fletcher and Leyffer 2002; Waechter and Biegler 2006,
+Sec. 2.3 and 2.4). Where no step is accepted, or the linearised constraints contradict each other, elastic programs reduce the
+violation alone until the filter takes a point. Near a regular solution the method is Newton's on the active set.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from ocp.nlp.elastic import Elastic
+from ocp.nlp.ipopt import hessian
+from ocp.nlp.kkt_system import factorise, pattern, system
+from ocp.nlp.options import SolverOptions
+from ocp.nlp.program import NLP, S_MAX, outside
+from ocp.nlp.quadratic import Answer, Quadratic, Quick, solve_quadratic
+from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, told
+from ocp.nlp.watch import Watch, interrupts
+from ocp.problem import Status
+
+#: of the filter; Waechter and Biegler 2006, Sec. 3.1 and 2.3
+GAMMA, DELTA, S_THETA, S_PHI, ETA = 1e-5, 1.0, 1.1, 2.3, 1e-4
+CORRECTIONS, RESTORATIONS, SHORTEST = 4, 100, 1e-8
+#: multipliers estimated larger than this are no use; Waechter and Biegler 2006, Sec. 3.6
+LARGEST_ESTIMATE = 1e3
+#: relative noise of objective and rows
+ROUNDING = 10 * np.finfo(float).eps
+
+
+class _Model:
+    """The functions of the program as arrays, counted and timed."""
+
+    def __init__(self, nlp: NLP, options: SolverOptions):
+        self.nlp, self.second = nlp, hessian(nlp, options)
+        upper, jacobian = self.second.sparsity_out(0), nlp.jac.sparsity_out(1)
+        self.shape = pattern(nlp.n, nlp.m, upper.get_triplet(), jacobian.get_triplet())
+        self.i, self.j = (np.array(k, dtype=int) for k in jacobian.get_triplet())
+        self.entries = upper.nnz()
+        self.elastic = Elastic(nlp.n, nlp.m, self.i, self.j)
+        self.quick = Quick(upper, jacobian)
+        self.calls, self.seconds = 0, 0.0
+
+    def _call(self, function: ca.Function, *arguments: Any) -> list[np.ndarray]:
+        began = time.perf_counter()
+        found = function.call([ca.DM(a) for a in arguments])
+        self.calls, self.seconds = self.calls + 1, self.seconds + time.perf_counter() - began
+        return [np.array(value.nonzeros()) for value in found]
+
+    def values(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        return float(self._call(self.nlp.f, x)[0][0]), self._call(self.nlp.g, x)[0]
+
+    def first(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and nonzeros of the Jacobian."""
+        return self._call(self.nlp.grad, x)[1], self._call(self.nlp.jac, x)[1]
+
+    def hess(self, x: np.ndarray, lam_g: np.ndarray) -> np.ndarray:
+        return self._call(self.second, x, 1.0, lam_g)[0]
+
+    def transposed(self, J: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        return np.bincount(self.j, J * lam[self.i], self.nlp.n)
+
+    def times(self, J: np.ndarray, d: np.ndarray) -> np.ndarray:
+        return np.bincount(self.i, J * d[self.j], self.nlp.m)
+
+    def estimate(self, gradient: np.ndarray, J: np.ndarray) -> np.ndarray:
+        """Multipliers of the equations [m] that make the slope of the Lagrangian least in the mean square; 0 where that fails."""
+        nlp = self.nlp
+        free, equations = nlp.x_lower < nlp.x_upper, nlp.g_lower == nlp.g_upper
+        given = system(self.shape, np.zeros(self.entries), J)
+        solve = factorise(given, np.ones(nlp.n), np.zeros(nlp.m), np.concatenate([free, equations]))
+        if solve is None:
+            return np.zeros(nlp.m)
+        lam = solve(np.concatenate([np.where(free, -gradient, 0.0), np.zeros(nlp.m)]))[nlp.n:]
+        return np.where(equations, lam, 0.0) if np.max(np.abs(lam), initial=0.0) <= LARGEST_ESTIMATE else np.zeros(nlp.m)
+
+    def theta(self, g: np.ndarray) -> float:
+        return float(np.sum(outside(g, self.nlp.g_lower, self.nlp.g_upper)))
+
+    def errors(self, x: np.ndarray, g: np.ndarray, slope: np.ndarray, lam_x: np.ndarray, lam_g: np.ndarray) -> tuple[float, float, float]:
+        """Stationarity and complementarity, scaled as in ``ocp.nlp.kkt``, and the largest violation."""
+        nlp = self.nlp
+        free = nlp.x_lower < nlp.x_upper
+        value, lam = np.concatenate([x, g]), np.concatenate([lam_x, lam_g])
+        low, high = np.concatenate([nlp.x_lower, nlp.g_lower]), np.concatenate([nlp.x_upper, nlp.g_upper])
+        s_d = max(S_MAX, float(np.abs(lam).sum()) / max(1, len(lam))) / S_MAX
+        distance = np.where(lam > 0, high - value, value - low)
+        products = np.abs(lam) * np.where(np.isfinite(distance), np.abs(distance), 1.0)
+        inequality = low < high
+        s_c = max(S_MAX, float(np.abs(lam[inequality]).sum()) / max(1, 2 * int(inequality.sum()))) / S_MAX
+        return (float(np.max(np.abs(slope + lam_x)[free], initial=0.0)) / s_d, float(np.max(products[inequality], initial=0.0)) / s_c,
+                float(np.max(outside(g, nlp.g_lower, nlp.g_upper), initial=0.0)))
+
+
+class _Filter:
+    """Pairs of violation and objective that no iterate may be worse than in both."""
+
+    def __init__(self, theta: float):
+        self.pairs: list[tuple[float, float]] = []
+        self.most, self.least = 1e4 * max(1.0, theta), 1e-4 * max(1.0, theta)
+
+    def takes(self, theta: float, f: float) -> bool:
+        return theta < self.most and all(theta < t or f < p for t, p in self.pairs)
+
+    def add(self, theta: float, f: float) -> None:
+        t, p = (1 - GAMMA) * theta, f - GAMMA * theta
+        self.pairs = [(a, b) for a, b in self.pairs if a < t or b < p] + [(t, p)]
+
+
+def prepare(nlp: NLP, options: SolverOptions) -> Run:
+    """A function that solves the program by SQP, from one start after another. The iterate stays inside the bounds.
+
+    A warm start gives x, multipliers and, by their signs, the active set; its barrier parameter means nothing here. An interrupt
+    ends a solve with the last iterate, as with IPOPT.
+    """
+    model = _Model(nlp, options)
+
+    def run(x0: np.ndarray, warm: Warm | None, progress: Progress | None, watch_point: WatchPoint | None) -> NLPResult:
+        started = time.perf_counter()
+        model.calls, model.seconds = 0, 0.0
+        watch = Watch(progress, watch_point)
+        x = np.clip(x0 if warm is None else warm.x, nlp.x_lower, nlp.x_upper)
+        lam = (np.zeros(nlp.n), np.zeros(nlp.m)) if warm is None else (np.array(warm.lam_x), np.array(warm.lam_g))
+        with interrupts(watch.interrupt), np.errstate(all="ignore"):  # trial points may leave the domain of the functions
+            course = _Course(model, options, watch, x, *lam, warm is not None)
+            status, why = course.run()
+        if watch.error is not None:
+            raise watch.error
+        status, message = told(nlp, course.x, status, "SQP", why)
+        return NLPResult(
+            x=course.x, lam_x=course.lam_x, lam_g=course.lam_g, f=float(nlp.f(course.x)), status=status, message=message,
+            iterations=tuple(course.log), n_evaluations=model.calls,
+            seconds={"solver": time.perf_counter() - started, "functions": model.seconds})
+
+    return run
+
+
+class _Course:
+    """One solve: the iterate and what was learnt on the way."""
+
+    def __init__(self, model: _Model, options: SolverOptions, watch: Watch, x: np.ndarray, lam_x: np.ndarray, lam_g: np.ndarray,
+                 warm: bool):
+        self.model, self.options, self.watch = model, options, watch
+        self.x, self.lam_x, self.lam_g = x, lam_x, lam_g
+        self.f, self.g = model.values(x)
+        self.log: list[dict[str, float]] = []
+        self.delta = 0.0
+        self.filter = _Filter(model.theta(self.g))
+        self.active = _signs(model.nlp, lam_x, lam_g) if warm else None
+
+    def run(self) -> tuple[Status, str]:
+        model, nlp, tolerance = self.model, self.model.nlp, self.options.tolerance
+        step, alpha, systems = 0.0, 0.0, 0
+        for k in range(self.options.max_iterations + 1):
+            gradient, J = model.first(self.x)
+            if not all(np.all(np.isfinite(v)) for v in (self.f, self.g, gradient, J)):
+                return Status.NOT_A_NUMBER, ""
+            if k == 0 and self.active is None:
+                self.lam_g = model.estimate(gradient, J)
+            slope = gradient + model.transposed(J, self.lam_g)
+            errors = model.errors(self.x, self.g, slope, self.lam_x, self.lam_g)
+            self.log.append({"iteration": k, "objective": self.f, "inf_pr": errors[2], "inf_du": errors[0], "complementarity": errors[1],
+                             "d_norm": step, "alpha_pr": alpha, "regularization": self.delta, "systems": systems})
+            if self.watch.heard(lambda first: tuple(self.log[first:]), lambda rows: Warm(self.x, self.lam_x, self.lam_g, 0.0)):
+                return Status.INTERRUPTED, "interrupted"
+            if max(errors) <= tolerance:
+                return Status.CONVERGED, ""
+            if k == self.options.max_iterations:
+                break
+            qp = Quadratic(system(model.shape, model.hess(self.x, self.lam_g), J), gradient, nlp.g_lower - self.g, nlp.g_upper - self.g,
+                           nlp.x_lower - self.x, nlp.x_upper - self.x)
+            answer = solve_quadratic(qp, self.active, self.delta, model.quick)
+            before = self.x
+            if answer is not None:
+                systems = answer.systems
+                self.delta, self.active = answer.delta if answer.delta > 0 else self.delta, answer.active
+                alpha = self._search(qp, answer, gradient)
+            if answer is None or alpha == 0.0:
+                if self.watch.stop:
+                    return Status.INTERRUPTED, "interrupted"
+                if answer is not None and model.theta(self.g) <= tolerance:
+                    small = float(np.max(np.abs(answer.d), initial=0.0)) <= 1e-12 * (1 + float(np.max(np.abs(self.x), initial=0.0)))
+                    return Status.STALLED, "steps are as small as rounding" if small else "no step makes progress"
+                if not self._restore():
+                    infeasible = errors[2] > np.sqrt(tolerance)
+                    return (Status.INFEASIBLE, "") if infeasible else (Status.STALLED, "no step makes progress")
+                alpha = 1.0
+            step = float(np.max(np.abs(self.x - before), initial=0.0))
+            if np.max(np.abs(self.x), initial=0.0) > 1e20:
+                return Status.DIVERGED, "the iterates grow without bound"
+        return Status.ITERATION_LIMIT, "Maximum Iterations Exceeded"
+
+    def _search(self, qp: Quadratic, answer: Answer, gradient: np.ndarray) -> float:
+        """Accepts a point along the step, and returns the length of the step taken; 0 where none is accepted."""
+        model, d = self.model, answer.d
+        theta, slope, alpha = model.theta(self.g), float(gradient @ d), 1.0
+        while alpha > SHORTEST and not self.watch.stop:
+            f, g = model.values(self.x + alpha * d)
+            if self._accept(theta, slope, alpha, f, g):
+                self._move(alpha * d, alpha, answer, f, g)
+                return alpha
+            if alpha == 1.0 and np.all(np.isfinite(g)) and model.theta(g) >= theta and self._correct(qp, answer, g, theta, slope):
+                return 1.0
+            alpha *= 0.5
+        return 0.0
+
+    def _correct(self, qp: Quadratic, answer: Answer, g: np.ndarray, theta: float, slope: float) -> bool:
+        """Second-order corrections: the active rows once more, linearised about the point that the full step has reached."""
+        nlp, d, last = self.model.nlp, answer.d, theta
+        for _ in range(CORRECTIONS):
+            ahead = g - qp.row_values(d)
+            again = Quadratic(qp.system, qp.c, nlp.g_lower - ahead, nlp.g_upper - ahead, qp.lower, qp.upper)
+            corrected = solve_quadratic(again, answer.active, answer.delta, None, answer.delta, tries=1)
+            if corrected is None:
+                return False
+            d = corrected.d
+            f, g = self.model.values(self.x + d)
+            if self._accept(theta, slope, 1.0, f, g):
+                self._move(d, 1.0, answer, f, g)
+                return True
+            now = self.model.theta(g)
+            if not now < 0.99 * last:
+                return False
+            last = now
+        return False
+
+    def _accept(self, theta: float, slope: float, alpha: float, f: float, g: np.ndarray) -> bool:
+        """Whether the filter and the iterate allow the trial point; enlarges the filter where violation decided."""
+        if not (np.isfinite(f) and np.all(np.isfinite(g))):
+            return False
+        ahead, loose = self.model.theta(g), ROUNDING * abs(self.f)
+        noise = ROUNDING * (1 + float(np.max(np.abs(self.g), initial=0.0))) * max(1, len(g))
+        if not self.filter.takes(max(0.0, ahead - noise), f - loose):
+            return False
+        descent = slope < 0 and alpha * (-slope) ** S_PHI > DELTA * theta ** S_THETA
+        if descent and theta <= self.filter.least:
+            return f <= self.f + ETA * alpha * slope + loose
+        if ahead <= (1 - GAMMA) * theta + noise or f - loose <= self.f - GAMMA * theta:
+            if theta > noise:
+                self.filter.add(theta, self.f)
+            return True
+        return False
+
+    def _move(self, step: np.ndarray, alpha: float, answer: Answer, f: float, g: np.ndarray) -> None:
+        nlp = self.model.nlp
+        self.x = np.clip(self.x + step, nlp.x_lower, nlp.x_upper)
+        self.f, self.g = f, g
+        self.lam_x = self.lam_x + alpha * (answer.lam_x - self.lam_x)
+        self.lam_g = self.lam_g + alpha * (answer.lam_g - self.lam_g)
+
+    def _restore(self) -> bool:
+        """Elastic steps until the filter takes the point; whether it did."""
+        model, nlp = self.model, self.model.nlp
+        first = model.theta(self.g)
+        self.filter.add(first, self.f)
+        x, g, weight = self.x, self.g, 1.0
+        for _ in range(RESTORATIONS):
+            theta = model.theta(g)
+            gradient, J = model.first(x)
+            if self.watch.stop or not np.all(np.isfinite(J)):
+                return False
+            d = model.elastic.step(J, nlp.g_lower - g, nlp.g_upper - g, nlp.x_lower - x, nlp.x_upper - x, weight)
+            if d is None:
+                return False
+            left = model.theta(g + model.times(J, d))
+            if left <= 1e-6 * theta and x is not self.x:  # the program at x is feasible
+                f = model.values(x)[0]
+                if np.isfinite(f) and theta <= 0.9 * first and self.filter.takes(theta, f):
+                    self.x, self.f, self.g, self.active = x, f, g, None
+                    self.lam_x, self.lam_g = np.zeros(nlp.n), model.estimate(gradient, J)
+                    return True
+            if theta - left <= 1e-8 * theta:
+                return False
+            f, ahead = model.values(np.clip(x + d, nlp.x_lower, nlp.x_upper))
+            gain = theta - model.theta(ahead) if np.all(np.isfinite(ahead)) else -np.inf
+            if gain < 0.1 * (theta - left):
+                weight *= 10.0
+                if weight > 1e12:
+                    return False
+                continue
+            weight = max(1e-6, weight / 5 if gain > 0.5 * (theta - left) else weight)
+            x, g = np.clip(x + d, nlp.x_lower, nlp.x_upper), ahead
+        return False
+
+
+def _signs(nlp: NLP, lam_x: np.ndarray, lam_g: np.ndarray) -> np.ndarray:
+    """The active set that multipliers show."""
+    lam = np.concatenate([lam_x, lam_g])
+    least = 1e-6 * max(1.0, float(np.max(np.abs(lam), initial=0.0)))
+    return np.where(lam > least, 1, np.where(lam < -least, -1, 0))

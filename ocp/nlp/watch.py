@@ -1,0 +1,114 @@
+"""Iterations watched from outside: progress, points for checkpoints, and Ctrl-C that ends a solve without losing the iterate."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from ocp.nlp.result import Progress, Warm, WatchPoint
+
+Rows = tuple[Mapping[str, float], ...]
+
+
+class Watch:
+    """Hears about every iteration: reports progress and says when to stop.
+
+    State is needed here: a signal arrives at any time, and CasADi swallows exceptions of a callback.
+    """
+
+    def __init__(self, progress: Progress | None = None, point: WatchPoint | None = None):
+        self.progress, self.point = progress, point
+        self.stop, self.reported = False, 0
+        self.error: BaseException | None = None
+
+    def interrupt(self) -> None:
+        self.stop = True
+
+    def heard(self, rows: Callable[[int], Rows], point: Callable[[Rows], Warm]) -> bool:
+        """After an iteration: ``rows(first)`` of the log and the current point, each made only where somebody wants it. Whether
+        to stop."""
+        try:
+            if self.progress is not None and not self.stop:
+                new = rows(self.reported)
+                self.reported += len(new)
+                for row in new:
+                    self.progress(dict(row))
+            if self.point is not None and not self.stop:
+                due, take = self.point
+                if due():
+                    log = rows(0)
+                    take(point(log), log)
+        except KeyboardInterrupt:
+            self.stop = True
+        except Exception as error:
+            self.error, self.stop = error, True
+        return self.stop
+
+
+class Bell(ca.Callback):
+    """The callback that CasADi's solvers ring between iterations, for a Watch that changes from solve to solve."""
+
+    def __init__(self, n: int, m: int, rows: Callable[[int], Rows]):
+        ca.Callback.__init__(self)
+        self.sizes, self.rows = {"x": n, "lam_x": n, "lam_g": m}, rows
+        self.watch: Watch | None = None
+        self.names = [str(ca.nlpsol_out(i)) for i in range(ca.nlpsol_n_out())]
+        self.construct("watch", {})
+
+    def get_n_in(self) -> int:
+        return int(ca.nlpsol_n_out())
+
+    def get_n_out(self) -> int:
+        return 1
+
+    def get_name_in(self, i: int) -> str:
+        return str(ca.nlpsol_out(i))
+
+    def get_sparsity_in(self, i: int) -> ca.Sparsity:
+        return ca.Sparsity.dense(self.sizes.get(str(ca.nlpsol_out(i)), 0), 1)
+
+    def has_eval_buffer(self) -> bool:
+        return True  # several times cheaper than handing over matrices
+
+    def eval_buffer(self, arguments: Any, results: Any) -> int:
+        def point(rows: Rows) -> Warm:
+            x, lam_x, lam_g = (np.frombuffer(arguments[self.names.index(name)], dtype=float).copy() for name in self.sizes)
+            return Warm(x, lam_x, lam_g, barrier(rows))
+
+        stop = self.watch is not None and self.watch.heard(self.rows, point)
+        if results[0] is not None:
+            results[0].cast("d")[0] = float(stop)
+        return 0
+
+
+def barrier(rows: Sequence[Mapping[str, float]]) -> float:
+    """Barrier parameter of the last row of the log."""
+    return float(rows[-1].get("mu", 0.0)) if rows else 0.0
+
+
+@contextmanager
+def interrupts(interrupt: Callable[[], None]) -> Iterator[None]:
+    """Call ``interrupt`` at the first Ctrl-C instead of raising; only the main thread may handle signals.
+
+    Without this CasADi turns a KeyboardInterrupt inside a function evaluation into a failure and loses the iterate.
+    """
+    before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if before is None:
+        yield
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, before)
+        interrupt()
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,158 @@
+"""The outer iterations of the augmented Lagrangian in compiled loops: minimise, judge, take over multipliers, raise penalties.
+
+Howell, Jackson, Manchester 2019 (ALTRO) for the loop; Birgin, Martinez 2014, section 4.1 for the measure of feasibility and
+complementarity together, ``max(c, -lam / mu)`` for ``c <= 0``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ocp.shooting.engine.augmented import measure, renew, reprice, residuals
+from ocp.shooting.engine.expansion import expand
+from ocp.shooting.engine.iterate import (
+    BROKEN,
+    COLUMNS,
+    CONVERGED,
+    LEVEL,
+    RUNNING,
+    SOFTEN,
+    direct,
+    iterate,
+    soften,
+    sweep,
+)
+from ocp.shooting.engine.record import (
+    COST,
+    FILTERED,
+    FIRST_GAP,
+    GAP,
+    GRADIENT,
+    LINEAR,
+    MU,
+    MU_FACTOR,
+    QUADRATIC,
+    SMALLEST,
+    STEPS,
+    WAITED,
+    Engine,
+)
+
+Array = np.ndarray
+EXHAUSTED, UPDATED, POLISH = 10, 11, 12
+"""Further endings: some penalty should grow beyond its limit; no more updates of the multipliers allowed; near enough for Newton's
+method."""
+# where the outer iterations stand
+TOLERANCE, LOOSE, NEAR, UPDATES, STALLS, WORST, PENALTY = range(7)
+SCHEDULE = 7
+# what they are held to
+FINAL, VIOLATION_MOST, GROWTH, PENALTY_MOST, MOST_UPDATES, REGULARISATION, NEWTON = range(7)
+LIMITS = 7
+KEPT = 0.25
+"""A row whose residual fell to this share since the last update keeps its penalty."""
+WIDTH = len(COLUMNS) + 2
+"""Columns of the log: those of the iterations, then penalty and updates so far."""
+
+
+@njit(cache=True)
+def begin(e: Engine) -> None:
+    """What a minimisation remembers, as at its start."""
+    s = e.state
+    s[SMALLEST], s[WAITED], s[FILTERED], s[STEPS], s[FIRST_GAP] = s[GRADIENT], 0.0, 0.0, 0.0, s[GAP]
+
+
+@njit(cache=True)
+def refresh(e: Engine) -> int:
+    """``expand``. Returns the failed knot or -1."""
+    return expand(e)
+
+
+@njit(cache=True)
+def aim(e: Engine, tolerance: float, loose: float) -> int:
+    """``direct``: the ending of a minimisation where it stands."""
+    return direct(e, tolerance, loose)
+
+
+@njit(cache=True)
+def resweep(e: Engine) -> int:
+    """``sweep``. Returns the failed knot or -1."""
+    _, _, failed = sweep(e)
+    return failed
+
+
+@njit(cache=True)
+def judge(e: Engine, plan: Array, limits: Array, found: Array, ending: int) -> int:
+    """What the ending of a minimisation means for the whole: RUNNING if the multipliers are to be updated, POLISH if Newton's
+    method is to be tried first, else an ending. Leaves numbers of the rows in found."""
+    if ending == BROKEN:
+        return BROKEN
+    s = e.state
+    measure(e.held, e.plan.which, found)
+    worst = 0.0
+    for kind in range(found.shape[0]):
+        for r in range(found.shape[1]):
+            worst = max(worst, found[kind, r])
+    plan[WORST] = worst
+    feasible = worst <= limits[VIOLATION_MOST]
+    if ending == CONVERGED:
+        plan[STALLS] = 0.0
+        scale = limits[FINAL] * max(1.0, abs(s[COST]))
+        if feasible and s[GRADIENT] <= scale and -(s[LINEAR] + s[QUADRATIC]) <= scale and residuals(
+                e.held, e.plan.which, scale, found) <= limits[VIOLATION_MOST]:
+            return CONVERGED
+    else:
+        plan[STALLS] += 1.0
+        # where neither the minimisation nor the multipliers move any more, nothing else will
+        if plan[STALLS] >= 2.0 and (feasible or s[STEPS] == 0.0):
+            return ending
+    return POLISH if limits[NEWTON] != 0.0 and worst <= plan[NEAR] else RUNNING
+
+
+@njit(cache=True)
+def advance(e: Engine, plan: Array, limits: Array, found: Array, before: Array, ending: int) -> int:
+    """Update multipliers and penalties after a minimisation with this ending that ``judge`` sent on; price the path anew. Returns
+    RUNNING (the path must be expanded again) or an ending."""
+    s, held, which = e.state, e.held, e.plan.which
+    minimised = ending in (CONVERGED, LEVEL)
+    # a search that is stuck where it started learns nothing from a higher penalty
+    growth = limits[GROWTH] if minimised or s[STEPS] > 0.0 else 1.0
+    residuals(held, which, limits[FINAL] * max(1.0, abs(s[COST])), found)
+    stuck, plan[PENALTY] = renew(held, which, found, before, limits[VIOLATION_MOST], KEPT, growth, limits[PENALTY_MOST])
+    s[COST] = reprice(held, which, e.path.cost)
+    if stuck:
+        return EXHAUSTED if minimised else ending
+    plan[UPDATES] += 1.0
+    if plan[UPDATES] >= limits[MOST_UPDATES]:
+        return UPDATED
+    plan[LOOSE] *= 0.1
+    plan[TOLERANCE] = max(limits[FINAL], 0.1 * plan[TOLERANCE] if plan[WORST] > limits[VIOLATION_MOST] else 0.0)
+    s[MU], s[MU_FACTOR] = limits[REGULARISATION], 1.0
+    return RUNNING
+
+
+@njit(cache=True)
+def constrained(e: Engine, log: Array, plan: Array, limits: Array, found: Array, before: Array, most: int) -> tuple[int, int]:
+    """At most ``most`` iterations with as many updates of the multipliers as come between them, from an expanded path; ``begin``
+    came before the first call. Returns (rows written to the log [.., WIDTH], ending; RUNNING: to be called again)."""
+    row = 0
+    while True:
+        loose = plan[LOOSE] if plan[TOLERANCE] > limits[FINAL] else 0.0
+        rows, ending = iterate(e, log[row:], plan[TOLERANCE], loose, most - row)
+        for i in range(row, row + rows):
+            log[i, WIDTH - 2], log[i, WIDTH - 1] = plan[PENALTY], plan[UPDATES]
+        row += rows
+        if ending == SOFTEN:
+            if soften(e) >= 0:
+                return row, BROKEN
+            continue
+        if ending == RUNNING:
+            return row, RUNNING
+        meant = judge(e, plan, limits, found, ending)
+        if meant == RUNNING:
+            meant = advance(e, plan, limits, found, before, ending)
+        if meant != RUNNING:
+            return row, meant
+        if refresh(e) >= 0 or not np.isfinite(e.state[GRADIENT]):
+            return row, BROKEN
+        begin(e)

@@ -1,0 +1,144 @@
+"""One road from a problem to a solution through a nonlinear program, for collocation and for multiple shooting."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ocp.nlp import NLP, SolverOptions, Warm, kkt, prepare_solver
+from ocp.problem import Problem, Sense, Solution, Status, with_parameters
+from ocp.problem.checkpoint import Checkpoint, Keep, Pace, check_layout, joined, layout, log_arrays, log_rows, text
+from ocp.transcription.program import Transcription
+
+Log = Sequence[Mapping[str, float]]
+Progress = Callable[[dict[str, float]], Any]
+
+#: tangent unknowns this small leave the charts where they are: a scheme's error depends on its chart, and changes by a part of this
+CENTRED = 1e-3
+PASSES = 6
+
+
+@dataclass(frozen=True)
+class Optimality:
+    """What a transcription leaves for the certificate: the program and a primal-dual point of it (signs: ``ocp.nlp``)."""
+
+    nlp: NLP
+    x: np.ndarray
+    lam_x: np.ndarray
+    lam_g: np.ndarray
+
+    def residuals(self) -> tuple[float, float]:
+        """(stationarity, complementarity), re-evaluated and scaled as ``ocp.nlp.kkt`` says."""
+        found = kkt(self.nlp, self.x, self.lam_x, self.lam_g)
+        return found.stationarity, found.complementarity
+
+
+def unsupported(problem: Problem) -> list[str]:
+    """Sentences that name what a transcription cannot enforce in this problem; empty where it can enforce everything."""
+    return [f"constraint {c.name!r} is a soft cone: its penalty is not smooth; make it hard"
+            for phase in problem.phases for c in phase.constraints if c.soft is not None and c.sense is Sense.CONE]
+
+
+def solve_program(problem: Problem, method: str, options: Any, solver: SolverOptions, build: Callable[..., Transcription],
+                  progress: Progress | None, checkpoint: Keep | None, resume: Checkpoint | None) -> Solution:
+    """Build the program with ``build(centres=...)``, solve it, and centre tangent unknowns anew until they are small.
+
+    checkpoint, resume: as ``ocp.methods.solve`` says. The solution's problem has the values of free parameters that were found;
+    ``extra["parameters"]`` has them in order.
+    """
+    started = time.perf_counter()
+    program = build()
+    names = {**layout(method, problem), "variables": text(program.nlp.variables), "constraints": text(program.nlp.constraints)}
+    warm, before, first = _warm(resume, names)
+    if resume is not None and any(form.tangent for form in program.forms):
+        program = build(centres=[resume[f"centres_{i}"] for i in range(len(program.forms))])
+    spent = {"transcription": time.perf_counter() - started, "compile": program.seconds["compile"], "solve": 0.0, "functions": 0.0}
+    rows: list[Mapping[str, float]] = []
+
+    def numbered(row: dict[str, float]) -> None:
+        assert progress is not None
+        progress({**row, "iteration": row["iteration"] + first + max(0, len(rows) - 1)})
+
+    def take(point: Warm, new: Log) -> None:
+        assert checkpoint is not None
+        log = joined(before, _numbered([*rows, *new[1:]] if rows else new, first))
+        if all(np.all(np.isfinite(values)) for values in (point.x, point.lam_x, point.lam_g)):
+            centres = {f"centres_{i}": c for i, c in enumerate(program.centres(0 * point.x))} if any(
+                form.tangent for form in program.forms) else {}
+            checkpoint({**names, "iterations": np.array([first + max(0, len(log) - 1)]),
+                        "cost": np.array([float(program.nlp.f(point.x))]), "x": point.x, "lam_x": point.lam_x, "lam_g": point.lam_g,
+                        "mu": np.array([point.mu]), **centres, **log_arrays(log)})
+
+    passes = 0
+    while True:
+        result = prepare_solver(program.nlp, solver).solve(
+            warm, None, None if progress is None else numbered, None if checkpoint is None else (Pace().due, take))
+        spent["solve"] += result.seconds["solver"]
+        spent["functions"] += result.seconds["functions"]
+        rows += result.iterations[1:] if rows else result.iterations
+        passes += 1
+        moved = _largest_move(program, result.x)
+        if result.status is not Status.CONVERGED or moved <= CENTRED or passes == PASSES:
+            break
+        began = time.perf_counter()
+        centres = program.centres(result.x)
+        program = build(centres=centres)
+        warm = Warm(_about_centres(program, result.x), result.lam_x, result.lam_g, max(result.mu, 1e-6))
+        spent["transcription"] += time.perf_counter() - began
+    if checkpoint is not None and result.status is not Status.CONVERGED:
+        take(Warm(result.x, result.lam_x, result.lam_g, result.mu), ())
+    parts = program.parts(result.x)
+    chosen, notes = program.parameters(result.x), program.notes
+    if passes > 1:
+        notes = (*notes, f"tangent unknowns centred {passes - 1} times; the last lie within {moved:.2g} of their centres")
+    costates = program.costate(result.lam_g)
+    extra = {"lam_x": result.lam_x, "lam_g": result.lam_g}
+    extra |= {"costate" if len(parts) == 1 else f"{phase.name}.costate": value
+              for phase, value in zip(problem.phases, costates, strict=True) if len(value)}
+    if resume is not None:
+        notes = (*notes, f"resumed after {first} iterations, from objective {float(resume['cost'][0]):.9g}")
+    if chosen:
+        extra["parameters"] = np.array(list(chosen.values()))
+        notes = (*notes, *(f"parameter {name} = {value:.9g}" for name, value in chosen.items()))
+    spent["transcription"] -= spent["compile"]
+    return Solution(
+        problem=with_parameters(problem, chosen), method=method, options=asdict(options), status=result.status,
+        message=result.message, objective=result.f, trajectory=program.invert(result.x), parts=parts if len(parts) > 1 else (),
+        iterations=joined(before, _numbered(rows, first)), seconds={**spent, "total": time.perf_counter() - started},
+        optimality=Optimality(program.nlp, result.x, result.lam_x, result.lam_g), notes=notes, extra=extra)
+
+
+def _numbered(rows: Log, first: int) -> list[Mapping[str, float]]:
+    return [{**row, "iteration": first + i} for i, row in enumerate(rows)]
+
+
+def _warm(resume: Checkpoint | None, names: Mapping[str, np.ndarray]) -> tuple[Warm | None, Log, int]:
+    """The point to start from, the log so far and its iterations."""
+    if resume is None:
+        return None, (), 0
+    check_layout(resume, names)
+    point = Warm(resume["x"], resume["lam_x"], resume["lam_g"], float(resume["mu"][0]))
+    return point, log_rows(resume), int(resume["iterations"][0])
+
+
+def _largest_move(program: Transcription, x: np.ndarray) -> float:
+    """How far states that stand in tangent unknowns are from their centres, where the space is curved."""
+    largest = 0.0
+    for form, columns in zip(program.forms, program.state_columns, strict=True):
+        if form.tangent:
+            curved = [i for i in range(form.size) if i not in form.space.tangent_index]
+            largest = max(largest, float(np.max(np.abs(x[columns[:, curved]]), initial=0.0)))
+    return largest
+
+
+def _about_centres(program: Transcription, x: np.ndarray) -> np.ndarray:
+    """The same point about the new centres: tangent unknowns zero."""
+    moved = np.array(x)
+    for form, columns in zip(program.forms, program.state_columns, strict=True):
+        if form.tangent:
+            moved[columns] = 0.0
+    return moved

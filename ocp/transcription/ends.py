@@ -1,0 +1,155 @@
+"""Costs and constraints at the ends of phases: boundary states, start and final terms, passages from phase to phase, linkages."""
+
+from __future__ import annotations
+
+import casadi as ca
+import numpy as np
+import scipy.sparse as sp
+
+from ocp.errors import ProblemError
+from ocp.problem import At, Boundary, Linkage, Phase
+from ocp.spaces import Expr
+from ocp.transcription.blocks import Block, vector
+from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows, independent_of_control, penalty
+from ocp.transcription.layout import held_by_rows
+from ocp.transcription.part import Part, Place, join
+from ocp.transcription.shared import clock
+
+
+def ends_part(place: Place) -> Part:
+    """Start and final costs, constraints and prescribed states of a phase, as one function of (x_0, x_N, shared)."""
+    phase, form = place.phase, place.form
+    system = phase.system
+    own = clock(ca.SX, place.problem, place.number, place.shared)
+    cost, soft, residuals, rows = ca.SX(0), ca.SX(0), [], []
+    states, centres = [], []
+    u = ca.SX.sym("u", system.nu)
+    for at, boundary in ((At.START, phase.start), (At.FINAL, phase.final)):
+        z, centre = ca.SX.sym(f"z_{at.value}", form.size), ca.SX.sym(f"centre_{at.value}", form.centre_size)
+        states.append(z)
+        centres.append(centre)
+        here = (own.start if at is At.START else own.start + own.T, form.state(z, centre), u, own.p)
+        for item in phase.costs:
+            if item.at is at:
+                value = cost_value(item, here)
+                independent_of_control(f"cost {item.name!r}", value, u)
+                cost += value
+                residuals.append((item, here, ca.SX(1)))
+        for c in phase.constraints:
+            if c.at is not at:
+                continue
+            expression = penalty(c, here) if c.soft is not None else hard_rows(c, here)
+            independent_of_control(c.where or f"constraint {c.name!r}",
+                                   expression.expression if isinstance(expression, Rows) else expression, u)
+            if isinstance(expression, Rows):
+                rows.append(Rows(expression.expression, expression.lower, expression.upper,
+                                 tuple(f"{name} @ {at.value}" for name in expression.names)))
+            else:
+                soft += expression
+        rows += _boundary_rows(place, at, boundary, here[1])
+    joined = join(ca.SX, rows)
+    layout = place.layout
+    index = np.r_[layout.states[0], layout.states[-1], place.first + np.array(own.columns, dtype=int)].astype(int)
+    values = np.r_[_centre(place, 0), _centre(place, -1), own.values]
+    v = vector(ca.SX, *states, own.variable)
+    block = Block(
+        name=f"ends_{place.number}" if place.number else "ends", v=v, data=vector(ca.SX, *centres, own.data), cost=cost + soft,
+        rows=joined.expression, index=index[None, :], values=values.reshape(1, -1),
+        weight=np.ones(1), matrix=sp.identity(len(joined.names), format="csr"), gauss_newton=gauss_newton(residuals, soft, v))
+    return _part(place.n, block, joined, place.prefix)
+
+
+def _boundary_rows(place: Place, at: At, boundary: Boundary | None, x: Expr) -> list[Rows]:
+    """Prescribed tangent components that cannot be bounds of unknowns, and unit norms at a start that leaves them open."""
+    space, rows = place.phase.system.space, []
+    held, norms = held_by_rows(place.phase, place.form, at)
+    if boundary is not None and held:
+        away = space.minus(ca.DM(boundary.value), x)
+        names = tuple(f"{at.value} value of {space.tangent_names[i]}" for i in held)
+        rows.append(Rows(ca.vertcat(*(away[i] for i in held)), (0.0,) * len(held), (0.0,) * len(held), names))
+    if norms:
+        for q in space.quaternions:
+            rows.append(Rows(ca.sumsqr(x[q:q + 4]), (1.0,), (1.0,), (f"unit norm of {space.names[q]} ... @ start",)))
+    return rows
+
+
+def passage_part(before: Place, after: Place) -> Part:
+    """The start of a phase is where its reset puts the end of the phase before, or that end itself."""
+    phase = after.phase
+    if phase.reset is None and phase.system.nx != before.phase.system.nx:
+        raise ProblemError(f"has {phase.system.nx} states and no reset, the phase before has {before.phase.system.nx}",
+                           where=f"phase {phase.name!r}")
+    own = clock(ca.SX, after.problem, after.number, after.shared)
+    (z0, c0), (z1, c1) = ((ca.SX.sym(f"z{i}", p.form.size), ca.SX.sym(f"c{i}", p.form.centre_size)) for i, p in enumerate((before,
+                                                                                                                           after)))
+    left, right = before.form.state(z0, c0), after.form.state(z1, c1)
+    there = left if phase.reset is None else phase.reset(left, own.p)
+    space = phase.system.space
+    gap = ca.densify(space.minus(there, right))
+    name = f"{before.phase.name} to {phase.name}"
+    rows = Rows(gap, (0.0,) * space.ndx, (0.0,) * space.ndx, tuple(f"{name} {part} @ passage" for part in space.tangent_names))
+    index = np.r_[before.layout.states[-1], after.layout.states[0], after.first + np.array(own.columns, dtype=int)].astype(int)
+    values = np.r_[_centre(before, -1), _centre(after, 0), own.values]
+    block = Block(
+        name=f"passage_{after.number}", v=vector(ca.SX, z0, z1, own.variable), data=vector(ca.SX, c0, c1, own.data), cost=ca.SX(0),
+        rows=rows.expression, index=index[None, :], values=values.reshape(1, -1), weight=np.ones(1),
+        matrix=sp.identity(space.ndx, format="csr"))
+    return _part(after.n, block, rows, "")
+
+
+def linkage_part(linkage: Linkage, places: tuple[Place, ...], number: int) -> Part:
+    """A constraint between ends of phases: a function of these states, the durations of all phases and parameters by name."""
+    shared, problem = places[0].shared, places[0].problem
+    states, arguments, index, values, data = [], [], [], [], []
+    for i, (phase_number, at) in enumerate(linkage.ends):
+        place, k = places[phase_number], 0 if at is At.START else -1
+        z, c = ca.SX.sym(f"z{i}", place.form.size), ca.SX.sym(f"c{i}", place.form.centre_size)
+        states.append(z)
+        data.append(c)
+        arguments.append(place.form.state(z, c))
+        index += place.layout.states[k].tolist()
+        values += list(_centre(place, k))
+    extra: list[Expr] = []
+    durations = []
+    for i, phase in enumerate(problem.phases):
+        if (at_column := shared.durations[i]) is None:
+            durations.append(ca.SX(phase.duration.lower))
+        else:
+            durations.append(ca.SX.sym(f"T{i}"))
+            extra.append(durations[-1])
+            index.append(places[0].first + at_column)
+    p = []
+    for name in linkage.parameters:
+        if name in shared.parameters:
+            p.append(ca.SX.sym(f"p_{name}"))
+            extra.append(p[-1])
+            index.append(places[0].first + shared.parameters[name])
+        else:
+            p.append(ca.SX(_fixed_value(problem.phases, name, linkage)))
+    value = ca.densify(ca.vec(linkage.function(*arguments, ca.vertcat(*durations), ca.vertcat(ca.SX(0, 1), *p))))
+    if value.shape[0] != linkage.size:
+        raise ProblemError(f"sizes differ: function {value.shape[0]}, lower {linkage.size}", where=linkage.where or
+                           f"linkage {linkage.name!r}")
+    rows = Rows(value, linkage.lower, linkage.upper, tuple(f"{name} @ linkage" for name in linkage.components()))
+    block = Block(name=f"linkage_{number}", v=vector(ca.SX, *states, *extra), data=vector(ca.SX, *data), cost=ca.SX(0),
+                  rows=rows.expression,
+                  index=np.array([index], dtype=int), values=np.array(values, dtype=float).reshape(1, -1), weight=np.ones(1),
+                  matrix=sp.identity(linkage.size, format="csr"))
+    return _part(places[0].n, block, rows, "")
+
+
+def _fixed_value(phases: tuple[Phase, ...], name: str, linkage: Linkage) -> float:
+    for phase in phases:
+        if name in phase.system.parameters:
+            return phase.system.parameter_values[phase.system.parameters.index(name)]
+    raise ProblemError(f"no phase has a parameter {name!r}", where=linkage.where or f"linkage {linkage.name!r}")
+
+
+def _centre(place: Place, k: int) -> np.ndarray:
+    return place.layout.centres[k] if place.form.tangent else np.zeros(0)
+
+
+def _part(n: int, block: Block, rows: Rows, prefix: str) -> Part:
+    names = tuple(f"{prefix}{name}" for name in rows.names)
+    return Part(sp.csr_matrix((len(names), n)), (block,), np.array(rows.lower, dtype=float), np.array(rows.upper, dtype=float),
+                names)

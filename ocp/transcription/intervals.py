@@ -1,0 +1,152 @@
+"""Multiple shooting: one integration of every interval, its running cost, and path constraints at the knots.
+
+    x_{k+1} = F_k(x_k, u_k, u_{k+1})
+
+with F several steps of any integrator. The running cost is integrated by the same method, as if it were one more state. Bock and
+Plitt 1984, A multiple shooting algorithm for direct solution of optimal control problems, IFAC World Congress.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import casadi as ca
+import numpy as np
+import scipy.sparse as sp
+
+from ocp.integrators import INTEGRATORS
+from ocp.problem import At
+from ocp.spaces import Expr
+from ocp.transcription.blocks import Block, vector
+from ocp.transcription.conditions import cost_value, hard_rows, penalty
+from ocp.transcription.mesh import Grid
+from ocp.transcription.part import Part, Place, columns_of, graph_kind, join, stacked
+from ocp.transcription.places import coordinate_bounds, integral_rows
+from ocp.transcription.shared import Clock, clock
+
+
+def shooting_part(place: Place, grid: Grid) -> Part:
+    """Matching conditions, running costs and path constraints of one phase."""
+    form, layout, n, N = place.form, place.layout, place.n, grid.intervals
+    steps = interval_block(place, grid)
+    size = form.size
+    matching = _with(steps, sp.vstack([
+        sp.kron(sp.identity(N), sp.eye(size, steps.size)),
+        sp.kron(np.ones((1, N)), sp.eye(steps.size - size, steps.size, k=size))], format="csr"))
+    rows = N * size
+    integrals = integral_rows(place.phase)
+    whole = len(integrals.names)
+    linear = sp.vstack([-columns_of(layout.states[1:], n), sp.csr_matrix((whole, n))], format="csr")
+    names = [f"{place.prefix}defect {name} @ interval {k}" for k in range(N) for name in form.names]
+    names += [f"{place.prefix}{name} @ whole phase" for name in integrals.names]
+    zeros = np.zeros(rows)
+    return Part(linear, (matching,), np.r_[zeros, integrals.lower], np.r_[zeros, integrals.upper], tuple(names))
+
+
+def path_part(place: Place, grid: Grid) -> Part:
+    """Path constraints at the knots; with held controls the last knot has none, and keeps those on the state alone."""
+    phase, form, n = place.phase, place.form, place.n
+    kind = graph_kind(phase.system)
+    parts = []
+    last = grid.intervals
+    for label, knots, everything in (("path", np.arange(last + int(grid.linear)), True),
+                                     ("last", np.arange(last + int(grid.linear), last + 1), False)):
+        z, centre, u, tau = (kind.sym("z", form.size), kind.sym("centre", form.centre_size), kind.sym("u", phase.system.nu),
+                             kind.sym("tau"))
+        own = clock(kind, place.problem, place.number, place.shared)
+        x = form.state(z, centre)
+        here = (own.start + own.T * tau, x, u, own.p)
+        rows = join(kind, [*(hard_rows(c, here) for c in phase.constraints if c.at is At.PATH and c.soft is None
+                             and (everything or not c.function.jac_sparsity(0, 2).nnz())), *coordinate_bounds(place, x)])
+        if not rows.names or not len(knots):
+            continue
+        count = len(knots)
+        controls = place.layout.controls[knots] if everything else np.zeros((count, 0), dtype=int)
+        index = np.column_stack([place.layout.states[knots], controls, np.tile(_columns(place, own), (count, 1))]).astype(int)
+        values = np.column_stack([grid.edges[knots], _centres(place, knots), np.tile(own.values, (count, 1))])
+        block = Block(
+            name=f"{label}_{place.number}", v=vector(kind, z, *([u] if everything else []), own.variable),
+            data=vector(kind, tau, centre, own.data), cost=kind(0), rows=rows.expression, index=index, values=values,
+            weight=np.ones(count), matrix=sp.identity(count * len(rows.names), format="csr"))
+        names = tuple(f"{place.prefix}{name} @ knot {k}" for k in knots for name in rows.names)
+        parts.append(Part(sp.csr_matrix((len(names), n)), (block,), np.tile(rows.lower, count), np.tile(rows.upper, count), names))
+    return stacked(parts, n)
+
+
+def interval_block(place: Place, grid: Grid) -> Block:
+    """The function of an interval: rows [F, as the next knot's unknowns see it; integrands], cost = its running cost."""
+    phase, form, layout = place.phase, place.form, place.layout
+    N = grid.intervals
+    kind = ca.MX if INTEGRATORS[grid.integrator].implicit else graph_kind(phase.system)
+    z, centre, beyond = (kind.sym(name, size) for name, size in (("z", form.size), ("centre", form.centre_size),
+                                                                  ("beyond", form.centre_size)))
+    u = kind.sym("u", phase.system.nu * (2 if grid.linear else 1))
+    tau, width = kind.sym("tau"), kind.sym("width")
+    own = clock(kind, place.problem, place.number, place.shared)
+    x = form.state(z, centre)
+    end, cost, integrals = integrate(place, grid, own, x, u, tau, width)
+    end = form.space.minus(beyond, end) if form.tangent else end
+    at = [layout.states[:-1], layout.controls[:N], layout.controls[1:N + 1] if grid.linear else np.zeros((N, 0), dtype=int),
+          np.tile(_columns(place, own), (N, 1))]
+    values = np.column_stack([grid.edges[:-1], np.diff(grid.edges), _centres(place, np.arange(N)),
+                              _centres(place, np.arange(1, N + 1)), np.tile(own.values, (N, 1))])
+    return Block(
+        name=f"interval_{place.number}", v=vector(kind, z, u, own.variable),
+        data=vector(kind, tau, width, centre, beyond, own.data), cost=cost, rows=vector(kind, end, integrals),
+        index=np.column_stack(at).astype(int), values=values, weight=np.ones(N), matrix=sp.csr_matrix((0, 0)))
+
+
+def integrate(place: Place, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr, width: Expr,
+              share: Expr = 1.0) -> tuple[Expr, Expr, Expr]:
+    """(state, running cost, integrands [k]) after the share of an interval that starts at the fraction tau of the phase."""
+    phase, scheme, kind = place.phase, INTEGRATORS[grid.integrator], type(x)
+    scheme.check(phase.system)
+    nu = phase.system.nu
+    h = own.T * width * share / grid.steps
+    cost, integrals = kind(0), kind(sum(c.size for c in phase.constraints if c.at is At.INTEGRAL), 1)
+    for i in range(grid.steps):
+        r = share * i / grid.steps
+        t = own.start + own.T * (tau + width * r)
+        held = u[:nu]
+        if grid.linear:  # the control of a step's stages: its value in the middle for one-stage methods, linear in time else
+            system, held = _with_linear_control(phase.system, u, own.start + own.T * tau, own.T * width)
+        else:
+            system = phase.system
+        x, nodes = scheme.advance(system, t, x, held, own.p, h)
+        for weight, ti, xi in nodes:
+            ui = u[:nu] + (ti - own.start - own.T * tau) / (own.T * width) * (u[nu:] - u[:nu]) if grid.linear else u
+            here = (ti, xi, ui, own.p)
+            for item in phase.costs:
+                if item.at is At.PATH:
+                    cost += h * weight * cost_value(item, here)
+            for c in phase.constraints:
+                if c.at is At.PATH and c.soft is not None:
+                    cost += h * weight * penalty(c, here)
+            found = [hard_rows(c, here).expression for c in phase.constraints if c.at is At.INTEGRAL]
+            if found:
+                integrals += h * weight * ca.vertcat(*found)
+    return x, cost, integrals
+
+
+def _with_linear_control(system: Any, ends: Expr, begin: Expr, length: Expr) -> tuple[Any, Expr]:
+    """The system whose control is (u_0, u_1, begin, length) and which interpolates between the two at its time."""
+    nu, nx = system.nu, system.nx
+    kind = ca.SX if system.rate.is_a("SXFunction") and system.derivatives == "ad" else ca.MX
+    t, x, w, p = kind.sym("t"), kind.sym("x", nx), kind.sym("w", 2 * nu + 2), kind.sym("p", system.np)
+    u = w[:nu] + (t - w[2 * nu]) / w[2 * nu + 1] * (w[nu:2 * nu] - w[:nu])
+    rate = ca.Function("rate", [t, x, w, p], [system.rate(t, x, u, p)], ["t", "x", "u", "p"], ["xi"])
+    names = (*(f"{name} before" for name in system.controls), *(f"{name} after" for name in system.controls), "begin", "length")
+    return replace(system, controls=names, rate=rate, energy=None, power=None, actuation=None), ca.vertcat(ends, begin, length)
+
+
+def _columns(place: Place, own: Clock) -> np.ndarray:
+    return place.first + np.array(own.columns, dtype=int)
+
+
+def _centres(place: Place, knots: np.ndarray) -> np.ndarray:
+    return place.layout.centres[knots] if place.form.tangent else np.zeros((len(knots), 0))
+
+
+def _with(block: Block, matrix: sp.csr_matrix) -> Block:
+    return Block(**{**block.__dict__, "matrix": sp.csr_matrix(matrix)})

@@ -1,0 +1,103 @@
+"""Direct multiple shooting: integrations of every interval, joined by a nonlinear program.
+
+Sources: Bock and Plitt 1984, A multiple shooting algorithm for direct solution of optimal control problems, IFAC World Congress;
+Betts 2010, Practical Methods for Optimal Control, Sec. 3.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynamics.errors import near
+from ocp.derivatives import DERIVATIVES
+from ocp.errors import ProblemError, UnsupportedError
+from ocp.integrators import INTEGRATORS
+from ocp.nlp import HESSIANS, SCALINGS, SOLVERS, SolverOptions
+from ocp.problem import Problem, Solution
+from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.transcription.charts import STATES
+from ocp.transcription.direct import solve_program, unsupported
+from ocp.transcription.kernels import KERNELS
+from ocp.transcription.mesh import Grid
+from ocp.transcription.program import How, Transcription, build
+
+__all__ = ["METHOD", "MultipleShootingOptions", "solve", "transcribe", "unsupported"]
+
+METHOD = "multiple_shooting"
+CONTROLS = ("held", "linear")
+
+
+@dataclass(frozen=True)
+class MultipleShootingOptions:
+    """Options of direct multiple shooting.
+
+    integrator: any of ``ocp.integrators``, implicit ones included; steps: of it in each interval; intervals: of equal length in
+        every phase
+    controls: "held" in an interval or "linear" between knots
+    states, derivatives, kernels, max_iterations, tolerance, hessian, solver, scaling: as for collocation; solver "fatrop" needs a
+        single phase with a fixed duration, held controls and no free parameters
+    """
+
+    integrator: str = "rk4"
+    steps: int = 1
+    intervals: int = 50
+    controls: str = "held"
+    states: str = "coordinates"
+    max_iterations: int = 1000
+    tolerance: float = 1e-9
+    hessian: str = "exact"
+    solver: str = "ipopt"
+    scaling: str = "none"
+    derivatives: str = "auto"
+    kernels: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+                ("integrator", self.integrator, tuple(INTEGRATORS)), ("controls", self.controls, CONTROLS),
+                ("states", self.states, STATES), ("hessian", self.hessian, HESSIANS), ("solver", self.solver, SOLVERS),
+                ("scaling", self.scaling, SCALINGS), ("derivatives", self.derivatives, DERIVATIVES),
+                ("kernels", self.kernels, KERNELS)):
+            if value not in known:
+                raise ProblemError(f"must be one of {', '.join(known)}, got {value!r}{near(str(value), known)}",
+                                   where=f"{METHOD}.{name}")
+        for name, count in (("steps", self.steps), ("intervals", self.intervals)):
+            if count < 1:
+                raise ProblemError(f"must be at least 1, got {count}", where=f"{METHOD}.{name}")
+        self.nlp()
+
+    def nlp(self) -> SolverOptions:
+        return SolverOptions(max_iterations=self.max_iterations, tolerance=self.tolerance, hessian=self.hessian, solver=self.solver,
+                             scaling=self.scaling)
+
+
+def _how(options: MultipleShootingOptions) -> How:
+    return How(options.states, options.derivatives, "generated", options.kernels, options.hessian == "gauss_newton")
+
+
+def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequence[Grid] | None = None,
+               centres: Sequence[np.ndarray] | None = None) -> Transcription:
+    """The problem on these grids (uniform ones as the options say) as a nonlinear program, with the map back. Raises as ``solve``
+    does."""
+    if reasons := unsupported(problem):
+        raise UnsupportedError(METHOD, reasons, ())
+    if grids is None:
+        edges = np.linspace(0.0, 1.0, options.intervals + 1)
+        grids = tuple(Grid(edges, options.integrator, options.steps, options.controls == "linear") for _ in problem.phases)
+    program = build(problem, grids, _how(options), centres)
+    if options.solver == "fatrop" and program.nlp.stages is None:
+        raise ProblemError("FATROP needs a single phase with a fixed duration, held controls, no free parameters, no linkage and no "
+                           "integral; use solver ipopt or sqp", where=f"{METHOD}.solver")
+    return program
+
+
+def solve(problem: Problem, options: MultipleShootingOptions, progress: Callable[[dict[str, float]], Any] | None = None,
+          checkpoint: Keep | None = None, resume: Checkpoint | None = None) -> Solution:
+    """Transcribe the problem and solve the program; arguments and errors as those of ``ocp.transcription.collocation.solve``."""
+    def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:
+        return transcribe(problem, options, centres=centres)
+
+    return solve_program(problem, METHOD, options, options.nlp(), made, progress, checkpoint, resume)

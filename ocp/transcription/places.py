@@ -1,0 +1,223 @@
+"""The functions of a phase at the places of its mesh: scaled rates, running costs and path constraints, and the defects.
+
+One block holds what is evaluated at every place, one what constraints on the state alone ask of nodes that are no place (the ends
+of Gauss schemes), and one, with tangent unknowns, the states as each interval's chart sees them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import casadi as ca
+import numpy as np
+import scipy.sparse as sp
+
+from ocp.problem import INF, At, Phase
+from ocp.spaces import Expr
+from ocp.transcription.blocks import Block, vector
+from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows, penalty
+from ocp.transcription.mesh import Mesh
+from ocp.transcription.part import Part, Place, columns_of, graph_kind, join, picks
+from ocp.transcription.shared import Clock, clock
+
+
+def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
+    """Defects and path constraints of one phase. by_loops: accelerations come from loops over the robot model."""
+    form, n = place.form, place.n
+    node, path = place_block(place, mesh, with_dynamics=not by_loops)
+    D, W = mesh.defects(form.size, charts=form.tangent)
+    E, ny = len(mesh.places.node), node.size
+    integrals = integral_rows(place.phase)
+    here = ny - len(path.names) - len(integrals.names)
+    rates = sp.kron(sp.identity(E), sp.eye(here, ny), format="csr")
+    if by_loops:  # these rows are the first of each place's rates, the loops give the others
+        rates = sp.kron(sp.identity(E), sp.eye(form.size, here) @ sp.eye(here, ny), format="csr")
+    kept = _kept_rows(place, mesh, path)
+    defects = D.shape[0]
+    total = defects + len(kept) + len(integrals.names)
+    chosen = picks([e * ny + here + r for e, r in kept], E * ny)
+    summed = sp.kron(mesh.weights[None, :], sp.eye(len(integrals.names), ny, k=ny - len(integrals.names)), format="csr")
+    blocks = [_with(node, sp.vstack([W @ rates, chosen, summed], format="csr"))]
+    if form.tangent:
+        charted = _chart_block(place, mesh)
+        blocks.append(_with(charted, sp.vstack([D, sp.csr_matrix((total - defects, D.shape[1]))], format="csr")))
+        linear = sp.csr_matrix((total, n))
+    else:
+        linear = sp.vstack([D @ columns_of(place.layout.states, n), sp.csr_matrix((total - defects, n))], format="csr")
+    external = {}
+    if by_loops:
+        from ocp.transcription.loops import dynamics_functions  # only here: Numba costs half a second
+
+        dynamics, inputs = dynamics_block(place, mesh)
+        system = place.phase.system
+        nv = system.model.nv
+        scatter = sp.kron(sp.identity(E), sp.eye(form.size, nv, k=nv - form.size), format="csr")
+        blocks.append(_with(dynamics, sp.vstack([W @ scatter, sp.csr_matrix((total - defects, E * nv))], format="csr")))
+        external[dynamics.name] = dynamics_functions(dynamics, system, inputs)
+    names = [f"{place.prefix}{name}" for name in (*_defect_names(place, mesh),
+             *(f"{path.names[r]} @ {mesh.place_name(e)}" for e, r in kept), *(f"{name} @ whole phase" for name in integrals.names))]
+    lower, upper = (np.r_[np.zeros(defects), [bounds[r] for _, r in kept], whole]
+                    for bounds, whole in ((path.lower, integrals.lower), (path.upper, integrals.upper)))
+    return Part(linear, tuple(blocks), lower, upper, tuple(names), external)
+
+
+def bare_part(place: Place, mesh: Mesh) -> Part:
+    """Path constraints on states alone at nodes that are no place."""
+    phase = place.phase
+    others = np.setdiff1d(np.arange(mesh.nodes), mesh.places.node)
+    kind = ca.SX
+    z, centre = kind.sym("z", place.form.size), kind.sym("centre", place.form.centre_size)
+    tau, own = kind.sym("tau"), clock(kind, place.problem, place.number, place.shared)
+    x, u = place.form.state(z, centre), kind.sym("u", phase.system.nu)
+    t = own.start + own.T * tau
+    rows = [hard_rows(c, (t, x, u, own.p)) for c in phase.constraints if c.at is At.PATH and c.soft is None
+            and not c.function.jac_sparsity(0, 2).nnz()] if len(others) else []
+    rows += coordinate_bounds(place, x) if len(others) else []
+    joined = join(kind, rows)
+    if not joined.names:
+        return Part(sp.csr_matrix((0, place.n)), (), np.zeros(0), np.zeros(0), ())
+    count = len(others)
+    block = Block(
+        name=f"nodes_{place.number}", v=vector(kind, z, own.variable), data=vector(kind, tau, centre, own.data), cost=kind(0),
+        rows=joined.expression, index=_with_shared(place.layout.states[others], own, place),
+        values=np.column_stack([mesh.fractions[others], _centres(place, others), np.tile(own.values, (count, 1))]),
+        weight=np.ones(count), matrix=sp.identity(count * len(joined.names), format="csr"))
+    names = tuple(f"{place.prefix}{name} @ {mesh.node_name(j)}" for j in others for name in joined.names)
+    return Part(sp.csr_matrix((len(names), place.n)), (block,), np.tile(joined.lower, count), np.tile(joined.upper, count), names)
+
+
+def place_block(place: Place, mesh: Mesh, with_dynamics: bool = True) -> tuple[Block, Rows]:
+    """The function of every place: rows [duration * ydot; path constraints; duration * integrands], cost = duration * running cost.
+
+    Without dynamics, the rate is the part that is kinematics.
+    """
+    phase, form, system = place.phase, place.form, place.phase.system
+    kind = graph_kind(system)
+    v, data, point, own, chart = _symbols(kind, place, mesh)
+    x, u, t = point
+    here = (t, x, u, own.p)
+    if with_dynamics:
+        scaled = form.rate(x, system.rate(*here), chart, own.T)
+    else:
+        nv = system.model.nv
+        kinematics = ca.vertcat(x[system.model.nq:], kind(nv, 1))
+        scaled = form.rate(x, kinematics, chart, own.T)[:form.size - nv]
+    running = [item for item in phase.costs if item.at is At.PATH]
+    soft = sum((penalty(c, here) for c in phase.constraints if c.at is At.PATH and c.soft is not None), start=kind(0))
+    cost = sum((cost_value(item, here) for item in running), start=soft)
+    rows = join(kind, [*(hard_rows(c, here) for c in phase.constraints if c.at is At.PATH and c.soft is None),
+                       *coordinate_bounds(place, x)])
+    integrands = [own.T * hard_rows(c, here).expression for c in phase.constraints if c.at is At.INTEGRAL]
+    block = Block(
+        name=f"node_{place.number}" if place.number else "node", v=v, data=data, cost=own.T * cost,
+        rows=vector(kind, scaled, rows.expression, *integrands), index=_index(place, mesh, own), values=_values(place, mesh, own),
+        weight=mesh.weights, matrix=sp.csr_matrix((0, 0)),
+        gauss_newton=gauss_newton([(item, here, own.T) for item in running], own.T * soft, v))
+    return block, rows
+
+
+def dynamics_block(place: Place, mesh: Mesh) -> tuple[Block, tuple[Expr, Expr, Expr]]:
+    """The scaled accelerations [duration * a (nv)] of every place, whose functions come from elsewhere; and state, control and
+    duration as expressions of the block's symbols."""
+    v, data, (x, u, _), own, _ = _symbols(ca.SX, place, mesh, parameters=False)
+    block = Block(
+        name=f"dynamics_{place.number}" if place.number else "dynamics", v=v, data=data, cost=ca.SX(0),
+        rows=ca.SX.zeros(place.phase.system.model.nv), index=_index(place, mesh, own), values=_values(place, mesh, own),
+        weight=mesh.weights, matrix=sp.csr_matrix((0, 0)))
+    return block, (x, u, own.T)
+
+
+def _symbols(kind: Any, place: Place, mesh: Mesh, parameters: bool = True) -> tuple[Expr, Expr, tuple[Expr, Expr, Expr], Clock,
+                                                                                    Expr]:
+    """(unknowns, data, (x, u, t), shared part, centre of the chart) of one place."""
+    form, nu, c = place.form, place.phase.system.nu, mesh.places.points.shape[1]
+    z, U, tau = kind.sym("z", form.size), kind.sym("u", nu * c), kind.sym("tau")
+    centre, chart, weights = kind.sym("centre", form.centre_size), kind.sym("chart", form.centre_size), kind.sym("w",
+                                                                                                                 c if c > 1 else 0)
+    own = clock(kind, place.problem, place.number, place.shared, parameters)
+    u = U if c == 1 else ca.mtimes(ca.reshape(U, nu, c), weights)
+    x, t = form.state(z, centre), own.start + own.T * tau
+    return vector(kind, z, U, own.variable), vector(kind, tau, weights, centre, chart, own.data), (x, u, t), own, chart
+
+
+def _index(place: Place, mesh: Mesh, own: Clock) -> np.ndarray:
+    places, layout = mesh.places, place.layout
+    controls = layout.controls[places.points].reshape(len(places.node), -1)
+    return _with_shared(np.column_stack([layout.states[places.node], controls]), own, place)
+
+
+def _values(place: Place, mesh: Mesh, own: Clock) -> np.ndarray:
+    places, E = mesh.places, len(mesh.places.node)
+    return np.column_stack([places.fraction, places.weights if places.combined else np.zeros((E, 0)), _centres(place, places.node),
+                            _centres(place, mesh.knots[places.interval]), np.tile(own.values, (E, 1))])
+
+
+def _with_shared(own_columns: np.ndarray, own: Clock, place: Place) -> np.ndarray:
+    shared = place.first + np.array(own.columns, dtype=int)
+    return np.column_stack([own_columns, np.tile(shared, (len(own_columns), 1))]).astype(int)
+
+
+def _centres(place: Place, nodes: np.ndarray) -> np.ndarray:
+    return place.layout.centres[nodes] if place.form.tangent else np.zeros((len(nodes), 0))
+
+
+def _chart_block(place: Place, mesh: Mesh) -> Block:
+    """States in the chart of their interval: rows y [size] for every node of every interval."""
+    form = place.form
+    z, centre, chart = (ca.SX.sym(name, size) for name, size in (("z", form.size), ("centre", form.centre_size),
+                                                                  ("chart", form.centre_size)))
+    node = np.concatenate([mesh.node(k) for k in range(mesh.intervals)])
+    first = np.repeat(mesh.knots[:-1], [len(s.nodes) for s in mesh.schemes])
+    return Block(
+        name=f"chart_{place.number}", v=z, data=vector(ca.SX, centre, chart), cost=ca.SX(0),
+        rows=ca.densify(form.space.minus(chart, form.state(z, centre))), index=place.layout.states[node],
+        values=np.column_stack([_centres(place, node), _centres(place, first)]), weight=np.ones(len(node)),
+        matrix=sp.csr_matrix((0, 0)))
+
+
+def coordinate_bounds(place: Place, x: Expr) -> list[Rows]:
+    """Bounds of coordinates that are no unknowns."""
+    phase, space = place.phase, place.phase.system.space
+    if not place.form.tangent:
+        return []
+    return [Rows(x[i], (phase.x_lower[i],), (phase.x_upper[i],), (f"bound {space.names[i]}",))
+            for i, k in enumerate(space.tangent_index) if k < 0 and (phase.x_lower[i] > -INF or phase.x_upper[i] < INF)]
+
+
+def _kept_rows(place: Place, mesh: Mesh, path: Rows) -> list[tuple[int, int]]:
+    """(place, row) of path constraints; at a node that is two places, rows that would be the same twice are kept once."""
+    on_control = rows_on_control(place.phase)
+    on_control += [False] * (len(path.names) - len(on_control))
+    first, held = mesh.places.first_of_node, mesh.controls == "held"
+    return [(e, r) for e in range(len(first)) for r in range(len(path.names)) if first[e] or (held and on_control[r])]
+
+
+def integral_rows(phase: Phase) -> Rows:
+    """Bounds and names of integral constraints; their expressions are integrands at symbols of no further use."""
+    found = []
+    for c in phase.constraints:
+        if c.at is At.INTEGRAL:
+            found.append(hard_rows(c, [ca.SX.sym(c.function.name_in(i), c.function.sparsity_in(i)) for i in range(4)]))
+    return join(ca.SX, found)
+
+
+def rows_on_control(phase: Phase) -> list[bool]:
+    """For each row of the hard path constraints, whether its constraint depends on the control."""
+    found: list[bool] = []
+    for c in phase.constraints:
+        if c.at is At.PATH and c.soft is None:
+            zeros = [ca.SX.sym(c.function.name_in(i), c.function.sparsity_in(i)) for i in range(4)]
+            found += [bool(c.function.jac_sparsity(0, 2).nnz())] * len(hard_rows(c, zeros).names)
+    return found
+
+
+def _defect_names(place: Place, mesh: Mesh) -> list[str]:
+    """"defect theta @ interval 3"; "inner defect ..." at nodes inside an interval."""
+    names = place.form.names
+    return [f"{'' if i == len(s.nodes) - 2 else 'inner '}defect {name} @ interval {k}" if len(s.nodes) <= 3 or i == len(s.nodes) - 2
+            else f"inner defect {i + 1} {name} @ interval {k}"
+            for k, s in enumerate(mesh.schemes) for i in range(len(s.nodes) - 1) for name in names]
+
+
+def _with(block: Block, matrix: sp.csr_matrix) -> Block:
+    return Block(**{**block.__dict__, "matrix": sp.csr_matrix(matrix)})

@@ -1,0 +1,229 @@
+"""From the parts of a problem to one nonlinear program, and from its unknowns back to trajectories.
+
+Unknowns: ``[phase 0] [phase 1] ... [free durations and parameters]``, each phase ordered by time. Everything nonlinear is a small
+function repeated many times (``ocp.transcription.blocks``); defects are linear in what these functions return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import casadi as ca
+import numpy as np
+
+from ocp.derivatives import choose, differentiated
+from ocp.nlp import NLP
+from ocp.problem import Problem, Trajectory, join, replaced_systems
+from ocp.transcription import places
+from ocp.transcription.blocks import BlockFunctions, assemble, differentiate
+from ocp.transcription.charts import Form
+from ocp.transcription.diagnosis import diagnosis
+from ocp.transcription.ends import ends_part, linkage_part, passage_part
+from ocp.transcription.interpolation import collocation_trajectory, shooting_trajectory
+from ocp.transcription.intervals import integrate, path_part, shooting_part
+from ocp.transcription.kernels import with_kernels
+from ocp.transcription.mesh import Grid, Mesh
+from ocp.transcription.part import Part, Place, located, stacked
+from ocp.transcription.shared import clock
+from ocp.transcription.stages import stages
+
+Array = np.ndarray
+Discretisation = Mesh | Grid
+
+
+@dataclass(frozen=True)
+class How:
+    """What both transcriptions share: ``states`` as unknowns (``ocp.transcription.charts``), ``derivatives`` and ``execution``
+    (``ocp.derivatives``), ``kernels`` (``ocp.transcription.kernels``), and whether the Gauss-Newton Hessian is wanted."""
+
+    states: str = "coordinates"
+    derivatives: str = "auto"
+    execution: str = "auto"
+    kernels: str = "auto"
+    gauss_newton: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Transcription:
+    """A problem as a nonlinear program, and the way back.
+
+    parts(x) -> the trajectory of each phase; invert(x) -> all of them in one; costate(lam_g) -> by phase, [E, size]: estimates at
+    the places of the adjoint of what the schemes act on, with ``H = running cost + p' ydot`` (empty for shooting);
+    parameters(x): values of free parameters by name; meshes: of the phases; state_columns: by phase, the columns [M, size] of all
+    nodes; centres(x): by phase, the states of all nodes, about
+    which tangent unknowns may be centred anew; notes: sentences for the report; seconds: of which "compile" was spent on kernels
+    """
+
+    nlp: NLP
+    parts: Callable[[Array], tuple[Trajectory, ...]]
+    costate: Callable[[Array], tuple[Array, ...]]
+    parameters: Callable[[Array], dict[str, float]]
+    durations: Callable[[Array], tuple[float, ...]]
+    centres: Callable[[Array], tuple[Array, ...]]
+    meshes: tuple[Discretisation, ...]
+    forms: tuple[Form, ...]
+    state_columns: tuple[Array, ...]
+    notes: tuple[str, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def invert(self, x: Array) -> Trajectory:
+        return join(self.parts(x))
+
+
+def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres: Sequence[Array] | None = None) -> Transcription:
+    """The program of a problem on these meshes, one for each phase.
+
+    centres: states of all nodes about which tangent unknowns stand, instead of the guess. Raises ProblemError for a malformed
+        problem.
+    """
+    systems, loops, notes = [], [], []
+    for phase, mesh in zip(problem.phases, meshes, strict=True):
+        source, by_loops, told = choose(phase.system, how.derivatives, how.execution if isinstance(mesh, Mesh) else "generated")
+        systems.append(phase.system if by_loops else differentiated(phase.system, source))
+        loops.append(by_loops)
+        notes += [note for note in told if note not in notes]
+    given, problem = problem, replaced_systems(problem, systems)
+    placed = located(problem, meshes, how.states, centres)
+    forms, layouts, shared, n = tuple(p.form for p in placed), [p.layout for p in placed], placed[0].shared, placed[0].n
+    pieces: list[Part] = []
+    for place, mesh, by_loops in zip(placed, meshes, loops, strict=True):
+        if isinstance(mesh, Mesh):
+            pieces += [places.phase_part(place, mesh, by_loops), places.bare_part(place, mesh)]
+        else:
+            pieces += [shooting_part(place, mesh), path_part(place, mesh)]
+        pieces.append(ends_part(place))
+    pieces += [passage_part(a, b) for a, b in zip(placed[:-1], placed[1:], strict=True)]
+    pieces += [linkage_part(linkage, placed, i) for i, linkage in enumerate(problem.linkages)]
+    whole = stacked(pieces, n)
+    prepared = [(whole.external[block.name], (), 0.0) if block.name in whole.external else
+                with_kernels(differentiate(block, how.gauss_newton), how.kernels, block.count) for block in whole.blocks]
+    functions = [own for own, _, _ in prepared]
+    program = assemble(n, whole.linear, whole.blocks, functions)
+    bounds = shared.bounds.T
+    names = sum((layout.names for layout in layouts), ()) + shared.names
+    nlp = NLP(
+        f=program.f, g=program.g, grad=program.grad, jac=program.jac, hess=program.hess,
+        gauss_newton=program.gauss_newton if how.gauss_newton else None,
+        x0=np.concatenate([*(layout.guess for layout in layouts), bounds[2]]),
+        x_lower=np.concatenate([*(layout.lower for layout in layouts), bounds[0]]),
+        x_upper=np.concatenate([*(layout.upper for layout in layouts), bounds[1]]),
+        g_lower=whole.lower, g_upper=whole.upper, variables=names, constraints=whole.names,
+        diagnose=diagnosis(given, meshes, _unpack(placed)), keep=[own.keep for own in functions],
+        stages=stages(placed, meshes, names, whole.names))
+    back = _Back(placed, tuple(meshes), whole, functions, loops)
+    notes += [note for _, own, _ in prepared for note in own] or ["kernels: interpreted"]
+    compiling = sum(seconds for _, _, seconds in prepared)
+    return Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes), forms,
+                         tuple(layout.states for layout in layouts), tuple(dict.fromkeys(notes)), {"compile": compiling})
+
+
+def _unpack(placed: Sequence[Place]) -> Callable[[Array], list[tuple[Array, Array, float, float, Array]]]:
+    def unpack(values: Array) -> list[tuple[Array, Array, float, float, Array]]:
+        """For every phase: states [M, nx], controls [P, nu], start [s], duration [s], parameters [np]."""
+        found, begin = [], 0.0
+        for place in placed:
+            values = np.asarray(values, dtype=float)
+            shared, system = place.shared, place.phase.system
+            at = shared.durations[place.number]
+            duration = place.phase.duration.lower if at is None else float(values[place.first + at])
+            p = np.array([values[place.first + shared.parameters[name]] if name in shared.parameters else value
+                          for name, value in zip(system.parameters, system.parameter_values, strict=True)])
+            x = place.form.values(values[place.layout.states], place.layout.centres)
+            found.append((x, values[place.layout.controls], begin, duration, p))
+            begin += duration
+        return found
+
+    return unpack
+
+
+class _Back:
+    """The way from unknowns and multipliers back to the problem."""
+
+    def __init__(self, placed: tuple[Place, ...], meshes: tuple[Discretisation, ...], whole: Part,
+                 functions: Sequence[BlockFunctions], loops: Sequence[bool]):
+        self.placed, self.meshes, self.whole, self.loops = placed, meshes, whole, loops
+        self.functions = {block.name: (block, own) for block, own in zip(whole.blocks, functions, strict=True)}
+        self.unpack = _unpack(placed)
+
+    def parts(self, values: Array) -> tuple[Trajectory, ...]:
+        found = []
+        for place, mesh, (x, u, start, duration, p) in zip(self.placed, self.meshes, self.unpack(values), strict=True):
+            if isinstance(mesh, Mesh):
+                rates = self._rates(place, np.asarray(values)) / duration
+                found.append(collocation_trajectory(mesh, place.form, start, duration, x, u, rates))
+            else:
+                found.append(shooting_trajectory(mesh.edges, place.form, start, duration, x, u, mesh.linear,
+                                                 _advance(place, mesh, duration, start, p)))
+        return tuple(found)
+
+    def _rates(self, place: Place, values: Array) -> Array:
+        """Scaled rates [E, size] at the places of a phase."""
+        def rows(name: str) -> Array:
+            block, own = self.functions[name]
+            columns = values[block.index].T
+            function = own.rows if own.batched or block.count == 1 else own.rows.map(block.count)
+            return np.asarray(function(columns, block.values.T)).T
+
+        number, size = place.number or "", place.form.size
+        suffix = f"_{number}" if number else ""
+        found = rows(f"node{suffix}")
+        if not self.loops[place.number]:
+            return found[:, :size]
+        nv = place.phase.system.model.nv
+        return np.hstack([found[:, :size - nv], rows(f"dynamics{suffix}")])
+
+    def costate(self, lam_g: Array) -> tuple[Array, ...]:
+        """The Lagrangian holds w_e (cost + p_e' ydot) at place e, with w_e p_e = (W' lam)_e."""
+        found = []
+        for place, mesh in zip(self.placed, self.meshes, strict=True):
+            if not isinstance(mesh, Mesh):
+                found.append(np.zeros((0, place.form.size)))
+                continue
+            _, W = mesh.defects(place.form.size, charts=place.form.tangent)
+            prefix = place.prefix
+            own = [i for i, name in enumerate(self.whole.names) if name.startswith((f"{prefix}defect ", f"{prefix}inner defect "))]
+            lam = np.asarray(lam_g)[own]
+            found.append((W.T @ lam).reshape(-1, place.form.size) / mesh.weights[:, None])
+        return tuple(found)
+
+    def parameters(self, values: Array) -> dict[str, float]:
+        place = self.placed[0]
+        return {name: float(values[place.first + at]) for name, at in place.shared.parameters.items()}
+
+    def durations(self, values: Array) -> tuple[float, ...]:
+        return tuple(duration for _, _, _, duration, _ in self.unpack(values))
+
+    def centres(self, values: Array) -> tuple[Array, ...]:
+        return tuple(x for x, *_ in self.unpack(values))
+
+
+def _advance(place: Place, grid: Grid, duration: float, start: float, p: Array) -> Callable[[Array, Array, Array, Array], Array]:
+    """States after a share of an interval, by the integrator with shorter steps."""
+    system, form_, kind = place.phase.system, Form(place.form.space, False), ca.MX
+    own = clock(kind, place.problem, place.number, place.shared)
+    x, u = kind.sym("x", system.nx), kind.sym("u", system.nu * (2 if grid.linear else 1))
+    tau, width, share = kind.sym("tau"), kind.sym("width"), kind.sym("share")
+    plain = Place(place.problem, place.number, form_, place.layout, place.shared, place.first, place.n)
+    end, _, _ = integrate(plain, grid, own, x, u, tau, width, share)
+    step = ca.Function("advance", [x, u, tau, width, share, own.variable, own.data], [end])
+    shared = _shared_values(place, duration, start, p)
+    widths = np.diff(grid.edges)
+
+    def advance(k: Array, r: Array, x: Array, u: Array) -> Array:
+        variable, data = (np.repeat(np.asarray(part, dtype=float)[:, None], len(k), axis=1) for part in shared)
+        return np.asarray(step(x.T, u.T, grid.edges[k][None, :], widths[k][None, :], r[None, :], variable, data)).T
+
+    return advance
+
+
+def _shared_values(place: Place, duration: float, start: float, p: Array) -> tuple[list[float], list[float]]:
+    """Values of the clock's variable and fixed entries (``shared.clock``); earlier durations enter by their sum."""
+    own = clock(ca.SX, place.problem, place.number, place.shared)
+    names = [[str(s) for s in ca.vertsplit(part)] if part.numel() else [] for part in (own.variable, own.data)]
+    values: dict[str, float] = {f"p_{name}": float(v) for name, v in zip(place.phase.system.parameters, p, strict=True)}
+    values |= {f"T{i}": 0.0 for i in range(place.number)}
+    if place.number:
+        values["T0"] = start
+    values[f"T{place.number}"] = duration
+    return [values[name] for name in names[0]], [values[name] for name in names[1]]
