@@ -150,7 +150,7 @@ def test_equations_of_motion_never_yield():
 def test_a_path_constraint_yields_by_its_worst_knot():
     """v <= 1.2 along a move that must average 2 m/s; controls are free, so that all but the first interval runs at 2 and a bit."""
     limit = row("speed", At.PATH, lambda t, x, u, p: x[1], -INF, 1.2)
-    program = program_of(problem(replace(block_move().phase, constraints=(limit,), final=Boundary((2.0, 0.0), (True, False)))), SHORT)
+    program = program_of(block(limit, final=Boundary((2.0, 0.0), (True, False))), SHORT)
     found = explain_infeasibility(program, program.nlp.x0)
     (amount,) = by_name(found)["speed",].amounts
     assert amount.least == pytest.approx(0.8, abs=0.08)

@@ -105,7 +105,8 @@ def test_rates_and_components_of_constraints_are_named():
     (origin,) = found_in(cost(lambda t, x, u, p: u[0] ** 2), rate=lambda t, x, u, p: ca.vertcat(x[1], u[0] / (x[0] - 1)))
     assert origin.label == "the rate of v"
     assert origin.place == "knot 10"
-    bad = Constraint("pair", At.FINAL, function(2, 1, lambda t, x, u, p: ca.vertcat(x[0], ca.acos(x[0] + 1))), (0.0, 0.0), (9.0, 9.0))
+    pair = function(2, 1, lambda t, x, u, p: ca.vertcat(x[0], ca.acos(x[0] + 1)))
+    bad = Constraint("pair", At.FINAL, pair, (0.0, 0.0), (9.0, 9.0))
     (origin,) = found_in(cost(lambda t, x, u, p: u[0] ** 2), constraints=[bad])
     assert (origin.kind, origin.name, origin.component) == ("constraint", "pair", 1)
     assert origin.place == "knot 10"
@@ -188,8 +189,8 @@ def test_a_rate_is_found_on_its_line():
 
 
 def test_a_derivative_is_found_on_its_line():
-    kept = [line for line in FILE.splitlines() if not any(word in line for word in ("rooted", "3 * root", "swing", "acos", "upper"))]
-    text = "\n".join(kept).replace("  constraints:", "") + "\n"
+    gone = ("rooted", "3 * root", "swing", "acos", "upper", "constraints:")
+    text = "\n".join(line for line in FILE.splitlines() if not any(word in line for word in gone)) + "\n"
     text = text.replace('"force**2"', '"force**2 + v * sqrt(x)"')
     origin, spot = spots(text)["effort"]
     assert origin.order == "first derivative"

@@ -95,9 +95,9 @@ def test_what_does_not_press_has_no_price():
 def test_a_bound_of_a_state_is_priced_where_it_presses():
     """Bryson and Denham: x <= 1/9 between two throws; the cost 4 / (9 l) has the derivative -4 / (9 l^2) = -36."""
     phase = block_move().phase
-    throw = problem(replace(
-        phase, start=replace(phase.start, value=(0.0, 1.0)), final=replace(phase.final, value=(0.0, -1.0)),
-        x_upper=(1 / 9, INF), costs=tuple(replace(c, function=function(2, 1, lambda t, x, u, p: u[0] ** 2 / 2)) for c in phase.costs)))
+    effort = replace(phase.costs[0], function=function(2, 1, lambda t, x, u, p: u[0] ** 2 / 2))
+    throw = problem(replace(phase, start=replace(phase.start, value=(0.0, 1.0)), final=replace(phase.final, value=(0.0, -1.0)),
+                            x_upper=(1 / 9, INF), costs=(effort,)))
     _, base, found = solved(throw, intervals=60)
     assert base.f == pytest.approx(4.0, rel=1e-3)
     price = found["bound of x", "upper"]

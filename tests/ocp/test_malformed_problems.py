@@ -107,7 +107,7 @@ CASES: dict[str, Case] = {
     "empty file": (SYMBOLIC, "", "", "the file is empty"),
     # ---- keys -------------------------------------------------------------------------------------------------
     "unknown key at the top": ("drawing:", "drawings:", "12:1: drawings",
-        "unknown key; did you mean 'drawing'? (known: "),
+        "unknown key; did you mean 'drawing' or 'linkages'? (known: accept, "),
     "unknown key of the phase": ("  guess:", "  gues:", "29:3: phase.gues", "unknown key; did you mean 'guess'?"),
     "unknown key of a cost": ("running: torque", "runing: torque", "24:22: phase.costs[0].runing",
         "unknown key; did you mean 'running' or 'running_residual'?"),
