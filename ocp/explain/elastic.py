@@ -18,14 +18,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from ocp.explain.groups import LOWER, UPPER, Group, Limit
-from ocp.nlp import NLP, IpoptOptions, solve_nlp
+from ocp.nlp import NLP, SolverOptions, solve_nlp
 from ocp.problem import Status
 
 #: a slack below this fraction of the group's scale is none
 NEGLIGIBLE = 1e-6
 #: weight of the pull towards the start, which picks one of many feasible motions; small beside any real slack
 PULL = 1e-9
-OPTIONS = IpoptOptions(max_iterations=500, tolerance=1e-8)
+OPTIONS = SolverOptions(max_iterations=500, tolerance=1e-8)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Elastic:
 
 # ---- the elastic program ------------------------------------------------------------------------------------------------
 def solve_elastic(nlp: NLP, groups: Sequence[Group], elastic: Iterable[str], x: np.ndarray,
-                  options: IpoptOptions = OPTIONS) -> Elastic:
+                  options: SolverOptions = OPTIONS) -> Elastic:
     """Minimise the slacks of the groups named in ``elastic`` from the point x [n]; all others must hold."""
     chosen = [group for name in dict.fromkeys(elastic) for group in groups if group.name == name]
     sides = [(group, side) for group in chosen for side in (LOWER, UPPER) if group.side(side)]

@@ -7,7 +7,7 @@ after it the place. A bound holds at all knots, so that one number relaxes or pr
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,12 +15,13 @@ import numpy as np
 
 from ocp.nlp import NLP
 from ocp.problem import INF, Duration, Problem, Trajectory
-from ocp.transcription.collocation import CollocationOptions, Transcription, transcribe
+from ocp.transcription.collocation import CollocationOptions, transcribe
+from ocp.transcription.program import Transcription
 
 LOWER, UPPER = "lower", "upper"
 
 #: rows that are mathematics, not wishes: nobody can relax the equations of motion
-_MECHANICS = re.compile(r"(^|[:\s])(inner |end )?(defect|unit norm|continuity|link)\b")
+_MECHANICS = re.compile(r"(^|: )(inner )?(defect|unit norm)\b.* @ |.* @ passage$")
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,7 @@ class Group:
 @dataclass(frozen=True)
 class Program:
     """A transcribed problem and what its names mean. Durations are columns of ``nlp`` even where they are given: then both
-    bounds are equal, so that they too can be relaxed and priced.
-
-    phases: for each phase its name and what its names begin with
-    """
+    bounds are equal, so that they too can be relaxed and priced."""
 
     problem: Problem
     transcription: Transcription
@@ -79,18 +77,19 @@ class Program:
 
     def trajectories(self, x: np.ndarray) -> tuple[Trajectory, ...]:
         """The trajectory of each phase."""
-        found: Any = self.transcription.invert(np.asarray(x, dtype=float))
-        return (found,) if isinstance(found, Trajectory) else tuple(found)
+        return self.transcription.parts(np.asarray(x, dtype=float))
 
     def time(self, name: str, x: np.ndarray) -> float | None:
         """When a row or column holds [s]; None where that is not said or belongs to no instant."""
-        found = self.trajectories(x)
-        phase = next((k for k, p in enumerate(self.problem.phases) if name.startswith(f"{p.name}: ")), 0)
-        return time_of(name, found[min(phase, len(found) - 1)])
+        phases = self.problem.phases
+        number = next((k for k, p in enumerate(phases) if len(phases) > 1 and name.startswith(f"{p.name}: ")), 0)
+        durations = self.transcription.durations(np.asarray(x, dtype=float))
+        share = fraction(name, self.transcription.meshes[number])
+        return None if share is None else float(sum(durations[:number]) + share * durations[number])
 
 
-def program_of(problem: Problem, options: CollocationOptions | None = None) -> Program:
-    """Transcribe a problem by direct collocation and group its rows and columns. Raises as ``transcribe`` does."""
+def program_of(problem: Problem, options: Any = None, transcribe: Callable[..., Transcription] = transcribe) -> Program:
+    """Transcribe a problem (default: by direct collocation) and group its rows and columns. Raises as ``transcribe`` does."""
     options = options or CollocationOptions()
     given = [phase.duration for phase in problem.phases]
     # half the length to twice of it: any range that frees the column, which is closed again below
@@ -99,11 +98,11 @@ def program_of(problem: Problem, options: CollocationOptions | None = None) -> P
         for phase, d in zip(problem.phases, given, strict=True)))
     transcription = transcribe(freed, options)
     nlp = transcription.nlp
-    columns = [i for i, name in enumerate(nlp.variables) if base(name).rpartition(": ")[2].split(" of ")[0] == "duration"]
+    columns = [i for i, name in enumerate(nlp.variables) if base(name).rpartition(": ")[2] == "duration"]
     lower, upper, x0 = nlp.x_lower.copy(), nlp.x_upper.copy(), nlp.x0.copy()
     for i, duration in zip(columns, given, strict=True):
         lower[i], upper[i], x0[i] = duration.lower, duration.upper, duration.guess
-    nlp = replace(nlp, x_lower=lower, x_upper=upper, x0=x0)
+    nlp = replace(nlp, x_lower=lower, x_upper=upper, x0=x0, stages=None)  # a free duration has no stages
     return Program(problem, transcription, nlp, tuple(_groups(problem, nlp)))
 
 
@@ -119,31 +118,24 @@ def place(name: str) -> str:
 
 
 def is_mechanics(name: str) -> bool:
-    """Whether a row is an equation of motion or of a manifold, which cannot be relaxed."""
-    return bool(_MECHANICS.search(base(name)))
+    """Whether a row is an equation of motion, of a manifold or of a jump between phases, which cannot be relaxed."""
+    return bool(_MECHANICS.match(name))
 
 
-def time_of(name: str, trajectory: Trajectory) -> float | None:
-    """When a named row or column holds, from the knots of the trajectory."""
-    words, t = place(name), trajectory.t
+def fraction(name: str, mesh: Any) -> float | None:
+    """Where in its phase a named row or column holds, from 0 to 1; None where it holds nowhere in particular."""
+    words = place(name).partition(" (")[0]
     if words in ("start", "final"):
-        return float(t[0] if words == "start" else t[-1])
+        return 0.0 if words == "start" else 1.0
+    if not words:
+        end = re.match(r"(.*: )?(start|final) ", name)
+        return None if end is None else 0.0 if end[2] == "start" else 1.0
     numbers = [int(k) for k in re.findall(r"\d+", words)]
-    if not numbers:
-        if base(name).startswith(("start ", "final ")):
-            return float(t[0] if base(name).startswith("start ") else t[-1])
-        return None
-    k = numbers[-1]
-    if not 0 <= k < len(t):
-        return None
-    if words.startswith("knot") or k + 1 >= len(t):
-        return float(t[k])
-    if words.startswith("midpoint"):
-        return float((t[k] + t[k + 1]) / 2)
-    inside = trajectory.t_u[(trajectory.t_u > t[k]) & (trajectory.t_u < t[k + 1])]
-    if len(numbers) == 2 and 1 <= numbers[0] <= len(inside):
-        return float(inside[numbers[0] - 1])
-    return float(t[k])
+    if re.fullmatch(r"control point \d+", words):
+        return float(mesh.control_fractions[numbers[0]]) if numbers[0] < len(mesh.control_fractions) else None
+    if re.fullmatch(r"interval \d+", words):
+        return float(mesh.edges[numbers[0]]) if numbers[0] < len(mesh.edges) else None
+    return next((float(f) for j, f in enumerate(mesh.fractions) if mesh.node_name(j) == words), None)
 
 
 # ---- groups -------------------------------------------------------------------------------------------------------------
@@ -178,7 +170,7 @@ def _column_groups(nlp: NLP, units: Mapping[str, str]) -> list[Group]:
         label, unit = component or own, units.get(component, "")
         before = f"{prefix}: " if prefix else ""
         size = float(np.abs(nlp.x0[indices]).max(initial=0.0))
-        if kind.split(" of ")[0] == "duration":
+        if kind == "duration":
             limits = _limits(indices, nlp.x_lower, nlp.x_upper, column=True)
             found.append(Group(before + own, "duration", limits, "s", _scale(limits, size)))
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import casadi as ca
 import numpy as np
@@ -80,29 +80,26 @@ class Origin:
 
 # ---- points -------------------------------------------------------------------------------------------------------------
 def points_of(program: Program, x: np.ndarray) -> tuple[Point, ...]:
-    """All instants of a transcribed problem at its variables x [n] that have both states and controls there."""
-    values = dict(zip(program.nlp.variables, np.asarray(x, dtype=float), strict=True))
-    chosen = program.transcription.parameters(np.asarray(x, dtype=float))
+    """All instants of a transcribed problem where its states stand, at its variables x [n]; unknowns must be coordinates."""
+    x = np.asarray(x, dtype=float)
+    values = dict(zip(program.nlp.variables, x, strict=True))
+    chosen = program.transcription.parameters(x)
     found: list[Point] = []
     for k, (phase, path) in enumerate(zip(program.problem.phases, program.trajectories(x), strict=True)):
         system, before = phase.system, f"{phase.name}: " if len(program.problem.phases) > 1 else ""
         p = np.array([chosen.get(name, value) for name, value in
                       zip(system.parameters, system.parameter_values, strict=True)], dtype=float)
-        names = [f"{before}x.{name}" for name in system.space.names], [f"{before}u.{name}" for name in system.controls]
-        places = dict.fromkeys(name.partition(" @ ")[2] for name in program.nlp.variables if name.startswith(names[0][0] + " @ "))
+        names = [f"{before}x.{name}" for name in system.space.names]
+        places = dict.fromkeys(name.partition(" @ ")[2] for name in program.nlp.variables if name.startswith(names[0] + " @ "))
         own = []
         for place in places:
-            wanted = [[f"{name} @ {place}" for name in group] for group in names]
-            if all(name in values for name in wanted[0]):
-                x_here = np.array([values[name] for name in wanted[0]])
-                u_here = np.array([values.get(name, 0.0) for name in wanted[1]])
-                own.append(Point(place, k, program.time(f"{before}x @ {place}", x) or 0.0, x_here, u_here, p))
-        if not own:
-            u = np.asarray(path.control(np.minimum(path.t, path.t[-1]))).reshape(len(path.t), system.nu)
-            own = [Point(f"knot {i}", k, float(t), path.x[i], u[i], p) for i, t in enumerate(path.t)]
-        ends = {0, len(own) - 1}
-        found += [Point(q.place, q.phase, q.t, q.x, q.u, q.p, i == 0, i == len(own) - 1) if i in ends else q
-                  for i, q in enumerate(own)]
+            t = program.time(f"{names[0]} @ {place}", x)
+            assert t is not None  # a state belongs to an instant
+            # states straight from the variables: the interpolant between them takes rates, which may be what is not finite
+            here = np.array([values[f"{name} @ {place}"] for name in names])
+            u = np.asarray(path.control(min(max(t, path.t[0]), path.t[-1])), dtype=float).reshape(system.nu)
+            own.append(Point(place, k, t, here, u, p))
+        found += [replace(q, first=i == 0, last=i == len(own) - 1) for i, q in enumerate(own)]
     return tuple(found)
 
 
@@ -145,7 +142,8 @@ def _terms(phase: Phase) -> Iterator[_Term]:
 
 
 def _inspect(phase: Phase, term: _Term, points: Sequence[Point], order: str) -> Origin | None:
-    here = [q for q in points if term.at is At.PATH or (q.first if term.at is At.START else q.last)]
+    ends = {At.START: lambda q: q.first, At.FINAL: lambda q: q.last}
+    here = [q for q in points if term.at not in ends or ends[term.at](q)]
     own = (*phase.system.space.names, *phase.system.controls)
     function, by = term.function, list[tuple[str, ...]]()
     size = function.numel_out(0)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ocp.explain.elastic import OPTIONS, Elastic, excess, relax, solve_elastic
 from ocp.explain.groups import UPPER, Program
-from ocp.nlp import IpoptOptions, solve_nlp
+from ocp.nlp import SolverOptions, solve_nlp
 from ocp.problem import Status
 
 #: amounts are rounded up to so many digits: what a user would write, and a hair more than the least
@@ -113,7 +113,7 @@ def _remedy(program: Program, found: Elastic) -> Remedy:
     return Remedy(tuple(amounts), effort)
 
 
-def _verified(program: Program, remedy: Remedy, x: np.ndarray, options: IpoptOptions) -> Remedy:
+def _verified(program: Program, remedy: Remedy, x: np.ndarray, options: SolverOptions) -> Remedy:
     """The remedy after a solve of the original problem with its amounts."""
     by = {(amount.group, amount.side): amount.by for amount in remedy.amounts}
     relaxed = replace(relax(program.nlp, program.groups, by), x0=x)
@@ -123,8 +123,8 @@ def _verified(program: Program, remedy: Remedy, x: np.ndarray, options: IpoptOpt
 
 
 # ---- the finding --------------------------------------------------------------------------------------------------------
-def explain_infeasibility(program: Program, x: np.ndarray, *, options: IpoptOptions = OPTIONS,
-                          solving: IpoptOptions | None = None, progress: Progress | None = None) -> Infeasibility:
+def explain_infeasibility(program: Program, x: np.ndarray, *, options: SolverOptions = OPTIONS,
+                          solving: SolverOptions | None = None, progress: Progress | None = None) -> Infeasibility:
     """Which named constraints contradict each other, and the smallest sets to relax, found from the point x [n].
 
     options: of the elastic programs; solving: of the solves that verify; progress: told in words what is done
@@ -179,7 +179,7 @@ def _conflict(found: Elastic) -> tuple[str, ...]:
     return tuple(sorted(pushing, key=lambda name: -found.push[name]))
 
 
-def _filtered(program: Program, whole: Elastic, options: IpoptOptions, say: Progress) -> tuple[Elastic, int]:
+def _filtered(program: Program, whole: Elastic, options: SolverOptions, say: Progress) -> tuple[Elastic, int]:
     """Deletion filter over the groups that gave way: those that give least are spared first. (solution, solves)"""
     kept, best, solves = list(whole.yielding), whole, 0
     for name in reversed(whole.yielding):

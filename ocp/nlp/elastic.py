@@ -1,29 +1,34 @@
-"""Steps that reduce the violation of linearised constraints alone: always feasible, whatever the constraints contradict."""
+"""Quadratic programs whose rows may be violated at a price: always feasible, whatever the linearised constraints contradict."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from ocp.nlp.kkt_system import pattern, system
-from ocp.nlp.quadratic import Quadratic, solve_quadratic
+from ocp.nlp.quadratic import Answer, Quadratic, solve_quadratic
+
+Triplets = tuple[np.ndarray, np.ndarray]
 
 
 class Elastic:
-    """minimise weight/2 |d|^2 + sum (p + q)  subject to  row_lower <= J d + p - q <= row_upper,  bounds on d,  p, q >= 0."""
+    """minimise q(d) + price sum (p + q)  subject to  row_lower <= A d + p - q <= row_upper,  bounds on d,  p, q >= 0."""
 
-    def __init__(self, n: int, m: int, i: np.ndarray, j: np.ndarray):
+    def __init__(self, n: int, m: int, h: Triplets, a: Triplets):
+        """h, a: rows and columns of the nonzeros of the upper triangle of the Hessian of q and of A [m, n]."""
         self.n, self.m = n, m
-        every, rows = np.arange(n), np.arange(m)
-        a = np.concatenate([i, rows, rows]), np.concatenate([j, n + rows, n + m + rows])
-        self.shape = pattern(n + 2 * m, m, (every, every), a)
+        rows = np.arange(m)
+        self.shape = pattern(n + 2 * m, m, h, (np.concatenate([a[0], rows, rows]), np.concatenate([a[1], n + rows, n + m + rows])))
 
-    def step(self, J: np.ndarray, row_lower: np.ndarray, row_upper: np.ndarray, lower: np.ndarray, upper: np.ndarray,
-             weight: float) -> np.ndarray | None:
-        """d [n], or None where it cannot be computed."""
+    def solve(self, h: np.ndarray, a: np.ndarray, qp: Quadratic, price: float, last_delta: float = 0.0,
+              least_delta: float = 0.0) -> Answer | None:
+        """The answer in the unknowns and rows of ``qp``, whose own system is not looked at; None where it cannot be computed."""
         n, m = self.n, self.m
-        price = np.concatenate([np.zeros(n), np.ones(2 * m)])
-        given = system(self.shape, np.full(n, weight), np.concatenate([J, np.ones(m), -np.ones(m)]))
-        nothing, free = np.zeros(2 * m), np.full(2 * m, np.inf)
-        qp = Quadratic(given, price, row_lower, row_upper, np.concatenate([lower, nothing]), np.concatenate([upper, free]))
-        answer = solve_quadratic(qp, None, 0.0)
-        return None if answer is None else answer.d[:n]
+        given = system(self.shape, h, np.concatenate([a, np.ones(m), -np.ones(m)]))
+        both = Quadratic(given, np.concatenate([qp.c, np.full(2 * m, price)]), qp.row_lower, qp.row_upper,
+                         np.concatenate([qp.lower, np.zeros(2 * m)]), np.concatenate([qp.upper, np.full(2 * m, np.inf)]))
+        found = solve_quadratic(both, None, last_delta, None, least_delta)
+        if found is None:
+            return None
+        return replace(found, d=found.d[:n], lam_x=found.lam_x[:n], active=np.concatenate([found.active[:n], found.active[n + 2 * m:]]))

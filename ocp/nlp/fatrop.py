@@ -22,6 +22,7 @@ from ocp.nlp.options import SolverOptions
 from ocp.nlp.program import NLP, kkt, not_finite
 from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, told
 from ocp.nlp.stages import check_stages, permuted
+from ocp.nlp.unfolded import through_copies
 from ocp.nlp.watch import Watch, interrupts
 from ocp.problem import Status
 
@@ -166,6 +167,8 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
 
     Raises ProblemError where the program states no stages, or stages that are not those of its functions.
     """
+    if nlp.stages is None and nlp.chain is not None:
+        return through_copies(nlp, nlp.chain, lambda made: prepare(made, options))
     order = _Order(nlp)
     course = _Course(nlp, order, order.pattern)
     solvers: dict[float | None, ca.Function] = {}

@@ -16,7 +16,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.nlp.stages import Stages
+from ocp.nlp.stages import Chain, Stages
 
 #: s_max of the scaling of KKT residuals; Waechter and Biegler 2006, Eq. 5 and below
 S_MAX = 100.0
@@ -31,7 +31,7 @@ class NLP:
     variables [n], constraints [m]: a name for each column and row, in the user's words
     diagnose(x): sentences that name each user function that is not finite at x; None where nothing is known
     keep: what the functions call and must live as long as they do
-    stages: the structure of optimal control where the program has it, see ``ocp.nlp.stages``
+    stages: the structure of optimal control where the program has it; chain: where copies would give it, see ``ocp.nlp.stages``
     gauss_newton(x, sigma) -> upper triangle [n, n] of sigma times a positive semidefinite approximation of the Hessian of f
     """
 
@@ -51,6 +51,7 @@ class NLP:
     keep: Any = None
     stages: Stages | None = None
     gauss_newton: ca.Function | None = None
+    chain: Chain | None = None
 
     def __post_init__(self) -> None:
         sizes = {"x0": self.n, "x_lower": self.n, "x_upper": self.n, "g_lower": self.m, "g_upper": self.m}

@@ -18,9 +18,9 @@ from ocp.nlp.kkt_system import System, regularised
 
 EXCHANGES = 12
 INTERIOR = 60
-ROUGH, ACCURATE = 1e-6, 1e-9  # of the interior point: before the active set is tried, and where that fails
+ROUGH, ACCURATE = 1e-6, 1e-11  # of the interior point: before the active set is tried, and where that fails
 SHORT, STUCK = 1e-2, 8  # so many shorter steps in a row: the rows contradict each other
-FEASIBLE = 1e-9
+FEASIBLE, NEARLY = 1e-9, 1e-8  # relative errors of an active set, and of the best one where they go round in circles
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,41 +120,38 @@ def _inequalities(qp: Quadratic) -> np.ndarray:
 
 
 def _by_active_set(qp: Quadratic, active: np.ndarray, last_delta: float, least_delta: float) -> tuple[Answer | None, int]:
-    n = len(qp.c)
+    n, rows = len(qp.c), len(qp.row_lower)
     low, high, seen = qp.low, qp.high, set()
-    delta = least_delta
+    delta, best, least = least_delta, None, NEARLY
     for count in range(1, EXCHANGES + 1):
         active = np.where((active == -1) & ~np.isfinite(low) | (active == 1) & ~np.isfinite(high), 0, active)
         if (key := active.tobytes()) in seen:
-            return None, count
+            break
         seen.add(key)
         bound = np.where(active == -1, low, np.where(active > 0, high, 0.0))
         fixed, rows_on = active[:n] != 0, active[n:] != 0
-        on = np.concatenate([~fixed, rows_on])
         try:
-            solve, delta = regularised(qp.system, np.zeros(n), np.zeros(len(low) - n), on, delta, last_delta)
+            solve, delta = regularised(qp.system, np.zeros(n), np.zeros(rows), np.concatenate([~fixed, rows_on]), delta, last_delta)
         except ArithmeticError:
-            return None, count
-        held = np.concatenate([np.where(fixed, bound[:n], 0.0), np.zeros(len(low) - n)])
-        moved = qp.system.times(held)  # what fixed columns contribute to the other equations
-        rhs = np.concatenate([np.where(fixed, bound[:n], -qp.c - moved[:n]), np.where(rows_on, bound[n:] - moved[n:], 0.0)])
-        z = solve(rhs)
+            break
+        held = np.where(fixed, bound[:n], 0.0)
+        moved = qp.system.times(np.concatenate([held, np.zeros(rows)]))  # what fixed columns contribute to the other equations
+        z = solve(np.concatenate([np.where(fixed, held, -qp.c - moved[:n]), np.where(rows_on, bound[n:] - moved[n:], 0.0)]))
         d, y = z[:n], np.where(rows_on, z[n:], 0.0)
-        whole = qp.system.times(np.concatenate([d, y]))
-        lam = np.concatenate([np.where(fixed, -(whole[:n] + delta * d + qp.c), 0.0), y])
-        value = np.concatenate([d, qp.system.times(np.concatenate([d, np.zeros(len(y))]))[n:]])
-        scale = FEASIBLE * (1 + np.abs(value))
-        force = FEASIBLE * (1 + np.max(np.abs(lam), initial=0.0))
-        new = active.copy()
-        new[(active == 1) & (lam < -force)] = 0
-        new[(active == -1) & (lam > force)] = 0
-        new[(active == 0) & (value < low - scale)] = -1
-        new[(active == 0) & (value > high + scale)] = 1
-        if np.array_equal(new, active):
-            ok = np.all(value >= low - 1e-6 * (1 + np.abs(value))) and np.all(value <= high + 1e-6 * (1 + np.abs(value)))
-            return (Answer(d, lam[:n], y, active, delta, count, True) if ok else None), count
+        slope = qp.system.times(np.concatenate([d, y]))[:n] + delta * d + qp.c
+        lam, value = np.concatenate([np.where(fixed, -slope, 0.0), y]), np.concatenate([d, qp.row_values(d)])
+        outside = np.maximum(low - value, value - high) / (1 + np.abs(value))
+        wrong = np.where(active == 1, -lam, np.where(active == -1, lam, 0.0)) / (1 + float(np.max(np.abs(lam), initial=0.0)))
+        error = float(max(np.max(outside, initial=0.0), np.max(wrong, initial=0.0)))
+        if error <= least:
+            best, least = Answer(d, lam[:n], y, active, delta, count, True), error
+        if error <= FEASIBLE:
+            return best, count
+        new = np.where(wrong > FEASIBLE, 0, active)
+        new[(active == 0) & (low - value > FEASIBLE * (1 + np.abs(value)))] = -1
+        new[(active == 0) & (value - high > FEASIBLE * (1 + np.abs(value)))] = 1
         active = new
-    return None, EXCHANGES
+    return best, len(seen)
 
 
 def _interior(qp: Quadratic, equations: np.ndarray, last_delta: float, least_delta: float, accuracy: float) -> Answer | None:

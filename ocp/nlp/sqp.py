@@ -29,6 +29,9 @@ GAMMA, DELTA, S_THETA, S_PHI, ETA = 1e-5, 1.0, 1.1, 2.3, 1e-4
 CORRECTIONS, RESTORATIONS, SHORTEST = 4, 100, 1e-8
 #: multipliers estimated larger than this are no use; Waechter and Biegler 2006, Sec. 3.6
 LARGEST_ESTIMATE = 1e3
+MOST = 1e4
+#: of a violation in the elastic program, relative to the largest multiplier
+PRICE = 10.0
 #: relative noise of objective and rows
 ROUNDING = 10 * np.finfo(float).eps
 
@@ -42,8 +45,11 @@ class _Model:
         self.shape = pattern(nlp.n, nlp.m, upper.get_triplet(), jacobian.get_triplet())
         self.i, self.j = (np.array(k, dtype=int) for k in jacobian.get_triplet())
         self.entries = upper.nnz()
-        self.elastic = Elastic(nlp.n, nlp.m, self.i, self.j)
+        every = np.arange(nlp.n)
+        self.elastic = Elastic(nlp.n, nlp.m, tuple(np.array(k) for k in upper.get_triplet()), (self.i, self.j))
+        self.nearest = Elastic(nlp.n, nlp.m, (every, every), (self.i, self.j))
         self.quick = Quick(upper, jacobian)
+        self.empty = system(self.shape, np.zeros(self.entries), np.zeros(len(self.i)))
         self.calls, self.seconds = 0, 0.0
 
     def _call(self, function: ca.Function, *arguments: Any) -> list[np.ndarray]:
@@ -102,7 +108,7 @@ class _Filter:
 
     def __init__(self, theta: float):
         self.pairs: list[tuple[float, float]] = []
-        self.most, self.least = 1e4 * max(1.0, theta), 1e-4 * max(1.0, theta)
+        self.most, self.least = MOST * max(1.0, theta), 1e-4 * max(1.0, theta)
 
     def takes(self, theta: float, f: float) -> bool:
         return theta < self.most and all(theta < t or f < p for t, p in self.pairs)
@@ -172,14 +178,24 @@ class _Course:
                 return Status.CONVERGED, ""
             if k == self.options.max_iterations:
                 break
-            qp = Quadratic(system(model.shape, model.hess(self.x, self.lam_g), J), gradient, nlp.g_lower - self.g, nlp.g_upper - self.g,
+            h = model.hess(self.x, self.lam_g)
+            qp = Quadratic(system(model.shape, h, J), gradient, nlp.g_lower - self.g, nlp.g_upper - self.g,
                            nlp.x_lower - self.x, nlp.x_upper - self.x)
             answer = solve_quadratic(qp, self.active, self.delta, model.quick)
+            elastic = answer is None
+            if elastic:
+                price = PRICE * (1.0 + float(np.max(np.abs(self.lam_g), initial=0.0)))
+                for least in (0.0, 1.0, 1e3, 1e6):
+                    answer = model.elastic.solve(h, J, qp, price, self.delta, least)
+                    if answer is not None:
+                        break
             before = self.x
             if answer is not None:
                 systems = answer.systems
                 self.delta, self.active = answer.delta if answer.delta > 0 else self.delta, answer.active
-                alpha = self._search(qp, answer, gradient)
+                alpha = self._search(qp, answer, gradient, correct=not elastic)
+                if elastic:
+                    self.active = None
             if answer is None or alpha == 0.0:
                 if self.watch.stop:
                     return Status.INTERRUPTED, "interrupted"
@@ -195,7 +211,7 @@ class _Course:
                 return Status.DIVERGED, "the iterates grow without bound"
         return Status.ITERATION_LIMIT, "Maximum Iterations Exceeded"
 
-    def _search(self, qp: Quadratic, answer: Answer, gradient: np.ndarray) -> float:
+    def _search(self, qp: Quadratic, answer: Answer, gradient: np.ndarray, correct: bool) -> float:
         """Accepts a point along the step, and returns the length of the step taken; 0 where none is accepted."""
         model, d = self.model, answer.d
         theta, slope, alpha = model.theta(self.g), float(gradient @ d), 1.0
@@ -204,8 +220,9 @@ class _Course:
             if self._accept(theta, slope, alpha, f, g):
                 self._move(alpha * d, alpha, answer, f, g)
                 return alpha
-            if alpha == 1.0 and np.all(np.isfinite(g)) and model.theta(g) >= theta and self._correct(qp, answer, g, theta, slope):
-                return 1.0
+            if correct and alpha == 1.0 and np.all(np.isfinite(g)) and model.theta(g) >= theta:
+                if self._correct(qp, answer, g, theta, slope):
+                    return 1.0
             alpha *= 0.5
         return 0.0
 
@@ -264,13 +281,15 @@ class _Course:
             gradient, J = model.first(x)
             if self.watch.stop or not np.all(np.isfinite(J)):
                 return False
-            d = model.elastic.step(J, nlp.g_lower - g, nlp.g_upper - g, nlp.x_lower - x, nlp.x_upper - x, weight)
-            if d is None:
+            qp = Quadratic(model.empty, np.zeros(nlp.n), nlp.g_lower - g, nlp.g_upper - g, nlp.x_lower - x, nlp.x_upper - x)
+            answer = model.nearest.solve(np.full(nlp.n, weight), J, qp, 1.0)
+            if answer is None:
                 return False
+            d = answer.d
             left = model.theta(g + model.times(J, d))
-            if left <= 1e-6 * theta and x is not self.x:  # the program at x is feasible
+            if x is not self.x and theta <= 0.9 * first:
                 f = model.values(x)[0]
-                if np.isfinite(f) and theta <= 0.9 * first and self.filter.takes(theta, f):
+                if np.isfinite(f) and self.filter.takes(theta, f):
                     self.x, self.f, self.g, self.active = x, f, g, None
                     self.lam_x, self.lam_g = np.zeros(nlp.n), model.estimate(gradient, J)
                     return True

@@ -69,6 +69,24 @@ class Stages:
         return nx, nu, ng
 
 
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Unknowns along the intervals of a program: columns of knots [N+1], of what lies inside each interval [N], and shared ones.
+
+    Rows touch one interval and the knots at its ends, besides shared columns. dynamics [N]: rows ``F_k - x_{k+1} = 0`` that give
+    the knot to come in full, in its order, where the program has them; else empty.
+    """
+
+    knots: tuple[np.ndarray, ...]
+    inner: tuple[np.ndarray, ...]
+    shared: np.ndarray
+    dynamics: tuple[np.ndarray, ...] = ()
+
+    @property
+    def intervals(self) -> int:
+        return len(self.inner)
+
+
 def check_stages(nlp: NLP) -> np.ndarray:
     """[m] the constant coefficients with which rows of the dynamics hold the next state (path rows: -1), once the statement
     ``nlp.stages`` is found to be true of the patterns of Jacobian and Hessian and of the Jacobian's values at two points.

@@ -70,9 +70,6 @@ class CollocationOptions:
                 raise ProblemError(f"must be one of {', '.join(known)}, got {value!r}", where=f"{METHOD}.{name}")
         if self.intervals < 1:
             raise ProblemError(f"must be at least 1, got {self.intervals}", where=f"{METHOD}.intervals")
-        if self.solver == "fatrop":
-            raise ProblemError("FATROP solves stages, which collocation does not have; use method multiple_shooting, or solver "
-                               "ipopt or sqp", where=f"{METHOD}.solver")
         self.record()
         self.nlp()
 

@@ -112,14 +112,14 @@ class Mesh:
             of.append(np.array(numbers))
         nodes, intervals = np.array(node), np.array(interval)
         fractions = self.fractions[nodes]
-        points, weights = self._combination(nodes, intervals, fractions)
+        points, weights = self._combination(nodes, intervals)
         return Places(nodes, intervals, fractions, points, weights, tuple(of))
 
-    def _combination(self, nodes: np.ndarray, intervals: np.ndarray, fractions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _combination(self, nodes: np.ndarray, intervals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Control points [E, c] that the control at each place is made of, and their weights."""
         points, weights = [], []
         for e, k in enumerate(intervals):
-            r = (fractions[e] - self.edges[k]) / self.widths[k]
+            r = self.schemes[k].nodes[nodes[e] - self.knots[k]]  # from the fractions it would carry their rounding over the width
             row = np.asarray(self.shapes[k].basis(r))
             row = np.where(np.abs(row) < 1e-13, 0.0, row)
             own = np.asarray(self.point(k))

@@ -38,8 +38,7 @@ class MultipleShootingOptions:
     integrator: any of ``ocp.integrators``, implicit ones included; steps: of it in each interval; intervals: of equal length in
         every phase
     controls: "held" in an interval or "linear" between knots
-    states, derivatives, kernels, max_iterations, tolerance, hessian, solver, scaling: as for collocation; solver "fatrop" needs a
-        single phase with a fixed duration, held controls and no free parameters
+    states, derivatives, kernels, max_iterations, tolerance, hessian, solver, scaling: as for collocation
     """
 
     integrator: str = "rk4"
@@ -87,11 +86,7 @@ def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequen
     if grids is None:
         edges = np.linspace(0.0, 1.0, options.intervals + 1)
         grids = tuple(Grid(edges, options.integrator, options.steps, options.controls == "linear") for _ in problem.phases)
-    program = build(problem, grids, _how(options), centres)
-    if options.solver == "fatrop" and program.nlp.stages is None:
-        raise ProblemError("FATROP needs a single phase with a fixed duration, held controls, no free parameters, no linkage and no "
-                           "integral; use solver ipopt or sqp", where=f"{METHOD}.solver")
-    return program
+    return build(problem, grids, _how(options), centres)
 
 
 def solve(problem: Problem, options: MultipleShootingOptions, progress: Callable[[dict[str, float]], Any] | None = None,

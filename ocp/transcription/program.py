@@ -26,7 +26,7 @@ from ocp.transcription.kernels import with_kernels
 from ocp.transcription.mesh import Grid, Mesh
 from ocp.transcription.part import Part, Place, located, stacked
 from ocp.transcription.shared import clock
-from ocp.transcription.stages import stages
+from ocp.transcription.chain import chain
 
 Array = np.ndarray
 Discretisation = Mesh | Grid
@@ -110,7 +110,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         x_upper=np.concatenate([*(layout.upper for layout in layouts), bounds[1]]),
         g_lower=whole.lower, g_upper=whole.upper, variables=names, constraints=whole.names,
         diagnose=diagnosis(given, meshes, _unpack(placed)), keep=[own.keep for own in functions],
-        stages=stages(placed, meshes, names, whole.names))
+        chain=chain(placed, meshes, whole.names))
     back = _Back(placed, tuple(meshes), whole, functions, loops)
     notes += [note for _, own, _ in prepared for note in own] or ["kernels: interpreted"]
     compiling = sum(seconds for _, _, seconds in prepared)

@@ -1,11 +1,12 @@
 """From a run folder or a problem file to an explanation.
 
-A problem file is solved first; a run is taken where it stands: from its checkpoint, else from its trajectory. Everything is seen
-through direct collocation, whatever method made the run: its program has a name for every row and column.
+A problem file is solved first; a run is taken where it stands: from its checkpoint, else from its trajectory. Runs of other methods
+are seen through direct collocation: its program has a name for every row and column.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import zipfile
 from collections.abc import Mapping
@@ -39,11 +40,12 @@ from ocp.explain import (
     unbounded_hints,
 )
 from ocp.methods import make_options, method
-from ocp.nlp import IpoptOptions, NLPResult, solve_nlp, worst_violations
+from ocp.nlp import SolverOptions, NLPResult, solve_nlp, worst_violations
 from ocp.problem import Guess, Phase, Status
 
 EXPLAINED, UNEXPLAINED = 0, 1
-METHOD = "collocation"
+#: methods whose program is looked at; others are seen through the first
+TRANSCRIBING = ("collocation", "multiple_shooting")
 #: a point that violates more than this is asked whether its constraints contradict each other
 VIOLATED = 1e-4
 
@@ -129,7 +131,7 @@ def read_subject(target: Path, overrides: Mapping[str, str]) -> Subject:
     if is_run(target):
         summary = json.loads((target / "summary.json").read_text(encoding="utf-8"))
         status, message, made_by = Status[summary["status"]["name"]], summary["status"]["message"], summary["method"]
-    arrays = {**_arrays(target / "trajectory.npz"), **({} if made_by != METHOD else _arrays(target / CHECKPOINT))}
+    arrays = {**_arrays(target / "trajectory.npz"), **_arrays(target / CHECKPOINT)}
     # with another problem the end of the run says nothing
     return Subject(loaded, str(file), None if overrides else status, message, made_by, arrays)
 
@@ -147,18 +149,21 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 # ---- the explanation ----------------------------------------------------------------------------------------------------
 def explanation(subject: Subject, say: terminal.Say) -> Explanation:
-    """Look for the cause. Raises UnsupportedError where collocation cannot see the problem."""
+    """Look for the cause. Raises UnsupportedError where no program can be made of the problem."""
     problem = subject.loaded.problem
-    reasons = method(METHOD).unsupported(problem)
+    chosen = method(subject.method if subject.method in TRANSCRIBING else TRANSCRIBING[0])
+    reasons = chosen.unsupported(problem)
     if reasons:
-        raise UnsupportedError(METHOD, reasons, ())
-    options = make_options(METHOD, subject.loaded.options_for(METHOD))
+        raise UnsupportedError(chosen.name, reasons, ())
+    # names of coordinates are the user's; IPOPT tells infeasible from unfinished
+    options = replace(make_options(chosen.name, subject.loaded.options_for(chosen.name)), states="coordinates", solver="ipopt")
     say("transcribing")
     continued = replace(problem, phases=_guessed(problem.phases, subject.arrays))
-    program = program_of(continued, options)
+    program = program_of(continued, options, importlib.import_module(chosen.solver).transcribe)
     x, exact = _point(program, subject.arrays)
-    mesh = f"{METHOD} with {program.nlp.n} variables and {program.nlp.m} equations and constraints"
-    solving = IpoptOptions(max_iterations=options.max_iterations, tolerance=options.tolerance, hessian="exact")
+    words = chosen.name.replace("_", " ")
+    mesh = f"{words} with {program.nlp.n} variables and {program.nlp.m} equations and constraints"
+    solving = SolverOptions(max_iterations=options.max_iterations, tolerance=options.tolerance, hessian="exact")
 
     result: NLPResult | None = None
 

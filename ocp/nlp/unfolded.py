@@ -1,0 +1,214 @@
+"""Programs whose unknowns form a chain, unfolded into stages for solvers that want them.
+
+In collocation an interval depends on the knots at both of its ends, and durations and parameters belong to no interval. Copies make
+stages of such a program: stage k has the unknowns of knot k and a copy of the shared ones as its state, those inside the interval
+and a copy of the knot to come as its control. The copies follow by ``copy of x_{k+1} - x_{k+1} = 0`` and ``shared_k - shared_{k+1}
+= 0``. No function
+is evaluated twice: entries of gradient, Jacobian and Hessian move to the copy that their stage has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import casadi as ca
+import numpy as np
+
+from ocp.errors import ProblemError
+from ocp.nlp.program import NLP
+from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint
+from ocp.nlp.stages import Chain, Stages
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Unfolded:
+    """A program with copies, which has stages, and the way to it and back.
+
+    unfold(x, lam_x, lam_g) -> the same of the program with copies; fold: from there back, multipliers of copies added up.
+    """
+
+    nlp: NLP
+    unfold: Callable[[Array], Array]
+    fold: Callable[[Array, Array, Array], tuple[Array, Array, Array]]
+
+
+class _Copies:
+    """Where the unknowns of each stage stand in the new program."""
+
+    def __init__(self, chain: Chain, n: int):
+        self.chain, N = chain, chain.intervals
+        self.place: list[dict[int, int]] = []  # of every stage: old column -> new column
+        source: list[int] = []
+        primary = np.full(n, -1)
+        states, controls = [], []
+        for k in range(N + 1):
+            own: dict[int, int] = {}
+            state = [*chain.knots[k].tolist(), *chain.shared.tolist()]
+            for c in state:
+                own[c] = len(source)
+                if primary[c] < 0:
+                    primary[c] = len(source)
+                source.append(c)
+            states.append(np.arange(len(source) - len(state), len(source)))
+            inner = chain.inner[k].tolist() if k < N else []
+            copies = chain.knots[k + 1].tolist() if k < N and not len(chain.dynamics) else []
+            for c in (*inner, *copies):
+                own[c] = len(source)
+                if c in inner:
+                    primary[c] = len(source)
+                source.append(c)
+            controls.append(np.arange(len(source) - len(inner) - len(copies), len(source)))
+            self.place.append(own)
+        if np.any(primary < 0):
+            raise ProblemError(f"column {int(np.argmin(primary))} belongs to no place of the chain", where="nlp")
+        self.source, self.primary = np.array(source), primary
+        self.states, self.controls = tuple(states), tuple(controls)
+
+
+def unfolded(nlp: NLP, chain: Chain) -> Unfolded:
+    """The program with copies. Raises ProblemError naming a row or a pair of unknowns that is not of one stage and the knot to
+    come."""
+    copies = _Copies(chain, nlp.n)
+    n, N = len(copies.source), chain.intervals
+    r, c = (np.array(i, dtype=int) for i in nlp.jac.sparsity_out(1).get_triplet())
+    stage = _stages_of_rows(nlp, copies, r, c)
+    own_dynamics = np.full(nlp.m, -1)
+    for k, rows in enumerate(chain.dynamics):
+        stage[rows] = k
+        own_dynamics[rows] = chain.knots[k + 1]
+    columns = np.array([copies.primary[j] if own_dynamics[i] == j else copies.place[stage[i]][j] for i, j in zip(r, c,
+                                                                                                                 strict=True)],
+                       dtype=int)
+    # rows of copies
+    rows, entries, values, dynamics, names = [], [], [], [], []
+    m = nlp.m
+    for k in range(N):
+        here = []
+        pairs = [] if len(chain.dynamics) else [(copies.place[k][j], copies.primary[j], j) for j in chain.knots[k + 1].tolist()]
+        here += chain.dynamics[k].tolist() if len(chain.dynamics) else []
+        pairs += [(copies.place[k][j], copies.place[k + 1][j], j) for j in chain.shared.tolist()]
+        for one, other, j in pairs:
+            rows += [m, m]
+            entries += [one, other]
+            values += [1.0, -1.0]
+            names.append(f"copy of {nlp.variables[j]} in interval {k}")
+            here.append(m)
+            m += 1
+        dynamics.append(np.array(here, dtype=int))
+    path: list[list[int]] = [[] for _ in range(N + 1)]
+    for i in range(nlp.m):
+        if own_dynamics[i] < 0:
+            path[stage[i]].append(i)
+    pattern, order = _pattern(m, n, np.r_[r, rows].astype(int), np.r_[columns, entries].astype(int))
+    extra = ca.DM(values)
+    links = ca.DM.triplet([i - nlp.m for i in rows], entries, values, m - nlp.m, n)
+    x, sigma, lam = ca.MX.sym("x", n), ca.MX.sym("sigma"), ca.MX.sym("lam", m)
+    old = x[copies.primary.tolist()]
+    copied = ca.mtimes(links, x)
+    g_old, J_old = nlp.jac(old)
+    f_old, gradient = nlp.grad(old)
+    scattered = ca.MX(n, 1)
+    scattered[copies.primary.tolist()] = gradient
+    jac = ca.MX(pattern, ca.vertcat(J_old.nz[:], extra)[order.tolist()])
+    first = lam[:nlp.m]
+    hess = _moved(nlp, copies, nlp.hess(old, sigma, first), nlp.hess.sparsity_out(0), n)
+    gauss = None
+    if nlp.gauss_newton is not None:
+        moved = _moved(nlp, copies, nlp.gauss_newton(old, sigma), nlp.gauss_newton.sparsity_out(0), n)
+        gauss = ca.Function("gauss_newton", [x, sigma], [moved], ["x", "sigma"], ["hessian"])
+    free = np.full(n, np.inf)
+    lower, upper = -free, free.copy()
+    lower[copies.primary], upper[copies.primary] = nlp.x_lower, nlp.x_upper
+    zeros = np.zeros(m - nlp.m)
+    new = replace(
+        nlp, f=ca.Function("f", [x], [nlp.f(old)], ["x"], ["f"]),
+        g=ca.Function("g", [x], [ca.vertcat(nlp.g(old), copied)], ["x"], ["g"]),
+        grad=ca.Function("gradient", [x], [f_old, ca.densify(scattered)], ["x"], ["f", "gradient"]),
+        jac=ca.Function("jacobian", [x], [ca.vertcat(g_old, copied), jac], ["x"], ["g", "jacobian"]),
+        hess=ca.Function("hessian", [x, sigma, lam], [hess], ["x", "sigma", "lam_g"], ["hessian"]), gauss_newton=gauss,
+        x0=nlp.x0[copies.source], x_lower=lower, x_upper=upper, g_lower=np.r_[nlp.g_lower, zeros], g_upper=np.r_[nlp.g_upper,
+                                                                                                                 zeros],
+        variables=_names(nlp, copies), constraints=(*nlp.constraints, *names),
+        diagnose=None if nlp.diagnose is None else (lambda values: nlp.diagnose(values[copies.primary]) if nlp.diagnose else ()),
+        stages=Stages(copies.states, copies.controls, tuple(dynamics), tuple(np.array(p, dtype=int) for p in path)), chain=None)
+
+    def fold(x: Array, lam_x: Array, lam_g: Array) -> tuple[Array, Array, Array]:
+        return x[copies.primary], np.bincount(copies.source, lam_x, nlp.n), lam_g[:nlp.m]
+
+    return Unfolded(new, lambda values: np.asarray(values)[copies.source], fold)
+
+
+def through_copies(nlp: NLP, chain: Chain, prepare: Callable[[NLP], Run]) -> Run:
+    """A solver of programs with stages as one of this program: what goes in is copied, what comes out folded."""
+    own = unfolded(nlp, chain)
+    inner = prepare(own.nlp)
+
+    def run(x0: Array, warm: Warm | None, progress: Progress | None, watch_point: WatchPoint | None) -> NLPResult:
+        start = None if warm is None else Warm(own.unfold(warm.x), np.zeros(own.nlp.n), np.zeros(own.nlp.m), warm.mu)
+        watch = None
+        if watch_point is not None:
+            due, take = watch_point
+            watch = (due, lambda point, rows: take(Warm(*own.fold(point.x, point.lam_x, point.lam_g), point.mu), rows))
+        found = inner(own.unfold(x0), start, progress, watch)
+        x, lam_x, lam_g = own.fold(found.x, found.lam_x, found.lam_g)
+        return replace(found, x=x, lam_x=lam_x, lam_g=lam_g)
+
+    return run
+
+
+def _stages_of_rows(nlp: NLP, copies: _Copies, r: Array, c: Array) -> Array:
+    """The first stage that has all unknowns of a row; rows without unknowns stand in the first."""
+    chain, N = copies.chain, copies.chain.intervals
+    at = np.full((nlp.n, 2), -1)  # first and last stage that an unknown is part of
+    at[chain.shared] = (0, N)
+    with_copies = not len(chain.dynamics)
+    for k in range(N + 1):
+        at[chain.knots[k]] = (max(0, k - 1) if with_copies else k, k)
+        if k < N:
+            at[chain.inner[k]] = (k, k)
+    low, high = np.zeros(nlp.m, dtype=int), np.full(nlp.m, N)
+    mine = np.concatenate([np.zeros(0, dtype=int), *chain.dynamics]) if len(chain.dynamics) else np.zeros(0, dtype=int)
+    np.maximum.at(low, r, at[c, 0])
+    np.minimum.at(high, r, at[c, 1])
+    wrong = np.setdiff1d(np.flatnonzero(low > high), mine)
+    if len(wrong):
+        touched = ", ".join(nlp.variables[j] for j in c[r == wrong[0]][:4])
+        raise ProblemError(f"couples unknowns of several stages ({touched}, ...)", where=nlp.constraints[wrong[0]])
+    return np.where(low > high, 0, high)  # a knot's own rows need no copy
+
+
+def _pattern(m: int, n: int, rows: Array, columns: Array) -> tuple[ca.Sparsity, Array]:
+    """A pattern of entries in any order, and which of them every nonzero is."""
+    order = np.lexsort((rows, columns))
+    return ca.Sparsity.triplet(m, n, rows[order].tolist(), columns[order].tolist()), order
+
+
+def _moved(nlp: NLP, copies: _Copies, matrix: ca.MX, pattern: ca.Sparsity, n: int) -> ca.MX:
+    """The upper triangle of a Hessian with its entries at the copies that one stage has of both unknowns."""
+    r, c = (np.array(i, dtype=int) for i in pattern.get_triplet())
+    chain = copies.chain
+    home = np.full(nlp.n, -1)  # the stage of an unknown; shared ones have none
+    for k in range(chain.intervals + 1):
+        home[chain.knots[k]] = k
+        if k < chain.intervals:
+            home[chain.inner[k]] = k
+    first, second = np.empty(len(r), dtype=int), np.empty(len(r), dtype=int)
+    for e, (i, j) in enumerate(zip(r, c, strict=True)):
+        stages = {int(home[i]), int(home[j])} - {-1} or {0}
+        own = next((copies.place[k] for k in sorted(stages, reverse=True) if i in copies.place[k] and j in copies.place[k]), None)
+        if own is None:
+            raise ProblemError(f"the Hessian couples {nlp.variables[i]!r} and {nlp.variables[j]!r}, which have no stage in common",
+                               where="nlp")
+        first[e], second[e] = own[i], own[j]
+    full, order = _pattern(n, n, np.minimum(first, second), np.maximum(first, second))
+    return ca.MX(full, matrix.nz[:][order.tolist()])
+
+
+def _names(nlp: NLP, copies: _Copies) -> tuple[str, ...]:
+    stage = np.concatenate([np.full(len(s) + len(u), k) for k, (s, u) in enumerate(zip(copies.states, copies.controls,
+                                                                                       strict=True))])
+    return tuple(nlp.variables[j] if copies.primary[j] == i else f"copy of {nlp.variables[j]} in stage {stage[i]}"
+                 for i, j in enumerate(copies.source))
