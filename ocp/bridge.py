@@ -269,6 +269,12 @@ class RobotTerms:
         """Total mechanical energy (J)."""
         return alg.total_energy(self.model, q, v)
 
+    def angular_momentum(self, frame: str, about: str, q: Expr, v: Expr) -> Expr:
+        """Angular momentum [3] (kg m^2/s), world axes, about the origin of the frame ``about``, of the body that ``frame`` belongs
+        to and of all that this body carries; of the whole robot where the frame is fixed to the world."""
+        point = alg.frame_pose(self.model, q, about).p
+        return alg.subtree_angular_momentum(self.model, q, v, self.model.frame(frame).body, point)
+
     def pose_error(self, frame: str, q: Expr, rotation: np.ndarray, position: np.ndarray) -> Expr:
         """log(target^-1 actual) [6]: [linear; angular], target axes at the identity of the error; m and rad."""
         actual = alg.frame_pose(self.model, q, frame)

@@ -21,7 +21,7 @@ from ocp.transcription.program import Transcription
 LOWER, UPPER = "lower", "upper"
 
 #: rows that are mathematics, not wishes: nobody can relax the equations of motion
-_MECHANICS = re.compile(r"(^|: )(inner )?(defect|unit norm)\b.* @ |.* @ passage$")
+_MECHANICS = re.compile(r"^(.*: )?((inner )?defect\b.* @ interval \d+|unit norm of .* @ start)$|.* @ passage$")
 
 
 @dataclass(frozen=True)

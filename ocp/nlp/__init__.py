@@ -3,10 +3,12 @@
 from ocp.nlp.options import HESSIANS, SCALINGS, SOLVERS, IpoptOptions, SolverOptions
 from ocp.nlp.program import KKT, NLP, kkt, not_finite, worst_violations
 from ocp.nlp.result import NLPResult, Warm, WatchPoint
+from ocp.nlp.scaling import Scaling, choose_scaling, scaled
 from ocp.nlp.solve import Solver, prepare_solver, solve_nlp
-from ocp.nlp.stages import Chain, Stages
+from ocp.nlp.stages import Chain, Stages, check_stages
 
 __all__ = [
-    "HESSIANS", "KKT", "NLP", "Chain", "SCALINGS", "SOLVERS", "IpoptOptions", "NLPResult", "Solver", "SolverOptions", "Stages", "Warm",
-    "WatchPoint", "kkt", "not_finite", "prepare_solver", "solve_nlp", "worst_violations",
+    "HESSIANS", "KKT", "NLP", "SCALINGS", "SOLVERS", "Chain", "IpoptOptions", "NLPResult", "Scaling", "Solver", "SolverOptions",
+    "Stages", "Warm", "WatchPoint", "check_stages", "choose_scaling", "kkt", "not_finite", "prepare_solver", "scaled", "solve_nlp",
+    "worst_violations",
 ]

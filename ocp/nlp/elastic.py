@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ocp.nlp.interior import Answer, Quadratic
 from ocp.nlp.kkt_system import pattern, system
-from ocp.nlp.quadratic import Answer, Quadratic, solve_quadratic
+from ocp.nlp.quadratic import solve_quadratic
 
 Triplets = tuple[np.ndarray, np.ndarray]
 
@@ -31,4 +32,5 @@ class Elastic:
         found = solve_quadratic(both, None, last_delta, None, least_delta)
         if found is None:
             return None
-        return replace(found, d=found.d[:n], lam_x=found.lam_x[:n], active=np.concatenate([found.active[:n], found.active[n + 2 * m:]]))
+        active = np.concatenate([found.active[:n], found.active[n + 2 * m:]])
+        return replace(found, d=found.d[:n], lam_x=found.lam_x[:n], active=active)

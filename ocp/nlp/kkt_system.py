@@ -76,7 +76,7 @@ def system(shape: Pattern, h: np.ndarray, a: np.ndarray) -> System:
 def factorise(given: System, plus: np.ndarray, minus: np.ndarray, on: np.ndarray) -> Solve | None:
     """A solver of ``K z = rhs``, or None where H + diag(plus) is not positive definite on the null space of the rows.
 
-    plus [n]: p; minus [m]: r; on [n + m]: columns and rows that take part; those off become unit columns ``z_i = rhs_i`` (rows: ``-z_i``).
+    plus [n]: p; minus [m]: r; on [n + m]: columns and rows that take part; those off are ``z_i = rhs_i`` (rows: ``-z_i``).
     """
     p = given.pattern
     exact = given.base * on[p.indices] * on[p.column]
@@ -108,7 +108,8 @@ def factorise(given: System, plus: np.ndarray, minus: np.ndarray, on: np.ndarray
     return solve
 
 
-def regularised(given: System, plus: np.ndarray, minus: np.ndarray, on: np.ndarray, delta: float, last: float) -> tuple[Solve, float]:
+def regularised(given: System, plus: np.ndarray, minus: np.ndarray, on: np.ndarray, delta: float,
+                last: float) -> tuple[Solve, float]:
     """(solver, delta): with the smallest tried ``delta`` added to H that makes it positive definite on the null space.
 
     delta: where to begin; last: the one that was needed last time. Raises ArithmeticError where none helps.

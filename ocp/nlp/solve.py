@@ -11,12 +11,18 @@ import numpy as np
 from ocp.errors import ProblemError
 from ocp.nlp import fatrop, ipopt, sqp
 from ocp.nlp.options import SolverOptions
-from ocp.nlp.program import NLP
+from ocp.nlp.program import NLP, worst_violations
 from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint
+from ocp.nlp.scaling import scaled
+from ocp.problem import Status
 
 #: solver -> what makes a run of a program and options
 BACK_ENDS: dict[str, Callable[[NLP, SolverOptions], Run]] = {"ipopt": ipopt.prepare, "fatrop": fatrop.prepare,
                                                                 "sqp": sqp.prepare}
+
+
+#: how much more than the tolerance an unscaled violation may be before a note says so
+SLACK = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +53,37 @@ class Solver:
         return replace(found, notes=(*self.notes, *found.notes)) if self.notes else found
 
 
+def _scaled_run(nlp: NLP, options: SolverOptions) -> tuple[Run, tuple[str, ...]]:
+    """A run of the scaled program in the terms of the program itself."""
+    inner, way = scaled(nlp, options.scaling)
+    run = BACK_ENDS[options.solver](inner, options)
+
+    def outer(x0: np.ndarray, warm: Warm | None, progress: Progress | None, watch_point: WatchPoint | None) -> NLPResult:
+        def told(row: dict[str, float]) -> None:
+            assert progress is not None
+            progress(way.row(row))
+
+        seen: WatchPoint | None = None
+        if watch_point is not None:
+            due, take = watch_point
+            seen = due, lambda point, rows: take(way.up(point), tuple(way.row(row) for row in rows))
+        found = way.result(run(x0 / way.scaling.columns, None if warm is None else way.down(warm),
+                               None if progress is None else told, seen))
+        worst = worst_violations(nlp, found.x, 1) if found.status is Status.CONVERGED else ()
+        if worst and worst[0][1] > SLACK * options.tolerance:
+            note = f"scaled constraints hold to {options.tolerance:.3g}; unscaled, {worst[0][0]} is violated by {worst[0][1]:.3g}"
+            found = replace(found, notes=(*found.notes, note))
+        return found
+
+    return outer, (str(way.scaling),)
+
+
 def prepare_solver(nlp: NLP, options: SolverOptions) -> Solver:
     """The chosen back end made ready for the program."""
     if options.hessian == "gauss_newton" and nlp.gauss_newton is None:
         raise ProblemError("hessian gauss_newton, but the program brings none; take hessian exact", where="nlp")
+    if options.scaling != "none":
+        return Solver(nlp, options, *_scaled_run(nlp, options))
     return Solver(nlp, options, BACK_ENDS[options.solver](nlp, options))
 
 

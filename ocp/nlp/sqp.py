@@ -15,11 +15,12 @@ import casadi as ca
 import numpy as np
 
 from ocp.nlp.elastic import Elastic
+from ocp.nlp.interior import Answer, Quadratic
 from ocp.nlp.ipopt import hessian
 from ocp.nlp.kkt_system import factorise, pattern, system
 from ocp.nlp.options import SolverOptions
 from ocp.nlp.program import NLP, S_MAX, outside
-from ocp.nlp.quadratic import Answer, Quadratic, Quick, solve_quadratic
+from ocp.nlp.quadratic import Quick, solve_quadratic
 from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, told
 from ocp.nlp.watch import Watch, interrupts
 from ocp.problem import Status
@@ -29,7 +30,8 @@ GAMMA, DELTA, S_THETA, S_PHI, ETA = 1e-5, 1.0, 1.1, 2.3, 1e-4
 CORRECTIONS, RESTORATIONS, SHORTEST = 4, 100, 1e-8
 #: multipliers estimated larger than this are no use; Waechter and Biegler 2006, Sec. 3.6
 LARGEST_ESTIMATE = 1e3
-MOST = 1e4
+#: violation that no iterate may exceed, relative to that of the start: far linearisations lead astray (measured on swing-ups)
+MOST = 10.0
 #: of a violation in the elastic program, relative to the largest multiplier
 PRICE = 10.0
 #: relative noise of objective and rows
@@ -46,7 +48,8 @@ class _Model:
         self.i, self.j = (np.array(k, dtype=int) for k in jacobian.get_triplet())
         self.entries = upper.nnz()
         every = np.arange(nlp.n)
-        self.elastic = Elastic(nlp.n, nlp.m, tuple(np.array(k) for k in upper.get_triplet()), (self.i, self.j))
+        row, column = (np.array(k, dtype=int) for k in upper.get_triplet())
+        self.elastic = Elastic(nlp.n, nlp.m, (row, column), (self.i, self.j))
         self.nearest = Elastic(nlp.n, nlp.m, (every, every), (self.i, self.j))
         self.quick = Quick(upper, jacobian)
         self.empty = system(self.shape, np.zeros(self.entries), np.zeros(len(self.i)))
@@ -88,7 +91,8 @@ class _Model:
     def theta(self, g: np.ndarray) -> float:
         return float(np.sum(outside(g, self.nlp.g_lower, self.nlp.g_upper)))
 
-    def errors(self, x: np.ndarray, g: np.ndarray, slope: np.ndarray, lam_x: np.ndarray, lam_g: np.ndarray) -> tuple[float, float, float]:
+    def errors(self, x: np.ndarray, g: np.ndarray, slope: np.ndarray, lam_x: np.ndarray,
+               lam_g: np.ndarray) -> tuple[float, float, float]:
         """Stationarity and complementarity, scaled as in ``ocp.nlp.kkt``, and the largest violation."""
         nlp = self.nlp
         free = nlp.x_lower < nlp.x_upper
@@ -99,8 +103,9 @@ class _Model:
         products = np.abs(lam) * np.where(np.isfinite(distance), np.abs(distance), 1.0)
         inequality = low < high
         s_c = max(S_MAX, float(np.abs(lam[inequality]).sum()) / max(1, 2 * int(inequality.sum()))) / S_MAX
-        return (float(np.max(np.abs(slope + lam_x)[free], initial=0.0)) / s_d, float(np.max(products[inequality], initial=0.0)) / s_c,
-                float(np.max(outside(g, nlp.g_lower, nlp.g_upper), initial=0.0)))
+        stationarity = float(np.max(np.abs(slope + lam_x)[free], initial=0.0)) / s_d
+        complementarity = float(np.max(products[inequality], initial=0.0)) / s_c
+        return stationarity, complementarity, float(np.max(outside(g, nlp.g_lower, nlp.g_upper), initial=0.0))
 
 
 class _Filter:
@@ -133,7 +138,7 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
         x = np.clip(x0 if warm is None else warm.x, nlp.x_lower, nlp.x_upper)
         lam = (np.zeros(nlp.n), np.zeros(nlp.m)) if warm is None else (np.array(warm.lam_x), np.array(warm.lam_g))
         with interrupts(watch.interrupt), np.errstate(all="ignore"):  # trial points may leave the domain of the functions
-            course = _Course(model, options, watch, x, *lam, warm is not None)
+            course = _Course(model, options, watch, x, lam[0], lam[1], warm is not None)
             status, why = course.run()
         if watch.error is not None:
             raise watch.error
@@ -170,8 +175,9 @@ class _Course:
                 self.lam_g = model.estimate(gradient, J)
             slope = gradient + model.transposed(J, self.lam_g)
             errors = model.errors(self.x, self.g, slope, self.lam_x, self.lam_g)
-            self.log.append({"iteration": k, "objective": self.f, "inf_pr": errors[2], "inf_du": errors[0], "complementarity": errors[1],
-                             "d_norm": step, "alpha_pr": alpha, "regularization": self.delta, "systems": systems})
+            self.log.append({"iteration": k, "objective": self.f, "inf_pr": errors[2], "inf_du": errors[0],
+                             "complementarity": errors[1], "d_norm": step, "alpha_pr": alpha, "regularization": self.delta,
+                             "systems": systems})
             if self.watch.heard(lambda first: tuple(self.log[first:]), lambda rows: Warm(self.x, self.lam_x, self.lam_g, 0.0)):
                 return Status.INTERRUPTED, "interrupted"
             if max(errors) <= tolerance:
@@ -220,9 +226,9 @@ class _Course:
             if self._accept(theta, slope, alpha, f, g):
                 self._move(alpha * d, alpha, answer, f, g)
                 return alpha
-            if correct and alpha == 1.0 and np.all(np.isfinite(g)) and model.theta(g) >= theta:
-                if self._correct(qp, answer, g, theta, slope):
-                    return 1.0
+            farther = correct and alpha == 1.0 and np.all(np.isfinite(g)) and model.theta(g) >= theta
+            if farther and self._correct(qp, answer, g, theta, slope):
+                return 1.0
             alpha *= 0.5
         return 0.0
 
@@ -256,7 +262,7 @@ class _Course:
             return False
         descent = slope < 0 and alpha * (-slope) ** S_PHI > DELTA * theta ** S_THETA
         if descent and theta <= self.filter.least:
-            return f <= self.f + ETA * alpha * slope + loose
+            return bool(f <= self.f + ETA * alpha * slope + loose)
         if ahead <= (1 - GAMMA) * theta + noise or f - loose <= self.f - GAMMA * theta:
             if theta > noise:
                 self.filter.add(theta, self.f)

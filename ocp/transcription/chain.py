@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ocp.nlp import Chain
-from ocp.transcription.mesh import Grid, Mesh
+from ocp.transcription.mesh import Discretisation, Grid
 from ocp.transcription.part import Place
 
 
-def chain(placed: Sequence[Place], meshes: Sequence[Mesh | Grid], rows: Sequence[str]) -> Chain:
+def chain(placed: Sequence[Place], meshes: Sequence[Discretisation], rows: Sequence[str]) -> Chain:
     """Knots and intervals of all phases one after another; between two phases lies an interval without unknowns of its own.
 
     rows: names of the rows of the program. Multiple shooting in coordinates has its dynamics explicit.
@@ -27,10 +27,10 @@ def chain(placed: Sequence[Place], meshes: Sequence[Mesh | Grid], rows: Sequence
     return Chain(tuple(knots), tuple(inner), np.arange(first, first + placed[0].shared.count), _dynamics(placed, meshes, rows))
 
 
-def _phase(place: Place, mesh: Mesh | Grid) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _phase(place: Place, mesh: Discretisation) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Columns of each knot and inside each interval. A control at a knot that both of its intervals use belongs to the knot."""
     layout, N = place.layout, mesh.intervals
-    points = [np.asarray(mesh.point(k)) if isinstance(mesh, Mesh) else np.arange(k, k + 1 + int(mesh.linear)) for k in range(N)]
+    points = [np.arange(k, k + 1 + int(mesh.linear)) if isinstance(mesh, Grid) else np.asarray(mesh.point(k)) for k in range(N)]
     shared = [np.intersect1d(points[k - 1], points[k]) for k in range(1, N)]
     at_knot = [np.zeros(0, dtype=int), *shared, np.zeros(0, dtype=int)]
     knots = [np.r_[layout.states[j], layout.controls[p].ravel()].astype(int) for j, p in zip(mesh.knots, at_knot, strict=True)]
@@ -42,7 +42,7 @@ def _phase(place: Place, mesh: Mesh | Grid) -> tuple[list[np.ndarray], list[np.n
     return knots, inner
 
 
-def _dynamics(placed: Sequence[Place], meshes: Sequence[Mesh | Grid], rows: Sequence[str]) -> tuple[np.ndarray, ...]:
+def _dynamics(placed: Sequence[Place], meshes: Sequence[Discretisation], rows: Sequence[str]) -> tuple[np.ndarray, ...]:
     flat = all(isinstance(mesh, Grid) and not mesh.linear for mesh in meshes) and (
         len(placed) == 1 or not any(place.form.tangent or place.form.space.quaternions for place in placed))
     if not flat:

@@ -49,15 +49,16 @@ class Form:
         """The state x [nx] of unknowns z."""
         return self.space.plus(centre, z) if self.tangent else z
 
-    def rate(self, x: Expr, xi: Expr, chart: Expr, T: Expr) -> Expr:
-        """The scaled rate ``T ydot`` [size] of what a scheme acts on, from the tangent rate xi [ndx]."""
+    def rate(self, x: Expr, xi: Expr, chart: Expr, T: Expr, share: Expr = 1.0) -> Expr:
+        """The scaled rate ``T ydot`` [size] of what a scheme acts on, from the tangent rate xi [ndx]. share: T as a part of the
+        duration of the phase."""
         along = ca.mtimes(self.space.rate(x), xi)
         if self.tangent:
             return T * _seen(self.space).call([chart, x, along], True, False)[0]  # inlined
         scaled = T * along
         for q in self.space.quaternions:
             part = x[q:q + 4]
-            scaled[q:q + 4] += NORM_GAIN * (1 - ca.sumsqr(part)) * part
+            scaled[q:q + 4] += share * NORM_GAIN * (1 - ca.sumsqr(part)) * part
         return scaled
 
     def values(self, z: np.ndarray, centres: np.ndarray) -> np.ndarray:

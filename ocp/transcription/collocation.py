@@ -20,7 +20,7 @@ from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.transcription.charts import STATES, form
 from ocp.transcription.direct import Optimality, solve_program, unsupported
 from ocp.transcription.kernels import KERNELS
-from ocp.transcription.mesh import Mesh, uniform_mesh
+from ocp.transcription.mesh import Compressed, Mesh, uniform_mesh
 from ocp.transcription.program import How, Transcription, build
 from ocp.transcription.schemes import CONTROLS, FORMS, SCHEMES, Scheme, make_scheme
 
@@ -37,7 +37,8 @@ class CollocationOptions:
         2)
     intervals: of equal length in every phase; degree: K, collocated nodes of an interval; "auto": the scheme's own, 3 where it
         leaves a choice
-    form: of the defects, "integral" or "differential"; controls: "polynomial" through the collocated nodes, "held" or "linear"
+    form: of the defects, "integral", "differential", or for hermite_simpson "compressed" (no states at midpoints); controls:
+        "polynomial" through the collocated nodes, "held" or "linear"
     states: "coordinates", or "tangent" unknowns about states that are centred anew between passes (floating bases)
     max_iterations, tolerance, hessian, solver, scaling: of the nonlinear program, see ``ocp.nlp.SolverOptions``
     derivatives: of the dynamics: "ad", "analytic", "complex_step", "fd", or "auto"; execution: of analytic ones: "generated" code,
@@ -62,7 +63,8 @@ class CollocationOptions:
 
     def __post_init__(self) -> None:
         for name, value, known in (
-                ("scheme", self.scheme, SCHEMES), ("form", self.form, FORMS), ("controls", self.controls, CONTROLS),
+                ("scheme", self.scheme, SCHEMES), ("form", self.form, (*FORMS, "compressed")), ("controls", self.controls,
+                                                                                                CONTROLS),
                 ("states", self.states, STATES), ("hessian", self.hessian, HESSIANS), ("solver", self.solver, SOLVERS),
                 ("scaling", self.scaling, SCALINGS), ("derivatives", self.derivatives, DERIVATIVES),
                 ("execution", self.execution, EXECUTIONS), ("kernels", self.kernels, KERNELS)):
@@ -75,7 +77,10 @@ class CollocationOptions:
 
     def record(self) -> Scheme:
         """The scheme that the options name."""
-        return make_scheme(self.scheme, None if self.degree == "auto" else self.degree, self.form)
+        if self.form == "compressed" and (self.scheme != "hermite_simpson" or self.controls != "polynomial"):
+            raise ProblemError("is for scheme hermite_simpson with polynomial controls", where=f"{METHOD}.form 'compressed'")
+        form = "integral" if self.form == "compressed" else self.form
+        return make_scheme(self.scheme, None if self.degree == "auto" else self.degree, form)
 
     def nlp(self) -> SolverOptions:
         return SolverOptions(max_iterations=self.max_iterations, tolerance=self.tolerance, hessian=self.hessian, solver=self.solver,
@@ -85,14 +90,16 @@ class CollocationOptions:
         return How(self.states, self.derivatives, self.execution, self.kernels, self.hessian == "gauss_newton")
 
 
-def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh, ...]:
+def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh | Compressed, ...]:
     """The mesh of every phase that the options ask for."""
     scheme = options.record()
+    if options.form == "compressed":
+        return tuple(Compressed(np.linspace(0.0, 1.0, options.intervals + 1)) for _ in problem.phases)
     return tuple(uniform_mesh(scheme, options.intervals, options.controls, form(phase.system.space, options.states).tangent)
                  for phase in problem.phases)
 
 
-def transcribe(problem: Problem, options: CollocationOptions, meshes: Sequence[Mesh] | None = None,
+def transcribe(problem: Problem, options: CollocationOptions, meshes: Sequence[Mesh | Compressed] | None = None,
                centres: Sequence[np.ndarray] | None = None) -> Transcription:
     """The problem on these meshes (uniform ones as the options say) as a nonlinear program, with the map back. Raises as ``solve``
     does. centres: see ``build``."""

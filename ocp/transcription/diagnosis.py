@@ -8,12 +8,12 @@ import casadi as ca
 import numpy as np
 
 from ocp.problem import At, Phase, Problem
-from ocp.transcription.mesh import Grid, Mesh
+from ocp.transcription.mesh import Compressed, Discretisation, Grid
 
 Unpack = Callable[[np.ndarray], list[tuple[np.ndarray, np.ndarray, float, float, np.ndarray]]]
 
 
-def diagnosis(problem: Problem, meshes: Sequence[Mesh | Grid], unpack: Unpack) -> Callable[[np.ndarray], tuple[str, ...]]:
+def diagnosis(problem: Problem, meshes: Sequence[Discretisation], unpack: Unpack) -> Callable[[np.ndarray], tuple[str, ...]]:
     """A function of the unknowns that returns one sentence for each user function that is not finite there.
 
     unpack(values): by phase, states [M, nx], controls [P, nu], start [s], duration [s] and parameters. Values come first;
@@ -37,11 +37,13 @@ def diagnosis(problem: Problem, meshes: Sequence[Mesh | Grid], unpack: Unpack) -
     return diagnose
 
 
-def _at(mesh: Mesh | Grid, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
+def _at(mesh: Discretisation, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
     """Fractions, states, controls and names of where functions are evaluated, ends included."""
     if isinstance(mesh, Grid):
         controls = u if len(u) == len(x) else np.vstack([u, u[-1:]])
         return mesh.fractions, x, controls, [mesh.node_name(j) for j in range(len(x))]
+    if isinstance(mesh, Compressed):
+        return mesh.fractions, x, u[::2], [mesh.node_name(j) for j in range(len(x))]
     places = mesh.places
     own = np.einsum("ec,ecu->eu", places.weights, u[places.points])
     fractions, states, controls = places.fraction, x[places.node], own

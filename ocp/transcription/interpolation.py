@@ -51,9 +51,9 @@ def collocation_trajectory(mesh: Mesh, form: Form, start: float, duration: float
 
 
 def _within(mesh: Mesh) -> Array:
-    """Fractions of the places; where a knot is two of them, the one that ends an interval lies a hair before its end."""
+    """Fractions of the places; those that end an interval lie a hair before its end, where its own control holds."""
     places = mesh.places
-    ends = np.append(places.node[1:] == places.node[:-1], False)
+    ends = places.node == mesh.knots[places.interval + 1]
     return places.fraction - 1e-9 * mesh.widths[places.interval] * ends
 
 
@@ -84,12 +84,14 @@ def shooting_trajectory(edges: Array, form: Form, start: float, duration: float,
 
 
 def _locator(edges: Array, start: float, duration: float) -> Callable[[Any], tuple[Array, Array]]:
+    knots, widths = start + duration * edges, duration * np.diff(edges)  # as trajectories give them: at a knot the right side holds
+
     def locate(t: Any) -> tuple[Array, Array]:
-        place = (np.asarray(t, dtype=float) - start) / duration
-        if np.any((place < -1e-9) | (place > 1 + 1e-9)):
+        t = np.asarray(t, dtype=float)
+        if np.any((t < knots[0] - 1e-9 * duration) | (t > knots[-1] + 1e-9 * duration)):
             raise ProblemError(f"time {t} lies outside the phase [{start:.6g}, {start + duration:.6g}] s", where="trajectory")
-        k = np.clip(np.searchsorted(edges, place, side="right") - 1, 0, len(edges) - 2)
-        return k, (place - edges[k]) / np.diff(edges)[k]
+        k = np.clip(np.searchsorted(knots, t, side="right") - 1, 0, len(edges) - 2)
+        return k, (t - knots[k]) / widths[k]
 
     return locate
 

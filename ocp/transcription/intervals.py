@@ -20,7 +20,7 @@ from ocp.problem import At
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, vector
 from ocp.transcription.conditions import cost_value, hard_rows, penalty
-from ocp.transcription.mesh import Grid
+from ocp.transcription.mesh import Compressed, Grid
 from ocp.transcription.part import Part, Place, columns_of, graph_kind, join, stacked
 from ocp.transcription.places import coordinate_bounds, integral_rows
 from ocp.transcription.shared import Clock, clock
@@ -44,14 +44,14 @@ def shooting_part(place: Place, grid: Grid) -> Part:
     return Part(linear, (matching,), np.r_[zeros, integrals.lower], np.r_[zeros, integrals.upper], tuple(names))
 
 
-def path_part(place: Place, grid: Grid) -> Part:
+def path_part(place: Place, grid: Grid | Compressed) -> Part:
     """Path constraints at the knots; with held controls the last knot has none, and keeps those on the state alone."""
     phase, form, n = place.phase, place.form, place.n
     kind = graph_kind(phase.system)
     parts = []
-    last = grid.intervals
-    for label, knots, everything in (("path", np.arange(last + int(grid.linear)), True),
-                                     ("last", np.arange(last + int(grid.linear), last + 1), False)):
+    at_knots = place.layout.controls[::2] if isinstance(grid, Compressed) else place.layout.controls
+    last, both = grid.intervals + 1, len(at_knots)
+    for label, knots, everything in (("path", np.arange(both), True), ("last", np.arange(both, last), False)):
         z, centre, u, tau = (kind.sym("z", form.size), kind.sym("centre", form.centre_size), kind.sym("u", phase.system.nu),
                              kind.sym("tau"))
         own = clock(kind, place.problem, place.number, place.shared)
@@ -62,7 +62,7 @@ def path_part(place: Place, grid: Grid) -> Part:
         if not rows.names or not len(knots):
             continue
         count = len(knots)
-        controls = place.layout.controls[knots] if everything else np.zeros((count, 0), dtype=int)
+        controls = at_knots[knots] if everything else np.zeros((count, 0), dtype=int)
         index = np.column_stack([place.layout.states[knots], controls, np.tile(_columns(place, own), (count, 1))]).astype(int)
         values = np.column_stack([grid.edges[knots], _centres(place, knots), np.tile(own.values, (count, 1))])
         block = Block(

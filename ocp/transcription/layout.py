@@ -9,7 +9,7 @@ import numpy as np
 from ocp.errors import ProblemError
 from ocp.problem import At, Boundary, Phase
 from ocp.transcription.charts import Form
-from ocp.transcription.mesh import Grid, Mesh
+from ocp.transcription.mesh import Compressed, Discretisation
 from ocp.transcription.sampling import on_manifold, sample_guess
 
 
@@ -33,7 +33,7 @@ class Layout:
         return len(self.names)
 
 
-def phase_layout(phase: Phase, mesh: Mesh | Grid, form: Form, first: int, prefix: str = "",
+def phase_layout(phase: Phase, mesh: Discretisation, form: Form, first: int, prefix: str = "",
                  centres: np.ndarray | None = None) -> Layout:
     """The layout of a phase whose first column is ``first``. centres [M, nx]: states to centre tangent unknowns at, instead of the
     guess.
@@ -81,10 +81,12 @@ def phase_layout(phase: Phase, mesh: Mesh | Grid, form: Form, first: int, prefix
     return Layout(states + first, controls + first, x, lower, upper, guess, tuple(names))
 
 
-def _point_name(mesh: Mesh | Grid, i: int) -> str:
+def _point_name(mesh: Discretisation, i: int) -> str:
     fraction = mesh.control_fractions[i]
     j = int(np.argmin(np.abs(mesh.fractions - fraction)))
-    return mesh.node_name(j) if abs(mesh.fractions[j] - fraction) < 1e-12 else f"control point {i}"
+    if abs(mesh.fractions[j] - fraction) < 1e-12:
+        return mesh.node_name(j)
+    return f"midpoint {i // 2}" if isinstance(mesh, Compressed) else f"control point {i}"
 
 
 def _state_bounds(phase: Phase, form: Form, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from ocp.transcription.schemes import ControlShape, Scheme, control_shape
+from ocp.transcription.schemes import ControlShape, Scheme, control_shape, make_scheme
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +201,49 @@ class Grid:
 
 
 @dataclass(frozen=True, eq=False)
+class Compressed:
+    """Knots of a phase in compressed Hermite-Simpson form: ``edges`` [N+1] as fractions of its duration; states at knots, controls
+    at knots and midpoints."""
+
+    edges: np.ndarray
+
+    @property
+    def intervals(self) -> int:
+        return len(self.edges) - 1
+
+    @property
+    def nodes(self) -> int:
+        return len(self.edges)
+
+    @property
+    def fractions(self) -> np.ndarray:
+        return self.edges
+
+    @property
+    def knots(self) -> np.ndarray:
+        return np.arange(len(self.edges))
+
+    @property
+    def points(self) -> np.ndarray:
+        """Control points [N, 3] of the intervals: start, midpoint, end."""
+        return 2 * np.arange(self.intervals)[:, None] + np.arange(3)
+
+    def point(self, k: int) -> np.ndarray:
+        return self.points[k]
+
+    @property
+    def control_fractions(self) -> np.ndarray:
+        return np.interp(np.arange(2 * self.intervals + 1) / 2, np.arange(self.intervals + 1), self.edges)
+
+    def node_name(self, j: int) -> str:
+        return f"knot {j}"
+
+    def separated(self) -> Mesh:
+        """The mesh on which midpoints are nodes."""
+        return Mesh(self.edges, (make_scheme("hermite_simpson"),) * self.intervals)
+
+
+@dataclass(frozen=True, eq=False)
 class Places:
     """Where the functions of a phase are evaluated: node [E], interval [E], fraction [E] of the duration, the control as
     ``sum_i weights[:, i] u[points[:, i]]`` (both [E, c]), and ``of``: the place numbers of each interval."""
@@ -225,3 +268,6 @@ class Places:
 
 def uniform_mesh(scheme: Scheme, intervals: int, controls: str = "polynomial", split: bool = False) -> Mesh:
     return Mesh(np.linspace(0.0, 1.0, intervals + 1), (scheme,) * intervals, controls, split)
+
+
+Discretisation = Mesh | Grid | Compressed

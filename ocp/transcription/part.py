@@ -15,7 +15,7 @@ from ocp.transcription.blocks import Block, BlockFunctions, vector
 from ocp.transcription.charts import Form, form
 from ocp.transcription.conditions import Rows
 from ocp.transcription.layout import Layout, phase_layout
-from ocp.transcription.mesh import Grid, Mesh
+from ocp.transcription.mesh import Discretisation
 from ocp.transcription.shared import Shared, shared_unknowns
 
 
@@ -60,7 +60,7 @@ class Place:
         return f"{self.phase.name}: " if len(self.problem.phases) > 1 else ""
 
 
-def located(problem: Problem, meshes: Sequence[Mesh | Grid], states: str,
+def located(problem: Problem, meshes: Sequence[Discretisation], states: str,
             centres: Sequence[np.ndarray] | None = None) -> tuple[Place, ...]:
     """Where the unknowns of all phases lie. states: their form, see ``charts.form``; centres: see ``phase_layout``."""
     shared = shared_unknowns(problem)

@@ -17,19 +17,19 @@ from ocp.nlp import NLP
 from ocp.problem import Problem, Trajectory, join, replaced_systems
 from ocp.transcription import places
 from ocp.transcription.blocks import BlockFunctions, assemble, differentiate
+from ocp.transcription.chain import chain
 from ocp.transcription.charts import Form
+from ocp.transcription.compressed import compressed_part, middle
 from ocp.transcription.diagnosis import diagnosis
 from ocp.transcription.ends import ends_part, linkage_part, passage_part
 from ocp.transcription.interpolation import collocation_trajectory, shooting_trajectory
 from ocp.transcription.intervals import integrate, path_part, shooting_part
 from ocp.transcription.kernels import with_kernels
-from ocp.transcription.mesh import Grid, Mesh
+from ocp.transcription.mesh import Compressed, Discretisation, Grid, Mesh
 from ocp.transcription.part import Part, Place, located, stacked
 from ocp.transcription.shared import clock
-from ocp.transcription.chain import chain
 
 Array = np.ndarray
-Discretisation = Mesh | Grid
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,8 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     for place, mesh, by_loops in zip(placed, meshes, loops, strict=True):
         if isinstance(mesh, Mesh):
             pieces += [places.phase_part(place, mesh, by_loops), places.bare_part(place, mesh)]
+        elif isinstance(mesh, Compressed):
+            pieces += [compressed_part(place, mesh), path_part(place, mesh)]
         else:
             pieces += [shooting_part(place, mesh), path_part(place, mesh)]
         pieces.append(ends_part(place))
@@ -152,10 +154,24 @@ class _Back:
             if isinstance(mesh, Mesh):
                 rates = self._rates(place, np.asarray(values)) / duration
                 found.append(collocation_trajectory(mesh, place.form, start, duration, x, u, rates))
+            elif isinstance(mesh, Compressed):
+                found.append(self._compressed(place, mesh, np.asarray(values), (x, u, start, duration)))
             else:
                 found.append(shooting_trajectory(mesh.edges, place.form, start, duration, x, u, mesh.linear,
                                                  _advance(place, mesh, duration, start, p)))
         return tuple(found)
+
+    def _compressed(self, place: Place, mesh: Compressed, values: Array, at: tuple[Array, Array, float, float]) -> Trajectory:
+        """The interpolant of the separated form, through midpoints that follow."""
+        x, u, start, duration = at
+        block, _ = self.functions[f"interval_{place.number}"]
+        found = middle(place, mesh).map(block.count)(values[block.index].T, block.values.T)
+        between = np.asarray(found[0]).T
+        rates = np.asarray(found[1]).T.reshape(mesh.intervals, 3, place.form.size)
+        nodes = np.empty((2 * mesh.intervals + 1, x.shape[1]))
+        nodes[::2], nodes[1::2] = x, between
+        full = Mesh(mesh.edges, mesh.separated().schemes, split=True)
+        return collocation_trajectory(full, place.form, start, duration, nodes, u, rates.reshape(-1, place.form.size))
 
     def _rates(self, place: Place, values: Array) -> Array:
         """Scaled rates [E, size] at the places of a phase."""

@@ -40,7 +40,7 @@ from ocp.explain import (
     unbounded_hints,
 )
 from ocp.methods import make_options, method
-from ocp.nlp import SolverOptions, NLPResult, solve_nlp, worst_violations
+from ocp.nlp import NLPResult, SolverOptions, solve_nlp, worst_violations
 from ocp.problem import Guess, Phase, Status
 
 EXPLAINED, UNEXPLAINED = 0, 1

@@ -30,15 +30,19 @@ _COMPONENTS = {"x": 0, "y": 1, "z": 2}
 
 @dataclass(frozen=True)
 class Table:
-    """Named entries of a vector, read as ``name["entry"]``; the bare name is the whole ``vector``."""
+    """Named entries of a vector, read as ``name["entry"]``; the bare name is the whole ``vector``.
+
+    unavailable: entries that one might expect and that there cannot be, with the reason.
+    """
 
     vector: SX
     entries: Mapping[str, SX]
+    unavailable: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class VectorFunction:
-    """A function of the system, such as ``position("tool")``; ``call`` takes the quoted name, or nothing.
+    """A function of the system, such as ``position("tool")``; ``call`` takes ``count`` quoted names, or nothing.
 
     ``call`` may raise ValueError (for example for an unknown frame); the message is kept.
     """
@@ -46,6 +50,7 @@ class VectorFunction:
     call: Callable[..., SX]
     takes_name: bool = True
     what: str = "frame"
+    count: int = 1
 
 
 class FollowOnError(ProblemError):
@@ -392,10 +397,13 @@ class _Evaluator:
             if node.args:
                 raise self.error(node, f"{name}() takes no argument")
             return function.call()
-        if len(node.args) != 1 or not isinstance(node.args[0], ast.Constant) or not isinstance(node.args[0].value, str):
-            raise self.error(node, f"{name} takes one {function.what} name in quotes, as in {name}(\"{function.what}\")")
+        texts = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        if len(node.args) != function.count or len(texts) != function.count:
+            words = f"one {function.what} name" if function.count == 1 else f"{function.count} {function.what} names"
+            example = ", ".join([f'"{function.what}"'] * function.count)
+            raise self.error(node, f"{name} takes {words} in quotes, as in {name}({example})")
         try:
-            return function.call(node.args[0].value)
+            return function.call(*texts)
         except ValueError as error:
             raise self.error(node.args[0], f"{name}: {error}") from None
 
@@ -425,6 +433,9 @@ class _Evaluator:
         key = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if not isinstance(key, str):
             raise self.error(node, f"{table}[..] takes a name in quotes{near('', entries)}")
+        reasons = self.scope.tables[table].unavailable
+        if key in reasons:
+            raise self.error(node, f"{table}[\"{key}\"] cannot be used: {reasons[key]}")
         if key not in entries:
             parts = [e for e in entries if e.startswith(f"{key}.")]
             if parts:

@@ -110,15 +110,18 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     drawing: Drawing | None = None
     model: Model | None = None
     if isinstance(file, RobotProblem):
-        problem, model, reader = load_robot(file, findings, folder)
+        problem, model, own = load_robot(file, findings, folder)
+        readers = [own]
     elif isinstance(file, RobotPhases):
-        problem, model, reader = load_robot_phases(file, findings, folder)
+        problem, model, readers = load_robot_phases(file, findings, folder)
     elif isinstance(file, SymbolicPhases):
-        problem, drawing, reader = load_symbolic_phases(file, findings, folder)
+        problem, drawing, readers = load_symbolic_phases(file, findings, folder)
     else:
-        problem, drawing, reader = load_symbolic(file, findings, folder)
+        problem, drawing, own = load_symbolic(file, findings, folder)
+        readers = [own]
+    reader = readers[0]
     if problem is not None and file.linkages:
-        linkages = read_linkages(reader, file.linkages, problem)
+        linkages = read_linkages(readers, file.linkages, problem)
         problem = None if findings.found else dataclasses.replace(problem, linkages=linkages)
     if problem is not None:
         _refuse_idle_parameters(findings, problem)

@@ -21,7 +21,8 @@ def read_definitions(reader: Reader, define: Mapping[str, Any]) -> Reader:
             scope = replace(scope, broken=scope.broken | {name})
         else:
             scope = replace(scope, names={**scope.names, name: value})
-        reader = replace(reader, scope=scope)
+        defined = reader.defined if value is None else {**reader.defined, name: value}
+        reader = replace(reader, scope=scope, defined=defined)
     return reader
 
 

@@ -1,8 +1,8 @@
 """Constraints between the ends of phases, from a problem file.
 
 Their expressions know ``start["state"]``, ``final["state"]`` and ``duration`` of a file with one phase; with several phases
-the entries are ``start["phase.state"]``, ``final["phase.state"]`` and ``duration["phase"]``. Constants and parameters go by their
-names.
+the entries are ``start["phase.state"]``, ``final["phase.state"]`` and ``duration["phase"]``. What ``system.define`` names stands
+beside the states where it depends on these alone. Constants and parameters go by their names.
 """
 
 from __future__ import annotations
@@ -21,26 +21,35 @@ from ocp.problem import INF, At, Linkage, Problem
 ENDS = (("start", At.START), ("final", At.FINAL))
 
 
-def read_linkages(reader: Reader, given: Sequence[parts.Linkage], problem: Problem) -> tuple[Linkage, ...]:
-    """The linkages of a file. Errors go to the reader's findings."""
+def read_linkages(readers: Sequence[Reader], given: Sequence[parts.Linkage], problem: Problem) -> tuple[Linkage, ...]:
+    """The linkages of a file; ``readers``: of its phases. Errors go to their findings."""
+    reader = readers[0]
     unique_names(reader.findings, [linkage.name for linkage in given], ("linkages",))
     several = len(problem.phases) > 1
     symbols = {(i, at): ca.SX.sym(f"x_{i}_{word}", phase.system.nx) for i, phase in enumerate(problem.phases) for word, at in ENDS}
     T = ca.SX.sym("T", len(problem.phases))
+    p = ca.SX.sym("p", len(reader.parameters))
     tables = {}
     for word, at in ENDS:
         entries = {f"{phase.name}.{name}" if several else name: symbols[i, at][k]
                    for i, phase in enumerate(problem.phases) for k, name in enumerate(phase.system.space.names)}
-        tables[word] = Table(ca.vertcat(*entries.values()), entries)
+        whole, reasons = ca.vertcat(*entries.values()), {}
+        for i, (phase, own) in enumerate(zip(problem.phases, readers, strict=True)):
+            for name, value in own.defined.items():
+                entry = f"{phase.name}.{name}" if several else name
+                if ca.depends_on(value, ca.vertcat(own.t, own.u)):
+                    reasons[entry] = f"{name!r} depends on time or on controls, and an end of a phase has a state alone"
+                else:
+                    entries.setdefault(entry, ca.substitute(value, ca.vertcat(own.x, own.p), ca.vertcat(symbols[i, at], p)))
+        tables[word] = Table(whole, entries, reasons)
     names = dict(reader.constants.names)
     if several:
         tables["duration"] = Table(T, {phase.name: T[i] for i, phase in enumerate(problem.phases)})
     else:
         names["duration"] = T[0]
-    p = ca.SX.sym("p", len(reader.parameters))
     names |= {parameter.name: p[i] for i, parameter in enumerate(reader.parameters)}
-    own = replace(reader, scope=Scope(names=names, tables=tables, broken=reader.constants.broken))
-    found = [_linkage(own, linkage, ("linkages", i), symbols, T, p) for i, linkage in enumerate(given)]
+    inside = replace(reader, scope=Scope(names=names, tables=tables, broken=reader.constants.broken))
+    found = [_linkage(inside, linkage, ("linkages", i), symbols, T, p) for i, linkage in enumerate(given)]
     return tuple(linkage for linkage in found if linkage is not None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import casadi as ca
@@ -37,7 +37,7 @@ class Reader:
     """What is needed to read any part: where errors go, what names mean, and the symbols t, x, u, p.
 
     ``constants`` is the scope of plain numbers, ``scope`` that of expressions over the system; ``place`` and ``phase`` are the keys
-    under which the file describes the system and the phase that are read.
+    under which the file describes the system and the phase that are read; ``defined``: what ``system.define`` names.
     """
 
     findings: Findings
@@ -50,6 +50,7 @@ class Reader:
     parameters: tuple[FileParameter, ...] = ()
     place: KeyPath = ("system",)
     phase: KeyPath = ("phase",)
+    defined: Mapping[str, SX] = field(default_factory=dict)
 
     # ---- numbers and expressions ----------------------------------------------------------------------------------
     def number(self, value: Any, path: KeyPath) -> float:

@@ -28,8 +28,8 @@ SX = Any
 
 
 def load_symbolic_phases(file: SymbolicPhases, findings: Findings, folder: Path
-                         ) -> tuple[Problem | None, scene.Drawing | None, lp.Reader]:
-    """The problem, its drawing where one system serves all phases, and the reader of the first phase."""
+                         ) -> tuple[Problem | None, scene.Drawing | None, list[lp.Reader]]:
+    """The problem, its drawing where one system serves all phases, and the reader of every phase."""
     constants = lp.read_constants(findings, file.constants)
     parameters = lp.read_parameters(findings, constants, file.parameters)
     phases: list[Phase] = []
@@ -52,11 +52,12 @@ def load_symbolic_phases(file: SymbolicPhases, findings: Findings, folder: Path
             findings.add(("drawing",), "needs one system for all phases", at_key=True)
         else:
             drawing = read_drawing(readers[0], file.drawing)
-    return _problem(file, findings, phases, readers[0]), drawing, readers[0]
+    return _problem(file, findings, phases, readers[0]), drawing, readers
 
 
-def load_robot_phases(file: RobotPhases, findings: Findings, folder: Path) -> tuple[Problem | None, Model | None, lp.Reader]:
-    """The problem, and the robot and the reader of the first phase."""
+def load_robot_phases(file: RobotPhases, findings: Findings, folder: Path
+                      ) -> tuple[Problem | None, Model | None, list[lp.Reader]]:
+    """The problem, the robot of the first phase, and the reader of every phase."""
     constants = lp.read_constants(findings, file.constants, RESERVED)
     parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
     configurations = names_configurations(file.phases)
@@ -70,7 +71,7 @@ def load_robot_phases(file: RobotPhases, findings: Findings, folder: Path) -> tu
         model = same.model if same else read_model(numbers, system, folder, place, configurations=configurations)
         robot = robot_of_file(numbers, system, model) if model is not None else None
         if robot is None:
-            return None, model, numbers
+            return None, model, [numbers]
         phase = robot_phase(robot, given, given.name)
         if i:
             values = {} if given.reset is None else _robot_reset(robot, robots[-1], given.reset)
@@ -81,7 +82,7 @@ def load_robot_phases(file: RobotPhases, findings: Findings, folder: Path) -> tu
             findings.add(("phases", 0, "reset"), "nothing comes before the first phase", at_key=True)
         phases.append(phase)
         robots.append(robot)
-    return _problem(file, findings, phases, robots[0].reader), robots[0].model, robots[0].reader
+    return _problem(file, findings, phases, robots[0].reader), robots[0].model, [robot.reader for robot in robots]
 
 
 def _system_of(findings: Findings, common: Any, own: Any, i: int) -> tuple[KeyPath, Any]:

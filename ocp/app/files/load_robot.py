@@ -35,7 +35,7 @@ from ocp.bridge import (
 from ocp.problem import Constraint, Guess, Phase, Problem, System
 
 SX = Any
-RESERVED = ("q", "v", "tau", "position", "velocity", "com", "energy")
+RESERVED = ("q", "v", "tau", "position", "velocity", "com", "energy", "angular_momentum")
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,8 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
                 "a": Table(a, robot_state.entries(model, a, velocities=True)), "tau": Table(effort, efforts)},
         functions={"position": VectorFunction(position), "velocity": VectorFunction(velocity),
                    "com": VectorFunction(lambda: terms.com(q), takes_name=False),
-                   "energy": VectorFunction(lambda: terms.energy(q, v), takes_name=False)},
+                   "energy": VectorFunction(lambda: terms.energy(q, v), takes_name=False),
+                   "angular_momentum": VectorFunction(lambda frame, about: terms.angular_momentum(frame, about, q, v), count=2)},
     )
     reader = lp.make_reader(numbers.findings, numbers.constants, x, u, scope, numbers.parameters, numbers.place, numbers.phase)
     return replace(robot, reader=read_robot_definitions(reader, robot.given.define, RESERVED), effort=effort)

@@ -1,0 +1,141 @@
+"""Scaling of variables, rows and objective by constant diagonals.
+
+    z = x / columns,   rows g(x),   objective f(x)
+
+Factors are powers of two, so that scaling rounds nothing. Columns are measured by the distance of their bounds where both are
+finite, else by the magnitude of the guess; rows by the largest entry of the first Jacobian and the objective by that of its first gradient,
+in scaled columns (Betts 2010, Practical Methods for Optimal Control, Sec. 1.16; Waechter and Biegler 2006, Sec. 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from ocp.errors import ProblemError
+from ocp.nlp.options import SCALINGS
+from ocp.nlp.program import NLP
+from ocp.nlp.result import NLPResult, Warm
+
+#: factors outside are cut: entries at the first point say little about others
+SMALLEST, LARGEST = 2.0 ** -20, 2.0 ** 20
+#: rows and objective with smaller largest entries are scaled up no further
+UP = 2.0 ** 7
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """columns [n]: what one unit of a scaled variable is; rows [m], objective: factors. All positive."""
+
+    how: str
+    columns: np.ndarray
+    rows: np.ndarray
+    objective: float
+
+    def __str__(self) -> str:
+        def span(values: np.ndarray) -> str:
+            return f"{np.min(values):.3g} to {np.max(values):.3g}" if len(values) else "none"
+
+        return f"scaling {self.how}: columns {span(self.columns)}, rows {span(self.rows)}, objective {self.objective:.3g}"
+
+
+@dataclass(frozen=True, eq=False)
+class Unscale:
+    """Between points of the scaled program and of the program itself."""
+
+    scaling: Scaling
+
+    def down(self, warm: Warm) -> Warm:
+        """A point of the program as one of the scaled program."""
+        s = self.scaling
+        return Warm(np.asarray(warm.x) / s.columns, np.asarray(warm.lam_x) * s.columns * s.objective,
+                    np.asarray(warm.lam_g) / s.rows * s.objective, warm.mu * s.objective)
+
+    def up(self, warm: Warm) -> Warm:
+        """A point of the scaled program as one of the program."""
+        s = self.scaling
+        return Warm(warm.x * s.columns, warm.lam_x / (s.columns * s.objective), warm.lam_g * s.rows / s.objective,
+                    warm.mu / s.objective)
+
+    def row(self, row: Any) -> dict[str, float]:
+        """A row of the iteration log with the objective of the program; residuals stay those of the scaled program."""
+        return {**row, **({"objective": row["objective"] / self.scaling.objective} if "objective" in row else {})}
+
+    def result(self, found: NLPResult) -> NLPResult:
+        point = self.up(Warm(found.x, found.lam_x, found.lam_g, found.mu))
+        return replace(found, x=point.x, lam_x=point.lam_x, lam_g=point.lam_g, mu=point.mu, f=found.f / self.scaling.objective,
+                       iterations=tuple(self.row(row) for row in found.iterations))
+
+
+def choose_scaling(nlp: NLP, how: str, magnitudes: np.ndarray | None = None) -> Scaling:
+    """Factors for the program.
+
+    how: "none"; "bounds": columns alone; "jacobian": rows and objective alone; "auto": all. magnitudes [n]: of the variables, where
+    known (units, a trajectory); they go before the bounds.
+    """
+    if how not in SCALINGS:
+        raise ProblemError(f"scaling must be one of {', '.join(SCALINGS)}, got {how!r}")
+    columns, rows, objective = np.ones(nlp.n), np.ones(nlp.m), 1.0
+    start = np.clip(nlp.x0, nlp.x_lower, nlp.x_upper)
+    if how in ("bounds", "auto"):
+        width = nlp.x_upper - nlp.x_lower
+        bounded = np.isfinite(width) & (width > 0)
+        columns = np.where(bounded, width, np.maximum(np.abs(start), 1.0) if how == "auto" else 1.0)
+        if magnitudes is not None:
+            if np.shape(magnitudes) != (nlp.n,) or not np.all(np.asarray(magnitudes) > 0):
+                raise ProblemError(f"magnitudes must be {nlp.n} positive numbers", where="scaling")
+            columns = np.asarray(magnitudes, dtype=float)
+        columns = _power(columns)
+    if how in ("jacobian", "auto"):
+        gradient, jacobian = nlp.grad(start)[1].full().ravel(), nlp.jac(start)[1]
+        i, j = (np.array(k, dtype=int) for k in jacobian.sparsity().get_triplet())
+        entries, largest = np.abs(np.array(jacobian.nonzeros())) * columns[j], np.zeros(nlp.m)
+        np.maximum.at(largest, i, np.where(np.isfinite(entries), entries, 0.0))
+        slope = np.abs(gradient) * columns
+        rows = _inverse(largest)
+        objective = float(_inverse(np.array([np.max(slope[np.isfinite(slope)], initial=0.0)]))[0])
+    return Scaling(how, columns, rows, objective)
+
+
+def scaled(nlp: NLP, how: str | Scaling, magnitudes: np.ndarray | None = None) -> tuple[NLP, Unscale]:
+    """The program in scaled variables, rows and objective, with the same names and stages, and the way back."""
+    s = how if isinstance(how, Scaling) else choose_scaling(nlp, how, magnitudes)
+    back, diagnose = Unscale(s), nlp.diagnose
+    z, sigma, lam = ca.MX.sym("x", nlp.n), ca.MX.sym("sigma"), ca.MX.sym("lam_g", nlp.m)
+    x = s.columns * z
+    (f, gradient), (g, jacobian) = nlp.grad(x), nlp.jac(x)
+
+    def weighted(matrix: ca.MX, left: np.ndarray) -> ca.MX:
+        i, j = (np.array(k, dtype=int) for k in matrix.sparsity().get_triplet())
+        return ca.MX(matrix.sparsity(), matrix.nz[:] * (left[i] * s.columns[j])) if matrix.nnz() else matrix
+
+    def seen(point: np.ndarray) -> tuple[str, ...]:
+        assert diagnose is not None
+        return diagnose(np.asarray(point) * s.columns)
+
+    second = weighted(nlp.hess(x, sigma * s.objective, lam * s.rows), s.columns)
+    approximate: Callable[..., Any] | None = nlp.gauss_newton
+    gauss_newton = None if approximate is None else ca.Function(
+        "gauss_newton", [z, sigma], [weighted(approximate(x, sigma * s.objective), s.columns)], ["x", "sigma"], ["hessian"])
+    return replace(
+        nlp, f=ca.Function("f", [z], [s.objective * nlp.f(x)], ["x"], ["f"]),
+        g=ca.Function("g", [z], [s.rows * nlp.g(x)], ["x"], ["g"]),
+        grad=ca.Function("gradient", [z], [s.objective * f, s.objective * s.columns * gradient], ["x"], ["f", "gradient"]),
+        jac=ca.Function("jacobian", [z], [s.rows * g, weighted(jacobian, s.rows)], ["x"], ["g", "jacobian"]),
+        hess=ca.Function("hessian", [z, sigma, lam], [second], ["x", "sigma", "lam_g"], ["hessian"]),
+        x0=nlp.x0 / s.columns, x_lower=nlp.x_lower / s.columns, x_upper=nlp.x_upper / s.columns,
+        g_lower=nlp.g_lower * s.rows, g_upper=nlp.g_upper * s.rows,
+        diagnose=None if diagnose is None else seen, gauss_newton=gauss_newton, keep=(nlp.keep, nlp)), back
+
+
+def _power(values: np.ndarray) -> np.ndarray:
+    return np.asarray(2.0 ** np.round(np.log2(np.clip(values, SMALLEST, LARGEST))))
+
+
+def _inverse(largest: np.ndarray) -> np.ndarray:
+    """Factors that bring the largest entries to about 1; 1 where there are none."""
+    return np.minimum(_power(1.0 / np.where(largest > 0, largest, 1.0)), UP)

@@ -1,0 +1,120 @@
+"""Hermite-Simpson in compressed form: the states at midpoints follow from the ends and are no unknowns.
+
+    y_m = (y_a + y_b) / 2 + h / 8 (f_a - f_b),      y_b - y_a = h / 6 (f_a + 4 f_m + f_b)
+
+Half the states and half the defects of the separated form, with the same solutions; functions are nested and cost about twice as
+much. Kelly 2017, SIAM Review 59(4), Sec. 4; Betts 2010, Practical Methods for Optimal Control, Sec. 4.5 (which form pays when).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import casadi as ca
+import numpy as np
+import scipy.sparse as sp
+
+from ocp.problem import At
+from ocp.spaces import Expr
+from ocp.transcription.blocks import Block, vector
+from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows, penalty
+from ocp.transcription.mesh import Compressed
+from ocp.transcription.part import Part, Place, graph_kind, join
+from ocp.transcription.places import coordinate_bounds, integral_rows
+from ocp.transcription.shared import Clock, clock
+
+SIMPSON = (1 / 6, 4 / 6, 1 / 6)
+
+
+def compressed_part(place: Place, mesh: Compressed) -> Part:
+    """Defects, running costs and path constraints at midpoints of one phase; those at knots: ``intervals.path_part``."""
+    block, path = interval_block(place, mesh)
+    N, size, integrals = mesh.intervals, place.form.size, integral_rows(place.phase)
+    inner, whole = len(path.names), len(integrals.names)
+    picks = sp.vstack([sp.kron(sp.identity(N), sp.eye(size, block.size)), sp.kron(sp.identity(N), sp.eye(inner, block.size,
+                                                                                                         k=size)),
+                       sp.kron(np.ones((1, N)), sp.eye(whole, block.size, k=size + inner))], format="csr")
+    names = [f"{place.prefix}defect {name} @ interval {k}" for k in range(N) for name in place.form.names]
+    names += [f"{place.prefix}{name} @ midpoint {k}" for k in range(N) for name in path.names]
+    names += [f"{place.prefix}{name} @ whole phase" for name in integrals.names]
+    lower, upper = (np.r_[np.zeros(N * size), np.tile(inside, N), over]
+                    for inside, over in ((path.lower, integrals.lower), (path.upper, integrals.upper)))
+    return Part(sp.csr_matrix((len(names), place.n)), (Block(**{**block.__dict__, "matrix": picks}),), lower, upper, tuple(names))
+
+
+def interval_block(place: Place, mesh: Compressed) -> tuple[Block, Rows]:
+    """The function of an interval: rows [defect; path constraints at the midpoint; integrals], cost = its running cost."""
+    phase = place.phase
+    v, data, own, points, defect, _ = _interval(place, mesh)
+    cost, integrals, residuals = type(v)(0), type(v)(sum(c.size for c in phase.constraints if c.at is At.INTEGRAL), 1), []
+    smooth = type(v)(0)
+    for weight, here in zip(SIMPSON, points, strict=True):
+        scale = weight * own.width
+        for item in phase.costs:
+            if item.at is At.PATH:
+                cost += scale * cost_value(item, here)
+                residuals.append((item, here, scale))
+        for c in phase.constraints:
+            if c.at is At.PATH and c.soft is not None:
+                smooth += scale * penalty(c, here)
+        if found := [hard_rows(c, here).expression for c in phase.constraints if c.at is At.INTEGRAL]:
+            integrals += scale * ca.vertcat(*found)
+    path = join(type(v), [*(hard_rows(c, points[1]) for c in phase.constraints if c.at is At.PATH and c.soft is None),
+                          *coordinate_bounds(place, points[1][1])])
+    N, layout = mesh.intervals, place.layout
+    index = np.column_stack([layout.states[:-1], layout.states[1:], layout.controls[mesh.points].reshape(N, -1),
+                             np.tile(place.first + np.array(own.clock.columns, dtype=int), (N, 1))])
+    block = Block(
+        name=f"interval_{place.number}", v=v, data=data, cost=cost + smooth, rows=vector(type(v), defect, path.expression,
+                                                                                         integrals),
+        index=index.astype(int), values=interval_values(place, mesh, own.clock), weight=np.ones(N), matrix=sp.csr_matrix((0, 0)),
+        gauss_newton=gauss_newton(residuals, smooth, v))
+    return block, path
+
+
+def interval_values(place: Place, mesh: Compressed, own: Clock) -> np.ndarray:
+    """Data [N, nd] of the intervals."""
+    N = mesh.intervals
+    centres = [place.layout.centres[k:N + k] if place.form.tangent else np.zeros((N, 0)) for k in (0, 1)]
+    return np.column_stack([mesh.edges[:-1], np.diff(mesh.edges), *centres, np.tile(own.values, (N, 1))])
+
+
+def middle(place: Place, mesh: Compressed) -> ca.Function:
+    """(v, data) -> states at the midpoint [nx], and rates by time at start, midpoint and end [size, 3]."""
+    v, data, own, points, _, rates = _interval(place, mesh)
+    return ca.Function("middle", [v, data], [points[1][1], ca.horzcat(*rates) / own.width])
+
+
+class _Own:
+    """The clock of a phase, and the seconds of an interval."""
+
+    def __init__(self, clock_: Clock, width: Expr):
+        self.clock, self.width = clock_, width
+
+
+def _interval(place: Place, mesh: Compressed) -> tuple[Expr, Expr, _Own, list[Any], Expr, list[Expr]]:
+    """(unknowns, data, clock, arguments at start, midpoint and end, defect, scaled rates there)."""
+    phase, form = place.phase, place.form
+    kind = graph_kind(phase.system)
+    z = [kind.sym(f"z_{i}", form.size) for i in "ab"]
+    centres = [kind.sym(f"centre_{i}", form.centre_size) for i in "ab"]
+    nu = phase.system.nu
+    u = [kind.sym(f"u_{i}", nu) for i in "amb"]
+    tau, width = kind.sym("tau"), kind.sym("width")
+    own = clock(kind, place.problem, place.number, place.shared)
+    a, b = (form.state(one, centre) for one, centre in zip(z, centres, strict=True))
+    chart, h = centres[0], own.T * width
+    t = [own.start + own.T * (tau + part * width) for part in (0.0, 0.5, 1.0)]
+
+    def rate(i: int, x: Expr) -> Expr:
+        return form.rate(x, phase.system.rate(t[i], x, u[i], own.p), chart, h, share=width)
+
+    seen = [form.space.minus(chart, x) if form.tangent else x for x in (a, b)]
+    f_a, f_b = rate(0, a), rate(2, b)
+    y_m = (seen[0] + seen[1]) / 2 + (f_a - f_b) / 8
+    m = form.space.plus(chart, y_m) if form.tangent else y_m
+    f_m = rate(1, m)
+    defect = seen[1] - seen[0] - (f_a + 4 * f_m + f_b) / 6
+    points = [(t[i], x, u[i], own.p) for i, x in enumerate((a, m, b))]
+    v = vector(kind, *z, *u, own.variable)
+    return v, vector(kind, tau, width, *centres, own.data), _Own(own, h), points, defect, [f_a, f_m, f_b]
