@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
     "dynamics": ["errors", "kernels", "lie", "spatial", "joints", "model", "algorithms", "functions", "frames", "loops",
                  "derivatives"],
-    "ocp": ["errors", "spaces", "problem", "bridge", "derivatives", "integrators", "qp", "control", "nlp", "transcription",
+    "ocp": ["errors", "spaces", "problem", "bridge", "derivatives", "integrators", "guess", "qp", "control", "nlp", "transcription",
             "shooting", "mpc", "certify", "derivative_check", "explain", "methods", "app"],
 }
 CONFINED = {

@@ -1,4 +1,8 @@
-"""The command ``ocp``. Exit codes: 0 certified (``ik``: tasks met; ``mpc``: finished), 1 not solved, 2 bad input, 3 internal."""
+"""The command ``ocp``.
+
+Exit codes: 0 certified (``ik``: tasks met; ``mpc``: finished; ``explain``: a cause was named), 1 not solved, 2 bad input, 3 internal,
+4 (``compare``) certified, but the costs differ.
+"""
 
 from __future__ import annotations
 

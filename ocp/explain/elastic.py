@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ocp.explain.groups import LOWER, UPPER, Group, Limit
-from ocp.nlp import NLP, SolverOptions, solve_nlp
+from ocp.nlp import NLP, NLPResult, SolverOptions, solve_nlp
 from ocp.problem import Status
 
 #: a slack below this fraction of the group's scale is none
@@ -61,7 +61,7 @@ def solve_elastic(nlp: NLP, groups: Sequence[Group], elastic: Iterable[str], x: 
     sides = [(group, side) for group in chosen for side in (LOWER, UPPER) if group.side(side)]
     limits = [(k, limit) for k, (group, side) in enumerate(sides) for limit in group.side(side)]
     program = _program(nlp, groups, sides, limits, x)
-    found = solve_nlp(program, options)
+    found = uninterrupted(solve_nlp(program, options))
     n, s = nlp.n, found.x[nlp.n:]
     slack = {(group.name, side): (float(value) if value > NEGLIGIBLE * group.scale else 0.0)
              for (group, side), value in zip(sides, s, strict=True)}
@@ -77,6 +77,13 @@ def solve_elastic(nlp: NLP, groups: Sequence[Group], elastic: Iterable[str], x: 
     held = _largest_violation(program, found.x)
     feasible = bool(np.all(np.isfinite(found.x)) and held <= 1e-6 and found.status in (Status.CONVERGED, Status.STALLED))
     return Elastic(found.x[:n], slack, push, feasible, found.status, found.message, max(0, len(found.iterations) - 1))
+
+
+def uninterrupted(found: NLPResult) -> NLPResult:
+    """The result; raises KeyboardInterrupt where Ctrl-C ended the solve, which would pass for a failure."""
+    if found.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return found
 
 
 def _program(nlp: NLP, groups: Sequence[Group], sides: Sequence[tuple[Group, str]], limits: Sequence[tuple[int, Limit]],

@@ -141,9 +141,12 @@ def fraction(name: str, mesh: Any) -> float | None:
 # ---- groups -------------------------------------------------------------------------------------------------------------
 def _groups(problem: Problem, nlp: NLP) -> list[Group]:
     units: dict[str, str] = {}
+    attitudes: set[str] = set()
     for phase in problem.phases:
         units |= phase.system.units
-    found = _column_groups(nlp, units)
+        space = phase.system.space
+        attitudes |= {space.names[q + i] for q in space.quaternions for i in range(4)}
+    found = _column_groups(nlp, units, attitudes)
     rows: dict[str, list[int]] = {}
     for i, name in enumerate(nlp.constraints):
         if not is_mechanics(name):
@@ -159,7 +162,8 @@ def _groups(problem: Problem, nlp: NLP) -> list[Group]:
     return found
 
 
-def _column_groups(nlp: NLP, units: Mapping[str, str]) -> list[Group]:
+def _column_groups(nlp: NLP, units: Mapping[str, str], attitudes: set[str]) -> list[Group]:
+    """Groups of bounds and prescribed values. attitudes: components of quaternions, of which none can be moved by itself."""
     columns: dict[str, list[int]] = {}
     for i, name in enumerate(nlp.variables):
         columns.setdefault(base(name), []).append(i)
@@ -186,7 +190,7 @@ def _column_groups(nlp: NLP, units: Mapping[str, str]) -> list[Group]:
         ends: dict[int, str] = {}
         if open_:
             ends = {i: "start" if i == indices[0] else "final" for i, f in zip(indices, fixed, strict=True) if f}
-        for i, end in ends.items():
+        for i, end in ends.items() if component not in attitudes else ():
             value = (Limit(i, LOWER, float(nlp.x_lower[i]), True), Limit(i, UPPER, float(nlp.x_upper[i]), True))
             found.append(Group(f"{before}{end} {label}", end, value, unit, _scale((), size)))
         own_bounds = [(i, (lower, upper) if i in ends else (nlp.x_lower[i], nlp.x_upper[i])) for i in indices]

@@ -78,6 +78,13 @@ class Origin:
         return f"{self.expression} is {_word(self.result)}" + (f" where {given}" if given else "")
 
 
+def is_finite(program: Program, x: np.ndarray) -> bool:
+    """Whether all functions of the program and their derivatives are finite at its variables x [n]."""
+    nlp = program.nlp
+    values = [nlp.f(x), *nlp.grad(x), *nlp.jac(x), nlp.hess(x, 1.0, np.ones(nlp.m))]
+    return all(bool(np.all(np.isfinite(value.nonzeros()))) for value in values)
+
+
 # ---- points -------------------------------------------------------------------------------------------------------------
 def points_of(program: Program, x: np.ndarray) -> tuple[Point, ...]:
     """All instants of a transcribed problem where its states stand, at its variables x [n]; unknowns must be coordinates."""

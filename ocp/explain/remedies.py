@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ocp.explain.elastic import OPTIONS, Elastic, excess, relax, solve_elastic
+from ocp.explain.elastic import OPTIONS, Elastic, excess, relax, solve_elastic, uninterrupted
 from ocp.explain.groups import UPPER, Program
 from ocp.nlp import SolverOptions, solve_nlp
 from ocp.problem import Status
@@ -117,7 +117,7 @@ def _verified(program: Program, remedy: Remedy, x: np.ndarray, options: SolverOp
     """The remedy after a solve of the original problem with its amounts."""
     by = {(amount.group, amount.side): amount.by for amount in remedy.amounts}
     relaxed = replace(relax(program.nlp, program.groups, by), x0=x)
-    found = solve_nlp(relaxed, options)
+    found = uninterrupted(solve_nlp(relaxed, options))
     return replace(remedy, verified=found.status is Status.CONVERGED, cost=found.f, iterations=max(0, len(found.iterations) - 1),
                    message="" if found.status is Status.CONVERGED else f"{found.status.sentence} {found.message}".strip())
 
@@ -144,7 +144,7 @@ def explain_infeasibility(program: Program, x: np.ndarray, *, options: SolverOpt
                              f"{whole.status.sentence} {whole.message}".strip())
     if not whole.yielding:
         say("nothing contradicts: solving on from there")
-        found = solve_nlp(replace(nlp, x0=whole.x), solving or options)
+        found = uninterrupted(solve_nlp(replace(nlp, x0=whole.x), solving or options))
         done = found.status is Status.CONVERGED
         return Infeasibility(True, point=found.x if done else whole.x, cost=found.f if done else math.nan, solves=solves + 1,
                              message="" if done else f"{found.status.sentence} {found.message}".strip())

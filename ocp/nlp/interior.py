@@ -2,8 +2,8 @@
 
     minimise 1/2 d' (H + delta I) d + c' d   subject to   row_lower <= A d <= row_upper,   lower <= d <= upper
 
-Columns and rows that have bounds get a slack each; multipliers of bounds are ``zl, zu >= 0``. Where H is indefinite, delta is raised
-until every system has the inertia of a convex program.
+Columns and rows that have bounds get a slack each; multipliers of bounds are ``zl, zu >= 0``. Where H is indefinite, delta is
+raised until every system has the inertia of a convex program.
 """
 
 from __future__ import annotations
@@ -119,8 +119,9 @@ class _Interior:
             return False
         _, _, ds, dzl, dzu = self._direction(solve, -self.zl * self.sl, -self.zu * self.su)
         ap, ad = self._longest(ds, dzl, dzu)
-        ahead = (self.has_low * (self.zl + ad * dzl) * (self.sl + ap * ds) + self.has_high * (self.zu + ad * dzu) * (self.su - ap * ds))
-        goal = self.mu * (float(ahead.sum()) / self.count / self.mu) ** 3 if self.mu > 0 else 0.0
+        lower = self.has_low * (self.zl + ad * dzl) * (self.sl + ap * ds)
+        upper = self.has_high * (self.zu + ad * dzu) * (self.su - ap * ds)
+        goal = self.mu * (float((lower + upper).sum()) / self.count / self.mu) ** 3 if self.mu > 0 else 0.0
         dd, dy, ds, dzl, dzu = self._direction(solve, goal - self.zl * self.sl - dzl * ds, goal - self.zu * self.su + dzu * ds)
         a = min(1.0, TO_BOUNDARY * min(self._longest(ds, dzl, dzu)))
         self.stuck = self.stuck + 1 if a < SHORT else 0

@@ -3,8 +3,8 @@
     z = x / columns,   rows g(x),   objective f(x)
 
 Factors are powers of two, so that scaling rounds nothing. Columns are measured by the distance of their bounds where both are
-finite, else by the magnitude of the guess; rows by the largest entry of the first Jacobian and the objective by that of its first gradient,
-in scaled columns (Betts 2010, Practical Methods for Optimal Control, Sec. 1.16; Waechter and Biegler 2006, Sec. 3.8).
+finite, else by the magnitude of the guess; rows by the largest entry of the first Jacobian and the objective by that of its first
+gradient, in scaled columns (Betts 2010, Practical Methods for Optimal Control, Sec. 1.16; Waechter and Biegler 2006, Sec. 3.8).
 """
 
 from __future__ import annotations

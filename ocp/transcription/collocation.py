@@ -20,6 +20,7 @@ from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.transcription.charts import STATES, form
 from ocp.transcription.direct import Optimality, solve_program, unsupported
 from ocp.transcription.kernels import KERNELS
+from ocp.transcription.ladder import GUESSES, climb
 from ocp.transcription.mesh import Compressed, Mesh, uniform_mesh
 from ocp.transcription.program import How, Transcription, build
 from ocp.transcription.schemes import CONTROLS, FORMS, SCHEMES, Scheme, make_scheme
@@ -40,6 +41,8 @@ class CollocationOptions:
     form: of the defects, "integral", "differential", or for hermite_simpson "compressed" (no states at midpoints); controls:
         "polynomial" through the collocated nodes, "held" or "linear"
     states: "coordinates", or "tangent" unknowns about states that are centred anew between passes (floating bases)
+    guess: what to start from, "given", "dynamics", "coarse", "multistart", or "auto", one after another until one converges
+        (``ocp.transcription.ladder``)
     max_iterations, tolerance, hessian, solver, scaling: of the nonlinear program, see ``ocp.nlp.SolverOptions``
     derivatives: of the dynamics: "ad", "analytic", "complex_step", "fd", or "auto"; execution: of analytic ones: "generated" code,
         "loops" over the model, or "auto"; see ``ocp.derivatives``
@@ -52,6 +55,7 @@ class CollocationOptions:
     form: str = "integral"
     controls: str = "polynomial"
     states: str = "coordinates"
+    guess: str = "auto"
     max_iterations: int = 1000
     tolerance: float = 1e-9
     hessian: str = "exact"
@@ -65,7 +69,9 @@ class CollocationOptions:
         for name, value, known in (
                 ("scheme", self.scheme, SCHEMES), ("form", self.form, (*FORMS, "compressed")), ("controls", self.controls,
                                                                                                 CONTROLS),
-                ("states", self.states, STATES), ("hessian", self.hessian, HESSIANS), ("solver", self.solver, SOLVERS),
+                ("states", self.states, STATES), ("guess", self.guess, GUESSES), ("hessian", self.hessian, HESSIANS), ("solver",
+                                                                                                                       self.solver,
+                                                                                                                       SOLVERS),
                 ("scaling", self.scaling, SCALINGS), ("derivatives", self.derivatives, DERIVATIVES),
                 ("execution", self.execution, EXECUTIONS), ("kernels", self.kernels, KERNELS)):
             if value not in known:
@@ -118,7 +124,10 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     Raises UnsupportedError naming each thing that collocation cannot enforce, ProblemError for a malformed problem or a
     checkpoint of another one.
     """
-    def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:
-        return transcribe(problem, options, centres=centres)
+    def attempt(given: Problem, chosen: CollocationOptions) -> Solution:
+        def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:
+            return transcribe(given, chosen, centres=centres)
 
-    return solve_program(problem, METHOD, options, options.nlp(), made, progress, checkpoint, resume)
+        return solve_program(given, METHOD, chosen, chosen.nlp(), made, progress, checkpoint, resume)
+
+    return climb(problem, options, attempt) if resume is None else attempt(problem, options)

@@ -9,22 +9,24 @@ import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
+from ocp.guess import on_manifold
 from ocp.problem import Trajectory
 from ocp.transcription.charts import Form
 from ocp.transcription.mesh import Mesh
-from ocp.transcription.sampling import on_manifold
 
 Array = np.ndarray
 
 
-def collocation_trajectory(mesh: Mesh, form: Form, start: float, duration: float, x: Array, u: Array, rates: Array) -> Trajectory:
+def collocation_trajectory(mesh: Mesh, form: Form, start: float, duration: float, x: Array, u: Array, rates: Array,
+                           charts: Array) -> Trajectory:
     """Trajectory with the schemes' interpolants from ``start`` [s] on.
 
     x [M, nx]: states of the nodes; u [P, nu]: of the control points; rates [E, size]: time derivatives, at the places, of what the
-    schemes act on. Quaternions are returned at unit length. Raises ProblemError when asked for a time outside the phase.
+    schemes act on; charts [N, nx]: centres of the intervals' charts, for tangent unknowns. Quaternions are returned at unit length.
+    Raises ProblemError when asked for a time outside the phase.
     """
     locate = _locator(mesh.edges, start, duration)
-    around = _plus(form)
+    moved = _moved(form)
 
     def pieces(t: Any, of: Callable[[int, Array], Array], width: int) -> Array:
         k, r = locate(t)
@@ -37,7 +39,7 @@ def collocation_trajectory(mesh: Mesh, form: Form, start: float, duration: float
 
     def state_in(k: int, r: Array) -> Array:
         rise = duration * mesh.widths[k] * np.asarray(mesh.schemes[k].state_basis(r)) @ rates[mesh.places.of[k]]
-        return around(np.broadcast_to(x[mesh.knots[k]], (len(r), x.shape[1])), rise)
+        return moved(x[mesh.knots[k]], rise, charts[k])
 
     def state(t: Any) -> Array:
         return on_manifold(form.space, pieces(t, state_in, x.shape[1]))
@@ -96,9 +98,10 @@ def _locator(edges: Array, start: float, duration: float) -> Callable[[Any], tup
     return locate
 
 
-def _plus(form: Form) -> Callable[[Array, Array], Array]:
+def _moved(form: Form) -> Callable[[Array, Array, Array], Array]:
+    """(x [nx], rises [k, size] in a chart, centre of the chart [nx]) -> states [k, nx]."""
     if not form.tangent:
-        return lambda a, d: a + d
-    a, d = ca.SX.sym("a", form.space.nx), ca.SX.sym("d", form.space.ndx)
-    plus = ca.Function("plus", [a, d], [form.space.plus(a, d)])
-    return lambda x, y: np.asarray(plus(x.T, y.T)).T
+        return lambda x, rise, chart: x + rise
+    x, c, d = ca.SX.sym("x", form.space.nx), ca.SX.sym("c", form.space.nx), ca.SX.sym("d", form.space.ndx)
+    plus = ca.Function("plus", [x, d, c], [form.space.plus(c, form.space.minus(c, x) + d)])
+    return lambda x, rise, chart: np.asarray(plus(x, rise.T, chart)).T

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ocp.errors import ProblemError
+from ocp.guess import on_manifold, sample_guess
 from ocp.problem import At, Boundary, Phase
 from ocp.transcription.charts import Form
 from ocp.transcription.mesh import Compressed, Discretisation
-from ocp.transcription.sampling import on_manifold, sample_guess
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.transcription.charts import STATES
 from ocp.transcription.direct import solve_program, unsupported
 from ocp.transcription.kernels import KERNELS
+from ocp.transcription.ladder import GUESSES, climb
 from ocp.transcription.mesh import Grid
 from ocp.transcription.program import How, Transcription, build
 
@@ -38,7 +39,7 @@ class MultipleShootingOptions:
     integrator: any of ``ocp.integrators``, implicit ones included; steps: of it in each interval; intervals: of equal length in
         every phase
     controls: "held" in an interval or "linear" between knots
-    states, derivatives, kernels, max_iterations, tolerance, hessian, solver, scaling: as for collocation
+    states, guess, derivatives, kernels, max_iterations, tolerance, hessian, solver, scaling: as for collocation
     """
 
     integrator: str = "rk4"
@@ -46,6 +47,7 @@ class MultipleShootingOptions:
     intervals: int = 50
     controls: str = "held"
     states: str = "coordinates"
+    guess: str = "auto"
     max_iterations: int = 1000
     tolerance: float = 1e-9
     hessian: str = "exact"
@@ -57,7 +59,9 @@ class MultipleShootingOptions:
     def __post_init__(self) -> None:
         for name, value, known in (
                 ("integrator", self.integrator, tuple(INTEGRATORS)), ("controls", self.controls, CONTROLS),
-                ("states", self.states, STATES), ("hessian", self.hessian, HESSIANS), ("solver", self.solver, SOLVERS),
+                ("states", self.states, STATES), ("guess", self.guess, GUESSES), ("hessian", self.hessian, HESSIANS), ("solver",
+                                                                                                                       self.solver,
+                                                                                                                       SOLVERS),
                 ("scaling", self.scaling, SCALINGS), ("derivatives", self.derivatives, DERIVATIVES),
                 ("kernels", self.kernels, KERNELS)):
             if value not in known:
@@ -92,7 +96,10 @@ def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequen
 def solve(problem: Problem, options: MultipleShootingOptions, progress: Callable[[dict[str, float]], Any] | None = None,
           checkpoint: Keep | None = None, resume: Checkpoint | None = None) -> Solution:
     """Transcribe the problem and solve the program; arguments and errors as those of ``ocp.transcription.collocation.solve``."""
-    def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:
-        return transcribe(problem, options, centres=centres)
+    def attempt(given: Problem, chosen: MultipleShootingOptions) -> Solution:
+        def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:
+            return transcribe(given, chosen, centres=centres)
 
-    return solve_program(problem, METHOD, options, options.nlp(), made, progress, checkpoint, resume)
+        return solve_program(given, METHOD, chosen, chosen.nlp(), made, progress, checkpoint, resume)
+
+    return climb(problem, options, attempt) if resume is None else attempt(problem, options)

@@ -153,7 +153,8 @@ class _Back:
         for place, mesh, (x, u, start, duration, p) in zip(self.placed, self.meshes, self.unpack(values), strict=True):
             if isinstance(mesh, Mesh):
                 rates = self._rates(place, np.asarray(values)) / duration
-                found.append(collocation_trajectory(mesh, place.form, start, duration, x, u, rates))
+                charts = place.layout.centres[mesh.knots[:-1]]
+                found.append(collocation_trajectory(mesh, place.form, start, duration, x, u, rates, charts))
             elif isinstance(mesh, Compressed):
                 found.append(self._compressed(place, mesh, np.asarray(values), (x, u, start, duration)))
             else:
@@ -171,7 +172,8 @@ class _Back:
         nodes = np.empty((2 * mesh.intervals + 1, x.shape[1]))
         nodes[::2], nodes[1::2] = x, between
         full = Mesh(mesh.edges, mesh.separated().schemes, split=True)
-        return collocation_trajectory(full, place.form, start, duration, nodes, u, rates.reshape(-1, place.form.size))
+        return collocation_trajectory(full, place.form, start, duration, nodes, u, rates.reshape(-1, place.form.size),
+                                      place.layout.centres[:-1])
 
     def _rates(self, place: Place, values: Array) -> Array:
         """Scaled rates [E, size] at the places of a phase."""

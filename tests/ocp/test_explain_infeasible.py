@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from control_problems import bang_bang, block_move, function, problem
 
-from ocp.explain import explain_infeasibility, program_of, relax, solve_elastic
-from ocp.explain.groups import time_of
+from ocp.explain import elastic, explain_infeasibility, program_of, relax, remedies, solve_elastic
+from ocp.explain.elastic import OPTIONS
+from ocp.explain.groups import fraction, is_mechanics
 from ocp.explain.remedies import _rounded_up
 from ocp.nlp import IpoptOptions, solve_nlp
-from ocp.problem import INF, At, Boundary, Constraint, Duration, Sense, Status
+from ocp.problem import INF, At, Boundary, Constraint, Duration, Problem, Sense, Status
 from ocp.transcription.collocation import CollocationOptions
 
 TRAPEZOID = CollocationOptions(scheme="trapezoid", intervals=100)
@@ -136,6 +137,64 @@ def test_a_prescribed_value_does_not_carry_its_bound_away():
     assert amounts(found.remedies[0]) == {("beyond", "lower"): pytest.approx(0.2, abs=1e-6)}
 
 
+def test_the_elastic_program_brings_its_own_derivatives():
+    """Jacobian and Hessian beside differences of rows and gradients, with rows and columns that bend."""
+    rng = np.random.default_rng(5)
+    bent = row("bent", At.PATH, lambda t, x, u, p: x[0] ** 3 + u[0] * x[1], -1.0, 2.0)
+    base = program_of(block(bent, final=Boundary((1.0, 0.0), (True, False)), u_lower=(-5.0,), u_upper=(6.0,)),
+                      CollocationOptions(scheme="trapezoid", intervals=3))
+    chosen = [group for group in base.groups if group.name in ("bent", "bound of u", "final x", "duration")]
+    sides = [(group, side) for group in chosen for side in ("lower", "upper") if group.side(side)]
+    limits = [(k, limit) for k, (group, side) in enumerate(sides) for limit in group.side(side)]
+    made = elastic._program(base.nlp, base.groups, sides, limits, base.nlp.x0)
+    assert made.n == base.nlp.n + len(sides)
+    assert made.m == base.nlp.m + len(limits)
+    z, lam, h = rng.uniform(0.5, 1.5, made.n), rng.standard_normal(made.m), 1e-6
+
+    def rows(v):
+        return made.g(v).full().ravel()
+
+    def slope(v):
+        return made.grad(v)[1].full().ravel() * 0.7 + made.jac(v)[1].full().T @ lam
+
+    J, H = (np.column_stack([(f(z + h * e) - f(z - h * e)) / (2 * h) for e in np.eye(made.n)]) for f in (rows, slope))
+    np.testing.assert_allclose(made.jac(z)[1].full(), J, atol=1e-7)
+    np.testing.assert_allclose(made.jac(z)[0].full().ravel(), rows(z), atol=1e-12)
+    upper = made.hess(z, 0.7, lam).full()
+    np.testing.assert_allclose(upper + upper.T - np.diag(np.diag(upper)), H, atol=1e-6)
+    gradient = np.array([(float(made.f(z + h * e)) - float(made.f(z - h * e))) / (2 * h) for e in np.eye(made.n)])
+    np.testing.assert_allclose(made.grad(z)[1].full().ravel(), gradient, atol=1e-7)
+
+
+def test_the_filter_takes_out_what_can_be_spared():
+    """From a start where all four gave way, two of each conflict, only one of each is left."""
+    program = two_conflicts()
+    whole = solve_elastic(program.nlp, program.groups, [group.name for group in program.groups], program.nlp.x0)
+    generous = replace(whole, slack={**whole.slack, ("no farther", "upper"): 0.1, ("far", "lower"): 0.1, ("slow", "upper"): 0.1,
+                                     ("fast", "lower"): 0.2})
+    least, _ = remedies._filtered(program, generous, OPTIONS, lambda words: None)
+    assert least.feasible
+    assert len(least.yielding) == 2
+    assert len({"no farther", "far"} & set(least.yielding)) == 1
+
+
+def test_several_phases_are_named_by_phase():
+    """A move in two phases of at most 0.7 s each: durations are named by phase, jumps between phases never yield."""
+    first = replace(bang_bang().phase, name="push", duration=Duration(0.1, 0.7, 0.5), final=None)
+    second = replace(first, name="brake", start=None, final=Boundary((1.0, 0.0), (True, True)))
+    guess = replace(first.guess, x=np.array([[0.0, 0.0], [0.5, 1.0]]))
+    both = Problem("two", (replace(first, guess=guess), second))
+    program = program_of(both, CollocationOptions(scheme="trapezoid", intervals=20))
+    found = explain_infeasibility(program, program.nlp.x0)
+    assert {"push: duration", "brake: duration"} <= set(found.conflict)
+    assert not any("passage" in name or " to " in name for name in found.conflict)
+    way = by_name(found)["push: duration",]
+    # two seconds are needed in all, in whichever phase
+    (amount,) = way.amounts
+    assert amount.bound == 0.7
+    assert amount.least == pytest.approx(2 - 2 * 0.7, abs=1e-2)
+
+
 def test_equations_of_motion_never_yield():
     program = two_conflicts()
     names = [group.name for group in program.groups]
@@ -183,5 +242,41 @@ def test_places_have_times():
     assert program.time("defect x @ interval 5", x) == pytest.approx(0.5)
     assert program.time("wall @ final", x) == pytest.approx(2.0)
     assert program.time("wall @ start", x) == pytest.approx(0.0)
-    assert time_of("duration", program.trajectories(x)[0]) is None
-    assert time_of("x.x @ knot 500", program.trajectories(x)[0]) is None
+    assert program.time("wall @ knot 5 (end of interval 4)", x) == pytest.approx(0.5)
+    assert program.time("final value of rx", x) == pytest.approx(2.0)
+    for name in ("duration", "x.x @ knot 500", "work @ whole phase", "u.u @ control point 500"):
+        assert fraction(name, program.transcription.meshes[0]) is None
+    radau = program_of(block_move(2.0), CollocationOptions(scheme="radau", intervals=4))
+    known = dict(zip(radau.nlp.variables, radau.nlp.x0, strict=True))
+    for name, value in known.items():  # the guess is a line: x = t / 2
+        if name.startswith("x.x @ "):
+            assert radau.time(name, radau.nlp.x0) == pytest.approx(2 * value)
+
+
+def test_mechanics_are_told_from_wishes():
+    for name in ("defect x @ interval 3", "inner defect 2 x @ interval 3", "drop: defect x @ interval 0", "a to b height @ passage",
+                 "unit norm of q.w ... @ start", "drop: unit norm of q.w ... @ start"):
+        assert is_mechanics(name)
+    for name in ("speed @ knot 3", "defective @ knot 1", "defect rate @ knot 2", "gate @ linkage", "work @ whole phase",
+                 "final value of rx"):
+        assert not is_mechanics(name)
+
+
+def test_ctrl_c_is_not_taken_for_an_answer(monkeypatch):
+    whole = elastic.solve_nlp
+    monkeypatch.setattr(elastic, "solve_nlp", lambda *arguments: replace(whole(*arguments), status=Status.INTERRUPTED))
+    program = program_of(block_move(), SHORT)
+    with pytest.raises(KeyboardInterrupt):
+        explain_infeasibility(program, program.nlp.x0)
+
+
+def test_components_of_quaternions_are_no_constraints_by_themselves():
+    from pathlib import Path
+
+    from ocp.app.files.load import load_problem
+
+    loaded = load_problem(Path(__file__).resolve().parents[2] / "problems" / "quadrotor.yaml")
+    program = program_of(loaded.problem, CollocationOptions(intervals=3))
+    names = {group.name for group in program.groups}
+    assert {"start q.root_joint.px", "start v.root_joint.wz", "bound of front"} <= names
+    assert not any(f"start q.root_joint.{c}" in names for c in "wxyz")

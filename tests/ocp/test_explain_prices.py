@@ -58,7 +58,8 @@ def limited_cart_pole():
     phase = cart_pole().phase
     speed = Constraint("speed", At.PATH, function(4, 1, lambda t, x, u, p: x[3]), (-INF,), (7.0,))
     both = Constraint("meeting", At.FINAL, function(4, 1, lambda t, x, u, p: x[0] + x[2] ** 2), (0.8,), (0.8,), Sense.EQUAL)
-    return problem(replace(phase, u_lower=(-13.0,), u_upper=(13.0,), x_upper=(0.7, INF, INF, INF), constraints=(speed, both),
+    return problem(replace(phase, u_lower=(-13.0,), u_upper=(13.0,), x_lower=(-9.0, -INF, -INF, -INF),
+                           x_upper=(0.7, INF, INF, INF), constraints=(speed, both),
                            final=replace(phase.final, fixed=(False, True, False, True))))
 
 
@@ -81,6 +82,7 @@ def test_signs_say_what_room_saves():
         if side == "lower":
             assert price.price > 0
         assert price.relief == abs(price.price)
+    assert not any(kind.startswith("bound") and side == "value" for kind, side in found)  # the value at an end takes the force
     effects = [price.effect for price in found.values()]
     assert effects == sorted(effects, reverse=True)
 

@@ -17,7 +17,7 @@ from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Ph
 from ocp.transcription import blocks, kernels
 from ocp.transcription.collocation import CollocationOptions, solve, transcribe, unsupported
 from ocp.transcription.mesh import Mesh, uniform_mesh
-from ocp.transcription.sampling import sample_guess
+from ocp.guess import sample_guess
 from ocp.transcription.schemes import make_scheme
 
 N = 4  # intervals of the small programs

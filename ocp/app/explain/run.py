@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,13 @@ from ocp.explain import (
     dependent_rows,
     explain_infeasibility,
     find_not_finite,
+    is_finite,
     points_of,
     prices,
     program_of,
     unbounded_hints,
 )
+from ocp.explain.elastic import uninterrupted
 from ocp.methods import make_options, method
 from ocp.nlp import NLPResult, SolverOptions, solve_nlp, worst_violations
 from ocp.problem import Guess, Phase, Status
@@ -173,18 +175,16 @@ def explanation(subject: Subject, say: terminal.Say) -> Explanation:
         return Explanation(subject, program, status, message, at, cost, mesh, result is not None, **parts)
 
     say("looking for what is not finite")
-    if (origins := find_not_finite(problem, points_of(program, x))):
-        spots = tuple(locate(subject.loaded, subject.name, origin) for origin in origins)
-        return finding(Status.NOT_A_NUMBER, "", x, origins=origins, spots=spots)
+    if (origins := _origins(program, x)):
+        return finding(Status.NOT_A_NUMBER, "", x, origins=origins, spots=_spots(subject, origins))
     status, message = subject.status, subject.message
     if status in (None, Status.CONVERGED, Status.NOT_A_NUMBER) or not exact:
         # a file, a solution whose multipliers are wanted, or a run that left no iterate: solve from where it stands
-        result = solve_nlp(replace(program.nlp, x0=x), solving, terminal.counting(say, "solving"))
+        result = uninterrupted(solve_nlp(replace(program.nlp, x0=x), solving, terminal.counting(say, "solving")))
         status, message, x = result.status, result.message, result.x
     assert status is not None
-    if status is Status.NOT_A_NUMBER and (origins := find_not_finite(problem, points_of(program, x))):
-        spots = tuple(locate(subject.loaded, subject.name, origin) for origin in origins)
-        return finding(status, message, x, origins=origins, spots=spots)
+    if status is Status.NOT_A_NUMBER and (origins := _origins(program, x)):
+        return finding(status, message, x, origins=origins, spots=_spots(subject, origins))
     if status is Status.CONVERGED and result is not None:
         say("pricing constraints")
         return finding(status, message, x, prices=prices(program, x, result.lam_g),
@@ -196,6 +196,14 @@ def explanation(subject: Subject, say: terminal.Say) -> Explanation:
     if status is Status.INFEASIBLE or not worst <= VIOLATED:
         parts["infeasibility"] = explain_infeasibility(program, x, solving=solving, progress=say)
     return finding(status, message, x, **parts)
+
+
+def _origins(program: Program, x: np.ndarray) -> tuple[Origin, ...]:
+    return () if is_finite(program, x) else find_not_finite(program.problem, points_of(program, x))
+
+
+def _spots(subject: Subject, origins: Sequence[Origin]) -> tuple[Spot | None, ...]:
+    return tuple(locate(subject.loaded, subject.name, origin) for origin in origins)
 
 
 def _guessed(phases: tuple[Phase, ...], arrays: Mapping[str, np.ndarray]) -> tuple[Phase, ...]:

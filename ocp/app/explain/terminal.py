@@ -104,7 +104,9 @@ def _infeasibility(program: Program, found: Infeasibility, out: Console) -> None
     if not found.remedies:
         out.print(f"\n  {found.message}", markup=False, soft_wrap=True)
         return
-    out.print(f"\n  In conflict: [bold]{_plain(', '.join(found.conflict))}[/]. Every other constraint could stay.", soft_wrap=True)
+    more = f" and {len(found.conflict) - MOST} more" if len(found.conflict) > MOST else ""
+    out.print(f"\n  In conflict: [bold]{_plain(', '.join(found.conflict[:MOST]))}[/]{more}. Every other constraint could stay.",
+              soft_wrap=True)
     single = all(len(remedy.groups) == 1 for remedy in found.remedies)
     out.print("  Relax any one of these; the least relative change comes first:" if single and len(found.remedies) > 1 else
               "  Relax this:" if single else "  No single one is enough. Relax these together, none of them can be spared:")
@@ -119,8 +121,9 @@ def _infeasibility(program: Program, found: Infeasibility, out: Console) -> None
     out.print(table)
     done = [remedy for remedy in found.remedies if remedy.verified]
     if len(done) == len(found.remedies):
-        out.print(f"  Each was verified: the problem was solved with these amounts ({found.solves} small solves in all)." if single
-                  else f"  Verified: the problem was solved with these amounts ({found.solves} small solves in all).", style="dim")
+        each = "Each was verified" if single and len(found.remedies) > 1 else "Verified"
+        out.print(f"  {each}: the problem was solved with these amounts ({found.solves} small solves in all).", style="dim",
+                  soft_wrap=True)
     for remedy in found.remedies:
         if not remedy.verified:
             out.print(f"  not verified: {', '.join(remedy.groups)}: {remedy.message}", style="yellow", markup=False, soft_wrap=True)

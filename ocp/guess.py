@@ -1,0 +1,181 @@
+"""Initial guesses: sampled on the manifold, controls by inverse dynamics, from a solution of any method, perturbed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import casadi as ca
+import numpy as np
+
+import dynamics
+from ocp.errors import ProblemError
+from ocp.problem import Guess, Phase, Problem, Trajectory, with_parameters
+from ocp.spaces import Space
+
+#: points at which a solution is sampled for a guess, besides its own knots
+SAMPLES = 201
+#: lowest and highest number of half waves of a perturbation over a phase
+WAVES = (1, 4)
+
+
+def sample_guess(guess: Guess, space: Space, fractions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """States [k, nx] and controls [k, nu] of a guess at these fractions; its ends are held where it does not reach.
+
+    States lie on the manifold: ``x_i [+] r (x_{i+1} [-] x_i)``. Raises ProblemError for a malformed guess.
+    """
+    s, x, u = (np.asarray(a, dtype=float) for a in (guess.s, guess.x, guess.u))
+    if s.ndim != 1 or len(s) == 0 or np.any(np.diff(s) <= 0) or s[0] < 0 or s[-1] > 1:
+        raise ProblemError("fractions must increase within [0, 1]", where="guess.s")
+    for name, value, width in (("x", x, space.nx), ("u", u, None)):
+        if value.ndim != 2 or len(value) != len(s) or (width is not None and value.shape[1] != width):
+            raise ProblemError(f"expected shape ({len(s)}, {'nu' if width is None else width}), got {value.shape}",
+                               where=f"guess.{name}")
+        if not np.all(np.isfinite(value)):
+            raise ProblemError("holds NaN or infinity", where=f"guess.{name}")
+    controls = np.column_stack([np.interp(fractions, s, c) for c in u.T]) if u.shape[1] else np.zeros((len(fractions), 0))
+    if space.is_vector_space:
+        return np.column_stack([np.interp(fractions, s, c) for c in x.T]), controls
+    if len(s) == 1:
+        return np.repeat(x, len(fractions), axis=0), controls
+    a, b, r = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx), ca.SX.sym("r")
+    between = ca.Function("between", [a, b, r], [space.plus(a, r * space.minus(a, b))])
+    i = np.clip(np.searchsorted(s, fractions, side="right") - 1, 0, len(s) - 2)
+    ratio = np.clip((fractions - s[i]) / (s[i + 1] - s[i]), 0.0, 1.0)
+    return between(x[i].T, x[i + 1].T, ratio[None, :]).full().T, controls
+
+
+def on_manifold(space: Space, x: np.ndarray) -> np.ndarray:
+    """States [..., nx] with their quaternions brought back to unit length."""
+    x = np.array(x, dtype=float)
+    for q in space.quaternions:
+        x[..., q:q + 4] /= np.linalg.norm(x[..., q:q + 4], axis=-1, keepdims=True)
+    return x
+
+
+def inverse_dynamics_controls(phase: Phase, intervals: int) -> np.ndarray | None:
+    """Controls [N, nu] at the middle of equal intervals that carry a robot along the states of the guess, from rest to rest in
+    time; None where there is no motion in the guess, the system is not a robot, or thrusters act.
+
+    The configurations of the guess are joined on the manifold by a quintic in time (zero velocity and acceleration at both ends of
+    every stretch), and inverse dynamics gives the generalised forces; those that no motor can give are left out.
+    """
+    system, guess = phase.system, phase.guess
+    actuation = system.actuation
+    if actuation is None or actuation.thrusters or len(guess.s) < 2 or not system.nu:
+        return None
+    model, nq = system.model, system.model.nq
+    q = np.asarray(guess.x, dtype=float)[:, :nq]
+    away = dynamics.make(model, "difference")
+    steps = [np.array(away(a, b)).ravel() for a, b in zip(q[:-1], q[1:], strict=True)]
+    if not any(np.any(np.abs(d) > 0) for d in steps):
+        return None
+    move, inverse = dynamics.make(model, "integrate"), dynamics.make(model, "inverse_dynamics")
+    duration = phase.duration.guess
+    selection = np.array(ca.DM(actuation.selection))
+    u = np.zeros((intervals, system.nu))
+    for k in range(intervals):
+        s = (k + 0.5) / intervals
+        i = min(int(np.searchsorted(guess.s, s, side="right")) - 1, len(steps) - 1)
+        width = guess.s[i + 1] - guess.s[i]
+        r, rate = (s - guess.s[i]) / width, 1.0 / (width * duration)
+        at, speed = r**3 * (10 - 15 * r + 6 * r * r), 30 * r * r * (1 - r) ** 2 * rate
+        bend = 60 * r * (1 - r) * (1 - 2 * r) * rate**2
+        tau = np.array(inverse(move(q[i], at * steps[i]), speed * steps[i], bend * steps[i])).ravel()
+        u[k] = selection.T @ tau
+    return u
+
+
+def with_dynamic_controls(problem: Problem) -> Problem | None:
+    """The problem with controls from inverse dynamics along the guess of the states; None where no phase has any to gain."""
+    phases = list(problem.phases)
+    for i, phase in enumerate(phases):
+        if np.any(phase.guess.u):
+            continue
+        u = inverse_dynamics_controls(phase, SAMPLES)
+        if u is None:
+            continue
+        s = (np.arange(SAMPLES) + 0.5) / SAMPLES
+        fractions = np.union1d(s, phase.guess.s)
+        x, _ = sample_guess(phase.guess, phase.system.space, fractions)
+        own = np.clip(np.column_stack([np.interp(fractions, s, column) for column in u.T]), phase.u_lower, phase.u_upper)
+        phases[i] = replace(phase, guess=Guess(fractions, x, own))
+    changed = any(a is not b for a, b in zip(phases, problem.phases, strict=True))
+    return replace(problem, phases=tuple(phases)) if changed else None
+
+
+def from_motion(problem: Problem, parts: Sequence[Trajectory], parameters: dict[str, float] | None = None) -> Problem:
+    """The problem with a motion as its guess: states, controls and durations of every phase, and values of parameters.
+
+    parts: a trajectory for each phase, of any method. Durations and free parameters are moved into their bounds. Raises
+    ProblemError where the motion has other phases, states or controls, or is not finite.
+    """
+    if len(parts) != len(problem.phases):
+        raise ProblemError(f"has {len(parts)} phases, the problem has {len(problem.phases)}", where="the motion to start from")
+    phases = []
+    for phase, part in zip(problem.phases, parts, strict=True):
+        sizes, wanted = (part.x.shape[1], part.u.shape[1]), (phase.system.nx, phase.system.nu)
+        if sizes != wanted:
+            raise ProblemError(f"has {sizes[0]} states and {sizes[1]} controls, phase {phase.name!r} {wanted[0]} and {wanted[1]}",
+                               where="the motion to start from")
+        begin, length = part.t[0], part.t[-1] - part.t[0]
+        s = np.union1d(np.linspace(0.0, 1.0, SAMPLES), (part.t - begin) / length)
+        t = begin + length * np.clip(s, 0.0, 1.0)
+        x, u = np.asarray(part.state(t)), np.asarray(part.control(t))
+        if not (np.all(np.isfinite(x)) and np.all(np.isfinite(u))):
+            raise ProblemError("holds NaN or infinity", where="the motion to start from")
+        duration = replace(phase.duration, guess=float(np.clip(length, phase.duration.lower, phase.duration.upper)))
+        phases.append(replace(phase, guess=Guess(np.clip(s, 0.0, 1.0), x, u), duration=duration))
+    values = dict(parameters or {})
+    for phase in problem.phases:
+        for i, low, high in phase.free_parameters:
+            name = phase.system.parameters[i]
+            if name in values:
+                values[name] = float(np.clip(values[name], low, high))
+    return with_parameters(replace(problem, phases=tuple(phases)), values)
+
+
+def perturbed(problem: Problem, seed: int, size: float) -> Problem:
+    """The problem with smooth random waves added to its guess, which leave the ends of the states as they are.
+
+    size: of the waves relative to the range of each component: the distance between finite bounds, else 1 + the largest magnitude
+    in the guess. Controls stay inside their bounds, free durations are scaled by up to 1 + size.
+    """
+    rng = np.random.default_rng(seed)
+    phases = []
+    for phase in problem.phases:
+        space = phase.system.space
+        s = np.union1d(np.linspace(0.0, 1.0, 41), phase.guess.s)
+        x, u = sample_guess(phase.guess, space, s)
+        step = _waves(rng, s, space.ndx, ends=False) * size * _ranges(phase, x)
+        a, d = ca.SX.sym("a", space.nx), ca.SX.sym("d", space.ndx)
+        x = np.asarray(ca.Function("plus", [a, d], [space.plus(a, d)])(x.T, step.T)).T
+        lower, upper = np.array(phase.u_lower), np.array(phase.u_upper)
+        with np.errstate(invalid="ignore"):
+            span = upper - lower
+        reach = np.where(np.isfinite(span), span, 1.0 + np.abs(u).max(axis=0, initial=0.0))
+        u = np.clip(u + _waves(rng, s, phase.system.nu, ends=True) * size * reach, lower, upper)
+        duration = phase.duration
+        if duration.free:
+            scaled = duration.guess * (1.0 + size) ** rng.uniform(-1.0, 1.0)
+            duration = replace(duration, guess=float(np.clip(scaled, duration.lower, duration.upper)))
+        phases.append(replace(phase, guess=Guess(s, x, u), duration=duration))
+    return replace(problem, phases=tuple(phases))
+
+
+def _waves(rng: np.random.Generator, s: np.ndarray, count: int, ends: bool) -> np.ndarray:
+    """Sums of a few half waves [k, count] of magnitude about one half; zero at the ends unless ``ends``."""
+    modes = np.arange(WAVES[0], WAVES[1] + 1)
+    weights = rng.normal(size=(count, len(modes))) / (2 * np.sqrt(len(modes)))
+    basis = np.sin(np.pi * modes[:, None] * s) if not ends else np.cos(np.pi * (modes[:, None] - 1) * s)
+    return np.asarray((weights @ basis).T)
+
+
+def _ranges(phase: Phase, x: np.ndarray) -> np.ndarray:
+    """Range of each tangent component [ndx]; 1 where the space is not flat."""
+    found = np.ones(phase.system.space.ndx)
+    for i, k in enumerate(phase.system.space.tangent_index):
+        if k >= 0:
+            span = phase.x_upper[i] - phase.x_lower[i]
+            found[k] = span if np.isfinite(span) else 1.0 + float(np.abs(x[:, i]).max())
+    return found
