@@ -1,7 +1,7 @@
 """The command ``ocp``.
 
-Exit codes: 0 certified (``ik``: tasks met; ``mpc``: finished; ``explain``: a cause was named), 1 not solved, 2 bad input, 3 internal,
-4 (``compare``) certified, but the costs differ.
+Exit codes: 0 certified (``ik``: tasks met; ``mpc``: finished; ``explain``: a cause was named), 1 not solved, 2 bad input,
+3 internal, 4 (``compare``) certified, but the costs differ.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +33,7 @@ Overrides = Annotated[
 @app.command
 def solve(
     file: Path, /, *, method: str | None = None, set_: Overrides = None, out: Path | None = None,
-    overwrite: bool = False, quiet: bool = False,
+    overwrite: bool = False, quiet: bool = False, from_: Annotated[Path | None, Parameter(name="--from")] = None,
 ) -> int:
     """Solve a problem file, certify the answer and write a run folder with pictures and a report.
 
@@ -48,14 +49,19 @@ def solve(
         Replace the run that ``--out`` holds.
     quiet
         No iteration table.
+    from_
+        Folder of an earlier run, by any method: its motion is the guess.
     """
     from ocp.app.files.load import load_problem, parse_overrides
+    from ocp.app.motion import from_run
     from ocp.app.pages.iterations import iteration_table
     from ocp.app.pages.summary import print_outcome
     from ocp.app.pipeline import run_loaded
 
     begin = time.perf_counter()
     loaded = load_problem(file, parse_overrides(set_ or []))
+    if from_ is not None:
+        loaded = replace(loaded, problem=from_run(loaded.problem, from_))
     chosen = method or loaded.method
     with iteration_table(chosen, quiet=quiet) as progress:
         outcome = run_loaded(loaded, file.stem, method_name=chosen, out=out, overwrite=overwrite, begin=begin,
