@@ -19,12 +19,12 @@ def test_python_blocks_run(number, monkeypatch):
     exec(compile(blocks("python")[number], f"README block {number}", "exec"), {"__name__": "readme"})
 
 
-def test_problem_file_block_solves():
+@pytest.mark.parametrize("number", range(len(blocks("yaml"))))
+def test_problem_file_blocks_solve(number):
     from ocp.app.files.load import load_text
     from ocp.methods import solve
 
-    (text,) = blocks("yaml")
-    loaded = load_text(text)
+    loaded = load_text(blocks("yaml")[number])
     solution = solve(loaded.problem, loaded.method, loaded.options_for(loaded.method))
     assert solution.ok
 
@@ -42,9 +42,16 @@ def test_the_two_commands_are_one_liners_that_install_and_run():
         assert heading in script
 
 
-def test_every_problem_of_the_gallery_is_listed():
-    listed = set(re.findall(r"\(problems/([a-z0-9_]+\.yaml)\)", TEXT))
+def test_the_gallery_is_listed_and_its_highlights_exist():
+    from ocp.app.verify.gallery import gallery_page
+
+    page = (ROOT / "problems" / "README.md").read_text(encoding="utf-8")
+    assert page == gallery_page(ROOT / "problems"), "run: ocp verify --index"
+    listed = set(re.findall(r"\(([a-z0-9_]+\.yaml)\)", page))
     assert listed == {p.name for p in (ROOT / "problems").glob("*.yaml")}
+    assert "## Others" not in page, "every problem has a theme"
+    for name in re.findall(r"\(problems/([a-z0-9_/]+\.yaml)\)", TEXT):
+        assert (ROOT / "problems" / name).is_file()
 
 
 def test_the_map_is_true():

@@ -253,7 +253,7 @@ def explain(target: Path, /, *, set_: Overrides = None, quiet: bool = False) -> 
 def verify(
     files: Annotated[list[Path] | None, Parameter(negative=())] = None, /, *, quick: bool = False,
     all_: Annotated[bool, Parameter(name="--all", negative=())] = False, seconds: float | None = None, set_: Overrides = None,
-    out: Path | None = None, quiet: bool = False,
+    out: Path | None = None, quiet: bool = False, index: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Solve a whole gallery of problem files and print a scoreboard: certificate, cost beside the reference, time, verdict.
 
@@ -273,9 +273,18 @@ def verify(
         Folder of scoreboard.csv and scoreboard.md; default: results/verify.
     quiet
         No progress.
+    index
+        Solve nothing: write the page that lists the gallery by theme, README.md in its folder.
     """
     from ocp.app.files.load import parse_overrides
     from ocp.app.verify.run import verify as run_verify
+
+    if index:
+        from ocp.app.verify.gallery import write_gallery
+
+        for folder in files or [Path("problems")]:
+            print(write_gallery(folder))
+        return CERTIFIED
 
     return run_verify(files or (), quick=quick, every=all_, seconds=seconds, overrides=parse_overrides(set_ or []), out=out,
                       quiet=quiet, command=["ocp", *sys.argv[1:]])

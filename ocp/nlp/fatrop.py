@@ -218,7 +218,7 @@ def _solver(nlp: NLP, options: SolverOptions, order: _Order, course: _Course, mu
     nx, nu, ng = nlp.stages.sizes
     functions = _functions(nlp, options, order, course)
     own: dict[str, Any] = {
-        "print_level": 0, "tol": options.tolerance, "tol_acceptable": options.tolerance, "max_iter": options.max_iterations,
+        "print_level": 0, "tol": options.tolerance, "tol_acceptable": options.tolerance, "max_iter": max(0, options.max_iterations - 1),
         "constr_viol_tol": options.tolerance}
     if mu is not None:
         own |= {"mu_init": mu, "bound_push": MU_LEAST, "bound_frac": MU_LEAST}
@@ -234,7 +234,7 @@ def _functions(nlp: NLP, options: SolverOptions, order: _Order, course: _Course)
     y, p, sigma, lam = ca.MX.sym("x", nlp.n), ca.MX.sym("p", 0), ca.MX.sym("lam_f"), ca.MX.sym("lam_g", nlp.m)
     x, rings = y[order.columns_back.tolist()], course.rings
     (f, gradient), (g, jacobian) = nlp.grad(x), nlp.jac(x)
-    gradient, g, J = gradient[order.columns.tolist()], order.forward(g), jacobian.nz[order.entries.tolist()] * order.factor
+    gradient, g, J = gradient[order.columns.tolist()], order.forward(g), _entries(jacobian, order.entries) * order.factor
     slope = _guarded(gradient) + rings["gradient"](y, f, gradient)
     J = ca.MX(order.pattern, _guarded(J) + rings["jacobian"](y, g, J))
     second = hessian(nlp, options)
@@ -251,6 +251,11 @@ def _functions(nlp: NLP, options: SolverOptions, order: _Order, course: _Course)
                      ["f", "g", "grad_gamma_x", "grad_gamma_p"]),
     }
     return {name: ca.Function(name, *parts) for name, parts in made.items()}
+
+
+def _entries(matrix: ca.MX, pick: np.ndarray) -> ca.MX:
+    """Some nonzeros of a matrix as a column, also where the matrix is a row."""
+    return ca.vec(matrix.nz[pick.tolist()])
 
 
 def _guarded(value: ca.MX) -> ca.MX:

@@ -63,12 +63,13 @@ def inequalities(qp: Quadratic) -> np.ndarray:
 def interior(qp: Quadratic, equations: np.ndarray, last_delta: float, least_delta: float, accuracy: float) -> Answer | None:
     """An answer whose residuals are at most ``accuracy``, relative to costs and multipliers; None where none was reached."""
     run = _Interior(qp, equations, least_delta)
-    for k in range(LIMIT):
-        error = run.measure()
-        if error <= accuracy:
-            return run.answer(k)
-        if not np.isfinite(error) or run.stuck >= STUCK or not run.step(last_delta):
-            return None
+    with np.errstate(all="ignore"):  # where the rows contradict each other, slacks end at 0 and multipliers grow without bound
+        for k in range(LIMIT):
+            error = run.measure()
+            if error <= accuracy:
+                return run.answer(k)
+            if not np.isfinite(error) or run.stuck >= STUCK or not run.step(last_delta):
+                return None
     return None
 
 
@@ -77,20 +78,21 @@ class _Interior:
 
     def __init__(self, qp: Quadratic, equations: np.ndarray, delta: float):
         self.qp, self.equations, self.delta, self.stuck = qp, equations, delta, 0
-        self.n, self.m = n, m = len(qp.c), len(qp.row_lower)
+        self.n = n = len(qp.c)
         self.bounded = inequalities(qp)
         self.has_low, self.has_high = self.bounded & np.isfinite(qp.low), self.bounded & np.isfinite(qp.high)
         self.low, self.high = np.where(self.has_low, qp.low, 0.0), np.where(self.has_high, qp.high, 0.0)
         self.fixed, self.rows = equations[:n], self.bounded[n:]
         self.on = np.concatenate([~self.fixed, self.rows | equations[n:]])
         self.size = max(1.0, float(np.max(np.abs(qp.c), initial=0.0)))
-        self.d, self.y = np.where(self.fixed, qp.lower, 0.0), np.zeros(m)
+        self.d = np.where(self.fixed, qp.lower, 0.0)
         value = np.concatenate([self.d, qp.row_values(self.d)])
         push = np.minimum(1.0, 0.25 * np.where(self.has_low & self.has_high, self.high - self.low, np.inf))
         s = np.where(self.has_low, np.maximum(value, self.low + push), value)
         self.s = np.where(self.has_high, np.minimum(s, self.high - push), s)
         start = min(self.size, 100.0)
         self.zl, self.zu = np.where(self.has_low, start, 0.0), np.where(self.has_high, start, 0.0)
+        self.y = np.where(self.rows, (self.zu - self.zl)[n:], 0.0)  # steps keep both the same
         self.count = max(1, int(self.has_low.sum() + self.has_high.sum()))
 
     def measure(self) -> float:
@@ -111,6 +113,8 @@ class _Interior:
     def step(self, last_delta: float) -> bool:
         n = self.n
         self.w = self.zl / self.sl + self.zu / self.su
+        if not np.all(np.isfinite(self.w)):
+            return False
         self.minus = np.where(self.rows, 1.0 / np.maximum(self.w[n:], 1e-20), 0.0)
         try:
             solve, self.delta = regularised(self.qp.system, np.where(self.fixed, 0.0, self.w[:n]), self.minus, self.on, self.delta,
@@ -127,6 +131,7 @@ class _Interior:
         self.stuck = self.stuck + 1 if a < SHORT else 0
         self.d, self.s, self.y = self.d + a * dd, self.s + a * ds, self.y + a * dy
         self.zl, self.zu = self.zl + a * dzl, self.zu + a * dzu
+        self.y = np.where(self.rows, (self.zu - self.zl)[n:], self.y)
         return True
 
     def _direction(self, solve: Solve, rl: np.ndarray, ru: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -18,7 +18,7 @@ from ocp.nlp.interior import Answer, Quadratic, inequalities, interior
 from ocp.nlp.kkt_system import regularised
 
 EXCHANGES = 12
-ROUGH, ACCURATE = 1e-6, 1e-11  # of the interior point: before the active set is tried, and where that fails
+ROUGH, ACCURATE = 1e-6, 1e-9  # of the interior point: before the active set is tried, and where that fails
 FEASIBLE, NEARLY = 1e-9, 1e-8  # relative errors of an active set, and of the best one where they go round in circles
 
 
@@ -69,9 +69,10 @@ def solve_quadratic(qp: Quadratic, guess: np.ndarray | None, last_delta: float, 
             return replace(found, systems=tried)
     inner: Answer | None = None
     for accuracy in (ROUGH, ACCURATE) if tries >= 3 else ():
-        inner = interior(qp, equations, last_delta, least_delta, accuracy)
-        if inner is None:
-            return None
+        closer = interior(qp, equations, last_delta, least_delta, accuracy)
+        if closer is None:
+            break
+        inner = closer
         found, more = _by_active_set(qp, inner.active, inner.delta, least_delta)
         tried += inner.systems + more
         if found is not None:

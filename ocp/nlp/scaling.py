@@ -22,7 +22,7 @@ from ocp.nlp.program import NLP
 from ocp.nlp.result import NLPResult, Warm
 
 #: factors outside are cut: entries at the first point say little about others
-SMALLEST, LARGEST = 2.0 ** -20, 2.0 ** 20
+SMALLEST, LARGEST = 2.0 ** -30, 2.0 ** 30
 #: rows and objective with smaller largest entries are scaled up no further
 UP = 2.0 ** 7
 
@@ -111,7 +111,7 @@ def scaled(nlp: NLP, how: str | Scaling, magnitudes: np.ndarray | None = None) -
 
     def weighted(matrix: ca.MX, left: np.ndarray) -> ca.MX:
         i, j = (np.array(k, dtype=int) for k in matrix.sparsity().get_triplet())
-        return ca.MX(matrix.sparsity(), matrix.nz[:] * (left[i] * s.columns[j])) if matrix.nnz() else matrix
+        return ca.MX(matrix.sparsity(), ca.vec(matrix.nz[:]) * (left[i] * s.columns[j])) if matrix.nnz() else matrix
 
     def seen(point: np.ndarray) -> tuple[str, ...]:
         assert diagnose is not None

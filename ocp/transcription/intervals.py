@@ -52,8 +52,8 @@ def path_part(place: Place, grid: Grid | Compressed) -> Part:
     at_knots = place.layout.controls[::2] if isinstance(grid, Compressed) else place.layout.controls
     last, both = grid.intervals + 1, len(at_knots)
     for label, knots, everything in (("path", np.arange(both), True), ("last", np.arange(both, last), False)):
-        z, centre, u, tau = (kind.sym("z", form.size), kind.sym("centre", form.centre_size), kind.sym("u", phase.system.nu),
-                             kind.sym("tau"))
+        z, centre, tau = kind.sym("z", form.size), kind.sym("centre", form.centre_size), kind.sym("tau")
+        u = kind.sym("u", phase.system.nu) if everything else kind.zeros(phase.system.nu)  # an argument of rows without controls
         own = clock(kind, place.problem, place.number, place.shared)
         x = form.state(z, centre)
         here = (own.start + own.T * tau, x, u, own.p)

@@ -1,11 +1,13 @@
 """What contradicts what, and how much to relax: problems whose smallest relaxations are known by construction."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from control_problems import bang_bang, block_move, function, problem
 
+from ocp.app.files.load import load_problem
 from ocp.explain import elastic, explain_infeasibility, program_of, relax, remedies, solve_elastic
 from ocp.explain.elastic import OPTIONS
 from ocp.explain.groups import fraction, is_mechanics
@@ -271,10 +273,6 @@ def test_ctrl_c_is_not_taken_for_an_answer(monkeypatch):
 
 
 def test_components_of_quaternions_are_no_constraints_by_themselves():
-    from pathlib import Path
-
-    from ocp.app.files.load import load_problem
-
     loaded = load_problem(Path(__file__).resolve().parents[2] / "problems" / "quadrotor.yaml")
     program = program_of(loaded.problem, CollocationOptions(intervals=3))
     names = {group.name for group in program.groups}

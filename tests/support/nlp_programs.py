@@ -10,7 +10,8 @@ from ocp.nlp import NLP, Stages
 INF = np.inf
 
 
-def program(n, objective, constraints, x0, x_bounds=(-INF, INF), g_bounds=(-INF, INF), names=None, rows=None, residual=None, **more):
+def program(n, objective, constraints, x0, x_bounds=(-INF, INF), g_bounds=(-INF, INF), names=None, rows=None, residual=None,
+            **more):
     """residual(x): the objective is half its square; brings a Gauss-Newton Hessian."""
     x = ca.SX.sym("x", n)
     if residual is not None:
@@ -37,7 +38,7 @@ def program(n, objective, constraints, x0, x_bounds=(-INF, INF), g_bounds=(-INF,
 def staged(N=20, order=None, factor=-1.0, limit=INF, step=0.2, swing=True):
     """A pendulum from rest to (1, 0) in N steps, stage by stage or in another ``order`` (seed) of rows and columns.
 
-    factor: of the next state in the rows of the dynamics; limit: of the control; a path row in stage 2 holds x0^2 + u <= 0.9.
+    factor: of the next state in the rows of the dynamics; limit: of the control; a path row in stage 2 holds x0^2 + u <= -0.3.
     """
     nx, nu = 2, 1
     x, u = [ca.SX.sym(f"x{k}", nx) for k in range(N + 1)], [ca.SX.sym(f"u{k}", nu) for k in range(N)]
@@ -48,7 +49,7 @@ def staged(N=20, order=None, factor=-1.0, limit=INF, step=0.2, swing=True):
         after = ca.vertcat(x[k][0] + step * x[k][1], x[k][1] + step * (u[k] - pull(x[k][0])))
         rows += [(f"gap {k}.{i}", -factor * (after[i] - x[k + 1][i]), 0.0, 0.0) for i in range(nx)]
         f += step * (u[k] ** 2 + 0.1 * x[k][0] ** 2)
-    rows += [("far", x[2][0] ** 2 + u[2], -INF, 0.9), ("end 0", x[N][0], 1.0, 1.0), ("end 1", x[N][1], 0.0, 0.0)]
+    rows += [("far", x[2][0] ** 2 + u[2], -INF, -0.3), ("end 0", x[N][0], 1.0, 1.0), ("end 1", x[N][1], 0.0, 0.0)]
     rng = np.random.default_rng(order or 0)
     c_order = rng.permutation(len(columns)) if order is not None else np.arange(len(columns))
     r_order = rng.permutation(len(rows)) if order is not None else np.arange(len(rows))
@@ -61,7 +62,7 @@ def staged(N=20, order=None, factor=-1.0, limit=INF, step=0.2, swing=True):
         states=tuple(np.array([c_at[f"x{k}[{i}]"] for i in range(nx)]) for k in range(N + 1)),
         controls=tuple(np.array([c_at[f"u{k}"]] if k < N else [], dtype=int) for k in range(N + 1)),
         dynamics=tuple(np.array([r_at[f"gap {k}.{i}"] for i in range(nx)]) for k in range(N)),
-        path=tuple(np.array([r_at[name] for name in {2: ["far"], N: ["end 0", "end 1"]}.get(k, [])], dtype=int) for k in range(N + 1)))
+        path=tuple(np.array([r_at[r] for r in {2: ["far"], N: ["end 0", "end 1"]}.get(k, [])], dtype=int) for k in range(N + 1)))
     low, high = np.full(n, -INF), np.full(n, INF)
     for name, i in c_at.items():
         if name.startswith("x0["):
@@ -70,7 +71,8 @@ def staged(N=20, order=None, factor=-1.0, limit=INF, step=0.2, swing=True):
             low[i], high[i] = -limit, limit
     return NLP(
         f=ca.Function("f", [w], [f]), g=ca.Function("g", [w], [g]),
-        grad=ca.Function("gradient", [w], [f, ca.densify(ca.gradient(f, w))]), jac=ca.Function("jacobian", [w], [g, ca.jacobian(g, w)]),
+        grad=ca.Function("gradient", [w], [f, ca.densify(ca.gradient(f, w))]),
+        jac=ca.Function("jacobian", [w], [g, ca.jacobian(g, w)]),
         hess=ca.Function("hessian", [w, sigma, lam], [ca.triu(ca.hessian(sigma * f + ca.dot(lam, g), w)[0])]),
         x0=np.zeros(n), x_lower=low, x_upper=high, g_lower=np.array([r[2] for r in rows]), g_upper=np.array([r[3] for r in rows]),
         variables=tuple(c[0] for c in columns), constraints=tuple(r[0] for r in rows), stages=stages)

@@ -142,7 +142,7 @@ def problem_class(tree: Any) -> type[ProblemFile]:
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------
-_FIRST = ("name", "description", "source", "reference", "constants", "parameters", "system", "drawing", "phase", "phases",
+_FIRST = ("name", "theme", "description", "source", "reference", "constants", "parameters", "system", "drawing", "phase", "phases",
           "linkages", "mpc", "solve", "accept")
 
 

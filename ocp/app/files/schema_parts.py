@@ -302,6 +302,7 @@ class Common(Part):
 
     name: Name = Field(description="name of the problem, a few words")
     description: str = Field("", description="what the problem is about, in prose")
+    theme: str = Field("", description="group of the problem in lists of a gallery")
     source: str = Field("", description="where the problem is from: paper or book, with the section")
     reference: Reference | None = Field(None, description="known optimum")
     constants: dict[str, Number] = Field(default_factory=dict, description="named numbers; each may use earlier ones and pi")

@@ -1,0 +1,56 @@
+"""The page that lists a gallery by theme: what each problem is, its size, its methods and its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ocp.app.files.load import LoadedProblem, load_problem
+from ocp.app.verify.records import gather, not_a_problem
+
+PAGE = "README.md"
+OTHERS = "Others"
+
+
+def gallery_page(folder: Path) -> str:
+    """Markdown: a table for each theme in the order of the alphabet, files by name; files of other kinds are left out."""
+    groups: dict[str, list[str]] = {}
+    for path in gather([folder]):
+        if not_a_problem(path):
+            continue
+        loaded = load_problem(path)
+        groups.setdefault(loaded.file.theme or OTHERS, []).append(_row(path.relative_to(folder), loaded))
+    lines = ["# The problem gallery", "",
+             f"{sum(map(len, groups.values()))} problem files by theme; `ocp solve FILE` solves one, `ocp verify` all of them, and "
+             "`ocp check FILE` says which methods can serve it. Sizes: states, controls. Written by `ocp verify --index`; a test "
+             "keeps it true.", ""]
+    for theme in sorted(groups, key=lambda name: (name == OTHERS, name.lower())):
+        lines += [f"## {theme}", "", "| problem | size | options | reference | what it is |", "|---|---|---|---|---|",
+                  *groups[theme], ""]
+    return "\n".join(lines)
+
+
+def write_gallery(folder: Path) -> Path:
+    """Write the page into the folder."""
+    page = folder / PAGE
+    page.write_text(gallery_page(folder), encoding="utf-8")
+    return page
+
+
+def _row(path: Path, loaded: LoadedProblem) -> str:
+    problem = loaded.problem
+    phases, systems = problem.phases, [phase.system for phase in problem.phases]
+    size = ", ".join(f"{_range([getattr(s, name) for s in systems])}" for name in ("nx", "nu"))
+    size += f"; {len(phases)} phases" if len(phases) > 1 else ""
+    reference = problem.reference
+    told = "" if reference is None else f"{reference.objective:.10g} ± {reference.tolerance:.0e}: {_cell(reference.source)}"
+    methods = ", ".join(dict.fromkeys([loaded.method, *loaded.options]))
+    return f"| [{_cell(problem.name)}]({path.as_posix()}) | {size} | {methods} | {told} | {_cell(problem.description)} |"
+
+
+def _range(values: Sequence[int]) -> str:
+    return str(values[0]) if len(set(values)) == 1 else f"{min(values)} to {max(values)}"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,180 @@
+"""FATROP on programs whose stages are stated: against IPOPT, in any order of rows and columns, and when things go wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+
+import casadi as ca
+import numpy as np
+import pytest
+from nlp_programs import program, staged
+
+from ocp.errors import ProblemError
+from ocp.nlp import SolverOptions, Stages, check_stages, kkt, prepare_solver, solve_nlp
+from ocp.problem import Status
+
+FATROP = SolverOptions(solver="fatrop")
+
+
+@pytest.mark.parametrize(("order", "factor", "limit"), [(None, -1.0, np.inf), (3, -1.0, 2.0), (4, 2.5, 2.0)])
+def test_same_point_and_multipliers_as_ipopt(order, factor, limit):
+    nlp = staged(order=order, factor=factor, limit=limit)
+    found, other = solve_nlp(nlp, FATROP), solve_nlp(nlp, SolverOptions())
+    assert found.status is Status.CONVERGED
+    assert found.message == ""
+    np.testing.assert_allclose(found.x, other.x, atol=1e-6)
+    np.testing.assert_allclose(found.lam_g, other.lam_g, atol=1e-5)
+    np.testing.assert_allclose(found.lam_x, other.lam_x, atol=1e-5)
+    assert found.lam_g[nlp.constraints.index("far")] > 0.01  # active, as an upper bound
+    residuals = kkt(nlp, found.x, found.lam_x, found.lam_g)
+    assert max(residuals.stationarity, residuals.complementarity, residuals.largest_violation) < 1e-7
+    assert found.n_evaluations > 0
+    assert 0 < found.seconds["functions"] < found.seconds["solver"]
+
+
+def test_false_statements_are_refused_by_name():
+    nlp = staged(6)
+    s = nlp.stages
+    np.testing.assert_array_equal(check_stages(nlp), -1.0)
+    assert set(check_stages(staged(6, order=1, factor=2.0))) == {2.0, -1.0}
+    wrong = {
+        "gap 1.0: depends on 'x1.0.' of stage 1, but is a row of stage 2, the next state of which is 'x3.0.'": replace(
+            s, dynamics=(s.dynamics[0], s.dynamics[2], s.dynamics[1], *s.dynamics[3:])),
+        "far: depends on 'x2.0.' of stage 2, but is a row of stage 3": replace(
+            s, path=(*s.path[:2], s.path[3], s.path[2], *s.path[4:])),
+        "x6.1.: stages: this column belongs to no stage": replace(
+            s, states=(*s.states[:-1], s.states[-1][:1]), dynamics=(*s.dynamics[:-1], s.dynamics[-1][:1])),
+        "u0: stages: this column belongs to 2 stages": replace(s, controls=(s.controls[0], np.r_[s.controls[1], s.controls[0]],
+                                                                            *s.controls[2:])),
+        "does not depend on its next state|depends on 'x1": replace(s, dynamics=(s.dynamics[0][::-1], *s.dynamics[1:])),
+    }
+    for words, stages in wrong.items():
+        with pytest.raises(ProblemError, match=words):
+            solve_nlp(replace(nlp, stages=stages), FATROP)
+    with pytest.raises(ProblemError, match="dynamics.0. has 1 rows, but x_1 has 2"):
+        replace(s, dynamics=(s.dynamics[0][:1], *s.dynamics[1:]))
+    with pytest.raises(ProblemError, match="states no stages"):
+        solve_nlp(replace(nlp, stages=None), FATROP)
+    free = nlp.g_upper.copy()
+    free[0] = 1.0
+    with pytest.raises(ProblemError, match="gap 0.0: is a row of the dynamics but no equation"):
+        solve_nlp(replace(nlp, g_upper=free), FATROP)
+
+
+def chain(rows, objective=lambda x: ca.sumsqr(x)):
+    """x0, u0, x1 of one entry each."""
+    one = [np.array([i]) for i in range(3)]
+    none = np.empty(0, dtype=int)
+    return program(3, objective, rows, [0.5, 0.1, 0.3], g_bounds=(0, 0), rows=("step",), names=("x0", "u0", "x1"),
+                   stages=Stages((one[0], one[2]), (one[1], none), (one[0],), (none, none)))
+
+
+def test_the_next_state_must_stand_alone_and_the_objective_be_a_sum():
+    with pytest.raises(ProblemError, match="step: must depend on its next state 'x1' by a constant factor"):
+        check_stages(chain(lambda x: [x[0] + x[1] - ca.sin(x[2])]))
+    with pytest.raises(ProblemError, match="couples 'x0' of stage 0 and 'x1' of stage 1"):
+        check_stages(chain(lambda x: [x[0] + x[1] - x[2]], lambda x: (x[0] - x[2]) ** 2 + x[1] ** 2))
+    # x1 = x0 + u0: the least sum of squares is 0
+    found = solve_nlp(chain(lambda x: [3 * (x[2] - x[0] - x[1])]), FATROP)
+    assert found.status is Status.CONVERGED
+    np.testing.assert_allclose(found.x, 0, atol=1e-8)
+
+
+def test_fatrop_uses_the_derivatives_it_is_given():
+    right = solve_nlp(staged(), FATROP)
+
+    def scaled(function, output, factor):
+        inputs = [ca.SX.sym(f"i{k}", function.sparsity_in(k)) for k in range(function.n_in())]
+        values = [factor * v if k == output else v for k, v in enumerate(function.call(inputs))]
+        return ca.Function(function.name(), inputs, values)
+
+    for name, output, factor in (("grad", 1, 1.5), ("hess", 0, 3.0)):
+        nlp = staged()
+        other = solve_nlp(replace(nlp, **{name: scaled(getattr(nlp, name), output, factor)}), replace(FATROP, max_iterations=30))
+        assert [r["objective"] for r in other.iterations] != [r["objective"] for r in right.iterations], name
+
+
+def test_log_and_progress_are_the_same_rows_and_end_at_the_answer(capfd):
+    seen = []
+    nlp = staged(order=2, limit=2.0)
+    found = solve_nlp(nlp, FATROP, seen.append)
+    assert tuple(seen) == found.iterations
+    assert [r["iteration"] for r in seen] == list(range(len(seen)))
+    assert seen[-1]["objective"] == pytest.approx(found.f, rel=1e-12)
+    assert max(seen[-1]["inf_pr"], seen[-1]["inf_du"]) < 1e-8 < seen[0]["inf_pr"]
+    points = []
+    solve_nlp(nlp, FATROP, None, (lambda: True, lambda point, rows: points.append((point, rows))))
+    assert len(points) == len(seen)
+    for (point, rows), row in zip(points, seen, strict=True):
+        assert rows[-1] == row
+        assert float(nlp.f(point.x)) == pytest.approx(row["objective"], rel=1e-12)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("way", ["raise", "signal"])
+def test_interrupt_returns_the_last_iterate(way):
+    def progress(row):
+        if row["iteration"] == 2:
+            if way == "raise":
+                raise KeyboardInterrupt
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    solver = prepare_solver(staged(limit=2.0), FATROP)
+    full = solver.solve()
+    found = solver.solve(progress=progress)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert found.status is Status.INTERRUPTED
+    assert len(found.iterations) == 3 < len(full.iterations)
+    assert found.f == pytest.approx(full.iterations[2]["objective"], rel=1e-12)
+    again = solver.solve()  # the next solve is not affected
+    assert again.status is Status.CONVERGED
+    np.testing.assert_array_equal(again.x, full.x)
+
+
+def test_errors_of_progress_are_not_lost():
+    def progress(row):
+        raise RuntimeError("disk full")
+
+    with pytest.raises(RuntimeError, match="disk full"):
+        solve_nlp(staged(), FATROP, progress)
+
+
+def test_infeasible_and_short_of_iterations():
+    found = solve_nlp(staged(limit=0.01), replace(FATROP, max_iterations=200))
+    assert found.status is Status.INFEASIBLE
+    assert "Most violated: " in found.message
+    short = solve_nlp(staged(limit=2.0), replace(FATROP, max_iterations=2))
+    assert short.status is Status.ITERATION_LIMIT
+    assert len(short.iterations) == 3
+
+
+def test_not_a_number_is_named_and_never_hangs():
+    start = replace(chain(lambda x: [ca.sqrt(x[0]) + x[1] - x[2]]), x0=np.array([-1.0, 0.0, 0.0]))
+    found = solve_nlp(start, FATROP)
+    assert found.status is Status.NOT_A_NUMBER
+    assert "step is not finite" in found.message
+    # full steps leave the domain of the logarithm: trial points fail, the line search shortens the step
+    nlp = chain(lambda x: [x[0] + x[1] - x[2]], lambda x: 30 * x[0] - ca.log(x[0]) + x[1] ** 2 + x[2] ** 2)
+    inside = solve_nlp(nlp, FATROP)
+    assert inside.status is Status.CONVERGED
+    np.testing.assert_allclose(inside.x, solve_nlp(nlp, SolverOptions()).x, atol=1e-7)
+
+
+def test_prepared_solver_starts_anywhere_and_warm():
+    nlp = staged(order=5, limit=2.0)
+    solver = prepare_solver(nlp, FATROP)
+    cold = solver.solve()
+    other = solver.solve(x0=nlp.x0 + 0.1)
+    np.testing.assert_allclose(other.x, cold.x, atol=1e-6)
+    warm = solver.solve(warm=cold)
+    assert warm.status is Status.CONVERGED
+    assert len(warm.iterations) < len(cold.iterations)
+    np.testing.assert_allclose(warm.x, cold.x, atol=1e-7)
+
+
+def test_what_fatrop_cannot_do_is_refused():
+    with pytest.raises(ProblemError, match="fatrop with hessian limited_memory"):
+        SolverOptions(solver="fatrop", hessian="limited_memory")

@@ -1,0 +1,118 @@
+"""Scaled programs: derivatives by differences, the same answers with the same multipliers, and the rules of the factors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import casadi as ca
+import numpy as np
+import pytest
+from nlp_programs import program, staged
+
+from ocp.errors import ProblemError
+from ocp.nlp import Scaling, SolverOptions, choose_scaling, kkt, prepare_solver, scaled, solve_nlp
+from ocp.problem import Status
+
+INF = np.inf
+
+
+def badly(**more):
+    """Unknowns of size 1e6 and 1e-4, a row of size 1e9, an objective of size 1e-5."""
+    return program(3, lambda x: 1e-5 * ((x[0] / 1e6 - 2) ** 2 + (x[1] * 1e4 - 1) ** 4 + (x[2] - 1) ** 2 + x[2] * x[0] * 1e-6),
+                   lambda x: [1e3 * x[0] + 1e13 * x[1] ** 1, x[2] ** 2 + x[0] * 1e-6], [5e5, 2e-4, 0.5],
+                   x_bounds=np.array([[0, 0, -INF], [4e6, 5e-4, INF]]), g_bounds=np.array([[2e9, -INF], [2e9, 1.5]]), **more)
+
+
+@pytest.mark.parametrize("how", ["bounds", "jacobian", "auto"])
+def test_derivatives_of_the_scaled_program(how):
+    nlp, way = scaled(badly(), how)
+    z = nlp.x0 + np.array([0.1, 0.2, 0.3])
+    original = badly()
+    assert float(nlp.f(z)) == pytest.approx(way.scaling.objective * float(original.f(z * way.scaling.columns)), rel=1e-14)
+    step, lam = 1e-5, np.array([0.7, -0.3])
+    gradient, jacobian = nlp.grad(z)[1].full().ravel(), nlp.jac(z)[1].full()
+    second = ca.triu2symm(nlp.hess(z, 1.3, lam)).full()
+
+    def slope(point):
+        return 1.3 * nlp.grad(point)[1].full().ravel() + nlp.jac(point)[1].full().T @ lam
+
+    for i in range(3):
+        e = np.zeros(3)
+        e[i] = step * max(1.0, abs(z[i]))
+        for function, exact in ((nlp.f, gradient[i]), (nlp.g, jacobian[:, i]), (slope, second[:, i])):
+            high, low = (np.array(function(z + s * e)).ravel() for s in (1, -1))
+            rounding = 1e-14 * np.abs(high).max() / step
+            np.testing.assert_allclose((high - low) / (2 * e[i]), np.atleast_1d(exact), rtol=1e-5, atol=rounding + 1e-12)
+    assert nlp.variables == original.variables
+    assert nlp.constraints == original.constraints
+
+
+def test_factors_follow_bounds_magnitudes_and_the_first_jacobian():
+    nlp = badly()
+    s = choose_scaling(nlp, "auto")
+    for values in (s.columns, s.rows, np.array([s.objective])):
+        np.testing.assert_array_equal(np.log2(values), np.round(np.log2(values)))  # exact in floating point
+    np.testing.assert_allclose(s.columns[:2], [4e6, 5e-4], rtol=0.42)  # half a power of two
+    inner, _ = scaled(nlp, s)
+    largest = np.abs(inner.jac(inner.x0)[1].full()).max(axis=1)
+    np.testing.assert_allclose(np.log2(largest), [np.log2(largest[0]), 0], atol=0.51)
+    assert largest[0] == pytest.approx(4e9 * 2.0 ** -30, rel=0.5)  # factors are cut at 2^-30
+    assert choose_scaling(nlp, "none").objective == 1.0
+    assert np.all(choose_scaling(nlp, "bounds").rows == 1.0)
+    assert np.all(choose_scaling(nlp, "jacobian").columns == 1.0)
+    np.testing.assert_array_equal(choose_scaling(nlp, "auto", np.array([8.0, 2.0, 0.5])).columns, [8, 2, 0.5])
+    assert str(Scaling("auto", np.array([0.5, 4.0]), np.array([2.0]), 8.0)) == \
+        "scaling auto: columns 0.5 to 4, rows 2 to 2, objective 8"
+    with pytest.raises(ProblemError, match="scaling must be one of"):
+        choose_scaling(nlp, "max")
+    with pytest.raises(ProblemError, match="3 positive numbers"):
+        choose_scaling(nlp, "auto", np.array([1.0, 0.0, 1.0]))
+    with pytest.raises(ProblemError, match="did you mean 'auto'"):
+        SolverOptions(scaling="autos")
+
+
+@pytest.mark.parametrize("solver", ["ipopt", "sqp"])
+@pytest.mark.parametrize("how", ["bounds", "jacobian", "auto"])
+def test_answers_and_multipliers_come_back_unscaled(solver, how):
+    nlp = staged(order=3, limit=2.0)
+    plain = solve_nlp(nlp, SolverOptions())
+    found = prepare_solver(nlp, SolverOptions(solver=solver, scaling=how)).solve()
+    assert found.status is Status.CONVERGED
+    np.testing.assert_allclose(found.x, plain.x, atol=1e-6)
+    np.testing.assert_allclose(found.lam_g, plain.lam_g, atol=1e-5)
+    np.testing.assert_allclose(found.lam_x, plain.lam_x, atol=1e-5)
+    assert found.iterations[-1]["objective"] == pytest.approx(plain.f, rel=1e-6)
+    assert found.notes[0].startswith(f"scaling {how}: columns ")
+
+
+def test_stages_survive_scaling():
+    nlp = staged(order=3, limit=2.0, factor=5.0)
+    plain, found = solve_nlp(nlp, SolverOptions()), solve_nlp(nlp, SolverOptions(solver="fatrop", scaling="auto"))
+    assert found.status is Status.CONVERGED
+    np.testing.assert_allclose(found.x, plain.x, atol=1e-6)
+    np.testing.assert_allclose(found.lam_g, plain.lam_g, atol=1e-5)
+
+
+def test_a_badly_scaled_program_becomes_easy():
+    nlp = badly()
+    found = solve_nlp(nlp, SolverOptions(solver="sqp", scaling="auto"))
+    assert found.status is Status.CONVERGED
+    # unscaled, by hand: 1e3 x0 + 1e13 x1 = 2e9 with x0 = 1e6 a, x1 = 1e-4 b is a + b = 2
+    easy = program(3, lambda x: (x[0] - 2) ** 2 + (x[1] - 1) ** 4 + (x[2] - 1) ** 2 + x[2] * x[0],
+                   lambda x: [x[0] + x[1], x[2] ** 2 + x[0]], [0.5, 2, 0.5], x_bounds=np.array([[0, 0, -INF], [4, 5, INF]]),
+                   g_bounds=np.array([[2, -INF], [2, 1.5]]))
+    other = solve_nlp(easy, SolverOptions())
+    np.testing.assert_allclose(found.x * [1e-6, 1e4, 1], other.x, atol=1e-6)
+    np.testing.assert_allclose(found.lam_g * [1e5 * 1e9, 1e5], other.lam_g, atol=1e-5)
+    assert kkt(nlp, found.x, found.lam_x, found.lam_g).stationarity < 1e-9
+
+
+def test_progress_watch_and_warm_starts_speak_of_the_program_itself():
+    nlp, seen, points = replace(badly(), diagnose=None), [], []
+    solver = prepare_solver(nlp, SolverOptions(solver="sqp", scaling="auto"))
+    cold = solver.solve(progress=seen.append, watch_point=(lambda: True, lambda point, rows: points.append(point)))
+    assert [row["objective"] for row in seen] == [row["objective"] for row in cold.iterations]
+    np.testing.assert_allclose(points[-1].x, cold.x)
+    np.testing.assert_allclose(points[-1].lam_g, cold.lam_g)
+    assert seen[0]["objective"] == pytest.approx(float(nlp.f(nlp.x0)), rel=1e-12)
+    assert len(solver.solve(warm=cold).iterations) == 1
