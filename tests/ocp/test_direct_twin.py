@@ -104,7 +104,7 @@ def test_bounds_of_rows_and_columns():
     assert "one: tube[0] @ knot 0" not in row  # Gauss: no control there
     column = {name: (low, high) for name, low, high in zip(nlp.variables, nlp.x_lower, nlp.x_upper, strict=True)}
     for name, bounds in (("one: x.q1 @ knot 0", (0.1, 0.1)), ("one: x.q2 @ knot 0", (-inf, inf)), ("one: x.v1 @ knot 0", (0, 0)),
-                         ("one: x.v2 @ knot 1", (-inf, 9)), ("one: u.w @ control point 1", (-6, inf)), ("three: x.v @ knot 3", (0.5, 0.5)),
+                         ("one: x.v2 @ knot 1", (-inf, 9)), ("one: u.w @ node 2 of interval 0", (-6, inf)), ("three: x.v @ knot 3", (0.5, 0.5)),
                          ("two: u.f @ knot 1", (-inf, 7)), ("one: duration", (0.5, 3)), ("two: duration", (0.3, 2)), ("p.gain", (0.1, 3))):
         assert column[name] == bounds, name
     guess = dict(zip(nlp.variables, nlp.x0, strict=True))
