@@ -16,6 +16,9 @@ try:
     metadata.distribution("example-robot-data")
 except metadata.PackageNotFoundError:  # some robots come with the robots extra
     FILES = [path for path in FILES if "robot: robots:" not in path.read_text(encoding="utf-8")]
+# the problems with published answers are solved, and looked at more closely, by test_gallery.py and test_gallery_hybrid.py
+ELSEWHERE = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_gallery*.py"))
+HERE = [path for path in FILES if f'"{path.stem}"' not in ELSEWHERE]
 
 
 def run(path, method):
@@ -23,7 +26,7 @@ def run(path, method):
     return loaded, solve(loaded.problem, method, loaded.options_for(method), tolerances=Tolerances(**loaded.accept))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", HERE, ids=lambda p: p.stem)
 def test_solves_to_its_reference(path):
     loaded, solution = run(path, load_problem(path).method)
     assert solution.ok, (solution.status, solution.message, solution.certificate.failures)
@@ -43,7 +46,7 @@ def test_the_other_methods_agree_or_refuse_by_name(path):
         if reasons:
             with pytest.raises(UnsupportedError) as caught:
                 solve(loaded.problem, name)
-            assert caught.value.able == (loaded.method,)
+            assert loaded.method in caught.value.able
             assert all(reason in str(caught.value) for reason in reasons)
         elif name in loaded.options and loaded.options[name]:
             _, solution = run(path, name)
