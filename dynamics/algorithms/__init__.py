@@ -6,6 +6,7 @@ from dynamics.algorithms.centroidal import (
     kinetic_energy,
     momentum,
     potential_energy,
+    subtree_angular_momentum,
     total_energy,
 )
 from dynamics.algorithms.configuration import (
@@ -31,5 +32,5 @@ __all__ = [
     "forward_dynamics", "frame_hessian", "frame_jacobian", "frame_jacobian_drift", "frame_jacobian_rate",
     "frame_pose", "frame_velocity", "gravity_force", "integrate", "integrate_partials", "inverse_dynamics",
     "jet", "kinetic_energy", "mass_matrix", "momentum", "neutral", "potential_energy", "random_configuration",
-    "rate_matrix", "rate_matrix_inverse", "relative_jacobian", "total_energy",
+    "rate_matrix", "rate_matrix_inverse", "relative_jacobian", "subtree_angular_momentum", "total_energy",
 ]

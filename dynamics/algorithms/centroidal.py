@@ -58,6 +58,19 @@ def momentum(model: Model, q: Expr, v: Expr) -> Expr:
                 for i in range(len(model.bodies))), ca.DM(6, 1))
 
 
+def subtree_angular_momentum(model: Model, q: Expr, v: Expr, first: int, point: Expr) -> Expr:
+    """Angular momentum [3] (kg m^2/s), world axes, of body ``first`` and all that it carries, about the ``point`` [3] (m) of the
+    world. ``first`` -1: of the whole robot. Rotors (armature) are left out."""
+    poses, twists = kinematics.body_poses(model, q), kinematics.body_velocities(model, q, v)
+    carried = [i for i in range(len(model.bodies)) if first < 0 or i == first]
+    for i, body in enumerate(model.bodies):  # parents come before children
+        if body.parent in carried and i not in carried:
+            carried.append(i)
+    total = sum((spatial.force_to_parent(poses[i], spatial.apply_inertia(_inertia(model, i), twists[i])) for i in carried),
+                ca.DM(6, 1))
+    return spatial.angular(total) - ca.cross(point, spatial.linear(total))
+
+
 def kinetic_energy(model: Model, q: Expr, v: Expr) -> Expr:
     """Kinetic energy [J], rotors (armature) included."""
     v = tree.as_column(v)

@@ -13,10 +13,11 @@ import casadi as ca
 
 from dynamics.kernels import cache, interpreter
 from dynamics.kernels.compiler import (
-    DEFAULT_FLAGS,
     MAX_OPTIMISED_STATEMENTS,
+    NATIVE,
     Compiler,
     KernelError,
+    automatic_flags,
     compile_source,
     current_compiler,
     densified,
@@ -32,7 +33,7 @@ Mode = Literal["auto", "compiled", "interpreted"]
 def compile_kernel(
     function: ca.Function,
     mode: Mode = "auto",
-    flags: Sequence[str] = DEFAULT_FLAGS,
+    flags: Sequence[str] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     max_optimised_statements: int = MAX_OPTIMISED_STATEMENTS,
 ) -> Kernel:
@@ -40,7 +41,7 @@ def compile_kernel(
 
     mode "compiled": by the cache or the C compiler, else KernelError. "interpreted": by CasADi's interpreter. "auto": compiled
     if possible, else interpreted, with the reason in `Kernel.notes`. flags: compiler flags; -ffp-contract=off is always set
-    first.
+    first. None: -O1, for large functions with -march=native unless the compiler refuses it (noted).
     cache_dir: see `cache_directory`. Functions with more C statements than max_optimised_statements are compiled with -O0
     (noted).
     Raises KernelError if the function has free variables, cannot be serialised, or (mode "compiled") cannot be compiled.
@@ -52,7 +53,7 @@ def compile_many(
     functions: Sequence[ca.Function],
     workers: int = 2,
     mode: Mode = "auto",
-    flags: Sequence[str] = DEFAULT_FLAGS,
+    flags: Sequence[str] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     max_optimised_statements: int = MAX_OPTIMISED_STATEMENTS,
 ) -> tuple[Kernel, ...]:
@@ -67,26 +68,27 @@ def compile_many(
     if mode == "interpreted":
         return tuple(_interpreted(function, ()) for function in dense)
     compiler, directories = current_compiler(), cache.lookup_directories(cache_dir)
-    keys = [_key(function, flags, max_optimised_statements) for function in dense]
+    used = [automatic_flags(function) if flags is None else tuple(flags) for function in dense]
+    keys = [_key(function, own, max_optimised_statements) for function, own in zip(dense, used, strict=True)]
     entries = {key: cache.find_entry(directories, key, compiler) for key in keys}
     hits = {key for key, entry in entries.items() if entry is not None}
     # CasADi objects are not thread-safe: sources are generated here, and threads see text and files only.
     outcomes: dict[str, cache.Entry | KernelError] = {key: entry for key, entry in entries.items() if entry is not None}
-    jobs: dict[str, tuple[str, str]] = {}
-    for function, key in zip(dense, keys, strict=True):
+    jobs: dict[str, tuple[str, str, tuple[str, ...]]] = {}
+    for function, key, own in zip(dense, keys, used, strict=True):
         if key in outcomes or key in jobs:
             continue
         try:
             if compiler is None:
                 raise KernelError(f"no C compiler for function {function.name()!r}: looked for {searched()}")
-            jobs[key] = (function.name(), generate_source(function, cache.entry_symbol(key)))
+            jobs[key] = (function.name(), generate_source(function, cache.entry_symbol(key)), own)
         except KernelError as error:
             outcomes[key] = error
 
     def build(key: str) -> cache.Entry | KernelError:
         assert compiler is not None
         try:
-            return _built(key, *jobs[key], compiler, flags, max_optimised_statements, directories[-1])
+            return _built(key, *jobs[key], flags is None, compiler, max_optimised_statements, directories[-1])
         except KernelError as error:
             return error
 
@@ -96,11 +98,12 @@ def compile_many(
 
 
 def is_cached(
-    function: ca.Function, flags: Sequence[str] = DEFAULT_FLAGS, cache_dir: str | os.PathLike[str] | None = None,
+    function: ca.Function, flags: Sequence[str] | None = None, cache_dir: str | os.PathLike[str] | None = None,
     max_optimised_statements: int = MAX_OPTIMISED_STATEMENTS,
 ) -> bool:
     """Whether `compile_kernel` with the same arguments would find the compiled function in the cache."""
-    key = _key(densified(function), flags, max_optimised_statements)
+    dense = densified(function)
+    key = _key(dense, automatic_flags(dense) if flags is None else flags, max_optimised_statements)
     return cache.find_entry(cache.lookup_directories(cache_dir), key, current_compiler()) is not None
 
 
@@ -112,12 +115,18 @@ def _key(function: ca.Function, flags: Sequence[str], limit: int) -> str:
 
 
 def _built(
-    key: str, name: str, source: str, compiler: Compiler, flags: Sequence[str], limit: int, directory: Path
+    key: str, name: str, source: str, flags: tuple[str, ...], automatic: bool, compiler: Compiler, limit: int, directory: Path
 ) -> cache.Entry:
     used, notes = effective_flags(source, flags, limit)
     try:
         with cache.build_folder(directory) as folder:
-            library, seconds = compile_source(source, name, used, compiler, Path(folder))
+            try:
+                library, seconds = compile_source(source, name, used, compiler, Path(folder))
+            except KernelError:
+                if not (automatic and NATIVE in used):
+                    raise
+                used, notes = tuple(flag for flag in used if flag != NATIVE), (*notes, f"the compiler refuses {NATIVE}")
+                library, seconds = compile_source(source, name, used, compiler, Path(folder))
             return cache.store_entry(library, directory, key, compiler, used, seconds, notes)
     except OSError as error:
         raise KernelError(f"cannot write the kernel of function {name!r} to the cache {directory}: {error}") from error

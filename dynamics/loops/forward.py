@@ -74,9 +74,16 @@ def forward_contracted_second_order(
     """Write a [nv], first [3, nv, nv] as above, lam = M^-1 mu [nv], inverse [4, nv, nv] (the Hessians of lam^T ID) and
     out [4, nv, nv], the Hessians of mu^T a named (row, column): qq, vq, vv, tq (tau, q). ``inverse`` must have come zeroed the
     first time."""
+    forward_dynamics_derivatives(table, reals, work, q, v, tau, f_ext, a, first)
+    contract(table, reals, work, mu, first, lam, inverse, out)
+
+
+@njit(**OPTIONS)
+def contract(table: Array, reals: Array, work: Array, mu: Array, first: Array, lam: Array, inverse: Array, out: Array) -> None:
+    """The second half of ``forward_contracted_second_order``: lam, inverse and out, after ``forward_dynamics_derivatives`` has
+    written first and left its sums and factors in the workspace, which no other call may have used since."""
     nv = get(table, at.N_V)
     size = nv * nv
-    forward_dynamics_derivatives(table, reals, work, q, v, tau, f_ext, a, first)
     for i in range(nv):
         put(lam, i, get(mu, i))
     solve(table, work, lam)

@@ -218,8 +218,8 @@ def _solver(nlp: NLP, options: SolverOptions, order: _Order, course: _Course, mu
     nx, nu, ng = nlp.stages.sizes
     functions = _functions(nlp, options, order, course)
     own: dict[str, Any] = {
-        "print_level": 0, "tol": options.tolerance, "tol_acceptable": options.tolerance, "max_iter": max(0, options.max_iterations - 1),
-        "constr_viol_tol": options.tolerance}
+        "print_level": 0, "max_iter": max(0, options.max_iterations - 1),
+        "tol": options.tolerance, "tol_acceptable": options.tolerance, "constr_viol_tol": options.tolerance}
     if mu is not None:
         own |= {"mu_init": mu, "bound_push": MU_LEAST, "bound_frac": MU_LEAST}
     x = ca.MX.sym("x", nlp.n)
@@ -239,7 +239,7 @@ def _functions(nlp: NLP, options: SolverOptions, order: _Order, course: _Course)
     J = ca.MX(order.pattern, _guarded(J) + rings["jacobian"](y, g, J))
     second = hessian(nlp, options)
     full, entries = permuted(second.sparsity_out(0), order.columns, order.columns, symmetric=True)
-    H = ca.MX(full, _guarded(second(x, sigma + rings["iteration"](y, lam), order.back(lam)).nz[entries.tolist()]))
+    H = ca.MX(full, _guarded(_entries(second(x, sigma + rings["iteration"](y, lam), order.back(lam)), entries)))
     unused = ca.MX.zeros(nlp.n)  # the interface asks for gradients of the Lagrangian and never reads them
     made = {
         "nlp_f": ([y, p], [_guarded(nlp.f(x))], ["x", "p"], ["f"]),

@@ -15,6 +15,8 @@ import numpy as np
 from ocp.nlp.kkt_system import Solve, System, regularised
 
 LIMIT = 60
+ROUGH = 1e-6
+FARTHER = 1e3  # errors that grow so much after an answer was found are rounding
 TO_BOUNDARY = 0.995
 SHORT, STUCK = 1e-2, 8  # so many shorter steps in a row: the rows contradict each other
 
@@ -61,16 +63,19 @@ def inequalities(qp: Quadratic) -> np.ndarray:
 
 
 def interior(qp: Quadratic, equations: np.ndarray, last_delta: float, least_delta: float, accuracy: float) -> Answer | None:
-    """An answer whose residuals are at most ``accuracy``, relative to costs and multipliers; None where none was reached."""
+    """The best answer on the way to residuals of ``accuracy``, relative to costs and multipliers; None where not even ROUGH was
+    reached."""
     run = _Interior(qp, equations, least_delta)
     with np.errstate(all="ignore"):  # where the rows contradict each other, slacks end at 0 and multipliers grow without bound
+        best, least = None, ROUGH
         for k in range(LIMIT):
             error = run.measure()
-            if error <= accuracy:
-                return run.answer(k)
-            if not np.isfinite(error) or run.stuck >= STUCK or not run.step(last_delta):
-                return None
-    return None
+            if error <= least:
+                best, least = run.answer(k), error
+            lost = not np.isfinite(error) or run.stuck >= STUCK or (best is not None and error > FARTHER * least)
+            if error <= accuracy or lost or not run.step(last_delta):
+                break
+    return best
 
 
 class _Interior:
@@ -107,8 +112,9 @@ class _Interior:
         self.gap = value - target
         self.mu = float((self.zl * self.sl).sum() + (self.zu * self.su).sum()) / self.count
         largest = float(np.max(np.abs(z), initial=0.0))
+        mean = float((self.zl + self.zu).sum()) / self.count
         return max(float(np.max(np.abs(self.dual[~self.fixed]), initial=0.0)) / (self.size + largest),
-                   float(np.max(np.abs(self.gap), initial=0.0)), self.mu / (1 + largest))
+                   float(np.max(np.abs(self.gap), initial=0.0)), 100 * self.mu / max(100.0, mean))
 
     def step(self, last_delta: float) -> bool:
         n = self.n

@@ -14,11 +14,11 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from ocp.nlp.interior import Answer, Quadratic, inequalities, interior
+from ocp.nlp.interior import ROUGH, Answer, Quadratic, inequalities, interior
 from ocp.nlp.kkt_system import regularised
 
 EXCHANGES = 12
-ROUGH, ACCURATE = 1e-6, 1e-9  # of the interior point: before the active set is tried, and where that fails
+ACCURATE = 1e-11  # asked of the interior point where its active set at first accuracy is not the answer's
 FEASIBLE, NEARLY = 1e-9, 1e-8  # relative errors of an active set, and of the best one where they go round in circles
 
 

@@ -28,6 +28,8 @@ DELTA, S_THETA, S_PHI, ETA = 1.0, 1.1, 2.3, 1e-4
 CORRECTIONS, RESTORATIONS, SHORTEST = 4, 100, 1e-8
 #: of a violation in the elastic program, relative to the largest multiplier
 PRICE = 10.0
+#: steps so small, relative to the iterate, change nothing any more
+STILL = 1e-13
 #: relative noise of objective and rows
 ROUNDING = 10 * np.finfo(float).eps
 
@@ -75,7 +77,7 @@ class _Course:
 
     def run(self) -> tuple[Status, str]:
         model, nlp, tolerance = self.model, self.model.nlp, self.options.tolerance
-        step, alpha, systems = 0.0, 0.0, 0
+        step, alpha, systems, still = 0.0, 0.0, 0, 0
         for k in range(self.options.max_iterations + 1):
             gradient, J = model.first(self.x)
             if not all(np.all(np.isfinite(v)) for v in (self.f, self.g, gradient, J)):
@@ -122,6 +124,9 @@ class _Course:
                     return (Status.INFEASIBLE, "") if infeasible else (Status.STALLED, "no step makes progress")
                 alpha = 1.0
             step = float(np.max(np.abs(self.x - before), initial=0.0))
+            still = still + 1 if step <= STILL * (1 + float(np.max(np.abs(self.x), initial=0.0))) else 0
+            if still >= 3:
+                return Status.STALLED, "steps are as small as rounding"
             if np.max(np.abs(self.x), initial=0.0) > 1e20:
                 return Status.DIVERGED, "the iterates grow without bound"
         return Status.ITERATION_LIMIT, "Maximum Iterations Exceeded"

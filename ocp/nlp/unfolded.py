@@ -83,10 +83,14 @@ def unfolded(nlp: NLP, chain: Chain) -> Unfolded:
                                                                                                                  strict=True)],
                        dtype=int)
     # rows of copies
-    rows, entries, values, dynamics, names = [], [], [], [], []
+    rows: list[int] = []
+    entries: list[int] = []
+    values: list[float] = []
+    dynamics: list[Array] = []
+    names: list[str] = []
     m = nlp.m
     for k in range(N):
-        here = []
+        here: list[int] = []
         pairs = [] if len(chain.dynamics) else [(copies.place[k][j], copies.primary[j], j) for j in chain.knots[k + 1].tolist()]
         here += chain.dynamics[k].tolist() if len(chain.dynamics) else []
         pairs += [(copies.place[k][j], copies.place[k + 1][j], j) for j in chain.shared.tolist()]

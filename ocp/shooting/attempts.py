@@ -33,10 +33,10 @@ LEAST = 150
 
 @dataclass(frozen=True)
 class Attempt:
-    """One way to start: in words, the options with their way of shooting, whether states are a straight line."""
+    """One way to start: in words, the way of shooting, whether states are a straight line."""
 
     words: str
-    options: ILQROptions
+    shooting: str
     line: bool = False
 
 
@@ -67,17 +67,16 @@ class _Kept:
 
 def ways(horizon: Horizon, phases: Sequence[Phase], options: ILQROptions) -> list[Attempt]:
     """The attempts in their order; only the first where the options want no others or nothing can be missed."""
-    found, gapped = [Attempt("as asked", options)], options.shooting in ("feasible", "multiple")
+    found, gapped = [Attempt("as asked", options.shooting)], options.shooting in ("feasible", "multiple")
     hard = gapped or any(kind.rows.count for kind in horizon.kinds)
     if options.retry == "never" or options.max_iterations < LEAST or not hard:
         return found
-    feasible = options if options.shooting == "feasible" else replace(options, shooting="feasible")
     if straight(phases):
-        found.append(Attempt("a straight line of states from the start to the final state", feasible, line=True))
+        found.append(Attempt("a straight line of states from the start to the final state", "feasible", line=True))
     if gapped:
-        found.append(Attempt("the controls of the guess alone", replace(options, shooting="single")))
+        found.append(Attempt("the controls of the guess alone", "single"))
     elif all(np.ptp(phase.guess.x, axis=0).any() for phase in phases):
-        found.append(Attempt("the states of the guess", feasible))
+        found.append(Attempt("the states of the guess", "feasible"))
     return found
 
 
@@ -89,20 +88,21 @@ def search(horizon: Horizon, phases: Sequence[Phase], options: ILQROptions, stor
     from ocp.shooting.engine.search import Search
 
     attempts = ways(horizon, phases, options)
-    number = 1 if resume is None else min(int(resume["attempt"][0]), len(attempts))
+    number = 1 if resume is None else min(int(resume.get("attempt", [1])[0]), len(attempts))
     kept: list[_Kept] = []
     notes: list[str] = []
     log: tuple[Mapping[str, float], ...] = ()
     while True:
         attempt = attempts[number - 1]
-        records.reset(store, attempt.options)
+        own = options if attempt.shooting == options.shooting else replace(options, shooting=attempt.shooting)
+        records.reset(store, own)
         if resume is None:
-            given, told = write_guess(horizon, attempt.options, store.path, phases, attempt.line)
+            given, told = write_guess(horizon, own, store.path, phases, attempt.line)
         else:
-            given = saved.restore(resume, horizon, attempt.options, store)
+            given = saved.restore(resume, horizon, own, store)
             told = [f"resumed after {int(resume['iterations'][0])} iterations, from cost {float(resume['cost'][0]):.9g}"]
         notes += [note for note in told if note not in notes]
-        one = Search(horizon, attempt.options, store, helpers, given, progress, checkpoint, resume, number, log,
+        one = Search(horizon, own, store, helpers, given, progress, checkpoint, resume, number, log,
                      patient=number == len(attempts))
         ending, resume = one.run(), None
         log = one.whole_log

@@ -91,8 +91,10 @@ def _ends(phase: Phase, start: np.ndarray) -> Guess:
 def controls(guess: Guess, nu: int, steps: int) -> np.ndarray:
     """Controls [steps, nu] of a guess at the middle of every interval."""
     values = np.asarray(guess.u, dtype=float).reshape(len(guess.s), nu)
+    if not nu or (values == values[0]).all():
+        return np.repeat(values[:1], steps, axis=0)
     s = (np.arange(steps) + 0.5) / steps
-    return np.column_stack([np.interp(s, guess.s, column) for column in values.T]) if nu else np.zeros((steps, 0))
+    return np.column_stack([np.interp(s, guess.s, column) for column in values.T])
 
 
 @lru_cache(maxsize=64)
@@ -105,8 +107,8 @@ def _between(space: Space) -> ca.Function:
 def states(guess: Guess, space: Space, steps: int) -> np.ndarray:
     """States [steps + 1, nx] of a guess at the knots, interpolated on the manifold."""
     given = np.asarray(guess.x, dtype=float)
-    if len(given) == 1:
-        return np.tile(given[0], (steps + 1, 1))
+    if (given == given[0]).all():
+        return np.repeat(given[:1], steps + 1, axis=0)
     s = np.arange(steps + 1) / steps
     if space.is_vector_space and space.nx == space.ndx:
         return np.column_stack([np.interp(s, guess.s, column) for column in given.T])

@@ -33,6 +33,7 @@ from ocp.integrators import INTEGRATORS
 from ocp.problem import Guess, Phase, Problem, Solution, Status
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.shooting.engine import records
+from ocp.shooting.freed import freed
 from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
 from ocp.shooting.outcome import constants, extras, trajectories, with_parameters
@@ -90,7 +91,7 @@ def prepare(problem: Problem, options: ILQROptions | None = None) -> Program:
 
     imported = time.perf_counter()
     by_loops, told = _execution(problem, options)
-    horizon = build(problem, options, by_loops)
+    horizon = build(freed(problem) if options.control_bounds == "rows" else problem, options, by_loops)
     built = time.perf_counter()
     compiled = records.compile_horizon(horizon, options)
     store, kept = records.make_store(compiled)

@@ -24,6 +24,7 @@ CHOICES = {
     "polish": ("auto", "newton", "never"),
     "retry": ("auto", "never"),
     "regularise": ("control", "state"),
+    "control_bounds": ("clamped", "rows"),
     "shooting": ("single", "open", "feasible", "multiple"),
     "globalisation": ("auto", "merit", "filter"),
     "convexify": ("shift", "gauss_newton", "project"),
@@ -49,6 +50,8 @@ class ILQROptions:
     shooting: "single" rolls out with the feedback gains (closed loop), "open" without them; "feasible" starts from the states of
         the guess, keeps the gaps and closes them as steps are taken (FDDP); "multiple" moves states and controls along the linear
         model, every step leaving its own gap.
+    control_bounds: "clamped" holds them in every step of the sweep and of the rollouts; "rows" leaves them to the augmented
+        Lagrangian, for unstable systems whose clamped controls could not follow a plan any more.
     globalisation: of the gaps: "merit" weighs them against the cost, "filter" accepts what improves on either; "auto": merit, but
         for "multiple" without hard constraints what either of the two accepts.
     gap_tolerance: largest sum of gaps of a converged solution.
@@ -87,6 +90,7 @@ class ILQROptions:
     kernels: str = "auto"
     convexify: str = "gauss_newton"
     shooting: str = "single"
+    control_bounds: str = "clamped"
     globalisation: str = "auto"
     gap_tolerance: float = 1e-9
     threads: int = 1
@@ -102,7 +106,7 @@ class ILQROptions:
     penalty_max: float = 1e10
     inner_tolerance: float = 0.1
     max_outer: int = 60
-    armijo: float = 1e-4
+    armijo: float = 0.1
     step_reduction: float = 0.5
     step_min: float = 1e-6
     regularise: str = "control"
@@ -142,8 +146,7 @@ class ILQROptions:
 
 def unsupported(problem: Problem) -> list[str]:
     """One sentence for each thing that the problem asks for and iLQR cannot enforce; empty when it can serve it."""
-    return [*_durations(problem), *_all_constraints(problem), *(f"linkage {linkage.name!r} between ends of phases"
-                                                                for linkage in problem.linkages)]
+    return [*_durations(problem), *_all_constraints(problem)]
 
 
 def _durations(problem: Problem) -> Iterator[str]:
@@ -163,9 +166,7 @@ def _all_constraints(problem: Problem) -> list[str]:
 
 def _constraints(phase: Phase, first: bool) -> Iterator[str]:
     for constraint in phase.constraints:
-        if constraint.at is At.INTEGRAL:
-            yield f"integral constraint {constraint.name!r} (make the integral a state, with a bound at the end)"
-        elif constraint.soft is not None:
+        if constraint.soft is not None:
             if constraint.sense is Sense.CONE:
                 yield f"soft second-order cone {constraint.name!r} (only components between bounds can be soft)"
         elif first and constraint.at is At.START and _prescribed(phase) and not _holds_at_start(phase, constraint):

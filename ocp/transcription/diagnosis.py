@@ -29,7 +29,8 @@ def diagnosis(problem: Problem, meshes: Sequence[Discretisation], unpack: Unpack
                 for label, function, components, places in _functions(phase, len(fractions)):
                     sentence = _inspect(phase, names, label, _derived(function) if derivative else function, components, places, at,
                                         derivative)
-                    found += [sentence] if sentence else []
+                    prefix = f"phase {phase.name!r}: " if len(problem.phases) > 1 else ""
+                    found += [prefix + sentence] if sentence else []
             if found:
                 break
         return tuple(found)

@@ -23,6 +23,9 @@ STARTS, SIZE, GROWTH = 5, 0.1, 1.6
 #: a coarse solve: share of the intervals, at least so many, and how far it is solved
 SHARE, LEAST, TOLERANCE, ITERATIONS = 0.2, 8, 1e-4, 300
 
+#: what another guess does not mend: a stop by the user, and functions that are not finite, which is for the user to see
+FINAL = (Status.INTERRUPTED, Status.NOT_A_NUMBER)
+
 Attempt = Callable[[Problem, Any], Solution]
 
 
@@ -38,7 +41,7 @@ def climb(problem: Problem, options: Any, attempt: Attempt) -> Solution:
         for name, changed in _starts(problem, options, rung, attempt):
             again = {"max_iterations": min(ITERATIONS, options.max_iterations)} if failed else {}
             found = attempt(changed, replace(options, **again))
-            if found.status is Status.INTERRUPTED or (found.status is Status.CONVERGED and not failed):
+            if found.status in FINAL or (found.status is Status.CONVERGED and not failed):
                 return found
             if found.status is Status.CONVERGED:
                 told = "; ".join(f"{label}: {other.status.name.lower().replace('_', ' ')}" for label, other in failed)
@@ -63,6 +66,8 @@ def _starts(problem: Problem, options: Any, rung: str, attempt: Attempt) -> Iter
         if count < options.intervals:
             rough = attempt(problem, replace(options, intervals=count, guess="given", tolerance=max(TOLERANCE, options.tolerance),
                                              max_iterations=min(ITERATIONS, options.max_iterations)))
+            if rough.status in FINAL:
+                return
             values = dict(zip(_free(problem), rough.extra.get("parameters", ()), strict=False))
             yield f"{rung} ({count} intervals)", from_motion(problem, rough.parts or (rough.trajectory,), values)
     else:

@@ -58,9 +58,8 @@ def ours(c: Constrained, extra: Mapping[str, Any]) -> Callable[..., Row]:
     program = ilqr.prepare(c.problem, ilqr.ILQROptions(**c.options, **{**OPTIONS, **extra}))
 
     def run(guess: Any, x: np.ndarray, u: np.ndarray) -> Row:
-        ready = _started(program, guess)
         began = time.process_time()
-        found = ilqr.run(ready)
+        found = ilqr.run(program, guess=guess)
         seconds = time.process_time() - began
         stationarity, complementarity = found.optimality.residuals()
         return {"x": found.trajectory.x, "u": found.trajectory.u, "status": found.status.name,
@@ -69,13 +68,6 @@ def ours(c: Constrained, extra: Mapping[str, Any]) -> Callable[..., Row]:
 
     run(start_guess(c, 0, "still"), None, None)  # loads what is loaded on first use
     return run
-
-
-def _started(program: ilqr.Program, guess: Any) -> ilqr.Program:
-    """The prepared program with another guess of its only phase."""
-    leg = program.horizon.legs[0]
-    stretch = replace(leg.stretch, phase=replace(leg.stretch.phase, guess=guess))
-    return replace(program, horizon=replace(program.horizon, legs=(replace(leg, stretch=stretch),)))
 
 
 def peer(name: str, nlp: StagedNLP, compiled: bool = True) -> Callable[..., Row]:

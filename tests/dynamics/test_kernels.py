@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dynamics import kernels
-from dynamics.kernels import KernelError, compile_kernel, compile_many, workspace
+from dynamics.kernels import KernelError, compile_kernel, compile_many, compiler, workspace
 
 ROOT = Path(__file__).resolve().parents[2]
 MODES = ["compiled", "interpreted"]
@@ -462,6 +462,68 @@ def test_large_functions_are_compiled_without_optimisation_and_say_so():
     assert again.cache_hit
     assert again.notes == kernel.notes
     assert compile_kernel(random_function(0)[0], "compiled").notes == ()
+
+
+def large(name="large"):
+    """More operations than from which code is compiled for this processor."""
+    x = ca.SX.sym("x", 40)
+    y = x
+    for k in range(40):
+        y = ca.sin(y) + 0.1 * (k + 1) * ca.vertcat(y[1:], y[0]) * x
+    return ca.Function(name, [x], [y])
+
+
+@compiler_needed
+def test_large_functions_are_compiled_for_this_processor_to_the_same_bits(cache, monkeypatch):
+    assert kernels.operations(large()) > compiler.NATIVE_FROM
+    x = np.random.default_rng(3).normal(size=40)
+    native, plain = compile_kernel(large(), "compiled"), compile_kernel(large(), "compiled", flags=("-O1",))
+    assert native.notes == plain.notes == ()
+    assert len(list(cache.glob("*.so"))) == 2
+    flags = {tuple(json.loads(file.read_text())["flags"]) for file in cache.glob("*.json")}
+    assert flags == {("-O1",), ("-O1", "-march=native")}
+    np.testing.assert_array_equal(native(x), plain(x))
+    # another processor finds nothing that was made for this one, and anything else that it can run
+    monkeypatch.setattr("dynamics.kernels.cache.cpu_identity", lambda: "another processor")
+    assert not kernels.is_cached(large())
+    assert kernels.is_cached(large(), flags=("-O1",))
+    compile_kernel(small())
+    assert kernels.is_cached(small())
+
+
+@compiler_needed
+def test_a_compiler_that_knows_no_native_code_gets_none(tmp_path, monkeypatch):
+    script = tmp_path / "simple-cc"
+    script.write_text('#!/bin/sh\ncase "$*" in *native*) echo "unknown -march" >&2; exit 1;; esac\n'
+                      f'exec {kernels.find_compiler()} "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CC", str(script))
+    kernel, x = compile_kernel(large(), "compiled"), np.random.default_rng(3).normal(size=40)
+    assert kernel.notes == ("the compiler refuses -march=native",)
+    np.testing.assert_allclose(kernel(x), np.array(large()(x)).ravel(), rtol=1e-12)
+    with pytest.raises(KernelError, match="unknown -march"):  # asked for by name it is an error
+        compile_kernel(small(), "compiled", flags=("-O1", "-march=native"))
+
+
+def test_runs_of_one_value_become_loops(mode):
+    """Zeros in rows and columns, other constants, a value that comes twice, outputs that end in a run or are nothing but one."""
+    x = ca.SX.sym("x", 3)
+    A = ca.SX.zeros(30, 30)
+    A[0, 0], A[3, 3], A[29, 7], A[:, 11] = x[0], x[1] * x[2], 2.0, x[1]
+    f = ca.Function("f", [x], [A, ca.SX.ones(40) * x[0]**2, ca.SX.zeros(50), ca.vertcat(ca.SX.zeros(11), x, 3 * ca.SX.ones(20))])
+    values = compile_kernel(f, mode)(np.array([0.3, -0.7, 1.1]))
+    for value, expected in zip(values, f(ca.DM([0.3, -0.7, 1.1])), strict=True):
+        np.testing.assert_array_equal(np.asarray(value).reshape(expected.shape, order="F"), np.array(expected))
+    text = compiler.generate_source(f, "f")
+    assert text.count("res[0]!=0") < 70
+    assert [text.count(f"res[{i}]!=0") for i in (1, 2, 3)] == [1, 1, 11 + 3 + 1]
+
+
+@compiler_needed
+def test_many_zeros_compile_in_no_time():
+    x = ca.SX.sym("x", 80)
+    kernel = compile_kernel(ca.Function("f", [x], [ca.SX(ca.densify(ca.horzcat(ca.diag(x), ca.SX(80, 120))))]), "compiled")
+    assert kernel.compile_seconds < 10.0  # a branch for each of the 16 000 takes minutes
 
 
 @compiler_needed

@@ -96,7 +96,7 @@ def test_ways_by_options_and_problem():
 
     def of(given=problem, **more):
         program = prepare(given, quiet(**cut, **more))
-        return [(one.options.shooting, one.line) for one in ways(program.horizon, given.phases, program.options)]
+        return [(one.shooting, one.line) for one in ways(program.horizon, given.phases, program.options)]
 
     assert of(shooting="feasible") == [("feasible", False), ("feasible", True), ("single", False)]
     assert of(shooting="multiple") == [("multiple", False), ("feasible", True), ("single", False)]

@@ -6,9 +6,11 @@ import casadi as ca
 import numpy as np
 import pytest
 from control_problems import block_move, cart_pole
-from shooting_problems import make
+from free_problems import late_start
+from shooting_problems import function, make
 
 from ocp.app.files.load import load_problem
+from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.problem import INF, At, Boundary, Constraint, Sense, Status
 from ocp.shooting.guess import inverse_dynamics_controls
@@ -139,3 +141,36 @@ def test_a_constraint_that_is_not_finite_is_found():
     assert found.status is Status.NOT_A_NUMBER
     assert "constraint 'bad (upper)' is not finite" in found.message
     assert not found.ok
+
+
+@pytest.mark.parametrize("hessian", ["auto", "gauss_newton"])
+def test_bounds_of_controls_as_rows_find_the_same_optimum(hessian):
+    """Clamped or by the augmented Lagrangian, a control limit that acts over some of the time; its multipliers are the gradients
+    that clamping leaves."""
+    problem = with_phase(block_move(), u_lower=(-5.0,), u_upper=(INF,))
+    ways = {way: solve(problem, "ilqr", {**FAST, "intervals": 20, "hessian": hessian, "control_bounds": way})
+            for way in ("clamped", "rows")}
+    for found in ways.values():
+        assert found.status is Status.CONVERGED, found.message
+        assert found.problem.phase.u_lower == (-5.0,)
+    clamped, rows = ways["clamped"], ways["rows"]
+    assert rows.objective == pytest.approx(clamped.objective, rel=1e-6)
+    np.testing.assert_allclose(rows.trajectory.u, clamped.trajectory.u, atol=1e-4)
+    assert rows.trajectory.u.min() == pytest.approx(-5.0, abs=1e-6)
+    acting = rows.extra["multipliers_path"][:, -1] > 1e-6
+    assert 1 <= acting.sum() < 19
+    gradient = clamped.optimality.gradient()[:, 0]
+    np.testing.assert_allclose(rows.extra["multipliers_path"][:, -1], np.where(acting, gradient, 0.0), atol=1e-4)
+    with pytest.raises(ProblemError, match="control_bounds"):
+        solve(problem, "ilqr", {"control_bounds": "row"})
+
+
+def test_the_multiplier_of_a_constraint_on_a_free_start_is_its_price():
+    """J(c) = (c - 1)^2 + 5 c^2 / 32 for a start held at c or above: dJ/dc = 2 (c - 1) + 5 c / 16."""
+    floor = Constraint("floor", At.START, function(1, 1, lambda t, x, u: x), (1.4,), (INF,))
+    found = solve(with_phase(late_start(), constraints=(floor,)), "ilqr", {**FAST, "intervals": 7})
+    assert found.status is Status.CONVERGED, found.message
+    assert found.trajectory.x[0, 0] == pytest.approx(1.4, abs=1e-6)
+    np.testing.assert_allclose(found.extra["multipliers_start"], [2 * 0.4 + 5 * 1.4 / 16], rtol=1e-5)
+    without = solve(late_start(), "ilqr", {**FAST, "intervals": 7})
+    assert "multipliers_start" not in without.extra

@@ -118,6 +118,6 @@ def test_the_twin_would_notice():
     twin = direct_twin.collocation(program, PROBLEM)
     scale = np.ones(nlp.m)
     scale[nlp.constraints.index("two: defect v @ interval 2")] = 1.01
-    wrong = ca.Function("jac", [x], [nlp.g(x), ca.diag(ca.DM(scale)) @ nlp.jac(x)[1]])
+    wrong = ca.Function("wrong", [x], [nlp.g(x), ca.diag(ca.DM(scale)) @ nlp.jac(x)[1]])
     with pytest.raises(AssertionError, match="jacobian"):
         compare(replace(nlp, jac=wrong), twin, 7)

@@ -181,3 +181,20 @@ def test_more_threads_than_stages():
     one, many = (solve(double_integrator(), options(intervals=2, threads=threads)) for threads in (1, 7))
     assert many.status is Status.CONVERGED
     np.testing.assert_array_equal(one.trajectory.u, many.trajectory.u)
+
+
+@pytest.mark.parametrize("hessian", ["auto", "gauss_newton", "full"])
+def test_automatic_globalisation_without_rows_takes_what_either_accepts(hessian):
+    """The filter alone stalls from here with Gauss-Newton Hessians, the merit function alone runs out of iterations."""
+    found = solve(wandering(cart_pole(), size=0.2), options(intervals=40, shooting="multiple", hessian=hessian))
+    assert found.status is Status.CONVERGED, found.message
+    assert found.optimality.residuals()[0] < 1e-6
+
+
+def test_automatic_globalisation_with_rows_is_the_merit_function():
+    """Bit by bit, without a further attempt."""
+    problem = with_states(constrained_cart_pole(), [[0, 0, 0, 0], [1, np.pi, 0, 0]])
+    auto, merit, filtered = (solve(problem, options(intervals=30, shooting="multiple", globalisation=name, max_iterations=60,
+                                                    polish="never")) for name in ("auto", "merit", "filter"))
+    assert [numbers(row) for row in auto.iterations] == [numbers(row) for row in merit.iterations]
+    assert [row["cost"] for row in auto.iterations] != [row["cost"] for row in filtered.iterations]

@@ -163,6 +163,16 @@ def test_not_a_number_is_named_and_never_hangs():
     np.testing.assert_allclose(inside.x, solve_nlp(nlp, SolverOptions()).x, atol=1e-7)
 
 
+def test_a_hessian_that_is_not_finite_does_not_hang():
+    nlp = staged(limit=2.0)
+    x, sigma, lam = ca.SX.sym("x", nlp.n), ca.SX.sym("sigma"), ca.SX.sym("lam", nlp.m)
+    here = ca.if_else(x[3] < 10, ca.inf - ca.inf, 1.0) * 1.0
+    broken = ca.Function("hessian", [x, sigma, lam], [nlp.hess(x, sigma, lam) * here])
+    found = solve_nlp(replace(nlp, hess=broken), replace(FATROP, max_iterations=50))
+    assert len(found.iterations) <= 51
+    assert np.all(np.isfinite(found.x))
+
+
 def test_prepared_solver_starts_anywhere_and_warm():
     nlp = staged(order=5, limit=2.0)
     solver = prepare_solver(nlp, FATROP)

@@ -19,7 +19,7 @@ from ocp.shooting.engine import iterate
 from ocp.shooting.engine.expansion import expand
 from ocp.shooting.engine.rollout import rollout, trial
 from ocp.shooting.ilqr import ILQROptions, prepare, run, solve
-from ocp.shooting.stages import expressions, stage
+from ocp.shooting.stages import chain, expressions
 
 
 @pytest.mark.skipif(find_compiler() is None, reason="needs a C compiler")
@@ -73,13 +73,14 @@ def test_expansion_by_differences_is_the_exact_one():
 @pytest.mark.parametrize("factor", [-1.0, 0.5])
 def test_a_wrong_input_matrix_is_noticed(monkeypatch, factor):
     """Poison: B is scaled in the kernel. The true gradient, by the other road, must not vanish at what comes out."""
-    right = stage._tangent_jacobians
+    right = chain._Local.landed
 
-    def wrong(draft, x, u, points):
-        found, n = right(draft, x, u, points), draft.space.ndx
-        return [*found[:-1], ca.horzcat(found[-1][:, :n], factor * found[-1][:, n:])]
+    def wrong(self, end, E):
+        after, F = right(self, end, E)
+        n = self.space.ndx
+        return after, ca.horzcat(F[:, :n], factor * F[:, n:])
 
-    monkeypatch.setattr(stage, "_tangent_jacobians", wrong)
+    monkeypatch.setattr(chain._Local, "landed", wrong)
     solution = solve(cart_pole(), ILQROptions(intervals=40, max_iterations=200, polish="never"))
     assert solution.optimality.residuals()[0] > 1e-4
 
@@ -88,14 +89,13 @@ def test_a_wrong_curvature_slows_down_and_nothing_else(monkeypatch):
     """Poison: the full Hessian is that of the wrong costate. The optimum stays, the quadratic convergence goes."""
     options = ILQROptions(hessian="full", convexify="gauss_newton", polish="never")
     right = solve(cart_pole(), options)
-    made = stage._bend
+    made = chain.write
 
-    def wrong(draft, width):
-        f = made(draft, width)
-        arguments = [ca.MX.sym(f.name_in(i), f.sparsity_in(i)) for i in range(f.n_in())]
-        return ca.Function("bend", arguments, f.call([*arguments[:-1], 0.5 * arguments[-1]]))
+    def wrong(*given):
+        written = made(*given)
+        return dataclasses.replace(written, full=lambda costate: written.full(0.5 * costate))
 
-    monkeypatch.setattr(stage, "_bend", wrong)
+    monkeypatch.setattr(chain, "write", wrong)
     poisoned = solve(cart_pole(), options)
     assert poisoned.status is Status.CONVERGED
     assert poisoned.objective == pytest.approx(right.objective, rel=1e-9)

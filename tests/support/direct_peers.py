@@ -1,7 +1,8 @@
 """One-phase problems on flat spaces written for other tools of direct optimal control, from the same functions.
 
-Each builder returns ``(build, cost)``: ``build() -> solve`` sets the tool up as its users do, ``solve() -> (objective, iterations, ok)`` solves from
-the problem's own guess. Boundary states are fixed, bounds and path constraints are hard, running and final costs are expressions.
+Each builder sets its tool up as its users do and returns ``solve() -> (objective, iterations, ok, seconds in functions)``, which
+solves from the problem's own guess. Boundary states are fixed, bounds and path constraints are hard, running and final costs are
+expressions.
 """
 
 from __future__ import annotations
@@ -15,10 +16,16 @@ import numpy as np
 from ocp.guess import sample_guess
 from ocp.problem import INF, At, Phase, Problem
 
-Answer = tuple[float, int, bool]
+Answer = tuple[float, int, bool, float]
 Solve = Callable[[], Answer]
 TOLERANCE = 1e-9
-QUIET = {"print_time": False, "ipopt": {"print_level": 0, "sb": "yes", "tol": TOLERANCE, "constr_viol_tol": TOLERANCE, "max_iter": 2000}}
+QUIET = {"print_time": False,
+         "ipopt": {"print_level": 0, "sb": "yes", "tol": TOLERANCE, "constr_viol_tol": TOLERANCE, "max_iter": 2000}}
+
+
+def function_seconds(stats: Any) -> float:
+    """Processor time that CasADi's solver spent in functions of the program."""
+    return float(sum(value for key, value in stats.items() if key.startswith("t_proc_nlp")))
 
 
 def _cost(phase: Phase, at: At, t: Any, x: Any, u: Any) -> Any:
@@ -30,34 +37,82 @@ def _rate(phase: Phase, t: Any, x: Any, u: Any) -> Any:
     return phase.system.rate(t, x, u, ca.DM(phase.system.parameter_values))
 
 
-def opti_hermite_simpson(problem: Problem, intervals: int, expand: bool = True) -> Solve:
-    """CasADi's Opti with separated Hermite-Simpson, all in one graph, expanded to scalars."""
+def opti_hermite_simpson(problem: Problem, intervals: int, compressed: bool = False) -> Solve:
+    """CasADi's Opti with Hermite-Simpson, all in one graph, expanded to scalars. compressed: states at midpoints are not
+    among the unknowns."""
     phase, N = problem.phase, intervals
     system, M = phase.system, 2 * intervals + 1
     opti = ca.Opti()
-    T: Any = phase.duration.lower
-    if phase.duration.free:
-        T = opti.variable()
-        opti.subject_to(opti.bounded(phase.duration.lower, T, min(phase.duration.upper, 1e8)))
-        opti.set_initial(T, phase.duration.guess)
-    X, U = opti.variable(system.nx, M), opti.variable(system.nu, M)
+    T = _duration(opti, phase)
+    X, U = opti.variable(system.nx, N + 1 if compressed else M), opti.variable(system.nu, M)
     s = np.linspace(0.0, 1.0, M)
     x0, u0 = sample_guess(phase.guess, system.space, s)
-    opti.set_initial(X, x0.T)
+    opti.set_initial(X, x0[::2].T if compressed else x0.T)
     opti.set_initial(U, u0.T)
     f = ca.Function("f", *_symbols(phase, lambda t, x, u: [_rate(phase, t, x, u), _cost(phase, At.PATH, t, x, u)]))
     h = T / N
-    values = [f(T * s[i], X[:, i], U[:, i]) for i in range(M)]
+    ends = range(0, M, 2) if compressed else range(M)
+    values = {i: f(T * s[i], X[:, k], U[:, i]) for k, i in enumerate(ends)}
     cost = _cost(phase, At.FINAL, T, X[:, -1], U[:, -1])
     for k in range(N):
         a, m, b = 2 * k, 2 * k + 1, 2 * k + 2
-        opti.subject_to(X[:, m] == (X[:, a] + X[:, b]) / 2 + h / 8 * (values[a][0] - values[b][0]))
-        opti.subject_to(X[:, b] == X[:, a] + h / 6 * (values[a][0] + 4 * values[m][0] + values[b][0]))
+        x_a, x_b = (X[:, k], X[:, k + 1]) if compressed else (X[:, a], X[:, b])
+        x_m = (x_a + x_b) / 2 + h / 8 * (values[a][0] - values[b][0])
+        if compressed:
+            values[m] = f(T * s[m], x_m, U[:, m])
+        else:
+            opti.subject_to(X[:, m] == x_m)
+        opti.subject_to(x_b == x_a + h / 6 * (values[a][0] + 4 * values[m][0] + values[b][0]))
         cost += h / 6 * (values[a][1] + 4 * values[m][1] + values[b][1])
-    _opti_limits(opti, phase, T, X, U, s)
+    _opti_limits(opti, phase, T, X, U[:, ::2] if compressed else U, s[::2] if compressed else s)
+    if compressed:
+        _opti_bounds(opti, U[:, 1::2], phase.u_lower, phase.u_upper)
+    _opti_linkages(opti, problem, T, X)
     opti.minimize(cost)
-    opti.solver("ipopt", {"expand": expand, "print_time": False, "detect_simple_bounds": True}, QUIET["ipopt"])
+    opti.solver("ipopt", {"expand": True, "print_time": False, "detect_simple_bounds": True}, QUIET["ipopt"])
     return _opti_solve(opti)
+
+
+def opti_collocation(problem: Problem, intervals: int, kind: str = "radau", degree: int = 3) -> Solve:
+    """CasADi's Opti with collocation at the points of ``ca.collocation_points``, as in CasADi's own example, but with a control at
+    every point: states at knots and points, the polynomial's slope equal to the rate at the points, its end to the next knot."""
+    phase, N = problem.phase, intervals
+    system = phase.system
+    r = np.append(0.0, ca.collocation_points(degree, kind))
+    C, D, B = (np.array(part) for part in ca.collocation_coeff(list(r[1:])))
+    opti = ca.Opti()
+    T = _duration(opti, phase)
+    X, Z = opti.variable(system.nx, N + 1), opti.variable(system.nx, N * degree)
+    U = opti.variable(system.nu, N * degree)
+    s = np.linspace(0.0, 1.0, N + 1)
+    at = (s[:-1, None] + r[None, 1:] / N).ravel()
+    opti.set_initial(X, sample_guess(phase.guess, system.space, s)[0].T)
+    x0, u0 = sample_guess(phase.guess, system.space, at)
+    opti.set_initial(Z, x0.T)
+    opti.set_initial(U, u0.T)
+    f = ca.Function("f", *_symbols(phase, lambda t, x, u: [_rate(phase, t, x, u), _cost(phase, At.PATH, t, x, u)]))
+    h, cost = T / N, _cost(phase, At.FINAL, T, X[:, -1], U[:, -1])
+    for k in range(N):
+        own = range(k * degree, (k + 1) * degree)
+        values = [f(T * at[i], Z[:, i], U[:, i]) for i in own]
+        states = ca.horzcat(X[:, k], Z[:, k * degree:(k + 1) * degree])
+        opti.subject_to(ca.vec(states @ C) == h * ca.vertcat(*(value[0] for value in values)))
+        opti.subject_to(X[:, k + 1] == states @ D)
+        cost += h * sum(float(b) * value[1] for b, value in zip(B.ravel(), values, strict=True))
+    _opti_limits(opti, phase, T, X, U, s)
+    _opti_bounds(opti, Z, phase.x_lower, phase.x_upper)
+    opti.minimize(cost)
+    opti.solver("ipopt", {"expand": True, "print_time": False, "detect_simple_bounds": True}, QUIET["ipopt"])
+    return _opti_solve(opti)
+
+
+def _duration(opti: Any, phase: Phase) -> Any:
+    if not phase.duration.free:
+        return phase.duration.lower
+    T = opti.variable()
+    opti.subject_to(opti.bounded(phase.duration.lower, T, min(phase.duration.upper, 1e8)))
+    opti.set_initial(T, phase.duration.guess)
+    return T
 
 
 def opti_shooting(problem: Problem, intervals: int) -> Solve:
@@ -65,11 +120,7 @@ def opti_shooting(problem: Problem, intervals: int) -> Solve:
     phase, N = problem.phase, intervals
     system = phase.system
     opti = ca.Opti()
-    T: Any = phase.duration.lower
-    if phase.duration.free:
-        T = opti.variable()
-        opti.subject_to(opti.bounded(phase.duration.lower, T, min(phase.duration.upper, 1e8)))
-        opti.set_initial(T, phase.duration.guess)
+    T = _duration(opti, phase)
     X, U = opti.variable(system.nx, N + 1), opti.variable(system.nu, N)
     s = np.linspace(0.0, 1.0, N + 1)
     x0, u0 = sample_guess(phase.guess, system.space, s)
@@ -113,10 +164,8 @@ def _symbols(phase: Phase, of: Callable[[Any, Any, Any], list[Any]]) -> tuple[li
 
 def _opti_limits(opti: Any, phase: Phase, T: Any, X: Any, U: Any, s: np.ndarray) -> None:
     """Bounds, boundary states and path constraints."""
-    for values, low, high in ((X, phase.x_lower, phase.x_upper), (U, phase.u_lower, phase.u_upper)):
-        for i, (a, b) in enumerate(zip(low, high, strict=True)):
-            if np.isfinite(a) or np.isfinite(b):
-                opti.subject_to(opti.bounded(a, values[i, :], b))
+    _opti_bounds(opti, X, phase.x_lower, phase.x_upper)
+    _opti_bounds(opti, U, phase.u_lower, phase.u_upper)
     for boundary, k in ((phase.start, 0), (phase.final, -1)):
         if boundary is not None:
             for i, fixed in enumerate(boundary.fixed):
@@ -124,9 +173,21 @@ def _opti_limits(opti: Any, phase: Phase, T: Any, X: Any, U: Any, s: np.ndarray)
                     opti.subject_to(X[i, k] == boundary.value[i])
     p = ca.DM(phase.system.parameter_values)
     for c in phase.constraints:
-        at = range(U.shape[1]) if c.at is At.PATH else [-1]
-        for k in at:
+        for k in {At.PATH: range(U.shape[1]), At.START: [0], At.FINAL: [-1]}[c.at]:
             opti.subject_to(opti.bounded(ca.DM(c.lower), c.function(T * float(s[k]), X[:, k], U[:, k], p), ca.DM(c.upper)))
+
+
+def _opti_bounds(opti: Any, values: Any, low: tuple[float, ...], high: tuple[float, ...]) -> None:
+    for i, (a, b) in enumerate(zip(low, high, strict=True)):
+        if np.isfinite(a) or np.isfinite(b):
+            opti.subject_to(opti.bounded(a, values[i, :], b))
+
+
+def _opti_linkages(opti: Any, problem: Problem, T: Any, X: Any) -> None:
+    """Constraints between the ends of the phase."""
+    for linkage in problem.linkages:
+        ends = [X[:, 0] if at is At.START else X[:, -1] for _, at in linkage.ends]
+        opti.subject_to(opti.bounded(ca.DM(linkage.lower), linkage.function(*ends, T, ca.DM(0, 1)), ca.DM(linkage.upper)))
 
 
 def _opti_solve(opti: Any) -> Solve:
@@ -139,7 +200,8 @@ def _opti_solve(opti: Any) -> Solve:
             ok = True
         except RuntimeError:
             value, ok = opti.debug.value(opti.f), False
-        return float(value), int(opti.stats()["iter_count"]), ok
+        stats = opti.stats()
+        return float(value), int(stats["iter_count"]), ok, function_seconds(stats)
 
     return solve
 
@@ -206,7 +268,8 @@ def fatrop_shooting(problem: Problem, intervals: int) -> Solve:
     def solve() -> Answer:
         found = solver(x0=guess, lbx=low, ubx=high, lbg=lower, ubg=upper)
         stats = solver.stats()
-        return float(found["f"]), int(stats.get("iter_count", stats.get("fatrop", {}).get("iterations_count", 0))), bool(stats["success"])
+        iterations = int(stats.get("iter_count", stats.get("fatrop", {}).get("iterations_count", 0)))
+        return float(found["f"]), iterations, bool(stats["success"]), function_seconds(stats)
 
     return solve
 
@@ -221,7 +284,7 @@ def rockit_shooting(problem: Problem, intervals: int) -> Solve:
     x, u = ocp.state(system.nx), ocp.control(system.nu)
     ocp.set_der(x, _rate(phase, ocp.t, x, u))
     if free:
-        ocp.subject_to(phase.duration.lower <= (ocp.T <= min(phase.duration.upper, 1e8)))
+        ocp.subject_to(phase.duration.lower <= (ocp.T <= min(phase.duration.upper, 1e8)))  # noqa: SIM300  # rockit's own syntax
     for values, low, high in ((x, phase.x_lower, phase.x_upper), (u, phase.u_lower, phase.u_upper)):
         for i, (a, b) in enumerate(zip(low, high, strict=True)):
             if np.isfinite(a) or np.isfinite(b):
@@ -251,6 +314,7 @@ def rockit_shooting(problem: Problem, intervals: int) -> Solve:
             ok = True
         except RuntimeError:
             found, ok = ocp.non_converged_solution, False
-        return float(found.value(ocp.objective)), int(ocp._method.opti.stats()["iter_count"]), ok
+        stats = ocp._method.opti.stats()
+        return float(found.value(ocp.objective)), int(stats["iter_count"]), ok, function_seconds(stats)
 
     return solve

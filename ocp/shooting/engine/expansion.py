@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from dynamics.loops.dense import clear
 from ocp.shooting.engine.augmented import slopes, stiffness
-from ocp.shooting.engine.knots import bend, differentiate
-from ocp.shooting.engine.lq import costates, projected_gradient
+from ocp.shooting.engine.flat import flat
+from ocp.shooting.engine.knots import bend, complete, differentiate, in_one
+from ocp.shooting.engine.lq import adjoint, costates, projected_gradient
 from ocp.shooting.engine.record import CONVEXIFY, FULL, GAP, GAUSS_NEWTON, GRADIENT, VIOLATION, Engine
 
 Array = np.ndarray
@@ -52,8 +54,8 @@ def bend_range(e: Engine, first: int, last: int) -> int:
 
 
 @njit(inline="always")
-def finish(e: Engine, violation: float) -> bool:
-    """Costates, gradient and its size after all stages are differentiated. False where something is not finite."""
+def _close(e: Engine, violation: float) -> bool:
+    """Gaps and the size of the gradient of an expanded path. False where something is not finite."""
     model, policy, path, plan = e.model, e.policy, e.path, e.plan
     if e.state[GAP] > 0.0:
         for k in range(path.gap.shape[0]):
@@ -63,15 +65,55 @@ def finish(e: Engine, violation: float) -> bool:
         for k in range(path.gap.shape[0]):
             for i in range(path.gap.shape[1]):
                 model.gap[k, i] = 0.0
-    costates(model, policy.costate, policy.gradient)
     e.state[GRADIENT] = projected_gradient(model.m, path.u, policy.gradient, plan.lower, plan.upper)
     e.state[VIOLATION] = violation
     return bool(np.isfinite(e.state[GRADIENT]))
 
 
+@njit(cache=True)
+def finish(e: Engine, violation: float) -> bool:
+    """Costates, gradient and its size after all stages are differentiated. False where something is not finite."""
+    costates(e.model, e.policy.costate, e.policy.gradient)
+    return _close(e, violation)
+
+
+@njit(cache=True)
+def complete_all(e: Engine) -> bool:
+    """Everything with full Hessians in one pass from the end to the start, the costates along with it: the same numbers as
+    ``differentiate_range``, ``finish`` and ``bend_range``. False where something cannot be evaluated or is not finite; Hessians are
+    zero then."""
+    plan, path, bank, held, model, derivatives, policy = e.plan, e.path, e.bank, e.held, e.model, e.derivatives, e.policy
+    S, N, w = model.F.shape
+    nw, M, largest, good = policy.costate.shape[1], policy.gradient.shape[1], 0.0, True
+    g, F, y, slope = flat(model.g), flat(model.F), flat(policy.costate), flat(policy.gradient)
+    for k in range(S, -1, -1):
+        kind = plan.which[k]
+        if in_one(derivatives, bank, kind):
+            good = complete(derivatives, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, model.g, model.F, model.H,
+                            policy.costate) == 0
+        else:
+            good = differentiate(derivatives, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, model.g, model.F, model.H,
+                                 False) == 0
+            good = good and bend(derivatives, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, policy.costate, model.H) == 0
+        if good and held.number[kind] > 0:
+            found = slopes(bank, held, plan, path, k, model.g[k])
+            largest = max(largest, found)
+            good = not np.isnan(found) and stiffness(bank, held, plan, path, k, model.n[k] + model.m[k], True, model.H[k])
+        if not good:
+            break
+        adjoint(g, F, N, w, k, model.n[k], model.m[k], model.n[k + 1] if k < S else 0, y, nw, slope, M)
+    good = good and _close(e, largest)
+    if not good:
+        clear(flat(model.H), 0, model.H.size)
+    return good
+
+
 @njit(inline="always")
 def expand(e: Engine) -> int:
     """Fill the quadratic model, costates and gradient. Returns the failed knot or -1."""
+    if e.settings[FULL] != 0.0 and complete_all(e):
+        return -1
+    # Gauss-Newton; or something failed, and is found from the start
     stages = e.plan.which.shape[0]
     failed, violation = differentiate_range(e, 0, stages)
     if failed < 0:
@@ -88,10 +130,11 @@ def coarsen(e: Engine) -> int:
         if differentiate(derivatives, bank, plan.which[k], plan.t, plan.h, plan.p, path.x, path.u, k, model.g, model.F, coarse,
                          True) != 0:
             return k
-        if np.isnan(slopes(bank, held, plan, path, k, model.g[k])):
-            return k
-        if not stiffness(bank, held, plan, path, k, model.n[k] + model.m[k], False, coarse[k]):
-            return k
+        if held.number[plan.which[k]] > 0:
+            if np.isnan(slopes(bank, held, plan, path, k, model.g[k])):
+                return k
+            if not stiffness(bank, held, plan, path, k, model.n[k] + model.m[k], False, coarse[k]):
+                return k
     return -1
 
 

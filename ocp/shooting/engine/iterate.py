@@ -12,6 +12,7 @@ from ocp.shooting.engine.record import (
     ARMIJO,
     AUTO,
     BLEND,
+    CAUTION,
     CONVEXIFY,
     COST,
     ENOUGH,
@@ -63,6 +64,7 @@ MOST_BLENDS = 4.0  # halvings of the way to the Gauss-Newton Hessian before all 
 FEW = 5.0  # steps before the first of several minimisations may end by its promise alone
 SHARE = 0.03  # of what the next update of the multipliers moves: a minimisation that promises less has done enough
 FIRST = 5e-3  # the first minimisation is looser than this
+CAREFUL = 2.0  # Gauss-Newton steps after a full Hessian was not convex where Hessians are automatic
 EITHER = 2.0  # setting of the filter: what the filter refuses may pass by the merit function
 SHORT = 0.03  # a step below this asks for more regularisation
 NEAR_OPTIMUM = 1e-2  # share of the cost that a full step may promise where automatic Hessians become exact
@@ -216,7 +218,8 @@ def soften(e: Engine) -> int:
             failed = coarsen(e)
             if failed >= 0:
                 return failed
-        s[BLEND] += 1.0
+        s[BLEND] = MOST_BLENDS if e.settings[AUTO] != 0.0 else s[BLEND] + 1.0
+        s[CAUTION] = CAREFUL
         convexify(e, 1.0 if s[BLEND] >= MOST_BLENDS else 0.5)
     else:
         s[BLEND] = MOST_BLENDS
@@ -250,6 +253,9 @@ def step(e: Engine, log: Array, row: int) -> int:
         near = a == 1.0 and -(linear + quadratic) <= NEAR_OPTIMUM * abs(s[PLAIN])
         change_over = a < SHORT
         exact = not exact if change_over else near or (exact and a < 1.0)
+        if s[CAUTION] > 0.0:
+            s[CAUTION] -= 1.0
+            exact = change_over and exact
         e.settings[FULL] = 1.0 if exact else 0.0
         e.settings[FIRST_BLEND] = 0.0 if exact else MOST_BLENDS
     s[COST], s[GAP], s[SWEPT], s[BLEND] = cost, gaps, 0.0, e.settings[FIRST_BLEND]

@@ -1,8 +1,9 @@
 """What the loops do at one knot: by a kernel of the bank, or by loops over the robot (``Mechanics``, ``Sensitivities``).
 
-Numba chooses by the type of the record, so the loops over knots are written once: ``take``, ``differentiate`` and ``bend`` below
-declare what a record can do, the overloads under them do it, and called from Python the declarations raise. Where the record is a
-robot, whatever has a kernel (start, passages, end; steps in closed form) still runs by it.
+Numba chooses by the type of the record, so the loops over knots are written once: ``take``, ``differentiate``, ``bend``,
+``complete`` and ``in_one`` below declare what a record can do, the overloads under them do it, and called from Python the
+declarations raise. Where the record is a robot, whatever has a kernel (start, passages, end; steps in closed form) still runs by
+it.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from ocp.shooting.robot.mechanics import Mechanics, MechanicsType, take_step
 from ocp.shooting.robot.sensitivities import Sensitivities, SensitivitiesType
 
 Array = np.ndarray
-STEP, EXPAND, SLOPE, BEND, DIFFERENCE, PLUS, VALUE, JACOBIAN, ROW_BEND = range(9)
-SLOTS = 9
+STEP, EXPAND, SLOPE, BEND, DIFFERENCE, PLUS, VALUE, JACOBIAN, ROW_BEND, WHOLE = range(10)
+SLOTS = 10
 """Functions of a kind of stage in the bank: slot ``SLOTS kind + function``."""
 
 Step = Bank | Mechanics
@@ -44,6 +45,18 @@ def differentiate(record: Derivatives, bank: Bank, kind: int, t: Array, h: Array
 def bend(record: Derivatives, bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, costate: Array,
          H: Array) -> int:
     """Write the full Hessian of row k with costate[k + 1]. Returns 0 or a status."""
+    raise NotImplementedError("for use inside compiled loops")
+
+
+def complete(record: Derivatives, bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, g: Array,
+             F: Array, H: Array, costate: Array) -> int:
+    """``differentiate`` and ``bend`` in one, for a kind that has it (``in_one``): row k of g, F and the full Hessian with costate[k
+    + 1], the same numbers. What the two have in common is computed once. Returns 0 or a status."""
+    raise NotImplementedError("for use inside compiled loops")
+
+
+def in_one(record: Derivatives, bank: Bank, kind: int) -> bool:
+    """Whether a kind of stage can ``complete``."""
     raise NotImplementedError("for use inside compiled loops")
 
 
@@ -82,7 +95,19 @@ def _bend_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, 
     bind(bank, kind, t, h, p, x, u, k)
     bank.arg[5] = row_address(costate, k + 1)
     bank.res[0] = row_address(H, k)
+    bank.res[1] = bank.res[2] = 0  # a kernel that gives g and F as well
     return evaluate(bank, SLOTS * kind + BEND)
+
+
+@njit(**INLINE)
+def _complete_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, g: Array, F: Array, H: Array,
+                     costate: Array) -> int:
+    bind(bank, kind, t, h, p, x, u, k)
+    bank.arg[5] = row_address(costate, k + 1)
+    bank.res[0] = row_address(H, k)
+    bank.res[1] = row_address(g, k)
+    bank.res[2] = row_address(F, k)
+    return evaluate(bank, SLOTS * kind + WHOLE)
 
 
 def _is_bank(kind: Any) -> bool:
@@ -135,6 +160,32 @@ def _bend(record, bank, kind, t, h, p, x, u, k, costate, H):  # type: ignore[no-
                 return _bend_kernel(bank, kind, t, h, p, x, u, k, costate, H)
             return by_robot(record, t, h, p[kind], x, u, k, costate, H)
         return by_either
+    return None
+
+
+@overload(complete)
+def _complete(record, bank, kind, t, h, p, x, u, k, g, F, H, costate):  # type: ignore[no-untyped-def]
+    if _is_bank(record):
+        return lambda record, bank, kind, t, h, p, x, u, k, g, F, H, costate: _complete_kernel(
+            bank, kind, t, h, p, x, u, k, g, F, H, costate)
+    if isinstance(record, SensitivitiesType):
+        by_robot = njit(lagrangian.complete)
+
+        def by_either(record, bank, kind, t, h, p, x, u, k, g, F, H, costate):  # type: ignore[no-untyped-def]
+            if bank.address[SLOTS * kind + WHOLE] != 0:
+                return _complete_kernel(bank, kind, t, h, p, x, u, k, g, F, H, costate)
+            return by_robot(record, t, h, p[kind], x, u, k, g, F, H, costate)
+        return by_either
+    return None
+
+
+@overload(in_one)
+def _in_one(record, bank, kind):  # type: ignore[no-untyped-def]
+    if _is_bank(record):
+        return lambda record, bank, kind: bank.address[SLOTS * kind + WHOLE] != 0
+    if isinstance(record, SensitivitiesType):
+        # a step without a kernel is one by loops
+        return lambda record, bank, kind: bank.address[SLOTS * kind + WHOLE] != 0 or bank.address[SLOTS * kind + STEP] == 0
     return None
 
 

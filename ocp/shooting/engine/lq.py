@@ -303,18 +303,24 @@ def costates(model: Model, costate: Array, gradient: Array) -> None:
     cost by each state and by each control. costate [S+1, nw], gradient [S, M]."""
     S, N, w = model.F.shape
     nw, M = costate.shape[1], gradient.shape[1]
-    sizes, controls, F, g, y, slope = flat(model.n), flat(model.m), flat(model.F), flat(model.g), flat(costate), flat(gradient)
-    for i in range(get(sizes, S)):
-        put(y, S * nw + i, get(g, S * w + i))
+    n, m, F, g, y, slope = flat(model.n), flat(model.m), flat(model.F), flat(model.g), flat(costate), flat(gradient)
+    adjoint(g, F, N, w, S, get(n, S), 0, 0, y, nw, slope, M)
     for s in range(S - 1, -1, -1):
-        n, size = get(sizes, s), get(sizes, s) + get(controls, s)
-        for b in range(0, size, WIDTH):
-            x = load(g, s * w + b)
-            for j in range(get(sizes, s + 1)):
-                x = x + get(y, (s + 1) * nw + j) * load(F, (s * N + j) * w + b)
-            state = first(n - b)
-            store_masked(y, s * nw + b, x, state)
-            store_masked(slope, s * M + b - n, x, first(size - b) - state)
+        adjoint(g, F, N, w, s, get(n, s), get(m, s), get(n, s + 1), y, nw, slope, M)
+
+
+@njit(**INLINED)
+def adjoint(g: Array, F: Array, N: int, w: int, s: int, n: int, m: int, after: int, y: Array, nw: int, slope: Array, M: int
+            ) -> None:
+    """Stage s of ``costates``, after those behind it: sizes n, m, after; all arrays flat."""
+    for b in range(0, n + m, WIDTH):
+        x = load(g, s * w + b)
+        for j in range(after):
+            x = x + get(y, (s + 1) * nw + j) * load(F, (s * N + j) * w + b)
+        state = first(n - b)
+        store_masked(y, s * nw + b, x, state)
+        if m > 0:
+            store_masked(slope, s * M + b - n, x, first(n + m - b) - state)
 
 
 @njit(**INLINED)

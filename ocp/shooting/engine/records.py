@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions 
 Kept = list[Workspace]
 """Workspaces whose handles a record holds: they must outlive it."""
 _SLOT = {name: i for i, name in enumerate(("step", "expand", "slope", "bend", "difference", "plus", "value", "jacobian",
-                                           "row_bend"))}
+                                           "row_bend", "whole"))}
 """Slots of a kind, in the order of ``ocp.shooting.engine.knots``."""
 
 
@@ -51,7 +51,8 @@ def compile_horizon(horizon: Horizon, options: ILQROptions) -> Compiled:
         found: dict[str, ca.Function | None] = {"difference": stage.difference, "plus": stage.plus} if curved else {}
         if stage.local is None or stage.expand is not None:
             found |= {"step": stage.step}
-            found |= {"slope": stage.slope, "bend": stage.bend} if full else {"expand": stage.expand}
+            bend = stage.whole or stage.bend  # one kernel serves both: a null pointer says what is not wanted
+            found |= {"slope": stage.slope, "bend": bend, "whole": stage.whole} if full else {"expand": stage.expand}
             if options.hessian == "auto" or options.convexify == "gauss_newton":
                 found["expand"] = stage.expand
         if stage.rows.count:

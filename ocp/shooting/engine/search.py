@@ -36,6 +36,8 @@ NEAR = 1e-3
 """Largest projected gradient, relative to the cost, from which it is tried where the limit of iterations ended the search."""
 BATCH_SECONDS = 0.05
 """Time between two looks at the keyboard and two reports."""
+MOST = 64
+"""Iterations in one batch, at most."""
 PATIENCE = 150
 """Iterations in which violation and gaps must halve where a search may be given up for another attempt."""
 COLUMNS = (*it.COLUMNS, "penalty", "outer")
@@ -56,7 +58,7 @@ class Search:
         self.team = (store.engine, *helpers)
         self.multipliers = Multipliers(horizon, store)
         self.log: list[dict[str, float]] = []
-        self.rows = np.zeros((max(2, options.max_iterations + 2), outer.WIDTH))
+        self.rows = np.empty((min(options.max_iterations + 2, MOST), outer.WIDTH))
         self.batch = 1
         self.load_seconds = 0.0
         self.polished, self.began = False, 0.0
@@ -246,7 +248,7 @@ class Search:
         outer.begin(self.store.engine)
         while (room := options.max_iterations - (len(self.log) - 1)) > 0:
             began = time.perf_counter()
-            rows, ending = self._some(max(1, min(self.batch, room, self._left)))
+            rows, ending = self._some(max(1, min(self.batch, room, self._left, len(self.rows))))
             self.batch = 2 * self.batch if time.perf_counter() - began < BATCH_SECONDS else max(1, self.batch // 2)
             self._report(rows)
             if self.checkpoint is not None and self.pace.due():

@@ -25,6 +25,7 @@ from ocp.shooting.robot.sensitivities import (
     add_cost_hessian,
     cost_slope,
     gather,
+    gather_model,
     walk,
 )
 
@@ -33,10 +34,21 @@ Array = np.ndarray
 
 def curve(record, t, h, p, x, u, k, costate, out):  # type: ignore[no-untyped-def]
     """``ocp.shooting.engine.knots.bend`` by loops (compiled where it is used): out [S, n + m, w] at row k."""
-    s = record
-    status = walk(s, x[k], u[k], h[k])
-    if status != 0:
-        return status
+    status = walk(record, x[k], u[k], h[k])
+    return status if status != 0 else _curve(record, t[k], h[k], p, u[k], k, costate, out)
+
+
+def complete(record, t, h, p, x, u, k, g, F, H, costate):  # type: ignore[no-untyped-def]
+    """``ocp.shooting.engine.knots.complete`` by loops (compiled where it is used): one walk for all derivatives."""
+    status = walk(record, x[k], u[k], h[k])
+    if status == 0:
+        status = gather_model(record, t[k], h[k], p, u[k], k, g, F, H, False)
+    return status if status != 0 else _curve(record, t[k], h[k], p, u[k], k, costate, H)
+
+
+@njit(cache=True)
+def _curve(s: Sensitivities, t: float, h: float, p: Array, u: Array, k: int, costate: Array, out: Array) -> int:
+    """The full Hessian of the step that was walked through."""
     H, slope, x_bar, a_bar, quadrature = s.H, s.slope, s.x_bar, s.a_bar, s.mechanics.quadrature
     nodes, n = a_bar.shape[0], x_bar.shape[1]
     clear(H, 0, H.size)
@@ -48,7 +60,7 @@ def curve(record, t, h, p, x, u, k, costate, out):  # type: ignore[no-untyped-de
         j = nodes - back
         if j < nodes:
             if quadrature[j] != 0.0:
-                status, weight = cost_slope(s, j, t[k], u[k], p, h[k], COST_EXACT)
+                status, weight = cost_slope(s, j, t, u, p, h, COST_EXACT)
                 if status != 0:
                     return status
                 for i in range(n):
@@ -56,7 +68,7 @@ def curve(record, t, h, p, x, u, k, costate, out):  # type: ignore[no-untyped-de
                 add_cost_hessian(s, j, weight)
             _dynamics(s, j)
         if j > 0:
-            status = _motion(s, j, h[k])
+            status = _motion(s, j, h)
             if status != 0:
                 return status
     copy(H, 0, out, k * H.size, H.size)
@@ -66,12 +78,10 @@ def curve(record, t, h, p, x, u, k, costate, out):  # type: ignore[no-untyped-de
 @njit(cache=True)
 def _dynamics(s: Sensitivities, j: int) -> None:
     """Add the curvature of the accelerations at node j, and pull their adjoint back to the state."""
-    m, a_bar, second = s.mechanics, s.a_bar, s.second
-    x, nv = m.x, a_bar.shape[1]
-    nq = x.shape[1] - nv
-    forward.forward_contracted_second_order(m.table, m.reals, m.work, x[j][:nq], x[j][nq:], m.tau, a_bar[j], m.wrenches,
-                                            m.a[j], s.first_again, s.lam, s.inverse, second)
-    _pull(s.x_bar[j], a_bar[j], s.first_again, second, s.K)
+    m, a_bar, second, first = s.mechanics, s.a_bar, s.second, s.first
+    nv = a_bar.shape[1]
+    forward.contract(m.table, m.reals, s.workspaces[j], a_bar[j], first[j], s.lam, s.inverse, second)
+    _pull(s.x_bar[j], a_bar[j], first[j], second, s.K)
     # the rows of the torques become those of the controls, as wide as K
     controls, drive, gain, H, X = s.controls, m.drive, m.gain, s.H, s.X
     n, width = X.shape[1], X.shape[2]

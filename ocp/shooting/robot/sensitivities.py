@@ -17,8 +17,9 @@ from numba import njit, types
 from numba.experimental import structref
 
 from dynamics.kernels.calls import address_of, row_address
-from dynamics.loops import forward
+from dynamics.loops import forward, make_tables
 from dynamics.loops.dense import add, add_congruence, clear, copy, multiply_add, padded
+from dynamics.loops.lanes import WIDTH
 from ocp.problem import System
 from ocp.shooting.robot.joint_motion import CURVED
 from ocp.shooting.robot.mechanics import (
@@ -53,8 +54,9 @@ class Sensitivities(structref.StructRefProxy):
     sources)] (Jacobians of curved joints); cost derivatives slope [n + m], lxx [r, r], lux [m, r], luu [m, m], support [r];
     H [n + m, width] and gradient [1, width] of the step; scratch Z, T [max(n, rows of a bend), width], R [m, width].
 
-    For the full Hessian: adjoints x_bar [s + 1, n], a_bar [s, nv]; first_again [3, nv, nv], lam [nv], inverse and second
-    [4, nv, nv], K [n, n], controls [m, n], bend [rows of a bend, the same].
+    For the full Hessian: workspaces [s, ...] of ``dynamics.loops``, one for each node, in which the walk leaves what second
+    derivatives need; adjoints x_bar [s + 1, n], a_bar [s, nv]; lam [nv], inverse and second [4, nv, nv], K [n, n], controls [m, n],
+    bend [rows of a bend, the same].
     """
 
     def __new__(cls, *fields: Any) -> Sensitivities:
@@ -63,7 +65,7 @@ class Sensitivities(structref.StructRefProxy):
 
 structref.define_proxy(Sensitivities, SensitivitiesType, [
     "mechanics", "X", "da", "first", "motion", "slope", "lxx", "lux", "luu", "support", "H", "gradient", "Z", "T", "R",
-    "x_bar", "a_bar", "first_again", "lam", "inverse", "second", "K", "controls", "bend"])
+    "workspaces", "x_bar", "a_bar", "lam", "inverse", "second", "K", "controls", "bend"])
 
 
 @njit(cache=True)
@@ -85,15 +87,23 @@ def make_sensitivities(mechanics: Mechanics, system: System, integrator: str, su
         mechanics, X, np.zeros((nodes, nv, width)), np.zeros((nodes, 3, nv, nv)), np.zeros((nodes + 1, joints, 6 * rows)),
         np.zeros(z), np.zeros((r, r)), np.zeros((m, r)), np.zeros((m, m)), np.array(support, dtype=np.int64),
         np.zeros((z, width)), np.zeros((1, width)), np.zeros((tall, width)), np.zeros((tall, width)), np.zeros((m, width)),
-        np.zeros((nodes + 1, n)), np.zeros((nodes, nv)), np.zeros((3, nv, nv)), np.zeros(nv), np.zeros((4, nv, nv)),
+        _workspaces(system, nodes), np.zeros((nodes + 1, n)), np.zeros((nodes, nv)), np.zeros(nv), np.zeros((4, nv, nv)),
         np.zeros((4, nv, nv)), np.zeros((n, n)), np.zeros((m, n)), np.zeros((rows, rows)))
+
+
+def _workspaces(system: System, count: int) -> Array:
+    """Workspaces of ``dynamics.loops`` [count, size], each on a cache-line boundary."""
+    size = padded(make_tables(system.model).work)
+    raw = np.zeros(count * size + WIDTH)
+    skip = (-raw.ctypes.data // raw.itemsize) % WIDTH
+    return raw[skip:skip + count * size].reshape(count, size)
 
 
 @njit(cache=True)
 def walk(s: Sensitivities, x: Array, u: Array, h: float) -> int:
     """Fill states, accelerations and sensitivities of every slot. Returns 0 or the status of the kernel that failed."""
-    m, first = s.mechanics, s.first
-    slots, a, tau, table, reals, work, wrenches = m.x, m.a, m.tau, m.table, m.reals, m.work, m.wrenches
+    m, first, spaces = s.mechanics, s.first, s.workspaces
+    slots, a, tau, table, reals, wrenches = m.x, m.a, m.tau, m.table, m.reals, m.wrenches
     nodes = a.shape[0]
     nq = slots.shape[1] - tau.shape[0]
     start(m, x, u)
@@ -105,7 +115,8 @@ def walk(s: Sensitivities, x: Array, u: Array, h: float) -> int:
             if status != 0:
                 return status
         if j < nodes:
-            forward.forward_dynamics_derivatives(table, reals, work, slots[j][:nq], slots[j][nq:], tau, wrenches, a[j], first[j])
+            forward.forward_dynamics_derivatives(table, reals, spaces[j], slots[j][:nq], slots[j][nq:], tau, wrenches, a[j],
+                                                 first[j])
             _acceleration(s, j)
     return 0
 
@@ -197,10 +208,14 @@ def cost_slope(s: Sensitivities, j: int, t: float, u: Array, p: Array, h: float,
 
 def expand(record, t, h, p, x, u, k, g, F, H, hessian):  # type: ignore[no-untyped-def]
     """``ocp.shooting.engine.knots.differentiate`` by loops (compiled where it is used): g [w], F [n, w], H [n + m, w] of row k."""
-    s = record
-    status = walk(s, x[k], u[k], h[k])
-    if status != 0:
-        return status
+    status = walk(record, x[k], u[k], h[k])
+    return status if status != 0 else gather_model(record, t[k], h[k], p, u[k], k, g, F, H, hessian)
+
+
+@njit(cache=True)
+def gather_model(s: Sensitivities, t: float, h: float, p: Array, u: Array, k: int, g: Array, F: Array, H: Array, hessian: bool
+                 ) -> int:
+    """Rows k of g, F and, if wanted, H of the step that was walked through."""
     X, slope, gradient, own, quadrature = s.X, s.slope, s.gradient, s.H, s.mechanics.quadrature
     nodes, n, z, width = X.shape[0] - 1, X.shape[1], slope.shape[0], X.shape[2]
     clear(gradient, 0, width)
@@ -208,7 +223,7 @@ def expand(record, t, h, p, x, u, k, g, F, H, hessian):  # type: ignore[no-untyp
         clear(own, 0, z * width)
     for j in range(nodes):
         if quadrature[j] != 0.0:
-            status, weight = cost_slope(s, j, t[k], u[k], p, h[k], COST_BEND if hessian else COST_SLOPE)
+            status, weight = cost_slope(s, j, t, u, p, h, COST_BEND if hessian else COST_SLOPE)
             if status != 0:
                 return status
             for i in range(n):

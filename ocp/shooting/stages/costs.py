@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import casadi as ca
 import numpy as np
 
+from dynamics.model.model import Model
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Cost, Phase, Sense
+from ocp.shooting.stages import efforts
 from ocp.shooting.stages.expressions import Symbol, dense_function, symbol_for
 from ocp.spaces import Space
 
@@ -56,33 +58,50 @@ def total(costs: Sequence[Cost], t: Expr, x: Expr, u: Expr, p: Expr) -> Expr:
     return sum((cost.expression(t, x, u, p) for cost in costs), start=ca.DM(0))
 
 
-def slopes(space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbol, exact: bool = False) -> Slopes:
+def slopes(space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbol, exact: bool = False, model: Model | None = None
+           ) -> Slopes:
     """(t, x, u, p) -> gradient [ndx + nu] and Hessian of the costs at one point, in (dx, u).
 
     The Hessian is exact for scalar costs (taken along ``jet``, which agrees with ``plus`` to second order) and that of
-    Gauss-Newton, ``J_r' W J_r``, for residual costs unless ``exact``.
+    Gauss-Newton, ``J_r' W J_r``, for residual costs unless ``exact``. model: of a system whose controls are accelerations (SX
+    only): efforts in the costs are differentiated in closed form.
     """
     ndx = space.ndx
-    t, x, p, z = sym("t"), sym("x", space.nx), sym("p", np_), sym("z", ndx + nu)
-    dx, u = ca.vertsplit(z, [0, ndx, ndx + nu])
+    rests = [None if model is None else efforts.split(model, cost.function) for cost in costs]
+    known = 0 if model is None or not any(rests) else model.nv
+    t, x, p, z, tau = sym("t"), sym("x", space.nx), sym("p", np_), sym("z", ndx + nu), sym("tau", known)
+    T, (dx, u) = sym("T", known, ndx + nu), ca.vertsplit(z, [0, ndx, ndx + nu])
     near = space.jet(x, dx)
-    gradient, hessian = ca.DM(ndx + nu, 1), ca.DM(ndx + nu, ndx + nu)
-    for cost in costs:
+    gradient, hessian, weights = ca.DM(ndx + nu, 1), ca.DM(ndx + nu, ndx + nu), ca.DM(known, 1)
+    for cost, rest in zip(costs, rests, strict=True):
+        function = cost.function if rest is None else _filled(rest, tau)
+        near_cost, variables = replace(cost, function=function), z if rest is None else ca.vertcat(z, tau)
         if cost.weights is None or exact:
-            bend, slope = ca.hessian(cost.expression(t, near, u, p), z)
+            bend, slope = ca.hessian(near_cost.expression(t, near, u, p), variables)
         else:
-            residual = cost.function(t, near, u, p)
-            J = ca.jacobian(residual, z)
+            residual = function(t, near, u, p)
+            J = ca.jacobian(residual, variables)
             weighted = ca.mtimes(J.T, ca.diag(ca.DM(cost.weights)))
             slope, bend = ca.mtimes(weighted, residual), ca.mtimes(weighted, J)
+        if rest is not None:
+            if cost.weights is None or exact:
+                weights += slope[ndx + nu:]
+            slope, bend = slope[:ndx + nu] + ca.mtimes(T.T, slope[ndx + nu:]), efforts.through(bend, T)
         gradient, hessian = gradient + slope, hessian + bend
-    function = ca.Function("local", [t, x, z, p], [gradient, hessian])
+    function = ca.Function("local", [t, x, z, p, tau, T], [gradient, hessian, weights])
 
     def at(t: Expr, x: Expr, u: Expr, p: Expr) -> tuple[Expr, Expr]:
-        slope, bend = function(t, x, ca.vertcat(ca.DM.zeros(ndx), u), p)
+        found = efforts.first(model, x, u) if known and model is not None else (ca.DM(0, 1), ca.DM(0, ndx + nu))
+        slope, bend, pull = function(t, x, ca.vertcat(ca.DM.zeros(ndx), u), p, *found)
+        if known and model is not None and pull.nnz():
+            bend = bend + efforts.second(model, x, u, pull)
         return slope, bend
 
     return at
+
+
+def _filled(rest: ca.Function, tau: Expr) -> Callable[..., Expr]:
+    return lambda t, x, u, p: rest(t, x, u, p, tau)
 
 
 @dataclass(frozen=True)

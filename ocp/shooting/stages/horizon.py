@@ -24,9 +24,10 @@ from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages.costs import local_cost, total
 from ocp.shooting.stages.expressions import Symbol, symbol_for
 from ocp.shooting.stages.rows import Row, final_rows, path_rows, start_rows
-from ocp.shooting.stages.single import Single, running_terms, single_graph
+from ocp.shooting.stages.single import running_terms, single_graph
 from ocp.shooting.stages.stage import NOWHERE, Draft, Stage, Term, make_stage, term
 from ocp.shooting.stages.stretch import Constants, Stretch, stretches
+from ocp.shooting.stages.written import Write
 
 Expr = Any
 
@@ -162,7 +163,7 @@ def _symbols(stretch: Stretch, costs: Sequence[Any], *more: ca.Function, implici
     return symbol_for([*more, *(cost.function for cost in costs)])
 
 
-def _step(stretch: Stretch, options: ILQROptions, loops: bool, single: Single | None) -> Draft:
+def _step(stretch: Stretch, options: ILQROptions, loops: bool, single: Write | None) -> Draft:
     """A step of the integrator along a phase."""
     phase, space = stretch.phase, stretch.space
     system, running = phase.system, stretch.costs(At.PATH)
@@ -174,8 +175,8 @@ def _step(stretch: Stretch, options: ILQROptions, loops: bool, single: Single | 
         return after, running_terms(stretch, running, [(h * w, ti, xi) for w, ti, xi in nodes], sym)
 
     return Draft(phase.name, space, system.controls, system.np, space, advance,
-                 lambda t, x, u, p: path_rows(stretch, t, x, u, p), sym,
-                 local_cost(phase) if loops else None, single)
+                 lambda t, x, u, p, *tau: path_rows(stretch, t, x, u, p, *tau), sym,
+                 local_cost(phase) if loops else None, single, stretch.accelerated)
 
 
 def _closing(stretch: Stretch, sym: Symbol, t: Expr, x: Expr) -> list[Term]:

@@ -13,7 +13,9 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dynamics.model.model import Model
 from ocp.problem import At, Boundary, Constraint, Sense
+from ocp.shooting.stages.efforts import first, second, split, through
 from ocp.shooting.stages.expressions import by_rows, dense_function
 from ocp.shooting.stages.stretch import Stretch
 from ocp.spaces import Space
@@ -56,12 +58,12 @@ class Rows:
         return len(self.names)
 
 
-def path_rows(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr) -> list[Row]:
-    """Rows along the path: bounds on states, hard path constraints."""
+def path_rows(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, tau: Expr | None = None) -> list[Row]:
+    """Rows along the path: bounds on states, hard path constraints. tau: symbols for efforts (``ocp.shooting.stages.efforts``)."""
     found, phase = [], stretch.phase
     for i, (name, lower, upper) in enumerate(zip(phase.system.space.names, phase.x_lower, phase.x_upper, strict=True)):
         found += _between(f"bound {name}", x[i], lower, upper)
-    return found + _constraints(stretch, At.PATH, t, x, u, p)
+    return found + _constraints(stretch, At.PATH, t, x, u, p, tau)
 
 
 def final_rows(stretch: Stretch, t: Expr, x: Expr, p: Expr) -> list[Row]:
@@ -90,8 +92,12 @@ def _prescribed(label: str, stretch: Stretch, boundary: Boundary | None, x: Expr
     return [Row(f"{label} {name}", away[i], EQUAL) for i, name in enumerate(space.tangent_names) if boundary.fixed[i]]
 
 
-def _constraints(stretch: Stretch, at: At, t: Expr, x: Expr, u: Expr, p: Expr) -> list[Row]:
-    return [row for c in stretch.hard(at) for row in _constraint(c, stretch.at_point(c.function)(t, x, u, p))]
+def _constraints(stretch: Stretch, at: At, t: Expr, x: Expr, u: Expr, p: Expr, tau: Expr | None = None) -> list[Row]:
+    found = []
+    for c in stretch.hard(at):
+        rest = None if tau is None or stretch.accelerated is None else split(stretch.accelerated, c.function)
+        found += _constraint(c, stretch.at_point(c.function)(t, x, u, p) if rest is None else rest(t, x, u, p, tau))
+    return found
 
 
 def _constraint(constraint: Constraint, value: Expr) -> list[Row]:
@@ -110,23 +116,15 @@ def _between(name: str, value: Expr, lower: float, upper: float) -> list[Row]:
     return rows + ([Row(f"{name} (lower)", lower - value, BELOW)] if np.isfinite(lower) else [])
 
 
-def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., list[Row]], width: int) -> Rows:
-    """Functions of the rows that ``make(t, x, u, p)`` lists."""
-    ndx = space.ndx
+def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., list[Row]], width: int, model: Model | None = None
+              ) -> Rows:
+    """Functions of the rows that ``make(t, x, u, p)`` lists. model: of a system whose controls are accelerations; ``make`` then
+    takes symbols for the efforts, whose derivatives are known in closed form."""
     t, x, u, p = (ca.SX.sym(n, size) for n, size in zip("txup", (1, space.nx, nu, np_), strict=True))
-    z = ca.SX.sym("z", ndx + nu)
     made = make(t, x, u, p)
     c = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in made)))
-    dx, du = ca.vertsplit(z, [0, ndx, ndx + nu])
-    near = [row.expression for row in make(t, space.jet(x, dx), u + du, p)]
-    at_z = ca.densify(ca.vertcat(ca.SX(0, 1), *near))
     y = ca.SX.sym("y", len(made))
-
-    def here(expression: Expr) -> Expr:
-        return ca.densify(ca.substitute(ca.SX(expression), z, ca.SX.zeros(ndx + nu)))
-
-    J = here(ca.jacobian(at_z, z))
-    H = here(ca.tril(ca.hessian(ca.dot(y, at_z), z)[0])) if made else ca.SX.zeros(ndx + nu, ndx + nu)
+    J, H = _derivatives(space, t, x, u, p, make, y, model)
     arguments, product = [t, x, u, p], ca.dot(y, c)
     return Rows(
         value=dense_function(f"{label}_rows", arguments, [c]),
@@ -135,6 +133,28 @@ def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., l
         adjoint=dense_function(f"{label}_adjoint", [*arguments, y], [ca.gradient(product, x), ca.gradient(product, u)]),
         kind=np.array([row.kind for row in made], dtype=np.int64), size=np.array([row.size for row in made], dtype=np.int64),
         needs_control=_needs(made, u), names=tuple(row.name for row in made))
+
+
+def _derivatives(space: Space, t: Expr, x: Expr, u: Expr, p: Expr, make: Callable[..., list[Row]], y: Expr, model: Model | None
+                 ) -> tuple[Expr, Expr]:
+    """Derivative of the rows and Hessian of their product with y by z = (dx, u), on and below the diagonal."""
+    size = space.ndx + u.shape[0]
+    z, tau = ca.SX.sym("z", size), ca.SX.sym("tau", 0 if model is None else model.nv)
+    dx, du = ca.vertsplit(z, [0, space.ndx, size])
+    near = make(t, space.jet(x, dx), u + du, p, *(() if model is None else (tau,)))
+    at_z, variables = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in near))), ca.vertcat(z, tau)
+
+    def here(expression: Expr, effort: Expr) -> Expr:
+        return ca.substitute(ca.SX(expression), variables, ca.vertcat(ca.SX.zeros(size), effort))
+
+    J = ca.jacobian(at_z, variables)
+    H, slope = ca.hessian(ca.dot(y, at_z), variables) if near else (ca.SX(size, size), ca.SX(size, 1))
+    if model is None or not J[:, size:].nnz():
+        nothing = ca.SX.zeros(tau.shape[0])
+        return here(J[:, :size], nothing), here(ca.tril(H[:size, :size]), nothing)
+    effort, T = first(model, x, u)
+    J, H, slope = here(J, effort), here(H, effort), here(slope[size:], effort)
+    return J[:, :size] + ca.mtimes(J[:, size:], T), ca.tril(through(H, T) + second(model, x, u, slope))
 
 
 def _needs(made: Sequence[Row], u: Expr) -> np.ndarray:

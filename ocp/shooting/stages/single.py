@@ -1,13 +1,13 @@
-"""Step and Gauss-Newton expansion as one scalar graph without calls, where a step evaluates the dynamics and the costs once.
+"""Step and expansions as one scalar graph without calls, where that is not too large.
 
-Inlining repeats nothing then, and what dynamics, their derivatives and costs have in common is computed once. The dynamics of
-a robot under symplectic Euler come in closed form (``ocp.shooting.stages.symplectic``), all others are differentiated
-algorithmically.
+Where a step evaluates dynamics and costs once, inlining repeats nothing, and what dynamics, their derivatives and costs have in
+common is computed once. The dynamics of a robot under symplectic Euler come in closed form (``ocp.shooting.stages.symplectic``),
+all others are differentiated algorithmically. Explicit Runge-Kutta steps go by the chain rule (``ocp.shooting.stages.chain``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import casadi as ca
@@ -17,14 +17,14 @@ from ocp.derivatives import choose
 from ocp.integrators import INTEGRATORS
 from ocp.problem import At, Cost, Phase
 from ocp.shooting.options import ILQROptions
-from ocp.shooting.stages.costs import terms
+from ocp.shooting.stages import chain
+from ocp.shooting.stages.costs import slopes, terms, total
 from ocp.shooting.stages.expressions import Symbol, symbol_for
-from ocp.shooting.stages.stage import Term, term
+from ocp.shooting.stages.stage import Term, first_order, term
 from ocp.shooting.stages.stretch import Stretch
+from ocp.shooting.stages.written import Write, Written
 
 Expr = Any
-Single = Callable[[Expr, Expr, Expr, Expr, Expr], tuple[Expr, list[Term], Expr | None]]
-"""(t, x, u, p, h) -> state after the step, cost terms, derivative of the step or None; all SX."""
 
 LIMIT = 3000
 """Instructions of one Function up to which it is inlined here."""
@@ -48,22 +48,48 @@ def closed_form(phase: Phase, options: ILQROptions) -> bool:
             and operations(system.rate) <= CLOSED_LIMIT and _inlined(phase, ()))
 
 
-def single_graph(stretch: Stretch, options: ILQROptions) -> Single | None:
-    """Step and expansion as one scalar graph, where the integrator evaluates everything once and nothing is too large for it.
+def single_graph(stretch: Stretch, options: ILQROptions) -> Write | None:
+    """Step and expansions as one scalar graph, where nothing is too large for it.
 
     stretch: with the dynamics as they were given, before derivatives of a certain source were put into them.
     """
-    system, running = stretch.phase.system, stretch.costs(At.PATH)
-    closed = closed_form(stretch.phase, options)
-    if not closed and not (INTEGRATORS[options.integrator].single and choose(system, options.derivatives, "auto")[0] == "ad"
-                           and _inlined(stretch.phase, (system.rate,))):
+    system, scheme = stretch.phase.system, INTEGRATORS[options.integrator]
+    if closed_form(stretch.phase, options):
+        return lambda t, x, u, p, h: _once(stretch, t, x, u, p, h, *stretch.closed_step(x, u, h))
+    if choose(system, options.derivatives, "auto")[0] != "ad":
         return None
+    if scheme.single and _inlined(stretch.phase, (system.rate,)):
+        return lambda t, x, u, p, h: _once(stretch, t, x, u, p, h, stretch.advance(options.integrator, t, x, u, p, h)[0], None,
+                                           options.integrator)
+    functions = [system.rate, *(cost.function for cost in terms(stretch.phase, At.PATH))]
+    tableau = scheme.tableau
+    if tableau is not None and tableau.explicit and not scheme.single and symbol_for(functions) is ca.SX.sym:
+        return lambda t, x, u, p, h: chain.write(stretch, tableau, options.cost_quadrature == "rectangle", t, x, u, p, h)
+    return None
 
-    def single(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, list[Term], Expr | None]:
-        after, F = stretch.closed_step(x, u, h) if closed else (stretch.advance(options.integrator, t, x, u, p, h)[0], None)
-        return after, running_terms(stretch, running, [(h, t, x)], ca.SX.sym), F
 
-    return single
+def _once(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, after: Expr, F: Expr | None, integrator: str | None = None
+          ) -> Written:
+    """A step that evaluates everything at x, from the state after it and its derivative (None: by algorithmic differentiation).
+    integrator: differentiate it a second time for the full Hessian."""
+    space, system, costs = stretch.space, stretch.phase.system, stretch.costs(At.PATH)
+    found = running_terms(stretch, costs, [(h, t, x)], ca.SX.sym)
+    g, F, H = first_order(space, space, x, u, p, found, after, F)
+
+    def full(costate: Expr) -> Expr:
+        n, m = space.ndx, system.nu
+        z, y, there = ca.SX.sym("z", n + m), ca.SX.sym("y", n), ca.SX.sym("after", space.nx)
+        near, control = space.jet(x, z[:n]), z[n:]
+        value = ca.dot(y, space.minus(there, stretch.advance(str(integrator), t, near, control, p, h)[0]))
+        if stretch.accelerated is None:  # costs and dynamics may have much in common
+            value += h * total(costs, t, near, control, p)
+        bend = ca.Function("bend", [t, x, p, h, z, there, y], [ca.hessian(value, z)[0]])
+        H = bend(t, x, p, h, ca.vertcat(ca.SX.zeros(n), u), after, costate)
+        if stretch.accelerated is not None:
+            H += h * slopes(space, m, system.np, costs, ca.SX.sym, True, stretch.accelerated)(t, x, u, p)[1]
+        return H
+
+    return Written(after, h * total(costs, t, x, u, p), g, F, H, None if integrator is None else full)
 
 
 def _inlined(phase: Phase, dynamics: Sequence[ca.Function]) -> bool:
@@ -76,4 +102,5 @@ def _inlined(phase: Phase, dynamics: Sequence[ca.Function]) -> bool:
 def running_terms(stretch: Stretch, costs: Sequence[Cost], nodes: Sequence[tuple[Expr, Expr, Expr]], sym: Symbol) -> list[Term]:
     """Running costs at the nodes of a step."""
     system = stretch.phase.system
-    return [term(w, t, x, stretch.space, system.nu, system.np, costs, sym, True) for w, t, x in nodes] if costs else []
+    model = stretch.accelerated if sym is ca.SX.sym else None
+    return [term(w, t, x, stretch.space, system.nu, system.np, costs, sym, True, model) for w, t, x in nodes] if costs else []

@@ -22,10 +22,12 @@ from typing import Any
 
 import casadi as ca
 
+from dynamics.model.model import Model
 from ocp.problem import Cost
 from ocp.shooting.stages.costs import LocalCost, slopes, total
 from ocp.shooting.stages.expressions import Symbol, by_rows, dense_function, filled
 from ocp.shooting.stages.rows import Row, Rows, make_rows
+from ocp.shooting.stages.written import Write, Written
 from ocp.spaces import Space, euclidean
 
 Expr = Any
@@ -51,8 +53,8 @@ class Draft:
 
     advance(t, x, u, p, h) -> state after it in ``after``, cost terms;  rows(t, x, u, p) -> rows of hard constraints
     sym: SX.sym or MX.sym; local: the running cost where loops over a robot take the step or, beside ``single``, its full Hessian.
-    single: where the stage evaluates dynamics and costs once: the same as ``advance``, for step and Gauss-Newton expansion as one
-        scalar graph (SX), with the derivative [ndx_after, ndx + nu] of the step; None: by algorithmic differentiation.
+    accelerated: the model where the controls are its accelerations; rows then takes symbols for efforts as its last argument.
+    single: the same as ``advance``, with its expansions, as one scalar graph (SX); None: by algorithmic differentiation.
     """
 
     label: str
@@ -61,10 +63,11 @@ class Draft:
     parameters: int
     after: Space
     advance: Callable[[Expr, Expr, Expr, Expr, Expr], tuple[Expr, list[Term]]]
-    rows: Callable[[Expr, Expr, Expr, Expr], list[Row]]
+    rows: Callable[..., list[Row]]
     sym: Symbol
     local: LocalCost | None = None
-    single: Callable[[Expr, Expr, Expr, Expr, Expr], tuple[Expr, list[Term], Expr | None]] | None = None
+    single: Write | None = None
+    accelerated: Model | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Stage:
         the cost on and below the diagonal
     slope(t, x, u, p, h) -> g, F, where the Hessian comes from ``bend``
     bend(t, x, u, p, h, lambda [ndx_after]) -> H, the full Hessian
+    whole(t, x, u, p, h, lambda) -> H, g, F: the full Hessian and, to the last bit, what ``slope`` gives; None: not in one graph
     difference(x0, x1) -> minus(x0, x1);  plus(x, dx) -> x
     adjoint(t, x, u, p, h, y [nx_after]) -> y of the knot before [nx], gradient [nu]: a reverse sweep in ambient coordinates
 
@@ -91,6 +95,7 @@ class Stage:
     expand: ca.Function | None
     slope: ca.Function | None
     bend: ca.Function | None
+    whole: ca.Function | None
     difference: ca.Function
     plus: ca.Function
     adjoint: ca.Function
@@ -110,18 +115,21 @@ def make_stage(draft: Draft, width: int, full: bool) -> Stage:
     dx, other, y = sym("dx", space.ndx), sym("x1", space.nx), sym("y", draft.after.nx)
     after, terms = draft.advance(*inputs)
     pulled = _total(terms, u, inputs[3]) + ca.dot(y, after)
+    whole: ca.Function | None = None
     if draft.single is None:
-        step, expand, slope = _first_order(draft, inputs, after, terms, None, width)
+        step, expand, slope = _first_order(draft, inputs, after, terms, width)
+        bend = _bend(draft, width) if full and draft.local is None else None
     else:
         scalars = _inputs(draft, ca.SX.sym)
-        step, expand, slope = _first_order(draft, scalars, *draft.single(*scalars), width)
+        step, expand, slope, whole = _written(scalars, draft.single(*scalars), draft.after.ndx, width, full)
+        bend = None if whole is None else _first_output(whole)
     return Stage(
         label=draft.label, space=space, controls=draft.controls, after=draft.after, step=step, expand=expand,
-        slope=slope if full else None, bend=_bend(draft, width) if full and draft.local is None else None,
+        slope=slope if full else None, bend=bend, whole=whole,
         difference=dense_function("difference", [x, other], [space.minus(x, other)]),
         plus=dense_function("plus", [x, dx], [space.plus(x, dx)]),
         adjoint=dense_function("adjoint", [*inputs, y], [ca.gradient(pulled, x), ca.gradient(pulled, u)]),
-        rows=make_rows("stage", space, nu, draft.parameters, draft.rows, width), local=draft.local)
+        rows=make_rows("stage", space, nu, draft.parameters, draft.rows, width, draft.accelerated), local=draft.local)
 
 
 def _inputs(draft: Draft, sym: Symbol) -> list[Expr]:
@@ -129,22 +137,41 @@ def _inputs(draft: Draft, sym: Symbol) -> list[Expr]:
     return [sym("t"), sym("x", draft.space.nx), sym("u", len(draft.controls)), sym("p", draft.parameters), sym("h")]
 
 
-def _first_order(draft: Draft, inputs: Sequence[Expr], after: Expr, terms: Sequence[Term], F: Expr | None, width: int
+def _first_order(draft: Draft, inputs: Sequence[Expr], after: Expr, terms: Sequence[Term], width: int
                  ) -> tuple[ca.Function, ca.Function | None, ca.Function | None]:
-    """step, expand, slope. F: derivative of the step, None: by algorithmic differentiation."""
+    """step, expand, slope by algorithmic differentiation; the step alone where loops over a robot do the rest."""
     _, x, u, p, _ = inputs
     step = dense_function("step", inputs, [after, _total(terms, u, p)])
-    if draft.local is not None and draft.single is None:
+    if draft.local is not None:
         return step, None, None
-    g, F, H = _expansion(draft, terms, after, F, x, u, p)
+    g, F, H = first_order(draft.space, draft.after, x, u, p, terms, after, None)
     outputs = [filled(g, width), by_rows(F, width), by_rows(ca.tril(H), width)]
     return step, dense_function("expand", inputs, outputs), dense_function("slope", inputs, outputs[:2])
 
 
+def _written(inputs: Sequence[Expr], found: Written, ndx_after: int, width: int, full: bool
+             ) -> tuple[ca.Function, ca.Function, ca.Function, ca.Function | None]:
+    """step, expand, slope and, if wanted and given, whole of a step that is written out."""
+    gF = [filled(found.gradient, width), by_rows(found.F, width)]
+    whole = None
+    if full and found.full is not None:
+        costate = ca.SX.sym("lambda", ndx_after)
+        whole = dense_function("whole", [*inputs, costate], [by_rows(ca.tril(found.full(costate)), width), *gF])
+    return (dense_function("step", inputs, [found.after, found.cost]),
+            dense_function("expand", inputs, [*gF, by_rows(ca.tril(found.gauss_newton), width)]),
+            dense_function("slope", inputs, gF), whole)
+
+
+def _first_output(function: ca.Function) -> ca.Function:
+    """The function that gives the first output alone."""
+    inputs = [ca.MX.sym(function.name_in(i), function.sparsity_in(i)) for i in range(function.n_in())]
+    return ca.Function("bend", inputs, [function.call(inputs)[0]])
+
+
 def term(weight: Expr, t: Expr, x: Expr, space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbol,
-         controlled: bool) -> Term:
-    """Costs at a point; nu: size of the control that the cost functions take."""
-    return Term(weight, t, x, space, tuple(costs), slopes(space, nu, np_, costs, sym), controlled)
+         controlled: bool, model: Model | None = None) -> Term:
+    """Costs at a point; nu: size of the control that the cost functions take; model: see ``slopes``."""
+    return Term(weight, t, x, space, tuple(costs), slopes(space, nu, np_, costs, sym, model=model), controlled)
 
 
 def _control(term: Term, u: Expr) -> Expr:
@@ -156,11 +183,13 @@ def _total(terms: Sequence[Term], u: Expr, p: Expr) -> Expr:
     return sum((at.weight * total(at.costs, at.t, at.x, _control(at, u), p) for at in terms), start=ca.DM(0))
 
 
-def _expansion(draft: Draft, terms: Sequence[Term], after: Expr, F: Expr | None, x: Expr, u: Expr, p: Expr
-               ) -> tuple[Expr, Expr, Expr]:
-    """Gradient [n + m], derivative of the step [ndx_after, n + m] and Gauss-Newton Hessian."""
-    n, m = draft.space.ndx, len(draft.controls)
-    jacobians = _tangent_jacobians(draft, x, u, [(t.x, t.space) for t in terms] + ([(after, draft.after)] if F is None else []))
+def first_order(space: Space, space_after: Space, x: Expr, u: Expr, p: Expr, terms: Sequence[Term], after: Expr, F: Expr | None
+                ) -> tuple[Expr, Expr, Expr]:
+    """Gradient [n + m] of costs, derivative of the step [ndx_after, n + m] and Gauss-Newton Hessian. F: derivative of the step,
+    None: by algorithmic differentiation."""
+    n, m = space.ndx, u.shape[0]
+    points = [(t.x, t.space) for t in terms] + ([(after, space_after)] if F is None else [])
+    jacobians = _tangent_jacobians(space, x, u, points)
     F = jacobians.pop() if F is None else F
     gradient, hessian = ca.DM(n + m, 1), ca.DM(n + m, n + m)
     held = ca.horzcat(ca.DM(m, n), ca.DM.eye(m))
@@ -175,20 +204,20 @@ def _expansion(draft: Draft, terms: Sequence[Term], after: Expr, F: Expr | None,
     return gradient, F, hessian
 
 
-def _tangent_jacobians(draft: Draft, x: Expr, u: Expr, points: Sequence[tuple[Expr, Space]]) -> list[Expr]:
+def _tangent_jacobians(space: Space, x: Expr, u: Expr, points: Sequence[tuple[Expr, Space]]) -> list[Expr]:
     """Derivatives [ndx of the point, n + m] in (dx, u) of points of a stage, each in its own tangent space."""
-    n, m = draft.space.ndx, len(draft.controls)
+    n, m = space.ndx, u.shape[0]
     unmoved = ca.horzcat(ca.DM.eye(n), ca.DM(n, m))
-    moved = [(point, space) for point, space in points if point is not x]
+    moved = [(point, around) for point, around in points if point is not x]
     found = iter(())
     if moved:
         stacked = ca.vertcat(*(point for point, _ in moved))
-        ambient = ca.horzcat(ca.mtimes(ca.jacobian(stacked, x), draft.space.rate(x)), ca.jacobian(stacked, u))
+        ambient = ca.horzcat(ca.mtimes(ca.jacobian(stacked, x), space.rate(x)), ca.jacobian(stacked, u))
         ends = [0]
-        for _, space in moved:
-            ends.append(ends[-1] + space.nx)
-        found = iter([ca.mtimes(space.rate_inverse(point), ambient[a:b, :])
-                      for (point, space), a, b in zip(moved, ends[:-1], ends[1:], strict=True)])
+        for _, around in moved:
+            ends.append(ends[-1] + around.nx)
+        found = iter([ca.mtimes(around.rate_inverse(point), ambient[a:b, :])
+                      for (point, around), a, b in zip(moved, ends[:-1], ends[1:], strict=True)])
     return [unmoved if point is x else next(found) for point, _ in points]
 
 

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import casadi as ca
 
+from dynamics.model.model import Model
 from ocp.integrators import INTEGRATORS, Node
+from ocp.integrators.integrator import velocity
 from ocp.problem import At, Constraint, Cost, Phase, Problem
 from ocp.shooting.stages.costs import terms
+from ocp.shooting.stages.efforts import accelerations
 from ocp.shooting.stages.symplectic import robot_step
 from ocp.spaces import Space
 
@@ -96,6 +100,11 @@ class Stretch:
     def space(self) -> Space:
         return carried(self.phase.system.space, self.constants)
 
+    @cached_property
+    def accelerated(self) -> Model | None:
+        """The model where the controls are its accelerations (``ocp.shooting.stages.efforts``) and no constants are carried."""
+        return None if self.constants.count else accelerations(self.phase.system)
+
     def split(self, x: Expr) -> tuple[Expr, Expr]:
         """State of the system, and theta."""
         nx = self.phase.system.nx
@@ -161,6 +170,12 @@ class Stretch:
         lifted = tuple((weight, t + place * h, x if at is state else ca.vertcat(at, theta))
                        for (weight, _, at), place in zip(nodes, places, strict=True))
         return ca.vertcat(after, theta), lifted
+
+    def field(self, t: Expr, x: Expr, u: Expr, p: Expr) -> Expr:
+        """Derivative [nx] of the carried state in ambient coordinates by the time argument."""
+        system, (state, theta) = self.phase.system, self.split(x)
+        rise = velocity(system, self.clock(t, theta), state, u, self.parameters(p, theta))
+        return ca.vertcat(self.pace(theta) * rise, ca.SX(self.constants.count, 1))
 
     def closed_step(self, x: Expr, u: Expr, h: Expr) -> tuple[Expr, Expr]:
         """State after a step of symplectic Euler of a robot, and its derivative [ndx, ndx + nu] in closed form."""

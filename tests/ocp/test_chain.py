@@ -1,0 +1,171 @@
+"""Runge-Kutta steps by the chain rule against the steps differentiated as a whole, and expansions in one pass over the knots."""
+
+from dataclasses import replace
+
+import casadi as ca
+import numpy as np
+import pytest
+from engine_paths import on_path
+from rich_horizon import RICH
+from shooting_problems import cart_pole, function, quadrotor
+
+from dynamics import algorithms as alg
+from dynamics.model.synthetic import random_tree
+from ocp.bridge import inverse_dynamics_system, robot_system
+from ocp.integrators import INTEGRATORS
+from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem
+from ocp.shooting.engine import knots
+from ocp.shooting.engine.expansion import bend_range, differentiate_range, expand, finish
+from ocp.shooting.ilqr import ILQROptions
+from ocp.shooting.stages import expressions, horizon
+from ocp.shooting.stages.horizon import build
+
+EXPLICIT = [name for name, scheme in INTEGRATORS.items() if scheme.tableau and scheme.tableau.explicit and not scheme.single]
+
+
+def tree(seed, *kinds, root=None):
+    return random_tree(2, np.random.default_rng(seed), kinds=kinds, root=root, branching=1.0, damping=True)
+
+
+def pair(base, **options):
+    """The first step of a problem as it is written, and by differentiation of the whole step."""
+    given = ILQROptions(intervals=5, hessian="full", kernels="interpreted", **options)
+    written = build(base, given)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(horizon, "single_graph", lambda stretch, options: None)
+        plain = build(base, given)
+    return written.kinds[written.which[1]], plain.kinds[plain.which[1]]
+
+
+def problem(system, seed=5):
+    """Costs that couple everything, time and controls included, from a random state."""
+    rng, nx, nu = np.random.default_rng(seed), system.nx, system.nu
+    x0 = rng.normal(size=nx) if system.model is None else np.r_[alg.random_configuration(system.model, rng),
+                                                                rng.normal(size=system.model.nv)]
+    a, b = ca.DM(rng.normal(size=nx)), ca.DM(rng.normal(size=nu))
+    costs = (
+        Cost("coupled", At.PATH, function(nx, nu, lambda t, x, u: ca.sin(ca.dot(a, x) + t) * (1 + ca.dot(b, u)) + x[0]**2 * x[1])),
+        Cost("residual", At.PATH, function(nx, nu, lambda t, x, u: ca.vertcat(u, ca.cos(x[nx - 1]) * x[0], x[1] * ca.sum1(u))),
+             weights=tuple(rng.uniform(0.5, 1, nu + 2))))
+    guess = Guess(np.array([0.0, 1.0]), np.tile(x0, (2, 1)), rng.normal(size=(2, nu)))
+    phase = Phase("move", system, Duration(0.4, 0.4, 0.4), guess, start=Boundary(tuple(x0), (True,) * system.space.ndx),
+                  costs=costs)
+    return Problem("robot", (phase,))
+
+
+ROBOTS = {
+    "arm": lambda: problem(robot_system(tree(1, "revolute", "prismatic"))),
+    "body": quadrotor,
+    "ball": lambda: problem(inverse_dynamics_system(tree(2, "spherical", "revolute"))),
+    "planar": lambda: problem(inverse_dynamics_system(tree(3, "revolute", root="planar"))),
+}
+
+
+def point(stage, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=stage.space.nx)
+    for i in stage.space.quaternions:
+        x[i:i + 4] /= np.linalg.norm(x[i:i + 4])
+    return x, rng.normal(size=stage.nu), rng.normal(size=stage.after.ndx)
+
+
+@pytest.mark.parametrize("quadrature", ["integrator", "rectangle"])
+@pytest.mark.parametrize("integrator", EXPLICIT)
+@pytest.mark.parametrize("name", ROBOTS)
+def test_every_function_is_that_of_the_step_differentiated_as_a_whole(name, integrator, quadrature, monkeypatch):
+    monkeypatch.setattr(expressions, "INLINE_LIMIT", 2000)
+    written, plain = pair(ROBOTS[name](), integrator=integrator, cost_quadrature=quadrature)
+    assert written.whole is not None
+    assert plain.whole is None
+    x, u, costate = point(written, 3)
+    given = (0.3, x, u, [], 0.15)
+    for label, more in (("step", ()), ("expand", ()), ("slope", ()), ("bend", (costate,))):
+        for a, b in zip(getattr(written, label).call([*given, *more]), getattr(plain, label).call([*given, *more]), strict=True):
+            a, b = np.array(a), np.array(b)
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-11 * max(1.0, np.abs(b).max()), err_msg=label)
+            assert np.abs(b).max() > 1e-3
+
+
+def test_it_is_short(monkeypatch):
+    monkeypatch.setattr(expressions, "INLINE_LIMIT", 2000)
+    written, plain = pair(ROBOTS["arm"](), integrator="rk4")
+    assert written.expand.n_instructions() < 0.8 * plain.expand.n_instructions()
+    assert written.whole.n_instructions() < 0.5 * (plain.bend.n_instructions() + plain.slope.n_instructions())
+
+
+@pytest.mark.parametrize("wrong", ["A", "B", "projection"])
+def test_a_wrong_link_is_noticed(wrong, monkeypatch):
+    """Poison: the derivative of one node is off by a thousandth."""
+    from ocp.shooting.stages import chain
+
+    def spoilt(*fields):
+        found = right(*fields)
+        value = getattr(found, wrong)
+        return found if value is None else replace(found, **{wrong: 1.001 * value})
+
+    right = chain.Node
+    monkeypatch.setattr(chain, "Node", spoilt)
+    written, plain = pair(quadrotor(), integrator="rk4")
+    x, u, costate = point(written, 3)
+    off = [np.abs(np.array(a) - np.array(b)).max() / np.abs(np.array(b)).max() for a, b in (
+        (written.slope(0.3, x, u, [], 0.15)[0], plain.slope(0.3, x, u, [], 0.15)[0]),
+        (written.bend(0.3, x, u, [], 0.15, costate), plain.bend(0.3, x, u, [], 0.15, costate)))]
+    assert max(off) > 1e-6
+
+
+# ---- everything in one pass from the end to the start -----------------------------------------------------------------------
+def model_of(store):
+    """All that an expansion writes, without padding."""
+    n, m, found = store.model.n, store.model.m, [store.held.c.copy(), store.state.copy()]
+    for k in range(len(n)):
+        size, model, policy = n[k] + m[k], store.model, store.policy
+        found += [model.g[k, :size].copy(), np.tril(model.H[k, :size, :size]), policy.costate[k, :n[k]].copy()]
+        if k + 1 < len(n):
+            found += [model.F[k, :n[k + 1], :size].copy(), policy.gradient[k, :m[k]].copy()]
+    return found
+
+
+@pytest.mark.parametrize("how", ["one graph", "calls", "phases", "loops"])
+def test_one_pass_gives_the_bits_of_two(how, monkeypatch):
+    """Threads share the work of the two passes, so their numbers are those of one thread."""
+    base, options = cart_pole(u_guess=[[3.0], [-4.0]]), ILQROptions(intervals=6, hessian="full")
+    if how == "calls":
+        monkeypatch.setattr(expressions, "INLINE_LIMIT", 0)
+        options = replace(options, kernels="interpreted")
+    elif how == "phases":  # curved spaces, free times, cones, passages
+        base = RICH
+    elif how == "loops":
+        base = problem(robot_system(tree(4, "revolute", "spherical", root="free_flyer")))
+        options = replace(options, derivatives="analytic", execution="loops")
+    program, store = on_path(base, options)
+    kinds = program.horizon.kinds
+    assert any(stage.whole for stage in kinds) == (how in ("one graph", "phases"))
+    one, engine, stages = model_of(store), store.engine, len(program.horizon.which)
+    for array in (store.model.g, store.model.F, store.model.H, store.policy.costate, store.policy.gradient):
+        array[:] = 7.0
+    failed, violation = differentiate_range(engine, 0, stages)
+    assert failed == -1
+    assert finish(engine, violation)
+    assert bend_range(engine, 0, stages) == -1
+    for a, b in zip(one, model_of(store), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_what_is_not_finite_is_found_from_the_start():
+    """A cost without derivative at two knots: the earlier one is named, by its gradient, although the pass comes from the end."""
+    base = cart_pole(u_guess=[[1.0], [1.0]])
+    program, store = on_path(base, ILQROptions(intervals=6, hessian="full"))
+    store.path.x[[2, 4], 1] = np.nan
+    store.model.H[:] = 7.0
+    assert expand(store.engine) == 0
+    assert not store.model.H.any()
+    assert np.isnan(store.model.F[2]).any()
+    assert np.isfinite(store.model.F[1]).all()
+
+
+def test_slots_of_the_bank_have_the_names_of_records():
+    from ocp.shooting.engine import records
+
+    assert len(records._SLOT) == knots.SLOTS
+    for name, slot in records._SLOT.items():
+        assert getattr(knots, name.upper()) == slot
