@@ -120,7 +120,8 @@ def _linkage(linkage: Linkage, numbers: list[_Numbers], tolerances: Tolerances) 
     """How far ends of phases are from what links them."""
     states = [numbers[i].trajectory.x[0 if at is At.START else -1] for i, at in linkage.ends]
     durations = [n.trajectory.t[-1] - n.trajectory.t[0] for n in numbers]
-    known = {name: value for n in numbers for name, value in zip(n.phase.system.parameters, n.p, strict=True)}
+    known = {name: value for n in reversed(numbers)  # the first phase that has it, as in the program
+             for name, value in zip(n.phase.system.parameters, n.p, strict=True)}
     value = np.asarray(linkage.function(*states, durations, [known[name] for name in linkage.parameters])).ravel()
     over = np.maximum(0.0, np.maximum(np.asarray(linkage.lower) - value, value - np.asarray(linkage.upper)))
     worst = int(np.argmax(np.nan_to_num(over, nan=np.inf)))

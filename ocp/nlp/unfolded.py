@@ -76,12 +76,11 @@ def unfolded(nlp: NLP, chain: Chain) -> Unfolded:
     r, c = (np.array(i, dtype=int) for i in nlp.jac.sparsity_out(1).get_triplet())
     stage = _stages_of_rows(nlp, copies, r, c)
     own_dynamics = np.full(nlp.m, -1)
-    for k, rows in enumerate(chain.dynamics):
-        stage[rows] = k
-        own_dynamics[rows] = chain.knots[k + 1]
-    columns = np.array([copies.primary[j] if own_dynamics[i] == j else copies.place[stage[i]][j] for i, j in zip(r, c,
-                                                                                                                 strict=True)],
-                       dtype=int)
+    for k, own in enumerate(chain.dynamics):
+        stage[own] = k
+        own_dynamics[own] = chain.knots[k + 1]
+    columns = np.array([copies.primary[j] if own_dynamics[i] == j else copies.place[stage[i]][j]
+                        for i, j in zip(r, c, strict=True)], dtype=int)
     # rows of copies
     rows: list[int] = []
     entries: list[int] = []

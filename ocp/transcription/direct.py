@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ocp.nlp import NLP, SolverOptions, Warm, kkt, prepare_solver
-from ocp.problem import Problem, Sense, Solution, Status, with_parameters
+from ocp.problem import At, Problem, Sense, Solution, Status, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep, Pace, check_layout, joined, layout, log_arrays, log_rows, text
 from ocp.transcription.program import Transcription
 
@@ -39,8 +39,14 @@ class Optimality:
 
 def unsupported(problem: Problem) -> list[str]:
     """Sentences that name what a transcription cannot enforce in this problem; empty where it can enforce everything."""
-    return [f"constraint {c.name!r} is a soft cone: its penalty is not smooth; make it hard"
-            for phase in problem.phases for c in phase.constraints if c.soft is not None and c.sense is Sense.CONE]
+    found = []
+    for c in (c for phase in problem.phases for c in phase.constraints):
+        if c.at is At.INTEGRAL and (c.soft is not None or c.sense is Sense.CONE):
+            kind = "a soft integral; make it hard" if c.soft is not None else "a cone of integrals; bound its components"
+            found.append(f"constraint {c.name!r} is {kind}")
+        elif c.soft is not None and c.sense is Sense.CONE:
+            found.append(f"constraint {c.name!r} is a soft cone: its penalty is not smooth; make it hard")
+    return found
 
 
 def solve_program(problem: Problem, method: str, options: Any, solver: SolverOptions, build: Callable[..., Transcription],

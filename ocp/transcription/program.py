@@ -200,7 +200,8 @@ class _Back:
                 continue
             _, W = mesh.defects(place.form.size, charts=place.form.tangent)
             prefix = place.prefix
-            own = [i for i, name in enumerate(self.whole.names) if name.startswith((f"{prefix}defect ", f"{prefix}inner defect "))]
+            own = [i for i, name in enumerate(self.whole.names) if name.startswith((f"{prefix}defect ", f"{prefix}inner defect "))
+                   and " @ interval " in name]  # a user's constraint may be called so, too
             lam = np.asarray(lam_g)[own]
             found.append((W.T @ lam).reshape(-1, place.form.size) / mesh.weights[:, None])
         return tuple(found)

@@ -23,7 +23,7 @@ on_meshes = pytest.mark.parametrize("options", MESHES, ids=lambda o: o.get("sche
 def rich():
     """The bouncing ball with an integral, a linkage and a duration at their limits, and a constraint on the force that is not."""
     problem = direct.bouncing_ball()
-    fuel = Constraint("fuel", At.INTEGRAL, function(2, 1, lambda t, x, u, p: u[0] ** 2), (-INF,), (14.0,))
+    fuel = Constraint("fuel", At.INTEGRAL, function(2, 1, lambda t, x, u, p: u[0] ** 2), (-INF,), (8.0,))
     thrust = Constraint("thrust", At.PATH, function(2, 1, lambda t, x, u, p: u[0] + 0.01 * x[1]), (-INF,), (12.0,))
     total = Linkage("total", ((0, At.FINAL), (1, At.START)), direct.linkage_function(lambda a, b, T, p: T[0] + T[1], (2, 2), 2),
                     (1.1,), (INF,))
@@ -96,9 +96,9 @@ def test_a_tampered_passage_is_caught(solution):
 
 def test_tampered_integrals_and_linkages_are_caught(solution):
     fuel, thrust = solution.problem.phases[1].constraints
-    for tighter in (replace(fuel, upper=(13.999,)), replace(fuel, lower=(14.001,), upper=(INF,))):
+    for tighter in (replace(fuel, upper=(7.999,)), replace(fuel, lower=(8.001,), upper=(INF,))):
         assert "'rise: fuel'" in failures(solution, problem=direct.with_phase(solution.problem, 1, constraints=(tighter, thrust)))
-    equal = replace(fuel, lower=(13.0,), upper=(13.0,), sense=Sense.EQUAL)
+    equal = replace(fuel, lower=(7.0,), upper=(7.0,), sense=Sense.EQUAL)
     assert "'rise: fuel'" in failures(solution, problem=direct.with_phase(solution.problem, 1, constraints=(equal, thrust)))
     link = replace(solution.problem.linkages[0], lower=(1.11,))
     assert "'total'" in failures(solution, problem=replace(solution.problem, linkages=(link,)))

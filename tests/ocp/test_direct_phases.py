@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from control_problems import fixed, flat_system, function, line
 
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, UnsupportedError
 from ocp.methods import solve
-from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Linkage, Phase, Problem, Status
+from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Linkage, Phase, Problem, Sense, Status
 
 COLLOCATION = ("collocation", {"scheme": "gauss", "intervals": 6})
 WAYS = [COLLOCATION, ("collocation", {"scheme": "hermite_simpson", "intervals": 12}), ("collocation", {"scheme": "radau", "intervals": 6}),
@@ -166,8 +166,10 @@ def test_linkages_may_be_inequalities(way):
     """Two seconds from 0 to 1 with the middle at most 0.3: 1/2 (0.3^2 + 0.7^2), and the multiplier is -dJ/d0.3 = 0.4."""
     first = Phase("one", mover(), direct.held(1.0), line([0], [0.5], 1), fixed(0), costs=(effort(1),))
     second = Phase("two", mover(), direct.held(1.0), line([0.5], [1], 1), final=fixed(1), costs=(effort(1),))
+
     def link(name, low, high):
-        return Linkage(name, ((0, At.FINAL), (1, At.FINAL)), direct.linkage_function(lambda a, b, T, p: a * b, (1, 1), 2), (low,), (high,))
+        product = direct.linkage_function(lambda a, b, T, p: a * b, (1, 1), 2)
+        return Linkage(name, ((0, At.FINAL), (1, At.FINAL)), product, (low,), (high,))
 
     found = solved(Problem("middle", (first, second), linkages=(link("low", -INF, 0.3), link("far", -4.0, 9.0))), way)
     assert found.objective == pytest.approx(0.29, abs=1e-7)
@@ -203,11 +205,11 @@ def test_a_reset_or_linkage_that_is_not_a_number_is_named():
 
 def test_what_does_not_fit_is_refused():
     problem = direct.bouncing_ball()
-    other = replace(problem.phases[1], system=mover(), reset=None, guess=line([0], [1], 1), final=None, costs=(), x_lower=(), x_upper=())
+    other = Phase("rise", mover(), direct.held(1.0), line([0], [1], 1))
     with pytest.raises(ProblemError, match="rise.*1 states and no reset"):
         solve(replace(problem, phases=(problem.phases[0], other)), *COLLOCATION)
+    link = Linkage("l", ((0, At.FINAL),), direct.linkage_function(lambda x, T, p: p, (2,), 2, 1), (0.0,), (1.0,), ("mass",))
     with pytest.raises(ProblemError, match="no phase has a parameter 'mass'"):
-        link = Linkage("l", ((0, At.FINAL),), direct.linkage_function(lambda x, T, p: p, (2,), 2, 1), (0.0,), (1.0,), ("mass",))
         solve(replace(problem, linkages=(link,)), *COLLOCATION)
     with pytest.raises(ProblemError, match="phases 0 to 1"):
         replace(problem, linkages=(replace(link, ends=((2, At.START),)),))
@@ -219,3 +221,52 @@ def test_a_state_may_be_open_at_the_start_of_a_later_phase_only_by_its_reset():
     found = solved(direct.with_phase(direct.bouncing_ball(), 1, start=start), COLLOCATION)
     assert found.parts[0].x[-1, 1] == pytest.approx(-3, abs=1e-8)
     assert found.objective > 6.55
+
+
+@pytest.mark.parametrize("options", [{"scheme": "gauss", "controls": "linear"}, {"scheme": "radau", "controls": "held"}, {},
+                                     {"form": "compressed"}, {"scheme": "radau_left", "form": "differential"}, "shooting"], ids=str)
+def test_a_phase_may_be_without_controls(options):
+    """A fall of one metre, on one interval and on five: sqrt(2 / g) seconds."""
+    ball = flat_system("ball", ("z", "v"), (), lambda t, x, u, p: ca.vertcat(x[1], -9.81))
+    late = Cost("late", At.FINAL, function(2, 0, lambda t, x, u, p: t))
+    low = Constraint("low", At.PATH, function(2, 0, lambda t, x, u, p: x[1]), (-9.0,), (1.0,))
+    fall = Phase("fall", ball, Duration(0.1, 2.0, 0.5), line([1, 0], [0, -4], 0), fixed(1, 0), Boundary((0.0, 0.0), (True, False)),
+                 costs=(late,), constraints=(low,))
+    way = ("multiple_shooting", {}) if options == "shooting" else ("collocation", options)
+    for n in (2, 5):
+        found = solved(Problem("fall", (fall,)), way, intervals=n)
+        assert found.objective == pytest.approx(np.sqrt(2 / 9.81), rel=1e-9)
+        assert found.trajectory.u.shape[1] == 0
+        assert found.ok, found.certificate.failures
+
+
+def test_constraints_may_have_any_name():
+    """Also that of a row of the program."""
+    force = Constraint("defect force", At.PATH, function(2, 1, lambda t, x, u, p: u[0]), (-99.0,), (99.0,))
+    named = direct.with_phase(direct.bouncing_ball(), 1, constraints=(force, replace(force, name="inner defect speed")))
+    plain, found = solved(direct.bouncing_ball(), COLLOCATION), solved(named, COLLOCATION)
+    np.testing.assert_allclose(found.extra["rise.costate"], plain.extra["rise.costate"], atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["collocation", "multiple_shooting"])
+def test_integrals_are_neither_soft_nor_cones(method):
+    fuel = Constraint("fuel", At.INTEGRAL, function(2, 1, lambda t, x, u, p: ca.vertcat(u[0], x[0])), (0.0,) * 2, (1.0,) * 2)
+    for wrong in (replace(fuel, soft=1.0), replace(fuel, sense=Sense.CONE)):
+        with pytest.raises(UnsupportedError, match="'fuel'"):
+            solve(direct.with_phase(direct.bouncing_ball(), 1, constraints=(wrong,)), method)
+
+
+@pytest.mark.parametrize("states", ["tangent", "coordinates"])
+@pytest.mark.parametrize("way", [("collocation", {"scheme": "gauss"}), ("multiple_shooting", {"integrator": "rkmk4"})], ids=["gauss", "shooting"])
+def test_a_motion_cut_in_two_is_the_same_motion(way, states):
+    """A free body: passages are differences on the manifold."""
+    whole = direct.body_transfer()
+    first, last, middle = *whole.phase.guess.x, direct.pose((0.25, -0.15, 0.1), (0.6, -0.4, 0.45))
+    halves = [replace(whole.phase, name=name, duration=direct.held(0.5), guess=replace(whole.phase.guess, x=np.array(ends)))
+              for name, ends in (("one", (first, middle)), ("two", (middle, last)))]
+    halves = [replace(halves[0], final=None), replace(halves[1], start=None)]
+    one = solved(whole, way, intervals=6, states=states)
+    two = solved(Problem("two", tuple(halves)), way, intervals=3, states=states)
+    assert two.objective == pytest.approx(one.objective, rel=1e-10 if states == "tangent" else 2e-8)
+    np.testing.assert_allclose(two.parts[1].x[-2], one.trajectory.x[-2], atol=1e-5)
+    assert two.ok, two.certificate.failures

@@ -74,6 +74,7 @@ def _set_up(problem: Problem, segments: int, kind: str, order: int) -> tuple[Any
     if duration.free:
         own.add_objective("time", loc="final")  # all problems here that leave the duration free ask for the least time
     else:
+        own.add_timeseries_output("total")
         own.add_objective("total", loc="final")
     prob.setup(force_alloc_complex=False)
     own.set_time_val(initial=0.0, duration=duration.guess)

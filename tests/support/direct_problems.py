@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import casadi as ca
 import numpy as np
-from control_problems import fixed, flat_system, function, line, minimum_time, problem
+from control_problems import fixed, flat_system, function, line, problem
 
 from dynamics.model import read_urdf
 from ocp.bridge import model_space
@@ -108,8 +108,8 @@ def goddard():
 
     system = flat_system("rocket", ("h", "v", "m"), ("thrust",), rate)
     guess = Guess(np.array([0.0, 1.0]), np.array([[1, 0, 1], [1.01, 0.05, 0.6]]), np.full((2, 1), 1.75))
-    return problem(Phase("rise", system, Duration(0.05, 1.0, 0.2), guess, fixed(1, 0, 1), Boundary((0, 0, 0.6), (False, False, True)),
-                         x_lower=(1.0, 0.0, 0.6), x_upper=(INF, INF, 1.0), u_lower=(0.0,), u_upper=(3.5,),
+    return problem(Phase("rise", system, Duration(0.05, 1.0, 0.2), guess, fixed(1, 0, 1),
+                         Boundary((0, 0, 0.6), (False, False, True)), x_lower=(1.0, 0.0, 0.6), x_upper=(INF, INF, 1.0), u_lower=(0.0,), u_upper=(3.5,),
                          costs=(Cost("height", At.FINAL, function(3, 1, lambda t, x, u, p: -x[0])),)))
 
 
@@ -117,7 +117,8 @@ def hanging_chain():
     """COPS 3.0, problem 4, its length an integral constraint."""
     system = flat_system("chain", ("x",), ("u",), lambda t, x, u, p: u)
     energy = Cost("energy", At.PATH, function(1, 1, lambda t, x, u, p: x[0] * ca.sqrt(1 + u[0] ** 2)))
-    length = Constraint("length", At.INTEGRAL, function(1, 1, lambda t, x, u, p: ca.sqrt(1 + u[0] ** 2)), (4.0,), (4.0,), Sense.EQUAL)
+    stretch = function(1, 1, lambda t, x, u, p: ca.sqrt(1 + u[0] ** 2))
+    length = Constraint("length", At.INTEGRAL, stretch, (4.0,), (4.0,), Sense.EQUAL)
     guess = Guess(np.array([0, 0.5, 1.0]), np.array([[1.0], [-0.5], [3.0]]), np.array([[-4.0], [2.0], [8.0]]))
     return problem(Phase("hang", system, held(1.0), guess, fixed(1), fixed(3), costs=(energy,), constraints=(length,)))
 
@@ -132,7 +133,7 @@ def robot_arm():
     first, last = (4.5, 0, np.pi / 4, 0, 0, 0), (4.5, 2 * np.pi / 3, np.pi / 4, 0, 0, 0)
     return problem(Phase("turn", system, Duration(1.0, 30.0, 10.0), line(first, last, 3), fixed(*first), fixed(*last),
                          x_lower=(0.0, -np.pi, 0.0, -INF, -INF, -INF), x_upper=(5.0, np.pi, np.pi, INF, INF, INF),
-                         u_lower=(-1.0,) * 3, u_upper=(1.0,) * 3, costs=(minimum_time(6),)))
+                         u_lower=(-1.0,) * 3, u_upper=(1.0,) * 3, costs=(Cost("time", At.FINAL, function(6, 3, lambda t, x, u, p: t)),)))
 
 
 # --- several phases ----------------------------------------------------------------------------------------------

@@ -49,19 +49,22 @@ def read_linkages(readers: Sequence[Reader], given: Sequence[parts.Linkage], pro
         names["duration"] = T[0]
     names |= {parameter.name: p[i] for i, parameter in enumerate(reader.parameters)}
     inside = replace(reader, scope=Scope(names=names, tables=tables, broken=reader.constants.broken))
-    found = [_linkage(inside, linkage, ("linkages", i), symbols, T, p) for i, linkage in enumerate(given)]
+    free = [i for i, phase in enumerate(problem.phases) if phase.duration.free]
+    found = [_linkage(inside, linkage, ("linkages", i), symbols, T, free, p) for i, linkage in enumerate(given)]
     return tuple(linkage for linkage in found if linkage is not None)
 
 
-def _linkage(reader: Reader, given: parts.Linkage, path: KeyPath, symbols: dict[tuple[int, At], ca.SX], T: ca.SX, p: ca.SX
-             ) -> Linkage | None:
+def _linkage(reader: Reader, given: parts.Linkage, path: KeyPath, symbols: dict[tuple[int, At], ca.SX], T: ca.SX,
+             free: Sequence[int], p: ca.SX) -> Linkage | None:
     value = reader.column(given.expression, (*path, "expression"))
     if value is None:
         return None
     used = [end for end, x in symbols.items() if ca.depends_on(value, x)]
-    if not used:
-        reader.findings.add((*path, "expression"), "depends on no end of a phase: use start[...] or final[...]")
+    if not used and not any(ca.depends_on(value, T[i]) for i in free):
+        reader.findings.add((*path, "expression"), "depends on no end of a phase and on no free duration: use start[...], final[...] "
+                                                   "or duration")
         return None
+    used = used or [next(iter(symbols))]  # durations alone: some state must be there all the same
     parameters = tuple(q.name for i, q in enumerate(reader.parameters) if ca.depends_on(value, p[i]))
     size = value.numel()
     if given.equal is not None:

@@ -1,0 +1,488 @@
+"""The direct methods beside other tools: CasADi's Opti with IPOPT, rockit, FATROP by hand, Drake and dymos.
+
+    pip install lieocp rockit-meco drake dymos
+    python tests/benchmarks/direct_against_peers.py [problem ...] [--fresh]      # all of them: some five minutes
+
+Two tables. *The same program*: the same scheme, mesh and guess, so that objectives agree; ours against every tool that has that
+program. *Equal accuracy*: every tool with its own best choice from a stated list of schemes on the coarsest uniform mesh on which
+the objective is within a tolerance of the reference. Times are processor time; re-solves are medians of repeats that take turns.
+Tools that take seconds run in a process of their own and are stopped after a while. Rows of problems that are not named stay in
+the table. Writes results/benchmarks/direct_against_peers.csv and .md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib.metadata
+import logging
+import multiprocessing
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
+
+import direct_peers as peers  # noqa: E402  # the repository's own packages need the path above
+
+from ocp.app.files.load import load_problem  # noqa: E402
+from ocp.app.pipeline import processor  # noqa: E402
+from ocp.nlp import prepare_solver  # noqa: E402
+from ocp.problem import Problem, Status  # noqa: E402
+from ocp.transcription import collocation, multiple_shooting  # noqa: E402
+
+PROBLEMS = ("block_move", "bryson_denham", "brachistochrone_flat", "van_der_pol", "cartpole_swingup", "particle_steering",
+            "hypersensitive", "pendulum_min_time", "planar_quadrotor", "acrobot", "robot_arm_min_time", "container_crane",
+            "biped_walking")
+N, REPEATS, ITERATIONS = 50, 7, 2000
+LADDER = (6, 9, 12, 18, 24, 36, 48, 72, 96, 144, 192, 288, 384, 576, 768)
+#: objectives that the files give to fewer digits than are needed: Gauss of degree 5, 80 and 120 intervals, Radau 5 and Hermite-Simpson
+REFERENCES = {"planar_quadrotor": 0.12544335019, "acrobot": 0.7323856393}
+#: relative; where controls jump no uniform mesh comes near 1e-6
+ACCURACY, LOOSE = 1e-6, {"pendulum_min_time": 1e-4, "robot_arm_min_time": 1e-4, "biped_walking": 1e-5}
+SAME = 1e-6  # by which objectives of the same program may differ
+PATIENCE = 9.0  # seconds after which a slow tool is stopped
+UNTIL = 2.0  # seconds of processor time for the search for a mesh
+FEW = 10  # intervals for dymos, whose SLSQP is dense
+LINEAR = "Hermite-Simpson, linear controls"  # Drake's
+FIELDS = ("table", "problem", "program", "tool", "intervals", "set_up_ms", "first_ms", "resolve_ms", "iterations", "objective",
+          "error", "function_ms", "status")
+OUT = ROOT / "results" / "benchmarks" / "direct_against_peers"
+Row = dict[str, Any]
+Build = Callable[[], Callable[[], tuple[float, int, bool, float]]]
+
+
+# ---- ours ------
+def ours(problem: Problem, intervals: int, method: str = "collocation", **options: Any) -> Callable[[], peers.Answer]:
+    module: Any = {"collocation": collocation, "shooting": multiple_shooting}[method]
+    kind = {"collocation": "CollocationOptions", "shooting": "MultipleShootingOptions"}[method]
+    record = getattr(module, kind)(intervals=intervals, max_iterations=ITERATIONS, **options)
+    solver = prepare_solver(module.transcribe(problem, record).nlp, record.nlp())
+
+    def solve() -> peers.Answer:
+        found = solver.solve()
+        return found.f, len(found.iterations) - 1, found.status is Status.CONVERGED, found.seconds["functions"]
+
+    return solve
+
+
+OURS: dict[str, dict[str, Any]] = {
+    "Hermite-Simpson": {}, "Hermite-Simpson, compressed": {"form": "compressed"},
+    **{f"{scheme} {degree}": {"scheme": scheme, "degree": degree} for scheme in ("gauss", "radau", "lobatto") for degree in (3, 4, 5)}}
+THEIRS: dict[str, Callable[..., Any]] = {
+    "Opti: Hermite-Simpson": peers.opti_hermite_simpson,
+    "Opti: Hermite-Simpson, compressed": partial(peers.opti_hermite_simpson, compressed=True),
+    "Opti: Radau 3": partial(peers.opti_collocation, kind="radau"),
+    "Opti: Legendre 3": partial(peers.opti_collocation, kind="legendre")}
+COARSE: dict[str, Callable[..., Any]] = {
+    "Opti: RK4 shooting": peers.opti_shooting, "rockit: RK4 shooting": peers.rockit_shooting,
+    "FATROP by hand: RK4 shooting": peers.fatrop_shooting}
+
+
+# ---- measuring -------
+def clocked(call: Callable[[], Any]) -> tuple[Any, float]:
+    began = time.process_time()
+    found = call()
+    return found, 1e3 * (time.process_time() - began)
+
+
+def once(build: Build) -> tuple[Callable[[], peers.Answer], Row]:
+    """Set up and solve for the first time."""
+    solve, set_up = clocked(build)
+    answer, first = clocked(solve)
+    return solve, {"set_up_ms": set_up, "first_ms": first, **told(answer)}
+
+
+def told(answer: peers.Answer) -> Row:
+    objective, iterations, good, functions = answer
+    return {"objective": objective, "iterations": iterations, "function_ms": 1e3 * functions,
+            "status": "converged" if good else "not converged"}
+
+
+def interleaved(builds: Mapping[str, Build], repeats: int = REPEATS) -> dict[str, Row]:
+    """Every tool set up three times and solved once each, then re-solves in turns; what fails gives its message."""
+    rows: dict[str, list[Row]] = {}
+    failed: dict[str, Row] = {}
+    solvers: dict[str, Callable[[], peers.Answer]] = {}
+    for _ in range(3):
+        for name, build in builds.items():
+            if name not in failed:
+                try:
+                    solvers[name], row = once(build)
+                    rows.setdefault(name, []).append(row)
+                except Exception as error:  # a peer's failure is a result
+                    failed[name] = {"status": message(error)}
+    times: dict[str, list[float]] = {name: [] for name in solvers}
+    functions: dict[str, list[float]] = {name: [] for name in solvers}
+    for _ in range(repeats):
+        for name, solve in solvers.items():
+            answer, spent = clocked(solve)
+            times[name].append(spent)
+            functions[name].append(1e3 * answer[3])
+    return failed | {name: {**rows[name][-1], "resolve_ms": statistics.median(times[name]),
+                            "function_ms": statistics.median(functions[name]),
+                            **{key: statistics.median(row[key] for row in rows[name]) for key in ("set_up_ms", "first_ms")}}
+                     for name in solvers if name not in failed}
+
+
+def message(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+
+
+# ---- table A: the same program -------
+def same_program(name: str, problem: Problem) -> list[Row]:
+    if name == "biped_walking":  # linkages: no other tool here takes them but a program written by hand
+        programs: dict[str, dict[str, Build]] = {"Hermite-Simpson": {
+            "ours, ipopt": partial(ours, problem, N),
+            "ours, ipopt, kernels compiled": partial(ours, problem, N, kernels="compiled"),
+            "Opti": partial(peers.opti_hermite_simpson, problem, N)}}
+    else:
+        shooting: dict[str, Any] = {"method": "shooting", "integrator": "rk4", "steps": 1}
+        programs = {
+            LINEAR: {"ours, ipopt": partial(ours, problem, N, controls="linear")},
+            "Hermite-Simpson": {"ours, ipopt": partial(ours, problem, N),
+                                "ours, fatrop": partial(ours, problem, N, solver="fatrop"),
+                                "Opti": partial(peers.opti_hermite_simpson, problem, N)},
+            "Hermite-Simpson, compressed": {"ours, ipopt": partial(ours, problem, N, form="compressed"),
+                                            "ours, fatrop": partial(ours, problem, N, form="compressed", solver="fatrop"),
+                                            "Opti": partial(peers.opti_hermite_simpson, problem, N, True)},
+            "RK4 shooting": {"ours, ipopt": partial(ours, problem, N, **shooting),
+                             "ours, fatrop": partial(ours, problem, N, **shooting, solver="fatrop"),
+                             "Opti": partial(peers.opti_shooting, problem, N),
+                             "rockit": partial(peers.rockit_shooting, problem, N),
+                             "FATROP by hand": partial(peers.fatrop_shooting, problem, N)}}
+    rows = [{"table": "same program", "problem": name, "program": program, "tool": tool, "intervals": N, **row}
+            for program, builds in programs.items() for tool, row in interleaved(builds).items()]
+    if name != "biped_walking":
+        small = interleaved({"ours, ipopt": partial(ours, problem, FEW)})["ours, ipopt"]
+        rows.append({"table": "same program", "problem": name, "program": "Hermite-Simpson", "tool": "ours, ipopt", "intervals": FEW,
+                     **small})
+    return rows
+
+
+# ---- table B: equal accuracy -------
+def search(build: Callable[[int], Build], reference: float, tolerance: float, until: float = np.inf, rung: int = 2) -> Row:
+    """The coarsest mesh of the ladder on which the objective is near the reference, and on the next finer one too; where the ladder
+    ends, what the order of convergence foretells."""
+    errors: dict[int, float] = {}
+    row: Row = {}
+
+    def error(rung: int) -> float:
+        nonlocal row
+        if rung not in errors:
+            _, row = once(build(LADDER[rung]))
+            far = abs(row["objective"] - reference) / abs(reference)
+            errors[rung] = far if row["status"] == "converged" else np.inf
+        return errors[rung]
+
+    began = time.process_time()
+    while error(rung) > tolerance:
+        known = sorted((r, e) for r, e in errors.items() if np.isfinite(e))
+        step = 1
+        if len(known) > 1:
+            (a, e_a), (b, e_b) = known[-2:]
+            order = max(0.5, np.log(e_a / e_b) / np.log(LADDER[b] / LADDER[a])) if e_b < e_a else 0.5
+            needed = LADDER[b] * (e_b / tolerance) ** (1 / order)
+            if needed > 3 * LADDER[-1] and b > 4:
+                return {"status": f"needs some {needed:.2g} intervals (error {e_b:.1e} at {LADDER[b]})"}
+            step = max(1, min(3, int(np.searchsorted(LADDER, 0.7 * needed)) - rung))
+        rung = rung + step
+        if rung >= len(LADDER):
+            last = max(errors)
+            return {"status": f"error {errors[last]:.1e} at {LADDER[last]} intervals"}
+        if time.process_time() - began > until:
+            return {"status": f"error {errors[max(errors)]:.1e} at {LADDER[max(errors)]} intervals"}
+    while rung > 0 and error(rung - 1) <= tolerance:
+        rung -= 1
+    error(rung)
+    return {"intervals": LADDER[rung], "error": errors[rung], "status": "converged"}
+
+
+def equal_accuracy(name: str, problem: Problem) -> list[Row]:
+    assert problem.reference is not None
+    reference, tolerance = REFERENCES.get(name, problem.reference.objective), LOOSE.get(name, ACCURACY)
+    mine = {program: partial(ours, problem, **options) for program, options in OURS.items()}
+    other = {program: partial(build, problem) for program, build in THEIRS.items()}
+    if name == "biped_walking":
+        other = {program: build for program, build in other.items() if "Hermite" in program}
+    rows: list[Row] = []
+    builds: dict[str, Build] = {}
+    meshes: dict[str, Row] = {}
+    for program, make in (*((f"ours: {key}", value) for key, value in mine.items()), *other.items()):
+        try:
+            found = search(lambda count, make=make: partial(make, intervals=count), reference, tolerance, UNTIL)
+        except Exception as error:
+            found = {"status": message(error)}
+        if "intervals" in found:
+            meshes[program], builds[program] = found, partial(make, intervals=found["intervals"])
+        else:
+            rows.append(entry(name, program, found))
+    quick = interleaved(builds, 1)
+    best = {side: sorted((p for p in quick if p.startswith("ours") is side), key=lambda p: quick[p]["resolve_ms"])[:2]
+            for side in (True, False)}
+    for program in best[True]:  # the other solvers on the best schemes
+        for solver in ("fatrop", "sqp"):
+            key = program.removeprefix("ours: ")
+            builds[f"{program}, {solver}"] = partial(ours, problem, meshes[program]["intervals"], **OURS[key], solver=solver)
+            meshes[f"{program}, {solver}"] = meshes[program]
+    measured = interleaved({p: b for p, b in builds.items() if p in (*best[True], *best[False]) or p not in quick})
+    for program in (*quick, *(p for p in measured if p not in quick)):
+        rows.append(entry(name, program, {**meshes[program], **(measured.get(program) or quick[program])}, reference))
+    if name != "biped_walking":
+        for program, build in COARSE.items():
+            try:
+                found = search(lambda count, build=build: partial(build, problem, count), reference, tolerance, UNTIL)
+            except Exception as error:
+                found = {"status": message(error)}
+            rows.append(entry(name, program, found))
+    return rows
+
+
+def entry(name: str, program: str, found: Row, reference: float = np.nan) -> Row:
+    tool, _, scheme = program.partition(": ")
+    row = {"table": "equal accuracy", "problem": name, "program": scheme, "tool": tool, **found}
+    if "objective" in row and np.isfinite(reference):
+        row["error"] = abs(row["objective"] - reference) / abs(reference)
+    return row
+
+
+# ---- tools that take seconds: in a process of their own --------
+def steps_of(tool: str, name: str) -> list[tuple[Row, Callable[[], Row]]]:
+    """What is asked of a slow tool, one after another: the head of a row, and what gives the rest."""
+    problem = load_problem(ROOT / "problems" / f"{name}.yaml").problem
+    assert problem.reference is not None
+    reference, tolerance = REFERENCES.get(name, problem.reference.objective), LOOSE.get(name, ACCURACY)
+    found: list[tuple[Row, Callable[[], Row]]] = []
+
+    def ask(label: str, make: Callable[[int], Build], program: str, intervals: int, scheme: str, rung: int) -> None:
+        def same() -> Row:
+            return interleaved({label: make(intervals)}, 3)[label]
+
+        def near() -> Row:
+            row = search(make, reference, tolerance, rung=rung)
+            return {**row, **interleaved({label: make(row["intervals"])}, 3)[label]} if "intervals" in row else row
+
+        found.append(({"table": "same program", "problem": name, "program": program, "tool": label, "intervals": intervals}, same))
+        found.append(({"table": "equal accuracy", "problem": name, "program": scheme, "tool": label}, near))
+
+    if tool == "drake":
+        from direct_peers_drake import drake_collocation
+
+        for solver in ("ipopt", "snopt"):
+            ask(f"Drake, {solver}", lambda count, solver=solver: partial(drake_collocation, problem, count, solver), LINEAR, N,
+                LINEAR, 2)
+    else:
+        from direct_peers_dymos import dymos_phase, optimiser
+
+        ask(f"dymos, {optimiser()}", lambda count: partial(dymos_phase, problem, count), "Hermite-Simpson", FEW, "Gauss-Lobatto 3", 0)
+    return found
+
+
+def _serve(pipe: Any, tool: str, name: str) -> None:
+    logging.disable(logging.WARNING)
+    try:
+        steps = steps_of(tool, name)
+    except Exception as error:
+        pipe.send(({"table": "same program", "problem": name, "program": "", "tool": tool}, {"status": message(error)}))
+        steps = []
+    for head, step in steps:
+        pipe.send((head, None))
+        try:
+            row = step()
+        except Exception as error:
+            row = {"status": message(error)}
+        pipe.send((head, row))
+    pipe.send(None)
+
+
+def slow(tool: str, name: str) -> list[Row]:
+    """Rows of a tool that is stopped after PATIENCE seconds for all that is asked of it."""
+    context = multiprocessing.get_context("fork")
+    pipe, other = context.Pipe()
+    process = context.Process(target=_serve, args=(other, tool, name), daemon=True)
+    process.start()
+    other.close()
+    rows: list[Row] = []
+    head: Row = {"table": "same program", "problem": name, "program": "", "tool": tool}
+    end = time.perf_counter() + PATIENCE
+    try:
+        while pipe.poll(max(0.0, end - time.perf_counter())):
+            given = pipe.recv()
+            if given is None:
+                break
+            head, row = given
+            if row is not None:
+                rows.append({**head, **row})
+        else:
+            rows.append({**head, "status": f"stopped after {PATIENCE:g} s"})
+    except EOFError:
+        rows.append({**head, "status": "crashed"})
+    process.kill()
+    process.join()
+    return rows
+
+
+# ---- tables -------
+def read() -> list[Row]:
+    path = OUT.with_suffix(".csv")
+    if not path.exists():
+        return []
+    text = ("table", "problem", "program", "tool", "status")
+    with path.open(encoding="utf-8", newline="") as file:
+        return [{k: v if k in text else float(v) for k, v in row.items() if v != ""} for row in csv.DictReader(file)]
+
+
+def write(rows: Sequence[Row]) -> None:
+    with OUT.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({k: f"{v:.10g}" if k == "objective" else f"{v:.4g}" if isinstance(v, float) else v
+                             for k, v in row.items() if not (isinstance(v, float) and np.isnan(v))})
+
+
+def pick(rows: Iterable[Row], **wanted: Any) -> list[Row]:
+    return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
+
+
+def good(row: Row) -> bool:
+    return row["status"] == "converged" and "resolve_ms" in row
+
+
+def least(rows: Iterable[Row], value: Callable[[Row], float]) -> float:
+    return min((value(row) for row in rows if good(row)), default=np.nan)
+
+
+def resolve(row: Row) -> float:
+    return float(row["resolve_ms"])
+
+
+def total(row: Row) -> float:
+    """Set-up and first solve."""
+    return float(row["set_up_ms"] + row["first_ms"])
+
+
+def is_ours(row: Row) -> bool:
+    return bool(row["tool"].startswith("ours"))
+
+
+def ratios(name: str, rows: Sequence[Row]) -> Row:
+    """The figures of one problem: ours over the best peer."""
+    same, near = pick(rows, problem=name, table="same program"), pick(rows, problem=name, table="equal accuracy")
+    whole = [row for row in same if row.get("intervals") == N]
+    found: Row = {"problem": name}
+    for key, program in (("separated", "Hermite-Simpson"), ("compressed", "Hermite-Simpson, compressed"), ("shooting", "RK4 shooting")):
+        own = [row for row in whole if row["program"] == program]
+        found[key] = (least([r for r in own if is_ours(r) and "fatrop" not in r["tool"]], resolve)
+                      / least([r for r in own if not is_ours(r) and "FATROP" not in r["tool"]], resolve))
+    own = pick(whole, program="RK4 shooting")
+    found["fatrop"] = least(pick(own, tool="ours, fatrop"), resolve) / least(pick(own, tool="FATROP by hand"), resolve)
+    found["total_fatrop"] = least(pick(own, tool="ours, fatrop"), total) / least(pick(own, tool="FATROP by hand"), total)
+    found["total"] = max((least([r for r in pick(whole, program=p) if is_ours(r)], total)
+                          / least([r for r in pick(whole, program=p) if not is_ours(r)], total)
+                          for p in ("Hermite-Simpson", "Hermite-Simpson, compressed", "RK4 shooting")
+                          if any(good(r) and not is_ours(r) for r in pick(whole, program=p))), default=np.nan)
+    for key, value in (("near", resolve), ("near_total", total)):
+        found[key] = least(filter(is_ours, near), value) / least((r for r in near if not is_ours(r)), value)
+    objectives = {(r["program"], r["intervals"]): [q["objective"] for q in same if good(q) and q["program"] == r["program"]
+                                                   and q["intervals"] == r["intervals"]] for r in same if good(r)}
+    found["spread"] = max(((max(v) - min(v)) / max(1e-9, abs(v[0])) for v in objectives.values()), default=np.nan)
+    return found
+
+
+def cells(row: Row, *keys: str) -> str:
+    formats = {"set_up_ms": ".1f", "first_ms": ".1f", "resolve_ms": ".2f", "function_ms": ".2f", "objective": ".9g", "error": ".1e",
+               "iterations": ".0f", "intervals": ".0f"}
+    return " | ".join("-" if np.isnan(row.get(key, np.nan)) else format(row[key], formats[key]) for key in keys)
+
+
+def page(rows: Sequence[Row]) -> str:
+    names = [name for name in PROBLEMS if pick(rows, problem=name)]
+    figures = [ratios(name, rows) for name in names]
+
+    def number(value: float) -> str:
+        return "-" if np.isnan(value) else f"{value:.2f}"
+
+    def version(package: str) -> str:
+        try:
+            return f"{package} {importlib.metadata.version(package)}"
+        except importlib.metadata.PackageNotFoundError:
+            return f"{package} not installed"
+
+    lines = [
+        "# The direct methods beside other tools", "",
+        f"{processor()}; {', '.join(version(p) for p in ('casadi', 'rockit-meco', 'drake', 'dymos', 'openmdao'))}. One process, milliseconds",
+        f"of processor time. Set-up and first solve: medians of three; re-solve: median of {REPEATS} repeats that take turns",
+        "(three for Drake and dymos). Set-up of ours is what `transcribe` and `prepare_solver` do with a problem that is loaded;",
+        "kernels as *auto* chooses them unless it says *compiled*, then from the cache. Opti's graph is expanded to scalars, at its first",
+        f"solve; rockit builds and expands there too. Tolerance 1e-9 for all interior-point methods. Drake and dymos are stopped {PATIENCE:g} s",
+        "after they began with a problem. dymos: the optimiser is SciPy's SLSQP unless pyOptSparse is installed. Written by",
+        "tests/benchmarks/direct_against_peers.py.", "",
+        "## In short: ours over the best peer", "",
+        "Re-solve, the same program with IPOPT on both sides: Hermite-Simpson separated, compressed, RK4 shooting (50 intervals). FATROP:",
+        "the same shooting program stated by hand. Set-up: set-up and first solve, the worst of the three programs, our fastest solver",
+        "over the fastest tool. Equal accuracy: the best scheme and solver of each side, see below. Spread: the largest relative",
+        "difference between objectives of the same program, which says whether it is the same.", "",
+        "| problem | separated | compressed | shooting | FATROP | FATROP with set-up | set-up and first, worst | equal accuracy: re-solve | "
+        "equal accuracy: set-up and first | spread |", "|" + "---|" * 10]
+    keys = ("separated", "compressed", "shooting", "fatrop", "total_fatrop", "total", "near", "near_total")
+    lines += [f"| {f['problem'].replace('_', ' ')} | " + " | ".join(number(f[key]) for key in keys) + f" | {f['spread']:.0e} |"
+              for f in figures]
+    middle = {key: [f[key] for f in figures if not np.isnan(f[key])] for key in keys}
+    lines += ["| **median** | " + " | ".join(number(statistics.median(middle[key]) if middle[key] else np.nan) for key in keys) + " | |"]
+    aims = (("near", 0.5, "re-solve at equal accuracy"), ("fatrop", 1.0, "FATROP by hand"), ("total", 0.7, "set-up and first solve"),
+            ("near_total", 0.7, "set-up and first solve at equal accuracy"))
+    lines += ["", "Aims: " + "; ".join(f"{what} at most {aim:g} of the best peer: {sum(v <= aim for v in middle[key])} of "
+                                       f"{len(middle[key])}" for key, aim, what in aims) + ".", "",
+              "Losses, plainly: " + ("; ".join(f"{f['problem'].replace('_', ' ')} {what} {f[key]:.2f}" for key, aim, what in aims
+                                               for f in figures if f[key] > max(1.0, aim)) or "none above 1") + ".", ""]
+    for table, title, extra in (("same program", "The same program", ""), ("equal accuracy", "Equal accuracy", "error")):
+        lines += [f"## {title}", ""]
+        if extra:
+            lines += [f"Within {ACCURACY:g} of the reference, relative, on this mesh and the next finer one of {LADDER}; "
+                      + ", ".join(f"{value:g} for {key.replace('_', ' ')}" for key, value in LOOSE.items()) + ".",
+                      "Schemes to choose from: ours Hermite-Simpson (separated, compressed), Gauss, Radau, Lobatto of degree 3 to 5, IPOPT;",
+                      "FATROP and SQP on the best two; Opti Hermite-Simpson (separated, compressed), Radau and Legendre of degree 3 with a",
+                      "control at every point. Of each side the two fastest are measured in turns, the others from one re-solve.", ""]
+        keys = ("intervals", "set_up_ms", "first_ms", "resolve_ms", "iterations", "objective", *((extra,) if extra else ()), "function_ms")
+        lines += ["| problem | program | tool | intervals | set-up | first | re-solve | iterations | objective |"
+                  + (" error |" if extra else "") + " functions | |", "|" + "---|" * (len(keys) + 4)]
+        lines += [f"| {row['problem'].replace('_', ' ')} | {row['program']} | {row['tool']} | {cells(row, *keys)} | "
+                  f"{'' if row['status'] == 'converged' else row['status']} |" for name in names
+                  for row in pick(rows, problem=name, table=table)]
+        lines += [""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("problems", nargs="*", default=PROBLEMS)
+    parser.add_argument("--fresh", action="store_true", help="forget the rows of other problems")
+    parser.add_argument("--quick", action="store_true", help="without Drake and dymos")
+    arguments = parser.parse_args()
+    logging.disable(logging.WARNING)
+    kept = [] if arguments.fresh else [row for row in read() if row["problem"] not in arguments.problems]
+    for name in arguments.problems:
+        began = time.perf_counter()
+        problem = load_problem(ROOT / "problems" / f"{name}.yaml").problem
+        interleaved({"warm": partial(ours, problem, 4)}, 1)  # loads what is loaded on first use
+        new = same_program(name, problem) + equal_accuracy(name, problem)
+        if name != "biped_walking" and not arguments.quick:
+            new += [*slow("drake", name), *slow("dymos", name)]
+        kept = sorted(kept + new, key=lambda row: PROBLEMS.index(row["problem"]))
+        write(kept)
+        OUT.with_suffix(".md").write_text(page(kept), encoding="utf-8")
+        figures = {key: round(value, 2) for key, value in ratios(name, kept).items() if not isinstance(value, str)}
+        print(f"{name}: {time.perf_counter() - began:.0f} s {figures}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
