@@ -105,3 +105,12 @@ def test_one_step_solves_the_linear_quadratic_problem():
     k = np.arange(20)[:, None]
     np.testing.assert_allclose(solution.trajectory.x[:20, :40] + 1, np.tile((1 - gain) ** k, (1, 40)), atol=1e-14)
     assert not solution.trajectory.x[:, 40:].any()
+
+
+def test_overshoot_at_the_rounding_level_is_answered_by_shorter_steps():
+    """Whole steps of Gauss-Newton leave the error times -0.9 here; once decreases are below rounding nothing else would halve them."""
+    chosen = case("panda", "hold")
+    found = solve(chosen.problem, ILQROptions(**chosen.options, intervals=100, shooting="feasible", armijo=0.1, tolerance=1e-9,
+                                              hessian="gauss_newton", polish="never"))
+    assert found.status is Status.CONVERGED
+    assert len(found.iterations) - 1 <= 50

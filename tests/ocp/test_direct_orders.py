@@ -16,9 +16,9 @@ from ocp.transcription.mesh import Mesh
 from ocp.transcription.schemes import make_scheme
 
 #: scheme, degree, order of the objective, order of the states at knots, order of the costates at the places
-CASES = [("trapezoid", 2, 2, 2, 1), ("hermite_simpson", 3, 4, 4, 2), ("gauss", 1, 2, 2, 2), ("gauss", 2, 4, 4, 3), ("gauss", 3, 6, 6, 4),
-         ("radau", 1, 1, 1, 1), ("radau", 2, 3, 3, 2), ("radau", 3, 5, 5, 3), ("radau_left", 1, 1, 1, 1), ("radau_left", 2, 3, 3, 2),
-         ("radau_left", 3, 5, 5, 3), ("lobatto", 2, 2, 2, 1), ("lobatto", 3, 4, 4, 2), ("lobatto", 4, 6, 4, 3)]
+CASES = [("trapezoid", 2, 2, 2, 1), ("hermite_simpson", 3, 4, 4, 2), ("gauss", 1, 2, 2, 2), ("gauss", 2, 4, 4, 3),
+         ("gauss", 3, 6, 6, 4), ("radau", 1, 1, 1, 1), ("radau", 2, 3, 3, 2), ("radau", 3, 5, 5, 3),
+         ("radau_left", 1, 1, 1, 1), ("radau_left", 2, 3, 3, 2), ("radau_left", 3, 5, 5, 3), ("lobatto", 2, 2, 2, 1), ("lobatto", 3, 4, 4, 2), ("lobatto", 4, 6, 4, 3)]
 DIFFERENTIAL = [case for case in CASES if case[0] in ("gauss", "radau", "radau_left")]
 
 
@@ -93,8 +93,8 @@ def test_both_forms_give_the_same_states_and_costates(problem, scheme, degree):
 
 
 @pytest.mark.parametrize("shape", ["polynomial", "linear", "held"])
-@pytest.mark.parametrize(("scheme", "degree"), [("gauss", 2), ("gauss", 4), ("radau", 2), ("radau", 3), ("radau_left", 2), ("lobatto", 3),
-                                                ("lobatto", 5), ("hermite_simpson", 3)])
+@pytest.mark.parametrize(("scheme", "degree"), [("gauss", 2), ("gauss", 4), ("radau", 2), ("radau", 3), ("radau_left", 2),
+                                                ("lobatto", 3), ("lobatto", 5), ("hermite_simpson", 3)])
 def test_block_move_is_exact(scheme, degree, shape):
     """Cubic states and a linear control: exact with every scheme of order 3; held controls have a least-norm solution."""
     found, _ = solved(known.block_move(), scheme=scheme, degree=degree, intervals=4, controls=shape)
@@ -119,19 +119,20 @@ def slide(across=2.0, down=2.0, g=9.81):
 
 
 @pytest.mark.parametrize(("scheme", "degree", "order", "n"), [
-    ("trapezoid", 2, 2, 10), ("hermite_simpson", 3, 4, 10), ("gauss", 2, 4, 8), ("gauss", 3, 6, 4), ("radau", 2, 3, 8), ("radau", 3, 5, 4),
+    ("trapezoid", 2, 2, 10), ("hermite_simpson", 3, 4, 10), ("gauss", 2, 4, 8), ("gauss", 3, 6, 4), ("radau", 2, 3, 8),
+    ("radau", 3, 5, 4),
     ("radau_left", 3, 5, 4), ("lobatto", 4, 6, 4)])
 def test_orders_with_a_free_duration(scheme, degree, order, n):
     """The fastest slide: nonlinear, with bounds that are not active."""
     assert slide() == pytest.approx(0.82433867, abs=1e-8)
-    found = [abs(solved(known.brachistochrone(), scheme=scheme, degree=degree, intervals=k)[0].objective - slide()) for k in (n, 2 * n)]
-    assert observed(*found) == pytest.approx(order, abs=0.5), found
+    found = [solved(known.brachistochrone(), scheme=scheme, degree=degree, intervals=k)[0].objective for k in (n, 2 * n)]
+    assert observed(*np.abs(np.array(found) - slide())) == pytest.approx(order, abs=0.5), found
 
 
 def test_a_mesh_may_mix_schemes_and_widths():
     """Regulator on six uneven intervals with six different schemes: as accurate as the weakest of them."""
-    schemes = (make_scheme("gauss", 4), make_scheme("radau", 4), make_scheme("lobatto", 5), make_scheme("radau_left", 5, "differential"),
-               make_scheme("radau", 5), make_scheme("gauss", 5, "differential"))
+    schemes = (make_scheme("gauss", 4), make_scheme("radau", 4), make_scheme("lobatto", 5),
+               make_scheme("radau_left", 5, "differential"), make_scheme("radau", 5), make_scheme("gauss", 5, "differential"))
     mesh = Mesh(np.array([0, 0.1, 0.3, 0.45, 0.6, 0.9, 1.0]), schemes)
     problem = direct.regulator()
     program = transcribe(problem, CollocationOptions(), [mesh])

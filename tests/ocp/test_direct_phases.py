@@ -15,8 +15,8 @@ from ocp.methods import solve
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Linkage, Phase, Problem, Sense, Status
 
 COLLOCATION = ("collocation", {"scheme": "gauss", "intervals": 6})
-WAYS = [COLLOCATION, ("collocation", {"scheme": "hermite_simpson", "intervals": 12}), ("collocation", {"scheme": "radau", "intervals": 6}),
-        ("multiple_shooting", {"intervals": 12, "controls": "linear"})]
+WAYS = [COLLOCATION, ("collocation", {"scheme": "hermite_simpson", "intervals": 12}),
+        ("collocation", {"scheme": "radau", "intervals": 6}), ("multiple_shooting", {"intervals": 12, "controls": "linear"})]
 IDS = ["gauss", "hermite_simpson", "radau", "shooting"]
 ways = pytest.mark.parametrize("way", WAYS, ids=IDS)
 
@@ -72,7 +72,8 @@ def test_three_phases_with_other_states_each(way):
     assert found.objective == pytest.approx(3 / 44, abs=1e-9)
     push, sliding, fill = found.parts
     np.testing.assert_allclose(push.u, 3 / 22, atol=1e-6)
-    np.testing.assert_allclose(sliding.control(1 + np.array([0.1, 0.5, 0.9]))[:, 0], (2 - np.array([0.1, 0.5, 0.9])) * 3 / 22, atol=1e-6)
+    t = np.array([0.1, 0.5, 0.9])
+    np.testing.assert_allclose(sliding.control(1 + t)[:, 0], (2 - t) * 3 / 22, atol=1e-6)
     np.testing.assert_allclose(fill.u, 3 / 22, atol=1e-6)
     assert [part.x.shape[1] for part in found.parts] == [1, 2, 1]
     np.testing.assert_allclose([part.t[-1] for part in found.parts], [1, 2, 4])
@@ -106,10 +107,12 @@ def test_one_free_parameter_for_all_phases(way):
     def phase(name, seconds, **more):
         own = ("other", "wind") if name == "late" else ("wind",)
         system = mover(name, own, (5.0, 0.0)[-len(own):], lambda t, x, u, p: p[len(own) - 1] + u[0])
-        return Phase(name, system, direct.held(seconds), line([0], [1], 1), costs=(effort(1, np_=len(own)), *more.pop("costs", ())), **more)
+        costs = (effort(1, np_=len(own)), *more.pop("costs", ()))
+        return Phase(name, system, direct.held(seconds), line([0], [1], 1), costs=costs, **more)
 
     buy = Cost("buy", At.START, function(1, 1, lambda t, x, u, p: 1.5 * p[0] ** 2, 1))
-    phases = (phase("early", 1.0, start=fixed(0), costs=(buy,), free_parameters=((0, -3.0, 3.0),)), phase("late", 2.0, final=fixed(1)))
+    early = phase("early", 1.0, start=fixed(0), costs=(buy,), free_parameters=((0, -3.0, 3.0),))
+    phases = (early, phase("late", 2.0, final=fixed(1)))
     found = solved(Problem("wind", phases), way)
     assert found.objective == pytest.approx(1 / 12, abs=1e-9)
     assert found.extra["parameters"] == pytest.approx([1 / 6], abs=1e-7)  # p = 3 / r * lambda
@@ -128,13 +131,14 @@ def periodic(nx, phases=1):
 @pytest.mark.parametrize("phases", [1, 2])
 @ways
 def test_periodic_motion_at_resonance(way, phases):
-    """q'' = -q - c v + cos t + u, min 1/2 int u^2 + w q^2 over a period. With q = Re Q e^(it), u = Re U e^(it): Q = (1 + U) / (i c),
-    so U = -k / (1 + k) with k = w / c^2, and the cost is pi/2 k / (1 + k)."""
+    """q'' = -q - c v + cos t + u, min 1/2 int u^2 + w q^2 over a period. With q = Re Q e^(it), u = Re U e^(it):
+    Q = (1 + U) / (i c), so U = -k / (1 + k) with k = w / c^2, and the cost is pi/2 k / (1 + k)."""
     c, w = 0.4, 0.1
     k = w / c**2
     system = flat_system("oscillator", ("q", "v"), ("u",), lambda t, x, u, p: ca.vertcat(x[1], -x[0] - c * x[1] + ca.cos(t) + u[0]))
     costs = (effort(2), Cost("size", At.PATH, function(2, 1, lambda t, x, u, p: x[0]), weights=(w,)))
-    parts = tuple(Phase(f"part {i}", system, direct.held(2 * np.pi / phases), line([0, 1], [0, 1], 1), costs=costs) for i in range(phases))
+    seconds = direct.held(2 * np.pi / phases)
+    parts = tuple(Phase(f"part {i}", system, seconds, line([0, 1], [0, 1], 1), costs=costs) for i in range(phases))
     found = solved(Problem("resonance", parts, linkages=(periodic(2, phases),)), way, intervals=40 // phases)
     order = 3e-6 if way[0] == "collocation" else 3e-3
     assert found.objective == pytest.approx(np.pi / 2 * k / (1 + k), rel=order)
@@ -149,7 +153,7 @@ def test_periodic_motion_at_resonance(way, phases):
 def test_period_and_stiffness_are_found_together(way):
     """q'' = -p q without control, at (1, 0) again after T: sqrt(p) T = 2 pi; with p T = 4 pi, p = 4 and T = pi."""
     system = flat_system("spring", ("q", "v"), ("u",), lambda t, x, u, p: ca.vertcat(x[1], -p[0] * x[0] + u[0]), ("p",), (3.0,))
-    phase = Phase("turn", system, Duration(2.0, 4.5, 3.4), line([1, 0], [1, 0], 1, points=2), fixed(1, 0), costs=(effort(2, np_=1),),
+    phase = Phase("turn", system, Duration(2.0, 4.5, 3.4), line([1, 0], [1, 0], 1), fixed(1, 0), costs=(effort(2, np_=1),),
                   free_parameters=((0, 1.0, 9.0),))
     s = np.linspace(0, 1, 9)
     guess = replace(phase.guess, s=s, x=np.column_stack([np.cos(2 * np.pi * s), -2 * np.sin(2 * np.pi * s)]), u=np.zeros((9, 1)))
@@ -257,7 +261,8 @@ def test_integrals_are_neither_soft_nor_cones(method):
 
 
 @pytest.mark.parametrize("states", ["tangent", "coordinates"])
-@pytest.mark.parametrize("way", [("collocation", {"scheme": "gauss"}), ("multiple_shooting", {"integrator": "rkmk4"})], ids=["gauss", "shooting"])
+@pytest.mark.parametrize("way", [("collocation", {"scheme": "gauss"}), ("multiple_shooting", {"integrator": "rkmk4"})],
+                         ids=["gauss", "shooting"])
 def test_a_motion_cut_in_two_is_the_same_motion(way, states):
     """A free body: passages are differences on the manifold."""
     whole = direct.body_transfer()

@@ -103,7 +103,8 @@ def walled():
                    Constraint("speed", At.PATH, fn(lambda t, x, u, p: x[2] ** 2 + x[3] ** 2 / 9), (-INF,), (16.0,)),
                    Constraint("still", At.FINAL, fn(lambda t, x, u, p: x[2:]), (-0.1,) * 2, (0.1,) * 2),
                    Constraint("calm", At.PATH, fn(lambda t, x, u, p: x[3]), (-6.0,), (6.0,), soft=0.1))
-    return direct.with_phase(known.cart_pole(), constraints=constraints, final=Boundary((1, np.pi, 0, 0), (True, True, False, False)))
+    final = Boundary((1, np.pi, 0, 0), (True, True, False, False))
+    return direct.with_phase(known.cart_pole(), constraints=constraints, final=final)
 
 
 @pytest.mark.parametrize(("problem", "options"), [
@@ -147,8 +148,9 @@ def test_explicit_integrators_do_not_certify_stiff_systems():
 
 
 @pytest.mark.parametrize(("options", "close"), [
-    ({}, 2e-5), ({"controls": "linear"}, 2e-5), ({"steps": 3, "controls": "linear"}, 1e-6), ({"integrator": "gauss_legendre_2"}, 2e-5),
-    ({"integrator": "radau_iia_3", "controls": "linear"}, 3e-5), ({"integrator": "semi_implicit_euler", "steps": 20}, 2e-2)], ids=str)
+    ({}, 2e-5), ({"controls": "linear"}, 2e-5), ({"steps": 3, "controls": "linear"}, 1e-6),
+    ({"integrator": "gauss_legendre_2"}, 2e-5), ({"integrator": "radau_iia_3", "controls": "linear"}, 3e-5),
+    ({"integrator": "semi_implicit_euler", "steps": 20}, 2e-2)], ids=str)
 def test_between_the_knots_the_system_is_integrated(options, close):
     """States at any time against an integration of high order from the knot before, under the control that is returned."""
     found = solve(known.cart_pole(), "multiple_shooting", {"intervals": 30, **options})
@@ -186,7 +188,8 @@ def test_a_knot_belongs_to_the_interval_that_it_begins(duration, begin, way):
 
 
 def test_refusals():
-    for wrong in ({"integrator": "rk5"}, {"steps": 0}, {"intervals": 0}, {"controls": "polynomial"}, {"states": "angles"}, {"solver": "x"}):
+    for wrong in ({"integrator": "rk5"}, {"steps": 0}, {"intervals": 0}, {"controls": "polynomial"}, {"states": "angles"},
+                  {"solver": "x"}):
         with pytest.raises(ProblemError, match=next(iter(wrong))):
             MultipleShootingOptions(**wrong)
     with pytest.raises(ProblemError, match="semi-implicit"):

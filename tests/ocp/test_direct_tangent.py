@@ -25,11 +25,11 @@ def solved(problem, method="collocation", **options):
 
 
 @pytest.mark.parametrize("options", [
-    {"scheme": "gauss"}, {"scheme": "radau"}, {"scheme": "radau_left"}, {"scheme": "lobatto", "degree": 4}, {},
-    {"scheme": "gauss", "form": "differential"}, {"form": "compressed"}, {"scheme": "gauss", "controls": "linear"}], ids=str)
+    {"scheme": "gauss"}, {"scheme": "radau"}, {"scheme": "lobatto", "degree": 4}, {"scheme": "radau_left", "form": "differential"},
+    {"form": "compressed"}, {"scheme": "gauss", "controls": "linear"}], ids=str)
 def test_body_in_both_forms(options):
     problem = direct.body_transfer()
-    found = [solved(problem, states=states, intervals=10, **options) for states in ("tangent", "coordinates")]
+    found = [solved(problem, states=states, intervals=8, **options) for states in ("tangent", "coordinates")]
     assert found[0].objective == pytest.approx(found[1].objective, rel=3e-5)
     path, other = (one.trajectory for one in found)
     t = np.linspace(0, 1, 41)
@@ -39,10 +39,10 @@ def test_body_in_both_forms(options):
     assert "centred" in found[0].notes[-1]
 
 
-@pytest.mark.parametrize("integrator", ["rkmk4", "gauss_legendre_2"])
+@pytest.mark.parametrize("integrator", ["rkmk4", "gauss_legendre_1"])
 def test_body_by_shooting_in_both_forms(integrator):
     """One step maps states to states: the form of the unknowns changes nothing at all."""
-    found = [solved(direct.body_transfer(), "multiple_shooting", states=states, integrator=integrator, intervals=8)
+    found = [solved(direct.body_transfer(), "multiple_shooting", states=states, integrator=integrator, intervals=6)
              for states in ("tangent", "coordinates")]
     assert found[0].objective == pytest.approx(found[1].objective, rel=1e-9)
     np.testing.assert_allclose(found[0].trajectory.x, found[1].trajectory.x, atol=1e-6)
@@ -65,21 +65,20 @@ def test_several_turns(states, sign):
     np.testing.assert_allclose(np.abs(np.sum(found.trajectory.state(t)[:, 3:7] * turned, axis=1)), 1, atol=1e-6)
 
 
-@pytest.mark.parametrize("options", [{"scheme": "radau"}, {"form": "compressed"}, {"method": "multiple_shooting", "integrator": "rkmk4"}],
-                         ids=str)
+@pytest.mark.parametrize("options", [{"scheme": "radau"}, {"method": "multiple_shooting", "integrator": "rkmk4"}], ids=str)
 def test_partly_fixed_attitude_at_both_ends(options):
     """Free about one axis at the start and about another at the end; both forms find the same and hold what is prescribed."""
     first = Boundary(direct.pose(), (True,) * 3 + (True, True, False) + (True,) * 6)
     last = Boundary(direct.pose((0, 0, 0), (0.9, 0, 0.5)), (True,) * 3 + (True, False, True) + (True,) * 6)
     problem = direct.body_transfer(start=first, final=last)
-    found = [solved(problem, states=states, intervals=12, **options) for states in ("tangent", "coordinates")]
+    found = [solved(problem, states=states, intervals=8, **options) for states in ("tangent", "coordinates")]
     assert found[0].objective == pytest.approx(found[1].objective, rel=2e-4)
     full = solved(direct.with_phase(problem, start=Boundary(first.value, (True,) * 12), final=Boundary(last.value, (True,) * 12)),
-                  states="tangent", intervals=12, **options)
+                  states="tangent", intervals=8, **options)
     assert found[0].objective < 0.8 * full.objective
 
 
-@pytest.mark.parametrize("options", [{"scheme": "lobatto", "degree": 4}, {"form": "compressed"}, {"scheme": "gauss"},
+@pytest.mark.parametrize("options", [{"form": "compressed"}, {"scheme": "gauss"},
                                      {"method": "multiple_shooting", "integrator": "rkmk4", "controls": "linear"}], ids=str)
 @pytest.mark.parametrize("states", ["tangent", "coordinates"])
 def test_a_bound_on_a_quaternion_component(states, options):
@@ -90,7 +89,7 @@ def test_a_bound_on_a_quaternion_component(states, options):
     problem = direct.body_transfer(start=Boundary(first, (True,) * 12), final=Boundary(last, (True,) * 12), x_upper=upper,
                                    guess=Guess(np.array([0.0, 1.0]), np.array([first, last]), np.zeros((2, 6))))
     found = solve(problem, options.get("method", "collocation"),
-                  {"states": states, "intervals": 24, **{k: v for k, v in options.items() if k != "method"}})
+                  {"states": states, "intervals": 18, **{k: v for k, v in options.items() if k != "method"}})
     assert found.status is Status.CONVERGED, found.message
     assert found.objective == pytest.approx(36, rel=6e-3)
     bound = next(v for v in found.certificate.violations if v.name == "bound q.body_joint.z" or v.name.endswith(".z"))
@@ -112,7 +111,8 @@ def test_quadrotor_in_both_forms():
 def test_loops_over_a_floating_quadruped_equal_generated_code(states):
     """The same program from loops over the model and from generated code, at a random point about random centres."""
     problem = load_problem(FOLDER / "quadruped_righting.yaml").problem
-    options = CollocationOptions(states=states, intervals=2, scheme="radau", degree=2, derivatives="analytic", kernels="interpreted")
+    options = CollocationOptions(states=states, intervals=1, scheme="radau", degree=2, derivatives="analytic",
+                                 kernels="interpreted")
     rng = np.random.default_rng(6)
     one, other = (transcribe(problem, replace(options, execution=how)).nlp for how in ("loops", "generated"))
     assert one.constraints == other.constraints

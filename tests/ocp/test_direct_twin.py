@@ -47,8 +47,8 @@ def meshes(shapes, rotate=0):
 
 
 @pytest.mark.parametrize("rotate", [0, 1, 2])
-@pytest.mark.parametrize("shapes", [("polynomial", "held", "linear"), ("held", "linear", "polynomial"), ("linear", "polynomial", "held")],
-                         ids="-".join)
+@pytest.mark.parametrize("shapes", [("polynomial", "held", "linear"), ("held", "linear", "polynomial"),
+                                    ("linear", "polynomial", "held")], ids="-".join)
 def test_collocation_equals_its_twin(shapes, rotate):
     options = CollocationOptions(kernels="interpreted", hessian="gauss_newton")
     program = collocation(PROBLEM, options, meshes(shapes, rotate))
@@ -66,10 +66,11 @@ def test_mapped_functions_equal_flat_ones(monkeypatch):
 
 
 @pytest.mark.parametrize(("integrator", "steps", "linear"), [
-    ("rk4", 1, False), ("rk4", 3, True), ("semi_implicit_euler", 1, True), ("semi_implicit_euler", 3, False), ("gauss_legendre_1", 1, False),
-    ("gauss_legendre_1", 1, True), ("gauss_legendre_1", 3, False)])
+    ("rk4", 1, False), ("rk4", 3, True), ("semi_implicit_euler", 1, True), ("semi_implicit_euler", 3, False),
+    ("gauss_legendre_1", 1, False), ("gauss_legendre_1", 1, True), ("gauss_legendre_1", 3, False)])
 def test_shooting_equals_its_twin(integrator, steps, linear):
-    grids = [Grid(np.array(edges, dtype=float), integrator, steps, linear) for edges in ((0, 0.3, 1), (0, 0.1, 0.4, 1), (0, 0.7, 1))]
+    edges = ((0, 0.3, 1), (0, 0.1, 0.4, 1), (0, 0.7, 1))
+    grids = [Grid(np.array(own, dtype=float), integrator, steps, linear) for own in edges]
     program = shooting(PROBLEM, MultipleShootingOptions(kernels="interpreted"), grids)
     compare(program.nlp, direct_twin.shooting(program, PROBLEM), 5, close=1e-8)
     assert len(set(program.nlp.constraints)) == program.nlp.m
@@ -95,7 +96,8 @@ def test_bounds_of_rows_and_columns():
     row = {name: (low, high) for name, low, high in zip(nlp.constraints, nlp.g_lower, nlp.g_upper, strict=True)}
     inf = np.inf
     for name, bounds in (("one: tube[0] @ node 1 of interval 0", (-1, 1)), ("one: tube[1] @ knot 3", (-2, inf)),
-                         ("one: lid @ knot 0", (-inf, 4)), ("one: cone (cone) @ knot 3", (0, inf)), ("one: fuel @ whole phase", (2, 2)),
+                         ("one: lid @ knot 0", (-inf, 4)), ("one: cone (cone) @ knot 3", (0, inf)),
+                         ("one: fuel @ whole phase", (2, 2)),
                          ("one: dose[0] @ whole phase", (-1, inf)), ("one: dose[1] @ whole phase", (-inf, 2)),
                          ("one: launch @ start", (0.5, 0.5)), ("one: land @ final", (-1, 2)), ("one to two v @ passage", (0, 0)),
                          ("cycle[0] @ linkage", (0, 0)), ("cycle[1] @ linkage", (-1, inf)), ("order @ linkage", (-inf, 5))):
@@ -104,8 +106,9 @@ def test_bounds_of_rows_and_columns():
     assert "one: tube[0] @ knot 0" not in row  # Gauss: no control there
     column = {name: (low, high) for name, low, high in zip(nlp.variables, nlp.x_lower, nlp.x_upper, strict=True)}
     for name, bounds in (("one: x.q1 @ knot 0", (0.1, 0.1)), ("one: x.q2 @ knot 0", (-inf, inf)), ("one: x.v1 @ knot 0", (0, 0)),
-                         ("one: x.v2 @ knot 1", (-inf, 9)), ("one: u.w @ node 2 of interval 0", (-6, inf)), ("three: x.v @ knot 3", (0.5, 0.5)),
-                         ("two: u.f @ knot 1", (-inf, 7)), ("one: duration", (0.5, 3)), ("two: duration", (0.3, 2)), ("p.gain", (0.1, 3))):
+                         ("one: x.v2 @ knot 1", (-inf, 9)), ("one: u.w @ node 2 of interval 0", (-6, inf)),
+                         ("three: x.v @ knot 3", (0.5, 0.5)), ("two: u.f @ knot 1", (-inf, 7)), ("one: duration", (0.5, 3)),
+                         ("two: duration", (0.3, 2)), ("p.gain", (0.1, 3))):
         assert column[name] == bounds, name
     guess = dict(zip(nlp.variables, nlp.x0, strict=True))
     assert (guess["one: duration"], guess["p.gain"], guess["two: x.q @ knot 4"]) == (1.2, 0.7, 1.0)

@@ -18,7 +18,7 @@ from ocp.methods import solve
 FOLDER = Path(__file__).resolve().parents[2] / "problems"
 QUICK = ("biped_walking", "biped_inverse_dynamics", "compass_gait", "compass_passive", "dynamic_soaring", "goddard_arcs",
          "launch_vehicle", "slip_hopper", "two_burn_orbit_raise", "van_der_pol_periodic")
-SLOW = ("drone_gates", "space_manipulator")
+SLOW = ("drone_gates", "monopod_hopping", "space_manipulator")
 
 
 @functools.cache
@@ -192,6 +192,25 @@ def test_the_drone_flies_through_its_gates():
     assert np.hypot(first[1] - 0.5, first[2] - 1.5) <= 0.15 + 1e-6
     assert np.hypot(second[0] - 3, second[2] - 1) <= 0.15 + 1e-6
     assert run("drone_gates", states="coordinates")[1].objective == pytest.approx(solution.objective, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_the_ground_pushes_the_foot_of_the_monopod_alone():
+    """By the mass matrix: the impulse has no component but at the foot, and it pushes; the foot never pulls, nor in the air."""
+    loaded, solution = run("monopod_hopping")
+    model, (stance, flight) = loaded.model, solution.parts
+    before, after = flight.x[-1], stance.x[0]
+    assert after[2:5] == pytest.approx(before[2:5], abs=1e-6)
+    impulse = np.array(ca.DM(alg.mass_matrix(model, ca.DM(before[:5])))) @ (after[5:] - before[5:])
+    assert impulse[2:] == pytest.approx(np.zeros(3), abs=1e-5)
+    assert impulse[1] > 1
+    forces = [np.array([np.array(ca.DM(alg.inverse_dynamics(model, ca.DM(x[:5]), ca.DM(x[5:]), ca.DM(phase.control(t))))).ravel()
+                        for t, x in zip(phase.t, phase.x, strict=True)]) for phase in (stance, flight)]
+    inside = slice(1, -1)
+    assert (forces[0][inside, 1] >= -1e-3).all()
+    assert (np.abs(forces[0][inside, 0]) <= 0.8 * forces[0][inside, 1] + 1e-3).all()
+    assert forces[1][inside, :3] == pytest.approx(np.zeros_like(forces[1][inside, :3]), abs=1e-3)
+    assert flight.t[-1] - flight.t[0] == pytest.approx(0.4 * flight.t[-1], abs=1e-7)
 
 
 @pytest.mark.slow

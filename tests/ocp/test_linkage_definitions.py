@@ -39,7 +39,7 @@ linkages:
   - {{name: momentum, expression: 'final["L"]', equal: 0.5}}
 solve: {{method: collocation, collocation: {{intervals: 10}}}}
 """
-SUBTREE = 'angular_momentum("lower", "upper")[1]'
+SUBTREE = 'angular_momentum("lower", "tip")[1]'
 
 
 def test_a_definition_has_the_value_of_its_state_and_parameter():
@@ -59,6 +59,15 @@ def test_it_holds_at_the_solution():
     assert solution.ok, solution.certificate.failures
     x, k = solution.trajectory.x[-1], float(solution.problem.phase.system.parameter_values[0])
     assert (x[1] ** 2 + k * x[0] ** 2) / 2 == pytest.approx(3, abs=1e-7)
+
+
+def test_durations_alone_may_be_linked():
+    text = SYMBOLIC.format(expression="duration - 1.5").replace("duration: 1\n", "duration: {lower: 0.5, upper: 4, guess: 1}\n")
+    solution = solve(load_text(text).problem, "collocation", {"intervals": 10})
+    assert solution.ok, solution.certificate.failures
+    assert solution.trajectory.t[-1] == pytest.approx(1.5, abs=1e-9)
+    with pytest.raises(ProblemError, match="no free duration"):
+        load_text(SYMBOLIC.format(expression="duration - 1.5"))
 
 
 @pytest.mark.parametrize(("expression", "words"), [
@@ -100,12 +109,11 @@ def test_angular_momentum_in_a_file():
     loaded = load_text(ROBOT.format(momentum=SUBTREE))
     (linkage,) = loaded.problem.linkages
     x = np.random.default_rng(1).standard_normal(4)
-    mass, centre = 1.0, np.zeros(3)  # of the lower rod, about the shoulder, where the upper one starts
     poses, twists = alg.body_poses(loaded.model, ca.DM(x[:2])), alg.body_velocities(loaded.model, ca.DM(x[:2]), ca.DM(x[2:]))
     R, p, twist = np.array(poses[1].R), np.array(poses[1].p).ravel(), np.array(twists[1]).ravel()
-    com = R @ [0, 0, -0.5] + p
+    com, tip = R @ [0, 0, -0.5] + p, R @ [0, 0, -1] + p
     velocity = R @ (twist[:3] + np.cross(twist[3:], [0, 0, -0.5]))
-    expected = mass * np.cross(com - centre, velocity)[1] + (x[2] + x[3]) / 12
+    expected = 1.0 * np.cross(com - tip, velocity)[1] + (x[2] + x[3]) / 12
     assert float(linkage.function(x, 1.0, [])) == pytest.approx(expected, rel=1e-12)
 
 

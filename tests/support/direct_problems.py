@@ -109,7 +109,8 @@ def goddard():
     system = flat_system("rocket", ("h", "v", "m"), ("thrust",), rate)
     guess = Guess(np.array([0.0, 1.0]), np.array([[1, 0, 1], [1.01, 0.05, 0.6]]), np.full((2, 1), 1.75))
     return problem(Phase("rise", system, Duration(0.05, 1.0, 0.2), guess, fixed(1, 0, 1),
-                         Boundary((0, 0, 0.6), (False, False, True)), x_lower=(1.0, 0.0, 0.6), x_upper=(INF, INF, 1.0), u_lower=(0.0,), u_upper=(3.5,),
+                         Boundary((0, 0, 0.6), (False, False, True)), x_lower=(1.0, 0.0, 0.6), x_upper=(INF, INF, 1.0),
+                         u_lower=(0.0,), u_upper=(3.5,),
                          costs=(Cost("height", At.FINAL, function(3, 1, lambda t, x, u, p: -x[0])),)))
 
 
@@ -133,7 +134,8 @@ def robot_arm():
     first, last = (4.5, 0, np.pi / 4, 0, 0, 0), (4.5, 2 * np.pi / 3, np.pi / 4, 0, 0, 0)
     return problem(Phase("turn", system, Duration(1.0, 30.0, 10.0), line(first, last, 3), fixed(*first), fixed(*last),
                          x_lower=(0.0, -np.pi, 0.0, -INF, -INF, -INF), x_upper=(5.0, np.pi, np.pi, INF, INF, INF),
-                         u_lower=(-1.0,) * 3, u_upper=(1.0,) * 3, costs=(Cost("time", At.FINAL, function(6, 3, lambda t, x, u, p: t)),)))
+                         u_lower=(-1.0,) * 3, u_upper=(1.0,) * 3,
+                         costs=(Cost("time", At.FINAL, function(6, 3, lambda t, x, u, p: t)),)))
 
 
 # --- several phases ----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A problem with three phases that has everything, and its nonlinear programs written as plain loops, to be differentiated whole."""
+"""A problem with three phases that has everything; its nonlinear programs as plain loops, to be differentiated as a whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ DRIFT, THIRD = -0.4, 0.7
 
 
 def one_rate(t, x, u, p):
-    return ca.vertcat(x[2], x[3], u[0] * ca.cos(x[0]) + p[0] * ca.sin(t) - p[1] * x[2] * x[1], u[1] * x[1] + t * x[2] + p[0] * u[0] ** 2 / 9)
+    return ca.vertcat(x[2], x[3], u[0] * ca.cos(x[0]) + p[0] * ca.sin(t) - p[1] * x[2] * x[1],
+                      u[1] * x[1] + t * x[2] + p[0] * u[0] ** 2 / 9)
 
 
 def two_rate(t, x, u, p):
@@ -38,14 +39,16 @@ def rich():
                                                                                                     (True, False, True, False)),
               x_upper=(9.0, INF, INF, 9.0), u_lower=(-5.0, -6.0), free_parameters=((0, 0.1, 3.0),),
               costs=(Cost("run", At.PATH, first(lambda t, x, u, p: u[0] ** 2 * (1 + x[0] ** 2) + 0.1 * t * u[1] ** 2 * p[1])),
-                     Cost("track", At.PATH, first(lambda t, x, u, p: ca.vertcat(x[0] * x[1] - t, u[1] - p[0] * x[2])), weights=(2.0, 0.3)),
+                     Cost("track", At.PATH, first(lambda t, x, u, p: ca.vertcat(x[0] * x[1] - t, u[1] - p[0] * x[2])),
+                          weights=(2.0, 0.3)),
                      Cost("open", At.START, first(lambda t, x, u, p: p[0] * x[1] ** 2 + t)),
                      Cost("close", At.FINAL, first(lambda t, x, u, p: ca.vertcat(x[1] * x[2], x[3] - t)), weights=(3.0, 5.0))),
               constraints=(
-                  Constraint("tube", At.PATH, first(lambda t, x, u, p: ca.vertcat(x[0] * u[1] + t, p[0] * x[2] ** 3)), (-1, -2), (1, INF)),
+                  Constraint("tube", At.PATH, first(lambda t, x, u, p: ca.vertcat(x[0] * u[1] + t, p[0] * x[2] ** 3)), (-1, -2),
+                             (1, INF)),
                   Constraint("lid", At.PATH, first(lambda t, x, u, p: x[1] ** 2 + p[0] * t), (-INF,), (4.0,)),
-                  Constraint("cone", At.PATH, first(lambda t, x, u, p: ca.vertcat(3 + x[0], u[0], u[1] * x[1])), (-INF,) * 3, (INF,) * 3,
-                             Sense.CONE),
+                  Constraint("cone", At.PATH, first(lambda t, x, u, p: ca.vertcat(3 + x[0], u[0], u[1] * x[1])), (-INF,) * 3,
+                             (INF,) * 3, Sense.CONE),
                   Constraint("wish", At.PATH, first(lambda t, x, u, p: x[1] - 0.2 * t * u[0]), (-0.3,), (0.2,), soft=7.0),
                   Constraint("fuel", At.INTEGRAL, first(lambda t, x, u, p: t * u[0] ** 2 + p[0]), (2.0,), (2.0,), Sense.EQUAL),
                   Constraint("dose", At.INTEGRAL, first(lambda t, x, u, p: ca.vertcat(x[0] * x[3], u[1])), (-1, -INF), (INF, 2)),
@@ -129,7 +132,8 @@ class Whole:
     def ends(self, problem):
         """Terms at the ends, passages and linkages."""
         for i, phase in enumerate(problem.phases):
-            for where, x, t in ((At.START, self.states[i][0], self.begin[i]), (At.FINAL, self.states[i][-1], self.begin[i] + self.T[i])):
+            ends = ((At.START, self.states[i][0], self.begin[i]), (At.FINAL, self.states[i][-1], self.begin[i] + self.T[i]))
+            for where, x, t in ends:
                 here = (t, x, ca.SX.zeros(phase.system.nu), self.p[i])
                 self.charge(phase, where, 1, here)
                 self.demand(phase, where, where.value, here)
@@ -144,7 +148,7 @@ class Whole:
         self.rows["order @ linkage"] = self.states[1][0][1] * DRIFT + self.T[0] * THIRD
 
     def function(self, names):
-        """(x, sigma, lam) -> f, g, gradient, Jacobian, upper Hessian, upper Gauss-Newton Hessian of f; rows in the order of names."""
+        """(x, sigma, lam) -> f, g, gradient, Jacobian, upper Hessian, upper Gauss-Newton Hessian of f; rows as in names."""
         assert set(names) == set(self.rows), set(names) ^ set(self.rows)
         g, x = ca.vertcat(*(self.rows[name] for name in names)), self.x
         lam, sigma = ca.SX.sym("lam", g.shape[0]), ca.SX.sym("sigma")
@@ -189,7 +193,7 @@ def collocation(program, problem):
                 weight = T * h * float(np.polyval(np.polyint(lagrange(c, len(F) - 1)), 1))
                 whole.charge(phase, At.PATH, weight, here)
                 whole.integrate(phase, weight, here)
-                twin = bool(mesh.controls == "held" and r == 1 and k + 1 < mesh.intervals and mesh.schemes[k + 1].collocated[0] == 0)
+                twin = mesh.controls == "held" and r == 1 and k + 1 < mesh.intervals and mesh.schemes[k + 1].collocated[0] == 0
                 name = mesh.node_name(node + int(j)) + (f" (end of interval {k})" if twin else "")
                 again = node + int(j) in seen
                 if not again or mesh.controls == "held":
@@ -231,10 +235,13 @@ def shooting(program, problem):
             for step in range(grid.steps):
                 t = first + h * step
 
-                def control(time, k=k, first=first, last=last):
-                    return U[k] + (time - first) / (last - first) * (U[k + 1] - U[k]) if grid.linear else U[k]
+                def control(time, first=first, last=last, ends=U[k:k + 2], linear=grid.linear):
+                    return ends[0] + (time - first) / (last - first) * (ends[1] - ends[0]) if linear else ends[0]
 
-                x, stages = STEPS[grid.integrator](lambda t, x, control=control: phase.system.rate(t, x, control(t), p), t, x, h)
+                def rate(t, x, control=control, p=p, system=phase.system):
+                    return system.rate(t, x, control(t), p)
+
+                x, stages = STEPS[grid.integrator](rate, t, x, h)
                 for weight, time, state in stages:
                     here = (time, state, control(time), p)
                     whole.charge(phase, At.PATH, weight * h, here)
@@ -257,7 +264,8 @@ def _rk4(f, t, x, h):
     k3 = f(t + h / 2, x3)
     x4 = x + h * k3
     k4 = f(t + h, x4)
-    return x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4), ((1 / 6, t, x), (1 / 3, t + h / 2, x2), (1 / 3, t + h / 2, x3), (1 / 6, t + h, x4))
+    nodes = ((1 / 6, t, x), (1 / 3, t + h / 2, x2), (1 / 3, t + h / 2, x3), (1 / 6, t + h, x4))
+    return x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4), nodes
 
 
 def _symplectic(f, t, x, h):

@@ -1,7 +1,7 @@
 """The iteration table: which columns a method shows, and the live table on the terminal.
 
 Rows say more than numbers: those of Newton's method are marked ``newton``, the first after an update of the multipliers
-``outer 3`` with the number of the update. The last line is the certificate.
+``outer 3`` with the number of the update, the first of another attempt ``attempt 2``. The last line is the certificate.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _ILQR = (
     Column("seconds", "time [ms]", ".1f", "other", scale=1e3),
 )
 MARK = Column("mark", "", "s")
-_MARKING = ("newton", "outer", MARK.key)  # shown as words, not as numbers
+_MARKING = ("newton", "outer", "attempt", MARK.key)  # shown as words, not as numbers
 _LEAST_TELLING = ("trials", "regularisation", "expected", "penalty", "seconds")
 _WHERE_MEANT = ("violation", "gap")  # Newton's method measures them for every problem
 COLUMNS: Mapping[str, tuple[Column, ...]] = {"collocation": _COUNT + _COLLOCATION, "multiple_shooting": _COUNT + _COLLOCATION,
@@ -79,6 +79,9 @@ def mark(row: Row, before: Row | None) -> str:
     """What a row is, in a word, after the row ``before`` it; mostly nothing."""
     if row.get("newton"):
         return "newton"
+    attempt = row.get("attempt", 1)
+    if before is not None and attempt > before.get("attempt", 1):
+        return f"attempt {int(attempt)}"
     outer, last = row.get("outer"), None if before is None else before.get("outer")
     return f"outer {int(outer)}" if outer is not None and last is not None and outer > last else ""
 

@@ -122,7 +122,8 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
             # new gaps must not pay: an exact penalty is larger than every costate
             s[GAP_PRICE] = max(s[GAP_PRICE], 1.1 * np.max(np.abs(e.policy.costate)))
     price = s[GAP_PRICE]
-    a, trials = 1.0, 0
+    # at the rounding level of the cost every length passes; where whole steps do not bring the gradient down they overshoot
+    a, trials = settings[REDUCTION] if s[WAITED] > 0.0 else 1.0, 0
     found = (0.0, cost, gap)
     while a >= settings[SHORTEST]:
         trials += 1
