@@ -26,7 +26,7 @@ DEFAULT_FLAGS = ("-O1",)
 NATIVE = "-march=native"
 NATIVE_FROM = 1000
 """Operations of a function from which it is compiled for this very processor. Measured: kernels of 10 000 operations and more,
-which need many more registers than the lowest common x86-64 has, take 0.65 to 0.8 of the time, small ones the same. The numbers
+which need many more registers than the lowest common x86-64 has, take 0.45 to 0.85 of the time, small ones the same. The numbers
 are the same bits: nothing is contracted, reordered or vectorised."""
 # gcc 12 at -O1: 4-11 s for 25k-43k statements, 5-9 s for 70k-77k (2-3 times faster code than -O0), but its register
 # allocation is quadratic on functions with many live values (121 s for 80k); -O0 is linear, about 2.5 s per 75k statements.

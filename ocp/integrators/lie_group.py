@@ -38,9 +38,11 @@ def second_order(system: System) -> None:
         raise ProblemError("the semi-implicit Euler step needs a second-order state (q, v) whose last components are "
                            f"the velocities; this state is ({', '.join(space.names)})", where=where)
     rng = np.random.default_rng(0)
-    # the velocities enter the rate at points on the manifold only: neutral configuration, random velocity and control
+    # the rate is asked at points on the manifold: random where it is flat, neutral elsewhere, random velocity and control
+    flat = np.array(space.tangent_index[:space.nx - half]) >= 0
     for _ in range(3):
         x = np.array(space.neutral)
+        x[:space.nx - half][flat] = rng.normal(size=int(flat.sum()))
         x[space.nx - half:] = rng.normal(size=half)
         p = np.array(system.parameter_values)
         rate = np.asarray(system.rate(0.0, x, rng.normal(size=system.nu), p)).ravel()

@@ -38,7 +38,7 @@ from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
 from ocp.shooting.outcome import constants, extras, trajectories, with_parameters
 from ocp.shooting.stages.horizon import Horizon, build
-from ocp.shooting.stages.single import closed_form
+from ocp.shooting.stages.single import bends, closed_form
 
 if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions that run something
     from ocp.shooting.engine.record import Engine, Store
@@ -117,7 +117,7 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[str,
         told = (f"dynamics: code generated for this problem, for loops over the robot know no {what}",)
         by_loops = False
     if closed:
-        second = by_loops and options.hessian != "gauss_newton"
+        second = by_loops and options.hessian != "gauss_newton" and not bends(phase)
         told = (f"derivatives: analytic, a step in code generated for this robot ({phase.system.model.nv} degrees of freedom"
                 f"{', full Hessians in compiled loops over the model' if second else ''})",)
         by_loops = second

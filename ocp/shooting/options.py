@@ -146,7 +146,8 @@ class ILQROptions:
 
 def unsupported(problem: Problem) -> list[str]:
     """One sentence for each thing that the problem asks for and iLQR cannot enforce; empty when it can serve it."""
-    return [*_durations(problem), *_all_constraints(problem)]
+    return [*_durations(problem), *_all_constraints(problem),
+            *(f"linkage {linkage.name!r} between ends of phases" for linkage in problem.linkages)]
 
 
 def _durations(problem: Problem) -> Iterator[str]:
@@ -166,7 +167,9 @@ def _all_constraints(problem: Problem) -> list[str]:
 
 def _constraints(phase: Phase, first: bool) -> Iterator[str]:
     for constraint in phase.constraints:
-        if constraint.soft is not None:
+        if constraint.at is At.INTEGRAL:
+            yield f"integral constraint {constraint.name!r} (make the integral a state, with a bound at the end)"
+        elif constraint.soft is not None:
             if constraint.sense is Sense.CONE:
                 yield f"soft second-order cone {constraint.name!r} (only components between bounds can be soft)"
         elif first and constraint.at is At.START and _prescribed(phase) and not _holds_at_start(phase, constraint):

@@ -145,7 +145,7 @@ def assemble(n: int, linear: sp.csr_matrix, blocks: Sequence[Block], functions: 
     arguments = [_arguments(block, x) for block in blocks]
     for block, own, (v, d) in zip(blocks, functions, arguments, strict=True):
         if _has_cost(block):
-            f += ca.dot(ca.DM(block.weight), _call(own, "cost", block, v, d)[0].T)
+            f += ca.dot(_column(block.weight), _call(own, "cost", block, v, d)[0].T)
             each = _call(own, "gradient", block, v, d)[1]
             gradient += _product(_gradient_matrix(block, n), ca.vec(each))
         if block.size:
@@ -200,7 +200,7 @@ def _hessian(n: int, blocks: Sequence[Block], functions: Sequence[BlockFunctions
     sources, rows, columns, weights = [], [], [], []
     for block, own, (v, d) in zip(blocks, functions, arguments, strict=True):
         mu = ca.reshape(_product(sp.csr_matrix(block.matrix.T), lam), block.size, block.count)
-        nonzeros = _call(own, "hessian", block, v, d, sigma * ca.DM(block.weight).T, mu)[0]
+        nonzeros = _call(own, "hessian", block, v, d, sigma * _column(block.weight).T, mu)[0]
         r, c = (np.array(i, dtype=int) for i in own.hessian_pattern.get_triplet())
         first, second = block.index[:, r].ravel(), block.index[:, c].ravel()
         sources.append((ca.vec(nonzeros), np.arange(len(first))))
@@ -216,7 +216,7 @@ def _gauss_newton(n: int, blocks: Sequence[Block], functions: Sequence[BlockFunc
     for block, own, (v, d) in zip(blocks, functions, arguments, strict=True):
         if own.gauss_newton is None or own.gauss_newton_pattern is None:
             continue
-        nonzeros = _call(own, "gauss_newton", block, v, d, sigma * ca.DM(block.weight).T)[0]
+        nonzeros = _call(own, "gauss_newton", block, v, d, sigma * _column(block.weight).T)[0]
         r, c = (np.array(i, dtype=int) for i in own.gauss_newton_pattern.get_triplet())
         first, second = block.index[:, r].ravel(), block.index[:, c].ravel()
         sources.append((ca.vec(nonzeros), np.arange(len(first))))
@@ -235,7 +235,7 @@ def _scatter(shape: tuple[int, int], constant: sp.coo_matrix, rows: list[np.ndar
     pattern = ca.Sparsity.triplet(*shape, (places % shape[0]).tolist(), (places // shape[0]).tolist())
     start = np.zeros(len(places))
     np.add.at(start, np.searchsorted(places, keys[0]), constant.data)
-    total = ca.MX(ca.DM(start))
+    total = ca.MX(_column(start))
     for key, weight, (source, pick) in zip(keys[1:], weights, sources, strict=True):
         matrix = sp.csr_matrix((weight, (np.searchsorted(places, key), pick)), shape=(len(places), source.shape[0]))
         total += _product(matrix, source)
@@ -244,7 +244,8 @@ def _scatter(shape: tuple[int, int], constant: sp.coo_matrix, rows: list[np.ndar
 
 def _arguments(block: Block, x: ca.MX) -> tuple[ca.MX, ca.MX]:
     nv = block.index.shape[1]
-    return ca.reshape(x[block.index.ravel().tolist()], nv, block.count), ca.MX(ca.DM(block.values.T))
+    data = ca.reshape(_column(block.values.ravel()), block.values.shape[1], block.count)
+    return ca.reshape(x[block.index.ravel().tolist()], nv, block.count), ca.MX(data)
 
 
 def _call(own: BlockFunctions, name: str, block: Block, *arguments: ca.MX) -> list[ca.MX]:
@@ -263,11 +264,19 @@ def _has_cost(block: Block) -> bool:
     return not (block.cost.is_zero() if isinstance(block.cost, ca.SX) else block.cost.is_constant() and ca.MX(block.cost).is_zero())
 
 
+def _column(values: np.ndarray) -> ca.DM:
+    return ca.DM(ca.Sparsity.dense(len(values), 1), values.tolist())
+
+
 def _product(matrix: sp.csr_matrix, vector: ca.MX) -> ca.MX:
     """Constant sparse matrix times dense vector; structurally empty products stay dense zeros."""
     if matrix.nnz == 0:
         return ca.MX.zeros(matrix.shape[0])
-    return ca.densify(ca.mtimes(ca.MX(ca.DM(sp.csc_matrix(matrix))), vector))
+    columns = sp.csc_matrix(matrix)
+    columns.sort_indices()
+    # lists: CasADi takes arrays entry by entry, through Python, many times slower
+    pattern = ca.Sparsity(*columns.shape, columns.indptr.tolist(), columns.indices.tolist())
+    return ca.densify(ca.mtimes(ca.MX(ca.DM(pattern, columns.data.tolist())), vector))
 
 
 def _nonzeros(matrix: Expr) -> Expr:

@@ -30,15 +30,17 @@ def chain(placed: Sequence[Place], meshes: Sequence[Discretisation], rows: Seque
 def _phase(place: Place, mesh: Discretisation) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Columns of each knot and inside each interval. A control at a knot that both of its intervals use belongs to the knot."""
     layout, N = place.layout, mesh.intervals
-    points = [np.arange(k, k + 1 + int(mesh.linear)) if isinstance(mesh, Grid) else np.asarray(mesh.point(k)) for k in range(N)]
-    shared = [np.intersect1d(points[k - 1], points[k]) for k in range(1, N)]
-    at_knot = [np.zeros(0, dtype=int), *shared, np.zeros(0, dtype=int)]
-    knots = [np.r_[layout.states[j], layout.controls[p].ravel()].astype(int) for j, p in zip(mesh.knots, at_knot, strict=True)]
-    inner = []
-    for k in range(N):
-        nodes = np.arange(mesh.knots[k] + 1, mesh.knots[k + 1])
-        own = np.setdiff1d(points[k], np.r_[at_knot[k], at_knot[k + 1]])
-        inner.append(np.r_[layout.states[nodes].ravel(), layout.controls[own].ravel()].astype(int))
+    states, controls = layout.states, layout.controls
+    ends = [(k, k + int(mesh.linear)) if isinstance(mesh, Grid) else (int(mesh.point(k)[0]), int(mesh.point(k)[-1]))
+            for k in range(N)]
+    shared = [0, *(max(0, before[1] + 1 - after[0]) for before, after in zip(ends[:-1], ends[1:], strict=True)), 0]  # points
+    knots, inner = [], []
+    for k, j in enumerate(mesh.knots.tolist()):
+        first = ends[k][0] if k < N else 0
+        knots.append(np.concatenate([states[j], controls[first:first + shared[k]].ravel()]))
+        if k < N:
+            own = controls[first + shared[k]:ends[k][1] + 1 - shared[k + 1]]
+            inner.append(np.concatenate([states[j + 1:mesh.knots[k + 1]].ravel(), own.ravel()]))
     return knots, inner
 
 

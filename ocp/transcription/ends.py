@@ -139,10 +139,15 @@ def linkage_part(linkage: Linkage, places: tuple[Place, ...], number: int) -> Pa
 
 
 def _fixed_value(phases: tuple[Phase, ...], name: str, linkage: Linkage) -> float:
-    for phase in phases:
-        if name in phase.system.parameters:
-            return phase.system.parameter_values[phase.system.parameters.index(name)]
-    raise ProblemError(f"no phase has a parameter {name!r}", where=linkage.where or f"linkage {linkage.name!r}")
+    where = linkage.where or f"linkage {linkage.name!r}"
+    found = {phase.system.parameter_values[phase.system.parameters.index(name)]: phase.name for phase in phases
+             if name in phase.system.parameters}
+    if not found:
+        raise ProblemError(f"no phase has a parameter {name!r}", where=where)
+    if len(found) > 1:
+        told = ", ".join(f"{value:g} in phase {phase!r}" for value, phase in found.items())
+        raise ProblemError(f"parameter {name!r} has several values ({told}); a linkage needs one", where=where)
+    return next(iter(found))
 
 
 def _centre(place: Place, k: int) -> np.ndarray:

@@ -8,6 +8,7 @@ Plitt 1984, A multiple shooting algorithm for direct solution of optimal control
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +17,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from ocp.integrators import INTEGRATORS
-from ocp.problem import At
+from ocp.problem import At, Cost
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, vector
-from ocp.transcription.conditions import cost_value, hard_rows, penalty
+from ocp.transcription.conditions import cost_value, gauss_newton, hard_rows, penalty
 from ocp.transcription.mesh import Compressed, Grid
 from ocp.transcription.part import Part, Place, columns_of, graph_kind, join, stacked
 from ocp.transcription.places import coordinate_bounds, integral_rows
@@ -85,26 +86,31 @@ def interval_block(place: Place, grid: Grid) -> Block:
     tau, width = kind.sym("tau"), kind.sym("width")
     own = clock(kind, place.problem, place.number, place.shared)
     x = form.state(z, centre)
-    end, cost, integrals = integrate(place, grid, own, x, u, tau, width)
+    end, pieces, soft, integrals = integrate(place, grid, own, x, u, tau, width)
+    cost = sum((scale * cost_value(item, here) for item, here, scale in pieces), start=soft)
+    v = vector(kind, z, u, own.variable)
     end = form.space.minus(beyond, end) if form.tangent else end
     at = [layout.states[:-1], layout.controls[:N], layout.controls[1:N + 1] if grid.linear else np.zeros((N, 0), dtype=int),
           np.tile(_columns(place, own), (N, 1))]
     values = np.column_stack([grid.edges[:-1], np.diff(grid.edges), _centres(place, np.arange(N)),
                               _centres(place, np.arange(1, N + 1)), np.tile(own.values, (N, 1))])
     return Block(
-        name=f"interval_{place.number}", v=vector(kind, z, u, own.variable),
+        name=f"interval_{place.number}", v=v,
         data=vector(kind, tau, width, centre, beyond, own.data), cost=cost, rows=vector(kind, end, integrals),
-        index=np.column_stack(at).astype(int), values=values, weight=np.ones(N), matrix=sp.csr_matrix((0, 0)))
+        index=np.column_stack(at).astype(int), values=values, weight=np.ones(N), matrix=sp.csr_matrix((0, 0)),
+        gauss_newton=gauss_newton(pieces, soft, v))
 
 
 def integrate(place: Place, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr, width: Expr,
-              share: Expr = 1.0) -> tuple[Expr, Expr, Expr]:
-    """(state, running cost, integrands [k]) after the share of an interval that starts at the fraction tau of the phase."""
+              share: Expr = 1.0) -> tuple[Expr, list[tuple[Cost, Sequence[Expr], Expr]], Expr, Expr]:
+    """After the share of an interval that starts at the fraction tau of the phase: state, running cost as (cost, arguments, scale)
+    of every stage, penalties of soft constraints, integrals [k]."""
     phase, scheme, kind = place.phase, INTEGRATORS[grid.integrator], type(x)
     scheme.check(phase.system)
     nu = phase.system.nu
     h = own.T * width * share / grid.steps
-    cost, integrals = kind(0), kind(sum(c.size for c in phase.constraints if c.at is At.INTEGRAL), 1)
+    pieces: list[tuple[Cost, Sequence[Expr], Expr]] = []
+    soft, integrals = kind(0), kind(sum(c.size for c in phase.constraints if c.at is At.INTEGRAL), 1)
     for i in range(grid.steps):
         r = share * i / grid.steps
         t = own.start + own.T * (tau + width * r)
@@ -117,16 +123,14 @@ def integrate(place: Place, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr,
         for weight, ti, xi in nodes:
             ui = u[:nu] + (ti - own.start - own.T * tau) / (own.T * width) * (u[nu:] - u[:nu]) if grid.linear else u
             here = (ti, xi, ui, own.p)
-            for item in phase.costs:
-                if item.at is At.PATH:
-                    cost += h * weight * cost_value(item, here)
+            pieces += [(item, here, h * weight) for item in phase.costs if item.at is At.PATH]
             for c in phase.constraints:
                 if c.at is At.PATH and c.soft is not None:
-                    cost += h * weight * penalty(c, here)
+                    soft += h * weight * penalty(c, here)
             found = [hard_rows(c, here).expression for c in phase.constraints if c.at is At.INTEGRAL]
             if found:
                 integrals += h * weight * ca.vertcat(*found)
-    return x, cost, integrals
+    return x, pieces, soft, integrals
 
 
 def _with_linear_control(system: Any, ends: Expr, begin: Expr, length: Expr) -> tuple[Any, Expr]:

@@ -7,13 +7,32 @@ evaluated: a node together with the control that holds there. With held controls
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ocp.transcription.schemes import ControlShape, Scheme, control_shape, make_scheme
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Entries of a sparse matrix: rows, columns, values [k]."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    shape: tuple[int, int]
+
+    def spread(self, size: int, width: int) -> sp.csr_matrix:
+        """The matrix that does to each of ``size`` components what this one does to one; columns stand for groups of ``width``, of
+        which these components are the first."""
+        each = np.arange(size)
+        rows, columns = ((index[:, None] * step + each).ravel() for index, step in ((self.rows, size), (self.columns, width)))
+        return sp.csr_matrix((np.repeat(self.values, size), (rows, columns)), shape=(self.shape[0] * size, self.shape[1] * width))
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +60,24 @@ class Mesh:
     @cached_property
     def shapes(self) -> tuple[ControlShape, ...]:
         """How the controls run in each interval."""
-        return tuple(control_shape(self.controls, scheme) for scheme in self.schemes)
+        made = {id(scheme): control_shape(self.controls, scheme) for scheme in self._kinds}
+        return tuple(made[id(scheme)] for scheme in self.schemes)
+
+    @cached_property
+    def _kinds(self) -> tuple[Scheme, ...]:
+        """The different schemes."""
+        return tuple({id(scheme): scheme for scheme in self.schemes}.values())
+
+    def _per_scheme(self, value: Callable[[Scheme], Any]) -> list[Any]:
+        """A value [N] that depends on the scheme of an interval, computed once for each scheme."""
+        made = {id(scheme): value(scheme) for scheme in self._kinds}
+        return [made[id(scheme)] for scheme in self.schemes]
 
     # ---- nodes -----------------------------------------------------------------------------------------------------
     @cached_property
     def knots(self) -> np.ndarray:
         """Node numbers [N+1] of the ends of the intervals."""
-        return np.concatenate([[0], np.cumsum([len(s.nodes) - 1 for s in self.schemes])]).astype(int)
+        return np.concatenate([[0], np.cumsum(self._per_scheme(lambda s: len(s.nodes) - 1))]).astype(int)
 
     @property
     def nodes(self) -> int:
@@ -60,8 +90,8 @@ class Mesh:
     @cached_property
     def fractions(self) -> np.ndarray:
         """Places of all nodes [M] as fractions of the duration."""
-        inner = [self.edges[k] + self.widths[k] * np.asarray(s.nodes[:-1]) for k, s in enumerate(self.schemes)]
-        return np.append(np.concatenate(inner), self.edges[-1])
+        of, inner = np.repeat(np.arange(self.intervals), np.diff(self.knots)), self._per_scheme(lambda s: np.asarray(s.nodes[:-1]))
+        return np.append(self.edges[of] + self.widths[of] * np.concatenate(inner), self.edges[-1])
 
     def node_name(self, j: int) -> str:
         k = int(np.searchsorted(self.knots, j, side="right")) - 1
@@ -73,15 +103,16 @@ class Mesh:
     # ---- controls --------------------------------------------------------------------------------------------------
     @cached_property
     def _points(self) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-        numbers: list[np.ndarray] = []
-        fractions: list[float] = []
-        for k, shape in enumerate(self.shapes):
-            own = self.edges[k] + self.widths[k] * np.asarray(shape.points)
-            joins = bool(k and shape.points[0] == 0.0 and self.shapes[k - 1].points[-1] == 1.0)
-            first = len(fractions) - int(joins)
-            numbers.append(first + np.arange(len(own)))
-            fractions += own[int(joins):].tolist()
-        return tuple(numbers), np.array(fractions)
+        own = [np.asarray(shape.points) for shape in self.shapes]
+        ends = np.array([(len(p), p[0] == 0.0, p[-1] == 1.0) for p in self._per_scheme(
+            lambda s: np.asarray(control_shape(self.controls, s).points))], dtype=int)
+        joins = np.append(0, ends[1:, 1] & ends[:-1, 2])
+        first = np.append(0, np.cumsum(ends[:, 0] - joins)[:-1]) - joins
+        of = np.repeat(np.arange(self.intervals), ends[:, 0])
+        fractions = self.edges[of] + self.widths[of] * np.concatenate(own)
+        new = np.ones(len(of), dtype=bool)
+        new[np.cumsum(ends[:, 0]) - ends[:, 0]] = joins == 0
+        return tuple(f + np.arange(c) for f, c in zip(first.tolist(), ends[:, 0].tolist(), strict=True)), fractions[new]
 
     def point(self, k: int) -> np.ndarray:
         """Numbers [m] of the control points of interval k."""
@@ -96,40 +127,44 @@ class Mesh:
     @cached_property
     def places(self) -> Places:
         """Where the functions of the phase are evaluated."""
-        node: list[int] = []
-        interval: list[int] = []
-        of = []
-        for k, scheme in enumerate(self.schemes):
-            numbers = []
-            for i in scheme.collocated:
-                j = int(self.knots[k]) + int(i)
-                if node and node[-1] == j and not self.split and self.controls != "held":
-                    numbers.append(len(node) - 1)  # the end of the interval before, with the same control
-                    continue
-                numbers.append(len(node))
-                node.append(j)
-                interval.append(k)
-            of.append(np.array(numbers))
-        nodes, intervals = np.array(node), np.array(interval)
-        fractions = self.fractions[nodes]
-        points, weights = self._combination(nodes, intervals)
-        return Places(nodes, intervals, fractions, points, weights, tuple(of))
+        ends = np.array(self._per_scheme(lambda s: (len(s.collocated), s.collocated[0] == 0,
+                                                    s.collocated[-1] == len(s.nodes) - 1)), dtype=int)
+        # the end of the interval before, with the same control
+        joins = np.append(0, ends[1:, 1] & ends[:-1, 2]) * int(not self.split and self.controls != "held")
+        first = np.append(0, np.cumsum(ends[:, 0] - joins)[:-1]) - joins
+        interval = np.repeat(np.arange(self.intervals), ends[:, 0])
+        local = np.concatenate(self._per_scheme(lambda s: np.asarray(s.collocated)))
+        new = np.ones(len(interval), dtype=bool)
+        new[np.cumsum(ends[:, 0]) - ends[:, 0]] = joins == 0
+        interval, local = interval[new], local[new]
+        nodes = self.knots[interval] + local
+        points, weights = self._combination(local, interval)
+        of = tuple(f + np.arange(c) for f, c in zip(first.tolist(), ends[:, 0].tolist(), strict=True))
+        return Places(nodes, interval, self.fractions[nodes], points, weights, of)
 
-    def _combination(self, nodes: np.ndarray, intervals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Control points [E, c] that the control at each place is made of, and their weights."""
-        points, weights = [], []
-        for e, k in enumerate(intervals):
-            r = self.schemes[k].nodes[nodes[e] - self.knots[k]]  # from the fractions it would carry their rounding over the width
-            row = np.asarray(self.shapes[k].basis(r))
-            row = np.where(np.abs(row) < 1e-13, 0.0, row)
-            own = np.asarray(self.point(k))
-            points.append(own[np.flatnonzero(row)])
-            weights.append(row[np.flatnonzero(row)])
-        width = max(len(p) for p in points)
-        for e, (p, w) in enumerate(zip(points, weights, strict=True)):  # what is alone is combined with its neighbour by a zero
-            spare = [q for q in self.point(intervals[e]) if q not in p][: width - len(p)]
-            points[e], weights[e] = np.append(p, spare).astype(int), np.append(w, np.zeros(len(spare)))
-        return np.array(points, dtype=int), np.array(weights)
+    def _combination(self, local: np.ndarray, intervals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Control points [E, c] that the control at each place is made of, and their weights. local [E]: numbers of the places'
+        nodes in their intervals."""
+        tables, widths = {}, []
+        for scheme in self._kinds:  # at the scheme's nodes: fractions of the phase would carry their rounding over the width
+            table = np.asarray(control_shape(self.controls, scheme).basis(np.asarray(scheme.nodes)))
+            table = np.where(np.abs(table) < 1e-13, 0.0, table)
+            tables[id(scheme)] = table
+            widths.append(int(np.max(np.count_nonzero(table[np.asarray(scheme.collocated)], axis=1))))
+        width = max(widths)
+        chosen, shares = {}, {}
+        for key, table in tables.items():  # what is alone is combined with its neighbour by a zero
+            order = np.argsort(table == 0.0, axis=1, kind="stable")[:, :width]
+            chosen[key], shares[key] = order, np.take_along_axis(table, order, axis=1)
+        if len(tables) == 1:
+            order, table = next(iter(chosen.values())), next(iter(shares.values()))
+            points, weights = order[local], table[local]
+        else:
+            keys = [id(self.schemes[k]) for k in intervals]
+            points = np.array([chosen[key][i] for key, i in zip(keys, local, strict=True)])
+            weights = np.array([shares[key][i] for key, i in zip(keys, local, strict=True)])
+        first = np.array([own[0] for own in self._points[0]])
+        return (first[intervals][:, None] + points).astype(int), weights
 
     def place_name(self, e: int) -> str:
         """The node; with held controls a knot is two places, and the one that ends an interval says so."""
@@ -143,26 +178,36 @@ class Mesh:
     def defects(self, size: int, charts: bool = False) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         """(D, W): the defects are ``D vec(X) + W vec(Y)`` with the states X [size, nodes] and ``Y = duration * rate``
         [size, places]. charts: X stands for the states of interval after interval, each in its own chart."""
-        parts: list[list[sp.coo_matrix]] = [[], []]
-        columns = [len(s.nodes) for s in self.schemes]
-        firsts = np.concatenate([[0], np.cumsum(columns)])
+        D, W = self.tables(charts)
+        return D.spread(size, size), W.spread(size, size)
+
+    def tables(self, charts: bool = False) -> tuple[Table, Table]:
+        """D and W of ``defects`` for states of one component."""
+        columns = np.array(self._per_scheme(lambda s: len(s.nodes)))
+        rows = np.append(0, np.cumsum(columns - 1))
+        firsts = np.append(0, np.cumsum(columns))
         shapes = (int(firsts[-1]) if charts else self.nodes, len(self.places.node))
-        for k, scheme in enumerate(self.schemes):
-            where = (firsts[k] + np.arange(columns[k]) if charts else self.node(k), self.places.of[k])
-            tables = (np.asarray(scheme.defect_state), self.widths[k] * np.asarray(scheme.defect_rate))
-            for own, table, at, width in zip(parts, tables, where, shapes, strict=True):
-                r, c = np.nonzero(table)
-                own.append(sp.coo_matrix((table[r, c], (r, np.asarray(at)[c])), shape=(len(table), width)))
-        D, W = (sp.csr_matrix(sp.kron(sp.vstack(own), sp.identity(size), format="csr")) for own in parts)
-        return D, W
+        parts: list[list[tuple[np.ndarray, ...]]] = [[], []]
+        for scheme in self._kinds:
+            own = np.flatnonzero([s is scheme for s in self.schemes])
+            at = np.array([self.places.of[k] for k in own])
+            for into, table, scale in zip(parts, (scheme.defect_state, scheme.defect_rate), (np.ones(len(own)), self.widths[own]),
+                                          strict=True):
+                r, c = np.nonzero(np.asarray(table))
+                where = (firsts[own] if charts else self.knots[own])[:, None] + c if into is parts[0] else at[:, c]
+                into.append(((rows[own][:, None] + r).ravel(), where.ravel(), (scale[:, None] * np.asarray(table)[r, c]).ravel()))
+        made = []
+        for own_entries, width in zip(parts, shapes, strict=True):
+            r, c, value = (np.concatenate(part) for part in zip(*own_entries, strict=True))
+            made.append(Table(r, c, value, (int(rows[-1]), width)))
+        return made[0], made[1]
 
     @cached_property
     def weights(self) -> np.ndarray:
         """Quadrature weights [E] of the places over the whole phase; they sum to 1."""
-        w = np.zeros(len(self.places.node))
-        for k, scheme in enumerate(self.schemes):
-            np.add.at(w, self.places.of[k], self.widths[k] * np.asarray(scheme.quadrature))
-        return w
+        shares = np.concatenate(self._per_scheme(lambda s: np.asarray(s.quadrature)))
+        lengths = np.repeat(self.widths, self._per_scheme(lambda s: len(s.collocated)))
+        return np.bincount(np.concatenate(self.places.of), lengths * shares, len(self.places.node))
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,10 +81,10 @@ def stacked(parts: Sequence[Part], n: int) -> Part:
     external: dict[str, BlockFunctions] = {}
     for part in parts:
         for block in part.blocks:
-            matrix = block.matrix
+            matrix = sp.csr_matrix(block.matrix)
             below = total - above - matrix.shape[0]
-            padded = sp.vstack([sp.csr_matrix((above, matrix.shape[1])), matrix, sp.csr_matrix((below, matrix.shape[1]))],
-                               format="csr")
+            starts = np.concatenate([np.zeros(above, dtype=int), matrix.indptr, np.full(below, matrix.nnz)])
+            padded = sp.csr_matrix((matrix.data, matrix.indices, starts), shape=(total, matrix.shape[1]))
             blocks.append(replace(block, matrix=padded))
         external |= part.external
         above += part.rows

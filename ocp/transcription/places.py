@@ -16,8 +16,8 @@ from ocp.problem import INF, At, Phase
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, vector
 from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows, penalty
-from ocp.transcription.mesh import Mesh
-from ocp.transcription.part import Part, Place, columns_of, graph_kind, join, picks
+from ocp.transcription.mesh import Mesh, Table
+from ocp.transcription.part import Part, Place, graph_kind, join
 from ocp.transcription.shared import Clock, clock
 
 
@@ -25,25 +25,28 @@ def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
     """Defects and path constraints of one phase. by_loops: accelerations come from loops over the robot model."""
     form, n = place.form, place.n
     node, path = place_block(place, mesh, with_dynamics=not by_loops)
-    D, W = mesh.defects(form.size, charts=form.tangent)
+    D, W = mesh.tables(charts=form.tangent)
     E, ny = len(mesh.places.node), node.size
     integrals = integral_rows(place.phase)
     here = ny - len(path.names) - len(integrals.names)
-    rates = sp.kron(sp.identity(E), sp.eye(here, ny), format="csr")
-    if by_loops:  # these rows are the first of each place's rates, the loops give the others
-        rates = sp.kron(sp.identity(E), sp.eye(form.size, here) @ sp.eye(here, ny), format="csr")
     kept = _kept_rows(place, mesh, path)
-    defects = D.shape[0]
+    defects = D.shape[0] * form.size
     total = defects + len(kept) + len(integrals.names)
-    chosen = picks([e * ny + here + r for e, r in kept], E * ny)
-    summed = sp.kron(mesh.weights[None, :], sp.eye(len(integrals.names), ny, k=ny - len(integrals.names)), format="csr")
-    blocks = [_with(node, sp.vstack([W @ rates, chosen, summed], format="csr"))]
+    # rows of rates; by loops these are the first of each place's rates, and the loops give the others
+    r, c, value = _spread(W, form.size, ny, min(here, form.size))
+    e, chosen = np.array(kept, dtype=int).reshape(-1, 2).T
+    sums = np.arange(len(integrals.names))
+    r = np.r_[r, defects + np.arange(len(kept)), np.repeat(defects + len(kept) + sums, E)].astype(int)
+    c = np.r_[c, e * ny + here + chosen, ((ny - len(sums) + sums)[:, None] + ny * np.arange(E)).ravel()].astype(int)
+    value = np.r_[value, np.ones(len(kept)), np.tile(mesh.weights, len(sums))]
+    blocks = [_with(node, sp.csr_matrix((value, (r, c)), shape=(total, E * ny)))]
+    r, c, value = _spread(D, form.size, form.size, form.size)
     if form.tangent:
         charted = _chart_block(place, mesh)
-        blocks.append(_with(charted, sp.vstack([D, sp.csr_matrix((total - defects, D.shape[1]))], format="csr")))
+        blocks.append(_with(charted, sp.csr_matrix((value, (r, c)), shape=(total, D.shape[1] * form.size))))
         linear = sp.csr_matrix((total, n))
     else:
-        linear = sp.vstack([D @ columns_of(place.layout.states, n), sp.csr_matrix((total - defects, n))], format="csr")
+        linear = sp.csr_matrix((value, (r, place.layout.states.ravel()[c])), shape=(total, n))
     external = {}
     if by_loops:
         from ocp.transcription.loops import dynamics_functions  # only here: Numba costs half a second
@@ -51,14 +54,22 @@ def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
         dynamics, inputs = dynamics_block(place, mesh)
         system = place.phase.system
         nv = system.model.nv
-        scatter = sp.kron(sp.identity(E), sp.eye(form.size, nv, k=nv - form.size), format="csr")
-        blocks.append(_with(dynamics, sp.vstack([W @ scatter, sp.csr_matrix((total - defects, E * nv))], format="csr")))
+        r, c, value = _spread(W, nv, nv, nv)
+        blocks.append(_with(dynamics, sp.csr_matrix((value, (r // nv * form.size + form.size - nv + r % nv, c)),
+                                                    shape=(total, E * nv))))
         external[dynamics.name] = dynamics_functions(dynamics, system, inputs)
     names = [f"{place.prefix}{name}" for name in (*_defect_names(place, mesh),
              *(f"{path.names[r]} @ {mesh.place_name(e)}" for e, r in kept), *(f"{name} @ whole phase" for name in integrals.names))]
     lower, upper = (np.r_[np.zeros(defects), [bounds[r] for _, r in kept], whole]
                     for bounds, whole in ((path.lower, integrals.lower), (path.upper, integrals.upper)))
     return Part(linear, tuple(blocks), lower, upper, tuple(names), external)
+
+
+def _spread(table: Table, size: int, width: int, components: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, columns and values of a table for the first of ``size`` components, where columns stand for groups of ``width``."""
+    each = np.arange(components)
+    return ((table.rows[:, None] * size + each).ravel(), (table.columns[:, None] * width + each).ravel(),
+            np.repeat(table.values, components))
 
 
 def bare_part(place: Place, mesh: Mesh) -> Part:

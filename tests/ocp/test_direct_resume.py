@@ -73,6 +73,8 @@ def test_interrupted_and_resumed_is_as_good_as_never_interrupted(name):
     assert shown == sorted(shown)
     assert shown[0] == done
     assert shown[-1] == len(rest.iterations) - 1
+    for key in ("objective", "inf_pr", "inf_du"):  # it begins at the very point, seen in the very charts
+        assert rows[0][key] == pytest.approx(whole.iterations[done][key], rel=1e-3, abs=1e-8)
     assert any(f"resumed after {done} iterations" in note for note in rest.notes)
     assert rest.ok == whole.ok, rest.certificate.failures
 

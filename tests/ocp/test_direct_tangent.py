@@ -1,4 +1,4 @@
-"""Tangent unknowns: the same optima as coordinates, several turns, open attitudes, bounds on quaternions, loops over a robot."""
+"""Tangent unknowns find what coordinates find: a free body, a quadrotor, and loops over a floating quadruped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from ocp.app.files.load import load_problem
 from ocp.methods import solve
-from ocp.problem import INF, Boundary, Guess, Status
+from ocp.problem import Status
 from ocp.transcription.collocation import CollocationOptions, transcribe
 
 FOLDER = Path(__file__).resolve().parents[2] / "problems"
@@ -26,7 +26,7 @@ def solved(problem, method="collocation", **options):
 
 @pytest.mark.parametrize("options", [
     {"scheme": "gauss"}, {"scheme": "radau"}, {"scheme": "lobatto", "degree": 4}, {"scheme": "radau_left", "form": "differential"},
-    {"form": "compressed"}, {"scheme": "gauss", "controls": "linear"}], ids=str)
+    {"form": "compressed"}, {"scheme": "gauss", "controls": "linear"}, {}], ids=str)
 def test_body_in_both_forms(options):
     problem = direct.body_transfer()
     found = [solved(problem, states=states, intervals=8, **options) for states in ("tangent", "coordinates")]
@@ -35,67 +35,17 @@ def test_body_in_both_forms(options):
     t = np.linspace(0, 1, 41)
     np.testing.assert_allclose(path.state(t), other.state(t), atol=3e-3)
     # interpolants reach the next knot from within every interval
-    np.testing.assert_allclose(path.state(path.t[1:] - 1e-9), path.x[1:], atol=1e-7)
+    np.testing.assert_allclose(path.state(path.t[1:] - 1e-13), path.x[1:], atol=1e-9)
     assert "centred" in found[0].notes[-1]
 
 
-@pytest.mark.parametrize("integrator", ["rkmk4", "gauss_legendre_1"])
+@pytest.mark.parametrize("integrator", ["rkmk4", "gauss_legendre_2"])
 def test_body_by_shooting_in_both_forms(integrator):
     """One step maps states to states: the form of the unknowns changes nothing at all."""
     found = [solved(direct.body_transfer(), "multiple_shooting", states=states, integrator=integrator, intervals=6)
              for states in ("tangent", "coordinates")]
     assert found[0].objective == pytest.approx(found[1].objective, rel=1e-9)
     np.testing.assert_allclose(found[0].trajectory.x, found[1].trajectory.x, atol=1e-6)
-
-
-@pytest.mark.parametrize("states", ["tangent", "coordinates"])
-@pytest.mark.parametrize("sign", [1, -1])
-def test_several_turns(states, sign):
-    """20.7 rad about the third axis in a second: 1/2 * 12 (I angle)^2; the goal may be written as q or as -q."""
-    angle, s = 20.7, np.linspace(0, 1, 31)
-    guess = Guess(s, np.array([direct.pose((0, 0, 0), (0, 0, angle * r), (0, 0, 0, 0, 0, angle)) for r in s]), np.zeros((31, 6)))
-    goal = np.array(direct.pose((0, 0, 0), (0, 0, angle)))
-    goal[3:7] *= sign
-    problem = direct.body_transfer(guess=guess, final=Boundary(tuple(goal), (True,) * 12))
-    found = solved(problem, states=states, scheme="gauss", intervals=20)
-    assert found.objective == pytest.approx(6 * (3 * angle) ** 2, rel=1e-5)
-    t = np.linspace(0, 1, 33)
-    np.testing.assert_allclose(found.trajectory.state(t)[:, 12], angle * 6 * (t - t**2), atol=2e-3)
-    turned = np.array([direct.attitude((0, 0, a)) for a in angle * (3 * t**2 - 2 * t**3)])
-    np.testing.assert_allclose(np.abs(np.sum(found.trajectory.state(t)[:, 3:7] * turned, axis=1)), 1, atol=1e-6)
-
-
-@pytest.mark.parametrize("options", [{"scheme": "radau"}, {"method": "multiple_shooting", "integrator": "rkmk4"}], ids=str)
-def test_partly_fixed_attitude_at_both_ends(options):
-    """Free about one axis at the start and about another at the end; both forms find the same and hold what is prescribed."""
-    first = Boundary(direct.pose(), (True,) * 3 + (True, True, False) + (True,) * 6)
-    last = Boundary(direct.pose((0, 0, 0), (0.9, 0, 0.5)), (True,) * 3 + (True, False, True) + (True,) * 6)
-    problem = direct.body_transfer(start=first, final=last)
-    found = [solved(problem, states=states, intervals=8, **options) for states in ("tangent", "coordinates")]
-    assert found[0].objective == pytest.approx(found[1].objective, rel=2e-4)
-    full = solved(direct.with_phase(problem, start=Boundary(first.value, (True,) * 12), final=Boundary(last.value, (True,) * 12)),
-                  states="tangent", intervals=8, **options)
-    assert found[0].objective < 0.8 * full.objective
-
-
-@pytest.mark.parametrize("options", [{"form": "compressed"}, {"scheme": "gauss"},
-                                     {"method": "multiple_shooting", "integrator": "rkmk4", "controls": "linear"}], ids=str)
-@pytest.mark.parametrize("states", ["tangent", "coordinates"])
-def test_a_bound_on_a_quaternion_component(states, options):
-    """Bryson and Denham's bead as a turn about the third axis: angle <= 1/9 costs 4 I^2, as a bound on the quaternion."""
-    limit = 1 / 9
-    first, last = (direct.pose((0, 0, 0), (0, 0, 0), (0, 0, 0, 0, 0, w)) for w in (1.0, -1.0))
-    upper = (INF,) * 6 + (np.sin(limit / 2),) + (INF,) * 6
-    problem = direct.body_transfer(start=Boundary(first, (True,) * 12), final=Boundary(last, (True,) * 12), x_upper=upper,
-                                   guess=Guess(np.array([0.0, 1.0]), np.array([first, last]), np.zeros((2, 6))))
-    found = solve(problem, options.get("method", "collocation"),
-                  {"states": states, "intervals": 18, **{k: v for k, v in options.items() if k != "method"}})
-    assert found.status is Status.CONVERGED, found.message
-    assert found.objective == pytest.approx(36, rel=6e-3)
-    bound = next(v for v in found.certificate.violations if v.name == "bound q.body_joint.z" or v.name.endswith(".z"))
-    assert bound.holds
-    free = solve(direct.with_phase(problem, x_upper=(INF,) * 13), "collocation", {"states": states, "intervals": 10})
-    assert free.objective == pytest.approx(18, rel=1e-6)
 
 
 def test_quadrotor_in_both_forms():

@@ -164,13 +164,19 @@ def test_all_roads_find_the_same_solution(hessian):
     assert max(np.abs(defect).max() for defect in closed.optimality.defects()) < 1e-12
     said = next(note for note in closed.notes if note.startswith("derivatives"))
     assert "a step in code generated for this robot" in said
-    assert ("full Hessians in compiled loops over the model" in said) == (hessian == "full")
+    assert "full Hessians in compiled loops over the model" not in said
 
 
-def test_full_hessians_by_loops_behind_steps_in_closed_form():
+@pytest.mark.parametrize("loops", [True, False])
+def test_full_hessians_behind_steps_in_closed_form(loops, monkeypatch):
+    """By loops, and written out as well; against loops for everything."""
+    if loops:
+        monkeypatch.setattr(single, "BENDS_LIMIT", 0)
     options = replace(CLOSED, intervals=2, hessian="full", convexify="shift")
     u = np.random.default_rng(3).normal(size=(2, 6))
     mixed, ours = on_path(ur5(0.1), options, u)
+    assert (mixed.horizon.kinds[0].whole is None) == loops
+    assert ("full Hessians in compiled loops over the model" in mixed.notes[0]) == loops
     pure, theirs = on_path(ur5(0.1), replace(options, derivatives="analytic", execution="loops"), u)
     assert {"step", "slope"} <= {kernel.name for kernel in mixed.compiled.bank.values()}
     assert len(mixed.compiled.bank) > len(pure.compiled.bank)
@@ -200,6 +206,32 @@ def test_a_wrong_motion_of_a_curved_joint_is_noticed(monkeypatch):
     monkeypatch.setattr(alg, "integrate_partials", lambda model, d: tuple(x.T for x in right(model, d)))
     with pytest.raises(AssertionError, match="F"):
         compare(problem(SYSTEMS["curved"]()), CLOSED, AD)
+
+
+def test_written_hessians_are_those_of_the_lagrangian(monkeypatch):
+    """By differentiation of the whole graph, on prismatic and universal joints under costs that couple everything."""
+    monkeypatch.setattr(single, "BENDS_LIMIT", 5000)
+    given, options = problem(SYSTEMS["flat"]()), replace(CLOSED, hessian="full")
+    ours, theirs = build(given, options).kinds[0], build(given, replace(options, derivatives="ad")).kinds[0]
+    rng = np.random.default_rng(12)
+    arguments = (0.3, rng.normal(size=ours.space.nx), rng.normal(size=ours.nu), [], 0.1)
+    costate = rng.normal(size=ours.space.ndx)
+    assert ours.whole is not None
+    a, b = (np.array(stage.bend(*arguments, costate)) for stage in (ours, theirs))
+    np.testing.assert_allclose(a, b, rtol=0, atol=1e-9 * np.abs(b).max())
+    for a, b in zip(ours.whole.call([*arguments, costate])[1:], ours.slope.call([*arguments]), strict=True):
+        np.testing.assert_array_equal(np.array(a), np.array(b))
+
+
+def test_free_durations_have_full_hessians_too():
+    given, options = problem(SYSTEMS["flat"](), duration=Duration(0.2, 0.6, 0.4)), replace(CLOSED, hessian="full")
+    stages = [build(given, chosen) for chosen in (options, replace(options, derivatives="ad"))]
+    ours, theirs = (horizon.kinds[horizon.which[-2]] for horizon in stages)
+    rng = np.random.default_rng(12)
+    x = np.r_[rng.normal(size=ours.space.nx - 1), 0.4]
+    arguments = (0.3, x, rng.normal(size=ours.nu), [], 0.1, rng.normal(size=ours.space.ndx))
+    a, b = np.array(ours.bend(*arguments)), np.array(theirs.bend(*arguments))
+    np.testing.assert_allclose(a, b, rtol=0, atol=1e-9 * np.abs(b).max())
 
 
 # ---- choice --------------------------------------------------------------------------------------------------------

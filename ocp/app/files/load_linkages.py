@@ -61,8 +61,8 @@ def _linkage(reader: Reader, given: parts.Linkage, path: KeyPath, symbols: dict[
         return None
     used = [end for end, x in symbols.items() if ca.depends_on(value, x)]
     if not used and not any(ca.depends_on(value, T[i]) for i in free):
-        reader.findings.add((*path, "expression"), "depends on no end of a phase and on no free duration: use start[...], final[...] "
-                                                   "or duration")
+        reader.findings.add((*path, "expression"),
+                            "depends on no end of a phase and on no free duration: use start[...], final[...] or duration")
         return None
     used = used or [next(iter(symbols))]  # durations alone: some state must be there all the same
     parameters = tuple(q.name for i, q in enumerate(reader.parameters) if ca.depends_on(value, p[i]))

@@ -7,7 +7,7 @@ all others are differentiated algorithmically. Explicit Runge-Kutta steps go by 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import casadi as ca
@@ -39,6 +39,18 @@ generated code and loops: six joints (1690 operations) expand in 2.3 and 5.5 us 
 quadrupeds (3100 to 4400) expand in 10 and 12 to 16 us and step in 0.9 and 2.7 us; their code compiles in 6 s."""
 
 
+BENDS_LIMIT = 2500
+"""Operations of one evaluation of the dynamics of a robot up to which its full Hessian is written out too."""
+
+
+def bends(phase: Phase) -> bool:
+    """Whether the full Hessian of a step in closed form is written out as well: of robots with flat coordinates, driven at their
+    joints, that are not too large. All others leave it to loops over the robot."""
+    system = phase.system
+    return (system.actuation is not None and not system.actuation.thrusters and system.space.is_vector_space
+            and system.space.nx == system.space.ndx and operations(system.rate) <= BENDS_LIMIT)
+
+
 def closed_form(phase: Phase, options: ILQROptions) -> bool:
     """Whether the steps of a phase run in closed form as one scalar graph: symplectic Euler of the forward dynamics of a robot that
     is not too large, where neither other derivatives nor loops are asked for."""
@@ -55,12 +67,13 @@ def single_graph(stretch: Stretch, options: ILQROptions) -> Write | None:
     """
     system, scheme = stretch.phase.system, INTEGRATORS[options.integrator]
     if closed_form(stretch.phase, options):
-        return lambda t, x, u, p, h: _once(stretch, t, x, u, p, h, *stretch.closed_step(x, u, h))
+        bend = stretch.closed_bend if bends(stretch.phase) and not stretch.constants.count else None
+        return lambda t, x, u, p, h: _once(stretch, t, x, u, p, h, *stretch.closed_step(x, u, h), bend)
     if choose(system, options.derivatives, "auto")[0] != "ad":
         return None
     if scheme.single and _inlined(stretch.phase, (system.rate,)):
         return lambda t, x, u, p, h: _once(stretch, t, x, u, p, h, stretch.advance(options.integrator, t, x, u, p, h)[0], None,
-                                           options.integrator)
+                                           None, options.integrator)
     functions = [system.rate, *(cost.function for cost in terms(stretch.phase, At.PATH))]
     tableau = scheme.tableau
     if tableau is not None and tableau.explicit and not scheme.single and symbol_for(functions) is ca.SX.sym:
@@ -68,28 +81,29 @@ def single_graph(stretch: Stretch, options: ILQROptions) -> Write | None:
     return None
 
 
-def _once(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, after: Expr, F: Expr | None, integrator: str | None = None
-          ) -> Written:
+def _once(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, after: Expr, F: Expr | None,
+          bend: Callable[[Expr, Expr, Expr, Expr], Expr] | None = None, integrator: str | None = None) -> Written:
     """A step that evaluates everything at x, from the state after it and its derivative (None: by algorithmic differentiation).
-    integrator: differentiate it a second time for the full Hessian."""
+    For the full Hessian, bend(x, u, h, costate): that of the step; or integrator: differentiate it a second time."""
     space, system, costs = stretch.space, stretch.phase.system, stretch.costs(At.PATH)
     found = running_terms(stretch, costs, [(h, t, x)], ca.SX.sym)
     g, F, H = first_order(space, space, x, u, p, found, after, F)
+    n, m, apart = space.ndx, system.nu, bend is not None or stretch.accelerated is not None
 
-    def full(costate: Expr) -> Expr:
-        n, m = space.ndx, system.nu
+    def differentiated(costate: Expr) -> Expr:
         z, y, there = ca.SX.sym("z", n + m), ca.SX.sym("y", n), ca.SX.sym("after", space.nx)
         near, control = space.jet(x, z[:n]), z[n:]
         value = ca.dot(y, space.minus(there, stretch.advance(str(integrator), t, near, control, p, h)[0]))
-        if stretch.accelerated is None:  # costs and dynamics may have much in common
+        if not apart:  # costs and dynamics may have much in common
             value += h * total(costs, t, near, control, p)
-        bend = ca.Function("bend", [t, x, p, h, z, there, y], [ca.hessian(value, z)[0]])
-        H = bend(t, x, p, h, ca.vertcat(ca.SX.zeros(n), u), after, costate)
-        if stretch.accelerated is not None:
-            H += h * slopes(space, m, system.np, costs, ca.SX.sym, True, stretch.accelerated)(t, x, u, p)[1]
-        return H
+        function = ca.Function("bend", [t, x, p, h, z, there, y], [ca.hessian(value, z)[0]])
+        return function(t, x, p, h, ca.vertcat(ca.SX.zeros(n), u), after, costate)
 
-    return Written(after, h * total(costs, t, x, u, p), g, F, H, None if integrator is None else full)
+    def full(costate: Expr) -> Expr:
+        H = differentiated(costate) if bend is None else bend(x, u, h, costate)
+        return H + h * slopes(space, m, system.np, costs, ca.SX.sym, True, stretch.accelerated)(t, x, u, p)[1] if apart else H
+
+    return Written(after, h * total(costs, t, x, u, p), g, F, H, None if bend is None and integrator is None else full)
 
 
 def _inlined(phase: Phase, dynamics: Sequence[ca.Function]) -> bool:

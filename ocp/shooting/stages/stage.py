@@ -122,7 +122,7 @@ def make_stage(draft: Draft, width: int, full: bool) -> Stage:
     else:
         scalars = _inputs(draft, ca.SX.sym)
         step, expand, slope, whole = _written(scalars, draft.single(*scalars), draft.after.ndx, width, full)
-        bend = None if whole is None else _first_output(whole)
+        bend = _first_output(whole) if whole is not None else _bend(draft, width) if full and draft.local is None else None
     return Stage(
         label=draft.label, space=space, controls=draft.controls, after=draft.after, step=step, expand=expand,
         slope=slope if full else None, bend=bend, whole=whole,

@@ -20,7 +20,7 @@ from ocp.integrators.integrator import velocity
 from ocp.problem import At, Constraint, Cost, Phase, Problem
 from ocp.shooting.stages.costs import terms
 from ocp.shooting.stages.efforts import accelerations
-from ocp.shooting.stages.symplectic import robot_step
+from ocp.shooting.stages.symplectic import robot_curvature, robot_step
 from ocp.spaces import Space
 
 Expr = Any
@@ -187,6 +187,10 @@ class Stretch:
         by_theta = ca.mtimes(by_h, ca.jacobian(h * self.pace(theta), theta) if self.fractional else ca.SX(1, count))
         held = ca.horzcat(ca.SX(count, by_x.shape[1]), ca.SX.eye(count), ca.SX(count, nu))
         return ca.vertcat(after, theta), ca.vertcat(ca.horzcat(by_x, by_theta, by_u), held)
+
+    def closed_bend(self, x: Expr, u: Expr, h: Expr, costate: Expr) -> Expr:
+        """Hessian of ``costate . minus(x', step)`` of the step above, where no constants are carried."""
+        return robot_curvature(self.phase.system, x, u, h, costate)
 
     def _fractions(self, integrator: str) -> list[float]:
         """Where the nodes stand in a step, in units of h, by a step of length 1 from time 0."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import casadi as ca
 
 from dynamics import algorithms as alg
-from dynamics.derivatives.forward_second import forward_dynamics_partials
+from dynamics.derivatives.forward_second import contracted_forward_dynamics, forward_dynamics_partials
 from ocp.bridge import thrust_wrenches, unit_wrench
 from ocp.problem import System
 
@@ -56,3 +56,19 @@ def robot_step(system: System, x: Expr, u: Expr, h: Expr) -> RobotStep:
         by_x=ca.vertcat(dq_x, dv_x),
         by_u=ca.vertcat(h * ca.mtimes(turn, dv_u), dv_u),
         by_h=ca.vertcat(ca.mtimes(turn, h * a + moved), a))
+
+
+def robot_curvature(system: System, x: Expr, u: Expr, h: Expr, costate: Expr) -> Expr:
+    """Hessian [ndx + nu, ndx + nu] of ``costate . minus(x', step)`` for a robot of flat coordinates without thrusters.
+
+    There the step is linear in a, ``(h^2 costate_q + h costate_v) . a`` in all, and a'' contracted has a closed form.
+    """
+    model, S = system.model, ca.SX(system.actuation.selection)
+    n = model.nv
+    q, v, tau = x[:model.nq], x[model.nq:], ca.mtimes(S, u)
+    found = contracted_forward_dynamics(model, q, v, tau, h * (h * costate[:n] + costate[n:]))
+    by_u = ca.mtimes(found.qtau, S)
+    m = u.shape[0]
+    return ca.vertcat(
+        ca.horzcat((found.qq + found.qq.T) / 2, found.qv, by_u), ca.horzcat(found.qv.T, found.vv, ca.SX(n, m)),
+        ca.horzcat(by_u.T, ca.SX(m, n + m)))
