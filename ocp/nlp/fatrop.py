@@ -35,27 +35,34 @@ SLACK = 100.0
 
 
 class _Ring(ca.Callback):
-    """A function of vectors that tells Python what it was called with and returns a number."""
+    """A function of vectors that tells Python what it was called with and returns a number. The vectors come in one piece: each
+    argument of a callback costs as much as a hundred numbers."""
 
     def __init__(self, sizes: tuple[int, ...], answer: Callable[..., float]):
         ca.Callback.__init__(self)
-        self.sizes, self.answer = sizes, answer
+        self.size, self.answer = sum(sizes), answer
+        ends = np.cumsum(sizes).tolist()
+        self.parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
         self.construct("ring", {})
 
+    def ring(self, *vectors: ca.MX) -> ca.MX:
+        return self(ca.vertcat(*vectors))
+
     def get_n_in(self) -> int:
-        return len(self.sizes)
+        return 1
 
     def get_n_out(self) -> int:
         return 1
 
     def get_sparsity_in(self, i: int) -> ca.Sparsity:
-        return ca.Sparsity.dense(self.sizes[i], 1)
+        return ca.Sparsity.dense(self.size, 1)
 
     def has_eval_buffer(self) -> bool:
         return True
 
     def eval_buffer(self, arguments: Any, results: Any) -> int:
-        value = self.answer(*(np.frombuffer(a, dtype=float) for a in arguments))
+        given = np.frombuffer(arguments[0], dtype=float).copy()
+        value = self.answer(*(given[part] for part in self.parts))
         if results[0] is not None:
             results[0].cast("d")[0] = value
         return 0
@@ -96,6 +103,7 @@ class _Course:
     def __init__(self, nlp: NLP, order: _Order, pattern: ca.Sparsity):
         self.nlp, self.order = nlp, order
         self.bounds = order.bounds(nlp)
+        self.given = {name: ca.DM(value.tolist()) for name, value in self.bounds.items()}
         self.i, self.j = (np.array(index, dtype=int) for index in pattern.get_triplet())
         # the slope of the Lagrangian that no bound can take: either sign, none, or one
         x_lower, x_upper = self.bounds["lbx"], self.bounds["ubx"]
@@ -112,17 +120,17 @@ class _Course:
         self.x = self.lam = self.of_gradient = self.of_jacobian = np.empty(0)
 
     def gradient(self, x: np.ndarray, f: np.ndarray, gradient: np.ndarray) -> float:
-        self.of_gradient, self.f, self.grad = x.copy(), float(f[0]), gradient.copy()
+        self.of_gradient, self.f, self.grad = x, float(f[0]), gradient
         return 0.0
 
     def jacobian(self, x: np.ndarray, g: np.ndarray, nonzeros: np.ndarray) -> float:
-        self.of_jacobian, self.g, self.J = x.copy(), g.copy(), nonzeros.copy()
+        self.of_jacobian, self.g, self.J = x, g, nonzeros
         return 0.0
 
     def iteration(self, x: np.ndarray, lam: np.ndarray) -> float:
         if not self.watch.stop:
             self.trials = 0
-            self.note(x.copy(), lam.copy())
+            self.note(x, lam)
             self.watch.heard(lambda first: tuple(self.log[first:]), lambda rows: self.point())
         return 0.0
 
@@ -130,10 +138,10 @@ class _Course:
         """A row of the log for an iterate; FATROP has evaluated gradient and Jacobian there, or they are evaluated now."""
         order, before, self.x, self.lam = self.order, self.x, x, lam
         if not np.array_equal(x, self.of_gradient):
-            f, gradient = self.nlp.grad(x[order.columns_back])
+            f, gradient = self.nlp.grad(x[order.columns_back].tolist())
             self.gradient(x, np.array([float(f)]), gradient.full().ravel()[order.columns])
         if not np.array_equal(x, self.of_jacobian):
-            g, J = self.nlp.jac(x[order.columns_back])
+            g, J = self.nlp.jac(x[order.columns_back].tolist())
             self.jacobian(x, order.forward(g.full().ravel()), np.array(J.nonzeros())[order.entries] * order.factor)
         slope = self.slope()
         outside = np.maximum(self.bounds["lbg"] - self.g, self.g - self.bounds["ubg"])
@@ -187,7 +195,7 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
         solver, watch = solvers[mu], Watch(progress, watch_point)
         course.begin(watch)
         with interrupts(watch.interrupt):
-            answer = solver(x0=start[order.columns], **course.bounds)
+            answer = solver(x0=start[order.columns].tolist(), **course.given)
         if watch.error is not None:
             raise watch.error
         stats = solver.stats()
@@ -202,7 +210,7 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
         x, lam_x, lam_g = last.x, last.lam_x, last.lam_g
         status, message = _verdict(nlp, options, course, last, bool(stats["success"]))
         return NLPResult(
-            x=x, lam_x=lam_x, lam_g=lam_g, f=float(nlp.f(x)), status=status, message=message, iterations=tuple(course.log),
+            x=x, lam_x=lam_x, lam_g=lam_g, f=float(nlp.f(x.tolist())), status=status, message=message, iterations=tuple(course.log),
             seconds={"solver": time.perf_counter() - started,
                      "functions": sum(v for k, v in stats.items() if k.startswith("t_wall_nlp"))},
             n_evaluations=sum(v for k, v in stats.items() if k.startswith("n_call_nlp")), mu=_barrier(nlp, x, lam_x, lam_g),
@@ -235,15 +243,15 @@ def _functions(nlp: NLP, options: SolverOptions, order: _Order, course: _Course)
     x, rings = y[order.columns_back.tolist()], course.rings
     (f, gradient), (g, jacobian) = nlp.grad(x), nlp.jac(x)
     gradient, g, J = gradient[order.columns.tolist()], order.forward(g), _entries(jacobian, order.entries) * order.factor
-    slope = _guarded(gradient) + rings["gradient"](y, f, gradient)
-    J = ca.MX(order.pattern, _guarded(J) + rings["jacobian"](y, g, J))
+    slope = _guarded(gradient) + rings["gradient"].ring(y, f, gradient)
+    J = ca.MX(order.pattern, _guarded(J) + rings["jacobian"].ring(y, g, J))
     second = hessian(nlp, options)
     full, entries = permuted(second.sparsity_out(0), order.columns, order.columns, symmetric=True)
-    H = ca.MX(full, _guarded(_entries(second(x, sigma + rings["iteration"](y, lam), order.back(lam)), entries)))
+    H = ca.MX(full, _guarded(_entries(second(x, sigma + rings["iteration"].ring(y, lam), order.back(lam)), entries)))
     unused = ca.MX.zeros(nlp.n)  # the interface asks for gradients of the Lagrangian and never reads them
     made = {
         "nlp_f": ([y, p], [_guarded(nlp.f(x))], ["x", "p"], ["f"]),
-        "nlp_g": ([y, p], [_guarded(order.forward(nlp.g(x))) + rings["trial"](y[0])], ["x", "p"], ["g"]),
+        "nlp_g": ([y, p], [_guarded(order.forward(nlp.g(x))) + rings["trial"].ring(y[0])], ["x", "p"], ["g"]),
         "nlp_grad_f": ([y, p], [slope], ["x", "p"], ["grad_f_x"]),
         "nlp_jac_g": ([y, p], [_guarded(g), J], ["x", "p"], ["g", "jac_g_x"]),
         "nlp_hess_l": ([y, p, sigma, lam], [unused, H], ["x", "p", "lam_f", "lam_g"], ["grad_gamma_x", "hess_gamma_x_x"]),
@@ -265,7 +273,7 @@ def _guarded(value: ca.MX) -> ca.MX:
 
 def _barrier(nlp: NLP, x: np.ndarray, lam_x: np.ndarray, lam_g: np.ndarray) -> float:
     """Mean product of multiplier and distance over the inequalities: the barrier parameter of a point on the central path."""
-    g, products = nlp.g(x).full().ravel(), []
+    g, products = nlp.g(x.tolist()).full().ravel(), []
     for value, lower, upper, lam in ((x, nlp.x_lower, nlp.x_upper, lam_x), (g, nlp.g_lower, nlp.g_upper, lam_g)):
         distance = np.where(lam > 0, upper - value, value - lower)
         counts = (lower < upper) & np.isfinite(distance)
@@ -276,7 +284,8 @@ def _barrier(nlp: NLP, x: np.ndarray, lam_x: np.ndarray, lam_g: np.ndarray) -> f
 
 def _lost_start(nlp: NLP, x: np.ndarray) -> bool:
     """Whether a function is not finite at the start."""
-    values = [nlp.grad(x)[0], nlp.grad(x)[1], *nlp.jac(x)]
+    at = x.tolist()
+    values = [*nlp.grad(at), *nlp.jac(at)]
     return not all(np.all(np.isfinite(v.nonzeros())) for v in values)
 
 

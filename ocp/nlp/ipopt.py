@@ -47,6 +47,9 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
     Status.INTERRUPTED; a second Ctrl-C interrupts Python as usual. Any other exception of ``progress`` is raised again.
     """
     solvers: dict[float | None, tuple[Any, Bell]] = {}
+    # CasADi takes lists several times faster than arrays
+    bounds = {name: ca.DM(value.tolist()) for name, value in (("lbx", nlp.x_lower), ("ubx", nlp.x_upper), ("lbg", nlp.g_lower),
+                                                               ("ubg", nlp.g_upper))}
 
     def run(x0: np.ndarray, warm: Warm | None, progress: Progress | None, watch_point: WatchPoint | None) -> NLPResult:
         started = time.perf_counter()
@@ -61,7 +64,7 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
         try:
             with interrupts(watch.interrupt):
                 given = {"x0": x0} if warm is None else {"x0": warm.x, "lam_x0": warm.lam_x, "lam_g0": warm.lam_g}
-                found = solver(**given, lbx=nlp.x_lower, ubx=nlp.x_upper, lbg=nlp.g_lower, ubg=nlp.g_upper)
+                found = solver(**{name: np.asarray(value, dtype=float).tolist() for name, value in given.items()}, **bounds)
         finally:
             bell.watch = None
         if watch.error is not None:

@@ -7,7 +7,7 @@ Ordinary Differential Equations II, Sec. IV.5.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,10 @@ from ocp.transcription.kernels import KERNELS
 from ocp.transcription.ladder import GUESSES, climb
 from ocp.transcription.mesh import Compressed, Mesh, uniform_mesh
 from ocp.transcription.program import How, Transcription, build
-from ocp.transcription.schemes import CONTROLS, FORMS, SCHEMES, Scheme, make_scheme
+from ocp.transcription.refine.loop import Family, Settings, refine
+from ocp.transcription.refine.plan import UNIFORM, Plan, read_plans, uniform_plan
+from ocp.transcription.refine.policy import POLICIES, Rules
+from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, make_scheme
 
 __all__ = ["METHOD", "CollocationOptions", "Optimality", "solve", "transcribe", "uniform_meshes", "unsupported"]
 
@@ -47,6 +50,11 @@ class CollocationOptions:
     derivatives: of the dynamics: "ad", "analytic", "complex_step", "fd", or "auto"; execution: of analytic ones: "generated" code,
         "loops" over the model, or "auto"; see ``ocp.derivatives``
     kernels: "compiled", "interpreted", or "auto", which compiles functions so large that it pays
+    mesh: "uniform", or the edges and degrees of intervals, see ``ocp.transcription.refine.plan``; intervals and degree then do not
+        count
+    refine: "none"; "h": shorter intervals; "p": higher degrees; "hp": what promises more. tolerance_mesh: largest relative error of
+        an interval, see ``ocp.transcription.refine.error``; max_passes: solves; max_degree: of an interval; switches: whether edges
+        move to where controls jump
     """
 
     scheme: str = "hermite_simpson"
@@ -64,6 +72,12 @@ class CollocationOptions:
     derivatives: str = "auto"
     execution: str = "auto"
     kernels: str = "auto"
+    mesh: str = UNIFORM
+    refine: str = "none"
+    tolerance_mesh: float = 1e-6
+    max_passes: int = 15
+    max_degree: int = 10
+    switches: bool = True
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -73,13 +87,30 @@ class CollocationOptions:
                                                                                                                        self.solver,
                                                                                                                        SOLVERS),
                 ("scaling", self.scaling, SCALINGS), ("derivatives", self.derivatives, DERIVATIVES),
-                ("execution", self.execution, EXECUTIONS), ("kernels", self.kernels, KERNELS)):
+                ("execution", self.execution, EXECUTIONS), ("kernels", self.kernels, KERNELS), ("refine", self.refine, POLICIES)):
             if value not in known:
                 raise ProblemError(f"must be one of {', '.join(known)}, got {value!r}", where=f"{METHOD}.{name}")
         if self.intervals < 1:
             raise ProblemError(f"must be at least 1, got {self.intervals}", where=f"{METHOD}.intervals")
-        self.record()
+        self._check_refinement(self.record().degree)
         self.nlp()
+
+    def _check_refinement(self, degree: int) -> None:
+        raises = self.refine in ("p", "hp")
+        if raises and self.scheme in ("trapezoid", "hermite_simpson"):
+            raise ProblemError(f"{self.refine} raises the degree of intervals, and {self.scheme} has only one; take scheme gauss, "
+                               "radau or lobatto, or refine h", where=f"{METHOD}.refine")
+        for name, value in (("refine", self.refine != "none"), ("mesh", self.mesh != UNIFORM)):
+            if value and self.form == "compressed":
+                raise ProblemError("needs states at midpoints, which form compressed does not have; take form integral",
+                                   where=f"{METHOD}.{name}")
+        if not 0 < self.tolerance_mesh < 1:
+            raise ProblemError(f"must lie between 0 and 1, got {self.tolerance_mesh}", where=f"{METHOD}.tolerance_mesh")
+        if self.max_passes < 1:
+            raise ProblemError(f"must be at least 1, got {self.max_passes}", where=f"{METHOD}.max_passes")
+        if not 1 <= self.max_degree <= MOST or (raises and self.max_degree < degree):
+            raise ProblemError(f"must lie between the degree of the first mesh, {degree}, and {MOST}, got {self.max_degree}",
+                               where=f"{METHOD}.max_degree")
 
     def record(self) -> Scheme:
         """The scheme that the options name."""
@@ -101,8 +132,21 @@ def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh 
     scheme = options.record()
     if options.form == "compressed":
         return tuple(Compressed(np.linspace(0.0, 1.0, options.intervals + 1)) for _ in problem.phases)
+    if options.mesh != UNIFORM:
+        return _family(options).meshes(problem, _plans(problem, options))
     return tuple(uniform_mesh(scheme, options.intervals, options.controls, form(phase.system.space, options.states).tangent)
                  for phase in problem.phases)
+
+
+def _plans(problem: Problem, options: CollocationOptions) -> tuple[Plan, ...]:
+    """The first mesh of every phase as numbers."""
+    if options.mesh == UNIFORM:
+        return (uniform_plan(options.intervals, options.record().degree),) * len(problem.phases)
+    return read_plans(options.mesh, [phase.name for phase in problem.phases], options.scheme, f"{METHOD}.mesh")
+
+
+def _family(options: CollocationOptions) -> Family:
+    return Family(options.scheme, options.form, options.controls, options.states)
 
 
 def transcribe(problem: Problem, options: CollocationOptions, meshes: Sequence[Mesh | Compressed] | None = None,
@@ -124,10 +168,24 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     Raises UnsupportedError naming each thing that collocation cannot enforce, ProblemError for a malformed problem or a
     checkpoint of another one.
     """
-    def attempt(given: Problem, chosen: CollocationOptions) -> Solution:
+    def attempt(given: Problem, chosen: CollocationOptions, meshes: Sequence[Mesh] | None = None, warm: Checkpoint | None = resume,
+                show: Any = progress, keep: Keep | None = checkpoint) -> Solution:
         def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:
-            return transcribe(given, chosen, centres=centres)
+            return transcribe(given, chosen, meshes, centres)
 
-        return solve_program(given, METHOD, chosen, chosen.nlp(), made, progress, checkpoint, resume)
+        return solve_program(given, METHOD, chosen, chosen.nlp(), made, show, keep, warm)
 
-    return climb(problem, options, attempt) if resume is None else attempt(problem, options)
+    def run(given: Problem, meshes: Sequence[Mesh], show: Any, keep: Keep | None, warm: Checkpoint | None,
+            ladder: bool) -> Solution:
+        def on(changed: Problem, chosen: CollocationOptions) -> Solution:
+            same = chosen.intervals == options.intervals  # the coarse rung of the ladder has a mesh of its own
+            chosen = chosen if same else replace(chosen, mesh=UNIFORM)
+            return attempt(changed, chosen, meshes if same else None, warm, show, keep)
+
+        return climb(given, options, on) if ladder else on(given, options)
+
+    if options.refine == "none":
+        return climb(problem, options, attempt) if resume is None else attempt(problem, options)
+    rules = Rules(options.refine, options.tolerance_mesh, options.record().degree, options.max_degree)
+    settings = Settings(rules, options.max_passes, options.switches, options.guess != "auto")
+    return refine(problem, _family(options), _plans(problem, options), settings, run, progress, checkpoint, resume)

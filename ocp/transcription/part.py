@@ -99,11 +99,6 @@ def columns_of(index: np.ndarray, n: int) -> sp.csr_matrix:
     return sp.csr_matrix((np.ones(len(index)), (np.arange(len(index)), index)), shape=(len(index), n))
 
 
-def picks(rows: Sequence[int] | np.ndarray, count: int) -> sp.csr_matrix:
-    """The matrix [len(rows), count] that picks entries out of a stack."""
-    return columns_of(np.asarray(rows, dtype=int), count)
-
-
 def join(kind: Any, rows: Sequence[Rows]) -> Rows:
     """Rows one after another."""
     return Rows(vector(kind, *(r.expression for r in rows)), sum((r.lower for r in rows), ()), sum((r.upper for r in rows), ()),

@@ -60,7 +60,20 @@ def test_a_bound_on_a_quaternion_component(states, options):
                   {"states": states, "intervals": 18, **{k: v for k, v in options.items() if k != "method"}})
     assert found.status is Status.CONVERGED, found.message
     assert found.objective == pytest.approx(36, rel=6e-3)
-    bound = next(v for v in found.certificate.violations if v.name == "bound q.body_joint.z" or v.name.endswith(".z"))
+    bound = next(v for v in found.certificate.violations if v.name == "bound q.root_joint.z")
     assert bound.holds
     free = solve(direct.with_phase(problem, x_upper=(INF,) * 13), "collocation", {"states": states, "intervals": 10})
     assert free.objective == pytest.approx(18, rel=1e-6)
+
+
+@pytest.mark.parametrize(("options", "close"), [({"scheme": "radau"}, 1e-4),
+                                                ({"method": "multiple_shooting", "integrator": "rkmk4"}, 6e-2)], ids=str)
+@pytest.mark.parametrize("states", ["tangent", "coordinates"])
+def test_a_bound_on_a_rate(states, options, close):
+    """0.9 rad in a second at no more than 1.1 rad/s: parabolas for tau = 3/2 (1 - 0.9/1.1) s at both ends, 4 (I w)^2 / (3 tau)."""
+    turn, limit = 0.9, 1.1
+    upper = (INF,) * 12 + (limit,)
+    found = solved(direct.body_transfer((0, 0, 0), (0, 0, turn), x_upper=upper), states=states, intervals=11, **options)
+    tau = 1.5 * (1 - turn / limit)
+    assert found.objective == pytest.approx(4 * (3 * limit) ** 2 / (3 * tau), rel=close)
+    assert found.trajectory.x[:, 12].max() == pytest.approx(limit, abs=1e-7)

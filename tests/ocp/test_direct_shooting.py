@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import casadi as ca
 import control_problems as known
@@ -12,6 +13,7 @@ import pytest
 from control_problems import fixed, flat_system, function, line
 from scipy.integrate import solve_ivp
 
+from ocp.app.files.load import load_problem
 from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.nlp import SolverOptions, solve_nlp
@@ -19,6 +21,7 @@ from ocp.problem import INF, At, Boundary, Constraint, Cost, Phase, Status
 from ocp.transcription.mesh import Grid
 from ocp.transcription.multiple_shooting import MultipleShootingOptions, transcribe
 
+FOLDER = Path(__file__).resolve().parents[2] / "problems"
 S6 = np.sqrt(6)
 #: A, b, c of the methods, from Hairer, Norsett, Wanner I, Sec. II.1, and Hairer, Wanner II, Secs. IV.3 and IV.5
 TABLEAUS = {
@@ -185,6 +188,23 @@ def test_a_knot_belongs_to_the_interval_that_it_begins(duration, begin, way):
     np.testing.assert_array_equal(path.control(path.t[:-1]), path.u)
     assert np.abs(np.diff(path.u[:, 0])).min() > 1e-3
     assert found.ok, found.certificate.failures
+
+
+@pytest.mark.parametrize("way", [
+    ("multiple_shooting", {"integrator": "rk4"}), ("multiple_shooting", {"integrator": "gauss_legendre_1"}),
+    ("collocation", {"form": "compressed"}), ("collocation", {"scheme": "gauss"})], ids=str)
+def test_constraints_on_the_state_of_a_robot_with_analytic_derivatives(way):
+    """Matrix graphs: what holds at the last knot, or where no control is, must not ask for one."""
+    problem = load_problem(FOLDER / "double_pendulum_swingup.yaml").problem
+    speed = Constraint("speed", At.PATH, function(4, problem.phase.system.nu, lambda t, x, u, p: x[2] ** 2), (-INF,), (1e4,))
+    problem = direct.with_phase(problem, constraints=(speed,))
+    values = []
+    for derivatives in ("analytic", "ad"):
+        found = solve(problem, way[0], {**way[1], "derivatives": derivatives, "intervals": 8, "max_iterations": 3})
+        assert found.status is Status.ITERATION_LIMIT
+        values.append([row["objective"] for row in found.iterations])
+        assert "speed @ knot 8" in found.optimality.nlp.constraints
+    np.testing.assert_allclose(values[0], values[1], rtol=1e-6)
 
 
 def test_refusals():

@@ -1,0 +1,168 @@
+"""A phase cut at the jumps of its controls into arcs, each a phase of its own with a free length, and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import casadi as ca
+import numpy as np
+
+from ocp.problem import INF, At, Duration, Guess, Linkage, Phase, Problem, Sense, Solution, Trajectory
+from ocp.transcription.refine.plan import Plan, rounded
+
+#: an arc as short as this part of its phase has vanished; no arc may become shorter
+VANISHED = 1e-5
+#: an arc may grow by this factor in one pass
+LONGER = 4.0
+#: a bound that is active at more than this share of an arc's control points is active along the arc
+ALONG = 0.8
+
+
+@dataclass(frozen=True)
+class Jump:
+    """A jump of a control at the fraction ``place`` of its phase, seen between two control points."""
+
+    place: float
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Arc:
+    """A stretch of a phase between two jumps, as a plan of its own."""
+
+    begin: float
+    end: float
+    plan: Plan
+
+
+def arcs_of(plan: Plan) -> list[Arc]:
+    cuts = [0, *sorted(plan.jumps), plan.intervals]
+    found = []
+    for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+        begin, end = plan.edges[a], plan.edges[b]
+        inner = tuple((e - begin) / (end - begin) for e in plan.edges[a + 1:b])
+        found.append(Arc(begin, end, Plan((0.0, *inner, 1.0), plan.degrees[a:b])))
+    return found
+
+
+def stretched(arcs: Sequence[Arc], lengths: Sequence[float]) -> Plan:
+    """One plan of arcs that last so long; those that have vanished are left out."""
+    total = sum(lengths)
+    there = [(arc, length) for arc, length in zip(arcs, lengths, strict=True) if length > 2 * VANISHED * total]
+    ends = np.concatenate([[0.0], np.cumsum([length for _, length in there])])
+    ends = ends / ends[-1]
+    edges: list[float] = [0.0]
+    degrees: list[int] = []
+    jumps: set[int] = set()
+    for i, (arc, _) in enumerate(there):
+        if i:
+            jumps.add(len(degrees))
+        edges += [float(ends[i] + (ends[i + 1] - ends[i]) * e) for e in arc.plan.edges[1:]]
+        degrees += arc.plan.degrees
+    edges[-1] = 1.0
+    return Plan(rounded(edges), tuple(degrees), frozenset(jumps))
+
+
+def cut_into(problem: Problem, solution: Solution, parts: Sequence[Trajectory], arcs: Sequence[Sequence[Arc]],
+         jumps: Sequence[Sequence[Jump]]) -> Problem:
+    """The problem with every phase cut into its arcs, whose lengths are free and add up to what the phase may last.
+
+    What bounds a control along an arc holds it there: arcs of free length would be cut so that polynomials overshoot to their gain.
+    """
+    phases: list[Phase] = []
+    linkages: list[Linkage] = []
+    first: list[int] = []
+    for phase, found, part, own, there in zip(problem.phases, solution.problem.phases, parts, arcs, jumps, strict=True):
+        first.append(len(phases))
+        start, T = float(part.t[0]), duration_of(part)
+        system = replace(phase.system, parameter_values=found.system.parameter_values)
+        for i, arc in enumerate(own):
+            is_first, is_last = i == 0, i == len(own) - 1
+            length = (arc.end - arc.begin) * T
+            duration = replace(phase.duration, guess=T) if phase.duration.free else phase.duration
+            if len(own) > 1:
+                duration = Duration(VANISHED * T, LONGER * length + 0.1 * T, max(length, 2 * VANISHED * T))
+            kept = {At.PATH, At.INTEGRAL, *([At.START] if is_first else []), *([At.FINAL] if is_last else [])}
+            held = _held(replace(phase, system=system), part, arc, there) if len(own) > 1 else phase
+            phases.append(replace(
+                held, name=phase.name if len(own) == 1 else f"{phase.name}.{i}", system=system, duration=duration,
+                guess=_arc_guess(part, arc, start, T),
+                start=phase.start if is_first else None, final=phase.final if is_last else None,
+                costs=tuple(c for c in phase.costs if c.at in kept), constraints=tuple(c for c in held.constraints if c.at in kept),
+                reset=phase.reset if is_first else None))
+    first.append(len(phases))
+    count = len(phases)
+    for i, phase in enumerate(problem.phases):
+        if first[i + 1] - first[i] > 1:
+            x, T, p = ca.SX.sym("x", phase.system.nx), ca.SX.sym("T", count), ca.SX.sym("p", 0)
+            total = ca.Function("length", [x, T, p], [ca.sum1(T[first[i]:first[i + 1]])])
+            linkages.append(Linkage(f"length of {phase.name}", ((first[i + 1] - 1, At.FINAL),), total, (phase.duration.lower,),
+                                    (phase.duration.upper,)))
+    linkages += [_relinked(linkage, problem, first, count) for linkage in problem.linkages]
+    return replace(problem, phases=tuple(phases), linkages=tuple(linkages))
+
+
+def _held(phase: Phase, part: Trajectory, arc: Arc, jumps: Sequence[Jump]) -> Phase:
+    """The phase with bounds of controls, and path constraints on them, as equalities where they are active along the arc."""
+    start, T = float(part.t[0]), duration_of(part)
+    s = (np.asarray(part.t_u) - start) / T
+    inside = (s >= arc.begin) & (s <= arc.end)
+    for jump in jumps:
+        inside &= ~((s > jump.before) & (s < jump.after)) | (s == jump.place)
+    middle = (arc.begin + arc.end) / 2
+    apart = [abs(s - jump.place) > 1e-9 for jump in jumps]  # a control on a switch is not determined
+    inside = inside & np.all(apart, axis=0) if apart else inside
+    if not np.any(inside):
+        inside = np.arange(len(s)) == int(np.argmin(np.abs(s - middle)))
+    lower, upper = list(phase.u_lower), list(phase.u_upper)
+    u = part.u[inside]
+    for i in range(u.shape[1]):
+        range_ = float(np.ptp(part.u[:, i]))
+        for bound in (lower[i], upper[i]):
+            if abs(bound) < INF and np.mean(np.abs(u[:, i] - bound) < 0.02 * range_) > ALONG:
+                lower[i] = upper[i] = bound
+    constraints = []
+    t, p = start + T * s[inside], np.asarray(phase.system.parameter_values)
+    x = np.asarray(part.state(np.clip(t, part.t[0], part.t[-1])))
+    fixed = [i for i in range(len(lower)) if lower[i] == upper[i]]
+    for c in phase.constraints:
+        if c.at is At.PATH and c.soft is None and c.sense is Sense.BOX:
+            by_control = np.array(ca.DM(c.function.jac_sparsity(0, 2), 1))
+            value = np.asarray(c.function(t[None, :], x.T, u.T, np.repeat(p[:, None], len(t), axis=1))).T
+            low, high = list(c.lower), list(c.upper)
+            for r in range(c.size):
+                if not by_control[r].any() or all(i in fixed for i in np.flatnonzero(by_control[r])):
+                    continue
+                size = 0.02 * (1e-9 + float(np.ptp(part.u)))
+                for bound in (low[r], high[r]):
+                    if abs(bound) < INF and np.mean(np.abs(value[:, r] - bound) < size) > ALONG:
+                        low[r] = high[r] = bound
+            c = replace(c, lower=tuple(low), upper=tuple(high))
+        constraints.append(c)
+    return replace(phase, u_lower=tuple(lower), u_upper=tuple(upper), constraints=tuple(constraints))
+
+
+def _arc_guess(part: Trajectory, arc: Arc, start: float, T: float) -> Guess:
+    """The solution along an arc, a little inside its ends so that no control of a neighbour is seen."""
+    s = np.linspace(0.0, 1.0, 4 * len(arc.plan.degrees) * max(arc.plan.degrees) + 1)
+    fraction = arc.begin + (arc.end - arc.begin) * s
+    inside = arc.begin + (arc.end - arc.begin) * np.clip(s, 1e-3, 1 - 1e-3)
+    within = (part.t[0], part.t[-1])
+    return Guess(s, np.asarray(part.state(np.clip(start + T * fraction, *within))),
+                 np.asarray(part.control(np.clip(start + T * inside, *within))).reshape(len(s), -1))
+
+
+def _relinked(linkage: Linkage, problem: Problem, first: Sequence[int], count: int) -> Linkage:
+    """A linkage of the problem between the arcs, which sees the lengths of whole phases."""
+    f = linkage.function
+    states = [ca.SX.sym(f"x{i}", f.sparsity_in(i)) for i in range(len(linkage.ends))]
+    T, p = ca.SX.sym("T", count), ca.SX.sym("p", f.sparsity_in(len(states) + 1))
+    lengths = ca.vertcat(*(ca.sum1(T[first[i]:first[i + 1]]) for i in range(len(problem.phases))))
+    ends = tuple((first[i] if at is At.START else first[i + 1] - 1, at) for i, at in linkage.ends)
+    return replace(linkage, ends=ends, function=ca.Function(f.name(), [*states, T, p], [f(*states, lengths, p)]))
+
+
+def duration_of(part: Trajectory) -> float:
+    return float(part.t[-1] - part.t[0])

@@ -1,0 +1,122 @@
+"""From errors of intervals to the next mesh: shorter intervals, higher degrees, or what promises more.
+
+The error of an interval of degree K falls as h^(K+1) where the solution is smooth, so that a cut into B pieces gains B^(K+1)
+(Betts 2010, Practical Methods for Optimal Control, Sec. 4.7), and as 10^(-d) with one degree more, where d is the decay of its
+Legendre coefficients (Liu, Hager, Rao 2018, IEEE Transactions on Control Systems Technology 26(4)). Where coefficients decay
+slowly, or a constraint is broken between nodes, no degree helps: the interval is cut, and the piece that holds the kink again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+
+import numpy as np
+
+from ocp.transcription.refine.error import PhaseErrors
+from ocp.transcription.refine.plan import SHORTEST, Plan, rounded
+
+POLICIES = ("none", "h", "p", "hp")
+
+#: the next mesh aims at this part of the tolerance
+AIM = 0.3
+#: digits that one more degree must gain for an interval to count as smooth; at K = 3 a cut in two gains as much per node
+SMOOTH = 0.5
+#: pieces of a smooth interval, and of one with a kink, whose error falls as h^2
+PIECES, PIECES_AT_KINK = 6, 4
+#: at most half of the intervals, the worst ones, change in one pass where there are more than these
+MANY = 60
+#: most degrees added at once
+STEP = 4
+#: beside an edge where controls jump an error of a kink may be this many tolerances before the interval is cut: close to a switch
+#: controls are hardly determined, the more so the shorter the interval
+BESIDE = 100.0
+#: intervals with less than this part of the tolerance are made coarser
+FINE = 1e-2
+
+
+@dataclass(frozen=True)
+class Rules:
+    """kind: one of ``POLICIES``; tolerance: of every interval; lowest, highest: degrees to choose from."""
+
+    kind: str
+    tolerance: float
+    lowest: int
+    highest: int
+
+
+def next_plan(plan: Plan, errors: PhaseErrors, rules: Rules) -> Plan:
+    """The mesh of the next pass; the same one where no rule allows a change."""
+    pieces: list[tuple[int, int]] = []  # (pieces, degree) of each interval
+    worst = set(np.argsort(-errors.total, kind="stable")[:max(MANY, plan.intervals // 2)])
+    for k, degree in enumerate(plan.degrees):
+        if errors.total[k] > rules.tolerance and k not in worst:
+            pieces.append((1, degree))
+            continue
+        width = plan.edges[k + 1] - plan.edges[k]
+        if errors.total[k] <= rules.tolerance:
+            pieces.append((1, _lowered(degree, float(errors.total[k]), float(errors.decay[k]), rules)))
+            continue
+        gain = min(float(errors.total[k]) / (AIM * rules.tolerance), 1e12)
+        smooth = errors.decay[k] >= SMOOTH and not errors.clipped[k] and errors.path[k] < errors.total[k]
+        beside = k in plan.jumps or k + 1 in plan.jumps
+        if beside and not smooth and errors.total[k] <= BESIDE * rules.tolerance:
+            pieces.append((1, degree))
+            continue
+        add = min(STEP, max(1, ceil(log10(gain) / max(float(errors.decay[k]), 0.25))))
+        if rules.kind == "p" or (rules.kind == "hp" and smooth and degree < rules.highest):
+            pieces.append((1, min(degree + add, rules.highest)))
+            continue
+        order, most = (degree + 1, PIECES) if smooth else (2, PIECES_AT_KINK)
+        count = int(np.clip(ceil(gain ** (1 / order)), 2, most))
+        count = max(1, min(count, int(width / SHORTEST)))
+        # pieces of a smooth interval at the highest degree keep it; at a kink low degrees do as well
+        pieces.append((count, degree if smooth or rules.kind == "h" else max(rules.lowest, min(degree, rules.lowest + 1))))
+    merged = _merges(plan, errors, rules) if rules.kind == "hp" else [False] * plan.intervals
+    return _built(plan, pieces, merged)
+
+
+def halved(plan: Plan) -> Plan:
+    """Every interval cut in two."""
+    return _built(plan, [(2, degree) for degree in plan.degrees], [False] * plan.intervals)
+
+
+def _lowered(degree: int, error: float, decay: float, rules: Rules) -> int:
+    if rules.kind not in ("p", "hp") or error > FINE * rules.tolerance or decay < SMOOTH:
+        return degree
+    spare = log10(AIM * rules.tolerance / max(error, 1e-16))
+    return max(min(degree, rules.lowest), degree - max(0, floor(spare / decay) - 1))
+
+
+def _merges(plan: Plan, errors: PhaseErrors, rules: Rules) -> list[bool]:
+    """Which intervals are joined with the one before: both far too fine, and the union still fine by the order of its degree."""
+    found = [False] * plan.intervals
+    for k in range(1, plan.intervals):
+        if k in plan.jumps or found[k - 1]:
+            continue
+        both = [k - 1, k]
+        widths = [plan.edges[i + 1] - plan.edges[i] for i in both]
+        degree = max(plan.degrees[i] for i in both)
+        if np.any(errors.decay[both] < SMOOTH) or np.any(errors.clipped[both]):
+            continue
+        grown = [float(errors.total[i]) * (sum(widths) / w) ** (plan.degrees[i] + 1) for i, w in zip(both, widths, strict=True)]
+        found[k] = max(grown) <= 0.1 * AIM * rules.tolerance and degree < rules.highest
+    return found
+
+
+def _built(plan: Plan, pieces: Sequence[tuple[int, int]], merged: Sequence[bool]) -> Plan:
+    edges: list[float] = [0.0]
+    degrees: list[int] = []
+    jumps: set[int] = set()
+    for k, (count, degree) in enumerate(pieces):
+        if k in plan.jumps:
+            jumps.add(len(degrees))
+        if merged[k]:
+            edges[-1] = plan.edges[k + 1]
+            degrees[-1] = max(degrees[-1], plan.degrees[k - 1], plan.degrees[k])
+            continue
+        cut = np.linspace(plan.edges[k], plan.edges[k + 1], count + 1)
+        edges += [*rounded(cut[1:-1]), plan.edges[k + 1]]
+        degrees += [degree] * count
+    return Plan(tuple(edges), tuple(degrees), frozenset(jumps))

@@ -1,0 +1,239 @@
+"""Edges where controls jump: found in a solution, put into the mesh, and moved by the optimiser itself.
+
+A control that jumps is a bang-bang arc that begins or ends, and no polynomial follows it: unless an edge lies exactly there, the
+interval that holds the jump stays bad however short it is. Edges are found where a control leaves a plateau at a bound and is
+at rest again within an interval or two; the first guess keeps the impulse of the control. Then the phase is cut into arcs at these
+edges, each a phase of its own with a free length, and solved once more: the lengths are the switching times (Pager and Rao 2022,
+Method for solving bang-bang and singular optimal control problems using adaptive Radau collocation, Computational Optimization
+and Applications 81).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ocp.problem import INF, At, Phase, Problem, Solution, Status, Trajectory, join
+from ocp.transcription.mesh import Mesh
+from ocp.transcription.refine.arcs import VANISHED, Jump, arcs_of, cut_into, duration_of, stretched
+from ocp.transcription.refine.plan import Plan, rounded
+
+#: a jump is this part of the range of the control, and rests on both sides to this part of itself
+JUMP, REST = 0.3, 0.1
+#: intervals that a jump may be spread over
+SPREAD = 1.6
+#: three jumps of one control within so many intervals of each other are chattering
+CHATTER = 2.5
+#: an edge nearer to a switch than this part of its interval gives way
+NEAR = 0.1
+#: places this near are the same
+SMALL = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """Meshes with edges at the switches, the trajectories that belong to them, the problem as solved, and what to say; ``found`` is
+    False where the jumps were no switches after all, and all is as it was."""
+
+    plans: tuple[Plan, ...]
+    parts: tuple[Trajectory, ...]
+    problem: Problem
+    notes: tuple[str, ...]
+    found: bool = True
+
+
+def located(problem: Problem, solution: Solution, plans: Sequence[Plan], after: Sequence[Plan], found: Sequence[Sequence[Jump]],
+            meshes_of: Callable[[Problem, tuple[Plan, ...]], tuple[Mesh, ...]],
+            run: Callable[[Problem, Sequence[Mesh]], Solution]) -> Moved:
+    """The meshes ``after`` of the next pass with edges at the jumps ``found`` in a solution.
+
+    plans: the meshes of the solution; meshes_of: makes meshes of plans; run: solves a problem on meshes. Raises KeyboardInterrupt
+    where the user stops that solve.
+    """
+    parts = solution.parts or (solution.trajectory,)
+    named = "; ".join(f"{problem.phases[i].name}: " * (len(found) > 1) + ", ".join(
+        f"{float(parts[i].t[0]) + jump.place * duration_of(parts[i]):.6g}" for jump in own) for i, own in enumerate(found) if own)
+    inserted = tuple(with_edges(plan, new, own) for plan, new, own in zip(plans, after, found, strict=True))
+    still = Moved(inserted, tuple(parts), solution.problem, (f"controls jump near t = {named} s: edges there",))
+    if any(c.at is At.INTEGRAL for phase, own in zip(problem.phases, found, strict=True) if own for c in phase.constraints):
+        return still
+    arcs = [arcs_of(plan) for plan in inserted]
+    cut = cut_into(problem, solution, parts, arcs, found)
+    flat = tuple(arc.plan for own in arcs for arc in own)
+    answer = run(cut, meshes_of(cut, flat))
+    if answer.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    if answer.status is not Status.CONVERGED:
+        return Moved(inserted, tuple(parts), solution.problem, (f"{still.notes[0]}; they could not be moved "
+                     f"({answer.status.name.lower().replace('_', ' ')})",))
+    pieces, new_plans, joined, told = list(answer.parts or (answer.trajectory,)), [], [], []
+    for i, own in enumerate(arcs):
+        mine, pieces = pieces[:len(own)], pieces[len(own):]
+        new_plans.append(stretched(own, [duration_of(part) for part in mine]))
+        joined.append(join(mine))
+        if len(own) > 1:
+            name = f"{problem.phases[i].name}: " if len(arcs) > 1 else ""
+            told.append(name + ", ".join(f"{part.t[0]:.9g}" for part in mine[1:]))
+    if any(_strayed(plan, new, own) for plan, new, own in zip(plans, new_plans, found, strict=True)):
+        return Moved(tuple(after), tuple(parts), solution.problem, (f"controls change fast near t = {named} s: no switch",), False)
+    first = np.cumsum([0, *(len(own) for own in arcs)])[:-1]
+    solved = replace(problem, phases=tuple(replace(phase, system=answer.problem.phases[k].system)
+                                           for phase, k in zip(problem.phases, first, strict=True)))
+    told = [f"controls jump near t = {named} s: edges moved to {'; '.join(told)} s"]
+    return Moved(tuple(new_plans), tuple(joined), solved, tuple(told))
+
+
+def jumps_of(problem: Problem, solution: Solution, plans: Sequence[Plan], meshes: Sequence[Mesh]) -> list[list[Jump]]:
+    """The jumps of controls in each phase of a solution."""
+    parts = solution.parts or (solution.trajectory,)
+    return [switches(phase, part, mesh, plan) for phase, part, mesh, plan in zip(problem.phases, parts, meshes, plans, strict=True)]
+
+
+def unplaced(plans: Sequence[Plan], jumps: Sequence[Sequence[Jump]]) -> bool:
+    """Whether a control jumps where no edge is for it."""
+    return any(jump.place not in {plan.edges[k] for k in plan.jumps}
+               for plan, own in zip(plans, jumps, strict=True) for jump in own)
+
+
+def shift(before: Sequence[Plan], after: Sequence[Plan]) -> float:
+    """The largest distance of a jump of ``after`` from the nearest of ``before``, as a part of the phase."""
+    largest = 0.0
+    for old, new in zip(before, after, strict=True):
+        known = [old.edges[k] for k in old.jumps]
+        largest = max([largest, *(min((abs(new.edges[k] - e) for e in known), default=1.0) for k in new.jumps)])
+    return largest
+
+
+def switches(phase: Phase, part: Trajectory, mesh: Mesh, plan: Plan) -> list[Jump]:
+    """Where a control jumps from or to a bound, in order; at the plan's own jump where that is in between."""
+    start, T = float(part.t[0]), duration_of(part)
+    widths = mesh.widths
+    known = [plan.edges[k] for k in plan.jumps]
+    found: list[Jump] = []
+    for i in range(phase.system.nu):
+        u, s = part.u[:, i], mesh.control_fractions
+        low = phase.u_lower[i] if phase.u_lower[i] > -INF else float(np.min(u))
+        high = phase.u_upper[i] if phase.u_upper[i] < INF else float(np.max(u))
+        spread = high - low
+        if len(u) < 4 or not float(np.ptp(u)) > 1e-3 * (1 + abs(low) + abs(high)) or not _limited(phase, i):
+            continue
+        own: list[Jump] = []
+        a = 0
+        while a < len(u) - 1:
+            b = _rest(u, s, a, JUMP * spread, SPREAD, mesh, widths)
+            at_bound = min(abs(u[a] - low), abs(u[a] - high)) < 0.02 * spread or (
+                b is not None and min(abs(u[b] - low), abs(u[b] - high)) < 0.02 * spread)
+            if b is None or not at_bound:
+                a += 1
+                continue
+            place = _impulse(part, i, s[a], s[b], u[a], u[b], low, high, start, T)
+            within = [e for e in known if s[a] <= e <= s[b]]
+            own.append(Jump(min(within, key=lambda e: abs(e - place)) if within else place, float(s[a]), float(s[b])))
+            a = b
+        found += [] if _chatters(own, mesh) else own
+    found.sort(key=lambda jump: jump.place)
+    kept: list[Jump] = []
+    for jump in found:
+        if VANISHED < jump.place < 1 - VANISHED and (not kept or jump.place - kept[-1].place > VANISHED):
+            kept.append(jump)
+    return kept
+
+
+def _chatters(jumps: Sequence[Jump], mesh: Mesh) -> bool:
+    """Whether a control jumps to and fro from interval to interval, as it does along singular arcs, where nothing determines it."""
+    close = 0
+    for before, after in zip(jumps[:-1], jumps[1:], strict=True):
+        k = min(int(np.searchsorted(mesh.edges, before.place, side="right")) - 1, mesh.intervals - 1)
+        close = close + 1 if after.place - before.place < CHATTER * mesh.widths[k] else 0
+        if close >= 2:
+            return True
+    return False
+
+
+def _limited(phase: Phase, i: int) -> bool:
+    """Whether something bounds control i: without a bound no optimum is bang-bang."""
+    if phase.u_lower[i] > -INF or phase.u_upper[i] < INF:
+        return True
+    return any(c.at is At.PATH and c.function.jac_sparsity(0, 2).nnz() for c in phase.constraints)
+
+
+def _rest(u: np.ndarray, s: np.ndarray, a: int, jump: float, spread: float, mesh: Mesh, widths: np.ndarray) -> int | None:
+    """The control point at which a jump that begins at a ends, or None where none begins there."""
+    k = min(int(np.searchsorted(mesh.edges, s[a], side="right")) - 1, len(widths) - 1)
+    reach = spread * max(widths[max(0, k - 1):k + 2])
+    if abs(u[a + 1] - u[a]) < REST * jump:
+        return None
+    for b in range(a + 1, len(u)):
+        if s[b] - s[a] > reach:
+            return None
+        size = u[b] - u[a]
+        if abs(size) < jump:
+            continue
+        quiet_before = a == 0 or abs(u[a] - u[a - 1]) <= REST * abs(size)
+        quiet_after = b == len(u) - 1 or abs(u[b + 1] - u[b]) <= REST * abs(size)
+        if not quiet_before:
+            return None
+        if quiet_after:
+            return b
+    return None
+
+
+def _impulse(part: Trajectory, i: int, a: float, b: float, before: float, after: float, low: float, high: float, start: float,
+             T: float) -> float:
+    """Where a jump between the fractions a and b leaves the integral of the control as it is."""
+    if b - a <= 0.0:
+        return a
+    r = a + (b - a) * (np.arange(400) + 0.5) / 400
+    u = np.clip(np.asarray(part.control(np.clip(start + T * r, part.t[0], part.t[-1])))[:, i], low, high)
+    share = (float(np.mean(u)) - after) / (before - after)
+    return float(a + (b - a) * min(1.0, max(0.0, share)))
+
+
+def with_edges(plan: Plan, after: Plan, jumps: Sequence[Jump]) -> Plan:
+    """The plan ``after`` with these jumps and no others; no edges remain within a jump or close to it, and intervals of ``plan``
+    that hold one lose the cuts that ``after`` made in them."""
+    if not jumps:
+        return replace(after, jumps=frozenset())
+    edges, old, places = np.array(plan.edges), set(plan.edges), [jump.place for jump in jumps]
+    known = {plan.edges[k] for k in plan.jumps}
+    keep = []
+    for e in after.edges:
+        gone = False
+        for jump in jumps:
+            if jump.place in known:
+                continue
+            k = min(int(np.searchsorted(edges, jump.place, side="right")) - 1, plan.intervals - 1)
+            inside = jump.before < e < jump.after or (e not in old and edges[k] < e < edges[k + 1])
+            gone = gone or inside or abs(e - jump.place) < NEAR * _width_at(edges, e)
+        if e in (0.0, 1.0) or not gone:
+            keep.append(e)
+    new = rounded(sorted({*keep, *places}))
+    degrees = []
+    for a, b in zip(new[:-1], new[1:], strict=True):
+        k = min(int(np.searchsorted(np.array(after.edges), (a + b) / 2, side="right")) - 1, after.intervals - 1)
+        first = min(int(np.searchsorted(edges, (a + b) / 2, side="right")) - 1, plan.intervals - 1)
+        fresh = any(jump.place not in known and a - SMALL <= jump.place <= b + SMALL for jump in jumps)
+        degrees.append(min(after.degrees[k], plan.degrees[first]) if fresh else after.degrees[k])
+    marks = rounded(places)
+    return Plan(new, tuple(degrees), frozenset(k for k, e in enumerate(new) if 0 < k < len(degrees) and e in marks))
+
+
+def _width_at(edges: np.ndarray, e: float) -> float:
+    k = int(np.clip(np.searchsorted(edges, e), 1, len(edges) - 2))
+    return float(min(edges[k] - edges[k - 1], edges[k + 1] - edges[k]))
+
+
+def _strayed(plan: Plan, moved: Plan, jumps: Sequence[Jump]) -> bool:
+    """Whether an edge was moved further from its jump than an interval is long, or half of the arcs vanished."""
+    edges, widths = np.array(plan.edges), np.diff(plan.edges)
+    places = [moved.edges[k] for k in moved.jumps]
+    if len(places) < (len(jumps) + 1) // 2:
+        return True
+    for place in places:
+        jump = min(jumps, key=lambda j: abs(j.place - place))
+        k = min(int(np.searchsorted(edges, jump.place, side="right")) - 1, plan.intervals - 1)
+        if abs(place - jump.place) > max(widths[max(0, k - 1):k + 2]):
+            return True
+    return False
