@@ -98,8 +98,8 @@ two; Opti Hermite-Simpson (separated, compressed), Radau and Legendre of degree 
 side the two fastest are measured in turns, the others once.
 
 """
-AIMS = (("near", 0.5, "re-solve at equal accuracy"), ("fatrop", 1.0, "re-solve with FATROP"), ("total", 0.7, "set-up and first solve"),
-        ("near_total", 0.7, "the same at equal accuracy"))
+AIMS = (("near", 0.5, "re-solve at equal accuracy"), ("fatrop", 1.0, "re-solve with FATROP"),
+        ("total", 0.7, "set-up and first solve"), ("near_total", 0.7, "the same at equal accuracy"))
 
 
 def version(package: str) -> str:

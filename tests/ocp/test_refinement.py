@@ -315,6 +315,15 @@ def test_bead_on_a_stop_comes_to_its_closed_form():
     assert found.extra["refinement"][0, 5] < 4 - 1e-3  # where it began: the trap
 
 
+def test_kinks_of_controls_that_the_objective_no_longer_feels_are_told():
+    found = solve(bead(), CollocationOptions(scheme="radau", intervals=5, refine="hp", tolerance_mesh=1e-8))
+    rows = dict(zip(found.extra["refinement_columns"], found.extra["refinement"].T, strict=True))
+    told = any("no longer changed the objective" in note for note in found.notes)
+    assert told == (found.status is Status.CONVERGED and rows["error"][-1] > 1e-8)
+    assert told
+    assert abs(rows["objective"][-1] - rows["objective"][-2]) < 1e-7
+
+
 def test_passes_that_do_not_suffice_are_told():
     found = solve(known.brachistochrone(), CollocationOptions(intervals=3, refine="h", tolerance_mesh=1e-12, max_passes=2))
     assert found.status is Status.ITERATION_LIMIT

@@ -15,7 +15,7 @@ from ocp.certify import certify
 from ocp.problem import At, Boundary, Constraint, Cost, Duration, Phase, Problem, Status
 from ocp.transcription.collocation import CollocationOptions, solve
 from ocp.transcription.mesh import uniform_mesh
-from ocp.transcription.refine.arcs import Jump
+from ocp.transcription.refine.arcs import Jump, arcs_of, cut_into
 from ocp.transcription.refine.plan import Plan, read_plans, uniform_plan
 from ocp.transcription.refine.switches import switches, with_edges
 from ocp.transcription.schemes import make_scheme
@@ -130,6 +130,30 @@ def test_smooth_controls_have_no_switches():
     found = solve(problem, CollocationOptions(scheme="gauss", intervals=20))
     mesh = uniform_mesh(make_scheme("gauss"), 20)
     assert switches(problem.phase, found.trajectory, mesh, uniform_plan(20, 3)) == []
+
+
+def test_first_guess_of_a_switch_keeps_the_impulse():
+    """Eleven intervals put the switch of the block inside one of them; its first guess is far better than half of that."""
+    for v0 in (0.1, 0.2, 0.3):
+        found = solve(block(v0), CollocationOptions(scheme="gauss", intervals=11))
+        seen = switches(block(v0).phase, found.trajectory, uniform_mesh(make_scheme("gauss"), 11), uniform_plan(11, 3))
+        T = found.trajectory.t[-1]
+        assert [jump.place * T for jump in seen] == pytest.approx([np.sqrt(1 + v0**2 / 2) - v0], abs=0.1 * T / 11)
+
+
+def test_arcs_last_as_long_as_their_phase_may():
+    """Cut at 0.5 and 0.8, a phase of 2 s: arcs of 1, 0.6 and 0.4 s whose sum is held at 2 s; the ends keep what holds there."""
+    phase = replace(known.block_move(2.0).phase, costs=(*known.block_move().phase.costs, known.minimum_time(2)))
+    problem = known.problem(phase)
+    found = solve(problem, CollocationOptions(intervals=4))
+    plan = Plan((0.0, 0.5, 0.8, 1.0), (3, 3, 3), frozenset({1, 2}))
+    cut = cut_into(problem, found, (found.trajectory,), [arcs_of(plan)], [[]])
+    assert [arc.duration.guess for arc in cut.phases] == pytest.approx([1.0, 0.6, 0.4])
+    total = cut.linkages[0]
+    assert float(total.function(np.zeros(2), [1.0, 0.6, 0.3], [])) == pytest.approx(1.9)
+    assert total.lower == total.upper == (2.0,)
+    assert [(arc.start is None, arc.final is None, len(arc.costs)) for arc in cut.phases] == [
+        (False, True, 1), (True, True, 1), (True, False, 2)]
 
 
 def test_edges_within_a_jump_give_way():

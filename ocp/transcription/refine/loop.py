@@ -72,7 +72,9 @@ def refine(problem: Problem, family: Family, plans: Plans, settings: Settings, r
     """The solution of the last pass, or, where the user interrupts, of the last finished one; plans: the first mesh of each phase.
 
     ``extra["refinement"]`` [passes, columns] with ``extra["refinement_columns"]`` is the log of passes, and notes tell it in words
-    and give the final mesh as text. A pass that does not converge is tried again from the guess and on meshes cut in two.
+    and give the final mesh as text. Where only the controls' own shape misses the tolerance and the objective no longer changes
+    with the mesh, as along singular arcs, that is the end, and a note says so. A pass that does not converge is tried again from
+    the guess and on meshes cut in two.
     Status.ITERATION_LIMIT where the passes end, or refining makes no progress, before every interval reaches the tolerance.
     """
     rules, most = settings.rules, settings.most
@@ -260,6 +262,9 @@ def _finished(problem: Problem, passes: Sequence[Pass], last: Solution, plans: P
         status = Status.ITERATION_LIMIT
         message = f"Mesh refinement did not reach its tolerance {rules.tolerance:.3g}: {best.estimate.where(problem)}; {reason}."
     notes = [*chosen.notes, *told]
+    if best is not None and not stopped and best.estimate.largest > rules.tolerance:
+        notes.append(f"motions are accurate to {best.estimate.motion:.2g}; the shape of controls is not "
+                     f"({best.estimate.where(problem)}), but another mesh no longer changed the objective")
     if best is not None:
         notes.append(f"freeze this mesh: refine: none, scheme: {family.scheme}, mesh: \"{plans_text(best.plans)}\"")
     extra = dict(chosen.extra) | {"refinement": np.array([p.row for p in passes]).reshape(-1, len(COLUMNS)),
