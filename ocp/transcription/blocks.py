@@ -199,7 +199,7 @@ def _hessian(n: int, blocks: Sequence[Block], functions: Sequence[BlockFunctions
              arguments: Sequence[tuple[ca.MX, ca.MX]], sigma: ca.MX, lam: ca.MX) -> ca.MX:
     sources, rows, columns, weights = [], [], [], []
     for block, own, (v, d) in zip(blocks, functions, arguments, strict=True):
-        mu = ca.reshape(_product(sp.csr_matrix(block.matrix.T), lam), block.size, block.count)
+        mu = ca.reshape(_product(block.matrix.T, lam), block.size, block.count)
         nonzeros = _call(own, "hessian", block, v, d, sigma * _column(block.weight).T, mu)[0]
         r, c = (np.array(i, dtype=int) for i in own.hessian_pattern.get_triplet())
         first, second = block.index[:, r].ravel(), block.index[:, c].ravel()
@@ -212,6 +212,8 @@ def _hessian(n: int, blocks: Sequence[Block], functions: Sequence[BlockFunctions
 
 def _gauss_newton(n: int, blocks: Sequence[Block], functions: Sequence[BlockFunctions],
                   arguments: Sequence[tuple[ca.MX, ca.MX]], sigma: ca.MX) -> ca.MX:
+    if all(own.gauss_newton is None for own in functions):
+        return ca.MX(n, n)
     sources, rows, columns, weights = [], [], [], []
     for block, own, (v, d) in zip(blocks, functions, arguments, strict=True):
         if own.gauss_newton is None or own.gauss_newton_pattern is None:
@@ -237,7 +239,7 @@ def _scatter(shape: tuple[int, int], constant: sp.coo_matrix, rows: list[np.ndar
     np.add.at(start, np.searchsorted(places, keys[0]), constant.data)
     total = ca.MX(_column(start))
     for key, weight, (source, pick) in zip(keys[1:], weights, sources, strict=True):
-        matrix = sp.csr_matrix((weight, (np.searchsorted(places, key), pick)), shape=(len(places), source.shape[0]))
+        matrix = sp.csc_matrix((weight, (np.searchsorted(places, key), pick)), shape=(len(places), source.shape[0]))
         total += _product(matrix, source)
     return ca.MX(pattern, total)
 
@@ -254,9 +256,9 @@ def _call(own: BlockFunctions, name: str, block: Block, *arguments: ca.MX) -> li
     return [ca.densify(value) for value in repeated.call(list(arguments))]
 
 
-def _gradient_matrix(block: Block, n: int) -> sp.csr_matrix:
+def _gradient_matrix(block: Block, n: int) -> sp.csc_matrix:
     nv = block.index.shape[1]
-    return sp.csr_matrix((np.repeat(block.weight, nv), (block.index.ravel(), np.arange(block.count * nv))),
+    return sp.csc_matrix((np.repeat(block.weight, nv), (block.index.ravel(), np.arange(block.count * nv))),
                          shape=(n, block.count * nv))
 
 
@@ -268,7 +270,7 @@ def _column(values: np.ndarray) -> ca.DM:
     return ca.DM(ca.Sparsity.dense(len(values), 1), values.tolist())
 
 
-def _product(matrix: sp.csr_matrix, vector: ca.MX) -> ca.MX:
+def _product(matrix: sp.spmatrix, vector: ca.MX) -> ca.MX:
     """Constant sparse matrix times dense vector; structurally empty products stay dense zeros."""
     if matrix.nnz == 0:
         return ca.MX.zeros(matrix.shape[0])
