@@ -6,8 +6,8 @@ import casadi as ca
 import numpy as np
 
 from ocp.derivative_check.records import Point
-from ocp.problem import Phase
 from ocp.guess import on_manifold, sample_guess
+from ocp.problem import Phase
 
 _SPREAD = 0.3  # standard deviation of a perturbation where no bounds give a scale
 _SHARE = 0.2  # the same as a share of the distance between bounds

@@ -51,7 +51,7 @@ SAME = 1e-6  # by which objectives of the same program may differ
 PATIENCE = 7  # seconds of processor time after which a slow tool is stopped
 UNTIL = 2.0  # seconds of processor time for the search for a mesh
 FEW = 10  # intervals for dymos, whose SLSQP is dense
-LINEAR = "Hermite-Simpson, linear controls"  # Drake's
+LINEAR, COMPRESSED = "Hermite-Simpson, linear controls", "Hermite-Simpson, compressed"  # Drake's is the first; dymos' the second
 FIELDS = ("table", "problem", "program", "tool", "intervals", "set_up_ms", "first_ms", "resolve_ms", "iterations", "objective",
           "error", "function_ms", "status")
 OUT = ROOT / "results" / "benchmarks" / "direct_against_peers"
@@ -150,9 +150,9 @@ def same_program(name: str, problem: Problem) -> list[Row]:
             "Hermite-Simpson": {"ours, ipopt": partial(ours, problem, N),
                                 "ours, fatrop": partial(ours, problem, N, solver="fatrop"),
                                 "Opti": partial(peers.opti_hermite_simpson, problem, N)},
-            "Hermite-Simpson, compressed": {"ours, ipopt": partial(ours, problem, N, form="compressed"),
-                                            "ours, fatrop": partial(ours, problem, N, form="compressed", solver="fatrop"),
-                                            "Opti": partial(peers.opti_hermite_simpson, problem, N, True)},
+            COMPRESSED: {"ours, ipopt": partial(ours, problem, N, form="compressed"),
+                         "ours, fatrop": partial(ours, problem, N, form="compressed", solver="fatrop"),
+                         "Opti": partial(peers.opti_hermite_simpson, problem, N, True)},
             "RK4 shooting": {"ours, ipopt": partial(ours, problem, N, **shooting),
                              "ours, fatrop": partial(ours, problem, N, **shooting, solver="fatrop"),
                              "Opti": partial(peers.opti_shooting, problem, N),
@@ -161,8 +161,8 @@ def same_program(name: str, problem: Problem) -> list[Row]:
     rows = [{"table": "same program", "problem": name, "program": program, "tool": tool, "intervals": N, **row}
             for program, builds in programs.items() for tool, row in interleaved(builds).items()]
     if name != "biped_walking":
-        rows += [{"table": "same program", "problem": name, "program": "Hermite-Simpson", "tool": tool, "intervals": FEW, **row}
-                 for tool, row in interleaved({"ours, ipopt": partial(ours, problem, FEW)}).items()]
+        rows += [{"table": "same program", "problem": name, "program": COMPRESSED, "tool": tool, "intervals": FEW, **row}
+                 for tool, row in interleaved({"ours, ipopt": partial(ours, problem, FEW, form="compressed")}).items()]
     return rows
 
 
@@ -238,7 +238,8 @@ def equal_accuracy(name: str, problem: Problem) -> list[Row]:
     if name != "biped_walking":
         for program, build in COARSE.items():
             try:
-                found = search(lambda count, build=build: partial(build, problem, count), reference, tolerance, UNTIL)
+                found = search(lambda count, build=build: partial(build, problem, count), reference, tolerance, UNTIL,
+                               LADDER.index(72))  # on coarser ones RK4 may diverge, and FATROP not return
                 if "intervals" in found:
                     found |= interleaved({program: partial(build, problem, found["intervals"])}, 1, 1)[program]
             except Exception as error:
@@ -283,7 +284,7 @@ def steps_of(tool: str, name: str) -> list[tuple[Row, Callable[[], Row]]]:
     else:
         from direct_peers_dymos import dymos_phase, optimiser
 
-        ask(f"dymos, {optimiser()}", lambda count: partial(dymos_phase, problem, count), "Hermite-Simpson", FEW,
+        ask(f"dymos, {optimiser()}", lambda count: partial(dymos_phase, problem, count), COMPRESSED, FEW,
             "Gauss-Lobatto 3", 0)
     return found
 

@@ -78,8 +78,11 @@ Set-up of ours is what `transcribe` and `prepare_solver` do with a problem that 
 from the cache where they are in it; *compiled* is from the cache too. Opti's graph is expanded to scalars at its first
 solve; rockit builds and expands there too. Tolerance 1e-9 for the interior-point methods. Drake and dymos are stopped
 after {patience} s of processor time for all that a problem asks of them; dymos' optimiser is SciPy's SLSQP unless
-pyOptSparse is installed. rockit's collocation fails with this CasADi. Written by
-tests/benchmarks/direct_against_peers.py.
+pyOptSparse is installed. Bounds on states hold at knots and midpoints in the separated form and where controls are
+linear, at knots only in the compressed form and in Drake and dymos: where such a bound is active, Drake's program is not
+quite ours. rockit's collocation fails with this CasADi. *Not converged* beside FATROP through our interface: FATROP claims
+success or stalls at a point whose residuals, evaluated anew, exceed a hundred times the tolerance, or it reaches its limit.
+Written by tests/benchmarks/direct_against_peers.py.
 
 ## In short: ours over the best peer
 

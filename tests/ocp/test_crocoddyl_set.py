@@ -108,7 +108,7 @@ def test_one_step_solves_the_linear_quadratic_problem():
 
 
 def test_overshoot_at_the_rounding_level_is_answered_by_shorter_steps():
-    """Whole steps of Gauss-Newton leave the error times -0.9 here; once decreases are below rounding nothing else would halve them."""
+    """Whole steps of Gauss-Newton leave the error times -0.9 here; below rounding nothing else would halve them."""
     chosen = case("panda", "hold")
     found = solve(chosen.problem, ILQROptions(**chosen.options, intervals=100, shooting="feasible", armijo=0.1, tolerance=1e-9,
                                               hessian="gauss_newton", polish="never"))

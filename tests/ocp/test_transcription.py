@@ -12,12 +12,12 @@ import scipy.sparse as sp
 
 from dynamics.kernels import find_compiler
 from ocp.errors import ProblemError, UnsupportedError
+from ocp.guess import sample_guess
 from ocp.nlp import IpoptOptions, solve_nlp
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Phase, Sense
 from ocp.transcription import blocks, kernels
 from ocp.transcription.collocation import CollocationOptions, solve, transcribe, unsupported
 from ocp.transcription.mesh import Mesh, uniform_mesh
-from ocp.guess import sample_guess
 from ocp.transcription.schemes import make_scheme
 
 N = 4  # intervals of the small programs
