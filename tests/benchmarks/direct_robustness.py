@@ -75,8 +75,8 @@ def machine() -> str:
 
 def table(rows: list[dict[str, object]], problems: tuple[str, ...], starts: int) -> str:
     lines = ["# Direct collocation from random guesses", "",
-             f"{machine()}. {starts} guesses for each problem: smooth waves of half the range of every component added to the guess "
-             "of the file, free durations scaled by up to 1.5; the options of the file, at most "
+             f"{machine()}. {starts} guesses for each problem: smooth waves of half the range of every component added to the "
+             "guess of the file, free durations scaled by up to 1.5; the options of the file, at most "
              f"{ITERATIONS} iterations. Solved: converged, and KKT residuals evaluated at the returned point at most "
              f"{TOLERANCE:g}. Near best: of these, within 1e-3 of the lowest cost found. Seconds: processor time, median over all "
              "starts, transcription included. Written by tests/benchmarks/direct_robustness.py.", "",
