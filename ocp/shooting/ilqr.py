@@ -30,13 +30,13 @@ import numpy as np
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import INTEGRATORS
-from ocp.problem import Guess, Phase, Problem, Solution, Status
+from ocp.problem import Guess, Phase, Problem, Solution, Status, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.shooting.engine import records
 from ocp.shooting.freed import freed
 from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
-from ocp.shooting.outcome import constants, extras, trajectories, with_parameters
+from ocp.shooting.outcome import constants, extras, trajectories
 from ocp.shooting.stages.horizon import Horizon, build
 from ocp.shooting.stages.single import bends, closed_form
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocp.problem import Problem, System, Trajectory, join
+from ocp.problem import Trajectory, join
 from ocp.shooting.engine import records
 from ocp.shooting.stages.horizon import Horizon, Leg
 
@@ -23,36 +21,10 @@ def constants(horizon: Horizon, path: Path) -> dict[str, float]:
     return dict(zip(horizon.constants.names, path.x[leg.first, nx:nx + horizon.constants.count].tolist(), strict=True))
 
 
-def with_parameters(problem: Problem, chosen: Mapping[str, float]) -> Problem:
-    """The problem with the values of the free parameters that were found."""
-    def given(system: System) -> System:
-        values = [chosen.get(name, value) for name, value in zip(system.parameters, system.parameter_values, strict=True)]
-        return replace(system, parameter_values=tuple(values))
-
-    if not any(phase.free_parameters for phase in problem.phases):
-        return problem
-    return replace(problem, phases=tuple(replace(phase, system=given(phase.system)) for phase in problem.phases))
-
-
 def trajectories(compiled: records.Compiled, path: Path) -> tuple[Trajectory, tuple[Trajectory, ...]]:
     """The motion as a whole, with NaN in columns that a phase does not have, and phase by phase."""
     parts = tuple(_trajectory(compiled, leg, path) for leg in compiled.horizon.legs)
-    nx, nu = (max(getattr(part, name).shape[1] for part in parts) for name in "xu")
-    return join([_widened(part, nx, nu) for part in parts]), parts if len(parts) > 1 else ()
-
-
-def _widened(part: Trajectory, nx: int, nu: int) -> Trajectory:
-    """The same with as many columns as the widest phase has."""
-    if part.x.shape[1] == nx and part.u.shape[1] == nu:
-        return part
-
-    def wide(values: np.ndarray, width: int) -> np.ndarray:
-        out = np.full((*values.shape[:-1], width), np.nan)
-        out[..., :values.shape[-1]] = values
-        return out
-
-    return replace(part, x=wide(part.x, nx), u=wide(part.u, nu), state=lambda t: wide(part.state(t), nx),
-                   control=lambda t: wide(part.control(t), nu))
+    return join(parts), parts if len(parts) > 1 else ()
 
 
 def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:

@@ -11,9 +11,9 @@ from shooting_problems import function, make
 
 from ocp.app.files.load import load_problem
 from ocp.errors import ProblemError
+from ocp.guess import inverse_dynamics_controls
 from ocp.methods import solve
 from ocp.problem import INF, At, Boundary, Constraint, Sense, Status
-from ocp.shooting.guess import inverse_dynamics_controls
 from ocp.spaces import euclidean
 
 FAST = {"kernels": "interpreted"}
