@@ -41,7 +41,7 @@ from ocp.transcription import collocation, multiple_shooting  # noqa: E402
 PROBLEMS = ("block_move", "bryson_denham", "brachistochrone_flat", "van_der_pol", "cartpole_swingup", "particle_steering",
             "hypersensitive", "pendulum_min_time", "planar_quadrotor", "acrobot", "robot_arm_min_time", "container_crane",
             "biped_walking")
-N, REPEATS, ITERATIONS = 50, 7, 2000
+N, REPEATS, ITERATIONS = 50, 7, peers.ITERATIONS
 LADDER = (6, 9, 12, 18, 24, 36, 48, 72, 96, 144, 192, 288, 384, 576, 768)
 #: where files give too few digits: Gauss of degree 5 on 80 and 120 intervals, Radau 5 on 100, Hermite-Simpson on 600
 REFERENCES = {"planar_quadrotor": 0.12544335019, "acrobot": 0.7323856393}

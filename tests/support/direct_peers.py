@@ -19,8 +19,9 @@ from ocp.problem import INF, At, Phase, Problem
 Answer = tuple[float, int, bool, float]
 Solve = Callable[[], Answer]
 TOLERANCE = 1e-9
+ITERATIONS = 500
 QUIET = {"print_time": False,
-         "ipopt": {"print_level": 0, "sb": "yes", "tol": TOLERANCE, "constr_viol_tol": TOLERANCE, "max_iter": 2000}}
+         "ipopt": {"print_level": 0, "sb": "yes", "tol": TOLERANCE, "constr_viol_tol": TOLERANCE, "max_iter": ITERATIONS}}
 
 
 def function_seconds(stats: Any) -> float:
@@ -263,7 +264,7 @@ def fatrop_shooting(problem: Problem, intervals: int) -> Solve:
             high += list(phase.u_upper)
     solver = ca.nlpsol("solver", "fatrop", {"x": ca.vertcat(*unknowns), "f": cost, "g": ca.vertcat(*rows)}, {
         "structure_detection": "manual", "N": N, "nx": [nx] * (N + 1), "nu": [nu] * N + [0], "ng": ng, "print_time": False,
-        "fatrop": {"print_level": 0, "tol": TOLERANCE, "max_iter": 2000}})
+        "fatrop": {"print_level": 0, "tol": TOLERANCE, "max_iter": ITERATIONS}})
 
     def solve() -> Answer:
         found = solver(x0=guess, lbx=low, ubx=high, lbg=lower, ubg=upper)

@@ -22,6 +22,7 @@ from ocp.app.compare.records import TOLERANCE, Comparison, Entry, Spec, parse_sp
 from ocp.app.files.load import load_problem
 from ocp.app.pages.results import jsonable, new_folder, write_summary
 from ocp.app.pipeline import provenance, run_loaded
+from ocp.app.screen import wide_console
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.methods import METHODS, make_options
 from ocp.problem import Status
@@ -52,7 +53,7 @@ def compare(file: Path, *, methods: Sequence[str] = (), overrides: Mapping[str, 
     for spec in specs:  # a mistake in the options of the last one shall not cost the time of the others
         _loaded(file, given, spec)
     place = out if out is not None else Path("results") / f"{file.stem}-compare"
-    screen = console or Console(highlight=False)
+    screen = console or wide_console()
     accepted = tolerance or max(TOLERANCE, problem.reference.tolerance if problem.reference is not None else 0.0)
     with new_folder(place, overwrite or out is None, FORMAT) as partial:
         entries, complete = _run_all(file, given, specs, partial, repeat, command, screen, quiet)

@@ -22,6 +22,7 @@ from ocp.app.explain import terminal
 from ocp.app.explain.places import Spot, locate
 from ocp.app.files.load import LoadedProblem, load_problem, load_text
 from ocp.app.pages.results import CHECKPOINT, is_run, is_unfinished
+from ocp.app.screen import wide_console
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.explain import (
     Conditioning,
@@ -107,7 +108,7 @@ def explain(target: Path, *, overrides: Mapping[str, str] | None = None, quiet: 
     0: a cause was named, or the problem is solved and its constraints are priced; 1: neither. Raises ProblemError and ModelError
     for what the user got wrong.
     """
-    out = console or Console(highlight=False)
+    out = console or wide_console()
     subject = read_subject(target, overrides or {})
     with terminal.busy(out, quiet=quiet) as say:
         found = explanation(subject, say)

@@ -20,6 +20,7 @@ from rich.console import Console
 from dynamics.errors import ModelError
 from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.pipeline import provenance
+from ocp.app.screen import wide_console
 from ocp.app.verify import terminal
 from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard, gather, not_a_problem
 from ocp.certify import Tolerances
@@ -49,7 +50,7 @@ def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = Fa
     quick: only small problems; every: by every method that a file gives options for; seconds: what one file may take. Exit code
     0: all pass; 1: something failed, was out of time or not reached. Raises ProblemError for places that do not exist.
     """
-    screen = console or Console(highlight=False)
+    screen = console or wide_console()
     if seconds is not None and not seconds > 0:
         raise ProblemError(f"must be positive, got {seconds:g}", where="--seconds")
     limit = seconds if seconds is not None else QUICK_SECONDS if quick else None
