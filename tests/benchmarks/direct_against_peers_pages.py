@@ -96,9 +96,10 @@ solver of each side. Spread: the largest relative difference between objectives 
 """
 EQUAL = """Within {accuracy:g} of the reference, relative, on this mesh and the next finer one of {ladder};
 {loose}. Schemes to choose from: ours
-Hermite-Simpson (separated, compressed), Gauss, Radau, Lobatto of degree 3 to 5 with IPOPT, and FATROP and SQP on the best
-two; Opti Hermite-Simpson (separated, compressed), Radau and Legendre of degree 3 with a control at every point. Of each
-side the two fastest are measured in turns, the others once.
+Hermite-Simpson (separated, compressed), Gauss, Radau, Lobatto of degree 3 to 5 with IPOPT, FATROP and SQP on the best two,
+and RK4 shooting with FATROP where that is accurate enough by hand; Opti Hermite-Simpson (separated, compressed), Radau and
+Legendre of degree 3 with a control at every point, RK4 shooting. Of each side the two fastest are measured in turns, the
+others once. Our SQP gets 100 iterations.
 
 """
 AIMS = (("near", 0.5, "re-solve at equal accuracy"), ("fatrop", 1.0, "re-solve with FATROP"),

@@ -17,6 +17,7 @@ from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.mpc import terminal
 from ocp.app.mpc.folder import FORMAT, write
 from ocp.app.pages.results import new_folder
+from ocp.app.screen import wide_console
 from ocp.errors import ProblemError
 from ocp.methods import make_options
 from ocp.mpc import ClosedLoop, run
@@ -47,7 +48,7 @@ def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | N
         raise ProblemError("has no section 'mpc', which says how the horizon recedes; 'mpc: {}' takes every default",
                            where=str(file))
     place, replace_it = out or Path("results") / f"{file.stem}-mpc", overwrite or out is None
-    screen = console or Console(highlight=False)
+    screen = console or wide_console()
     with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nothing runs for a folder that cannot be written
         with terminal.progress_line(screen, quiet=quiet) as progress:
             outcome = run_loaded(loaded, begin=begin, progress=progress)

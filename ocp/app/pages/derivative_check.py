@@ -9,6 +9,7 @@ from ocp.app.files.load import LoadedProblem
 from ocp.app.files.schema import SymbolicPhases
 from ocp.app.files.schema_robot import RobotPhases
 from ocp.app.files.yaml_source import KeyPath, parse_source
+from ocp.app.screen import wide_console
 from ocp.derivative_check import DerivativeCheck, Finding, Kind, Order, TermCheck
 
 MOST = 12
@@ -27,7 +28,7 @@ def term_places(loaded: LoadedProblem, name: str) -> dict[str, str]:
 
 def print_derivative_check(check: DerivativeCheck, console: Console | None = None, *, most: int = MOST) -> None:
     """The table of terms, the findings (at most ``most`` for each term, and how many more), remarks and the verdict."""
-    out = console or Console(highlight=False)
+    out = console or wide_console()
     out.print(f"\n[bold]{check.problem}[/]  derivatives of {len(check.terms)} terms, seed {check.seed}", soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
     several = len({term.phase for term in check.terms}) > 1

@@ -11,12 +11,13 @@ from ocp.app.files.load import LoadedProblem
 from ocp.app.pages.legs import chosen, legs
 from ocp.app.pages.results import CHECKPOINT
 from ocp.app.pipeline import Outcome
+from ocp.app.screen import wide_console
 from ocp.methods import METHODS
 
 
 def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
     """Status, objective, reference, certificate and where the run lies."""
-    out = console or Console(highlight=False)
+    out = console or wide_console()
     solution, problem = outcome.solution, outcome.solution.problem
     certificate = solution.certificate
     verdict = "[bold green]certified[/]" if solution.ok else "[bold red]not certified[/]"
@@ -78,7 +79,7 @@ def _said(note: str, durations: Mapping[str, float], parameters: Mapping[str, fl
 
 def print_check(loaded: LoadedProblem, console: Console | None = None) -> None:
     """Sizes of a valid problem and, for every method, whether it can enforce all that is asked."""
-    out = console or Console(highlight=False)
+    out = console or wide_console()
     problem = loaded.problem
     out.print(f"{problem.name}: valid", markup=False)
     for phase in problem.phases:
