@@ -49,7 +49,8 @@ REFERENCES = {"planar_quadrotor": 0.12544335019, "acrobot": 0.7323856393}
 ACCURACY, LOOSE = 1e-6, {"pendulum_min_time": 1e-4, "robot_arm_min_time": 1e-4, "biped_walking": 1e-5}
 SAME = 1e-6  # by which objectives of the same program may differ
 PATIENCE = 7  # seconds of processor time after which a slow tool is stopped
-LONG = 200  # milliseconds of a solve from which three re-solves have to do
+LONG = 200  # milliseconds of a solve from which one set-up and three re-solves have to do
+SQP = 100  # iterations
 UNTIL = 2.0  # seconds of processor time for the search for a mesh
 FEW = 10  # intervals for dymos, whose SLSQP is dense
 LINEAR, COMPRESSED = "Hermite-Simpson, linear controls", "Hermite-Simpson, compressed"  # Drake's is the first; dymos' the second
@@ -105,7 +106,7 @@ def once(build: Build) -> tuple[Callable[[], peers.Answer], Row]:
 
 def told(answer: peers.Answer) -> Row:
     objective, iterations, good, functions = answer
-    return {"objective": objective, "iterations": iterations, "function_ms": 1e3 * functions,
+    return {"objective": objective, "iterations": iterations if iterations >= 0 else np.nan, "function_ms": 1e3 * functions,
             "status": "converged" if good else "not converged"}
 
 
@@ -115,6 +116,9 @@ def interleaved(builds: Mapping[str, Build], repeats: int = REPEATS, sets: int =
     failed: dict[str, Row] = {}
     solvers: dict[str, Callable[[], peers.Answer]] = {}
     for _ in range(sets):
+        if any(row["first_ms"] > LONG for own in rows.values() for row in own):
+            repeats = min(repeats, 3)
+            break
         for name, build in builds.items():
             if name not in failed:
                 try:
@@ -122,8 +126,6 @@ def interleaved(builds: Mapping[str, Build], repeats: int = REPEATS, sets: int =
                     rows.setdefault(name, []).append(row)
                 except Exception as error:  # a peer's failure is a result
                     failed[name] = {"status": message(error)}
-    if any(row["first_ms"] > LONG for own in rows.values() for row in own):
-        repeats = min(repeats, 3)
     times: dict[str, list[float]] = {name: [] for name in solvers}
     functions: dict[str, list[float]] = {name: [] for name in solvers}
     for _ in range(repeats):
@@ -232,9 +234,9 @@ def equal_accuracy(name: str, problem: Problem) -> list[Row]:
     fast = sorted((p for p in quick if p.startswith("ours")), key=lambda p: quick[p]["resolve_ms"])[:2]
     for program in fast:  # the other solvers on the best schemes
         for solver in ("fatrop", "sqp"):
-            options = OURS[program.removeprefix("ours: ")] | {"solver": solver, "iterations": 100 if solver == "sqp" else ITERATIONS}
-            meshes[f"{program}, {solver}"] = meshes[program]
-            builds[f"{program}, {solver}"] = partial(ours, problem, meshes[program]["intervals"], **options)
+            limit, scheme = SQP if solver == "sqp" else ITERATIONS, OURS[program.removeprefix("ours: ")]
+            meshes[f"{program}, {solver}"] = own = meshes[program]
+            builds[f"{program}, {solver}"] = partial(ours, problem, own["intervals"], **scheme, solver=solver, iterations=limit)
     for program, build in COARSE.items() if name != "biped_walking" else ():
         try:
             found = search(lambda count, build=build: partial(build, problem, count), reference, tolerance, UNTIL,
@@ -381,10 +383,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("problems", nargs="*", default=PROBLEMS)
     parser.add_argument("--fresh", action="store_true", help="forget the rows of other problems")
+    parser.add_argument("--page", action="store_true", help="write the page anew from the rows, measure nothing")
     parser.add_argument("--quick", action="store_true", help="without Drake and dymos")
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
     kept = [] if arguments.fresh else [row for row in read() if row["problem"] not in arguments.problems]
+    if arguments.page:
+        OUT.with_suffix(".md").write_text(page(read(), settings()), encoding="utf-8")
+        return
     for name in arguments.problems:
         began = time.perf_counter()
         problem = load_problem(ROOT / "problems" / f"{name}.yaml").problem

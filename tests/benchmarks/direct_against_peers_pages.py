@@ -72,8 +72,9 @@ def cells(row: Row, *keys: str) -> str:
 
 ABOUT = """# The direct methods beside other tools
 
-{machine}; {versions}. One process, milliseconds of processor time.
-Set-up and first solve: medians of three; re-solve: median of {repeats} repeats that take turns (Drake and dymos: one).
+{machine}; {versions}. One process, milliseconds of processor time (in functions: wall time).
+Set-up and first solve: medians of three; re-solve: median of {repeats} repeats that take turns (one and three where a solve
+takes more than a fifth of a second; Drake and dymos: one).
 Set-up of ours is what `transcribe` and `prepare_solver` do with a problem that is loaded; kernels as *auto* chooses,
 from the cache where they are in it; *compiled* is from the cache too. Opti's graph is expanded to scalars at its first
 solve; rockit builds and expands there too. Tolerance 1e-9 for the interior-point methods. Drake and dymos are stopped
@@ -89,7 +90,8 @@ Written by tests/benchmarks/direct_against_peers.py.
 Re-solve of the same program on {intervals} intervals with IPOPT on both sides: Hermite-Simpson separated, compressed, RK4
 shooting. FATROP: the same shooting program stated by hand, re-solve, and set-up with first solve. Set-up: set-up with
 first solve, the worst of the three programs, our fastest solver over the fastest tool. Equal accuracy: the best scheme and
-solver of each side. Spread: the largest relative difference between objectives of the same program: whether it is the same.
+solver of each side, Drake's SNOPT and FATROP by hand among the peers. Spread: the largest relative difference between
+objectives of the same program, which tells whether it is the same, and the same optimum (on the acrobot solvers part ways).
 
 | problem | separated | compressed | shooting | FATROP | FATROP with set-up | set-up | equal accuracy | the same, set-up | spread |
 |---|---|---|---|---|---|---|---|---|---|

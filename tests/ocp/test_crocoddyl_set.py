@@ -107,6 +107,7 @@ def test_one_step_solves_the_linear_quadratic_problem():
     assert not solution.trajectory.x[:, 40:].any()
 
 
+@robots
 def test_overshoot_at_the_rounding_level_is_answered_by_shorter_steps():
     """Whole steps of Gauss-Newton leave the error times -0.9 here; below rounding nothing else would halve them."""
     chosen = case("panda", "hold")

@@ -11,7 +11,7 @@ from dynamics import algorithms as alg
 from ocp.app.files.load import load_problem, load_text
 from ocp.app.files.schema import SymbolicPhases, problem_json_schema
 from ocp.app.files.schema_robot import RobotPhases
-from ocp.errors import ProblemError, UnsupportedError
+from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.problem import At, with_parameters
 
@@ -76,9 +76,11 @@ def test_phases_without_a_reset_are_continuous():
     assert load_text(text).problem.phases[1].reset is None
 
 
-def test_a_method_for_one_phase_refuses_several_by_name():
-    with pytest.raises(UnsupportedError, match="has 2 phases; one phase is supported"):
-        solve(load_text(HOP).problem, "collocation")
+def test_phases_by_collocation_and_by_shooting():
+    problem = load_text(HOP).problem
+    found = [solve(problem, name) for name in ("collocation", "multiple_shooting")]
+    assert [(s.status.name, len(s.parts)) for s in found] == [("CONVERGED", 2)] * 2
+    assert found[1].objective == pytest.approx(found[0].objective, rel=2e-3)
 
 
 def test_robots_in_phases_keep_their_state_by_name():

@@ -52,7 +52,7 @@ def symbolic(function: ca.Function, arguments: list[list[Any]]) -> list[list[Any
 
 
 def drake_collocation(problem: Problem, intervals: int, solver: str = "ipopt") -> Solve:
-    """solver: "ipopt" or "snopt"."""
+    """solver: "ipopt" or "snopt". Drake does not tell the number of iterations: -1."""
     from pydrake import symbolic as sym
     from pydrake.planning import DirectCollocation
     from pydrake.solvers import IpoptSolver, SnoptSolver, SolverOptions
@@ -107,7 +107,7 @@ def drake_collocation(problem: Problem, intervals: int, solver: str = "ipopt") -
 
     def solve() -> Answer:
         found = engine.Solve(program, guess, options)
-        return float(found.get_optimal_cost()), 0, bool(found.is_success()), float("nan")
+        return float(found.get_optimal_cost()), -1, bool(found.is_success()), float("nan")
 
     return solve
 

@@ -6,17 +6,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ocp.app.files.load import LoadedProblem, load_problem
-from ocp.app.verify.records import gather, not_a_problem
+from ocp.app.verify.records import NEEDS_ROBOTS, gather, not_a_problem
+from ocp.errors import ProblemError
 
 PAGE = "README.md"
 OTHERS = "Others"
 
 
 def gallery_page(folder: Path) -> str:
-    """Markdown: a table for each theme in the order of the alphabet, files by name; files of other kinds are left out."""
+    """Markdown: a table for each theme in the order of the alphabet, files by name; files of other kinds are left out.
+
+    Raises ProblemError where a file needs robots that are not installed: the page would lack it.
+    """
     groups: dict[str, list[str]] = {}
     for path in gather([folder]):
-        if not_a_problem(path):
+        reason = not_a_problem(path)
+        if reason == NEEDS_ROBOTS:
+            raise ProblemError(f"{reason} to be listed", where=str(path))
+        if reason:
             continue
         loaded = load_problem(path)
         groups.setdefault(loaded.file.theme or OTHERS, []).append(_row(path.relative_to(folder), loaded))

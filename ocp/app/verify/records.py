@@ -90,6 +90,9 @@ def gather(places: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(found)
 
 
+NEEDS_ROBOTS = "needs the robots extra"
+
+
 def not_a_problem(path: Path) -> str:
     """Why a file is not one for ``ocp verify``, in a few words; empty where it is."""
     try:
@@ -101,7 +104,7 @@ def not_a_problem(path: Path) -> str:
     if isinstance(tree, dict) and "mpc" in tree:
         return "closed loop: ocp mpc"
     if "robots:" in str(tree) and not _has_robots():
-        return "needs the robots extra"
+        return NEEDS_ROBOTS
     return ""
 
 
