@@ -1,0 +1,177 @@
+"""The barrier problem at a point: residuals, merit, optimality errors, and how far a step may go."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ocp.nlp.interior_point.elements import Program, firsts, values
+from ocp.nlp.interior_point.state import (
+    COMPLEMENTARITY,
+    DUAL,
+    ERROR,
+    ERROR_MU,
+    EVALUATIONS,
+    F,
+    F_CYCLES,
+    MU,
+    SCALE_F,
+    VIOLATION,
+    State,
+)
+from ocp.nlp.interior_point.ticks import ticks
+
+Array = np.ndarray
+
+#: s_max of the scaling of errors, and the damping of variables with one bound; Waechter and Biegler 2006, Eq. 5 and Sec. 3.7
+S_MAX, DAMPING = 100.0, 1e-5
+
+
+@njit(cache=True, error_model="numpy")
+def residuals(q: State, s: Array, g: Array, c: Array) -> float:
+    """``c = g - s`` of inequalities, ``g - bound`` of equations; returns the sum of their sizes. g is scaled already."""
+    total = 0.0
+    for i in range(len(c)):
+        c[i] = g[i] - q.sl[i] if q.equation[i] else g[i] - s[i]
+        total += abs(c[i])
+    return total
+
+
+@njit(cache=True, error_model="numpy")
+def evaluate(p: Program, q: State, x: Array, s: Array, g: Array, c: Array) -> tuple[float, float]:
+    """(f, sum of residuals), scaled, at a trial point; NaN where a function fails."""
+    began = ticks()
+    failed, f = values(p, x, g)
+    q.reals[F_CYCLES] += ticks() - began
+    q.ints[EVALUATIONS] += 2
+    for i in range(len(g)):
+        g[i] *= q.scale[i]
+    total = residuals(q, s, g, c)
+    return (np.nan, np.nan) if failed else (f * q.reals[SCALE_F], total)
+
+
+@njit(cache=True, error_model="numpy")
+def differentiate(p: Program, q: State) -> bool:
+    """Objective, gradient, rows and Jacobian at the iterate, scaled; whether all are finite."""
+    began = ticks()
+    failed, f = firsts(p, q.x, q.g, q.gradient, q.J)
+    q.reals[F_CYCLES] += ticks() - began
+    q.ints[EVALUATIONS] += 2
+    scale = q.reals[SCALE_F]
+    q.reals[F] = f * scale
+    good = failed == 0 and np.isfinite(f)
+    for j in range(len(q.x)):
+        q.gradient[j] *= scale
+        good = good and np.isfinite(q.gradient[j])
+    for i in range(len(q.g)):
+        q.g[i] *= q.scale[i]
+        good = good and np.isfinite(q.g[i])
+    for e in range(len(q.J)):
+        q.J[e] *= q.scale[p.jacobian_rows[e]]
+        good = good and np.isfinite(q.J[e])
+    return good
+
+
+@njit(cache=True, error_model="numpy")
+def merit(q: State, x: Array, s: Array, f: float) -> float:
+    """The objective with the barrier, damped where a variable has one bound; infinite outside."""
+    inside, damped = 0.0, 0.0
+    product, count = 1.0, 0  # one logarithm of a product of many
+    for k in range(2):
+        lower, upper, at = (q.xl, q.xu, x) if k == 0 else (q.sl, q.su, s)
+        for j in range(len(at)):
+            if (k == 0 and not q.free[j]) or (k == 1 and q.equation[j]):
+                continue
+            low, high = lower[j] > -np.inf, upper[j] < np.inf
+            if low:
+                gap = at[j] - lower[j]
+                if not gap > 0.0:
+                    return np.inf
+                product *= gap
+                count += 1
+                if not high:
+                    damped += gap
+            if high:
+                gap = upper[j] - at[j]
+                if not gap > 0.0:
+                    return np.inf
+                product *= gap
+                count += 1
+                if not low:
+                    damped += gap
+            if not (1e-200 < product < 1e200) or count > 16:
+                inside += np.log(product)
+                product, count = 1.0, 0
+                if not np.isfinite(inside):
+                    return np.inf
+    inside += np.log(product)
+    return f - q.reals[MU] * inside + DAMPING * q.reals[MU] * damped
+
+
+@njit(cache=True, error_model="numpy")
+def slope(p: Program, q: State) -> None:
+    """``slope = gradient + A' y``."""
+    q.slope[:] = q.gradient
+    for e in range(len(q.J)):
+        q.slope[p.jacobian_columns[e]] += q.J[e] * q.y[p.jacobian_rows[e]]
+
+
+@njit(cache=True, error_model="numpy")
+def errors(q: State) -> None:
+    """Optimality errors of the barrier problem and of the program itself at the iterate; Waechter and Biegler 2006, Eq. 5."""
+    n, m, mu = len(q.x), len(q.y), q.reals[MU]
+    dual, primal, products, products_mu = 0.0, 0.0, 0.0, 0.0
+    sum_y, sum_z, bounds, violation = 0.0, 0.0, 0, 0.0
+    for j in range(n):
+        if q.free[j]:
+            total = q.slope[j] - q.zl[j] + q.zu[j]
+            dual = max(dual, abs(total))
+            sum_z += q.zl[j] + q.zu[j]
+            if q.xl[j] > -np.inf:
+                product = q.zl[j] * (q.x[j] - q.xl[j])
+                products, products_mu, bounds = max(products, product), max(products_mu, abs(product - mu)), bounds + 1
+            if q.xu[j] < np.inf:
+                product = q.zu[j] * (q.xu[j] - q.x[j])
+                products, products_mu, bounds = max(products, product), max(products_mu, abs(product - mu)), bounds + 1
+    for i in range(m):
+        primal = max(primal, abs(q.c[i]))
+        violation = max(violation, abs(q.c[i]) / q.scale[i])
+        sum_y += abs(q.y[i])
+        if not q.equation[i]:
+            dual = max(dual, abs(-q.y[i] - q.vl[i] + q.vu[i]))
+            sum_z += q.vl[i] + q.vu[i]
+            if q.sl[i] > -np.inf:
+                product = q.vl[i] * (q.s[i] - q.sl[i])
+                products, products_mu, bounds = max(products, product), max(products_mu, abs(product - mu)), bounds + 1
+            if q.su[i] < np.inf:
+                product = q.vu[i] * (q.su[i] - q.s[i])
+                products, products_mu, bounds = max(products, product), max(products_mu, abs(product - mu)), bounds + 1
+    s_d = max(S_MAX, (sum_y + sum_z) / max(1, m + bounds)) / S_MAX
+    s_c = max(S_MAX, sum_z / max(1, bounds)) / S_MAX
+    q.reals[ERROR] = max(dual / s_d, primal, products / s_c)
+    q.reals[ERROR_MU] = max(dual / s_d, primal, products_mu / s_c)
+    q.reals[VIOLATION], q.reals[DUAL], q.reals[COMPLEMENTARITY] = violation, dual / s_d, products / s_c
+
+
+@njit(cache=True, error_model="numpy")
+def _reach(value: float, change: float, tau: float, a: float) -> float:
+    return -tau * value / change if change < 0.0 and -tau * value / change < a else a
+
+
+@njit(cache=True, error_model="numpy")
+def longest(q: State, tau: float) -> tuple[float, float]:
+    """How far the step may go for the primal and for the multipliers of bounds: fraction tau to the boundary."""
+    a, b = 1.0, 1.0
+    for j in range(len(q.x)):
+        if q.free[j]:
+            if q.xl[j] > -np.inf:
+                a, b = _reach(q.x[j] - q.xl[j], q.dx[j], tau, a), _reach(q.zl[j], q.dzl[j], tau, b)
+            if q.xu[j] < np.inf:
+                a, b = _reach(q.xu[j] - q.x[j], -q.dx[j], tau, a), _reach(q.zu[j], q.dzu[j], tau, b)
+    for i in range(len(q.s)):
+        if not q.equation[i]:
+            if q.sl[i] > -np.inf:
+                a, b = _reach(q.s[i] - q.sl[i], q.ds[i], tau, a), _reach(q.vl[i], q.dvl[i], tau, b)
+            if q.su[i] < np.inf:
+                a, b = _reach(q.su[i] - q.s[i], -q.ds[i], tau, a), _reach(q.vu[i], q.dvu[i], tau, b)
+    return a, b

@@ -1,0 +1,289 @@
+"""The iteration: a primal-dual interior-point method with a filter line search (Waechter and Biegler 2006)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ocp.nlp.interior_point.barrier import differentiate, errors, longest, merit, residuals, slope
+from ocp.nlp.interior_point.elements import Program, second
+from ocp.nlp.interior_point.fronts import Factors, Plan
+from ocp.nlp.interior_point.kkt import direction
+from ocp.nlp.interior_point.restoration import estimate, restore
+from ocp.nlp.interior_point.search import expand, move, note_step, right_side, search
+from ocp.nlp.interior_point.state import (
+    ALPHA,
+    ALPHA_Z,
+    COMPLEMENTARITY,
+    CONVERGED,
+    CYCLES,
+    DELTA,
+    DIVERGED,
+    DUAL,
+    ERROR,
+    ERROR_MU,
+    EVALUATIONS,
+    F,
+    F_CYCLES,
+    FAILED,
+    FILTERED,
+    ITERATION,
+    LIMIT,
+    LIMITED,
+    MU,
+    NO_ROOM,
+    NOT_A_NUMBER,
+    PHI,
+    READY,
+    ROWS,
+    RUNNING,
+    SCALE_F,
+    STALLED,
+    STATUS,
+    STEP,
+    TAU,
+    THETA,
+    THETA_MAX,
+    THETA_MIN,
+    TINY_STEPS,
+    TOLERANCE,
+    VIOLATION,
+    WARM,
+    State,
+)
+from ocp.nlp.interior_point.ticks import ticks
+
+Array = np.ndarray
+
+#: barrier parameter: fall while the barrier problem is solved to KAPPA mu; Waechter and Biegler 2006, Eq. 7 and Sec. 3.1
+KAPPA, FALL, POWER, TAU_MIN = 10.0, 0.2, 1.5, 0.99
+#: a start lies inside its bounds by these; Sec. 3.6
+PUSH, SHARE = 1e-2, 1e-2
+#: rows and objective are scaled to gradients of at most this at the start, and never by less than LEAST_SCALE; Sec. 3.8
+STEEPEST, LEAST_SCALE = 100.0, 1e-8
+#: steps relative to the iterate that change nothing
+TINY = 10.0 * 2.220446049250313e-16
+#: iterates this large have diverged
+FAR = 1e20
+
+
+@njit(cache=True, error_model="numpy")
+def _inside(value: float, lower: float, upper: float, push: float, share: float) -> float:
+    low, high = lower > -np.inf, upper < np.inf
+    if low:
+        gap = push * max(1.0, abs(lower))
+        value = max(value, lower + (min(gap, share * (upper - lower)) if high else gap))
+    if high:
+        gap = push * max(1.0, abs(upper))
+        value = min(value, upper - (min(gap, share * (upper - lower)) if low else gap))
+    return value
+
+
+@njit(cache=True, error_model="numpy")
+def _scales(p: Program, q: State) -> None:
+    """Scaling by gradients at the start."""
+    q.scale[:] = 0.0
+    for e in range(len(q.J)):
+        if q.free[p.jacobian_columns[e]]:
+            q.scale[p.jacobian_rows[e]] = max(q.scale[p.jacobian_rows[e]], abs(q.J[e]))
+    for i in range(len(q.scale)):
+        q.scale[i] = max(LEAST_SCALE, STEEPEST / q.scale[i]) if q.scale[i] > STEEPEST else 1.0
+    steepest = 0.0
+    for j in range(len(q.x)):
+        if q.free[j]:
+            steepest = max(steepest, abs(q.gradient[j]))
+    q.reals[SCALE_F] = max(LEAST_SCALE, STEEPEST / steepest) if steepest > STEEPEST else 1.0
+
+
+@njit(cache=True, error_model="numpy")
+def begin(p: Program, q: State, plan: Plan, room: Factors, push: float) -> None:
+    """From x, bounds (unscaled) and, where ints[WARM], multipliers (unscaled) to the first iterate."""
+    n, m, r = len(q.x), len(q.y), q.reals
+    for j in range(n):
+        if q.free[j]:
+            q.x[j] = _inside(q.x[j], q.xl[j], q.xu[j], push, push)
+    q.scale[:] = 1.0
+    r[SCALE_F] = 1.0
+    if not differentiate(p, q):
+        q.ints[STATUS] = NOT_A_NUMBER
+        return
+    _scales(p, q)
+    scale = r[SCALE_F]
+    r[F] *= scale
+    for j in range(n):
+        q.gradient[j] *= scale
+    for e in range(len(q.J)):
+        q.J[e] *= q.scale[p.jacobian_rows[e]]
+    for i in range(m):
+        q.g[i] *= q.scale[i]
+        q.sl[i] *= q.scale[i]
+        q.su[i] *= q.scale[i]
+        if not q.equation[i]:
+            q.s[i] = _inside(q.g[i], q.sl[i], q.su[i], push, push)
+    mu = r[MU]
+    if q.ints[WARM]:
+        for j in range(n):
+            q.zl[j] *= scale
+            q.zu[j] *= scale
+        for i in range(m):
+            q.y[i] *= scale / q.scale[i]
+            q.vl[i] *= scale / q.scale[i]
+            q.vu[i] *= scale / q.scale[i]
+        _floor(q, mu)
+    else:
+        for j in range(n):
+            q.zl[j] = 1.0 if q.free[j] and q.xl[j] > -np.inf else 0.0
+            q.zu[j] = 1.0 if q.free[j] and q.xu[j] < np.inf else 0.0
+        for i in range(m):
+            q.vl[i] = 1.0 if not q.equation[i] and q.sl[i] > -np.inf else 0.0
+            q.vu[i] = 1.0 if not q.equation[i] and q.su[i] < np.inf else 0.0
+        if not estimate(p, q, plan, room):
+            return
+    r[TAU] = max(TAU_MIN, 1.0 - mu)
+    theta = residuals(q, q.s, q.g, q.c)
+    r[THETA], r[PHI] = theta, merit(q, q.x, q.s, r[F])
+    r[THETA_MAX], r[THETA_MIN] = 1e4 * max(1.0, theta), 1e-4 * max(1.0, theta)
+    q.ints[FILTERED] = 0
+    q.ints[READY] = 1
+
+
+@njit(cache=True, error_model="numpy")
+def _floor(q: State, mu: float) -> None:
+    """Multipliers of bounds at least what mu asks for; those where there is no bound are 0."""
+    for j in range(len(q.x)):
+        q.zl[j] = max(q.zl[j], mu / (q.x[j] - q.xl[j])) if q.free[j] and q.xl[j] > -np.inf else 0.0
+        q.zu[j] = max(q.zu[j], mu / (q.xu[j] - q.x[j])) if q.free[j] and q.xu[j] < np.inf else 0.0
+    for i in range(len(q.y)):
+        free = not q.equation[i]
+        q.vl[i] = max(q.vl[i], mu / (q.s[i] - q.sl[i])) if free and q.sl[i] > -np.inf else 0.0
+        q.vu[i] = max(q.vu[i], mu / (q.su[i] - q.s[i])) if free and q.su[i] < np.inf else 0.0
+
+
+@njit(cache=True, error_model="numpy")
+def _lower_barrier(q: State) -> bool:
+    """The next barrier parameter; whether it changed."""
+    r = q.reals
+    least = r[TOLERANCE] / 10.0
+    mu = max(least, min(FALL * r[MU], r[MU] ** POWER))
+    if mu >= r[MU]:
+        return False
+    r[MU], r[TAU] = mu, max(TAU_MIN, 1.0 - mu)
+    q.ints[FILTERED] = 0
+    return True
+
+
+@njit(cache=True, error_model="numpy")
+def _write(q: State) -> None:
+    row, r = q.log[q.ints[ROWS]], q.reals
+    row[0], row[1], row[2], row[3] = r[F] / r[SCALE_F], r[VIOLATION], r[DUAL], r[MU]
+    row[4], row[5], row[6], row[7], row[8] = r[STEP], r[ALPHA], r[ALPHA_Z], r[DELTA], r[COMPLEMENTARITY]
+    q.ints[ROWS] += 1
+
+
+@njit(cache=True, error_model="numpy")
+def advance(p: Program, q: State, plan: Plan, room: Factors, corrected: Array, push: float, count: int) -> None:
+    """At most ``count`` iterations; ints[STATUS] stays RUNNING where more are wanted."""
+    start = ticks()
+    if not q.ints[READY]:
+        begin(p, q, plan, room, push)
+        if q.ints[STATUS] == RUNNING:
+            slope(p, q)
+            errors(q)
+            _write(q)
+    for _ in range(count):
+        if q.ints[STATUS] != RUNNING or _decided(q):
+            break
+        _iteration(p, q, plan, room, corrected)
+    if q.ints[STATUS] == RUNNING:
+        _decided(q)
+    q.reals[CYCLES] += ticks() - start
+
+
+@njit(cache=True, error_model="numpy")
+def _decided(q: State) -> bool:
+    r = q.reals
+    if r[ERROR] <= r[TOLERANCE] and r[VIOLATION] <= r[TOLERANCE]:
+        q.ints[STATUS] = CONVERGED
+    elif q.ints[ITERATION] >= q.ints[LIMIT]:
+        q.ints[STATUS] = LIMITED
+    return q.ints[STATUS] != RUNNING
+
+
+@njit(cache=True, error_model="numpy")
+def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array) -> None:
+    r = q.reals
+    while r[ERROR_MU] <= KAPPA * r[MU] and _lower_barrier(q):
+        errors(q)
+    r[PHI] = merit(q, q.x, q.s, r[F])
+    h = len(q.H)
+    began = ticks()
+    for i in range(len(q.y)):
+        corrected[i] = q.y[i] * q.scale[i]
+    failed = second(p, q.x, r[SCALE_F], corrected, q.H)
+    r[F_CYCLES] += ticks() - began
+    q.ints[EVALUATIONS] += 1
+    for e in range(h):
+        if not np.isfinite(q.H[e]):
+            failed = 1
+    if failed:
+        q.ints[STATUS] = NOT_A_NUMBER
+        return
+    q.entries[:h] = q.H
+    q.entries[h:h + len(q.J)] = q.J
+    right_side(q, q.c)
+    if direction(p, q, plan, room):
+        expand(q)
+        relative = note_step(q)
+        if relative < TINY:
+            q.ints[TINY_STEPS] += 1
+            r[ALPHA], r[ALPHA_Z] = longest(q, r[TAU])
+            for j in range(len(q.x)):
+                q.x_trial[j] = q.x[j] + r[ALPHA] * q.dx[j]
+            for i in range(len(q.s)):
+                q.s_trial[i] = q.s[i] + r[ALPHA] * q.ds[i]
+            if q.ints[TINY_STEPS] > 2 and not _lower_barrier(q):
+                q.ints[STATUS] = STALLED
+                return
+            found = True
+        else:
+            q.ints[TINY_STEPS] = 0
+            found = search(p, q, room, corrected)
+        if found:
+            _, r[ALPHA_Z] = longest(q, r[TAU])
+            move(q, r[ALPHA], r[ALPHA_Z])
+            if not differentiate(p, q):
+                q.ints[STATUS] = NOT_A_NUMBER
+                return
+            _finish(p, q)
+            return
+    elif q.ints[STATUS] == NO_ROOM:
+        return
+    if r[VIOLATION] <= r[TOLERANCE] and r[THETA] <= 1e-2 * r[TOLERANCE]:
+        q.ints[STATUS] = STALLED  # nothing to restore
+        return
+    if restore(p, q, plan, room):
+        for j in range(len(q.x)):
+            q.zl[j], q.zu[j] = min(q.zl[j], 1.0), min(q.zu[j], 1.0)
+        for i in range(len(q.y)):
+            q.vl[i], q.vu[i] = min(q.vl[i], 1.0), min(q.vu[i], 1.0)
+        _floor(q, 0.0)
+        if estimate(p, q, plan, room):
+            r[ALPHA] = r[ALPHA_Z] = 0.0
+            _finish(p, q)
+
+
+@njit(cache=True, error_model="numpy")
+def _finish(p: Program, q: State) -> None:
+    """What is known at a new iterate: residuals, merit, errors, a row of the log."""
+    r = q.reals
+    r[THETA] = residuals(q, q.s, q.g, q.c)
+    r[PHI] = merit(q, q.x, q.s, r[F])
+    slope(p, q)
+    errors(q)
+    q.ints[ITERATION] += 1
+    largest = 0.0
+    for j in range(len(q.x)):
+        largest = max(largest, abs(q.x[j]))
+    if largest > FAR:
+        q.ints[STATUS] = DIVERGED
+    _write(q)

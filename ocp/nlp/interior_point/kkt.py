@@ -1,0 +1,170 @@
+"""The linear systems of the interior-point method: assembled, made to have the right inertia, solved and refined.
+
+Slacks and multipliers of bounds are eliminated:
+
+    [ H + Sigma + delta 1    A'  ] [ dx ]     [ gradient of the barrier's Lagrangian ]
+    [ A                      -D  ] [ dy ] = - [ residuals of the rows                ]
+
+Sigma of the bounds of x, D = 1 / Sigma_s of inequalities, delta_c of equations (Waechter and Biegler 2006, Sec. 3.1); slacks are
+linear and need no delta.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ocp.nlp.interior_point.elements import Program
+from ocp.nlp.interior_point.fronts import Factors, Plan, factorise, substitute
+from ocp.nlp.interior_point.state import (
+    DELTA,
+    DELTA_C,
+    DELTA_LAST,
+    FACTORISATIONS,
+    MU,
+    NO_ROOM,
+    STATUS,
+    THRESHOLD,
+    State,
+)
+
+Array = np.ndarray
+
+#: regularisation: first, least, largest, growth at first and later, decrease; Waechter and Biegler 2006, Sec. 3.1
+FIRST, LEAST, LARGEST, GROWTH_FIRST, GROWTH, DECREASE = 1e-4, 1e-20, 1e40, 100.0, 8.0, 1.0 / 3.0
+#: of rows, where the system is singular: times mu to the fourth root
+ROWS = 1e-8
+REFINEMENTS = 4
+#: Sigma of a slack without bounds
+NO_BOUND = 1e-16
+#: residuals relative to right-hand side and solution: good enough, and not good enough to be a direction
+GOOD, BAD = 1e-11, 1e-5
+#: of pivots, where residuals are bad
+CAREFUL = 1e-2
+
+
+@njit(cache=True, error_model="numpy")
+def sigma_x(q: State, j: int) -> float:
+    total = 0.0
+    if q.xl[j] > -np.inf:
+        total += q.zl[j] / (q.x[j] - q.xl[j])
+    if q.xu[j] < np.inf:
+        total += q.zu[j] / (q.xu[j] - q.x[j])
+    return total
+
+
+@njit(cache=True, error_model="numpy")
+def sigma_s(q: State, i: int) -> float:
+    total = 0.0
+    if q.sl[i] > -np.inf:
+        total += q.vl[i] / (q.s[i] - q.sl[i])
+    if q.su[i] < np.inf:
+        total += q.vu[i] / (q.su[i] - q.s[i])
+    return max(total, NO_BOUND)
+
+
+@njit(cache=True, error_model="numpy")
+def diagonal(q: State, delta: float, delta_c: float) -> None:
+    """The diagonal of the system for the iterate."""
+    n, m = len(q.x), len(q.y)
+    base = len(q.H) + len(q.J)
+    for j in range(n):
+        if q.free[j]:
+            q.entries[base + j] = sigma_x(q, j) + delta
+    for i in range(m):
+        q.entries[base + n + i] = -delta_c if q.equation[i] else -1.0 / sigma_s(q, i) - delta_c
+
+
+@njit(cache=True, error_model="numpy")
+def times(p: Program, q: State, w: Array, out: Array) -> None:
+    """``out = rhs - K w`` without columns that are fixed."""
+    n, m, h, a = len(q.x), len(q.y), len(q.H), len(q.J)
+    for i in range(n + m):
+        out[i] = q.rhs[i] - q.entries[h + a + i] * w[i]
+    for e in range(h):
+        i, j = p.hessian_rows[e], p.hessian_columns[e]
+        value = q.entries[e]
+        out[i] -= value * w[j]
+        if i != j:
+            out[j] -= value * w[i]
+    for e in range(a):
+        i, j = n + p.jacobian_rows[e], p.jacobian_columns[e]
+        value = q.entries[h + e]
+        out[i] -= value * w[j]
+        out[j] -= value * w[i]
+    for j in range(n):
+        if not q.free[j]:
+            out[j] = 0.0
+
+
+@njit(cache=True, error_model="numpy")
+def solve(p: Program, q: State, room: Factors) -> float:
+    """``step = K^-1 rhs`` with refinement; returns the residual relative to right-hand side and solution."""
+    n = len(q.x)
+    for j in range(n):
+        if not q.free[j]:
+            q.rhs[j] = 0.0
+    q.step[:] = q.rhs
+    substitute(room, q.step)
+    size, before = 0.0, np.inf
+    for i in range(len(q.rhs)):
+        size = max(size, abs(q.rhs[i]))
+    ratio = np.inf
+    for k in range(REFINEMENTS + 1):
+        times(p, q, q.step, q.residual)
+        worst, largest = 0.0, 0.0
+        for i in range(len(q.rhs)):
+            if not abs(q.residual[i]) <= 1e300:
+                return np.inf
+            worst, largest = max(worst, abs(q.residual[i])), max(largest, abs(q.step[i]))
+        ratio = worst / (size + min(largest, 1e6 * size) + 1e-300)
+        if ratio <= GOOD or k == REFINEMENTS or worst > 0.5 * before:
+            break
+        before = worst
+        substitute(room, q.residual)
+        for i in range(len(q.rhs)):
+            q.step[i] += q.residual[i]
+    return ratio
+
+
+@njit(cache=True, error_model="numpy")
+def factorised(q: State, plan: Plan, room: Factors) -> tuple[bool, bool, bool]:
+    """Factors of the entries as they stand: (whether there was room for them, whether the inertia is right, whether regular)."""
+    q.ints[FACTORISATIONS] += 1
+    negative, missing = factorise(plan, q.entries, room, q.reals[THRESHOLD])
+    if negative < 0:
+        q.ints[STATUS] = NO_ROOM
+        return False, False, False
+    return True, negative == len(q.y), missing == 0
+
+
+@njit(cache=True, error_model="numpy")
+def direction(p: Program, q: State, plan: Plan, room: Factors) -> bool:
+    """Factors with the right inertia and the step for ``rhs``; whether there is one. The entries hold H and A."""
+    r = q.reals
+    delta, delta_c = 0.0, 0.0
+    careful = False
+    while True:
+        diagonal(q, delta, delta_c)
+        made, right, regular = factorised(q, plan, room)
+        if not made:
+            return False
+        if right and regular:
+            ratio = solve(p, q, room)
+            if ratio <= BAD:
+                r[DELTA], r[DELTA_C] = delta, delta_c
+                if delta > 0.0:
+                    r[DELTA_LAST] = delta
+                return True
+            if not careful:
+                careful, r[THRESHOLD] = True, CAREFUL
+                continue
+        if not regular and delta_c == 0.0:
+            delta_c = ROWS * r[MU] ** 0.25
+            continue
+        if delta == 0.0:
+            delta = FIRST if r[DELTA_LAST] == 0.0 else max(LEAST, DECREASE * r[DELTA_LAST])
+        else:
+            delta *= GROWTH_FIRST if r[DELTA_LAST] == 0.0 else GROWTH
+        if delta > LARGEST:
+            return False

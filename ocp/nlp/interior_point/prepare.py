@@ -1,0 +1,169 @@
+"""The interior-point method made ready for a program: a run from one start after another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from ocp.nlp.interior_point.elements import load
+from ocp.nlp.interior_point.fronts import THRESHOLD as PIVOTS
+from ocp.nlp.interior_point.iterate import PUSH, advance
+from ocp.nlp.interior_point.order import plan, room
+from ocp.nlp.interior_point.state import (
+    CYCLES,
+    EVALUATIONS,
+    F,
+    F_CYCLES,
+    LIMIT,
+    LOG,
+    MU,
+    NO_ROOM,
+    ROWS,
+    RUNNING,
+    SCALE_F,
+    STATUS,
+    THRESHOLD,
+    TOLERANCE,
+    WARM,
+    State,
+    make_state,
+)
+from ocp.nlp.options import SolverOptions
+from ocp.nlp.program import NLP
+from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, told
+from ocp.nlp.separable import Element, Gather, Matrix, Separable
+from ocp.nlp.watch import Watch, interrupts
+from ocp.problem import Status
+
+Array = np.ndarray
+
+#: barrier parameter at a cold start, and the least of a warm one, which is also its distance from bounds
+MU_FIRST, MU_LEAST = 0.1, 1e-11
+#: iterations between two looks at the keyboard
+CHUNK = 20
+#: room for fronts is doubled so often
+DOUBLINGS = 8
+
+_STATUS = (Status.FAILED, Status.CONVERGED, Status.STALLED, Status.INFEASIBLE, Status.ITERATION_LIMIT, Status.NOT_A_NUMBER,
+           Status.FAILED, Status.FAILED, Status.DIVERGED)
+_SAID = ("", "", "no step makes progress any more", "", "maximum of iterations", "", "no direction of descent", "no memory for the "
+         "factors", "the iterates grow without bound")
+
+
+def prepare(nlp: NLP, options: SolverOptions) -> Run:
+    """A function that solves the program by the interior-point method of this package, from one start after another.
+
+    A warm start gives x, multipliers and the barrier parameter. An interrupt ends a solve with the last iterate.
+    """
+    given = nlp.separable or whole(nlp)
+    loaded = load(given, options.hessian == "gauss_newton")
+    p = loaded.program
+    fixed = nlp.x_lower == nlp.x_upper
+    hessian = np.array([p.hessian_rows, p.hessian_columns])
+    jacobian = np.array([p.jacobian_rows, p.jacobian_columns])
+    order = plan(nlp.n, nlp.m, fixed, (hessian[0], hessian[1]), (jacobian[0], jacobian[1]), nlp.chain)
+    state = make_state(nlp.n, nlp.m, (len(p.jacobian_rows), len(p.hessian_rows)), options.max_iterations)
+    factors = [room(order, nlp.n + nlp.m)]
+    corrected = np.zeros(nlp.m + 1)[:nlp.m]
+
+    def run(x0: Array, warm: Warm | None, progress: Progress | None, watch_point: WatchPoint | None) -> NLPResult:
+        started = time.perf_counter()
+        watch = Watch(progress, watch_point)
+        push = PUSH if warm is None else MU_LEAST
+        _start(nlp, options, state, x0, warm)
+        chunk = CHUNK if progress is None and watch_point is None else 1
+        spare = 2.0
+        with interrupts(watch.interrupt):
+            while state.ints[STATUS] == RUNNING and not watch.stop:
+                advance(p, state, order, factors[0], corrected, push, chunk)
+                if state.ints[STATUS] == NO_ROOM and spare < 2.0 ** DOUBLINGS:
+                    factors[0], spare = room(order, nlp.n + nlp.m, 2.0 * spare), 2.0 * spare
+                    state.ints[STATUS] = RUNNING
+                if (progress is not None or watch_point is not None) and watch.heard(lambda first: _log(state, first),
+                                                                                     lambda rows: _point(nlp, state)):
+                    break
+        if watch.error is not None:
+            raise watch.error
+        seconds = time.perf_counter() - started
+        return _result(nlp, state, watch, seconds)
+
+    return run
+
+
+def _start(nlp: NLP, options: SolverOptions, q: State, x0: Array, warm: Warm | None) -> None:
+    for array in q:
+        array[...] = 0
+    relax = min(1e-8, options.tolerance)
+    q.free[:] = nlp.x_lower < nlp.x_upper
+    q.equation[:] = nlp.g_lower == nlp.g_upper
+    for lower, upper, low, high, between in ((nlp.x_lower, nlp.x_upper, q.xl, q.xu, q.free == 1),
+                                             (nlp.g_lower, nlp.g_upper, q.sl, q.su, q.equation == 0)):
+        low[:] = np.where(between, lower - relax * np.maximum(1.0, np.abs(lower)), lower)
+        high[:] = np.where(between, upper + relax * np.maximum(1.0, np.abs(upper)), upper)
+    q.x[:] = x0 if warm is None else warm.x
+    q.x[q.free == 0] = nlp.x_lower[q.free == 0]
+    q.reals[MU] = MU_FIRST if warm is None else max(warm.mu, MU_LEAST)
+    q.reals[TOLERANCE], q.reals[THRESHOLD] = options.tolerance, PIVOTS
+    q.ints[LIMIT] = options.max_iterations
+    q.ints[WARM] = warm is not None
+    if warm is not None:
+        q.y[:] = warm.lam_g
+        q.zl[:], q.zu[:] = np.maximum(-warm.lam_x, 0.0), np.maximum(warm.lam_x, 0.0)
+        between = q.equation == 0
+        q.vl[:], q.vu[:] = np.maximum(-warm.lam_g, 0.0) * between, np.maximum(warm.lam_g, 0.0) * between
+
+
+def _point(nlp: NLP, q: State) -> Warm:
+    scale = q.reals[SCALE_F] or 1.0
+    lam_x = np.where(q.free == 1, q.zu - q.zl, -q.slope) / scale
+    return Warm(q.x.copy(), lam_x, q.y * q.scale / scale, float(q.reals[MU]))
+
+
+def _log(q: State, first: int) -> tuple[Mapping[str, float], ...]:
+    return tuple({"iteration": k, **dict(zip(LOG, q.log[k].tolist(), strict=True))} for k in range(first, int(q.ints[ROWS])))
+
+
+def _result(nlp: NLP, q: State, watch: Watch, seconds: float) -> NLPResult:
+    point = _point(nlp, q)
+    code = int(q.ints[STATUS])
+    status, said = (Status.INTERRUPTED, "interrupted") if code == RUNNING else (_STATUS[code], _SAID[code])
+    status, message = told(nlp, point.x, status, "interior point", said)
+    share = q.reals[F_CYCLES] / q.reals[CYCLES] if q.reals[CYCLES] > 0 else 0.0
+    return NLPResult(
+        x=point.x, lam_x=point.lam_x, lam_g=point.lam_g, f=float(q.reals[F] / (q.reals[SCALE_F] or 1.0)), status=status,
+        message=message, iterations=_log(q, 0), seconds={"solver": seconds, "functions": share * seconds},
+        n_evaluations=int(q.ints[EVALUATIONS]), mu=point.mu)
+
+
+def whole(nlp: NLP) -> Separable:
+    """A program that states no elements, as one element."""
+    n, m = nlp.n, nlp.m
+    x, d = ca.MX.sym("x", n), ca.MX.sym("d", 0)
+    s, mu = ca.MX.sym("s"), ca.MX.sym("mu", m)
+
+    def of(name: str, more: list[Any], outputs: list[Any]) -> ca.Function:
+        return ca.Function(name, [x, d, *more], [ca.densify(value) for value in outputs])
+
+    def nonzeros(matrix: ca.MX) -> ca.MX:
+        return ca.vec(matrix.nz[:]) if matrix.nnz() else ca.MX(0, 1)
+
+    (f, gradient), (g, J) = nlp.grad(x), nlp.jac(x)
+    gauss = None if nlp.gauss_newton is None else of("gauss_newton", [s], [nonzeros(nlp.gauss_newton(x, s))])
+    element = Element("program", np.arange(n)[None, :], np.zeros((1, 0)), np.ones(1), m, of("f", [], [nlp.f(x)]),
+                      of("g", [], [nlp.g(x)]), of("gradient", [], [f, gradient]), of("jacobian", [], [g, nonzeros(J)]),
+                      of("hessian", [s, mu], [nonzeros(nlp.hess(x, s, mu))]), gauss)
+    return Separable(n, m, (element,), (np.zeros(m + 1, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)), _all(m),
+                     _matrix(nlp.jac.sparsity_out(1)), _matrix(nlp.hess.sparsity_out(0)),
+                     None if nlp.gauss_newton is None else _matrix(nlp.gauss_newton.sparsity_out(0)))
+
+
+def _all(count: int) -> Gather:
+    return Gather(np.arange(count + 1), np.arange(count), np.ones(count), np.zeros(count))
+
+
+def _matrix(pattern: ca.Sparsity) -> Matrix:
+    return Matrix(np.array(pattern.colind(), dtype=np.int64), np.array(pattern.row(), dtype=np.int64), _all(pattern.nnz()))

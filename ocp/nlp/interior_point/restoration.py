@@ -1,0 +1,192 @@
+"""Back towards feasible points: regularised Gauss-Newton steps on the violation inside the bounds, until the filter takes a point.
+
+    minimise 1/2 |c(x, s)|^2 + 1/2 |W (x - reference)|^2 - nu sum of logarithms of distances to bounds
+
+The same fronts serve: ``[W^2 + lambda 1 + Sigma, A'; A, -1 - 1 / Sigma_s]`` has the right inertia whatever A is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ocp.nlp.interior_point.barrier import differentiate, evaluate, longest, merit, residuals
+from ocp.nlp.interior_point.elements import Program
+from ocp.nlp.interior_point.fronts import Factors, Plan
+from ocp.nlp.interior_point.kkt import factorised, solve
+from ocp.nlp.interior_point.search import add_to_filter, in_filter
+from ocp.nlp.interior_point.state import (
+    F,
+    INFEASIBLE,
+    MU,
+    NOT_A_NUMBER,
+    PHI,
+    RESTORATIONS,
+    STALLED,
+    STATUS,
+    THETA,
+    TOLERANCE,
+    State,
+)
+
+Array = np.ndarray
+
+STEPS = 200
+#: the violation has to fall to this share before the filter is asked
+SHARE = 0.9
+#: lambda: first, least and largest; the step is tried anew with ten times as much
+FIRST, LEAST, MOST = 1e-4, 1e-12, 1e12
+#: multipliers are estimated anew; larger ones are no use. Waechter and Biegler 2006, Sec. 3.6
+LARGEST_ESTIMATE = 1e3
+
+
+@njit(cache=True, error_model="numpy")
+def _barrier(q: State, x: Array, s: Array, nu: float) -> float:
+    kept = q.reals[MU]
+    q.reals[MU] = nu
+    value = merit(q, x, s, 0.0)
+    q.reals[MU] = kept
+    return value
+
+
+@njit(cache=True, error_model="numpy")
+def _away(q: State, x: Array) -> float:
+    total = 0.0
+    for j in range(len(x)):
+        total += 0.5 * q.weights[j] * (x[j] - q.reference[j]) ** 2
+    return total
+
+
+@njit(cache=True, error_model="numpy")
+def _fill(q: State, lam: float, nu: float) -> None:
+    """Diagonal and right-hand side; entries of A must be there."""
+    n, base = len(q.x), len(q.H) + len(q.J)
+    q.entries[:len(q.H)] = 0.0
+    for j in range(n):
+        d, r = q.weights[j] + lam, q.weights[j] * (q.x[j] - q.reference[j])
+        if q.free[j]:
+            if q.xl[j] > -np.inf:
+                gap = q.x[j] - q.xl[j]
+                d, r = d + nu / gap ** 2, r - nu / gap
+            if q.xu[j] < np.inf:
+                gap = q.xu[j] - q.x[j]
+                d, r = d + nu / gap ** 2, r + nu / gap
+        q.entries[base + j], q.rhs[j] = d, -r
+    for i in range(len(q.y)):
+        q.entries[base + n + i], q.rhs[n + i] = -1.0, -q.c[i]
+        if not q.equation[i]:
+            d, r = _slack(q, i, lam, nu)
+            q.entries[base + n + i] -= 1.0 / d
+            q.rhs[n + i] -= r / d
+
+
+@njit(cache=True, error_model="numpy")
+def _slack(q: State, i: int, lam: float, nu: float) -> tuple[float, float]:
+    d, r = lam, 0.0
+    if q.sl[i] > -np.inf:
+        gap = q.s[i] - q.sl[i]
+        d, r = d + nu / gap ** 2, r - nu / gap
+    if q.su[i] < np.inf:
+        gap = q.su[i] - q.s[i]
+        d, r = d + nu / gap ** 2, r + nu / gap
+    return d, r
+
+
+@njit(cache=True, error_model="numpy")
+def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
+    """From the iterate to one that the filter takes; on failure ints[STATUS] says why."""
+    r, n, m = q.reals, len(q.x), len(q.y)
+    q.ints[RESTORATIONS] += 1
+    add_to_filter(q, r[THETA], r[PHI])
+    began, lam = r[THETA], FIRST
+    q.reference[:] = q.x
+    for j in range(n):
+        q.weights[j] = 1e-8 * min(1.0, 1.0 / abs(q.x[j])) ** 2 if q.x[j] != 0.0 else 1e-8
+    h, a = len(q.H), len(q.J)
+    for _ in range(STEPS):
+        square = 0.0
+        for i in range(m):
+            square += q.c[i] ** 2
+        nu = min(r[MU], 0.01 * square) + 1e-16
+        here = 0.5 * square + _barrier(q, q.x, q.s, nu) + _away(q, q.x)
+        q.entries[h:h + a] = q.J
+        moved = False
+        while lam <= MOST:
+            _fill(q, lam, nu)
+            if not factorised(q, plan, room)[0]:
+                return False
+            if not solve(p, q, room) < 1e-6:
+                lam *= 10.0
+                continue
+            gain = 0.0  # predicted: half the slope
+            for j in range(n):
+                q.dx[j] = q.step[j] if q.free[j] else 0.0
+                gain += 0.5 * q.rhs[j] * q.dx[j]
+            for i in range(m):
+                gain += 0.5 * q.c[i] * (q.c[i] - q.step[n + i])
+                q.ds[i] = 0.0
+                if not q.equation[i]:
+                    d, b = _slack(q, i, lam, nu)
+                    q.ds[i] = (q.step[n + i] - b) / d
+                    gain -= 0.5 * b * q.ds[i]
+            t, _b = longest(q, 0.995)
+            for j in range(n):
+                q.x_trial[j] = q.x[j] + t * q.dx[j]
+            for i in range(m):
+                q.s_trial[i] = q.s[i] + t * q.ds[i]
+            f, theta = evaluate(p, q, q.x_trial, q.s_trial, q.g_trial, q.c_trial)
+            there = np.inf
+            if np.isfinite(theta) and np.isfinite(f):
+                there = 0.0
+                for i in range(m):
+                    there += 0.5 * q.c_trial[i] ** 2
+                there += _barrier(q, q.x_trial, q.s_trial, nu) + _away(q, q.x_trial)
+            if there < here - 1e-4 * t * abs(gain):
+                moved = True
+                lam = max(LEAST, lam * (0.1 if t > 0.5 else 1.0))
+                break
+            lam *= 10.0
+        if not moved:
+            break
+        q.x[:], q.s[:] = q.x_trial, q.s_trial
+        if not differentiate(p, q):
+            q.ints[STATUS] = NOT_A_NUMBER
+            return False
+        theta = residuals(q, q.s, q.g, q.c)
+        phi = merit(q, q.x, q.s, r[F])
+        if theta <= SHARE * began and not in_filter(q, theta, phi):
+            return True
+        if here - there <= 1e-14 * here:
+            break
+    worst = 0.0
+    for i in range(m):
+        worst = max(worst, abs(q.c[i]) / q.scale[i])
+    q.ints[STATUS] = INFEASIBLE if worst > np.sqrt(r[TOLERANCE]) else STALLED
+    return False
+
+
+@njit(cache=True, error_model="numpy")
+def estimate(p: Program, q: State, plan: Plan, room: Factors) -> bool:
+    """Multipliers of the rows that make the slope of the Lagrangian least in the mean square; 0 where they are too large."""
+    n, h, a = len(q.x), len(q.H), len(q.J)
+    q.entries[:h] = 0.0
+    q.entries[h:h + a] = q.J
+    for j in range(n):
+        q.entries[h + a + j] = 1.0
+        q.rhs[j] = -(q.gradient[j] - q.zl[j] + q.zu[j])
+    for i in range(len(q.y)):
+        q.entries[h + a + n + i], q.rhs[n + i] = 0.0, 0.0
+        if not q.equation[i]:
+            q.entries[h + a + n + i] = -1.0
+            q.rhs[n + i] = q.vl[i] - q.vu[i]
+    made, _, regular = factorised(q, plan, room)
+    if not made:
+        return False
+    largest = np.inf
+    if regular and solve(p, q, room) < 1e-6:
+        largest = 0.0
+        for i in range(len(q.y)):
+            largest = max(largest, abs(q.step[n + i]))
+    for i in range(len(q.y)):
+        q.y[i] = q.step[n + i] if largest <= LARGEST_ESTIMATE else 0.0
+    return True

@@ -1,0 +1,310 @@
+"""Steps, and the filter line search that accepts them (Waechter and Biegler 2006, Sec. 2.3, 2.4, 3.2-3.4)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ocp.nlp.interior_point.barrier import DAMPING, evaluate, longest, merit
+from ocp.nlp.interior_point.elements import Program
+from ocp.nlp.interior_point.fronts import Factors
+from ocp.nlp.interior_point.kkt import sigma_s, solve
+from ocp.nlp.interior_point.state import (
+    ALPHA,
+    F_TRIAL,
+    FILTERED,
+    MU,
+    PHI,
+    SLOPE,
+    STEP,
+    TAU,
+    THETA,
+    THETA_MAX,
+    THETA_MIN,
+    State,
+)
+
+Array = np.ndarray
+
+GAMMA_THETA, GAMMA_PHI, GAMMA_ALPHA, S_THETA, S_PHI, DELTA_SWITCH, ETA = 1e-5, 1e-8, 0.05, 1.1, 2.3, 1.0, 1e-8
+CORRECTIONS, CORRECTED = 4, 0.99
+#: multipliers of bounds stay within this factor of mu over the distance
+KAPPA_SIGMA = 1e10
+ROUNDING = 10.0 * 2.220446049250313e-16
+
+
+@njit(cache=True, error_model="numpy")
+def right_side(q: State, c: Array) -> None:
+    """``rhs`` of the system of the Newton step, with c in place of the rows' residuals. ``slope`` must be set."""
+    n, mu = len(q.x), q.reals[MU]
+    for j in range(n):
+        total = q.slope[j]
+        if q.free[j]:
+            low, high = q.xl[j] > -np.inf, q.xu[j] < np.inf
+            if low:
+                total -= mu / (q.x[j] - q.xl[j])
+                if not high:
+                    total += DAMPING * mu
+            if high:
+                total += mu / (q.xu[j] - q.x[j])
+                if not low:
+                    total -= DAMPING * mu
+        q.rhs[j] = -total
+    for i in range(len(q.y)):
+        q.rhs[n + i] = -c[i]
+        if not q.equation[i]:
+            q.rhs[n + i] -= slack_slope(q, i) / sigma_s(q, i)
+
+
+@njit(cache=True, error_model="numpy")
+def slack_slope(q: State, i: int) -> float:
+    """Slope of the barrier's Lagrangian in the slack of an inequality."""
+    mu, total = q.reals[MU], -q.y[i]
+    low, high = q.sl[i] > -np.inf, q.su[i] < np.inf
+    if low:
+        total -= mu / (q.s[i] - q.sl[i])
+        if not high:
+            total += DAMPING * mu
+    if high:
+        total += mu / (q.su[i] - q.s[i])
+        if not low:
+            total -= DAMPING * mu
+    return total
+
+
+@njit(cache=True, error_model="numpy")
+def expand(q: State) -> None:
+    """All steps from the solution of the linear system."""
+    n, mu = len(q.x), q.reals[MU]
+    for j in range(n):
+        dx = q.step[j] if q.free[j] else 0.0
+        q.dx[j] = dx
+        if q.free[j]:
+            if q.xl[j] > -np.inf:
+                gap = q.x[j] - q.xl[j]
+                q.dzl[j] = mu / gap - q.zl[j] - q.zl[j] / gap * dx
+            if q.xu[j] < np.inf:
+                gap = q.xu[j] - q.x[j]
+                q.dzu[j] = mu / gap - q.zu[j] + q.zu[j] / gap * dx
+    for i in range(len(q.y)):
+        q.dy[i] = q.step[n + i]
+        if not q.equation[i]:
+            ds = (q.dy[i] - slack_slope(q, i)) / sigma_s(q, i)
+            q.ds[i] = ds
+            if q.sl[i] > -np.inf:
+                gap = q.s[i] - q.sl[i]
+                q.dvl[i] = mu / gap - q.vl[i] - q.vl[i] / gap * ds
+            if q.su[i] < np.inf:
+                gap = q.su[i] - q.s[i]
+                q.dvu[i] = mu / gap - q.vu[i] + q.vu[i] / gap * ds
+
+
+@njit(cache=True, error_model="numpy")
+def descent(q: State) -> float:
+    """Slope of the merit along the step."""
+    total = 0.0
+    mu = q.reals[MU]
+    for j in range(len(q.x)):
+        if q.free[j]:
+            slope = q.gradient[j]
+            low, high = q.xl[j] > -np.inf, q.xu[j] < np.inf
+            if low:
+                slope -= mu / (q.x[j] - q.xl[j]) - (0.0 if high else DAMPING * mu)
+            if high:
+                slope += mu / (q.xu[j] - q.x[j]) - (0.0 if low else DAMPING * mu)
+            total += slope * q.dx[j]
+    for i in range(len(q.s)):
+        if not q.equation[i]:
+            total += (slack_slope(q, i) + q.y[i]) * q.ds[i]
+    return total
+
+
+@njit(cache=True, error_model="numpy")
+def size_of_step(q: State) -> tuple[float, float]:
+    """(largest entry, largest relative to the iterate)."""
+    largest, relative = 0.0, 0.0
+    for j in range(len(q.x)):
+        largest = max(largest, abs(q.dx[j]))
+        relative = max(relative, abs(q.dx[j]) / (1.0 + abs(q.x[j])))
+    for i in range(len(q.s)):
+        if not q.equation[i]:
+            relative = max(relative, abs(q.ds[i]) / (1.0 + abs(q.s[i])))
+    return largest, relative
+
+
+@njit(cache=True, error_model="numpy")
+def trial(p: Program, q: State, a: float) -> tuple[float, float]:
+    """(theta, phi) at the iterate plus a times the step."""
+    for j in range(len(q.x)):
+        q.x_trial[j] = q.x[j] + a * q.dx[j]
+    for i in range(len(q.s)):
+        q.s_trial[i] = q.s[i] + a * q.ds[i]
+    f, theta = evaluate(p, q, q.x_trial, q.s_trial, q.g_trial, q.c_trial)
+    q.reals[F_TRIAL] = f
+    return theta, merit(q, q.x_trial, q.s_trial, f)
+
+
+@njit(cache=True, error_model="numpy")
+def in_filter(q: State, theta: float, phi: float) -> bool:
+    """Whether the filter forbids the pair, or it is not finite."""
+    if not (np.isfinite(theta) and np.isfinite(phi)) or theta > q.reals[THETA_MAX]:
+        return True
+    for k in range(q.ints[FILTERED]):
+        if theta >= q.filter[k, 0] and phi - ROUNDING * abs(phi) >= q.filter[k, 1]:
+            return True
+    return False
+
+
+@njit(cache=True, error_model="numpy")
+def add_to_filter(q: State, theta: float, phi: float) -> None:
+    """Forbid what is no better than this pair; pairs that it covers go."""
+    bound_theta, bound_phi = (1.0 - GAMMA_THETA) * theta, phi - GAMMA_PHI * theta
+    kept = 0
+    for k in range(q.ints[FILTERED]):
+        if not (q.filter[k, 0] >= bound_theta and q.filter[k, 1] >= bound_phi):
+            q.filter[kept, 0], q.filter[kept, 1] = q.filter[k, 0], q.filter[k, 1]
+            kept += 1
+    q.filter[kept, 0], q.filter[kept, 1] = bound_theta, bound_phi
+    q.ints[FILTERED] = kept + 1
+
+
+@njit(cache=True, error_model="numpy")
+def acceptable(q: State, theta: float, phi: float, a: float) -> tuple[bool, bool]:
+    """(whether the line search takes the trial point, whether as a step for the objective)."""
+    r = q.reals
+    if in_filter(q, theta, phi):
+        return False, False
+    slope = r[SLOPE]
+    switching = slope < 0.0 and a * (-slope) ** S_PHI > DELTA_SWITCH * r[THETA] ** S_THETA
+    noise = ROUNDING * abs(r[PHI])
+    if r[THETA] <= r[THETA_MIN] and switching:
+        return phi - r[PHI] <= ETA * a * slope + noise, True
+    return theta <= (1.0 - GAMMA_THETA) * r[THETA] or phi - r[PHI] <= -GAMMA_PHI * r[THETA] + noise, False
+
+
+@njit(cache=True, error_model="numpy")
+def shortest(q: State) -> float:
+    """The step length below which restoration takes over; Waechter and Biegler 2006, Eq. 23."""
+    r = q.reals
+    theta, slope = r[THETA], r[SLOPE]
+    least = GAMMA_THETA
+    if slope < 0.0:
+        least = min(least, GAMMA_PHI * theta / -slope)
+        if theta <= r[THETA_MIN]:
+            least = min(least, DELTA_SWITCH * theta ** S_THETA / (-slope) ** S_PHI)
+    return GAMMA_ALPHA * least
+
+
+@njit(cache=True, error_model="numpy")
+def search(p: Program, q: State, room: Factors, corrected: Array) -> bool:
+    """Backtracking with second-order corrections; on success ``*_trial`` hold the new point and reals[ALPHA] the length.
+
+    The step (dx, ds) may be replaced by a corrected one. corrected [m]: room.
+    """
+    r = q.reals
+    full, _ = longest(q, r[TAU])
+    r[SLOPE] = descent(q)
+    a, least, first = full, shortest(q), True
+    while a >= least:
+        theta, phi = trial(p, q, a)
+        good, objective = acceptable(q, theta, phi, a)
+        if good:
+            _note(q, objective)
+            r[ALPHA] = a
+            return True
+        if first and theta >= r[THETA] and np.isfinite(theta):
+            if _correct(p, q, room, corrected, a, theta):
+                return True
+        first = False
+        a *= 0.5
+    return False
+
+
+@njit(cache=True, error_model="numpy")
+def _note(q: State, objective: bool) -> None:
+    if not objective:
+        add_to_filter(q, q.reals[THETA], q.reals[PHI])
+
+
+@njit(cache=True, error_model="numpy")
+def _correct(p: Program, q: State, room: Factors, corrected: Array, a: float, theta: float) -> bool:
+    """Second-order corrections of a full step that increased the violation."""
+    r, n = q.reals, len(q.x)
+    kept = q.step.copy()
+    length, before = a, theta
+    corrected[:] = q.c
+    for k in range(CORRECTIONS):
+        for i in range(len(corrected)):
+            corrected[i] = length * corrected[i] + q.c_trial[i]
+        right_side(q, corrected)
+        if not solve(p, q, room) < 1e-5:
+            break
+        for j in range(n):
+            q.dx[j] = q.step[j] if q.free[j] else 0.0
+        for i in range(len(q.y)):
+            if not q.equation[i]:
+                q.ds[i] = (q.step[n + i] - slack_slope(q, i)) / sigma_s(q, i)
+        length, _ = longest(q, r[TAU])
+        now, phi = trial(p, q, length)
+        good, objective = acceptable(q, now, phi, a)
+        if good:
+            _note(q, objective)
+            r[ALPHA] = length
+            return True
+        if not now <= CORRECTED * before:
+            break
+        before = now
+    q.step[:] = kept
+    expand(q)
+    return False
+
+
+@njit(cache=True, error_model="numpy")
+def near_path(q: State) -> None:
+    """Multipliers of bounds back into a band about mu over the distance; Waechter and Biegler 2006, Eq. 16."""
+    mu = q.reals[MU]
+    for j in range(len(q.x)):
+        if q.free[j]:
+            if q.xl[j] > -np.inf:
+                q.zl[j] = _banded(q.zl[j], mu / (q.x[j] - q.xl[j]))
+            if q.xu[j] < np.inf:
+                q.zu[j] = _banded(q.zu[j], mu / (q.xu[j] - q.x[j]))
+    for i in range(len(q.s)):
+        if not q.equation[i]:
+            if q.sl[i] > -np.inf:
+                q.vl[i] = _banded(q.vl[i], mu / (q.s[i] - q.sl[i]))
+            if q.su[i] < np.inf:
+                q.vu[i] = _banded(q.vu[i], mu / (q.su[i] - q.s[i]))
+
+
+@njit(cache=True, error_model="numpy")
+def _banded(z: float, centre: float) -> float:
+    return max(min(z, KAPPA_SIGMA * centre), centre / KAPPA_SIGMA)
+
+
+@njit(cache=True, error_model="numpy")
+def move(q: State, a: float, b: float) -> None:
+    """Take the trial point; multipliers of rows go a, those of bounds b of their step."""
+    q.x[:] = q.x_trial
+    q.s[:] = q.s_trial
+    for i in range(len(q.y)):
+        q.y[i] += a * q.dy[i]
+        if not q.equation[i]:
+            if q.sl[i] > -np.inf:
+                q.vl[i] += b * q.dvl[i]
+            if q.su[i] < np.inf:
+                q.vu[i] += b * q.dvu[i]
+    for j in range(len(q.x)):
+        if q.free[j]:
+            if q.xl[j] > -np.inf:
+                q.zl[j] += b * q.dzl[j]
+            if q.xu[j] < np.inf:
+                q.zu[j] += b * q.dzu[j]
+    near_path(q)
+
+
+@njit(cache=True, error_model="numpy")
+def note_step(q: State) -> float:
+    largest, relative = size_of_step(q)
+    q.reals[STEP] = largest
+    return relative

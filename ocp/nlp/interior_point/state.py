@@ -1,0 +1,87 @@
+"""The iterate of the interior-point method and what it works in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+Array = np.ndarray
+
+#: entries of ``reals``
+(MU, TAU, F, ERROR, ERROR_MU, VIOLATION, DUAL, COMPLEMENTARITY, THETA_MAX, THETA_MIN, DELTA_LAST, DELTA, DELTA_C, ALPHA, ALPHA_Z, STEP,
+ F_TRIAL, TOLERANCE, SCALE_F, THETA, PHI, THRESHOLD, SLOPE, F_CYCLES, CYCLES, SIZE_R) = range(26)
+#: entries of ``ints``
+(ITERATION, FILTERED, STATUS, EVALUATIONS, FACTORISATIONS, TINY_STEPS, LIMIT, ROWS, RESTORATIONS, REFUSED, READY, WARM, SIZE_I) = range(13)
+#: values of ``ints[STATUS]``
+RUNNING, CONVERGED, STALLED, INFEASIBLE, LIMITED, NOT_A_NUMBER, FAILED, NO_ROOM, DIVERGED = range(9)
+#: columns of the log
+LOG = ("objective", "inf_pr", "inf_du", "mu", "d_norm", "alpha_pr", "alpha_du", "regularization", "complementarity")
+
+
+class State(NamedTuple):
+    """Everything scaled: ``f`` by reals[SCALE_F], row i by scale[i].
+
+    x [n], s [m] (slacks of inequalities), y [m], zl, zu [n], vl, vu [m]: multipliers of bounds of x and s; d*: their steps
+    xl, xu [n], sl, su [m]: bounds; free [n], equation [m]: 0 or 1; g, c [m]: rows and their residuals; gradient [n], J, H
+    entries, rhs, step, residual: the linear system; slope [n]: of the Lagrangian without bounds
+    x_trial, s_trial, g_trial, c_trial; x_first, s_first, reference: of restorations; filter [:, 2]; log
+    """
+
+    x: Array
+    s: Array
+    y: Array
+    zl: Array
+    zu: Array
+    vl: Array
+    vu: Array
+    dx: Array
+    ds: Array
+    dy: Array
+    dzl: Array
+    dzu: Array
+    dvl: Array
+    dvu: Array
+    xl: Array
+    xu: Array
+    sl: Array
+    su: Array
+    free: Array
+    equation: Array
+    scale: Array
+    g: Array
+    c: Array
+    gradient: Array
+    J: Array
+    H: Array
+    entries: Array
+    rhs: Array
+    step: Array
+    residual: Array
+    slope: Array
+    x_trial: Array
+    s_trial: Array
+    g_trial: Array
+    c_trial: Array
+    reference: Array
+    weights: Array
+    filter: Array
+    log: Array
+    reals: Array
+    ints: Array
+
+
+def make_state(n: int, m: int, nonzeros: tuple[int, int], iterations: int) -> State:
+    """Arrays of a program of n unknowns and m rows; nonzeros: of Jacobian and Hessian."""
+    j, h = nonzeros
+
+    def of(size: int) -> Array:
+        return np.zeros(size + 1)[:size]  # an array of length zero need not have an address
+
+    columns, rows = [of(n) for _ in range(3)], [of(m) for _ in range(4)]
+    steps = [of(n), of(m), of(m), of(n), of(n), of(m), of(m)]
+    return State(columns[0], rows[0], rows[1], columns[1], columns[2], rows[2], rows[3], *steps, of(n), of(n), of(m), of(m),
+                 np.zeros(n, dtype=np.int64), np.zeros(m, dtype=np.int64), of(m), of(m), of(m), of(n), of(j), of(h),
+                 of(h + j + n + m), of(n + m), of(n + m), of(n + m), of(n), of(n), of(m), of(m), of(m), of(n), of(n),
+                 np.zeros((iterations + 2, 2)), np.zeros((iterations + 2, len(LOG))), np.zeros(SIZE_R),
+                 np.zeros(SIZE_I, dtype=np.int64))
