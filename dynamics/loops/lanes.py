@@ -216,3 +216,20 @@ def fused(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
         return builder.call(function, list(values))
 
     return (lanes(lanes, lanes, lanes), codegen) if isinstance(a, LanesType) else None
+
+
+@intrinsic
+def total(typingctx: Any, value: Any) -> Any:
+    """total(lanes) -> their sum, in pairs."""
+    def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        index, vector = ir.IntType(32), values[0]
+        width = WIDTH
+        while width > 1:
+            width //= 2
+            kind = ir.VectorType(index, width)
+            low = builder.shuffle_vector(vector, vector, ir.Constant(kind, list(range(width))))
+            high = builder.shuffle_vector(vector, vector, ir.Constant(kind, list(range(width, 2 * width))))
+            vector = builder.fadd(low, high)
+        return builder.extract_element(vector, ir.Constant(index, 0))
+
+    return (types.float64(value), codegen) if isinstance(value, LanesType) else None

@@ -7,7 +7,8 @@ they touch of later ones (Duff and Reid 1983). Pivots of order one and two are t
 column; a candidate that fails every test is handed on to the next front, where more of its column is known. By Sylvester's law the
 signs of D are those of the eigenvalues of K.
 
-Fronts store their upper triangle by rows: eliminations run along rows.
+Fronts store their upper triangle by rows, padded to eight lanes. Rows are brought up to date when they are looked at, from all
+pivots since the last time at once, and stay in registers meanwhile; only exchanges ask for all of them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+
+from dynamics.loops.lanes import WIDTH, get, load, put, splat, store, total
+from dynamics.loops.vectors import OPTIONS
 
 Array = np.ndarray
 
@@ -45,184 +49,234 @@ class Plan(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """Room for the factors; sizes [4]: used of ids and values, largest front, whether the room was enough.
+    """Room for the factors.
 
     head [K, 4]: of every front its pivots, its size, where its ids begin and where its values begin; ids: local -> global
-    values: rows of L, one per pivot, from the diagonal on (unit), size of the front each; pivots [size, 3]: D^-1 as
-    (11, 21, 22): of order one where the second and third are 0, the second of a pair has all three 0; front, other, local: work
+    values: rows of L, one per pivot, as long as the padded front, 0 up to the diagonal (which is 1); pivots [size, 3]: D^-1 as
+    (11, 21, 22): of order one where the second and third are 0, the second of a pair has all three 0
+    front, other [side * side]: two fronts; applied [side]: pivots that a row has seen; local: a vector of one front
     """
 
     head: Array
     ids: Array
     values: Array
     pivots: Array
-    local: Array
     front: Array
     other: Array
-    sizes: Array
+    applied: Array
+    local: Array
 
 
-@njit(cache=True, error_model="numpy")
-def _swap(F: Array, ids: Array, values: Array, p: int, a: int, b: int, n: int) -> None:
-    """Exchange a < b of the front after p pivots: rows and columns of the upper triangle, columns of L."""
-    if a == b:
-        return
+@njit(**OPTIONS)
+def _update(F: Array, w: int, values: Array, at: int, i: int, start: int, p: int) -> None:
+    """Subtract from row i of the front what the pivots ``start`` to p (without) take from it."""
+    c = i // WIDTH * WIDTH
+    row = i * w
+    while c + 4 * WIDTH <= w:
+        a0, a1 = load(F, row + c), load(F, row + c + WIDTH)
+        a2, a3 = load(F, row + c + 2 * WIDTH), load(F, row + c + 3 * WIDTH)
+        for q in range(start, p):
+            f, v = splat(-get(F, q * w + i)), at + q * w + c
+            a0, a1 = a0 + f * load(values, v), a1 + f * load(values, v + WIDTH)
+            a2, a3 = a2 + f * load(values, v + 2 * WIDTH), a3 + f * load(values, v + 3 * WIDTH)
+        store(F, row + c, a0)
+        store(F, row + c + WIDTH, a1)
+        store(F, row + c + 2 * WIDTH, a2)
+        store(F, row + c + 3 * WIDTH, a3)
+        c += 4 * WIDTH
+    while c + 2 * WIDTH <= w:
+        a0, a1 = load(F, row + c), load(F, row + c + WIDTH)
+        for q in range(start, p):
+            f, v = splat(-get(F, q * w + i)), at + q * w + c
+            a0, a1 = a0 + f * load(values, v), a1 + f * load(values, v + WIDTH)
+        store(F, row + c, a0)
+        store(F, row + c + WIDTH, a1)
+        c += 2 * WIDTH
+    if c < w:
+        a0, a1 = load(F, row + c), splat(0.0)
+        q = start
+        while q + 1 < p:
+            a0 = a0 + splat(-get(F, q * w + i)) * load(values, at + q * w + c)
+            a1 = a1 + splat(-get(F, (q + 1) * w + i)) * load(values, at + (q + 1) * w + c)
+            q += 2
+        if q < p:
+            a0 = a0 + splat(-get(F, q * w + i)) * load(values, at + q * w + c)
+        store(F, row + c, a0 + a1)
+
+
+@njit(**OPTIONS)
+def _all_up_to_date(F: Array, w: int, values: Array, at: int, applied: Array, p: int, n: int) -> None:
+    for i in range(p, n):
+        if applied[i] < p:
+            _update(F, w, values, at, i, applied[i], p)
+            applied[i] = p
+
+
+@njit(**OPTIONS)
+def _swap(F: Array, w: int, ids: Array, values: Array, at: int, a: int, b: int, n: int, p: int) -> None:
+    """Exchange a < b of the front after p pivots: rows and columns of the upper triangle, columns of L. All rows up to date."""
     ids[a], ids[b] = ids[b], ids[a]
-    F[a, a], F[b, b] = F[b, b], F[a, a]
-    for i in range(p):
-        values[i * n + a], values[i * n + b] = values[i * n + b], values[i * n + a]
-    for i in range(p, a):
-        F[i, a], F[i, b] = F[i, b], F[i, a]
+    for q in range(p):
+        i, j = at + q * w + a, at + q * w + b
+        values[i], values[j] = values[j], values[i]
+    for i in range(a):
+        F[i * w + a], F[i * w + b] = F[i * w + b], F[i * w + a]
+    F[a * w + a], F[b * w + b] = F[b * w + b], F[a * w + a]
     for i in range(a + 1, b):
-        F[a, i], F[i, b] = F[i, b], F[a, i]
+        F[a * w + i], F[i * w + b] = F[i * w + b], F[a * w + i]
     for i in range(b + 1, n):
-        F[a, i], F[b, i] = F[b, i], F[a, i]
+        F[a * w + i], F[b * w + i] = F[b * w + i], F[a * w + i]
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
-def _eliminate(F: Array, ids: Array, full: int, n: int, threshold: float, values: Array, pivots: Array, ints: Array) -> int:
-    """Pivots from the first ``full`` of the n columns; returns how many. ints: [negative pivots], added to.
+@njit(**OPTIONS)
+def _norm2(F: Array, at: int, first: int, w: int) -> float:
+    """Sum of squares of entries first.. of the row that begins at ``at``."""
+    c = (first + WIDTH - 1) // WIDTH * WIDTH
+    found = 0.0
+    for j in range(first, min(c, w)):
+        found += get(F, at + j) ** 2
+    sums = splat(0.0)
+    while c < w:
+        v = load(F, at + c)
+        sums = sums + v * v
+        c += WIDTH
+    return found + total(sums)
 
-    Rows of L go to ``values`` [full, n] flat, inverse pivots to ``pivots`` [full, 3].
-    """
-    p, failed = 0, 0  # candidates that failed since the last pivot: they were moved to the end of the fully summed part
+
+@njit(**OPTIONS)
+def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float, values: Array, at: int, pivots: Array,
+               pivot_at: int, applied: Array) -> tuple[int, int]:
+    """Pivots from the first ``full`` of the n columns; (how many, how many of them negative). The rest of the front is the Schur
+    complement. Rows of L go to ``values`` from ``at``, inverse pivots to ``pivots`` from ``pivot_at``."""
+    p, failed, negative = 0, 0, 0  # failed: candidates since the last pivot, moved to the end of the fully summed part
+    applied[:n] = 0
     while p + failed < full:
-        row = F[p]
-        last = full - failed
-        largest, r = 0.0, -1
-        for j in range(p + 1, full):
-            value = abs(row[j])
-            if value > largest:
-                largest, r = value, j
-        outside = 0.0
-        for j in range(full, n):
-            outside = max(outside, abs(row[j]))
-        diagonal = abs(row[p])
-        if diagonal > TINY and diagonal >= threshold * max(largest, outside):
-            inverse = 1.0 / row[p]
-            ints[0] += inverse < 0.0
-            pivots[p, 0], pivots[p, 1], pivots[p, 2] = inverse, 0.0, 0.0
-            base = p * n
-            values[base + p] = 1.0
-            for j in range(p + 1, n):
-                values[base + j] = row[j] * inverse
-            for i in range(p + 1, n):
-                factor = row[i]
-                if factor != 0.0:
-                    target = F[i]
-                    for j in range(i, n):
-                        target[j] -= factor * values[base + j]
+        row = p * w
+        if applied[p] < p:
+            _update(F, w, values, at, p, applied[p], p)
+            applied[p] = p
+        diagonal, others = get(F, row + p), _norm2(F, row, p + 1, w)
+        if abs(diagonal) > TINY and diagonal * diagonal >= threshold * threshold * others:
+            inverse = 1.0 / diagonal
+            negative += inverse < 0.0
+            pivots[pivot_at + p, 0], pivots[pivot_at + p, 1], pivots[pivot_at + p, 2] = inverse, 0.0, 0.0
+            c, base = p // WIDTH * WIDTH, at + row
+            first = c
+            while c < w:
+                store(values, base + c, splat(inverse) * load(F, row + c))
+                c += WIDTH
+            for j in range(first, p + 1):
+                put(values, base + j, 0.0)
             p, failed = p + 1, 0
             continue
-        if r >= 0 and largest > TINY:
-            _swap(F, ids, values, p, p + 1, r, n)
-            next_row = F[p + 1]
-            a, b, c = row[p], row[p + 1], next_row[p + 1]
-            det = a * c - b * b
-            first, second = 0.0, 0.0
-            for j in range(p + 2, n):
-                first = max(first, abs(row[j]))
-                second = max(second, abs(next_row[j]))
+        largest, r = TINY, -1
+        for j in range(p + 1, full):
+            value = abs(get(F, row + j))
+            if value > largest:
+                largest, r = value, j
+        if r >= 0:
+            if r > p + 1:
+                _all_up_to_date(F, w, values, at, applied, p, n)
+                _swap(F, w, ids, values, at, p + 1, r, n, p)
+            elif applied[p + 1] < p:
+                _update(F, w, values, at, p + 1, applied[p + 1], p)
+                applied[p + 1] = p
+            below = row + w
+            a, b, d = get(F, row + p), get(F, row + p + 1), get(F, below + p + 1)
+            det = a * d - b * b
             size = abs(det)
-            good = size > TINY and size >= 1e-10 * max(abs(a * c), b * b)
-            if good and threshold * (abs(c) * first + abs(b) * second) <= size and threshold * (
-                    abs(b) * first + abs(a) * second) <= size:
-                if det < 0.0:
-                    ints[0] += 1
-                elif a < 0.0:
-                    ints[0] += 2
-                i11, i21, i22 = c / det, -b / det, a / det
-                pivots[p, 0], pivots[p, 1], pivots[p, 2] = i11, i21, i22
-                pivots[p + 1, 0], pivots[p + 1, 1], pivots[p + 1, 2] = 0.0, 0.0, 0.0
-                one, two = p * n, (p + 1) * n
-                values[one + p], values[one + p + 1], values[two + p + 1] = 1.0, 0.0, 1.0
-                for j in range(p + 2, n):
-                    values[one + j] = i11 * row[j] + i21 * next_row[j]
-                    values[two + j] = i21 * row[j] + i22 * next_row[j]
-                for i in range(p + 2, n):
-                    u, v = row[i], next_row[i]
-                    if u != 0.0 or v != 0.0:
-                        target = F[i]
-                        for j in range(i, n):
-                            target[j] -= u * values[one + j] + v * values[two + j]
-                p, failed = p + 2, 0
-                continue
+            if size > TINY and size >= 1e-10 * max(abs(a * d), b * b):
+                first, second = np.sqrt(_norm2(F, row, p + 2, w)), np.sqrt(_norm2(F, below, p + 2, w))
+                if threshold * (abs(d) * first + abs(b) * second) <= size and threshold * (
+                        abs(b) * first + abs(a) * second) <= size:
+                    negative += 1 if det < 0.0 else (2 if a < 0.0 else 0)
+                    i11, i21, i22 = d / det, -b / det, a / det
+                    one = pivot_at + p
+                    pivots[one, 0], pivots[one, 1], pivots[one, 2] = i11, i21, i22
+                    pivots[one + 1, 0], pivots[one + 1, 1], pivots[one + 1, 2] = 0.0, 0.0, 0.0
+                    c = p // WIDTH * WIDTH
+                    start = c
+                    while c < w:
+                        u, v = load(F, row + c), load(F, below + c)
+                        store(values, at + row + c, splat(i11) * u + splat(i21) * v)
+                        store(values, at + below + c, splat(i21) * u + splat(i22) * v)
+                        c += WIDTH
+                    for j in range(start, p + 2):
+                        put(values, at + row + j, 0.0)
+                        put(values, at + below + j, 0.0)
+                    p, failed = p + 2, 0
+                    continue
         failed += 1
-        if p < last - 1:
-            _swap(F, ids, values, p, p, last - 1, n)
-    return p
+        last = full - failed
+        if p < last:
+            _all_up_to_date(F, w, values, at, applied, p, n)
+            _swap(F, w, ids, values, at, p, last, n, p)
+    _all_up_to_date(F, w, values, at, applied, p, n)
+    return p, negative
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**OPTIONS)
 def factorise(plan: Plan, entries: Array, room: Factors, threshold: float) -> tuple[int, int]:
-    """(negative pivots, columns without a pivot) of the matrix with these entries; (-1, needed values) where room is too small."""
+    """(negative pivots, columns without a pivot) of the matrix with these entries; (-1, 0) where there is too little room."""
     K = len(plan.own_start) - 1
-    head, ids, values, pivots = room.head, room.ids, room.values, room.pivots
-    side = room.front.shape[0]
+    head, ids, values, applied = room.head, room.ids, room.values, room.applied
     F, G = room.front, room.other
-    ints = np.zeros(1, dtype=np.int64)
-    id_at, value_at, pivot_at = 0, 0, 0
-    delayed, before = 0, 0  # of the front before: how many it hands on, its pivots and where its ids began
-    before_ids = 0
-    before_n = 0
+    negative, id_at, value_at, pivot_at = 0, 0, 0, 0
+    delayed, before, before_ids, before_n, before_w = 0, 0, 0, 0, 0  # of the front before
     for k in range(K):
         own, bound = plan.own_start[k + 1] - plan.own_start[k], plan.bound_start[k + 1] - plan.bound_start[k]
         full, n = own + delayed, own + delayed + bound
-        if n > side or id_at + n > len(ids) or value_at + full * n > len(values):
-            room.sizes[0] = max(n, side)
-            return -1, value_at + full * n
-        for i in range(n):
-            F[i, i:n] = 0.0
+        w = (n + WIDTH - 1) // WIDTH * WIDTH
+        if n > len(applied) or w * n > len(F) or id_at + n > len(ids) or value_at + full * w > len(values):
+            return -1, 0
+        for i in range(0, n * w, WIDTH):
+            store(F, i, splat(0.0))
         local = ids[id_at:id_at + n]
         local[:own] = plan.own[plan.own_start[k]:plan.own_start[k + 1]]
         local[full:] = plan.bound[plan.bound_start[k]:plan.bound_start[k + 1]]
         for e in range(plan.entry_start[k], plan.entry_start[k + 1]):
-            i, j = plan.entry_row[e], plan.entry_column[e]
-            F[i if i < own else i + delayed, j if j < own else j + delayed] += entries[plan.entry_source[e]]
+            i, j = get(plan.entry_row, e), get(plan.entry_column, e)
+            F[(i if i < own else i + delayed) * w + (j if j < own else j + delayed)] += get(entries, get(plan.entry_source, e))
         if k > 0:
-            up = plan.up[plan.bound_start[k - 1]:plan.bound_start[k]]
+            at_up = plan.bound_start[k - 1]
+            handed = before + delayed
             for i in range(delayed):
                 local[own + i] = ids[before_ids + before + i]
             for a in range(before, before_n):
-                source = G[a]
                 i = own + a - before
-                if a >= before + delayed:
-                    i = up[a - before - delayed]
+                if a >= handed:
+                    i = get(plan.up, at_up + a - handed)
                     i = i if i < own else i + delayed
                 for b in range(a, before_n):
                     j = own + b - before
-                    if b >= before + delayed:
-                        j = up[b - before - delayed]
+                    if b >= handed:
+                        j = get(plan.up, at_up + b - handed)
                         j = j if j < own else j + delayed
-                    if i <= j:
-                        F[i, j] += source[b]
-                    else:
-                        F[j, i] += source[b]
-        done = _eliminate(F, local, full, n, threshold, values[value_at:value_at + full * n], pivots[pivot_at:pivot_at + full], ints)
+                    F[i * w + j if i <= j else j * w + i] += get(G, a * before_w + b)
+        done, minus = _eliminate(F, w, local, full, n, threshold, values, value_at, room.pivots, pivot_at, applied)
+        negative += minus
         head[k, 0], head[k, 1], head[k, 2], head[k, 3] = done, n, id_at, value_at
-        before, before_n, before_ids, delayed = done, n, id_at, full - done
-        id_at, value_at, pivot_at = id_at + n, value_at + done * n, pivot_at + done
+        before, before_n, before_ids, before_w, delayed = done, n, id_at, w, full - done
+        id_at, value_at, pivot_at = id_at + n, value_at + done * w, pivot_at + done
         F, G = G, F
-    return ints[0], delayed
+    return negative, delayed
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
-def substitute(room: Factors, w: Array) -> None:
-    """``w <- K^-1 w``."""
+@njit(**OPTIONS)
+def substitute(room: Factors, x: Array) -> None:
+    """``x <- K^-1 x``."""
     head, ids, values, pivots, local = room.head, room.ids, room.values, room.pivots, room.local
-    K = len(head)
-    at = 0
+    K, at = len(head), 0
     for k in range(K):
         done, n, id_at, value_at = head[k, 0], head[k, 1], head[k, 2], head[k, 3]
-        own = ids[id_at:id_at + n]
+        w = (n + WIDTH - 1) // WIDTH * WIDTH
         for i in range(n):
-            local[i] = w[own[i]]
+            put(local, i, get(x, get(ids, id_at + i)))
         for p in range(done):
-            y = local[p]
-            if y != 0.0:
-                row = values[value_at + p * n:value_at + (p + 1) * n]
-                for j in range(p + 1, n):
-                    local[j] -= row[j] * y
+            y, row, c = splat(-get(local, p)), value_at + p * w, p // WIDTH * WIDTH
+            while c < w:
+                store(local, c, load(local, c) + y * load(values, row + c))
+                c += WIDTH
         p = 0
         while p < done:
             i11, i21, i22 = pivots[at + p, 0], pivots[at + p, 1], pivots[at + p, 2]
@@ -234,17 +288,20 @@ def substitute(room: Factors, w: Array) -> None:
                 local[p], local[p + 1] = i11 * a + i21 * b, i21 * a + i22 * b
                 p += 2
         for i in range(n):
-            w[own[i]] = local[i]
+            put(x, get(ids, id_at + i), get(local, i))
         at += done
     for k in range(K - 1, -1, -1):
         done, n, id_at, value_at = head[k, 0], head[k, 1], head[k, 2], head[k, 3]
-        own = ids[id_at:id_at + n]
+        w = (n + WIDTH - 1) // WIDTH * WIDTH
         for i in range(n):
-            local[i] = w[own[i]]
+            put(local, i, get(x, get(ids, id_at + i)))
+        for i in range(n, w):
+            put(local, i, 0.0)
         for p in range(done - 1, -1, -1):
-            row = values[value_at + p * n:value_at + (p + 1) * n]
-            total = local[p]
-            for j in range(p + 1, n):
-                total -= row[j] * local[j]
-            local[p] = total
-            w[own[p]] = total
+            row, c, sums = value_at + p * w, p // WIDTH * WIDTH, splat(0.0)
+            while c < w:
+                sums = sums + load(local, c) * load(values, row + c)
+                c += WIDTH
+            put(local, p, get(local, p) - total(sums))
+        for p in range(done):
+            put(x, get(ids, id_at + p), get(local, p))

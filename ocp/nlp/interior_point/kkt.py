@@ -44,23 +44,20 @@ CAREFUL = 1e-2
 
 
 @njit(cache=True, error_model="numpy")
-def sigma_x(q: State, j: int) -> float:
+def sigma(value: float, lower: float, upper: float, z_lower: float, z_upper: float) -> float:
+    """Multipliers over distances of both bounds."""
     total = 0.0
-    if q.xl[j] > -np.inf:
-        total += q.zl[j] / (q.x[j] - q.xl[j])
-    if q.xu[j] < np.inf:
-        total += q.zu[j] / (q.xu[j] - q.x[j])
+    if lower > -np.inf:
+        total += z_lower / (value - lower)
+    if upper < np.inf:
+        total += z_upper / (upper - value)
     return total
 
 
 @njit(cache=True, error_model="numpy")
-def sigma_s(q: State, i: int) -> float:
-    total = 0.0
-    if q.sl[i] > -np.inf:
-        total += q.vl[i] / (q.s[i] - q.sl[i])
-    if q.su[i] < np.inf:
-        total += q.vu[i] / (q.su[i] - q.s[i])
-    return max(total, NO_BOUND)
+def sigma_slack(value: float, lower: float, upper: float, v_lower: float, v_upper: float) -> float:
+    """The same of a slack, not 0 where it has no bounds."""
+    return max(sigma(value, lower, upper, v_lower, v_upper), NO_BOUND)
 
 
 @njit(cache=True, error_model="numpy")
@@ -70,9 +67,11 @@ def diagonal(q: State, delta: float, delta_c: float) -> None:
     base = len(q.H) + len(q.J)
     for j in range(n):
         if q.free[j]:
-            q.entries[base + j] = sigma_x(q, j) + delta
+            q.entries[base + j] = sigma(q.x[j], q.xl[j], q.xu[j], q.zl[j], q.zu[j]) + delta
     for i in range(m):
-        q.entries[base + n + i] = -delta_c if q.equation[i] else -1.0 / sigma_s(q, i) - delta_c
+        q.entries[base + n + i] = -delta_c
+        if not q.equation[i]:
+            q.entries[base + n + i] -= 1.0 / sigma_slack(q.s[i], q.sl[i], q.su[i], q.vl[i], q.vu[i])
 
 
 @njit(cache=True, error_model="numpy")

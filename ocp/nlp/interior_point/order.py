@@ -8,6 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from dynamics.loops.dense import padded
+from dynamics.loops.lanes import WIDTH
 from ocp.nlp.interior_point.fronts import Factors, Plan
 from ocp.nlp.stages import Chain
 
@@ -141,9 +143,8 @@ def _flat(parts: Sequence[Array]) -> Array:
 def room(plan: Plan, size: int, spare: float = SPARE) -> Factors:
     """Room for the factors of a plan of ``size`` unknowns and rows in all."""
     own, bound = np.diff(plan.own_start), np.diff(plan.bound_start)
-    side = int(np.ceil(spare * float(np.max(own + bound, initial=1)))) + 8
-    values = int(np.ceil(spare * spare * float(np.sum(own * (own + bound))))) + 8 * side
-    ids = int(np.ceil(spare * float(np.sum(own + bound)))) + 8 * side
-    return Factors(np.zeros((len(own), 4), dtype=np.int64), np.zeros(ids, dtype=np.int64), np.zeros(values),
-                   np.zeros((size + 1, 3)), np.zeros(side), np.zeros((side, side)), np.zeros((side, side)),
-                   np.zeros(4, dtype=np.int64))
+    side = padded(int(np.ceil(spare * float(np.max(own + bound, initial=1)))) + WIDTH)
+    values = int(np.ceil(spare * float(np.sum(own * (own + bound + WIDTH))))) + WIDTH * side
+    ids = int(np.ceil(spare * float(np.sum(own + bound)))) + WIDTH * side
+    return Factors(np.zeros((len(own), 4), dtype=np.int64), np.zeros(ids, dtype=np.int64), np.zeros(values), np.zeros((size + 1, 3)),
+                   np.zeros(side * side), np.zeros(side * side), np.zeros(side, dtype=np.int64), np.zeros(side))

@@ -63,31 +63,29 @@ def _fill(q: State, lam: float, nu: float) -> None:
     n, base = len(q.x), len(q.H) + len(q.J)
     q.entries[:len(q.H)] = 0.0
     for j in range(n):
-        d, r = q.weights[j] + lam, q.weights[j] * (q.x[j] - q.reference[j])
+        d, r = 0.0, 0.0
         if q.free[j]:
-            if q.xl[j] > -np.inf:
-                gap = q.x[j] - q.xl[j]
-                d, r = d + nu / gap ** 2, r - nu / gap
-            if q.xu[j] < np.inf:
-                gap = q.xu[j] - q.x[j]
-                d, r = d + nu / gap ** 2, r + nu / gap
-        q.entries[base + j], q.rhs[j] = d, -r
+            d, r = _of_bounds(q.x[j], q.xl[j], q.xu[j], nu)
+        q.entries[base + j] = d + q.weights[j] + lam
+        q.rhs[j] = -r - q.weights[j] * (q.x[j] - q.reference[j])
     for i in range(len(q.y)):
         q.entries[base + n + i], q.rhs[n + i] = -1.0, -q.c[i]
         if not q.equation[i]:
-            d, r = _slack(q, i, lam, nu)
+            d, r = _of_bounds(q.s[i], q.sl[i], q.su[i], nu)
+            d += lam
             q.entries[base + n + i] -= 1.0 / d
             q.rhs[n + i] -= r / d
 
 
 @njit(cache=True, error_model="numpy")
-def _slack(q: State, i: int, lam: float, nu: float) -> tuple[float, float]:
-    d, r = lam, 0.0
-    if q.sl[i] > -np.inf:
-        gap = q.s[i] - q.sl[i]
+def _of_bounds(value: float, lower: float, upper: float, nu: float) -> tuple[float, float]:
+    """Second and first derivative of the barrier of one variable."""
+    d, r = 0.0, 0.0
+    if lower > -np.inf:
+        gap = value - lower
         d, r = d + nu / gap ** 2, r - nu / gap
-    if q.su[i] < np.inf:
-        gap = q.su[i] - q.s[i]
+    if upper < np.inf:
+        gap = upper - value
         d, r = d + nu / gap ** 2, r + nu / gap
     return d, r
 
@@ -126,7 +124,8 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
                 gain += 0.5 * q.c[i] * (q.c[i] - q.step[n + i])
                 q.ds[i] = 0.0
                 if not q.equation[i]:
-                    d, b = _slack(q, i, lam, nu)
+                    d, b = _of_bounds(q.s[i], q.sl[i], q.su[i], nu)
+                    d += lam
                     q.ds[i] = (q.step[n + i] - b) / d
                     gain -= 0.5 * b * q.ds[i]
             t, _b = longest(q, 0.995)

@@ -8,7 +8,7 @@ from numba import njit
 from ocp.nlp.interior_point.barrier import DAMPING, evaluate, longest, merit
 from ocp.nlp.interior_point.elements import Program
 from ocp.nlp.interior_point.fronts import Factors
-from ocp.nlp.interior_point.kkt import sigma_s, solve
+from ocp.nlp.interior_point.kkt import sigma_slack, solve
 from ocp.nlp.interior_point.state import (
     ALPHA,
     F_TRIAL,
@@ -34,42 +34,31 @@ ROUNDING = 10.0 * 2.220446049250313e-16
 
 
 @njit(cache=True, error_model="numpy")
+def barrier_slope(value: float, lower: float, upper: float, mu: float) -> float:
+    """Slope of the damped barrier of one variable."""
+    total = 0.0
+    low, high = lower > -np.inf, upper < np.inf
+    if low:
+        total -= mu / (value - lower) - (0.0 if high else DAMPING * mu)
+    if high:
+        total += mu / (upper - value) - (0.0 if low else DAMPING * mu)
+    return total
+
+
+@njit(cache=True, error_model="numpy")
 def right_side(q: State, c: Array) -> None:
     """``rhs`` of the system of the Newton step, with c in place of the rows' residuals. ``slope`` must be set."""
     n, mu = len(q.x), q.reals[MU]
     for j in range(n):
         total = q.slope[j]
         if q.free[j]:
-            low, high = q.xl[j] > -np.inf, q.xu[j] < np.inf
-            if low:
-                total -= mu / (q.x[j] - q.xl[j])
-                if not high:
-                    total += DAMPING * mu
-            if high:
-                total += mu / (q.xu[j] - q.x[j])
-                if not low:
-                    total -= DAMPING * mu
+            total += barrier_slope(q.x[j], q.xl[j], q.xu[j], mu)
         q.rhs[j] = -total
     for i in range(len(q.y)):
         q.rhs[n + i] = -c[i]
         if not q.equation[i]:
-            q.rhs[n + i] -= slack_slope(q, i) / sigma_s(q, i)
-
-
-@njit(cache=True, error_model="numpy")
-def slack_slope(q: State, i: int) -> float:
-    """Slope of the barrier's Lagrangian in the slack of an inequality."""
-    mu, total = q.reals[MU], -q.y[i]
-    low, high = q.sl[i] > -np.inf, q.su[i] < np.inf
-    if low:
-        total -= mu / (q.s[i] - q.sl[i])
-        if not high:
-            total += DAMPING * mu
-    if high:
-        total += mu / (q.su[i] - q.s[i])
-        if not low:
-            total -= DAMPING * mu
-    return total
+            own = sigma_slack(q.s[i], q.sl[i], q.su[i], q.vl[i], q.vu[i])
+            q.rhs[n + i] -= (barrier_slope(q.s[i], q.sl[i], q.su[i], mu) - q.y[i]) / own
 
 
 @njit(cache=True, error_model="numpy")
@@ -89,7 +78,8 @@ def expand(q: State) -> None:
     for i in range(len(q.y)):
         q.dy[i] = q.step[n + i]
         if not q.equation[i]:
-            ds = (q.dy[i] - slack_slope(q, i)) / sigma_s(q, i)
+            ds = q.dy[i] - (barrier_slope(q.s[i], q.sl[i], q.su[i], mu) - q.y[i])
+            ds /= sigma_slack(q.s[i], q.sl[i], q.su[i], q.vl[i], q.vu[i])
             q.ds[i] = ds
             if q.sl[i] > -np.inf:
                 gap = q.s[i] - q.sl[i]
@@ -106,16 +96,10 @@ def descent(q: State) -> float:
     mu = q.reals[MU]
     for j in range(len(q.x)):
         if q.free[j]:
-            slope = q.gradient[j]
-            low, high = q.xl[j] > -np.inf, q.xu[j] < np.inf
-            if low:
-                slope -= mu / (q.x[j] - q.xl[j]) - (0.0 if high else DAMPING * mu)
-            if high:
-                slope += mu / (q.xu[j] - q.x[j]) - (0.0 if low else DAMPING * mu)
-            total += slope * q.dx[j]
+            total += (q.gradient[j] + barrier_slope(q.x[j], q.xl[j], q.xu[j], mu)) * q.dx[j]
     for i in range(len(q.s)):
         if not q.equation[i]:
-            total += (slack_slope(q, i) + q.y[i]) * q.ds[i]
+            total += barrier_slope(q.s[i], q.sl[i], q.su[i], mu) * q.ds[i]
     return total
 
 
@@ -243,7 +227,8 @@ def _correct(p: Program, q: State, room: Factors, corrected: Array, a: float, th
             q.dx[j] = q.step[j] if q.free[j] else 0.0
         for i in range(len(q.y)):
             if not q.equation[i]:
-                q.ds[i] = (q.step[n + i] - slack_slope(q, i)) / sigma_s(q, i)
+                own = sigma_slack(q.s[i], q.sl[i], q.su[i], q.vl[i], q.vu[i])
+                q.ds[i] = (q.step[n + i] - (barrier_slope(q.s[i], q.sl[i], q.su[i], r[MU]) - q.y[i])) / own
         length, _ = longest(q, r[TAU])
         now, phi = trial(p, q, length)
         good, objective = acceptable(q, now, phi, a)

@@ -17,9 +17,9 @@ import numpy as np
 from numba import njit
 
 from dynamics.loops.dense import padded
-from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, store
+from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, store, total
 from dynamics.loops.vectors import OPTIONS
-from ocp.shooting.engine.flat import INLINED, PRIVATE, product, total
+from ocp.shooting.engine.flat import INLINED, PRIVATE, product
 
 Array = np.ndarray
 

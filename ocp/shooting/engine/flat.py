@@ -1,5 +1,5 @@
-"""What sweeps over many small matrices need besides ``dynamics.loops``: flat views of arrays without reference counts, the sum of
-eight lanes, products that start from a matrix.
+"""What sweeps over many small matrices need besides ``dynamics.loops``: flat views of arrays without reference counts, products
+that start from a matrix.
 
 A view from ``flat`` must not outlive its array; inside one compiled call on arrays of the caller it cannot.
 """
@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-from dynamics.loops.lanes import WIDTH, LanesType, get, load, splat, store
+from dynamics.loops.lanes import WIDTH, get, load, splat, store
 from dynamics.loops.vectors import INLINE, OPTIONS
 
 Array = np.ndarray
@@ -39,23 +38,6 @@ def flat(typingctx: Any, array: Any) -> Any:
         return out._getvalue()
 
     return kind(array), codegen
-
-
-@intrinsic
-def total(typingctx: Any, value: Any) -> Any:
-    """total(lanes) -> their sum, in pairs."""
-    def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        index, vector = ir.IntType(32), values[0]
-        width = WIDTH
-        while width > 1:
-            width //= 2
-            kind = ir.VectorType(index, width)
-            low = builder.shuffle_vector(vector, vector, ir.Constant(kind, list(range(width))))
-            high = builder.shuffle_vector(vector, vector, ir.Constant(kind, list(range(width, 2 * width))))
-            vector = builder.fadd(low, high)
-        return builder.extract_element(vector, ir.Constant(index, 0))
-
-    return (types.float64(value), codegen) if isinstance(value, LanesType) else None
 
 
 @njit(**PRIVATE)

@@ -31,10 +31,10 @@ import numpy as np
 from numba import njit
 
 from dynamics.loops.dense import clear, copy, padded
-from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, splat, store, store_masked
+from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, splat, store, store_masked, total
 from dynamics.loops.vectors import OPTIONS
 from ocp.shooting.engine.box import Box, box, box_qp, eliminate, first, lanes, substitute
-from ocp.shooting.engine.flat import INLINED, PRIVATE, flat, product, total
+from ocp.shooting.engine.flat import INLINED, PRIVATE, flat, product
 
 Array = np.ndarray
 
