@@ -16,9 +16,16 @@ from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint
 from ocp.nlp.scaling import scaled
 from ocp.problem import Status
 
+
+def _interior_point(nlp: NLP, options: SolverOptions) -> Run:
+    from ocp.nlp.interior_point.prepare import prepare  # compiled loops take half a second to load
+
+    return prepare(nlp, options)
+
+
 #: solver -> what makes a run of a program and options
-BACK_ENDS: dict[str, Callable[[NLP, SolverOptions], Run]] = {"ipopt": ipopt.prepare, "fatrop": fatrop.prepare,
-                                                                "sqp": sqp.prepare}
+BACK_ENDS: dict[str, Callable[[NLP, SolverOptions], Run]] = {
+    "ipopt": ipopt.prepare, "interior_point": _interior_point, "fatrop": fatrop.prepare, "sqp": sqp.prepare}
 
 
 #: how much more than the tolerance an unscaled violation may be before a note says so

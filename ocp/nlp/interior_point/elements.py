@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 from numba import njit
 
-from dynamics.kernels import Kernel, KernelError, compile_many, workspace
+from dynamics.kernels import compile_many, workspace
 from dynamics.kernels.calls import address_of, call
 from ocp.nlp.separable import Element, Gather, Matrix, Separable
 
@@ -208,7 +208,7 @@ def load(given: Separable, gauss_newton: bool = False, mode: Any = "interpreted"
                      own.jacobian if own.size else None, second_order if nh else None)
         wanted += [(e, which, function) for which, function in enumerate(functions) if function is not None]
     address, handle = np.zeros((E, 5), dtype=np.int64), np.zeros((E, 5), dtype=np.int64)
-    kernels, keep, notes = _kernels([function for _, _, function in wanted], mode)
+    kernels, keep, notes = _kernels([function for _, _, function in wanted], [elements[e].batched for e, _, _ in wanted], mode)
     sizes = [1, 1, 1, 1]
     for (e, which, _), kernel in zip(wanted, kernels, strict=True):
         address[e, which], handle[e, which] = kernel.address, kernel.handle
@@ -253,31 +253,26 @@ class _Called:
     sizes: tuple[int, int, int, int]
 
 
-def _kernels(functions: Sequence[ca.Function], mode: Any) -> tuple[list[_Called], list[Any], tuple[str, ...]]:
-    """How to call each function; functions that call Python are called through Python."""
-    try:
-        kernels: Sequence[Kernel | None] = compile_many(list(functions), mode=mode)
-    except KernelError:
-        kernels = [_one(function, mode) for function in functions]
+def _kernels(functions: Sequence[ca.Function], through_python: Sequence[bool], mode: Any) -> tuple[list[_Called], list[Any],
+                                                                                                tuple[str, ...]]:
+    """How to call each function. through_python: those that call Python themselves, which have no other way."""
+    plain = [function for function, slow in zip(functions, through_python, strict=True) if not slow]
+    kernels = iter(compile_many(plain, mode=mode))
     found: list[_Called] = []
     keep: list[Any] = []
-    for function, kernel in zip(functions, kernels, strict=True):
-        if kernel is None:
+    notes: set[str] = set()
+    for function, slow in zip(functions, through_python, strict=True):
+        if slow:
             through = _through_python(function)
             found.append(_Called(through[0], -1, (function.n_in(), function.n_out(), 0, 0)))
             keep.append(through)
         else:
+            kernel = next(kernels)
             space = workspace(kernel)
             found.append(_Called(space.address, space.handle, (kernel.sz_arg, kernel.sz_res, kernel.sz_iw, kernel.sz_w)))
             keep.append((kernel, space))
-    return found, keep, tuple(sorted({note for kernel in kernels if kernel is not None for note in kernel.notes}))
-
-
-def _one(function: ca.Function, mode: Any) -> Kernel | None:
-    try:
-        return compile_many([function], mode=mode)[0]
-    except KernelError:  # functions that call Python cannot be written to a file
-        return None
+            notes |= set(kernel.notes)
+    return found, keep, tuple(sorted(notes))
 
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.POINTER(ctypes.c_void_p)] * 2, *[ctypes.c_void_p] * 2, ctypes.c_int)

@@ -148,9 +148,14 @@ def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float
                pivot_at: int, applied: Array) -> tuple[int, int]:
     """Pivots from the first ``full`` of the n columns; (how many, how many of them negative). The rest of the front is the Schur
     complement. Rows of L go to ``values`` from ``at``, inverse pivots to ``pivots`` from ``pivot_at``."""
-    p, failed, negative = 0, 0, 0  # failed: candidates since the last pivot, moved to the end of the fully summed part
+    p, failed, negative = 0, 0, 0  # failed: candidates of this pass, moved to the end of the fully summed part
+    begun, again = 0, 1  # pivots at the start of the pass: those that failed are tried again once others are gone
     applied[:n] = 0
-    while p + failed < full:
+    while p < full:
+        if p + failed >= full:
+            if p == begun or (again == 0 and n > full):
+                break
+            begun, failed, again = p, 0, again - 1
         row = p * w
         if applied[p] < p:
             _update(F, w, values, at, p, applied[p], p)
@@ -167,7 +172,7 @@ def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float
                 c += WIDTH
             for j in range(first, p + 1):
                 put(values, base + j, 0.0)
-            p, failed = p + 1, 0
+            p += 1
             continue
         largest, r = TINY, -1
         for j in range(p + 1, full):
@@ -204,7 +209,7 @@ def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float
                     for j in range(start, p + 2):
                         put(values, at + row + j, 0.0)
                         put(values, at + below + j, 0.0)
-                    p, failed = p + 2, 0
+                    p += 2
                     continue
         failed += 1
         last = full - failed

@@ -20,6 +20,7 @@ from ocp.nlp.interior_point.state import (
     DELTA,
     DELTA_C,
     DELTA_LAST,
+    DEPENDENT,
     FACTORISATIONS,
     MU,
     NO_ROOM,
@@ -34,13 +35,15 @@ Array = np.ndarray
 FIRST, LEAST, LARGEST, GROWTH_FIRST, GROWTH, DECREASE = 1e-4, 1e-20, 1e40, 100.0, 8.0, 1.0 / 3.0
 #: of rows, where the system is singular: times mu to the fourth root
 ROWS = 1e-8
-REFINEMENTS = 4
+REFINEMENTS = 6
 #: Sigma of a slack without bounds
 NO_BOUND = 1e-16
-#: residuals relative to right-hand side and solution: good enough, and not good enough to be a direction
-GOOD, BAD = 1e-11, 1e-5
+#: residuals relative to right-hand side and solution: good enough; asking for safer pivots; not good enough to be a direction
+GOOD, FAIR, BAD = 1e-11, 1e-9, 1e-5
 #: of pivots, where residuals are bad
 CAREFUL = 1e-2
+#: multipliers that change by so much, relative to the right-hand side, come from rows that depend on each other
+HUGE = 1e9
 
 
 @njit(cache=True, error_model="numpy")
@@ -127,38 +130,58 @@ def solve(p: Program, q: State, room: Factors) -> float:
 
 
 @njit(cache=True, error_model="numpy")
-def factorised(q: State, plan: Plan, room: Factors) -> tuple[bool, bool, bool]:
-    """Factors of the entries as they stand: (whether there was room for them, whether the inertia is right, whether regular)."""
+def factorised(q: State, plan: Plan, room: Factors) -> tuple[bool, int, bool]:
+    """Factors of the entries as they stand: (whether there was room for them, negative eigenvalues, whether regular)."""
     q.ints[FACTORISATIONS] += 1
     negative, missing = factorise(plan, q.entries, room, q.reals[THRESHOLD])
     if negative < 0:
         q.ints[STATUS] = NO_ROOM
-        return False, False, False
-    return True, negative == len(q.y), missing == 0
+        return False, 0, False
+    return True, negative, missing == 0
+
+
+@njit(cache=True, error_model="numpy")
+def _without_bounds(q: State) -> bool:
+    """Whether the multipliers of rows run away."""
+    size, largest, n = 1.0, 0.0, len(q.x)
+    for i in range(len(q.rhs)):
+        size = max(size, abs(q.rhs[i]))
+    for i in range(n, len(q.step)):
+        largest = max(largest, abs(q.step[i]))
+    return largest > HUGE * size
 
 
 @njit(cache=True, error_model="numpy")
 def direction(p: Program, q: State, plan: Plan, room: Factors) -> bool:
-    """Factors with the right inertia and the step for ``rhs``; whether there is one. The entries hold H and A."""
-    r = q.reals
-    delta, delta_c = 0.0, 0.0
-    careful = False
+    """Factors with the right inertia and the step for ``rhs``; whether there is one. The entries hold H and A.
+
+    More negative eigenvalues than rows: H is not positive definite where the rows leave freedom; delta grows. Fewer, or a singular
+    system: rows depend on each other; they get delta_c, and keep it in later iterations.
+    """
+    r, m = q.reals, len(q.y)
+    delta = 0.0
+    delta_c = ROWS * r[MU] ** 0.25 if q.ints[DEPENDENT] else 0.0
     while True:
         diagonal(q, delta, delta_c)
-        made, right, regular = factorised(q, plan, room)
+        made, negative, regular = factorised(q, plan, room)
         if not made:
             return False
-        if right and regular:
+        if regular and negative == m:
             ratio = solve(p, q, room)
+            if delta_c == 0.0 and _without_bounds(q):
+                q.ints[DEPENDENT] = 1
+                delta_c = ROWS * r[MU] ** 0.25
+                continue
+            if ratio > FAIR and r[THRESHOLD] < CAREFUL:
+                r[THRESHOLD] = min(CAREFUL, 100.0 * r[THRESHOLD])
+                continue
             if ratio <= BAD:
                 r[DELTA], r[DELTA_C] = delta, delta_c
                 if delta > 0.0:
                     r[DELTA_LAST] = delta
                 return True
-            if not careful:
-                careful, r[THRESHOLD] = True, CAREFUL
-                continue
-        if not regular and delta_c == 0.0:
+        elif (not regular or negative < m) and delta_c == 0.0:
+            q.ints[DEPENDENT] = 1
             delta_c = ROWS * r[MU] ** 0.25
             continue
         if delta == 0.0:

@@ -60,7 +60,7 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
     A warm start gives x, multipliers and the barrier parameter. An interrupt ends a solve with the last iterate.
     """
     given = nlp.separable or whole(nlp)
-    loaded = load(given, options.hessian == "gauss_newton")
+    loaded = load(given, options.hessian == "gauss_newton", "jit")
     p = loaded.program
     fixed = nlp.x_lower == nlp.x_upper
     hessian = np.array([p.hessian_rows, p.hessian_columns])
@@ -79,7 +79,7 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
         spare = 2.0
         with interrupts(watch.interrupt):
             while state.ints[STATUS] == RUNNING and not watch.stop:
-                advance(p, state, order, factors[0], corrected, push, chunk)
+                advance(loaded.program, state, order, factors[0], corrected, push, chunk)
                 if state.ints[STATUS] == NO_ROOM and spare < 2.0 ** DOUBLINGS:
                     factors[0], spare = room(order, nlp.n + nlp.m, 2.0 * spare), 2.0 * spare
                     state.ints[STATUS] = RUNNING
