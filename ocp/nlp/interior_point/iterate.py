@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ocp.nlp.interior_point import watchdog
 from ocp.nlp.interior_point.barrier import differentiate, errors, longest, merit, residuals, slope
 from ocp.nlp.interior_point.elements import Program, second
 from ocp.nlp.interior_point.fronts import Factors, Plan
@@ -38,6 +39,7 @@ from ocp.nlp.interior_point.state import (
     ROWS,
     RUNNING,
     SCALE_F,
+    SHORTENED,
     STALLED,
     STATUS,
     STEP,
@@ -47,11 +49,13 @@ from ocp.nlp.interior_point.state import (
     THETA_MIN,
     TINY_STEPS,
     TOLERANCE,
+    TRUSTED,
     VIOLATION,
     WARM,
     State,
 )
 from ocp.nlp.interior_point.ticks import ticks
+from ocp.nlp.interior_point.watchdog import PATIENCE
 
 Array = np.ndarray
 
@@ -169,6 +173,7 @@ def _lower_barrier(q: State) -> bool:
         return False
     r[MU], r[TAU] = mu, max(TAU_MIN, 1.0 - mu)
     q.ints[FILTERED] = 0
+    watchdog.forget(q)
     return True
 
 
@@ -247,7 +252,21 @@ def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array
             found = True
         else:
             q.ints[TINY_STEPS] = 0
-            found = search(p, q, room, corrected)
+            if q.ints[SHORTENED] >= PATIENCE and not q.ints[TRUSTED]:
+                watchdog.begin(q)
+            if q.ints[TRUSTED]:
+                found = watchdog.trusted(p, q)
+                if not found:
+                    watchdog.back(q)
+                    if not differentiate(p, q):
+                        q.ints[STATUS] = NOT_A_NUMBER
+                        return
+                    _finish(p, q)
+                    return
+            else:
+                full, _ = longest(q, r[TAU])
+                found = search(p, q, room, corrected)
+                q.ints[SHORTENED] = q.ints[SHORTENED] + 1 if found and r[ALPHA] < full else 0
         if found:
             _, r[ALPHA_Z] = longest(q, r[TAU])
             move(q, r[ALPHA], r[ALPHA_Z])
@@ -261,6 +280,7 @@ def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array
     if r[VIOLATION] <= r[TOLERANCE] and r[THETA] <= 1e-2 * r[TOLERANCE]:
         q.ints[STATUS] = STALLED  # nothing to restore
         return
+    watchdog.forget(q)
     if restore(p, q, plan, room):
         for j in range(len(q.x)):
             q.zl[j], q.zu[j] = min(q.zl[j], 1.0), min(q.zu[j], 1.0)

@@ -10,9 +10,11 @@ Array = np.ndarray
 
 #: entries of ``reals``
 (MU, TAU, F, ERROR, ERROR_MU, VIOLATION, DUAL, COMPLEMENTARITY, THETA_MAX, THETA_MIN, DELTA_LAST, DELTA, DELTA_C, ALPHA, ALPHA_Z, STEP,
- F_TRIAL, TOLERANCE, SCALE_F, THETA, PHI, THRESHOLD, SLOPE, F_CYCLES, CYCLES, SIZE_R) = range(26)
+ F_TRIAL, TOLERANCE, SCALE_F, THETA, PHI, THRESHOLD, SLOPE, F_CYCLES, CYCLES, KEPT_THETA, KEPT_PHI,
+ KEPT_SLOPE, KEPT_ALPHA, SIZE_R) = range(30)
 #: entries of ``ints``
-(ITERATION, FILTERED, STATUS, EVALUATIONS, FACTORISATIONS, TINY_STEPS, LIMIT, ROWS, RESTORATIONS, DEPENDENT, READY, WARM, SIZE_I) = range(13)
+(ITERATION, FILTERED, STATUS, EVALUATIONS, FACTORISATIONS, TINY_STEPS, LIMIT, ROWS, RESTORATIONS, DEPENDENT, READY, WARM, SHORTENED, TRUSTED,
+ SIZE_I) = range(15)
 #: values of ``ints[STATUS]``
 RUNNING, CONVERGED, STALLED, INFEASIBLE, LIMITED, NOT_A_NUMBER, FAILED, NO_ROOM, DIVERGED = range(9)
 #: columns of the log
@@ -25,7 +27,7 @@ class State(NamedTuple):
     x [n], s [m] (slacks of inequalities), y [m], zl, zu [n], vl, vu [m]: multipliers of bounds of x and s; d*: their steps
     xl, xu [n], sl, su [m]: bounds; free [n], equation [m]: 0 or 1; g, c [m]: rows and their residuals; gradient [n], J, H
     entries, rhs, step, residual: the linear system; slope [n]: of the Lagrangian without bounds
-    x_trial, s_trial, g_trial, c_trial; x_first, s_first, reference: of restorations; filter [:, 2]; log
+    x_trial, s_trial, g_trial, c_trial; reference, weights: of restorations; kept: of the watchdog; filter [:, 2]; log
     """
 
     x: Array
@@ -65,6 +67,7 @@ class State(NamedTuple):
     c_trial: Array
     reference: Array
     weights: Array
+    kept: Array
     filter: Array
     log: Array
     reals: Array
@@ -83,5 +86,5 @@ def make_state(n: int, m: int, nonzeros: tuple[int, int], iterations: int) -> St
     return State(columns[0], rows[0], rows[1], columns[1], columns[2], rows[2], rows[3], *steps, of(n), of(n), of(m), of(m),
                  np.zeros(n, dtype=np.int64), np.zeros(m, dtype=np.int64), of(m), of(m), of(m), of(n), of(j), of(h),
                  of(h + j + n + m), of(n + m), of(n + m), of(n + m), of(n), of(n), of(m), of(m), of(m), of(n), of(n),
-                 np.zeros((iterations + 2, 2)), np.zeros((iterations + 2, len(LOG))), np.zeros(SIZE_R),
+                 of(3 * n + 4 * m), np.zeros((iterations + 2, 2)), np.zeros((iterations + 2, len(LOG))), np.zeros(SIZE_R),
                  np.zeros(SIZE_I, dtype=np.int64))
