@@ -14,8 +14,8 @@ SCALINGS = ("none", "bounds", "jacobian", "auto")
 #: what a solver cannot do, and why
 REFUSED = {
     ("fatrop", "limited_memory"): "FATROP has no quasi-Newton update; take hessian exact or gauss_newton, or solver ipopt",
-    ("interior_point", "limited_memory"): "our interior-point method has no quasi-Newton update; take hessian exact or gauss_newton, "
-                                          "or solver ipopt",
+    ("interior_point", "limited_memory"): "our interior-point method has no quasi-Newton update; take hessian exact or "
+                                          "gauss_newton, or solver ipopt",
     ("sqp", "limited_memory"): "our SQP has no quasi-Newton update; take hessian exact or gauss_newton, or solver ipopt",
 }
 

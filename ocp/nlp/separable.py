@@ -49,7 +49,10 @@ class Element:
 
 @dataclass(frozen=True, eq=False)
 class Gather:
-    """``result[i] = base[i] + sum_k weight[k] source[k]``, k from start[i] to start[i + 1]: source numbers entries of a flat array."""
+    """``result[i] = base[i] + sum_k weight[k] source[k]``, k from start[i] to start[i + 1].
+
+    source: numbers of entries of a flat array.
+    """
 
     start: Array
     source: Array

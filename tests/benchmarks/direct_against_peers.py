@@ -147,19 +147,24 @@ def message(error: Exception) -> str:
 def same_program(name: str, problem: Problem) -> list[Row]:
     if name == "biped_walking":  # linkages: no other tool here takes them but a program written by hand
         programs: dict[str, dict[str, Build]] = {"Hermite-Simpson": {
+            "ours, interior_point": partial(ours, problem, N, solver="interior_point"),
             "ours, ipopt": partial(ours, problem, N),
             "ours, ipopt, kernels compiled": partial(ours, problem, N, kernels="compiled"),
             "Opti": partial(peers.opti_hermite_simpson, problem, N)}}
     else:
         programs = {
-            LINEAR: {"ours, ipopt": partial(ours, problem, N, controls="linear")},
-            "Hermite-Simpson": {"ours, ipopt": partial(ours, problem, N),
+            LINEAR: {"ours, interior_point": partial(ours, problem, N, controls="linear", solver="interior_point"),
+                     "ours, ipopt": partial(ours, problem, N, controls="linear")},
+            "Hermite-Simpson": {"ours, interior_point": partial(ours, problem, N, solver="interior_point"),
+                                "ours, ipopt": partial(ours, problem, N),
                                 "ours, fatrop": partial(ours, problem, N, solver="fatrop"),
                                 "Opti": partial(peers.opti_hermite_simpson, problem, N)},
-            COMPRESSED: {"ours, ipopt": partial(ours, problem, N, form="compressed"),
+            COMPRESSED: {"ours, interior_point": partial(ours, problem, N, form="compressed", solver="interior_point"),
+                         "ours, ipopt": partial(ours, problem, N, form="compressed"),
                          "ours, fatrop": partial(ours, problem, N, form="compressed", solver="fatrop"),
                          "Opti": partial(peers.opti_hermite_simpson, problem, N, True)},
-            "RK4 shooting": {"ours, ipopt": partial(ours, problem, N, **SHOOTING),
+            "RK4 shooting": {"ours, interior_point": partial(ours, problem, N, **SHOOTING, solver="interior_point"),
+                             "ours, ipopt": partial(ours, problem, N, **SHOOTING),
                              "ours, fatrop": partial(ours, problem, N, **SHOOTING, solver="fatrop"),
                              "Opti": partial(peers.opti_shooting, problem, N),
                              "rockit": partial(peers.rockit_shooting, problem, N),
@@ -233,7 +238,7 @@ def equal_accuracy(name: str, problem: Problem) -> list[Row]:
     quick = interleaved(builds, 1, 1)
     fast = sorted((p for p in quick if p.startswith("ours")), key=lambda p: quick[p]["resolve_ms"])[:2]
     for program in fast:  # the other solvers on the best schemes
-        for solver in ("fatrop", "sqp"):
+        for solver in ("interior_point", "fatrop", "sqp"):
             limit, scheme = SQP if solver == "sqp" else ITERATIONS, OURS[program.removeprefix("ours: ")]
             meshes[f"{program}, {solver}"] = own = meshes[program]
             builds[f"{program}, {solver}"] = partial(ours, problem, own["intervals"], **scheme, solver=solver, iterations=limit)
@@ -248,8 +253,9 @@ def equal_accuracy(name: str, problem: Problem) -> list[Row]:
             continue
         meshes[program], builds[program] = found, partial(build, problem, found["intervals"])
         if "FATROP" in program:
-            meshes["ours: RK4 shooting, fatrop"] = found
-            builds["ours: RK4 shooting, fatrop"] = partial(ours, problem, found["intervals"], **SHOOTING, solver="fatrop")
+            for solver in ("interior_point", "fatrop"):
+                meshes[f"ours: RK4 shooting, {solver}"] = found
+                builds[f"ours: RK4 shooting, {solver}"] = partial(ours, problem, found["intervals"], **SHOOTING, solver=solver)
     quick |= interleaved({p: b for p, b in builds.items() if p not in quick}, 1, 1)
     near = {p: row for p, row in quick.items() if row["status"] == "converged"
             and abs(row["objective"] - reference) <= tolerance * abs(reference)}
@@ -394,7 +400,7 @@ def main() -> None:
     for name in arguments.problems:
         began = time.perf_counter()
         problem = load_problem(ROOT / "problems" / f"{name}.yaml").problem
-        interleaved({"warm": partial(ours, problem, 4)}, 1)  # loads what is loaded on first use
+        interleaved({s: partial(ours, problem, 4, solver=s) for s in ("ipopt", "interior_point")}, 1)  # loads what is loaded once
         new = same_program(name, problem) + equal_accuracy(name, problem)
         if name != "biped_walking" and not arguments.quick:
             new += [*slow("drake", name), *slow("dymos", name)]

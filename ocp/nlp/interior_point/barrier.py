@@ -12,11 +12,11 @@ from ocp.nlp.interior_point.state import (
     ERROR,
     ERROR_MU,
     EVALUATIONS,
-    F,
     F_CYCLES,
     MU,
     SCALE_F,
     VIOLATION,
+    F,
     State,
 )
 from ocp.nlp.interior_point.ticks import ticks

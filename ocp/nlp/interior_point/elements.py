@@ -16,7 +16,7 @@ from numba import njit
 
 from dynamics.kernels import compile_many, workspace
 from dynamics.kernels.calls import address_of, call
-from ocp.nlp.separable import Element, Gather, Matrix, Separable
+from ocp.nlp.separable import Gather, Matrix, Separable
 
 Array = np.ndarray
 
@@ -28,13 +28,14 @@ COUNT, NV, ND, NY, NJ, NH, INDEX, DATA, WEIGHT, Y, J, H, COST, BATCHED, SLOPE, W
 class Program(NamedTuple):
     """A program as compiled loops take it.
 
-    table [E, WIDTH]: sizes of each element and where its numbers begin; index, data, weight: of all elements; address, handle [E, 5]
+    table [E, WIDTH]: sizes of each element and where its numbers begin; columns, data, weight: of all elements; address, handle [E,
+        5]
     arg, res, iw, w: what kernels work in; v, s, mu: their inputs; costs, slopes, ys, js, hs: their results
     linear, rows, jacobian, hessian as in ``Separable``; jacobian_rows, jacobian_columns, hessian_rows, hessian_columns: triplets
     """
 
     table: Array
-    index: Array
+    columns: Array
     data: Array
     weight: Array
     address: Array
@@ -91,7 +92,7 @@ def _run(p: Program, e: int, which: int, x: Array, sigma: float) -> int:
     places = count if t[BATCHED] else 1
     for j in range(0, count, places):
         for i in range(places * nv):
-            p.v[i] = x[p.index[t[INDEX] + j * nv + i]]
+            p.v[i] = x[p.columns[t[INDEX] + j * nv + i]]
         arg[0], arg[1] = v, data + 8 * (t[DATA] + j * nd)
         if which == 0:
             res[0] = costs + 8 * (t[COST] + j)
@@ -143,7 +144,7 @@ def firsts(p: Program, x: Array, g: Array, gradient: Array, J: Array) -> tuple[i
                 weight = p.weight[t[WEIGHT] + j]
                 f += weight * p.costs[t[COST] + j]
                 for i in range(nv):
-                    gradient[p.index[t[INDEX] + j * nv + i]] += weight * p.slopes[t[SLOPE] + j * nv + i]
+                    gradient[p.columns[t[INDEX] + j * nv + i]] += weight * p.slopes[t[SLOPE] + j * nv + i]
     _rows(p, x, g)
     for i in range(len(J)):
         total = p.jacobian_base[i]
@@ -190,7 +191,7 @@ def load(given: Separable, gauss_newton: bool = False, mode: Any = "interpreted"
     E = len(elements)
     table = np.zeros((E, WIDTH), dtype=np.int64)
     wanted: list[tuple[int, int, ca.Function]] = []
-    at = {key: 0 for key in (INDEX, DATA, WEIGHT, Y, J, H, COST, SLOPE)}
+    at = dict.fromkeys((INDEX, DATA, WEIGHT, Y, J, H, COST, SLOPE), 0)
     for e, own in enumerate(elements):
         count, nv = own.index.shape
         nd = own.values.shape[1]
@@ -219,14 +220,14 @@ def load(given: Separable, gauss_newton: bool = False, mode: Any = "interpreted"
     matrix = given.gauss_newton if gauss_newton else given.hessian
     assert matrix is not None
     hr, hc = _triplets(matrix)
-    program = Program(
+    program = Program._make((
         table, _joined([own.index for own in elements], np.int64), _joined([own.values for own in elements]),
         _joined([own.weight for own in elements]), address, handle, np.zeros(sizes[0] + 4, dtype=np.intp),
         np.zeros(sizes[1] + 4, dtype=np.intp), np.zeros(sizes[2] + 1, dtype=np.int64), np.zeros(sizes[3] + 1),
         np.zeros(widest + 1), np.zeros(longest + 1), np.zeros(at[Y] + 1), np.zeros(at[COST] + 1), np.zeros(at[SLOPE] + 1),
         np.zeros(at[Y] + 1), np.zeros(at[J] + 1), np.zeros(at[H] + 1),
         *(np.ascontiguousarray(a, dtype=kind) for a, kind in zip(given.linear, (np.int64, np.int64, float), strict=True)),
-        *_gather(given.rows)[:3], *_gather(given.jacobian.entries), jr, jc, *_gather(matrix.entries)[:3], hr, hc)
+        *_gather(given.rows)[:3], *_gather(given.jacobian.entries), jr, jc, *_gather(matrix.entries)[:3], hr, hc))
     return Loaded(program, (keep, [own.keep for own in elements]), notes)
 
 
@@ -287,9 +288,9 @@ def _through_python(function: ca.Function) -> tuple[int, Any]:
     inputs = [np.zeros(max(1, function.nnz_in(i))) for i in range(function.n_in())]
     outputs = [np.zeros(max(1, function.nnz_out(i))) for i in range(function.n_out())]
     for i, value in enumerate(inputs):
-        buffer.set_arg(i, memoryview(value))
+        buffer.set_arg(i, value.data)
     for i, value in enumerate(outputs):
-        buffer.set_res(i, memoryview(value))
+        buffer.set_res(i, value.data)
 
     def run(arg: Any, res: Any, iw: Any, w: Any, memory: int) -> int:
         for i, value in enumerate(inputs):

@@ -32,7 +32,8 @@ TINY = 1e-30
 class Plan(NamedTuple):
     """Where everything goes, k = 0..K-1: found once from the pattern (``order.plan``).
 
-    own_start [K+1], own: what front k eliminates; bound_start [K+1], bound: its boundary. Local numbers: own first, then the boundary
+    own_start [K+1], own: what front k eliminates; bound_start [K+1], bound: its boundary. Local numbers: own first, then the
+        boundary
     up: for every entry of the boundaries, its local number in the next front
     entry_start [K+1], entry_source, entry_row, entry_column: values that enter at front k, with local row <= local column
     """

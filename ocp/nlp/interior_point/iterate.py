@@ -24,9 +24,7 @@ from ocp.nlp.interior_point.state import (
     ERROR,
     ERROR_MU,
     EVALUATIONS,
-    F,
     F_CYCLES,
-    FAILED,
     FILTERED,
     ITERATION,
     LIMIT,
@@ -52,6 +50,7 @@ from ocp.nlp.interior_point.state import (
     TRUSTED,
     VIOLATION,
     WARM,
+    F,
     State,
 )
 from ocp.nlp.interior_point.ticks import ticks

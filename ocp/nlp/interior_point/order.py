@@ -146,5 +146,6 @@ def room(plan: Plan, size: int, spare: float = SPARE) -> Factors:
     side = padded(int(np.ceil(spare * float(np.max(own + bound, initial=1)))) + WIDTH)
     values = int(np.ceil(spare * float(np.sum(own * (own + bound + WIDTH))))) + WIDTH * side
     ids = int(np.ceil(spare * float(np.sum(own + bound)))) + WIDTH * side
-    return Factors(np.zeros((len(own), 4), dtype=np.int64), np.zeros(ids, dtype=np.int64), np.zeros(values), np.zeros((size + 1, 3)),
+    return Factors(np.zeros((len(own), 4), dtype=np.int64), np.zeros(ids, dtype=np.int64), np.zeros(values), np.zeros((size + 1,
+                                                                                                                       3)),
                    np.zeros(side * side), np.zeros(side * side), np.zeros(side, dtype=np.int64), np.zeros(side))

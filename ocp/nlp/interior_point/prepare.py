@@ -16,7 +16,6 @@ from ocp.nlp.interior_point.order import plan, room
 from ocp.nlp.interior_point.state import (
     CYCLES,
     EVALUATIONS,
-    F,
     F_CYCLES,
     LIMIT,
     LOG,
@@ -29,6 +28,7 @@ from ocp.nlp.interior_point.state import (
     THRESHOLD,
     TOLERANCE,
     WARM,
+    F,
     State,
     make_state,
 )

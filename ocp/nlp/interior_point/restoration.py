@@ -16,7 +16,6 @@ from ocp.nlp.interior_point.fronts import Factors, Plan
 from ocp.nlp.interior_point.kkt import factorised, solve
 from ocp.nlp.interior_point.search import add_to_filter, in_filter
 from ocp.nlp.interior_point.state import (
-    F,
     INFEASIBLE,
     MU,
     NOT_A_NUMBER,
@@ -26,6 +25,7 @@ from ocp.nlp.interior_point.state import (
     STATUS,
     THETA,
     TOLERANCE,
+    F,
     State,
 )
 

@@ -133,7 +133,7 @@ def in_filter(q: State, theta: float, phi: float) -> bool:
     """Whether the filter forbids the pair, or it is not finite."""
     if not (np.isfinite(theta) and np.isfinite(phi)) or theta > q.reals[THETA_MAX]:
         return True
-    for k in range(q.ints[FILTERED]):
+    for k in range(q.ints[FILTERED]):  # noqa: SIM110  # compiled loops know no generators
         if theta >= q.filter[k, 0] and phi - ROUNDING * abs(phi) >= q.filter[k, 1]:
             return True
     return False
@@ -196,9 +196,8 @@ def search(p: Program, q: State, room: Factors, corrected: Array) -> bool:
             _note(q, objective)
             r[ALPHA] = a
             return True
-        if first and theta >= r[THETA] and np.isfinite(theta):
-            if _correct(p, q, room, corrected, a, theta):
-                return True
+        if first and theta >= r[THETA] and np.isfinite(theta) and _correct(p, q, room, corrected, a, theta):
+            return True
         first = False
         a *= 0.5
     return False
@@ -217,7 +216,7 @@ def _correct(p: Program, q: State, room: Factors, corrected: Array, a: float, th
     kept = q.step.copy()
     length, before = a, theta
     corrected[:] = q.c
-    for k in range(CORRECTIONS):
+    for _ in range(CORRECTIONS):
         for i in range(len(corrected)):
             corrected[i] = length * corrected[i] + q.c_trial[i]
         right_side(q, corrected)

@@ -9,12 +9,12 @@ import numpy as np
 Array = np.ndarray
 
 #: entries of ``reals``
-(MU, TAU, F, ERROR, ERROR_MU, VIOLATION, DUAL, COMPLEMENTARITY, THETA_MAX, THETA_MIN, DELTA_LAST, DELTA, DELTA_C, ALPHA, ALPHA_Z, STEP,
- F_TRIAL, TOLERANCE, SCALE_F, THETA, PHI, THRESHOLD, SLOPE, F_CYCLES, CYCLES, KEPT_THETA, KEPT_PHI,
+(MU, TAU, F, ERROR, ERROR_MU, VIOLATION, DUAL, COMPLEMENTARITY, THETA_MAX, THETA_MIN, DELTA_LAST, DELTA, DELTA_C, ALPHA, ALPHA_Z,
+ STEP, F_TRIAL, TOLERANCE, SCALE_F, THETA, PHI, THRESHOLD, SLOPE, F_CYCLES, CYCLES, KEPT_THETA, KEPT_PHI,
  KEPT_SLOPE, KEPT_ALPHA, SIZE_R) = range(30)
 #: entries of ``ints``
-(ITERATION, FILTERED, STATUS, EVALUATIONS, FACTORISATIONS, TINY_STEPS, LIMIT, ROWS, RESTORATIONS, DEPENDENT, READY, WARM, SHORTENED, TRUSTED,
- SIZE_I) = range(15)
+(ITERATION, FILTERED, STATUS, EVALUATIONS, FACTORISATIONS, TINY_STEPS, LIMIT, ROWS, RESTORATIONS, DEPENDENT, READY, WARM, SHORTENED,
+ TRUSTED, SIZE_I) = range(15)
 #: values of ``ints[STATUS]``
 RUNNING, CONVERGED, STALLED, INFEASIBLE, LIMITED, NOT_A_NUMBER, FAILED, NO_ROOM, DIVERGED = range(9)
 #: columns of the log
@@ -81,10 +81,11 @@ def make_state(n: int, m: int, nonzeros: tuple[int, int], iterations: int) -> St
     def of(size: int) -> Array:
         return np.zeros(size + 1)[:size]  # an array of length zero need not have an address
 
-    columns, rows = [of(n) for _ in range(3)], [of(m) for _ in range(4)]
-    steps = [of(n), of(m), of(m), of(n), of(n), of(m), of(m)]
-    return State(columns[0], rows[0], rows[1], columns[1], columns[2], rows[2], rows[3], *steps, of(n), of(n), of(m), of(m),
-                 np.zeros(n, dtype=np.int64), np.zeros(m, dtype=np.int64), of(m), of(m), of(m), of(n), of(j), of(h),
-                 of(h + j + n + m), of(n + m), of(n + m), of(n + m), of(n), of(n), of(m), of(m), of(m), of(n), of(n),
-                 of(3 * n + 4 * m), np.zeros((iterations + 2, 2)), np.zeros((iterations + 2, len(LOG))), np.zeros(SIZE_R),
-                 np.zeros(SIZE_I, dtype=np.int64))
+    columns = ("x", "zl", "zu", "dx", "dzl", "dzu", "xl", "xu", "gradient", "slope", "x_trial", "reference", "weights")
+    whole = ("rhs", "step", "residual")
+    sizes = {"J": j, "H": h, "entries": h + j + n + m, "kept": 3 * n + 4 * m} | dict.fromkeys(columns, n) | dict.fromkeys(
+        whole, n + m)
+    special = {"free": np.zeros(n, dtype=np.int64), "equation": np.zeros(m, dtype=np.int64), "filter": np.zeros((iterations + 2,
+                                                                                                                 2)),
+               "log": np.zeros((iterations + 2, len(LOG))), "reals": np.zeros(SIZE_R), "ints": np.zeros(SIZE_I, dtype=np.int64)}
+    return State._make(special[name] if name in special else of(sizes.get(name, m)) for name in State._fields)
