@@ -25,6 +25,8 @@ Array = np.ndarray
 
 #: a pivot of order one is at least this fraction of the largest entry of its column
 THRESHOLD = 1e-6
+#: large fronts are brought up to date after so many pivots: their rows of L stay in the nearest cache meanwhile
+LARGE, PANEL = 96, 16
 #: pivots below this are no pivots (rows are scaled, see ``kkt``)
 TINY = 1e-30
 
@@ -150,6 +152,7 @@ def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float
     """Pivots from the first ``full`` of the n columns; (how many, how many of them negative). The rest of the front is the Schur
     complement. Rows of L go to ``values`` from ``at``, inverse pivots to ``pivots`` from ``pivot_at``."""
     p, failed, negative = 0, 0, 0  # failed: candidates of this pass, moved to the end of the fully summed part
+    fresh = 0  # pivots that every row has seen
     begun, again = 0, 1  # pivots at the start of the pass: those that failed are tried again once others are gone
     applied[:n] = 0
     while p < full:
@@ -157,6 +160,9 @@ def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float
             if p == begun or (again == 0 and n > full):
                 break
             begun, failed, again = p, 0, again - 1
+        if w > LARGE and p - fresh >= PANEL:
+            _all_up_to_date(F, w, values, at, applied, p, n)
+            fresh = p
         row = p * w
         if applied[p] < p:
             _update(F, w, values, at, p, applied[p], p)
