@@ -156,6 +156,19 @@ def effort_constraints(model: Model, actuated: str | Sequence[str] = "all", thru
     return tuple(found)
 
 
+def accelerations(system: System) -> Model | None:
+    """The model of a system whose first controls are its accelerations, else None."""
+    model = system.model
+    if model is None or system.actuation is not None or system.nu < model.nv or not system.rate.is_a("SXFunction"):
+        return None
+    t, x, u, p = (ca.SX.sym(name, size) for name, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True))
+    rate = ca.SX(system.rate(t, x, u, p))
+    half = ca.vertcat(x[model.nq:], u[:model.nv])
+    if rate.shape != half.shape or not all(ca.is_equal(rate[i], half[i]) for i in range(half.shape[0])):
+        return None
+    return model
+
+
 def _control_names(names: Sequence[str], thrusters: Sequence[Thruster]) -> tuple[str, ...]:
     controls = tuple(names) + tuple(t.name for t in thrusters)
     repeated = {n for n in controls if controls.count(n) > 1}

@@ -1,27 +1,32 @@
 """Where the derivatives of a system's dynamics come from, and how they run: one switch for every solver.
 
 Sources: "ad", algorithmic differentiation of the rate; "analytic", closed-form first and second derivatives of a robot's forward
-dynamics; "complex_step" and "fd", from values alone. Executions of analytic derivatives: "generated", code for this robot
-(interpreted or compiled); "loops", one binary over the model for all robots. "auto" chooses both by size.
+dynamics or, where accelerations are controls, of the efforts in costs and constraints; "complex_step" and "fd", from values alone.
+Executions of analytic derivatives: "generated", code for this robot (interpreted or compiled); "loops", one binary over the model
+for all robots. "auto" chooses both by size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import casadi as ca
 
-from dynamics import algorithms as alg
+from dynamics import spatial
+from dynamics.algorithms import tree
 from dynamics.derivatives import analytic_function, unit_configuration
+from dynamics.derivatives.efforts import recursion, split
 from dynamics.derivatives.numeric import NUMERIC_SOURCES, numeric_function
 from dynamics.errors import near
 from dynamics.kernels import operations
 from dynamics.model.model import Model
-from ocp.bridge import Thruster, unit_wrench
+from ocp.bridge import Thruster, accelerations, thrust_wrenches
 from ocp.errors import ProblemError
-from ocp.problem import System
+from ocp.problem import At, Constraint, Cost, Phase, System
 
+Held = TypeVar("Held", Cost, Constraint)
 SOURCES = ("ad", "analytic", *NUMERIC_SOURCES)
 DERIVATIVES = ("auto", *SOURCES)
 EXECUTIONS = ("auto", "generated", "loops")
@@ -31,29 +36,69 @@ LOOPS_FROM = 1000
 RK4: two joints (69 operations) expand in 2.5 us of generated code and 7.8 us of loops, six (1260) in 20 and 10 us. From there on
 generated code loses, and takes seconds to minutes to compile (results/benchmarks/solver_derivatives.md)."""
 
+CLOSED_FROM, CLOSED_FROM_INVERSE = 350, 200
+"""Operations of one evaluation of forward dynamics, or of inverse dynamics where accelerations are controls, from which "auto"
+takes closed forms in the direct methods. Measured over 50 intervals of Hermite-Simpson in machine code, seconds of set-up +
+functions of 30 iterations, differentiation against closed forms (whose expressions are read from the cache; making them, once,
+takes 0.03 to 0.2 s more): chain of 2 joints (82 operations) 0.012 + 0.012 against 0.016 + 0.013, of 3 (271) 0.021 + 0.018 against
+0.024 + 0.015, of 4 (545) 0.041 + 0.032 against 0.030 + 0.020, planar tree of 5 links (401) 0.041 + 0.035 against 0.034 + 0.029, UR5
+(1260) 0.116 + 0.086 against 0.061 + 0.043. Inverse dynamics: 3 joints (197) 0.029 + 0.019 against 0.039 + 0.018, the planar tree
+(253) 0.046 + 0.038 against 0.052 + 0.025, 6 joints (584) 0.118 + 0.081 against 0.096 + 0.043. Interpreted, functions take up to six
+times as long, and the limits are the same (results/benchmarks/collocation_derivatives.md)."""
 
-def choose(system: System, source: str, execution: str) -> tuple[str, bool, tuple[str, ...]]:
+
+def choose(system: System, source: str, execution: str, exact: bool = False) -> tuple[str, bool, tuple[str, ...]]:
     """(source of the derivatives, whether the dynamics run as loops over the model, sentences about the choice).
 
-    source: one of ``DERIVATIVES``; execution: one of ``EXECUTIONS``. Raises ProblemError for unknown names, for "analytic" where
-    there is no closed form, and for "loops" where they do not serve.
+    source: one of ``DERIVATIVES``; execution: one of ``EXECUTIONS``; exact: for graphs of exact Hessians, those of the direct
+    methods. Where accelerations are controls, the rate needs no closed form and keeps "ad": shooting finds efforts in costs and
+    constraints by itself, the graphs of the direct methods are those of ``differentiated_phase``, with source "analytic". Raises
+    ProblemError for unknown names, for "analytic" where there is no closed form, and for "loops" where they do not serve.
     """
     for name, value, known in (("derivatives", source, DERIVATIVES), ("execution", execution, EXECUTIONS)):
         if value not in known:
             raise ProblemError(f"no {name} named {value!r}{near(value, known)}", where=name)
-    size, obstacle = operations(system.rate), _obstacle(system)
+    inverse = accelerations(system) is not None
+    size, obstacle = operations_of(system), _obstacle(system)
     large = size >= LOOPS_FROM and not obstacle
-    chosen = source if source != "auto" else "analytic" if large else "ad"
+    pays = exact and size >= (CLOSED_FROM_INVERSE if inverse else CLOSED_FROM)
+    closed = large or (pays and not _without_closed_form(system))
+    chosen = source if source != "auto" else "analytic" if closed else "ad"
     if execution == "loops" and (chosen != "analytic" or obstacle):
         reason = obstacle or f"loops hold closed-form derivatives only, and the source is {chosen!r}; set derivatives to 'analytic'"
         raise ProblemError(f"'loops' is not possible: {reason}", where="execution")
     if chosen != "analytic":
         return chosen, False, (f"derivatives: {chosen}",)
+    if obstacle and (reason := _without_closed_form(system)):
+        raise _refusal(system, reason)
+    if inverse and not exact:
+        return "ad", False, ("derivatives: analytic for efforts in costs and constraints, ad for all else",)
     if execution == "loops" or (execution == "auto" and large):
         return chosen, True, (f"derivatives: analytic, in compiled loops over the model ({system.model.nv} degrees of freedom, "
                               f"{size} operations for one evaluation of the dynamics)",)
     return chosen, False, (f"derivatives: analytic, in code generated for this robot ({size} operations for one evaluation of the "
-                           "dynamics)",)
+                           f"{'inverse dynamics' if inverse else 'dynamics'})",)
+
+
+def operations_of(system: System) -> int:
+    """Operations of one evaluation of the dynamics."""
+    # where accelerations are controls, the rate is none; the power holds efforts and little else
+    inverse = accelerations(system) is not None and system.power is not None
+    return operations(system.power if inverse else system.rate)
+
+
+def _without_closed_form(system: System) -> str:
+    """Why the dynamics have no closed-form derivatives; empty where they have."""
+    model = accelerations(system)
+    if model is not None and system.nu > model.nv:
+        return "closed-form derivatives of efforts know no thrusters"
+    if model is None and system.actuation is None:
+        return "closed-form derivatives exist for the dynamics of a robot only"
+    return ""
+
+
+def _refusal(system: System, reason: str) -> ProblemError:
+    return ProblemError(f"{reason}; this system has 'ad', 'complex_step' and 'fd'", where=f"system {system.name!r}")
 
 
 def _obstacle(system: System) -> str:
@@ -78,18 +123,56 @@ def differentiated(system: System, source: str) -> System:
         return system
     if system.derivatives != "ad":
         raise ProblemError(f"the derivatives already come from {system.derivatives!r}", where=f"system {system.name!r}")
-    names, symbols = [system.rate.name_in(i) for i in range(4)], [
-        ca.MX.sym(n, size) for n, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
+    names, symbols = [system.rate.name_in(i) for i in range(4)], _symbols(system)
     if source != "analytic":
         xi = numeric_function(system.rate, source)(*symbols)
-    elif system.actuation is None:
-        raise ProblemError("closed-form derivatives exist for the forward dynamics of a robot only; this system has 'ad', "
-                           "'complex_step' and 'fd'", where=f"system {system.name!r}")
+    elif reason := _without_closed_form(system):
+        raise _refusal(system, reason)
+    elif accelerations(system) is not None:
+        return system
     else:
         xi = _analytic_rate(system, *symbols[1:3])
     # spliced into the graph that calls it, so that the dynamics are evaluated once for values and derivatives together
     rate = ca.Function("rate", symbols, [ca.densify(xi)], names, ["xi"], {"always_inline": True})
     return replace(system, rate=rate, derivatives=source)
+
+
+def differentiated_phase(phase: Phase, source: str) -> Phase:
+    """The phase with a ``differentiated`` system, for graphs of exact Hessians. Where accelerations are controls and ``source`` is
+    "analytic", the functions of its costs and constraints along the path bring closed-form derivatives of efforts along.
+
+    Raises ProblemError as ``differentiated`` does.
+    """
+    system = differentiated(phase.system, source)
+    model = accelerations(system) if source == "analytic" else None
+    if model is None:
+        return phase if system is phase.system else replace(phase, system=system)
+    symbols = _symbols(system)
+    rate = ca.Function("rate", symbols, [ca.vertcat(symbols[1][model.nq:], symbols[2][:model.nv])], list("txup"), ["xi"],
+                       {"always_inline": True})
+    known = model, recursion(model), analytic_function(model, "inverse_dynamics")
+    return replace(phase, system=replace(system, rate=rate, derivatives=source),
+                   costs=tuple(_with_efforts(*known, cost) for cost in phase.costs),
+                   constraints=tuple(_with_efforts(*known, constraint) for constraint in phase.constraints))
+
+
+def _with_efforts(model: Model, sought: ca.Function, effort: ca.Function, item: Held) -> Held:
+    """The cost or constraint, whose function of (t, x, u, p) calls ``effort`` where it holds ``sought``, both of (q, v, a)."""
+    function = item.function
+    along = item.at in (At.PATH, At.INTEGRAL) and function.is_a("SXFunction")
+    rest = split(model, function, sought) if along else None
+    if rest is None:
+        return item
+    symbols = [ca.MX.sym(name, function.size1_in(i)) for i, name in enumerate("txup")]
+    _, x, u, _ = symbols
+    value = rest(*symbols, effort(x[:model.nq], x[model.nq:], u[:model.nv]))
+    # spliced, so that a place evaluates its efforts once, whatever its costs and constraints make of them
+    spliced = ca.Function(function.name(), symbols, [value], function.name_in(), function.name_out(), {"always_inline": True})
+    return replace(item, function=spliced)
+
+
+def _symbols(system: System) -> list[ca.MX]:
+    return [ca.MX.sym(n, size) for n, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
 
 
 def _analytic_rate(system: System, x: ca.MX, u: ca.MX) -> ca.MX:
@@ -102,10 +185,17 @@ def _analytic_rate(system: System, x: ca.MX, u: ca.MX) -> ca.MX:
 
 
 def _thrust_force(model: Model, thrusters: Sequence[Thruster]) -> ca.Function:
-    """(q, thrusts) -> generalised force [nv]: ``sum J' w`` over the pushed bodies."""
+    """(q, thrusts) -> generalised force [nv]: ``sum J' w`` over the pushed bodies, wrenches carried from the leaves to the root.
+    Where only the base is pushed, no coordinate is left in it."""
     q, f = ca.SX.sym("q", model.nq), ca.SX.sym("f", len(thrusters))
     unit, _ = unit_configuration(model, q)
+    carried = tree.wrench_by_body(model, thrust_wrenches(model, thrusters, f))
     total = ca.SX(model.nv, 1)
-    for thruster, thrust in zip(thrusters, ca.vertsplit(f), strict=True):
-        total += alg.frame_jacobian(model, unit, thruster.frame, "body").T @ (unit_wrench(thruster) * thrust)
-    return ca.Function("thrust", [q, f], [total], {"never_inline": True})
+    for i in reversed(range(len(model.bodies))):
+        if i not in carried:
+            continue
+        total[model.v_slice(i)] += tree.coupled_subspace(model, i, unit).T @ carried[i]
+        if (parent := model.bodies[i].parent) >= 0:
+            moved = spatial.force_to_parent(tree.parent_transform(model, i, unit), carried[i])
+            carried[parent] = carried[parent] + moved if parent in carried else moved
+    return ca.Function("thrust", [q, f], [ca.densify(ca.cse(total))])

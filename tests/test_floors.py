@@ -19,7 +19,7 @@ CONFINED = {
     "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/qp.py",), "mujoco": ("dynamics/model/mjcf.py",),
     "pinocchio": ("ocp/app/derivatives/peer.py",),
     "numba": ("ocp/app/derivatives/stopwatch.py", "dynamics/kernels/", "dynamics/loops/", "dynamics/derivatives/", "ocp/shooting/",
-              "ocp/transcription/", "ocp/control/"),
+              "ocp/nlp/interior_point/", "ocp/transcription/", "ocp/control/"),
 }
 ENVIRONMENT = ("dynamics/kernels/",)  # the cache is the one place that looks at the environment
 FILES = sorted(p for package in FLOORS for p in (ROOT / package).rglob("*.py"))

@@ -10,13 +10,13 @@ from typing import Any
 
 import casadi as ca
 
-from dynamics import algorithms as alg
 from dynamics.derivatives.forward_second import contracted_forward_dynamics, forward_dynamics_partials
 from dynamics.derivatives.injection import with_derivatives
 from dynamics.derivatives.inverse_contracted import contracted_inverse_dynamics
 from dynamics.derivatives.inverse_first import inverse_dynamics_partials
 from dynamics.derivatives.manifold import ambient_gradient, ambient_hessian, ambient_map, symmetrised, unit_configuration
 from dynamics.errors import ModelError, near
+from dynamics.kernels import remembered
 from dynamics.model.model import Model
 
 Expr = Any
@@ -27,24 +27,39 @@ INJECTED = {"inverse_dynamics": ("a", "tau"), "forward_dynamics": ("tau", "a")}
 def analytic_function(model: Model, name: str, compiled: bool = False) -> ca.Function:
     """(q, v, a) -> tau or (q, v, tau) -> a for MX graphs, with closed-form first and second derivatives.
 
-    Derivatives with respect to q are those of its nq coordinates. compiled: see ``with_derivatives``. Raises ModelError for an
-    unknown name or a joint kind without closed form, KernelError where compilation fails.
+    Derivatives with respect to q are those of its nq coordinates. compiled: see ``with_derivatives``. The expressions are kept in
+    the cache of kernels: the second time, in any process, they are read. Raises ModelError for an unknown name or a joint kind
+    without closed form, KernelError where compilation fails.
     """
     if name not in INJECTED:
         raise ModelError(f"no analytic function named {name!r}{near(name, INJECTED)}")
     last, output = INJECTED[name]
-    q, v, w, seed = (ca.SX.sym(n, size) for n, size in (("q", model.nq), ("v", model.nv), (last, model.nv), ("seed", model.nv)))
+    forms = remembered(["analytic function", name, model.fingerprint], lambda: _forms(model, name))
+    q, v, w, seed = symbols = forms.sx_in()
+    value, *rest = forms.call(symbols)
+    jacobian, gradient, (qq, qv, qw, vv) = rest[:3], rest[3:6], rest[6:]
+    nothing = ca.SX(model.nv, model.nv)
+    return with_derivatives(
+        name, {"q": q, "v": v, last: w}, output, value, seed, jacobian=jacobian, gradient=gradient,
+        hessian=[[qq, qv, qw], [qv.T, vv, nothing], [qw.T, nothing, nothing]], compiled=compiled)
+
+
+def _forms(model: Model, name: str) -> ca.Function:
+    """(q, v, w, seed) -> value; Jacobians by q, v, w; gradients of ``seed' value`` by q, v, w; its second derivatives qq, qv, qw,
+    vv; all in the coordinates of q."""
+    q, v, w, seed = (ca.SX.sym(n, size) for n, size in (("q", model.nq), ("v", model.nv), (INJECTED[name][0], model.nv),
+                                                        ("seed", model.nv)))
     unit, _ = unit_configuration(model, q)
     x = (unit, v, w)
-    inverse = name == "inverse_dynamics"
-    value = alg.inverse_dynamics(model, *x) if inverse else alg.forward_dynamics(model, *x)
-    first = inverse_dynamics_partials(model, *x) if inverse else forward_dynamics_partials(model, *x)
-    # gradients with respect to q, v, w; second derivatives qq, qv, vv, qw
-    g = (contracted_inverse_dynamics if inverse else contracted_forward_dynamics)(model, *x, seed)
-    E, nothing = ambient_map(model, q), ca.SX(model.nv, model.nv)
-    H = [[ambient_hessian(model, q, g[0], symmetrised(g.qq)), E.T @ g.qv, E.T @ g[6]],
-         [(E.T @ g.qv).T, g.vv, nothing],
-         [(E.T @ g[6]).T, nothing, nothing]]
-    return with_derivatives(
-        name, {"q": q, "v": v, last: w}, output, value, seed, jacobian=[first[1] @ E, first[2], first[3]],
-        gradient=[ambient_gradient(model, q, g[0]), g[1], g[2]], hessian=H, compiled=compiled)
+    E = ambient_map(model, q)
+    # values are those of the first derivatives' own graph, not of the recursive algorithms: beside derivatives they cost nothing
+    if name == "inverse_dynamics":
+        value, *first = inverse_dynamics_partials(model, *x)
+        gq, gv, gw, qq, qv, vv, qw = contracted_inverse_dynamics(model, *x, seed)
+    else:
+        partials = forward_dynamics_partials(model, *x)
+        value, *first, _ = partials
+        gq, gv, gw, qq, qv, vv, qw = contracted_forward_dynamics(model, *x, seed, None, partials)
+    results = [value, first[0] @ E, *first[1:3], ambient_gradient(model, q, gq), gv, gw,
+               ambient_hessian(model, q, gq, symmetrised(qq)), E.T @ qv, E.T @ qw, vv]
+    return ca.Function("forms", [q, v, w, seed], ca.cse([ca.SX(y) for y in results]))

@@ -21,7 +21,7 @@ import numpy as np
 from dynamics.algorithms import tree
 from dynamics.algorithms.forward_dynamics import solve_mass
 from dynamics.derivatives.inverse_contracted import contracted_inverse_dynamics
-from dynamics.derivatives.inverse_first import inverse_dynamics_partials
+from dynamics.derivatives.inverse_first import inverse_dynamics_and_mass, inverse_dynamics_partials
 from dynamics.derivatives.inverse_second import inverse_dynamics_second_partials
 from dynamics.model.model import Model
 
@@ -65,18 +65,19 @@ def forward_dynamics_partials(model: Model, q: Expr, v: Expr, tau: Expr, f_ext: 
     """q: [nq]; v, tau: [nv]; f_ext: body name -> wrench [6], body coordinates. Raises ModelError, UnknownNameError."""
     n = model.nv
     # a from the same sweep and the same factorisation: shorter than the articulated-body algorithm once both are needed anyway
-    still = inverse_dynamics_partials(model, q, v, tree.zeros(n, 1, q, v, tau), f_ext)
-    a = solve_mass(still.M, tree.as_column(tau) - still.tau)
+    still, M = inverse_dynamics_and_mass(model, q, v, tree.zeros(n, 1, q, v, tau), f_ext)
+    a = solve_mass(M, tree.as_column(tau) - still)
     first = inverse_dynamics_partials(model, q, v, a, f_ext)
     solved = solve_mass(first.M, ca.horzcat(-first.dtau_dq, -first.dtau_dv, ca.DM.eye(n)))
     return ForwardPartials(a, solved[:, :n], solved[:, n:2 * n], solved[:, 2 * n:], first.M)
 
 
-def contracted_forward_dynamics(model: Model, q: Expr, v: Expr, tau: Expr, mu: Expr,
-                                f_ext: Mapping[str, Expr] | None = None) -> ContractedForward:
-    """Gradient and second derivatives of ``mu^T forward_dynamics(q, v, tau, f_ext)``. mu: [nv]. Raises as above."""
+def contracted_forward_dynamics(model: Model, q: Expr, v: Expr, tau: Expr, mu: Expr, f_ext: Mapping[str, Expr] | None = None,
+                                first: ForwardPartials | None = None) -> ContractedForward:
+    """Gradient and second derivatives of ``mu^T forward_dynamics(q, v, tau, f_ext)``. mu: [nv]; first: the first derivatives at the
+    same arguments, where they are known already. Raises as above."""
     mu = tree.as_column(mu)
-    first = forward_dynamics_partials(model, q, v, tau, f_ext)
+    first = first or forward_dynamics_partials(model, q, v, tau, f_ext)
     lam = first.da_dtau.T @ mu
     x = contracted_inverse_dynamics(model, q, v, first.a, lam, f_ext)
     mixed = x.qa @ first.da_dq

@@ -21,9 +21,10 @@ from dynamics import kernels
 
 Expr = Any
 
+# never "never_inline": scalar graphs keep such calls, and what value, gradient and Hessian share would be computed for each.
 # one seed: the reverse derivative; several, or forward mode: the Jacobian. CasADi compares penalty x size with the seeds
-_VALUE = {"never_inline": True, "enable_forward": False, "jac_penalty": 0.5}
-_REVERSE = {"never_inline": True, "enable_forward": False, "enable_reverse": False, "jac_penalty": 0}
+_VALUE = {"enable_forward": False, "jac_penalty": 0.5}
+_REVERSE = {"enable_forward": False, "enable_reverse": False, "jac_penalty": 0}
 
 
 def with_derivatives(
@@ -33,7 +34,8 @@ def with_derivatives(
     """The function ``inputs -> value`` [ny, 1] that answers requests for derivatives with the expressions given.
 
     inputs: name -> symbol [n_i, 1], all SX or all MX; jacobian[i]: d value / d input i [ny, n_i]; gradient[i]: the derivative
-    [n_i, 1] of ``seed' value`` for the symbol ``seed`` [ny, 1]; hessian[i][j]: that of gradient[i] by input j [n_i, n_j].
+    [n_i, 1] of ``seed' value`` for the symbol ``seed`` [ny, 1]; hessian[i][j]: that of gradient[i] by input j [n_i, n_j]. What
+    these repeat is not looked for: pass them through ``ca.cse`` together.
     compiled (SX only): the function and its derivatives are kernels of C code, made now or found in the cache; otherwise CasADi
     interprets them, or generates code for them together with the graph they stand in. Raises KernelError where compilation fails.
     """
@@ -46,9 +48,9 @@ def with_derivatives(
               for block in (*row, kind(s.shape[0], seed.shape[0]), J.T)]
     reverse_name, reverse_inputs = f"adj1_{name}", [*names, f"out_{output}", f"adj_{output}"]
     jac = _node(f"jac_{name}", [*symbols, y], jacobian, [*names, f"out_{output}"], [f"jac_{output}_{n}" for n in names],
-                {"never_inline": True}, compiled)
+                {}, compiled)
     hess = _node(f"jac_{reverse_name}", [*symbols, y, seed, *free], second, [*reverse_inputs, *(f"out_{n}" for n in outputs)],
-                 [f"jac_{o}_{i}" for o in outputs for i in reverse_inputs], {"never_inline": True}, compiled)
+                 [f"jac_{o}_{i}" for o in outputs for i in reverse_inputs], {}, compiled)
     reverse = _node(reverse_name, [*symbols, y, seed], gradient, reverse_inputs, outputs,
                     {**_REVERSE, "custom_jacobian": hess}, compiled)
     return _node(name, symbols, [value], names, [output],
@@ -60,8 +62,6 @@ def _node(name: str, inputs: Sequence[Expr], outputs: Sequence[Expr], names_in: 
     """One Function of the graph: SX or MX, or MX around a kernel that returns the nonzeros of all outputs."""
     kind = type(inputs[0])
     results = [kind(x) for x in outputs]
-    if kind is ca.SX:
-        results = ca.cse(results)
     if not compiled:
         return ca.Function(name, list(inputs), results, list(names_in), list(names_out), dict(options))
     packed = ca.Function(name, list(inputs), [ca.vertcat(*(ca.vertcat(*x.nonzeros()) for x in results if x.nnz()))])

@@ -6,12 +6,13 @@ import ctypes
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import casadi as ca
 
-from dynamics.kernels import cache, interpreter
+from dynamics.kernels import cache, interpreter, machine
 from dynamics.kernels.compiler import (
     MAX_OPTIMISED_STATEMENTS,
     NATIVE,
@@ -27,7 +28,7 @@ from dynamics.kernels.compiler import (
 )
 from dynamics.kernels.kernel import Kernel
 
-Mode = Literal["auto", "compiled", "interpreted"]
+Mode = Literal["auto", "compiled", "interpreted", "jit"]
 
 
 def compile_kernel(
@@ -36,17 +37,20 @@ def compile_kernel(
     flags: Sequence[str] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     max_optimised_statements: int = MAX_OPTIMISED_STATEMENTS,
+    evaluations: float | None = None,
 ) -> Kernel:
     """Make a kernel of a CasADi function.
 
     mode "compiled": by the cache or the C compiler, else KernelError. "interpreted": by CasADi's interpreter. "auto": compiled
-    if possible, else interpreted, with the reason in `Kernel.notes`. flags: compiler flags; -ffp-contract=off is always set
-    first. None: -O1, for large functions with -march=native unless the compiler refuses it (noted).
-    cache_dir: see `cache_directory`. Functions with more C statements than max_optimised_statements are compiled with -O0
-    (noted).
+    if possible, else interpreted, with the reason in `Kernel.notes`. "jit": machine code made here (`dynamics.kernels.machine`),
+    for functions that are SX or can be expanded, else interpreted, with the reason in the notes; needs no compiler, flags or limit.
+    evaluations: how often a function will be evaluated, roughly, by which "jit" spends more or less time on it.
+    flags: compiler flags; -ffp-contract=off is always set first. None: -O1, for large functions with -march=native unless the
+    compiler refuses it (noted). cache_dir: see `cache_directory`. Functions with more C statements than max_optimised_statements
+    are compiled with -O0 (noted).
     Raises KernelError if the function has free variables, cannot be serialised, or (mode "compiled") cannot be compiled.
     """
-    return compile_many([function], 1, mode, flags, cache_dir, max_optimised_statements)[0]
+    return compile_many([function], 1, mode, flags, cache_dir, max_optimised_statements, evaluations)[0]
 
 
 def compile_many(
@@ -56,10 +60,11 @@ def compile_many(
     flags: Sequence[str] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     max_optimised_statements: int = MAX_OPTIMISED_STATEMENTS,
+    evaluations: float | None = None,
 ) -> tuple[Kernel, ...]:
     """`compile_kernel` for several functions, with up to `workers` compiler processes at a time."""
-    if mode not in ("auto", "compiled", "interpreted"):
-        raise KernelError(f"mode must be 'auto', 'compiled' or 'interpreted', got {mode!r}")
+    if mode not in ("auto", "compiled", "interpreted", "jit"):
+        raise KernelError(f"mode must be 'auto', 'compiled', 'interpreted' or 'jit', got {mode!r}")
     if isinstance(flags, str):
         raise KernelError(f"flags must be a sequence of flags such as ('-O1',), got the string {flags!r}")
     if workers < 1:
@@ -67,6 +72,9 @@ def compile_many(
     dense = [densified(function) for function in functions]
     if mode == "interpreted":
         return tuple(_interpreted(function, ()) for function in dense)
+    if mode == "jit":
+        codes = machine.machine_code(dense, evaluations, cache_dir)
+        return tuple(_machine(function, code) for function, code in zip(dense, codes, strict=True))
     compiler, directories = current_compiler(), cache.lookup_directories(cache_dir)
     used = [automatic_flags(function) if flags is None else tuple(flags) for function in dense]
     keys = [_key(function, own, max_optimised_statements) for function, own in zip(dense, used, strict=True)]
@@ -178,9 +186,24 @@ def _interpreted(function: ca.Function, notes: tuple[str, ...]) -> Kernel:
     return _kernel(function, "interpreted", address, work, check_out, give_back, None, False, notes)
 
 
+def _machine(function: ca.Function, code: machine.Code | KernelError) -> Kernel:
+    if isinstance(code, KernelError):
+        return _interpreted(function, (f"interpreted: {code}",))
+
+    def check_out() -> int:
+        return -1  # no memory is needed
+
+    def give_back(handle: int, keep: object = code) -> None:
+        pass  # referring to the code keeps it in memory as long as a kernel or a workspace exists
+
+    work = (function.n_in(), function.n_out(), 0, code.work)
+    kernel = _kernel(function, "jit", code.address, work, check_out, give_back, None, code.cache_hit, ())
+    return replace(kernel, compile_seconds=code.seconds, _external=lambda: machine.external(function, code))
+
+
 def _kernel(
     function: ca.Function,
-    mode: Literal["compiled", "interpreted"],
+    mode: Literal["compiled", "interpreted", "jit"],
     address: int,
     work: tuple[int, int, int, int],
     check_out: Callable[[], int],

@@ -31,7 +31,7 @@ import casadi as ca
 from dynamics.kernels.compiler import Compiler, cpu_identity
 
 SCHEMA = 1
-_ENTRY_NAME = re.compile(r"[0-9a-f]{40}-[0-9a-f]{16}\.(json|so|casadi)")
+_ENTRY_NAME = re.compile(r"[0-9a-f]{40}-[0-9a-f]{16}\.(json|so|casadi|o)")
 _BUILD_PREFIX = ".build-"
 _STALE_BUILD_SECONDS = 24 * 3600.0
 
@@ -174,6 +174,30 @@ def store_entry(
         _sync(source)
         os.replace(source, target)
     return entry
+
+
+def find_object(directories: Sequence[Path], key: str) -> bytes | None:
+    """The machine code stored for ``key``, or None; damaged files count as absent."""
+    for directory in directories:
+        for file in sorted(directory.glob(f"{key}-*.o")):
+            try:
+                data = file.read_bytes()
+            except OSError:
+                continue
+            if _digest(data)[:16] == file.stem[-16:]:
+                return data
+    return None
+
+
+def store_object(directory: Path, key: str, data: bytes) -> None:
+    """Keep the machine code of ``key``; a cache that cannot be written is no error, the next process makes it again."""
+    target = directory / f"{key}-{_digest(data)[:16]}.o"
+    try:
+        with tempfile.NamedTemporaryFile(dir=directory, prefix=".object-", delete=False) as file:
+            file.write(data)
+        os.replace(file.name, target)
+    except OSError:
+        return
 
 
 def _sync(path: Path) -> None:

@@ -3,8 +3,8 @@
 Inputs and outputs are dense and column-major. A kernel is identified to callers by two integers. `address` is that of a C
 function; `handle` says how to call it:
 
-    handle < 0    compiled:     address(arg, res, iw, w, ~handle)
-    handle >= 0   interpreted:  address(handle >> 32, arg, res, iw, w, handle & 0xffffffff)
+    handle < 0    compiled, jit: address(arg, res, iw, w, ~handle)
+    handle >= 0   interpreted:   address(handle >> 32, arg, res, iw, w, handle & 0xffffffff)
 
 The last argument is a memory that serves one evaluation at a time; `workspace` checks out one per workspace, hence one
 workspace per thread. `Kernel.handle` carries memory of its own, which the caller must not use from two threads.
@@ -52,14 +52,15 @@ class Workspace:
 class Kernel:
     """A function callable by address; made by `compile_kernel` and `compile_many`.
 
-    input_shapes, output_shapes: (rows, columns). n_instructions: CasADi's count (0 for kinds that it does not count).
-    sz_arg, sz_res, sz_iw, sz_w: lengths of the work arrays. compile_seconds: what the compiler took when the library was built,
-    now or when it entered the cache. cache_hit: the library came from the cache. library: its file, None if interpreted. notes:
-    why the kernel is interpreted or compiled with other flags than asked for. function: the densified CasADi function.
+    mode: by a C compiler, by CasADi's interpreter, or "jit", machine code made here. input_shapes, output_shapes: (rows, columns).
+    n_instructions: CasADi's count (0 for kinds that it does not count). sz_arg, sz_res, sz_iw, sz_w: lengths of the work arrays.
+    compile_seconds: what the compiler took when the library was built, now or when it entered the cache; of machine code its part
+    of the request. cache_hit: the library, or the machine code, came from the cache. library: its file, None unless compiled.
+    notes: why the kernel is interpreted or compiled with other flags than asked for. function: the densified CasADi function.
     """
 
     name: str
-    mode: Literal["compiled", "interpreted"]
+    mode: Literal["compiled", "interpreted", "jit"]
     input_shapes: tuple[tuple[int, int], ...]
     output_shapes: tuple[tuple[int, int], ...]
     input_names: tuple[str, ...]
@@ -78,6 +79,7 @@ class Kernel:
     function: ca.Function = field(repr=False)
     _checkout: Callable[[], int] = field(repr=False)
     _release: Callable[[int], None] = field(repr=False)
+    _external: Callable[[], ca.Function] | None = field(repr=False, default=None)
     _local: threading.local = field(repr=False, default_factory=threading.local)
 
     def __call__(self, *arrays: ArrayLike) -> Any:
@@ -113,9 +115,12 @@ class Kernel:
     def as_casadi(self) -> ca.Function:
         """A CasADi function that evaluates this kernel, for use in MX graphs (also under `map`).
 
-        Interpreted: the function itself. Compiled: an external function without derivatives; kernels of the derivatives have to
-        be made and attached by whoever needs them.
+        Interpreted: the function itself. Compiled, and machine code ("jit") where the system loads it (Linux on x86-64, not by
+        LLVM; elsewhere the function itself, so interpreted): an external function without derivatives; kernels of the
+        derivatives have to be made and attached by whoever needs them.
         """
+        if self._external is not None:
+            return self._external()
         if self.library is None:
             return self.function
         return ca.external(entry_symbol(self.library.name[:40]), str(self.library))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import casadi as ca
@@ -75,7 +76,7 @@ def condition(nlp: NLP, x: np.ndarray, worst: int = 6) -> Conditioning:
     )
 
 
-def _extremes(norms: np.ndarray, names: tuple[str, ...]) -> tuple[Extreme, Extreme] | None:
+def _extremes(norms: np.ndarray, names: Sequence[str]) -> tuple[Extreme, Extreme] | None:
     found = np.flatnonzero(norms > 0)
     if not len(found):
         return None

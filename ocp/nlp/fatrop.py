@@ -17,7 +17,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.nlp.ipopt import MU_LEAST, hessian
+from ocp.nlp.ipopt import MU_LEAST, QUIET, hessian, overdetermined
 from ocp.nlp.options import SolverOptions
 from ocp.nlp.program import NLP, kkt, not_finite
 from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, told
@@ -32,6 +32,11 @@ REFUSAL = 1e100
 TRIALS = 2000
 #: by how much residuals of an answer may exceed the tolerance, which FATROP applies to its own scaling
 SLACK = 100.0
+
+
+#: after a tiny step FATROP 1.1 moves multipliers of bounds but, for a step length of zero, never those of equations: where only
+#: multipliers are left to find it goes on for ever. Without its detection of tiny steps both move
+TINY = {"tiny_step_tol": 0.0}
 
 
 class _Ring(ca.Callback):
@@ -214,6 +219,7 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
             seconds={"solver": time.perf_counter() - started,
                      "functions": sum(v for k, v in stats.items() if k.startswith("t_wall_nlp"))},
             n_evaluations=sum(v for k, v in stats.items() if k.startswith("n_call_nlp")), mu=_barrier(nlp, x, lam_x, lam_g),
+            notes=overdetermined(nlp),
         )
 
     solvers[None] = _solver(nlp, options, order, course, None)
@@ -227,14 +233,14 @@ def _solver(nlp: NLP, options: SolverOptions, order: _Order, course: _Course, mu
     functions = _functions(nlp, options, order, course)
     own: dict[str, Any] = {
         "print_level": 0, "max_iter": max(0, options.max_iterations - 1),
-        "tol": options.tolerance, "tol_acceptable": options.tolerance, "constr_viol_tol": options.tolerance}
+        "tol": options.tolerance, "tol_acceptable": options.tolerance, "constr_viol_tol": options.tolerance, **TINY}
     if mu is not None:
         own |= {"mu_init": mu, "bound_push": MU_LEAST, "bound_frac": MU_LEAST}
     x = ca.MX.sym("x", nlp.n)
     program = {"x": x, "f": functions["nlp_f"](x, ca.MX(0, 1)), "g": functions["nlp_g"](x, ca.MX(0, 1))}
     return ca.nlpsol("fatrop", "fatrop", program, {
         "structure_detection": "manual", "N": nlp.stages.intervals, "nx": nx, "nu": nu, "ng": ng, "cache": functions,
-        "print_time": False, "show_eval_warnings": False, "error_on_fail": False, "calc_lam_p": False, "fatrop": own})
+        **QUIET, "calc_lam_p": False, "fatrop": own})
 
 
 def _functions(nlp: NLP, options: SolverOptions, order: _Order, course: _Course) -> dict[str, ca.Function]:

@@ -23,6 +23,9 @@ MU_LEAST = 1e-11
 #: without that solves are faster still, but nothing notices that a program is singular
 LINEAR_SOLVER = {"mumps_pivot_order": 6, "mumps_permuting_scaling": 0, "min_refinement_steps": 0}
 
+#: options of CasADi's solvers. Its checks of inputs would print warnings; bounds are checked by ``NLP``, sizes by ``Solver``
+QUIET = {"print_time": False, "show_eval_warnings": False, "error_on_fail": False, "inputs_check": False}
+
 _STATUS = {
     "Solve_Succeeded": Status.CONVERGED,
     "Feasible_Point_Found": Status.CONVERGED,
@@ -74,12 +77,13 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
             raise KeyboardInterrupt  # a second Ctrl-C, which has cost the iterate
         point, rows = found["x"].full().ravel(), _log(stats)
         status, message = _verdict(nlp, point, stats["return_status"], options.tolerance)
+        notes = overdetermined(nlp)
         return NLPResult(
             x=point, lam_x=found["lam_x"].full().ravel(), lam_g=found["lam_g"].full().ravel(), f=float(found["f"]),
             status=status, message=message, iterations=rows,
             seconds={"solver": time.perf_counter() - started,
                      "functions": sum(v for k, v in stats.items() if k.startswith("t_wall_nlp"))},
-            n_evaluations=sum(v for k, v in stats.items() if k.startswith("n_call_nlp")), mu=barrier(rows),
+            n_evaluations=sum(v for k, v in stats.items() if k.startswith("n_call_nlp")), mu=barrier(rows), notes=notes,
         )
 
     solvers[None] = _solver(nlp, options, None)
@@ -91,8 +95,7 @@ def _solver(nlp: NLP, options: SolverOptions, mu: float | None) -> tuple[ca.Func
     solver: Any = None
     bell = Bell(nlp.n, nlp.m, lambda first: _log(solver.stats(), first))
     settings: dict[str, Any] = {
-        "print_time": False, "show_eval_warnings": False, "error_on_fail": False,
-        **given_derivatives(nlp), "iteration_callback": bell,
+        **QUIET, **given_derivatives(nlp), "iteration_callback": bell,
         "ipopt": {
             "print_level": 0, "sb": "yes", "max_iter": options.max_iterations, "tol": options.tolerance,
             "acceptable_iter": 0, "constr_viol_tol": options.tolerance, "bound_relax_factor": min(1e-8, options.tolerance),
@@ -110,6 +113,14 @@ def _solver(nlp: NLP, options: SolverOptions, mu: float | None) -> tuple[ca.Func
         settings["hess_lag"] = with_parameter(hessian(nlp, options), "hess_lag")
     solver = ca.nlpsol("ipopt", "ipopt", oracle(nlp), settings)
     return solver, bell
+
+
+def overdetermined(nlp: NLP) -> tuple[str, ...]:
+    """A note where there are more equations than unknowns that are not fixed: some of them are redundant, or contradict others."""
+    equations, unknowns = int(np.sum(nlp.g_lower == nlp.g_upper)), int(np.sum(nlp.x_lower < nlp.x_upper))
+    if equations <= unknowns:
+        return ()
+    return (f"{equations} equations for {unknowns} unknowns that are not fixed: some follow from others or contradict them",)
 
 
 def oracle(nlp: NLP) -> dict[str, ca.MX]:
@@ -150,6 +161,9 @@ def _verdict(nlp: NLP, x: np.ndarray, returned: str, tolerance: float) -> tuple[
         status = Status.INFEASIBLE if infeasible else Status.STALLED
     else:
         status = _STATUS.get(returned, Status.FAILED)
+    if returned == "Not_Enough_Degrees_Of_Freedom":
+        returned = (f"does not take more equations ({int(np.sum(nlp.g_lower == nlp.g_upper))}) than unknowns ({nlp.n}); "
+                    "drop constraints, or leave more open (controls, intervals, degree), or try another solver")
     return told(nlp, x, status, "IPOPT", returned.replace("_", " "))
 
 

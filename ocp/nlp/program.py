@@ -9,17 +9,26 @@ where the lower bound is, and of either sign on equalities and fixed variables.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
+from ocp.nlp.names import Names
+from ocp.nlp.separable import Separable
 from ocp.nlp.stages import Chain, Stages
+from ocp.nlp.values import Values
+from ocp.nlp.whole import Whole
 
 #: s_max of the scaling of KKT residuals; Waechter and Biegler 2006, Eq. 5 and below
 S_MAX = 100.0
+
+
+#: in place of a function: it is built from ``NLP.separable`` when somebody asks for it
+LATE: Any = None
+FUNCTIONS = ("f", "g", "grad", "jac", "hess", "gauss_newton")
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,9 @@ class NLP:
     keep: what the functions call and must live as long as they do
     stages: the structure of optimal control where the program has it; chain: where copies would give it, see ``ocp.nlp.stages``
     gauss_newton(x, sigma) -> upper triangle [n, n] of sigma times a positive semidefinite approximation of the Hessian of f
+    separable: the same program by its elements, where it is made of such. Functions may then be LATE. A program with other
+        functions than those of its elements (as ``dataclasses.replace`` makes them) is no longer separable
+    whole: the functions of ``separable``, made by the program itself
     """
 
     f: ca.Function
@@ -45,13 +57,16 @@ class NLP:
     x_upper: np.ndarray
     g_lower: np.ndarray
     g_upper: np.ndarray
-    variables: tuple[str, ...]
-    constraints: tuple[str, ...]
+    variables: tuple[str, ...] | Names
+    constraints: tuple[str, ...] | Names
     diagnose: Callable[[np.ndarray], tuple[str, ...]] | None = None
     keep: Any = None
     stages: Stages | None = None
-    gauss_newton: ca.Function | None = None
+    # by a factory: a plain default would be found on the class, and the late function never be asked for
+    gauss_newton: ca.Function | None = field(default_factory=lambda: None)
     chain: Chain | None = None
+    separable: Separable | None = None
+    whole: Whole | None = None
 
     def __post_init__(self) -> None:
         sizes = {"x0": self.n, "x_lower": self.n, "x_upper": self.n, "g_lower": self.m, "g_upper": self.m}
@@ -62,6 +77,37 @@ class NLP:
         for lower, upper, names in (columns, rows):
             for i in np.flatnonzero(~(lower <= upper)):
                 raise ProblemError(f"lower bound {lower[i]:.6g} is not below upper bound {upper[i]:.6g}", where=names[i])
+        self._settle()
+
+    def _settle(self) -> None:
+        """Leave late functions to ``__getattr__``; forget the elements where a function is not theirs."""
+        given = {name: self.__dict__[name] for name in FUNCTIONS}
+        whole = self.whole
+        if self.separable is None or whole is None or whole.separable is not self.separable:
+            whole = None if self.separable is None else Whole(self.separable)
+        if whole is not None and any(value is not LATE and value is not whole.__dict__.get(name) for name, value in given.items()):
+            for name, value in given.items():
+                object.__setattr__(self, name, getattr(whole, name) if value is LATE else value)
+            object.__setattr__(self, "separable", None)
+            whole = None
+        object.__setattr__(self, "whole", whole)
+        for name, value in given.items():
+            if whole is not None and value is LATE:
+                object.__delattr__(self, name)
+            elif value is LATE and name != "gauss_newton":
+                raise ProblemError(f"has neither a function {name} nor elements", where="nlp")
+
+    def __getattr__(self, name: str) -> Any:
+        """A late function, built now."""
+        whole = self.__dict__.get("whole")
+        if name not in FUNCTIONS or whole is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        object.__setattr__(self, name, getattr(whole, name))
+        return self.__dict__[name]
+
+    def built(self, *names: str) -> bool:
+        """Whether these functions stand ready."""
+        return all(name in self.__dict__ or (self.whole is not None and name in self.whole.__dict__) for name in names)
 
     @property
     def n(self) -> int:
@@ -93,11 +139,8 @@ def kkt(nlp: NLP, x: np.ndarray, lam_x: np.ndarray, lam_g: np.ndarray) -> KKT:
     bound takes any force; complementarity: largest ``|multiplier| * distance to its bound`` over s_c, and the
     multiplier itself where that bound is infinite; s_d, s_c as in Waechter and Biegler 2006 below Eq. 5.
     """
-    at = np.asarray(x, dtype=float).tolist()  # CasADi takes lists several times faster than arrays
-    gradient = nlp.grad(at)[1].full().ravel()
-    g, jacobian = nlp.jac(at)
-    g = g.full().ravel()
-    residual = gradient + ca.mtimes(jacobian.T, ca.DM(np.asarray(lam_g, dtype=float).tolist())).full().ravel() + lam_x
+    gradient, g, pulled = _firsts(nlp, x, lam_g)
+    residual = gradient + pulled + lam_x
     free = nlp.x_lower < nlp.x_upper
     s_d = max(S_MAX, (np.abs(lam_x).sum() + np.abs(lam_g).sum()) / max(1, nlp.n + nlp.m)) / S_MAX
     products, forces = [0.0], [0.0]
@@ -115,9 +158,29 @@ def kkt(nlp: NLP, x: np.ndarray, lam_x: np.ndarray, lam_g: np.ndarray) -> KKT:
     )
 
 
+def _firsts(nlp: NLP, x: np.ndarray, lam_g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(gradient of f [n], g [m], J' lam_g [n]) at x."""
+    if nlp.separable is not None and not nlp.built("grad", "jac"):  # once over the elements is faster than building functions
+        matrix, values = nlp.separable.jacobian, Values(nlp.separable, x)
+        g, slopes = values.g_and_jacobian()
+        column = np.repeat(np.arange(nlp.n), np.diff(matrix.indptr))
+        return values.gradient(), g, np.bincount(column, slopes * np.asarray(lam_g)[matrix.rows], nlp.n)
+    at = np.asarray(x, dtype=float).tolist()  # CasADi takes lists several times faster than arrays
+    g, jacobian = nlp.jac(at)
+    pulled = ca.mtimes(jacobian.T, ca.DM(np.asarray(lam_g, dtype=float).tolist()))
+    return nlp.grad(at)[1].full().ravel(), g.full().ravel(), pulled.full().ravel()
+
+
+def _rows(nlp: NLP, x: np.ndarray) -> np.ndarray:
+    """g [m] at x."""
+    if nlp.separable is not None and not nlp.built("g"):
+        return Values(nlp.separable, x).g()
+    return np.asarray(nlp.g(np.asarray(x, dtype=float).tolist()).full().ravel())
+
+
 def worst_violations(nlp: NLP, x: np.ndarray, count: int = 3) -> tuple[tuple[str, float], ...]:
     """Names and sizes of the ``count`` largest violations among the constraints and the bounds, largest first."""
-    rows = outside(nlp.g(x).full().ravel(), nlp.g_lower, nlp.g_upper)
+    rows = outside(_rows(nlp, x), nlp.g_lower, nlp.g_upper)
     columns = outside(np.asarray(x), nlp.x_lower, nlp.x_upper)
     values = np.nan_to_num(np.concatenate([rows, columns]), nan=np.inf)
     worst = [int(i) for i in np.argsort(-values, kind="stable")[:count] if values[i] != 0]
@@ -128,7 +191,7 @@ def not_finite(nlp: NLP, x: np.ndarray, limit: int = 3) -> tuple[str, ...]:
     """Sentences that name what is NaN or infinite at x: user functions, else rows and columns of the program."""
     if nlp.diagnose is not None and (found := nlp.diagnose(x)):
         return found[:limit]
-    rows = [f"{name} is not finite" for name, value in zip(nlp.constraints, nlp.g(x).full().ravel(), strict=True)
+    rows = [f"{name} is not finite" for name, value in zip(nlp.constraints, _rows(nlp, x), strict=True)
             if not np.isfinite(value)]
     if not np.isfinite(float(nlp.f(x))):
         rows.insert(0, "the objective is not finite")

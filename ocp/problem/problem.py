@@ -201,7 +201,8 @@ class Phase:
             if not 0 <= index < self.system.np:
                 raise ProblemError(f"the system has no parameter {index}", where=f"phase {self.name!r}")
             name, guess = self.system.parameters[index], self.system.parameter_values[index]
-            if not low <= guess <= high:
+            slack = 1e-6 * (1 + abs(guess))  # a solver's value may stand on its bound up to rounding
+            if not low - slack <= guess <= high + slack:
                 raise ProblemError(f"the guess {guess:g} of {name!r} lies outside [{low:g}, {high:g}]",
                                    where=f"phase {self.name!r}")
 

@@ -144,7 +144,9 @@ class Certificate:
     stationarity, complementarity: KKT residuals re-evaluated at the returned point (scaled as in the docstring of
     ``ocp.certify``); gap_segment: largest distance, over the segments, between the returned state and an independent
     high-order re-integration of that segment; gap_total: the same from the start to the end; error_estimate: discretisation
-    error; energy: energy balance error, None when the system has no energy.
+    error; energy: energy balance error, None when the system has no energy; objective: the objective against an independent
+    quadrature; point: distance of trajectory and objective from the point whose optimality was judged, None where a method leaves
+    no such point.
     """
 
     stationarity: Residual
@@ -154,10 +156,13 @@ class Certificate:
     gap_total: Residual
     error_estimate: Residual
     energy: Residual | None = None
+    objective: Residual | None = None
+    point: Residual | None = None
 
     @property
     def checks(self) -> tuple[Residual, ...]:
-        found = (self.stationarity, self.complementarity, self.gap_segment, self.gap_total, self.error_estimate, self.energy)
+        found = (self.stationarity, self.complementarity, self.gap_segment, self.gap_total, self.error_estimate, self.energy,
+                 self.objective, self.point)
         return tuple(c for c in found if c is not None)
 
     @property
@@ -190,6 +195,7 @@ class Solution:
     notes: tuple[str, ...] = ()
     parts: tuple[Trajectory, ...] = ()  # the phases one by one; empty where there is only one
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)  # gains, multipliers: saved with the trajectory
+    freeze: Mapping[str, Any] = field(default_factory=dict)  # options with what was chosen in the place of every "auto"
 
     @property
     def ok(self) -> bool:

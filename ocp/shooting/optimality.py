@@ -89,6 +89,16 @@ class ShootingOptimality:
         """The discrete total cost, summed again."""
         return self.horizon.constant + sum(float(self._step(k)[1]) for k in range(self.horizon.stages + 1))
 
+    def motion(self) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]:
+        """Times [N+1], states [N+1, nx] and controls [N, nu] of each phase at the returned point."""
+        found = []
+        for leg in self.horizon.legs:
+            knots, system = slice(leg.first, leg.last + 1), leg.stretch.phase.system
+            theta = self.x[leg.first, system.nx:leg.stretch.space.nx]
+            t = float(leg.stretch.clock(0.0, theta)) + float(leg.stretch.pace(theta)) * self.horizon.t[knots]
+            found.append((t, self.x[knots, :system.nx], self.u[leg.first:leg.last, :system.nu]))
+        return tuple(found)
+
     def _step(self, k: int) -> tuple[Any, Any]:
         after, cost = self.horizon.kind(k).step(*self._arguments(k), self.horizon.h[k])
         return after, cost

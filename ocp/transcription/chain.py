@@ -11,50 +11,53 @@ from ocp.transcription.mesh import Discretisation, Grid
 from ocp.transcription.part import Place
 
 
-def chain(placed: Sequence[Place], meshes: Sequence[Discretisation], rows: Sequence[str]) -> Chain:
+def chain(placed: Sequence[Place], meshes: Sequence[Discretisation], defects: Sequence[int], passages: Sequence[int]) -> Chain:
     """Knots and intervals of all phases one after another; between two phases lies an interval without unknowns of its own.
 
-    rows: names of the rows of the program. Multiple shooting in coordinates has its dynamics explicit.
+    defects: for each phase its first row, with which the defects begin; passages: the first row of each passage. Multiple shooting
+    in coordinates has its dynamics explicit.
     """
     knots: list[np.ndarray] = []
     inner: list[np.ndarray] = []
     for place, mesh in zip(placed, meshes, strict=True):
         inner += [np.zeros(0, dtype=int)] if knots else []
         own = _phase(place, mesh)
-        knots += own[0]
-        inner += own[1]
+        knots += own[::2]
+        inner += own[1::2]
     first = placed[0].first
-    return Chain(tuple(knots), tuple(inner), np.arange(first, first + placed[0].shared.count), _dynamics(placed, meshes, rows))
+    shared = np.arange(first, first + placed[0].shared.count)
+    return Chain(tuple(knots), tuple(inner), shared, _dynamics(placed, meshes, defects, passages))
 
 
-def _phase(place: Place, mesh: Discretisation) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Columns of each knot and inside each interval. A control at a knot that both of its intervals use belongs to the knot."""
+def _phase(place: Place, mesh: Discretisation) -> list[np.ndarray]:
+    """Columns of knot 0, inside interval 0, of knot 1, ...: states, then controls.
+
+    A control at a knot that both of its intervals use belongs to the knot.
+    """
     layout, N = place.layout, mesh.intervals
-    states, controls = layout.states, layout.controls
-    ends = [(k, k + int(mesh.linear)) if isinstance(mesh, Grid) else (int(mesh.point(k)[0]), int(mesh.point(k)[-1]))
-            for k in range(N)]
-    shared = [0, *(max(0, before[1] + 1 - after[0]) for before, after in zip(ends[:-1], ends[1:], strict=True)), 0]  # points
-    knots, inner = [], []
-    for k, j in enumerate(mesh.knots.tolist()):
-        first = ends[k][0] if k < N else 0
-        knots.append(np.concatenate([states[j], controls[first:first + shared[k]].ravel()]))
-        if k < N:
-            own = controls[first + shared[k]:ends[k][1] + 1 - shared[k + 1]]
-            inner.append(np.concatenate([states[j + 1:mesh.knots[k + 1]].ravel(), own.ravel()]))
-    return knots, inner
+    first, last = mesh.spans
+    both = np.concatenate([[0], np.maximum(0, last[:-1] + 1 - first[1:]), [0]])  # points of two intervals, by knots
+    counts = np.empty((2, 2 * N + 1), dtype=int)  # of nodes and of points in each group
+    counts[0, ::2], counts[0, 1::2] = 1, np.diff(mesh.knots) - 1
+    counts[1, ::2], counts[1, 1::2] = both, last + 1 - first - both[:-1] - both[1:]
+    groups, columns = np.arange(2 * N + 1), (layout.states, layout.controls)
+    group = np.concatenate([np.repeat(groups, own * part.shape[1]) for own, part in zip(counts, columns, strict=True)])
+    order = np.argsort(group, kind="stable")
+    flat = np.concatenate([part.ravel() for part in columns])[order]
+    ends = np.cumsum(counts[0] * columns[0].shape[1] + counts[1] * columns[1].shape[1]).tolist()
+    return [flat[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
 
 
-def _dynamics(placed: Sequence[Place], meshes: Sequence[Discretisation], rows: Sequence[str]) -> tuple[np.ndarray, ...]:
+def _dynamics(placed: Sequence[Place], meshes: Sequence[Discretisation], defects: Sequence[int],
+              passages: Sequence[int]) -> tuple[np.ndarray, ...]:
     flat = all(isinstance(mesh, Grid) and not mesh.linear for mesh in meshes) and (
         len(placed) == 1 or not any(place.form.tangent or place.form.space.quaternions for place in placed))
     if not flat:
         return ()
-    places = {name: i for i, name in enumerate(rows)}
     found: list[np.ndarray] = []
     for number, (place, mesh) in enumerate(zip(placed, meshes, strict=True)):
+        size = place.form.size
         if number:
-            before = placed[number - 1].phase.name
-            found.append(np.array([places[f"{before} to {place.phase.name} {name} @ passage"] for name in place.form.names]))
-        found += [np.array([places[f"{place.prefix}defect {name} @ interval {k}"] for name in place.form.names])
-                  for k in range(mesh.intervals)]
+            found.append(passages[number - 1] + np.arange(size))
+        found += list(defects[number] + np.arange(mesh.intervals * size).reshape(-1, size))
     return tuple(found)

@@ -15,14 +15,16 @@ import numpy as np
 from ocp.derivatives import DERIVATIVES, EXECUTIONS
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.nlp import HESSIANS, SCALINGS, SOLVERS, SolverOptions
+from ocp.nlp.scaling_text import check_scaling, rule
 from ocp.problem import Problem, Solution
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.transcription.charts import STATES, form
-from ocp.transcription.direct import Optimality, solve_program, unsupported
+from ocp.transcription.direct import Begin, Optimality, Polish, solve_program, unsupported
+from ocp.transcription.freeze import frozen
 from ocp.transcription.kernels import KERNELS
-from ocp.transcription.ladder import GUESSES, climb
+from ocp.transcription.ladder import climb, read_guess
 from ocp.transcription.mesh import Compressed, Mesh, uniform_mesh
-from ocp.transcription.program import How, Transcription, build
+from ocp.transcription.program import How, Transcription, build, kernels_for
 from ocp.transcription.refine.loop import Family, Settings, refine
 from ocp.transcription.refine.plan import UNIFORM, Plan, read_plans, uniform_plan
 from ocp.transcription.refine.policy import POLICIES, Rules
@@ -31,6 +33,8 @@ from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, ma
 __all__ = ["METHOD", "CollocationOptions", "Optimality", "solve", "transcribe", "uniform_meshes", "unsupported"]
 
 METHOD = "collocation"
+#: degree from which Lobatto schemes with one control per knot are of lower order than their name promises
+LOBATTO_SHORT = 4
 
 
 @dataclass(frozen=True)
@@ -38,15 +42,16 @@ class CollocationOptions:
     """Options of direct collocation.
 
     scheme: "hermite_simpson" (order 4), "trapezoid" (2), "gauss" (2K), "radau" (2K - 1), "radau_left" (2K - 1) or "lobatto" (2K -
-        2)
+        2; with polynomial controls states at knots are of order 4 from K = 4 on, as one control at a knot serves two intervals)
     intervals: of equal length in every phase; degree: K, collocated nodes of an interval; "auto": the scheme's own, 3 where it
         leaves a choice
     form: of the defects, "integral", "differential", or for hermite_simpson "compressed" (no states at midpoints); controls:
         "polynomial" through the collocated nodes, "held" or "linear"
     states: "coordinates", or "tangent" unknowns about states that are centred anew between passes (floating bases)
     guess: what to start from, "given", "dynamics", "coarse", "multistart", or "auto", one after another until one converges
-        (``ocp.transcription.ladder``)
-    max_iterations, tolerance, hessian, solver, scaling: of the nonlinear program, see ``ocp.nlp.SolverOptions``
+        (``ocp.transcription.ladder``); "coarse 10", "multistart 3": one start alone
+    max_iterations, tolerance, hessian, solver, scaling: of the nonlinear program, see ``ocp.nlp.SolverOptions``; scaling may also
+        hold the factors themselves, see ``ocp.nlp.scaling_text``
     derivatives: of the dynamics: "ad", "analytic", "complex_step", "fd", or "auto"; execution: of analytic ones: "generated" code,
         "loops" over the model, or "auto"; see ``ocp.derivatives``
     kernels: "compiled", "interpreted", or "auto", which compiles functions so large that it pays
@@ -54,7 +59,7 @@ class CollocationOptions:
         count
     refine: "none"; "h": shorter intervals; "p": higher degrees; "hp": what promises more. tolerance_mesh: largest relative error of
         an interval, see ``ocp.transcription.refine.error``; max_passes: solves; max_degree: of an interval; switches: whether edges
-        move to where controls jump
+        move to where polynomial and held controls jump; of linear ones, which cannot, a note says where they would
     """
 
     scheme: str = "hermite_simpson"
@@ -83,13 +88,18 @@ class CollocationOptions:
         for name, value, known in (
                 ("scheme", self.scheme, SCHEMES), ("form", self.form, (*FORMS, "compressed")), ("controls", self.controls,
                                                                                                 CONTROLS),
-                ("states", self.states, STATES), ("guess", self.guess, GUESSES), ("hessian", self.hessian, HESSIANS), ("solver",
+                ("states", self.states, STATES), ("hessian", self.hessian, HESSIANS), ("solver",
                                                                                                                        self.solver,
                                                                                                                        SOLVERS),
-                ("scaling", self.scaling, SCALINGS), ("derivatives", self.derivatives, DERIVATIVES),
+                ("derivatives", self.derivatives, DERIVATIVES),
                 ("execution", self.execution, EXECUTIONS), ("kernels", self.kernels, KERNELS), ("refine", self.refine, POLICIES)):
             if value not in known:
                 raise ProblemError(f"must be one of {', '.join(known)}, got {value!r}", where=f"{METHOD}.{name}")
+        read_guess(self.guess, f"{METHOD}.guess")
+        check_scaling(self.scaling, f"{METHOD}.scaling")
+        if self.scaling not in SCALINGS and self.refine != "none":
+            raise ProblemError("holds factors of one mesh, and refine changes the mesh; take scaling auto",
+                               where=f"{METHOD}.scaling")
         if self.intervals < 1:
             raise ProblemError(f"must be at least 1, got {self.intervals}", where=f"{METHOD}.intervals")
         self._check_refinement(self.record().degree)
@@ -121,10 +131,11 @@ class CollocationOptions:
 
     def nlp(self) -> SolverOptions:
         return SolverOptions(max_iterations=self.max_iterations, tolerance=self.tolerance, hessian=self.hessian, solver=self.solver,
-                             scaling=self.scaling)
+                             scaling=rule(self.scaling))
 
     def how(self) -> How:
-        return How(self.states, self.derivatives, self.execution, self.kernels, self.hessian == "gauss_newton")
+        return How(self.states, self.derivatives, self.execution, kernels_for(self.solver, self.kernels),
+                   self.hessian == "gauss_newton")
 
 
 def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh | Compressed, ...]:
@@ -146,7 +157,7 @@ def _plans(problem: Problem, options: CollocationOptions) -> tuple[Plan, ...]:
 
 
 def _family(options: CollocationOptions) -> Family:
-    return Family(options.scheme, options.form, options.controls, options.states)
+    return Family(options.scheme, options.form, options.controls, options.states, options.tolerance)
 
 
 def transcribe(problem: Problem, options: CollocationOptions, meshes: Sequence[Mesh | Compressed] | None = None,
@@ -169,23 +180,45 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     checkpoint of another one.
     """
     def attempt(given: Problem, chosen: CollocationOptions, meshes: Sequence[Mesh] | None = None, warm: Checkpoint | None = resume,
-                show: Any = progress, keep: Keep | None = checkpoint) -> Solution:
+                show: Any = progress, keep: Keep | None = checkpoint, polish: Polish | None = None,
+                begin: Begin | None = None) -> Solution:
         def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:
             return transcribe(given, chosen, meshes, centres)
 
-        return solve_program(given, METHOD, chosen, chosen.nlp(), made, show, keep, warm)
+        return solve_program(given, METHOD, chosen, chosen.nlp(), made, show, keep, warm, polish, begin)
+
+    def on(meshes: Sequence[Mesh] | None, *shown: Any) -> Callable[[Problem, CollocationOptions], Solution]:
+        def one(changed: Problem, chosen: CollocationOptions) -> Solution:
+            coarse = chosen.guess != options.guess  # that rung of the ladder has a mesh of its own
+            if coarse:
+                return attempt(changed, replace(chosen, mesh=UNIFORM), None, *shown[:3])
+            return attempt(changed, chosen, meshes, *shown)
+
+        return one
 
     def run(given: Problem, meshes: Sequence[Mesh], show: Any, keep: Keep | None, warm: Checkpoint | None,
-            ladder: bool) -> Solution:
-        def on(changed: Problem, chosen: CollocationOptions) -> Solution:
-            same = chosen.intervals == options.intervals  # the coarse rung of the ladder has a mesh of its own
-            chosen = chosen if same else replace(chosen, mesh=UNIFORM)
-            return attempt(changed, chosen, meshes if same else None, warm, show, keep)
-
-        return climb(given, options, on) if ladder else on(given, options)
+            ladder: bool, polish: Polish | None = None, begin: Begin | None = None) -> Solution:
+        tried = on(meshes, warm, show, keep, polish, begin)
+        return climb(given, options, tried) if ladder else tried(given, options)
 
     if options.refine == "none":
-        return climb(problem, options, attempt) if resume is None else attempt(problem, options)
+        found = climb(problem, options, on(None)) if resume is None else attempt(problem, options)
+        return frozen(_remarked(found, options), options)
     rules = Rules(options.refine, options.tolerance_mesh, options.record().degree, options.max_degree)
-    settings = Settings(rules, options.max_passes, options.switches, options.guess != "auto")
-    return refine(problem, _family(options), _plans(problem, options), settings, run, progress, checkpoint, resume)
+    settings = Settings(rules, options.max_passes, options.switches, options.guess != "auto", options.solver == "ipopt")
+    found = refine(problem, _family(options), _plans(problem, options), settings, run, progress, checkpoint, resume)
+    return frozen(_remarked(found, options), options)
+
+
+def _remarked(found: Solution, options: CollocationOptions) -> Solution:
+    """The solution with a note where the scheme's order is not that of its name."""
+    if options.scheme != "lobatto" or options.controls != "polynomial":
+        return found
+    mesh = found.freeze.get("mesh", options.mesh)
+    plans = _plans(found.problem, replace(options, mesh=mesh))
+    if max(degree for plan in plans for degree in plan.degrees) < LOBATTO_SHORT:
+        return found
+    told = (f"scheme lobatto of degree {LOBATTO_SHORT} and more has states of order 4 at knots, not 2 K - 2, where controls are "
+            "polynomial: the control at a knot is one unknown for the two intervals that meet there, and their optima want two; "
+            "gauss and radau keep 2 K and 2 K - 1")
+    return replace(found, notes=(told, *found.notes))

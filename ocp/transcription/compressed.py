@@ -8,18 +8,20 @@ much. Kelly 2017, SIAM Review 59(4), Sec. 4; Betts 2010, Practical Methods for O
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import casadi as ca
 import numpy as np
-import scipy.sparse as sp
 
+from ocp.nlp.names import Names
 from ocp.problem import At
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, vector
 from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows, penalty
+from ocp.transcription.intervals import picks
 from ocp.transcription.mesh import Compressed
-from ocp.transcription.part import Part, Place, graph_kind, join
+from ocp.transcription.part import Part, Place, graph_kind, join, nothing
 from ocp.transcription.places import coordinate_bounds, integral_rows
 from ocp.transcription.shared import Clock, clock
 
@@ -31,15 +33,18 @@ def compressed_part(place: Place, mesh: Compressed) -> Part:
     block, path = interval_block(place, mesh)
     N, size, integrals = mesh.intervals, place.form.size, integral_rows(place.phase)
     inner, whole = len(path.names), len(integrals.names)
-    picks = sp.vstack([sp.kron(sp.identity(N), sp.eye(size, block.size)), sp.kron(sp.identity(N), sp.eye(inner, block.size,
-                                                                                                         k=size)),
-                       sp.kron(np.ones((1, N)), sp.eye(whole, block.size, k=size + inner))], format="csr")
-    names = [f"{place.prefix}defect {name} @ interval {k}" for k in range(N) for name in place.form.names]
-    names += [f"{place.prefix}{name} @ midpoint {k}" for k in range(N) for name in path.names]
-    names += [f"{place.prefix}{name} @ whole phase" for name in integrals.names]
-    lower, upper = (np.r_[np.zeros(N * size), np.tile(inside, N), over]
+    total = N * (size + inner) + whole
+    spans = ((0, size, False), (size, size + inner, False), (size + inner, block.size, True))
+    matched = replace(block, matrix=picks(N, block.size, spans, total))
+
+    def names() -> list[str]:
+        found = [f"{place.prefix}defect {name} @ interval {k}" for k in range(N) for name in place.form.names]
+        found += [f"{place.prefix}{name} @ midpoint {k}" for k in range(N) for name in path.names]
+        return found + [f"{place.prefix}{name} @ whole phase" for name in integrals.names]
+
+    lower, upper = (np.concatenate([np.zeros(N * size), np.tile(inside, N), over])
                     for inside, over in ((path.lower, integrals.lower), (path.upper, integrals.upper)))
-    return Part(sp.csr_matrix((len(names), place.n)), (Block(**{**block.__dict__, "matrix": picks}),), lower, upper, tuple(names))
+    return Part(nothing(total, place.n), (matched,), lower, upper, Names(total, names))
 
 
 def interval_block(place: Place, mesh: Compressed) -> tuple[Block, Rows]:
@@ -67,8 +72,8 @@ def interval_block(place: Place, mesh: Compressed) -> tuple[Block, Rows]:
     block = Block(
         name=f"interval_{place.number}", v=v, data=data, cost=cost + smooth, rows=vector(type(v), defect, path.expression,
                                                                                          integrals),
-        index=index.astype(int), values=interval_values(place, mesh, own.clock), weight=np.ones(N), matrix=sp.csr_matrix((0, 0)),
-        gauss_newton=gauss_newton(residuals, smooth, v))
+        index=index.astype(int), values=interval_values(place, mesh, own.clock), weight=np.ones(N), matrix=nothing(0, 0),
+        gauss_newton=lambda: gauss_newton(residuals, smooth, v))
     return block, path
 
 

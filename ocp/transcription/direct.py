@@ -4,32 +4,62 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ocp.nlp import NLP, SolverOptions, Warm, kkt, prepare_solver
-from ocp.problem import At, Problem, Sense, Solution, Status, with_parameters
+from ocp.nlp import (
+    NLP,
+    NLPResult,
+    Scaling,
+    SolverOptions,
+    Warm,
+    WatchPoint,
+    choose_scaling,
+    kkt,
+    prepare_solver,
+    scaled,
+    worst_violations,
+)
+from ocp.nlp.scaling_text import read_scaling, rule, scaling_text
+from ocp.problem import At, Problem, Sense, Solution, Status, Trajectory, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep, Pace, check_layout, joined, layout, log_arrays, log_rows, text
 from ocp.transcription.program import Transcription
 
 Log = Sequence[Mapping[str, float]]
 Progress = Callable[[dict[str, float]], Any]
+#: (transcription, result, what solves programs like its own from a point) -> the result to go on with
+Polish = Callable[[Transcription, NLPResult, Callable[[NLP, Warm], NLPResult]], NLPResult]
+Begin = Callable[[Transcription], "Warm | None"]
 
 #: tangent unknowns this small leave the charts where they are: a scheme's error depends on its chart, and changes by a part of this
 CENTRED = 1e-3
 PASSES = 6
+#: how much more than the tolerance an unscaled violation may be before a note says so
+SLACK = 10.0
 
 
 @dataclass(frozen=True)
 class Optimality:
-    """What a transcription leaves for the certificate: the program and a primal-dual point of it (signs: ``ocp.nlp``)."""
+    """What a transcription leaves for the certificate: the program and a primal-dual point of it (signs: ``ocp.nlp``).
+
+    parts(x) -> the trajectory of each phase.
+    """
 
     nlp: NLP
     x: np.ndarray
     lam_x: np.ndarray
     lam_g: np.ndarray
+    parts: Callable[[np.ndarray], tuple[Trajectory, ...]]
+
+    def cost(self) -> float:
+        """The objective of the program at the point."""
+        return float(self.nlp.f(self.x))
+
+    def motion(self) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]:
+        """Times [N+1], states [N+1, nx] and controls [M, nu] of each phase at the point."""
+        return tuple((part.t, part.x, part.u) for part in self.parts(self.x))
 
     def residuals(self) -> tuple[float, float]:
         """(stationarity, complementarity), re-evaluated and scaled as ``ocp.nlp.kkt`` says."""
@@ -50,9 +80,11 @@ def unsupported(problem: Problem) -> list[str]:
 
 
 def solve_program(problem: Problem, method: str, options: Any, solver: SolverOptions, build: Callable[..., Transcription],
-                  progress: Progress | None, checkpoint: Keep | None, resume: Checkpoint | None) -> Solution:
+                  progress: Progress | None, checkpoint: Keep | None, resume: Checkpoint | None, polish: Polish | None = None,
+                  begin: Begin | None = None) -> Solution:
     """Build the program with ``build(centres=...)``, solve it, and centre tangent unknowns anew until they are small.
 
+    polish: what is made of a solution in the end; begin: a primal-dual point to start from where nothing is resumed.
     checkpoint, resume: as ``ocp.methods.solve`` says. The solution's problem has the values of free parameters that were found;
     ``extra["parameters"]`` has them in order.
     """
@@ -64,6 +96,7 @@ def solve_program(problem: Problem, method: str, options: Any, solver: SolverOpt
         program = build(centres=[resume[f"centres_{i}"] for i in range(len(program.forms))])
     spent = {"transcription": time.perf_counter() - started, "compile": program.seconds["compile"], "solve": 0.0, "functions": 0.0}
     rows: list[Mapping[str, float]] = []
+    factors = _factors(program.nlp, options.scaling)
 
     def numbered(row: dict[str, float]) -> None:
         assert progress is not None
@@ -79,10 +112,11 @@ def solve_program(problem: Problem, method: str, options: Any, solver: SolverOpt
                         "cost": np.array([float(program.nlp.f(point.x))]), "x": point.x, "lam_x": point.lam_x, "lam_g": point.lam_g,
                         "mu": np.array([point.mu]), **centres, **log_arrays(log)})
 
+    warm = begin(program) if begin is not None and warm is None else warm
     passes = 0
     while True:
-        result = prepare_solver(program.nlp, solver).solve(
-            warm, None, None if progress is None else numbered, None if checkpoint is None else (Pace().due, take))
+        result = _solved(program.nlp, solver, factors, warm, None if progress is None else numbered,
+                         None if checkpoint is None else (Pace().due, take))
         spent["solve"] += result.seconds["solver"]
         spent["functions"] += result.seconds["functions"]
         rows += result.iterations[1:] if rows else result.iterations
@@ -95,10 +129,15 @@ def solve_program(problem: Problem, method: str, options: Any, solver: SolverOpt
         program = build(centres=centres)
         warm = Warm(_about_centres(program, result.x), result.lam_x, result.lam_g, max(result.mu, 1e-6))
         spent["transcription"] += time.perf_counter() - began
+    if polish is not None and result.status is Status.CONVERGED:
+        began, before_it = time.perf_counter(), len(result.iterations)
+        result = polish(program, result, lambda nlp, point: _solved(nlp, solver, factors, point, None, None))
+        rows += result.iterations[before_it:]
+        spent["solve"] += time.perf_counter() - began
     if checkpoint is not None and result.status is not Status.CONVERGED:
         take(Warm(result.x, result.lam_x, result.lam_g, result.mu), ())
     parts = program.parts(result.x)
-    chosen, notes = program.parameters(result.x), program.notes
+    chosen, notes = program.parameters(result.x), (*program.notes, *result.notes)
     if passes > 1:
         notes = (*notes, f"tangent unknowns centred {passes - 1} times; the last lie within {moved:.2g} of their centres")
     costates = program.costate(result.lam_g)
@@ -115,7 +154,39 @@ def solve_program(problem: Problem, method: str, options: Any, solver: SolverOpt
         problem=with_parameters(problem, chosen), method=method, options=asdict(options), status=result.status,
         message=result.message, objective=result.f, trajectory=program.invert(result.x), parts=parts if len(parts) > 1 else (),
         iterations=joined(before, _numbered(rows, first)), seconds={**spent, "total": time.perf_counter() - started},
-        optimality=Optimality(program.nlp, result.x, result.lam_x, result.lam_g), notes=notes, extra=extra)
+        optimality=Optimality(program.nlp, result.x, result.lam_x, result.lam_g, program.parts), notes=notes, extra=extra,
+        freeze={} if factors is None else {"scaling": scaling_text(program.nlp, factors)})
+
+
+def _factors(nlp: NLP, scaling: str) -> Scaling | None:
+    """The factors that the option ``scaling`` names or holds; None for no scaling. Programs that are centred anew keep them."""
+    if rule(scaling) == "none":
+        return None
+    return choose_scaling(nlp, scaling) if scaling == rule(scaling) else read_scaling(nlp, scaling)
+
+
+def _solved(nlp: NLP, solver: SolverOptions, factors: Scaling | None, warm: Warm | None, progress: Progress | None,
+            watch: WatchPoint | None) -> NLPResult:
+    """The solution of the program through its scaled twin, in its own terms."""
+    plain = replace(solver, scaling="none")
+    if factors is None:
+        return prepare_solver(nlp, plain).solve(warm, None, progress, watch)
+    inner, way = scaled(nlp, factors)
+
+    def told(row: dict[str, float]) -> None:
+        assert progress is not None
+        progress(way.row(row))
+
+    seen: WatchPoint | None = None
+    if watch is not None:
+        due, take = watch
+        seen = due, lambda point, rows: take(way.up(point), tuple(way.row(row) for row in rows))
+    found = way.result(prepare_solver(inner, plain).solve(None if warm is None else way.down(warm), None,
+                                                          None if progress is None else told, seen))
+    notes, worst = [str(way.scaling)], worst_violations(nlp, found.x, 1) if found.status is Status.CONVERGED else ()
+    if worst and worst[0][1] > SLACK * solver.tolerance:
+        notes.append(f"scaled constraints hold to {solver.tolerance:.3g}; unscaled, {worst[0][0]} is violated by {worst[0][1]:.3g}")
+    return replace(found, notes=(*notes, *found.notes))
 
 
 def _numbered(rows: Log, first: int) -> list[Mapping[str, float]]:

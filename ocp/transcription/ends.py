@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import casadi as ca
 import numpy as np
-import scipy.sparse as sp
 
 from ocp.errors import ProblemError
+from ocp.nlp.names import Names
 from ocp.problem import At, Boundary, Linkage, Phase
 from ocp.spaces import Expr
-from ocp.transcription.blocks import Block, vector
+from ocp.transcription.blocks import Block, has_cost, vector
 from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows, independent_of_control, penalty
 from ocp.transcription.layout import held_by_rows
-from ocp.transcription.part import Part, Place, join
+from ocp.transcription.part import Part, Place, identity, join, nothing
 from ocp.transcription.shared import clock
 
 
@@ -55,7 +55,7 @@ def ends_part(place: Place) -> Part:
     block = Block(
         name=f"ends_{place.number}" if place.number else "ends", v=v, data=vector(ca.SX, *centres, own.data), cost=cost + soft,
         rows=joined.expression, index=index[None, :], values=values.reshape(1, -1),
-        weight=np.ones(1), matrix=sp.identity(len(joined.names), format="csr"), gauss_newton=gauss_newton(residuals, soft, v))
+        weight=np.ones(1), matrix=identity(len(joined.names)), gauss_newton=lambda: gauss_newton(residuals, soft, v))
     return _part(place.n, block, joined, place.prefix)
 
 
@@ -93,7 +93,7 @@ def passage_part(before: Place, after: Place) -> Part:
     block = Block(
         name=f"passage_{after.number}", v=vector(ca.SX, z0, z1, own.variable), data=vector(ca.SX, c0, c1, own.data), cost=ca.SX(0),
         rows=rows.expression, index=index[None, :], values=values.reshape(1, -1), weight=np.ones(1),
-        matrix=sp.identity(space.ndx, format="csr"))
+        matrix=identity(space.ndx))
     return _part(after.n, block, rows, "")
 
 
@@ -134,7 +134,7 @@ def linkage_part(linkage: Linkage, places: tuple[Place, ...], number: int) -> Pa
     block = Block(name=f"linkage_{number}", v=vector(ca.SX, *states, *extra), data=vector(ca.SX, *data), cost=ca.SX(0),
                   rows=rows.expression,
                   index=np.array([index], dtype=int), values=np.array(values, dtype=float).reshape(1, -1), weight=np.ones(1),
-                  matrix=sp.identity(linkage.size, format="csr"))
+                  matrix=identity(linkage.size))
     return _part(places[0].n, block, rows, "")
 
 
@@ -156,5 +156,6 @@ def _centre(place: Place, k: int) -> np.ndarray:
 
 def _part(n: int, block: Block, rows: Rows, prefix: str) -> Part:
     names = tuple(f"{prefix}{name}" for name in rows.names)
-    return Part(sp.csr_matrix((len(names), n)), (block,), np.array(rows.lower, dtype=float), np.array(rows.upper, dtype=float),
-                names)
+    blocks = (block,) if names or has_cost(block) else ()
+    lower, upper = np.array(rows.lower, dtype=float), np.array(rows.upper, dtype=float)
+    return Part(nothing(len(names), n), blocks, lower, upper, Names.of(names))

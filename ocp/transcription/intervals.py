@@ -14,15 +14,15 @@ from typing import Any
 
 import casadi as ca
 import numpy as np
-import scipy.sparse as sp
 
 from ocp.integrators import INTEGRATORS
+from ocp.nlp.names import Names
 from ocp.problem import At, Cost
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, vector
 from ocp.transcription.conditions import cost_value, gauss_newton, hard_rows, penalty
-from ocp.transcription.mesh import Compressed, Grid
-from ocp.transcription.part import Part, Place, columns_of, graph_kind, join, stacked
+from ocp.transcription.mesh import Compressed, Grid, Table
+from ocp.transcription.part import Part, Place, graph_kind, identity, join, nothing, stacked
 from ocp.transcription.places import coordinate_bounds, integral_rows
 from ocp.transcription.shared import Clock, clock
 
@@ -32,17 +32,34 @@ def shooting_part(place: Place, grid: Grid) -> Part:
     form, layout, n, N = place.form, place.layout, place.n, grid.intervals
     steps = interval_block(place, grid)
     size = form.size
-    matching = _with(steps, sp.vstack([
-        sp.kron(sp.identity(N), sp.eye(size, steps.size)),
-        sp.kron(np.ones((1, N)), sp.eye(steps.size - size, steps.size, k=size))], format="csr"))
     rows = N * size
     integrals = integral_rows(place.phase)
-    whole = len(integrals.names)
-    linear = sp.vstack([-columns_of(layout.states[1:], n), sp.csr_matrix((whole, n))], format="csr")
-    names = [f"{place.prefix}defect {name} @ interval {k}" for k in range(N) for name in form.names]
-    names += [f"{place.prefix}{name} @ whole phase" for name in integrals.names]
+    total = rows + len(integrals.names)
+    matching = replace(steps, matrix=picks(N, steps.size, ((0, size, False), (size, steps.size, True)), total))
+    linear = Table(np.arange(rows), layout.states[1:].ravel(), np.full(rows, -1.0), (total, n))
+
+    def names() -> list[str]:
+        defects = [f"{place.prefix}defect {name} @ interval {k}" for k in range(N) for name in form.names]
+        return defects + [f"{place.prefix}{name} @ whole phase" for name in integrals.names]
+
     zeros = np.zeros(rows)
-    return Part(linear, (matching,), np.r_[zeros, integrals.lower], np.r_[zeros, integrals.upper], tuple(names))
+    return Part(linear, (matching,), np.concatenate([zeros, integrals.lower]), np.concatenate([zeros, integrals.upper]),
+                Names(total, names))
+
+
+def picks(count: int, size: int, spans: Sequence[tuple[int, int, bool]], total: int) -> Table:
+    """What rows of the program take from functions of ``size`` rows at ``count`` places.
+
+    For each span (first, last, summed): these rows of place after place, or their sums over all places.
+    """
+    rows, columns, above = [], [], 0
+    for first, last, summed in spans:
+        own = np.arange(first, last)
+        columns.append((size * np.arange(count)[:, None] + own).ravel())
+        rows.append(above + (np.tile(own - first, count) if summed else np.arange(count * len(own))))
+        above += len(own) * (1 if summed else count)
+    r, c = np.concatenate(rows), np.concatenate(columns)
+    return Table(r, c, np.ones(len(r)), (total, count * size))
 
 
 def path_part(place: Place, grid: Grid | Compressed) -> Part:
@@ -52,15 +69,18 @@ def path_part(place: Place, grid: Grid | Compressed) -> Part:
     parts = []
     at_knots = place.layout.controls[::2] if isinstance(grid, Compressed) else place.layout.controls
     last, both = grid.intervals + 1, len(at_knots)
+    hard = [(c, bool(c.function.jac_sparsity(0, 2).nnz())) for c in phase.constraints if c.at is At.PATH and c.soft is None]
     for label, knots, everything in (("path", np.arange(both), True), ("last", np.arange(both, last), False)):
+        chosen = [c for c, on_control in hard if everything or not on_control]
+        if not len(knots) or not (chosen or form.tangent):
+            continue
         z, centre, tau = kind.sym("z", form.size), kind.sym("centre", form.centre_size), kind.sym("tau")
         u = kind.sym("u", phase.system.nu) if everything else kind.zeros(phase.system.nu)  # an argument of rows without controls
         own = clock(kind, place.problem, place.number, place.shared)
         x = form.state(z, centre)
         here = (own.start + own.T * tau, x, u, own.p)
-        rows = join(kind, [*(hard_rows(c, here) for c in phase.constraints if c.at is At.PATH and c.soft is None
-                             and (everything or not c.function.jac_sparsity(0, 2).nnz())), *coordinate_bounds(place, x)])
-        if not rows.names or not len(knots):
+        rows = join(kind, [*(hard_rows(c, here) for c in chosen), *coordinate_bounds(place, x)])
+        if not rows.names:
             continue
         count = len(knots)
         controls = at_knots[knots] if everything else np.zeros((count, 0), dtype=int)
@@ -69,10 +89,14 @@ def path_part(place: Place, grid: Grid | Compressed) -> Part:
         block = Block(
             name=f"{label}_{place.number}", v=vector(kind, z, *([u] if everything else []), own.variable),
             data=vector(kind, tau, centre, own.data), cost=kind(0), rows=rows.expression, index=index, values=values,
-            weight=np.ones(count), matrix=sp.identity(count * len(rows.names), format="csr"))
-        names = tuple(f"{place.prefix}{name} @ knot {k}" for k in knots for name in rows.names)
-        parts.append(Part(sp.csr_matrix((len(names), n)), (block,), np.tile(rows.lower, count), np.tile(rows.upper, count), names))
+            weight=np.ones(count), matrix=identity(count * len(rows.names)))
+        parts.append(Part(nothing(count * len(rows.names), n), (block,), np.tile(rows.lower, count), np.tile(rows.upper, count),
+                          _knot_names(place.prefix, rows.names, knots)))
     return stacked(parts, n)
+
+
+def _knot_names(prefix: str, names: Sequence[str], knots: np.ndarray) -> Names:
+    return Names(len(names) * len(knots), lambda: [f"{prefix}{name} @ knot {k}" for k in knots for name in names])
 
 
 def interval_block(place: Place, grid: Grid) -> Block:
@@ -97,8 +121,8 @@ def interval_block(place: Place, grid: Grid) -> Block:
     return Block(
         name=f"interval_{place.number}", v=v,
         data=vector(kind, tau, width, centre, beyond, own.data), cost=cost, rows=vector(kind, end, integrals),
-        index=np.column_stack(at).astype(int), values=values, weight=np.ones(N), matrix=sp.csr_matrix((0, 0)),
-        gauss_newton=gauss_newton(pieces, soft, v))
+        index=np.column_stack(at).astype(int), values=values, weight=np.ones(N), matrix=nothing(0, 0),
+        gauss_newton=lambda: gauss_newton(pieces, soft, v))
 
 
 def integrate(place: Place, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr, width: Expr,
@@ -151,6 +175,3 @@ def _columns(place: Place, own: Clock) -> np.ndarray:
 def _centres(place: Place, knots: np.ndarray) -> np.ndarray:
     return place.layout.centres[knots] if place.form.tangent else np.zeros((len(knots), 0))
 
-
-def _with(block: Block, matrix: sp.csr_matrix) -> Block:
-    return Block(**{**block.__dict__, "matrix": sp.csr_matrix(matrix)})

@@ -4,6 +4,9 @@
     dynamics    controls of robots by inverse dynamics along the guess of the states
     coarse      the solution on a few intervals, to a loose tolerance
     multistart  smooth random perturbations of the guess, a few of them, each with a seed of its own
+
+``coarse 10`` and ``multistart 3`` name one start alone: ten intervals, the seed 3. So a solution says which start served, and a
+file holds it.
 """
 
 from __future__ import annotations
@@ -12,8 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from dynamics.errors import near
+from ocp.errors import ProblemError
 from ocp.guess import from_motion, perturbed, with_dynamic_controls
 from ocp.nlp import worst_violations
+from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution, Status
 
 RUNGS = ("given", "dynamics", "coarse", "multistart")
@@ -23,29 +29,53 @@ STARTS, SIZE, GROWTH = 5, 0.1, 1.6
 #: a coarse solve: share of the intervals, at least so many, and how far it is solved
 SHARE, LEAST, TOLERANCE, ITERATIONS = 0.2, 8, 1e-4, 300
 
+#: rungs that a number may follow, and which
+NUMBERED = {"coarse": range(1, 1_000_000), "multistart": range(STARTS)}
+#: a point that violates its program no more is feasible
+FEASIBLE = 1e-5
+
 #: what another guess does not mend: a stop by the user, and functions that are not finite, which is for the user to see
 FINAL = (Status.INTERRUPTED, Status.NOT_A_NUMBER)
 
 Attempt = Callable[[Problem, Any], Solution]
 
 
+def read_guess(text: str, where: str) -> tuple[str, int | None]:
+    """(rung or "auto", the number behind it). Raises ProblemError for what names no start."""
+    name, _, number = text.partition(" ")
+    if name not in GUESSES:
+        raise ProblemError(f"must be one of {', '.join(GUESSES)}, got {text!r}{near(name, GUESSES)}", where=where)
+    if not number:
+        return name, None
+    if not number.isdigit() or int(number) not in NUMBERED.get(name, ()):
+        raise ProblemError(f"{text!r} names no start: numbers follow coarse (intervals, such as 'coarse 10') and multistart (a "
+                           f"seed from 0 to {STARTS - 1}, such as 'multistart 3')", where=where)
+    return name, int(number)
+
+
 def climb(problem: Problem, options: Any, attempt: Attempt) -> Solution:
     """The first attempt that converges, going up from the rung ``options.guess`` names; "auto" starts with the first.
 
-    A rung by name is tried alone. Notes of the solution say which guess served, in words that go into a file, and what failed
-    before. Where all rungs fail, the attempt that violates its program least comes back.
+    A rung by name is tried alone. ``Solution.freeze["guess"]`` is the start that served, in words that go into a file; notes say
+    what failed before. Where all rungs fail, the attempt that violates its program least comes back. The coarse solve is an
+    attempt whose options have another guess than ``options``.
     """
-    rungs = RUNGS if options.guess == "auto" else (options.guess,)
+    first, number = read_guess(options.guess, "guess")
+    rungs = RUNGS if first == "auto" else (first,)
     failed: list[tuple[str, Solution]] = []
     for rung in rungs:
-        for name, changed in _starts(problem, options, rung, attempt):
+        for name, changed in _starts(problem, options, rung, number, attempt):
             again = {"max_iterations": min(ITERATIONS, options.max_iterations)} if failed else {}
             found = attempt(changed, replace(options, **again))
-            if found.status in FINAL or (found.status is Status.CONVERGED and not failed):
+            if found.status in FINAL:
                 return found
             if found.status is Status.CONVERGED:
                 told = "; ".join(f"{label}: {other.status.name.lower().replace('_', ' ')}" for label, other in failed)
-                return replace(found, notes=(*found.notes, f"guess: {name} (before it failed {told})"))
+                notes = (*found.notes, f"guess: {name} (before it failed {told})") if failed else found.notes
+                return replace(found, notes=notes, freeze={**found.freeze, "guess": name})
+            if _slow(found, options):
+                return replace(found, notes=(*found.notes, f"guess: {name}; no other was tried: the point is feasible, and what "
+                                             "the limited-memory Hessian lacks are curvatures, not a guess; take hessian exact"))
             failed.append((name, found))
     best = min((found for _, found in failed), key=_violation)
     if len(failed) > 1:
@@ -53,8 +83,14 @@ def climb(problem: Problem, options: Any, attempt: Attempt) -> Solution:
     return best
 
 
-def _starts(problem: Problem, options: Any, rung: str, attempt: Attempt) -> Iterator[tuple[str, Problem]]:
-    """Names and problems of a rung; none where it has nothing to offer."""
+def _slow(found: Solution, options: Any) -> bool:
+    """Whether a quasi-Newton method came to a feasible point and then no further, or not in time."""
+    return bool(options.hessian == "limited_memory" and found.status in (Status.STALLED, Status.ITERATION_LIMIT)
+                and _violation(found) <= FEASIBLE)
+
+
+def _starts(problem: Problem, options: Any, rung: str, number: int | None, attempt: Attempt) -> Iterator[tuple[str, Problem]]:
+    """Names and problems of a rung; none where it has nothing to offer. number: of the one start that is wanted."""
     if rung == "given":
         yield rung, problem
     elif rung == "dynamics":
@@ -62,17 +98,17 @@ def _starts(problem: Problem, options: Any, rung: str, attempt: Attempt) -> Iter
         if changed is not None:
             yield rung, changed
     elif rung == "coarse":
-        count = max(LEAST, int(SHARE * options.intervals))
-        if count < options.intervals:
+        count = max(LEAST, int(SHARE * options.intervals)) if number is None else number
+        if number is not None or count < options.intervals:
             rough = attempt(problem, replace(options, intervals=count, guess="given", tolerance=max(TOLERANCE, options.tolerance),
-                                             max_iterations=min(ITERATIONS, options.max_iterations)))
+                                             max_iterations=min(ITERATIONS, options.max_iterations), scaling=rule(options.scaling)))
             if rough.status in FINAL:
                 return
             values = dict(zip(_free(problem), rough.extra.get("parameters", ()), strict=False))
-            yield f"{rung} ({count} intervals)", from_motion(problem, rough.parts or (rough.trajectory,), values)
+            yield f"{rung} {count}", from_motion(problem, rough.parts or (rough.trajectory,), values)
     else:
-        for seed in range(STARTS):
-            yield f"{rung} (seed {seed})", perturbed(problem, seed, SIZE * GROWTH**seed)
+        for seed in range(STARTS) if number is None else (number,):
+            yield f"{rung} {seed}", perturbed(problem, seed, SIZE * GROWTH**seed)
 
 
 def _free(problem: Problem) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ocp.errors import ProblemError
 from ocp.guess import on_manifold, sample_guess
+from ocp.nlp.names import Names
 from ocp.problem import At, Boundary, Phase
 from ocp.transcription.charts import Form
 from ocp.transcription.mesh import Compressed, Discretisation
@@ -26,7 +27,7 @@ class Layout:
     lower: np.ndarray
     upper: np.ndarray
     guess: np.ndarray
-    names: tuple[str, ...]
+    names: Names
 
     @property
     def count(self) -> int:
@@ -72,21 +73,24 @@ def phase_layout(phase: Phase, mesh: Discretisation, form: Form, first: int, pre
     lower[states], upper[states], guess[states] = bounds[0], bounds[1], 0.0 if form.tangent else x
     fixed = lower == upper
     guess[fixed] = lower[fixed]
-    names = np.empty(n, dtype=object)
-    for j in range(M):
-        names[states[j]] = [f"{prefix}x.{name} @ {mesh.node_name(j)}" for name in form.names]
-    for i in range(P):
-        where = _point_name(mesh, i)
-        names[controls[i]] = [f"{prefix}u.{name} @ {where}" for name in system.controls]
-    return Layout(states + first, controls + first, x, lower, upper, guess, tuple(names))
+
+    def names() -> list[str]:
+        found = np.empty(n, dtype=object)
+        found[states.ravel()] = [f"{prefix}x.{name} @ {where}" for where in mesh.node_names for name in form.names]
+        found[controls.ravel()] = [f"{prefix}u.{name} @ {where}" for where in _point_names(mesh) for name in system.controls]
+        return found.tolist()
+
+    return Layout(states + first, controls + first, x, lower, upper, guess, Names(n, names))
 
 
-def _point_name(mesh: Discretisation, i: int) -> str:
-    fraction = mesh.control_fractions[i]
-    j = int(np.argmin(np.abs(mesh.fractions - fraction)))
-    if abs(mesh.fractions[j] - fraction) < 1e-12:
-        return mesh.node_name(j)
-    return f"midpoint {i // 2}" if isinstance(mesh, Compressed) else f"control point {i}"
+def _point_names(mesh: Discretisation) -> list[str]:
+    """Names of all control points: those of the nodes where they lie, where they lie on one."""
+    nodes, points, names = mesh.fractions, mesh.control_fractions, mesh.node_names
+    after = np.clip(np.searchsorted(nodes, points), 1, len(nodes) - 1)
+    near = after - (points - nodes[after - 1] <= nodes[after] - points)
+    at_node = np.abs(nodes[near] - points) < 1e-12
+    return [names[j] if same else f"midpoint {i // 2}" if isinstance(mesh, Compressed) else f"control point {i}"
+            for i, (j, same) in enumerate(zip(near.tolist(), at_node.tolist(), strict=True))]
 
 
 def _state_bounds(phase: Phase, form: Form, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

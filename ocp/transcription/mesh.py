@@ -27,6 +27,10 @@ class Table:
     values: np.ndarray
     shape: tuple[int, int]
 
+    def below(self, above: int, total: int) -> Table:
+        """The same entries with so many rows above them, of ``total`` in all."""
+        return Table(self.rows + above, self.columns, self.values, (total, self.shape[1]))
+
     def spread(self, size: int, width: int) -> sp.csr_matrix:
         """The matrix that does to each of ``size`` components what this one does to one; columns stand for groups of ``width``, of
         which these components are the first."""
@@ -93,16 +97,23 @@ class Mesh:
         of, inner = np.repeat(np.arange(self.intervals), np.diff(self.knots)), self._per_scheme(lambda s: np.asarray(s.nodes[:-1]))
         return np.append(self.edges[of] + self.widths[of] * np.concatenate(inner), self.edges[-1])
 
+    @cached_property
+    def node_names(self) -> tuple[str, ...]:
+        """Names of all nodes [M]."""
+        names = []
+        middle = self._per_scheme(lambda s: len(s.nodes) == 3 and s.nodes[1] == 0.5)
+        for k, (count, one) in enumerate(zip(np.diff(self.knots).tolist(), middle, strict=True)):
+            names.append(f"knot {k}")
+            names += [f"midpoint {k}"] if one else [f"node {i} of interval {k}" for i in range(1, count)]
+        return (*names, f"knot {self.intervals}")
+
     def node_name(self, j: int) -> str:
-        k = int(np.searchsorted(self.knots, j, side="right")) - 1
-        if self.knots[k] == j:
-            return f"knot {k}"
-        nodes, inner = self.schemes[k].nodes, j - int(self.knots[k])
-        return f"midpoint {k}" if len(nodes) == 3 and nodes[1] == 0.5 else f"node {inner} of interval {k}"
+        return self.node_names[j]
 
     # ---- controls --------------------------------------------------------------------------------------------------
     @cached_property
-    def _points(self) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    def _points(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """First control point [N] of every interval, how many it has [N], and the fractions of all."""
         own = [np.asarray(shape.points) for shape in self.shapes]
         ends = np.array([(len(p), p[0] == 0.0, p[-1] == 1.0) for p in self._per_scheme(
             lambda s: np.asarray(control_shape(self.controls, s).points))], dtype=int)
@@ -112,16 +123,23 @@ class Mesh:
         fractions = self.edges[of] + self.widths[of] * np.concatenate(own)
         new = np.ones(len(of), dtype=bool)
         new[np.cumsum(ends[:, 0]) - ends[:, 0]] = joins == 0
-        return tuple(f + np.arange(c) for f, c in zip(first.tolist(), ends[:, 0].tolist(), strict=True)), fractions[new]
+        return first, ends[:, 0], fractions[new]
 
     def point(self, k: int) -> np.ndarray:
         """Numbers [m] of the control points of interval k."""
-        return self._points[0][k]
+        first, count, _ = self._points
+        return first[k] + np.arange(count[k])
+
+    @property
+    def spans(self) -> tuple[np.ndarray, np.ndarray]:
+        """First and last control point [N] of every interval."""
+        first, count, _ = self._points
+        return first, first + count - 1
 
     @property
     def control_fractions(self) -> np.ndarray:
         """Places of all control points [P] as fractions of the duration."""
-        return self._points[1]
+        return self._points[2]
 
     # ---- places ----------------------------------------------------------------------------------------------------
     @cached_property
@@ -163,16 +181,20 @@ class Mesh:
             keys = [id(self.schemes[k]) for k in intervals]
             points = np.array([chosen[key][i] for key, i in zip(keys, local, strict=True)])
             weights = np.array([shares[key][i] for key, i in zip(keys, local, strict=True)])
-        first = np.array([own[0] for own in self._points[0]])
-        return (first[intervals][:, None] + points).astype(int), weights
+        return (self._points[0][intervals][:, None] + points).astype(int), weights
+
+    @cached_property
+    def place_names(self) -> tuple[str, ...]:
+        """The nodes of all places [E]; with held controls a knot is two places, and the one that ends an interval says so."""
+        node, interval = self.places.node, self.places.interval
+        ends = node == self.knots[interval + 1]
+        ends[:-1] &= node[1:] == node[:-1]
+        ends[-1] = False
+        return tuple(f"{self.node_names[j]} (end of interval {k})" if twin else self.node_names[j]
+                     for j, k, twin in zip(node.tolist(), interval.tolist(), ends.tolist(), strict=True))
 
     def place_name(self, e: int) -> str:
-        """The node; with held controls a knot is two places, and the one that ends an interval says so."""
-        places = self.places
-        name = self.node_name(int(places.node[e]))
-        ends = places.node[e] == self.knots[places.interval[e] + 1]
-        twin = e + 1 < len(places.node) and places.node[e + 1] == places.node[e]
-        return f"{name} (end of interval {places.interval[e]})" if ends and twin else name
+        return self.place_names[e]
 
     # ---- the matrices of a scheme ----------------------------------------------------------------------------------
     def defects(self, size: int, charts: bool = False) -> tuple[sp.csr_matrix, sp.csr_matrix]:
@@ -241,6 +263,16 @@ class Grid:
     def control_fractions(self) -> np.ndarray:
         return self.edges if self.linear else self.edges[:-1]
 
+    @property
+    def spans(self) -> tuple[np.ndarray, np.ndarray]:
+        """First and last control point [N] of every interval."""
+        first = np.arange(self.intervals)
+        return first, first + int(self.linear)
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        return tuple(f"knot {j}" for j in range(self.nodes))
+
     def node_name(self, j: int) -> str:
         return f"knot {j}"
 
@@ -277,8 +309,18 @@ class Compressed:
         return self.points[k]
 
     @property
+    def spans(self) -> tuple[np.ndarray, np.ndarray]:
+        """First and last control point [N] of every interval."""
+        first = 2 * np.arange(self.intervals)
+        return first, first + 2
+
+    @cached_property
     def control_fractions(self) -> np.ndarray:
         return np.interp(np.arange(2 * self.intervals + 1) / 2, np.arange(self.intervals + 1), self.edges)
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        return tuple(f"knot {j}" for j in range(self.nodes))
 
     def node_name(self, j: int) -> str:
         return f"knot {j}"

@@ -16,15 +16,17 @@ from dynamics.errors import near
 from ocp.derivatives import DERIVATIVES
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import INTEGRATORS
-from ocp.nlp import HESSIANS, SCALINGS, SOLVERS, SolverOptions
+from ocp.nlp import HESSIANS, SOLVERS, SolverOptions
+from ocp.nlp.scaling_text import check_scaling, rule
 from ocp.problem import Problem, Solution
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.transcription.charts import STATES
 from ocp.transcription.direct import solve_program, unsupported
+from ocp.transcription.freeze import frozen
 from ocp.transcription.kernels import KERNELS
-from ocp.transcription.ladder import GUESSES, climb
+from ocp.transcription.ladder import climb, read_guess
 from ocp.transcription.mesh import Grid
-from ocp.transcription.program import How, Transcription, build
+from ocp.transcription.program import How, Transcription, build, kernels_for
 
 __all__ = ["METHOD", "MultipleShootingOptions", "solve", "transcribe", "unsupported"]
 
@@ -59,14 +61,16 @@ class MultipleShootingOptions:
     def __post_init__(self) -> None:
         for name, value, known in (
                 ("integrator", self.integrator, tuple(INTEGRATORS)), ("controls", self.controls, CONTROLS),
-                ("states", self.states, STATES), ("guess", self.guess, GUESSES), ("hessian", self.hessian, HESSIANS), ("solver",
+                ("states", self.states, STATES), ("hessian", self.hessian, HESSIANS), ("solver",
                                                                                                                        self.solver,
                                                                                                                        SOLVERS),
-                ("scaling", self.scaling, SCALINGS), ("derivatives", self.derivatives, DERIVATIVES),
+                ("derivatives", self.derivatives, DERIVATIVES),
                 ("kernels", self.kernels, KERNELS)):
             if value not in known:
                 raise ProblemError(f"must be one of {', '.join(known)}, got {value!r}{near(str(value), known)}",
                                    where=f"{METHOD}.{name}")
+        read_guess(self.guess, f"{METHOD}.guess")
+        check_scaling(self.scaling, f"{METHOD}.scaling")
         for name, count in (("steps", self.steps), ("intervals", self.intervals)):
             if count < 1:
                 raise ProblemError(f"must be at least 1, got {count}", where=f"{METHOD}.{name}")
@@ -74,11 +78,12 @@ class MultipleShootingOptions:
 
     def nlp(self) -> SolverOptions:
         return SolverOptions(max_iterations=self.max_iterations, tolerance=self.tolerance, hessian=self.hessian, solver=self.solver,
-                             scaling=self.scaling)
+                             scaling=rule(self.scaling))
 
 
 def _how(options: MultipleShootingOptions) -> How:
-    return How(options.states, options.derivatives, "generated", options.kernels, options.hessian == "gauss_newton")
+    return How(options.states, options.derivatives, "generated", kernels_for(options.solver, options.kernels),
+               options.hessian == "gauss_newton")
 
 
 def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequence[Grid] | None = None,
@@ -102,4 +107,4 @@ def solve(problem: Problem, options: MultipleShootingOptions, progress: Callable
 
         return solve_program(given, METHOD, chosen, chosen.nlp(), made, progress, checkpoint, resume)
 
-    return climb(problem, options, attempt) if resume is None else attempt(problem, options)
+    return frozen(climb(problem, options, attempt) if resume is None else attempt(problem, options), options)

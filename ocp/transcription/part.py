@@ -8,14 +8,14 @@ from typing import Any
 
 import casadi as ca
 import numpy as np
-import scipy.sparse as sp
 
+from ocp.nlp.names import Names
 from ocp.problem import Phase, Problem
 from ocp.transcription.blocks import Block, BlockFunctions, vector
 from ocp.transcription.charts import Form, form
 from ocp.transcription.conditions import Rows
 from ocp.transcription.layout import Layout, phase_layout
-from ocp.transcription.mesh import Discretisation
+from ocp.transcription.mesh import Discretisation, Table
 from ocp.transcription.shared import Shared, shared_unknowns
 
 
@@ -26,11 +26,11 @@ class Part:
     external: functions of blocks that are not differentiated from expressions, by the name of the block.
     """
 
-    linear: sp.csr_matrix
+    linear: Table
     blocks: tuple[Block, ...]
     lower: np.ndarray
     upper: np.ndarray
-    names: tuple[str, ...]
+    names: Names
     external: dict[str, BlockFunctions] = field(default_factory=dict)
 
     @property
@@ -76,27 +76,32 @@ def located(problem: Problem, meshes: Sequence[Discretisation], states: str,
 
 def stacked(parts: Sequence[Part], n: int) -> Part:
     """One part out of several, rows one after another."""
-    total, above = sum(part.rows for part in parts), 0
+    total = sum(part.rows for part in parts)
     blocks: list[Block] = []
     external: dict[str, BlockFunctions] = {}
+    linear: list[Table] = []
+    above = 0
     for part in parts:
-        for block in part.blocks:
-            matrix = sp.csr_matrix(block.matrix)
-            below = total - above - matrix.shape[0]
-            starts = np.concatenate([np.zeros(above, dtype=int), matrix.indptr, np.full(below, matrix.nnz)])
-            padded = sp.csr_matrix((matrix.data, matrix.indices, starts), shape=(total, matrix.shape[1]))
-            blocks.append(replace(block, matrix=padded))
+        blocks += [replace(block, matrix=block.matrix.below(above, total)) for block in part.blocks]
+        linear.append(part.linear.below(above, total))
         external |= part.external
         above += part.rows
-    linear = sp.vstack([sp.csr_matrix((0, n)), *(part.linear for part in parts)], format="csr")
-    return Part(linear, tuple(blocks), np.concatenate([np.zeros(0), *(part.lower for part in parts)]),
-                np.concatenate([np.zeros(0), *(part.upper for part in parts)]), sum((part.names for part in parts), ()), external)
+    none = np.zeros(0, dtype=int)
+    whole = Table(np.concatenate([none, *(one.rows for one in linear)]), np.concatenate([none, *(one.columns for one in linear)]),
+                  np.concatenate([np.zeros(0), *(one.values for one in linear)]), (total, n))
+    lower, upper = (np.concatenate([np.zeros(0), *bounds]) for bounds in ([p.lower for p in parts], [p.upper for p in parts]))
+    return Part(whole, tuple(blocks), lower, upper, Names.joined([part.names for part in parts]), external)
 
 
-def columns_of(index: np.ndarray, n: int) -> sp.csr_matrix:
-    """The matrix [len(index), n] that picks these columns out of the unknowns."""
-    index = np.asarray(index).ravel()
-    return sp.csr_matrix((np.ones(len(index)), (np.arange(len(index)), index)), shape=(len(index), n))
+def nothing(rows: int, columns: int) -> Table:
+    """A matrix without entries."""
+    none = np.zeros(0, dtype=int)
+    return Table(none, none, np.zeros(0), (rows, columns))
+
+
+def identity(size: int) -> Table:
+    every = np.arange(size)
+    return Table(every, every, np.ones(size), (size, size))
 
 
 def join(kind: Any, rows: Sequence[Rows]) -> Rows:

@@ -6,18 +6,19 @@ of Gauss schemes), and one, with tangent unknowns, the states as each interval's
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import casadi as ca
 import numpy as np
-import scipy.sparse as sp
 
+from ocp.nlp.names import Names
 from ocp.problem import INF, At, Phase
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, vector
 from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows, penalty
 from ocp.transcription.mesh import Mesh, Table
-from ocp.transcription.part import Part, Place, graph_kind, join
+from ocp.transcription.part import Part, Place, graph_kind, identity, join, nothing
 from ocp.transcription.shared import Clock, clock
 
 
@@ -29,24 +30,24 @@ def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
     E, ny = len(mesh.places.node), node.size
     integrals = integral_rows(place.phase)
     here = ny - len(path.names) - len(integrals.names)
-    kept = _kept_rows(place, mesh, path)
+    e, chosen = _kept_rows(place, mesh, path)
     defects = D.shape[0] * form.size
-    total = defects + len(kept) + len(integrals.names)
+    total = defects + len(e) + len(integrals.names)
     # rows of rates; by loops these are the first of each place's rates, and the loops give the others
     r, c, value = _spread(W, form.size, ny, min(here, form.size))
-    e, chosen = np.array(kept, dtype=int).reshape(-1, 2).T
     sums = np.arange(len(integrals.names))
-    r = np.r_[r, defects + np.arange(len(kept)), np.repeat(defects + len(kept) + sums, E)].astype(int)
-    c = np.r_[c, e * ny + here + chosen, ((ny - len(sums) + sums)[:, None] + ny * np.arange(E)).ravel()].astype(int)
-    value = np.r_[value, np.ones(len(kept)), np.tile(mesh.weights, len(sums))]
-    blocks = [_with(node, sp.csr_matrix((value, (r, c)), shape=(total, E * ny)))]
+    r = np.concatenate([r, defects + np.arange(len(e)), np.repeat(defects + len(e) + sums, E)])
+    c = np.concatenate([c, e * ny + here + chosen, ((ny - len(sums) + sums)[:, None] + ny * np.arange(E)).ravel()])
+    value = np.concatenate([value, np.ones(len(e)), np.tile(mesh.weights, len(sums))])
+    blocks = [replace(node, matrix=Table(r, c, value, (total, E * ny)))]
     r, c, value = _spread(D, form.size, form.size, form.size)
     if form.tangent:
         charted = _chart_block(place, mesh)
-        blocks.append(_with(charted, sp.csr_matrix((value, (r, c)), shape=(total, D.shape[1] * form.size))))
-        linear = sp.csr_matrix((total, n))
+        # before the rates: states of neighbours cancel to the last digit where they are subtracted first
+        blocks.insert(0, replace(charted, matrix=Table(r, c, value, (total, D.shape[1] * form.size))))
+        linear = nothing(total, n)
     else:
-        linear = sp.csr_matrix((value, (r, place.layout.states.ravel()[c])), shape=(total, n))
+        linear = Table(r, place.layout.states.ravel()[c], value, (total, n))
     external = {}
     if by_loops:
         from ocp.transcription.loops import dynamics_functions  # only here: Numba costs half a second
@@ -55,14 +56,18 @@ def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
         system = place.phase.system
         nv = system.model.nv
         r, c, value = _spread(W, nv, nv, nv)
-        blocks.append(_with(dynamics, sp.csr_matrix((value, (r // nv * form.size + form.size - nv + r % nv, c)),
-                                                    shape=(total, E * nv))))
+        blocks.append(replace(dynamics, matrix=Table(r // nv * form.size + form.size - nv + r % nv, c, value, (total, E * nv))))
         external[dynamics.name] = dynamics_functions(dynamics, system, inputs)
-    names = [f"{place.prefix}{name}" for name in (*_defect_names(place, mesh),
-             *(f"{path.names[r]} @ {mesh.place_name(e)}" for e, r in kept), *(f"{name} @ whole phase" for name in integrals.names))]
-    lower, upper = (np.r_[np.zeros(defects), [bounds[r] for _, r in kept], whole]
+    lower, upper = (np.concatenate([np.zeros(defects), np.array(bounds, dtype=float)[chosen], whole])
                     for bounds, whole in ((path.lower, integrals.lower), (path.upper, integrals.upper)))
-    return Part(linear, tuple(blocks), lower, upper, tuple(names), external)
+
+    def names() -> list[str]:
+        at = mesh.place_names
+        return [f"{place.prefix}{name}" for name in (
+            *_defect_names(place, mesh), *(f"{path.names[i]} @ {at[k]}" for k, i in zip(e.tolist(), chosen.tolist(), strict=True)),
+            *(f"{name} @ whole phase" for name in integrals.names))]
+
+    return Part(linear, tuple(blocks), lower, upper, Names(total, names), external)
 
 
 def _spread(table: Table, size: int, width: int, components: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -75,26 +80,27 @@ def _spread(table: Table, size: int, width: int, components: int) -> tuple[np.nd
 def bare_part(place: Place, mesh: Mesh) -> Part:
     """Path constraints on states alone at nodes that are no place."""
     phase = place.phase
-    others = np.setdiff1d(np.arange(mesh.nodes), mesh.places.node)
+    others = np.flatnonzero(np.bincount(mesh.places.node, minlength=mesh.nodes) == 0)
+    on_state = [c for c in phase.constraints if c.at is At.PATH and c.soft is None and not c.function.jac_sparsity(0, 2).nnz()]
+    if not len(others) or not (on_state or place.form.tangent):
+        return Part(nothing(0, place.n), (), np.zeros(0), np.zeros(0), Names.of(()))
     kind = ca.SX
     z, centre = kind.sym("z", place.form.size), kind.sym("centre", place.form.centre_size)
     tau, own = kind.sym("tau"), clock(kind, place.problem, place.number, place.shared)
     x, u = place.form.state(z, centre), kind.sym("u", phase.system.nu)
     t = own.start + own.T * tau
-    rows = [hard_rows(c, (t, x, u, own.p)) for c in phase.constraints if c.at is At.PATH and c.soft is None
-            and not c.function.jac_sparsity(0, 2).nnz()] if len(others) else []
-    rows += coordinate_bounds(place, x) if len(others) else []
-    joined = join(kind, rows)
+    joined = join(kind, [*(hard_rows(c, (t, x, u, own.p)) for c in on_state), *coordinate_bounds(place, x)])
     if not joined.names:
-        return Part(sp.csr_matrix((0, place.n)), (), np.zeros(0), np.zeros(0), ())
+        return Part(nothing(0, place.n), (), np.zeros(0), np.zeros(0), Names.of(()))
     count = len(others)
     block = Block(
         name=f"nodes_{place.number}", v=vector(kind, z, own.variable), data=vector(kind, tau, centre, own.data), cost=kind(0),
         rows=joined.expression, index=_with_shared(place.layout.states[others], own, place),
         values=np.column_stack([mesh.fractions[others], _centres(place, others), np.tile(own.values, (count, 1))]),
-        weight=np.ones(count), matrix=sp.identity(count * len(joined.names), format="csr"))
-    names = tuple(f"{place.prefix}{name} @ {mesh.node_name(j)}" for j in others for name in joined.names)
-    return Part(sp.csr_matrix((len(names), place.n)), (block,), np.tile(joined.lower, count), np.tile(joined.upper, count), names)
+        weight=np.ones(count), matrix=identity(count * len(joined.names)))
+    names = Names(count * len(joined.names), lambda: [f"{place.prefix}{name} @ {mesh.node_names[j]}" for j in others.tolist()
+                                                      for name in joined.names])
+    return Part(nothing(len(names), place.n), (block,), np.tile(joined.lower, count), np.tile(joined.upper, count), names)
 
 
 def place_block(place: Place, mesh: Mesh, with_dynamics: bool = True) -> tuple[Block, Rows]:
@@ -122,8 +128,8 @@ def place_block(place: Place, mesh: Mesh, with_dynamics: bool = True) -> tuple[B
     block = Block(
         name=f"node_{place.number}" if place.number else "node", v=v, data=data, cost=own.T * cost,
         rows=vector(kind, scaled, rows.expression, *integrands), index=_index(place, mesh, own), values=_values(place, mesh, own),
-        weight=mesh.weights, matrix=sp.csr_matrix((0, 0)),
-        gauss_newton=gauss_newton([(item, here, own.T) for item in running], own.T * soft, v))
+        weight=mesh.weights, matrix=nothing(0, 0),
+        gauss_newton=lambda: gauss_newton([(item, here, own.T) for item in running], own.T * soft, v))
     return block, rows
 
 
@@ -134,7 +140,7 @@ def dynamics_block(place: Place, mesh: Mesh) -> tuple[Block, tuple[Expr, Expr, E
     block = Block(
         name=f"dynamics_{place.number}" if place.number else "dynamics", v=v, data=data, cost=ca.SX(0),
         rows=ca.SX.zeros(place.phase.system.model.nv), index=_index(place, mesh, own), values=_values(place, mesh, own),
-        weight=mesh.weights, matrix=sp.csr_matrix((0, 0)))
+        weight=mesh.weights, matrix=nothing(0, 0))
     return block, (x, u, own.T)
 
 
@@ -183,7 +189,7 @@ def _chart_block(place: Place, mesh: Mesh) -> Block:
         name=f"chart_{place.number}", v=z, data=vector(ca.SX, centre, chart), cost=ca.SX(0),
         rows=ca.densify(form.space.minus(chart, form.state(z, centre))), index=place.layout.states[node],
         values=np.column_stack([_centres(place, node), _centres(place, first)]), weight=np.ones(len(node)),
-        matrix=sp.csr_matrix((0, 0)))
+        matrix=nothing(0, 0))
 
 
 def coordinate_bounds(place: Place, x: Expr) -> list[Rows]:
@@ -195,12 +201,15 @@ def coordinate_bounds(place: Place, x: Expr) -> list[Rows]:
             for i, k in enumerate(space.tangent_index) if k < 0 and (phase.x_lower[i] > -INF or phase.x_upper[i] < INF)]
 
 
-def _kept_rows(place: Place, mesh: Mesh, path: Rows) -> list[tuple[int, int]]:
-    """(place, row) of path constraints; at a node that is two places, rows that would be the same twice are kept once."""
+def _kept_rows(place: Place, mesh: Mesh, path: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Places and rows of path constraints; at a node that is two places, rows that would be the same twice are kept once."""
+    if not path.names:
+        return np.zeros(0, dtype=int), np.zeros(0, dtype=int)
     on_control = rows_on_control(place.phase)
     on_control += [False] * (len(path.names) - len(on_control))
-    first, held = mesh.places.first_of_node, mesh.controls == "held"
-    return [(e, r) for e in range(len(first)) for r in range(len(path.names)) if first[e] or (held and on_control[r])]
+    again = np.array(on_control) & (mesh.controls == "held")
+    places, rows = np.nonzero(mesh.places.first_of_node[:, None] | again)
+    return places, rows
 
 
 def integral_rows(phase: Phase) -> Rows:
@@ -229,6 +238,3 @@ def _defect_names(place: Place, mesh: Mesh) -> list[str]:
             else f"inner defect {i + 1} {name} @ interval {k}"
             for k, s in enumerate(mesh.schemes) for i in range(len(s.nodes) - 1) for name in names]
 
-
-def _with(block: Block, matrix: sp.csr_matrix) -> Block:
-    return Block(**{**block.__dict__, "matrix": sp.csr_matrix(matrix)})

@@ -7,20 +7,26 @@ function repeated many times (``ocp.transcription.blocks``); defects are linear 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import casadi as ca
 import numpy as np
 
-from ocp.derivatives import choose, differentiated
+from ocp.derivatives import choose, differentiated_phase
 from ocp.nlp import NLP
-from ocp.problem import Problem, Trajectory, join, replaced_systems
-from ocp.transcription import places
-from ocp.transcription.blocks import BlockFunctions, assemble, differentiate
+from ocp.nlp.names import Names
+from ocp.nlp.program import LATE
+from ocp.nlp.separable import Separable
+from ocp.nlp.values import at_places, evaluated
+from ocp.nlp.whole import Whole
+from ocp.problem import Problem, Trajectory, join
+from ocp.transcription import blocks, places
+from ocp.transcription.blocks import Block, BlockFunctions, differentiate
 from ocp.transcription.chain import chain
 from ocp.transcription.charts import Form
 from ocp.transcription.compressed import compressed_part, middle
 from ocp.transcription.diagnosis import diagnosis
+from ocp.transcription.elements import separable
 from ocp.transcription.ends import ends_part, linkage_part, passage_part
 from ocp.transcription.interpolation import collocation_trajectory, shooting_trajectory
 from ocp.transcription.intervals import integrate, path_part, shooting_part
@@ -32,16 +38,26 @@ from ocp.transcription.shared import clock
 Array = np.ndarray
 
 
+#: in place of a choice of kernels: elements keep the functions that CasADi wrote, for solvers that make kernels of them
+BY_SOLVER = "by solver"
+
+
 @dataclass(frozen=True)
 class How:
     """What both transcriptions share: ``states`` as unknowns (``ocp.transcription.charts``), ``derivatives`` and ``execution``
-    (``ocp.derivatives``), ``kernels`` (``ocp.transcription.kernels``), and whether the Gauss-Newton Hessian is wanted."""
+    (``ocp.derivatives``), ``kernels`` (``ocp.transcription.kernels``, or ``BY_SOLVER``), and whether the Gauss-Newton Hessian is
+    wanted."""
 
     states: str = "coordinates"
     derivatives: str = "auto"
     execution: str = "auto"
     kernels: str = "auto"
     gauss_newton: bool = False
+
+
+def kernels_for(solver: str, kernels: str) -> str:
+    """The choice of kernels for a solver: the interior-point method makes machine code of the elements by itself."""
+    return BY_SOLVER if solver == "interior_point" and kernels == "auto" else kernels
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,17 +93,20 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     centres: states of all nodes about which tangent unknowns stand, instead of the guess. Raises ProblemError for a malformed
         problem.
     """
-    systems, loops, notes = [], [], []
+    phases, loops, notes = [], [], []
     for phase, mesh in zip(problem.phases, meshes, strict=True):
-        source, by_loops, told = choose(phase.system, how.derivatives, how.execution if isinstance(mesh, Mesh) else "generated")
-        systems.append(phase.system if by_loops else differentiated(phase.system, source))
+        execution = how.execution if isinstance(mesh, Mesh) else "generated"
+        source, by_loops, told = choose(phase.system, how.derivatives, execution, exact=True)
+        phases.append(phase if by_loops else differentiated_phase(phase, source))
         loops.append(by_loops)
         notes += [note for note in told if note not in notes]
-    given, problem = problem, replaced_systems(problem, systems)
+    given, problem = problem, replace(problem, phases=tuple(phases))
     placed = located(problem, meshes, how.states, centres)
     forms, layouts, shared, n = tuple(p.form for p in placed), [p.layout for p in placed], placed[0].shared, placed[0].n
     pieces: list[Part] = []
+    defects = []  # with these the rows of each phase begin
     for place, mesh, by_loops in zip(placed, meshes, loops, strict=True):
+        defects.append(len(pieces))
         if isinstance(mesh, Mesh):
             pieces += [places.phase_part(place, mesh, by_loops), places.bare_part(place, mesh)]
         elif isinstance(mesh, Compressed):
@@ -95,29 +114,37 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         else:
             pieces += [shooting_part(place, mesh), path_part(place, mesh)]
         pieces.append(ends_part(place))
+    passages = len(pieces) + np.arange(len(placed) - 1)
     pieces += [passage_part(a, b) for a, b in zip(placed[:-1], placed[1:], strict=True)]
     pieces += [linkage_part(linkage, placed, i) for i, linkage in enumerate(problem.linkages)]
     whole = stacked(pieces, n)
-    prepared = [(whole.external[block.name], (), 0.0) if block.name in whole.external else
-                with_kernels(differentiate(block, how.gauss_newton), how.kernels, block.count) for block in whole.blocks]
+    above = np.cumsum([0, *(part.rows for part in pieces)])
+    prepared = [_prepared(block, whole, how) for block in whole.blocks]
     functions = [own for own, _, _ in prepared]
-    program = assemble(n, whole.linear, whole.blocks, functions)
+    elements = separable(whole.linear, whole.blocks, functions, how.gauss_newton)
     bounds = shared.bounds.T
-    names = sum((layout.names for layout in layouts), ()) + shared.names
     nlp = NLP(
-        f=program.f, g=program.g, grad=program.grad, jac=program.jac, hess=program.hess,
-        gauss_newton=program.gauss_newton if how.gauss_newton else None,
+        f=LATE, g=LATE, grad=LATE, jac=LATE, hess=LATE, separable=elements, whole=Whole(elements, blocks.FLAT_BELOW),
         x0=np.concatenate([*(layout.guess for layout in layouts), bounds[2]]),
         x_lower=np.concatenate([*(layout.lower for layout in layouts), bounds[0]]),
         x_upper=np.concatenate([*(layout.upper for layout in layouts), bounds[1]]),
-        g_lower=whole.lower, g_upper=whole.upper, variables=names, constraints=whole.names,
+        g_lower=whole.lower, g_upper=whole.upper, constraints=whole.names,
+        variables=Names.joined([*(layout.names for layout in layouts), shared.names]),
         diagnose=diagnosis(given, meshes, _unpack(placed)), keep=[own.keep for own in functions],
-        chain=chain(placed, meshes, whole.names))
-    back = _Back(placed, tuple(meshes), whole, functions, loops)
-    notes += [note for _, own, _ in prepared for note in own] or ["kernels: interpreted"]
+        chain=chain(placed, meshes, above[defects].tolist(), above[passages].tolist()))
+    back = _Back(placed, tuple(meshes), elements, above[defects].tolist(), loops)
+    notes += [note for _, own, _ in prepared for note in own] or ([] if how.kernels == BY_SOLVER else ["kernels: interpreted"])
     compiling = sum(seconds for _, _, seconds in prepared)
     return Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes), forms,
                          tuple(layout.states for layout in layouts), tuple(dict.fromkeys(notes)), {"compile": compiling})
+
+
+def _prepared(block: Block, whole: Part, how: How) -> tuple[BlockFunctions, tuple[str, ...], float]:
+    """The functions of a block, sentences about their kernels, and the seconds that these took."""
+    if block.name in whole.external:
+        return whole.external[block.name], (), 0.0
+    functions = differentiate(block, how.gauss_newton)
+    return (functions, (), 0.0) if how.kernels == BY_SOLVER else with_kernels(functions, how.kernels, block.count)
 
 
 def _unpack(placed: Sequence[Place]) -> Callable[[Array], list[tuple[Array, Array, float, float, Array]]]:
@@ -142,10 +169,11 @@ def _unpack(placed: Sequence[Place]) -> Callable[[Array], list[tuple[Array, Arra
 class _Back:
     """The way from unknowns and multipliers back to the problem."""
 
-    def __init__(self, placed: tuple[Place, ...], meshes: tuple[Discretisation, ...], whole: Part,
-                 functions: Sequence[BlockFunctions], loops: Sequence[bool]):
-        self.placed, self.meshes, self.whole, self.loops = placed, meshes, whole, loops
-        self.functions = {block.name: (block, own) for block, own in zip(whole.blocks, functions, strict=True)}
+    def __init__(self, placed: tuple[Place, ...], meshes: tuple[Discretisation, ...], elements: Separable, defects: Sequence[int],
+                 loops: Sequence[bool]):
+        """defects: the row of each phase with which they begin."""
+        self.placed, self.meshes, self.defects, self.loops = placed, meshes, defects, loops
+        self.elements = {element.name: element for element in elements.elements}
         self.unpack = _unpack(placed)
 
     def parts(self, values: Array) -> tuple[Trajectory, ...]:
@@ -165,10 +193,9 @@ class _Back:
     def _compressed(self, place: Place, mesh: Compressed, values: Array, at: tuple[Array, Array, float, float]) -> Trajectory:
         """The interpolant of the separated form, through midpoints that follow."""
         x, u, start, duration = at
-        block, _ = self.functions[f"interval_{place.number}"]
-        found = middle(place, mesh).map(block.count)(values[block.index].T, block.values.T)
-        between = np.asarray(found[0]).T
-        rates = np.asarray(found[1]).T.reshape(mesh.intervals, 3, place.form.size)
+        own = self.elements[f"interval_{place.number}"]
+        between, rates = evaluated(middle(place, mesh).map(own.count), [values[own.index], own.values], own.count)
+        rates = rates.reshape(mesh.intervals, 3, place.form.size)
         nodes = np.empty((2 * mesh.intervals + 1, x.shape[1]))
         nodes[::2], nodes[1::2] = x, between
         full = Mesh(mesh.edges, mesh.separated().schemes, split=True)
@@ -177,33 +204,25 @@ class _Back:
 
     def _rates(self, place: Place, values: Array) -> Array:
         """Scaled rates [E, size] at the places of a phase."""
-        def rows(name: str) -> Array:
-            block, own = self.functions[name]
-            columns = values[block.index].T
-            function = own.rows if own.batched or block.count == 1 else own.rows.map(block.count)
-            return np.asarray(function(columns, block.values.T)).T
-
         number, size = place.number or "", place.form.size
         suffix = f"_{number}" if number else ""
-        found = rows(f"node{suffix}")
+        found = at_places(self.elements[f"node{suffix}"], "rows", values)[0]
         if not self.loops[place.number]:
             return found[:, :size]
         nv = place.phase.system.model.nv
-        return np.hstack([found[:, :size - nv], rows(f"dynamics{suffix}")])
+        return np.hstack([found[:, :size - nv], at_places(self.elements[f"dynamics{suffix}"], "rows", values)[0]])
 
     def costate(self, lam_g: Array) -> tuple[Array, ...]:
         """The Lagrangian holds w_e (cost + p_e' ydot) at place e, with w_e p_e = (W' lam)_e."""
         found = []
-        for place, mesh in zip(self.placed, self.meshes, strict=True):
+        for place, mesh, first in zip(self.placed, self.meshes, self.defects, strict=True):
             if not isinstance(mesh, Mesh):
                 found.append(np.zeros((0, place.form.size)))
                 continue
-            _, W = mesh.defects(place.form.size, charts=place.form.tangent)
-            prefix = place.prefix
-            own = [i for i, name in enumerate(self.whole.names) if name.startswith((f"{prefix}defect ", f"{prefix}inner defect "))
-                   and " @ interval " in name]  # a user's constraint may be called so, too
-            lam = np.asarray(lam_g)[own]
-            found.append((W.T @ lam).reshape(-1, place.form.size) / mesh.weights[:, None])
+            size, (_, W) = place.form.size, mesh.tables(charts=place.form.tangent)
+            lam = np.asarray(lam_g)[first:first + W.shape[0] * size].reshape(-1, size)
+            pulled = [np.bincount(W.columns, W.values * own, W.shape[1]) for own in lam[W.rows].T]
+            found.append(np.column_stack(pulled) / mesh.weights[:, None])
         return tuple(found)
 
     def parameters(self, values: Array) -> dict[str, float]:

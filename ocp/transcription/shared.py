@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +90,8 @@ def clock(kind: Any, problem: Problem, number: int, shared: Shared, parameters: 
         return symbol
 
     T = duration(number)
-    start = sum((duration(i) for i in earlier), start=kind(0))
+    begins = [duration(i) for i in earlier]
+    start = sum(begins[1:], start=begins[0]) if begins else kind(0)
     p = []
     system = phase.system
     for name, value in zip(system.parameters if parameters else (), system.parameter_values, strict=False):
@@ -104,8 +105,12 @@ def clock(kind: Any, problem: Problem, number: int, shared: Shared, parameters: 
             values.append(value)
     if not parameters:
         p = [kind(value) for value in system.parameter_values]
-    return Clock(start, T, ca.vertcat(kind(0, 1), *p), ca.vertcat(kind(0, 1), *variables), tuple(columns),
-                 ca.vertcat(kind(0, 1), *data), tuple(values))
+    return Clock(start, T, stack(kind, p), stack(kind, variables), tuple(columns), stack(kind, data), tuple(values))
+
+
+def stack(kind: Any, parts: Sequence[Expr]) -> Expr:
+    """Scalars as a column."""
+    return ca.vertcat(*parts) if len(parts) > 1 else parts[0] if parts else kind(0, 1)
 
 
 def timed(phase: Phase) -> bool:

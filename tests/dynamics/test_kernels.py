@@ -28,7 +28,7 @@ def cache(tmp_path, monkeypatch):
     return directory
 
 
-@pytest.fixture(params=[pytest.param("compiled", marks=compiler_needed), "interpreted"])
+@pytest.fixture(params=[pytest.param("compiled", marks=compiler_needed), "interpreted", "jit"])
 def mode(request):
     return request.param
 

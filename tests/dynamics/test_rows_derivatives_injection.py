@@ -122,13 +122,14 @@ def test_poisoned_derivatives_reach_every_derivative(name, monkeypatch):
         return x._replace(**{field: 3 * getattr(x, field) for field in x._fields[1:4]})
 
     def second(*args):
-        x = right_second(*args)
+        x = right_second(*args[:5])  # with first derivatives of its own
         return type(x)(*(5 * part for part in x[:3]), *(7 * part for part in x[3:]))
 
     z = np.r_[q, v, w]
     _, g, H, _ = derivatives(model, analytic_function(model, name), ca.MX.sym)(z, lam)
     lin = ca.MX.sym("z", len(z))
     J = ca.Function("J", [lin], [ca.jacobian(analytic_function(model, name)(*split(model, lin)), lin)])(z)
+    monkeypatch.setattr(module, "remembered", lambda words, build: build())  # poison is for nobody's cache
     monkeypatch.setattr(module, partials, first)
     monkeypatch.setattr(module, contracted, second)
     f = analytic_function(model, name)

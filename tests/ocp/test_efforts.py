@@ -6,11 +6,12 @@ import pytest
 from shooting_problems import function
 
 from dynamics import algorithms as alg
+from dynamics.derivatives import efforts
 from dynamics.model.synthetic import random_tree, serial_chain
-from ocp.bridge import effort_constraints, inverse_dynamics_system, robot_system
+from ocp.bridge import accelerations, effort_constraints, inverse_dynamics_system, robot_system
 from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem
 from ocp.shooting.ilqr import ILQROptions
-from ocp.shooting.stages import efforts, expressions, stretch
+from ocp.shooting.stages import expressions, stretch
 from ocp.shooting.stages.horizon import build
 
 TREES = {
@@ -72,8 +73,8 @@ def test_where_no_effort_is_nothing_is_found():
     for build_one in (lambda t, x, u: u, lambda t, x, u: x[0] * u[1], lambda t, x, u: ca.SX(0, 1),
                       lambda t, x, u: torque(model, x, 2 * u)):  # the efforts of another motion are not those of this one
         assert efforts.split(model, function(system.nx, system.nu, build_one)) is None
-    assert efforts.accelerations(system) is model
-    assert efforts.accelerations(robot_system(model)) is None
+    assert accelerations(system) is model
+    assert accelerations(robot_system(model)) is None
 
 
 @pytest.mark.parametrize("name", TREES)

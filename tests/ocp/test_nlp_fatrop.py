@@ -7,11 +7,13 @@ import signal
 from dataclasses import replace
 
 import casadi as ca
+import direct_problems as direct
 import numpy as np
 import pytest
 from nlp_programs import program, staged
 
 from ocp.errors import ProblemError
+from ocp.methods import solve
 from ocp.nlp import SolverOptions, Stages, check_stages, kkt, prepare_solver, solve_nlp
 from ocp.problem import Status
 
@@ -188,3 +190,17 @@ def test_prepared_solver_starts_anywhere_and_warm():
 def test_what_fatrop_cannot_do_is_refused():
     with pytest.raises(ProblemError, match="fatrop with hessian limited_memory"):
         SolverOptions(solver="fatrop", hessian="limited_memory")
+
+
+@pytest.mark.parametrize(("method", "options"), [("collocation", {"scheme": "gauss", "intervals": 5}),
+                                                 ("collocation", {"intervals": 10}),
+                                                 ("multiple_shooting", {"intervals": 20})], ids=str)
+def test_it_stops_where_only_multipliers_are_left_to_find(method, options):
+    """Two phases of free duration: at the last barrier parameter the motion stands still and the multipliers of the copies have to
+    move. FATROP's own rule for tiny steps would leave them where they are, for as many iterations as it is given."""
+    found, other = (solve(direct.bouncing_ball(), method, {**options, "solver": solver}) for solver in ("fatrop", "ipopt"))
+    assert found.status is Status.CONVERGED
+    assert found.notes == other.notes
+    assert len(found.iterations) <= 2.5 * len(other.iterations)
+    assert found.objective == pytest.approx(other.objective, rel=1e-9)
+    assert max(found.optimality.residuals()) < 1e-8

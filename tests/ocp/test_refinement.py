@@ -173,7 +173,8 @@ def attitude(turn):
 
 @pytest.mark.parametrize("states", ["coordinates", "tangent"])
 def test_estimate_on_attitudes(states):
-    found, estimate = estimated(attitude(2.0), scheme="trapezoid", intervals=20, states=states, tolerance=1e-12)
+    # an odd number: an even one leaves controls that alternate free, and whether IPOPT gets to 1e-12 to rounding
+    found, estimate = estimated(attitude(2.0), scheme="trapezoid", intervals=21, states=states, tolerance=1e-12)
     t = np.linspace(0, 1, 1001)
     q = found.trajectory.state(t)
     angle = 2 * np.arctan2(q[:, 3], q[:, 0])
@@ -301,7 +302,8 @@ def test_refined_brachistochrone_is_as_accurate_as_asked(options, most):
 def test_frozen_mesh_gives_the_same_answer_in_one_pass():
     found = solve(bead(), CollocationOptions(scheme="radau", intervals=5, refine="hp"))
     text = str(found.extra["refinement_mesh"][0])
-    assert any(f'mesh: "{text}"' in note for note in found.notes)
+    assert found.freeze["mesh"] == text
+    assert found.freeze["refine"] == "none"
     again = solve(bead(), CollocationOptions(scheme="radau", mesh=text))
     assert again.objective == pytest.approx(found.objective, abs=1e-9)
     np.testing.assert_array_equal(again.trajectory.t, found.trajectory.t)

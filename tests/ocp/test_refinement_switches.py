@@ -49,6 +49,33 @@ def test_block_in_the_least_time(options, v0):
     assert len(found.extra["refinement"]) <= 3
 
 
+@pytest.mark.parametrize("options", [{"scheme": "gauss", "refine": "hp"}, {"scheme": "radau", "refine": "hp"},
+                                     {"scheme": "hermite_simpson", "refine": "h"}])
+@pytest.mark.parametrize("v0", [0.1, 0.3])
+def test_held_controls_switch_at_a_knot_that_moves(options, v0):
+    """Bang-bang motion is of degree 2: with the knot at the switch held controls give the optimum exactly, and nowhere else."""
+    fixed = solve(block(v0), CollocationOptions(intervals=11, tolerance=1e-11, controls="held", switches=False, **options))
+    found = solve(block(v0), CollocationOptions(intervals=11, tolerance=1e-11, controls="held", **options))
+    top = np.sqrt(1 + v0**2 / 2)
+    assert found.status is Status.CONVERGED
+    assert jumps(found) == pytest.approx([top - v0], abs=1e-9)
+    assert found.objective == pytest.approx(2 * top - v0, abs=1e-10)
+    assert fixed.objective > 2 * top - v0 + 1e-4
+    again = solve(block(v0), CollocationOptions(**found.freeze))
+    assert again.objective == pytest.approx(found.objective, abs=1e-10)
+
+
+def test_linear_controls_say_where_they_would_jump():
+    found = solve(block(0.3), CollocationOptions(scheme="gauss", refine="hp", intervals=11, controls="linear"))
+    told = [note for note in found.notes if "linear controls cannot" in note]
+    assert len(told) == 1
+    place = float(told[0].split("t = ")[1].split(" s")[0])
+    assert place == pytest.approx(np.sqrt(1.045) - 0.3, abs=0.1)
+    options = {"scheme": "gauss", "refine": "hp", "intervals": 20, "controls": "linear", "max_passes": 2}
+    smooth = solve(known.cart_pole(), CollocationOptions(**options))
+    assert not any("linear controls cannot" in note for note in smooth.notes)
+
+
 def test_without_switches_edges_only_close_in():
     found = solve(block(0.3), CollocationOptions(scheme="gauss", intervals=11, refine="hp", switches=False, max_passes=4))
     assert found.objective == pytest.approx(2 * np.sqrt(1.045) - 0.3, abs=1e-4)

@@ -8,16 +8,17 @@ import casadi as ca
 import control_problems as known
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from dynamics.kernels import find_compiler
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guess import sample_guess
 from ocp.nlp import IpoptOptions, solve_nlp
+from ocp.nlp.whole import Whole
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Phase, Sense
 from ocp.transcription import blocks, kernels
 from ocp.transcription.collocation import CollocationOptions, solve, transcribe, unsupported
-from ocp.transcription.mesh import Mesh, uniform_mesh
+from ocp.transcription.elements import separable
+from ocp.transcription.mesh import Mesh, Table, uniform_mesh
 from ocp.transcription.schemes import make_scheme
 
 N = 4  # intervals of the small programs
@@ -149,16 +150,20 @@ def test_program_equals_twin_differentiated_as_a_whole(scheme, free, flat, monke
     assert extra == (int(free), 0)
 
 
+def table(matrix):
+    return Table(*np.nonzero(matrix), matrix[np.nonzero(matrix)], matrix.shape)
+
+
 @pytest.mark.parametrize("flat", [True, False], ids=["flat", "mapped"])
 def test_blocks_may_take_their_variables_in_any_order(flat, monkeypatch):
     """f = sum w_j a_j^2 b_j and rows 3 sin(a_j b_j) plus a linear part, with shared and unordered variables."""
     monkeypatch.setattr(blocks, "FLAT_BELOW", 10**9 if flat else 0)
     v, d = ca.SX.sym("v", 2), ca.SX.sym("d")
     index, data, weight = np.array([[3, 0], [1, 2], [2, 0]]), np.array([[0.5], [2.0], [1.0]]), np.array([1.0, -2.0, 0.3])
-    linear = sp.csr_matrix(np.array([[0.0, 1, 0, 0], [0, 0, 0, 2]]))
+    linear = np.array([[0.0, 1, 0, 0], [0, 0, 0, 2]])
     mixing = np.array([[3.0, 0, -1], [0, 2, 1]])
-    block = blocks.Block("pair", v, d, v[0] ** 2 * v[1] * d, ca.sin(v[0] * v[1]), index, data, weight, sp.csr_matrix(mixing))
-    program = blocks.assemble(4, linear, [block], [blocks.differentiate(block)])
+    block = blocks.Block("pair", v, d, v[0] ** 2 * v[1] * d, ca.sin(v[0] * v[1]), index, data, weight, table(mixing))
+    program = Whole(separable(table(linear), [block], [blocks.differentiate(block)]), blocks.FLAT_BELOW)
     x, sigma, lam = ca.SX.sym("x", 4), ca.SX.sym("s"), ca.SX.sym("l", 2)
     f = sum(w * x[int(i)] ** 2 * x[int(j)] * c for w, (i, j), (c,) in zip(weight, index, data, strict=True))
     g = ca.mtimes(ca.DM(mixing), ca.vertcat(*(ca.sin(x[int(i)] * x[int(j)]) for i, j in index))) + ca.DM(linear) @ x

@@ -27,6 +27,8 @@ MEANING = {
     "gap_total": "The whole motion, integrated again from the start in one go, arrives where the solution says.",
     "error_estimate": "How far the solution may be from the continuous motion because of its mesh.",
     "energy": "Energy gained equals the work supplied.",
+    "objective": "The objective is what its terms come to along the trajectory, by a quadrature of its own.",
+    "point": "Trajectory, objective and multipliers belong to one point: how far they are from it.",
 }
 CAPTIONS = {
     "states": ("States", "Lines: the method's own interpolant. Dots: knots. Shaded: forbidden by a bound."),

@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from ocp.app.pages.frozen import frozen_lines
 from ocp.app.pages.legs import Leg, alike, chosen, legs, union, widened
 from ocp.app.pages.scene import Scene
 from ocp.errors import ProblemError
@@ -41,7 +42,7 @@ from ocp.problem.solution import Certificate, Residual, Solution, Violation
 
 FORMAT, FORMAT_VERSION = "lieocp run", 1
 UNFINISHED, CHECKPOINT = "unfinished.json", "checkpoint.npz"
-RESIDUALS = ("stationarity", "complementarity", "gap_segment", "gap_total", "error_estimate", "energy")
+RESIDUALS = ("stationarity", "complementarity", "gap_segment", "gap_total", "error_estimate", "energy", "objective", "point")
 RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names")
 
 
@@ -169,6 +170,7 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
         "seconds": solution.seconds,
         "options": solution.options,
         "notes": solution.notes,
+        "freeze": frozen_lines(solution.method, solution.freeze) if solution.freeze else "",
         "model_hash": model_hash,
         "provenance": provenance,
     }
@@ -196,13 +198,13 @@ def _residual(residual: Residual | None) -> dict[str, Any] | None:
 
 
 def _certificate(record: Mapping[str, Any]) -> Certificate:
-    residuals = {name: None if record[name] is None else Residual(
+    residuals = {name: None if record.get(name) is None else Residual(  # runs of earlier versions lack some
         record[name]["name"], float(record[name]["value"]), float(record[name]["tolerance"]), record[name]["where"])
         for name in RESIDUALS}
     violations = tuple(Violation(v["name"], float(v["at_knots"]), float(v["between_knots"]), float(v["time"]), v["component"],
                                  float(v["tolerance"]), v["soft"], float(v["tolerance_between"]))
                        for v in record["violations"])
-    return Certificate(violations=violations, **residuals)  # type: ignore[arg-type]  # only energy may be None
+    return Certificate(violations=violations, **residuals)  # type: ignore[arg-type]  # only the last three may be None
 
 
 def jsonable(value: Any) -> Any:

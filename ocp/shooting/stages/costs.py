@@ -9,10 +9,10 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dynamics.derivatives import efforts
 from dynamics.model.model import Model
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Cost, Phase, Sense
-from ocp.shooting.stages import efforts
 from ocp.shooting.stages.expressions import Symbol, dense_function, symbol_for
 from ocp.spaces import Space
 

@@ -13,9 +13,9 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dynamics.derivatives.efforts import first, second, split, through
 from dynamics.model.model import Model
 from ocp.problem import At, Boundary, Constraint, Sense
-from ocp.shooting.stages.efforts import first, second, split, through
 from ocp.shooting.stages.expressions import by_rows, dense_function
 from ocp.shooting.stages.stretch import Stretch
 from ocp.spaces import Space
@@ -59,7 +59,7 @@ class Rows:
 
 
 def path_rows(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, tau: Expr | None = None) -> list[Row]:
-    """Rows along the path: bounds on states, hard path constraints. tau: symbols for efforts (``ocp.shooting.stages.efforts``)."""
+    """Rows along the path: bounds on states, hard path constraints. tau: symbols for efforts (``dynamics.derivatives.efforts``)."""
     found, phase = [], stretch.phase
     for i, (name, lower, upper) in enumerate(zip(phase.system.space.names, phase.x_lower, phase.x_upper, strict=True)):
         found += _between(f"bound {name}", x[i], lower, upper)

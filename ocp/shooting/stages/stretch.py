@@ -15,11 +15,11 @@ from typing import Any
 import casadi as ca
 
 from dynamics.model.model import Model
+from ocp.bridge import accelerations
 from ocp.integrators import INTEGRATORS, Node
 from ocp.integrators.integrator import velocity
 from ocp.problem import At, Constraint, Cost, Phase, Problem
 from ocp.shooting.stages.costs import terms
-from ocp.shooting.stages.efforts import accelerations
 from ocp.shooting.stages.symplectic import robot_curvature, robot_step
 from ocp.spaces import Space
 
@@ -102,7 +102,7 @@ class Stretch:
 
     @cached_property
     def accelerated(self) -> Model | None:
-        """The model where the controls are its accelerations (``ocp.shooting.stages.efforts``) and no constants are carried."""
+        """The model where the controls are its accelerations (``dynamics.derivatives.efforts``) and no constants are carried."""
         return None if self.constants.count else accelerations(self.phase.system)
 
     def split(self, x: Expr) -> tuple[Expr, Expr]:

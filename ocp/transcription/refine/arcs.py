@@ -123,6 +123,8 @@ def _held(phase: Phase, part: Trajectory, arc: Arc, jumps: Sequence[Jump]) -> Ph
         for bound in (lower[i], upper[i]):
             if abs(bound) < INF and np.mean(np.abs(u[:, i] - bound) < 0.02 * range_) > ALONG:
                 lower[i] = upper[i] = bound
+    free = sum(a < b for a, b in zip(lower, upper, strict=True))
+    x_lower, x_upper = _held_states(phase, part, arc, start, T, free)
     constraints = []
     t, p = start + T * s[inside], np.asarray(phase.system.parameter_values)
     x = np.asarray(part.state(np.clip(t, part.t[0], part.t[-1])))
@@ -141,7 +143,31 @@ def _held(phase: Phase, part: Trajectory, arc: Arc, jumps: Sequence[Jump]) -> Ph
                         low[r] = high[r] = bound
             c = replace(c, lower=tuple(low), upper=tuple(high))
         constraints.append(c)
-    return replace(phase, u_lower=tuple(lower), u_upper=tuple(upper), constraints=tuple(constraints))
+    return replace(phase, u_lower=tuple(lower), u_upper=tuple(upper), x_lower=x_lower, x_upper=x_upper,
+                   constraints=tuple(constraints))
+
+
+def _held_states(phase: Phase, part: Trajectory, arc: Arc, start: float, T: float, free: int
+                 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The bounds of states, as equalities where they are active all along the arc; otherwise polynomials of low degree would pass
+    them between the nodes. free: controls that nothing holds; without as many, nothing could hold the states."""
+    lower, upper = list(phase.x_lower), list(phase.x_upper)
+    if not phase.system.space.is_vector_space:
+        return tuple(lower), tuple(upper)
+    s = np.concatenate([np.linspace(a, b, 5)[1:-1] for a, b in zip(arc.plan.edges[:-1], arc.plan.edges[1:], strict=True)])
+    x = np.asarray(part.state(np.clip(start + T * (arc.begin + (arc.end - arc.begin) * s), part.t[0], part.t[-1])))
+    by_control = np.array(ca.DM(phase.system.rate.jac_sparsity(0, 2), 1)).any(axis=1)
+    for i in np.flatnonzero(by_control):  # others are held by derivatives of their own: their controls would not be determined
+        range_ = float(np.ptp(part.x[:, i]))
+        ends = [end.value[i] for end, here in ((phase.start, arc.begin == 0.0), (phase.final, arc.end == 1.0))
+                if here and end is not None and end.fixed[i]]
+        for bound in (lower[i], upper[i]):
+            if any(value != bound for value in ends):
+                continue
+            if abs(bound) < INF and range_ > 0 and np.mean(np.abs(x[:, i] - bound) < 0.02 * range_) > ALONG:
+                lower[i] = upper[i] = bound
+    held = sum(a == b for a, b in zip(lower, upper, strict=True)) <= free
+    return (tuple(lower), tuple(upper)) if held else (phase.x_lower, phase.x_upper)
 
 
 def _arc_guess(part: Trajectory, arc: Arc, start: float, T: float) -> Guess:

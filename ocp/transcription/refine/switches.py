@@ -24,6 +24,12 @@ from ocp.transcription.refine.plan import Plan, rounded
 JUMP, REST = 0.3, 0.1
 #: intervals that a jump may be spread over
 SPREAD = 1.6
+#: the same of held and linear controls, of which one value lies in between
+SPREAD_OF_PLAIN = 2.1
+#: both where controls have been smoothed
+JUMP_OF_SMOOTH, SPREAD_OF_SMOOTH = 0.12, 2.6
+#: the least step at an edge that was put at a jump
+STEP = 0.05
 #: three jumps of one control within so many intervals of each other are chattering
 CHATTER = 2.5
 #: an edge nearer to a switch than this part of its interval gives way
@@ -46,23 +52,26 @@ class Moved:
 
 def located(problem: Problem, solution: Solution, plans: Sequence[Plan], after: Sequence[Plan], found: Sequence[Sequence[Jump]],
             meshes_of: Callable[[Problem, tuple[Plan, ...]], tuple[Mesh, ...]],
-            run: Callable[[Problem, Sequence[Mesh]], Solution]) -> Moved:
+            run: Callable[[Problem, tuple[Plan, ...], Sequence[Mesh]], Solution]) -> Moved:
     """The meshes ``after`` of the next pass with edges at the jumps ``found`` in a solution.
 
-    plans: the meshes of the solution; meshes_of: makes meshes of plans; run: solves a problem on meshes. Raises KeyboardInterrupt
-    where the user stops that solve.
+    plans: the meshes of the solution; meshes_of: makes meshes of plans; run: solves a problem on meshes of these plans. Raises
+    KeyboardInterrupt where the user stops that solve.
     """
     parts = solution.parts or (solution.trajectory,)
     named = "; ".join(f"{problem.phases[i].name}: " * (len(found) > 1) + ", ".join(
         f"{float(parts[i].t[0]) + jump.place * duration_of(parts[i]):.6g}" for jump in own) for i, own in enumerate(found) if own)
     inserted = tuple(with_edges(plan, new, own) for plan, new, own in zip(plans, after, found, strict=True))
+    if not any(found):
+        none = "controls no longer jump where edges were put: these are as others now"
+        return Moved(inserted, tuple(parts), solution.problem, (none,))
     still = Moved(inserted, tuple(parts), solution.problem, (f"controls jump near t = {named} s: edges there",))
     if any(c.at is At.INTEGRAL for phase, own in zip(problem.phases, found, strict=True) if own for c in phase.constraints):
         return still
     arcs = [arcs_of(plan) for plan in inserted]
     cut = cut_into(problem, solution, parts, arcs, found)
     flat = tuple(arc.plan for own in arcs for arc in own)
-    answer = run(cut, meshes_of(cut, flat))
+    answer = run(cut, flat, meshes_of(cut, flat))
     if answer.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     if answer.status is not Status.CONVERGED:
@@ -76,7 +85,10 @@ def located(problem: Problem, solution: Solution, plans: Sequence[Plan], after: 
         if len(own) > 1:
             name = f"{problem.phases[i].name}: " if len(arcs) > 1 else ""
             told.append(name + ", ".join(f"{part.t[0]:.9g}" for part in mine[1:]))
-    if any(_strayed(plan, new, own) for plan, new, own in zip(plans, new_plans, found, strict=True)):
+    sets = list(zip(plans, new_plans, found, strict=True))
+    if not unplaced(plans, found) and any(_strayed(*of, NEAR) for of in sets):
+        return replace(still, notes=(f"controls jump at t = {named} s: edges stay there",))
+    if any(_strayed(*of) for of in sets):
         return Moved(tuple(after), tuple(parts), solution.problem, (f"controls change fast near t = {named} s: no switch",), False)
     first = np.cumsum([0, *(len(own) for own in arcs)])[:-1]
     solved = replace(problem, phases=tuple(replace(phase, system=answer.problem.phases[k].system)
@@ -85,10 +97,12 @@ def located(problem: Problem, solution: Solution, plans: Sequence[Plan], after: 
     return Moved(tuple(new_plans), tuple(joined), solved, tuple(told))
 
 
-def jumps_of(problem: Problem, solution: Solution, plans: Sequence[Plan], meshes: Sequence[Mesh]) -> list[list[Jump]]:
-    """The jumps of controls in each phase of a solution."""
+def jumps_of(problem: Problem, solution: Solution, plans: Sequence[Plan], meshes: Sequence[Mesh], smooth: bool = False
+             ) -> list[list[Jump]]:
+    """The jumps of controls in each phase of a solution; smooth: whether its controls have been smoothed between them."""
     parts = solution.parts or (solution.trajectory,)
-    return [switches(phase, part, mesh, plan) for phase, part, mesh, plan in zip(problem.phases, parts, meshes, plans, strict=True)]
+    return [switches(phase, part, mesh, plan, smooth)
+            for phase, part, mesh, plan in zip(problem.phases, parts, meshes, plans, strict=True)]
 
 
 def unplaced(plans: Sequence[Plan], jumps: Sequence[Sequence[Jump]]) -> bool:
@@ -106,11 +120,15 @@ def shift(before: Sequence[Plan], after: Sequence[Plan]) -> float:
     return largest
 
 
-def switches(phase: Phase, part: Trajectory, mesh: Mesh, plan: Plan) -> list[Jump]:
-    """Where a control jumps from or to a bound, in order; at the plan's own jump where that is in between."""
+def switches(phase: Phase, part: Trajectory, mesh: Mesh, plan: Plan, smooth: bool = False) -> list[Jump]:
+    """Where a control jumps from or to a bound, in order; at the plan's own jump where that is in between. smooth: whether
+    controls have been smoothed between their jumps, and so over them. What the plan has as a jump stays one while the
+    control has a step there."""
     start, T = float(part.t[0]), duration_of(part)
     widths = mesh.widths
     known = [plan.edges[k] for k in plan.jumps]
+    spread_out = SPREAD if mesh.controls == "polynomial" else SPREAD_OF_PLAIN
+    size, wide = (JUMP_OF_SMOOTH, SPREAD_OF_SMOOTH) if smooth else (JUMP, spread_out)
     found: list[Jump] = []
     for i in range(phase.system.nu):
         u, s = part.u[:, i], mesh.control_fractions
@@ -122,7 +140,7 @@ def switches(phase: Phase, part: Trajectory, mesh: Mesh, plan: Plan) -> list[Jum
         own: list[Jump] = []
         a = 0
         while a < len(u) - 1:
-            b = _rest(u, s, a, JUMP * spread, SPREAD, mesh, widths)
+            b = _rest(u, s, a, size * spread, wide, mesh, widths)
             at_bound = min(abs(u[a] - low), abs(u[a] - high)) < 0.02 * spread or (
                 b is not None and min(abs(u[b] - low), abs(u[b] - high)) < 0.02 * spread)
             if b is None or not at_bound:
@@ -133,12 +151,20 @@ def switches(phase: Phase, part: Trajectory, mesh: Mesh, plan: Plan) -> list[Jum
             own.append(Jump(min(within, key=lambda e: abs(e - place)) if within else place, float(s[a]), float(s[b])))
             a = b
         found += [] if _chatters(own, mesh) else own
+    found += [Jump(e, e, e) for e in known if all(abs(e - jump.place) > SMALL for jump in found) and _steps(phase, part, e)]
     found.sort(key=lambda jump: jump.place)
     kept: list[Jump] = []
     for jump in found:
         if VANISHED < jump.place < 1 - VANISHED and (not kept or jump.place - kept[-1].place > VANISHED):
             kept.append(jump)
     return kept
+
+
+def _steps(phase: Phase, part: Trajectory, e: float) -> bool:
+    """Whether a control has a step at the fraction e of the phase."""
+    t = float(part.t[0]) + duration_of(part) * (e + np.array([-1e-9, 1e-9]))
+    before, after = np.clip(np.asarray(part.control(np.clip(t, part.t[0], part.t[-1]))), phase.u_lower, phase.u_upper)
+    return bool(np.any(np.abs(after - before) > STEP * np.maximum(np.ptp(part.u, axis=0), 1e-9)))
 
 
 def _chatters(jumps: Sequence[Jump], mesh: Mesh) -> bool:
@@ -225,8 +251,8 @@ def _width_at(edges: np.ndarray, e: float) -> float:
     return float(min(edges[k] - edges[k - 1], edges[k + 1] - edges[k]))
 
 
-def _strayed(plan: Plan, moved: Plan, jumps: Sequence[Jump]) -> bool:
-    """Whether an edge was moved further from its jump than an interval is long, or half of the arcs vanished."""
+def _strayed(plan: Plan, moved: Plan, jumps: Sequence[Jump], share: float = 1.0) -> bool:
+    """Whether an edge was moved further from its jump than a share of an interval, or half of the arcs vanished."""
     edges, widths = np.array(plan.edges), np.diff(plan.edges)
     places = [moved.edges[k] for k in moved.jumps]
     if len(places) < (len(jumps) + 1) // 2:
@@ -234,6 +260,6 @@ def _strayed(plan: Plan, moved: Plan, jumps: Sequence[Jump]) -> bool:
     for place in places:
         jump = min(jumps, key=lambda j: abs(j.place - place))
         k = min(int(np.searchsorted(edges, jump.place, side="right")) - 1, plan.intervals - 1)
-        if abs(place - jump.place) > max(widths[max(0, k - 1):k + 2]):
+        if abs(place - jump.place) > share * max(widths[max(0, k - 1):k + 2]):
             return True
     return False

@@ -1,9 +1,10 @@
-"""Inverse dynamics inside costs and constraints, found and differentiated in closed form.
+"""Inverse dynamics inside other functions, found and differentiated in closed form.
 
-Where accelerations are controls, efforts ``tau = ID(q, v, a)`` occur in costs and limits, as parts of expressions of (x, u) that
-nobody marks. ``split`` finds them: it numbers the values of the graph, equal numbers for equal operations on equal values, and puts
-symbols where a value of the effort stands. What is left, ``rho(t, x, u, p, tau)``, is the same function for any graph; if no effort
-is found, nothing changes but the work. Its derivatives in z = (dx, u) are, with T = d tau / dz,
+Where accelerations are controls, x = (q, v) and u = (a, ...), efforts ``tau = ID(q, v, a)`` occur in costs and limits, as parts of
+expressions of (x, u) that nobody marks. ``split`` finds them: it numbers the values of the graph, equal numbers for equal
+operations on equal values, and puts symbols where a value of the effort stands. What is left, ``rho(t, x, u, p, tau)``, is the same
+function for any graph; if no effort is found, nothing changes but the work. Its derivatives in z = (dx, u) are, with
+T = d tau / dz,
 
     rho_z + rho_tau T        rho_zz + rho_ztau T + (rho_ztau T)' + T' rho_tautau T + rho_tau . tau''
 
@@ -21,34 +22,26 @@ from dynamics import algorithms as alg
 from dynamics.derivatives.inverse_contracted import contracted_inverse_dynamics
 from dynamics.derivatives.inverse_first import inverse_dynamics_partials
 from dynamics.model.model import Model
-from ocp.problem import System
 
 Expr = Any
 _COMMUTE = (ca.OP_ADD, ca.OP_MUL)
 
 
-def accelerations(system: System) -> Model | None:
-    """The model of a system whose first controls are its accelerations, else None."""
-    model = system.model
-    if model is None or system.actuation is not None or system.nu < model.nv or not system.rate.is_a("SXFunction"):
-        return None
-    t, x, u, p = (ca.SX.sym(name, size) for name, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True))
-    rate = ca.SX(system.rate(t, x, u, p))
-    half = ca.vertcat(x[model.nq:], u[:model.nv])
-    if rate.shape != half.shape or not all(ca.is_equal(rate[i], half[i]) for i in range(half.shape[0])):
-        return None
-    return model
+def recursion(model: Model) -> ca.Function:
+    """(q, v, a) -> tau [nv], the graph that ``split`` looks for; made once where several functions are split."""
+    q, v, a = (ca.SX.sym(name, size) for name, size in zip("qva", (model.nq, model.nv, model.nv), strict=True))
+    return ca.Function("effort", [q, v, a], [ca.densify(alg.inverse_dynamics(model, q, v, a))])
 
 
-def split(model: Model, function: ca.Function) -> ca.Function | None:
+def split(model: Model, function: ca.Function, sought: ca.Function | None = None) -> ca.Function | None:
     """(t, x, u, p, tau [nv]) -> value, such that tau = inverse dynamics of (x, u) gives ``function``; None where no effort is
-    found."""
+    found. sought: ``recursion(model)``, where that is known already."""
     symbols = [ca.SX.sym(name, function.size1_in(i)) for i, name in enumerate("txup")]
     x, u = symbols[1:3]
     value = ca.SX(function(*symbols))
     if value.nnz() == 0:
         return None
-    effort = ca.densify(alg.inverse_dynamics(model, x[:model.nq], x[model.nq:], u[:model.nv]))
+    effort = (sought or recursion(model))(x[:model.nq], x[model.nq:], u[:model.nv])
     nodes, (efforts, values) = _numbered(ca.Function("both", symbols, [effort, value]))
     tau = ca.SX.sym("tau", model.nv)
     built: dict[int, Expr] = {}

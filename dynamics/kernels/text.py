@@ -1,0 +1,147 @@
+"""Scalar graphs as text of LLVM's intermediate language, one operation a line.
+
+A tape writes its slots again and again. Here every value gets a name of its own, so that LLVM keeps it in a register as long as it
+can, and nothing but inputs and results has a place in memory. Every operation is the one of CasADi's virtual machine, rounded
+alike: nothing is contracted, reordered or assumed finite.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import casadi as ca
+
+from dynamics.kernels.library import ONE, TWO
+from dynamics.kernels.tape import Tape
+
+#: Operations in a basic block: the time of LLVM's fast register allocator grows with the square of a block's length.
+BLOCK = 1000
+#: So many neighbouring zeros of an output are cleared together.
+LEAST = 8
+
+_ARITHMETIC = {ca.OP_ADD: "fadd double {a}, {b}", ca.OP_SUB: "fsub double {a}, {b}", ca.OP_MUL: "fmul double {a}, {b}",
+               ca.OP_DIV: "fdiv double {a}, {b}", ca.OP_NEG: "fneg double {a}", ca.OP_SQ: "fmul double {a}, {a}",
+               ca.OP_TWICE: "fadd double {a}, {a}", ca.OP_INV: "fdiv double 1.0, {a}",
+               ca.OP_SQRT: "call double @llvm.sqrt.f64(double {a})", ca.OP_FABS: "call double @llvm.fabs.f64(double {a})",
+               ca.OP_COPYSIGN: "call double @llvm.copysign.f64(double {a}, double {b})"}
+_TRUTH = "select i1 {p}, double 1.0, double 0.0"
+# Several lines, each with a name: p is that of the line before, q of the one before that.
+_COMPARED = {ca.OP_LT: ("fcmp olt double {a}, {b}", _TRUTH), ca.OP_LE: ("fcmp ole double {a}, {b}", _TRUTH),
+             ca.OP_EQ: ("fcmp oeq double {a}, {b}", _TRUTH), ca.OP_NE: ("fcmp une double {a}, {b}", _TRUTH),
+             ca.OP_NOT: ("fcmp oeq double {a}, 0.0", _TRUTH),
+             ca.OP_IF_ELSE_ZERO: ("fcmp une double {a}, 0.0", "select i1 {p}, double {b}, double 0.0"),
+             # what is not NaN, and of two zeros the first (C leaves that open, and so do versions of CasADi)
+             ca.OP_FMIN: ("fcmp olt double {b}, {a}", "fcmp uno double {a}, {a}", "or i1 {p}, {q}",
+                          "select i1 {p}, double {b}, double {a}"),
+             ca.OP_FMAX: ("fcmp ogt double {b}, {a}", "fcmp uno double {a}, {a}", "or i1 {p}, {q}",
+                          "select i1 {p}, double {b}, double {a}"),
+             # the number itself where it is neither below nor above zero: NaN, and zeros with their sign
+             ca.OP_SIGN: ("fcmp olt double {a}, 0.0", "select i1 {p}, double -1.0, double {a}",
+                          "fcmp ogt double {a}, 0.0", "select i1 {p}, double 1.0, double {q}"),
+             ca.OP_AND: ("fcmp une double {a}, 0.0", "select i1 {p}, double {b}, double 0.0",
+                         "fcmp une double {p}, 0.0", _TRUTH),
+             ca.OP_OR: ("fcmp une double {a}, 0.0", "select i1 {p}, double 1.0, double {b}",
+                        "fcmp une double {p}, 0.0", _TRUTH)}
+
+
+def _forms() -> dict[int, tuple[int, str]]:
+    """The line of each operation, and its arguments: 1, 2, or 3 for one argument twice."""
+    single = dict(_ARITHMETIC)
+    single |= {op: f"call double @{name}(double {{a}})" for op, name in ONE.items()}
+    single |= {op: f"call double @{name}(double {{a}}, double {{b}})" for op, name in TWO.items()}
+    return {op: (2 if "{b}" in form else form.count("{a}") * 2 - 1,
+                 "%%%d = " + form.replace("{a}", "%s").replace("{b}", "%s")) for op, form in single.items()}
+
+
+_FORMS = _forms()
+KNOWN = frozenset(_FORMS.keys() | _COMPARED.keys() | {ca.OP_INPUT, ca.OP_OUTPUT, ca.OP_CONST, ca.OP_LIFT, ca.OP_ASSIGN})
+"""Operations that can be written."""
+
+
+def declarations(opaque: bool = True) -> str:
+    """What the text of functions refers to."""
+    pointer = "ptr" if opaque else "double*"
+    calls = [f"declare double @{name}(double)" for name in sorted(set(ONE.values()))]
+    calls += [f"declare double @{name}(double, double)" for name in sorted(set(TWO.values()))]
+    calls += [f"declare double @llvm.{name}.f64(double)" for name in ("sqrt", "fabs")]
+    calls += ["declare double @llvm.copysign.f64(double, double)", f"declare {pointer} @memset({pointer}, i32, i64)"]
+    return "\n".join(calls)
+
+
+def written(tape: Tape, inputs: int, outputs: int, longest: int, symbol: str, opaque: bool = True) -> str:
+    """A definition of ``i32 symbol(arg, res, iw, w, mem)``, CasADi's calling convention.
+
+    inputs, outputs: how many; longest: numbers of the longest input. No address need be given: inputs without one are zero, and
+    results without one go to ``w``, which is as long as the longest. opaque: pointers have no types (LLVM 17 and later know no
+    others).
+    """
+    number, double, byte = ("ptr", "ptr", "ptr") if opaque else ("double*", "double**", "i8*")
+    zeros = f"[{longest + 1} x double]"
+    out = [f"@{symbol}.zeros = internal global {zeros} zeroinitializer",
+           f"define i32 @{symbol}({double} %arg, {double} %res, {byte} %iw, {number} %w, i32 %mem) nounwind {{",
+           "entry:",
+           f"%zeros = getelementptr {zeros}, {'ptr' if opaque else zeros + '*'} @{symbol}.zeros, i64 0, i64 0"]
+    for letter, count, base, other in (("a", inputs, "arg", "zeros"), ("r", outputs, "res", "w")):
+        for i in range(count):
+            out.append(f"%{letter}p{i} = getelementptr {number}, {double} %{base}, i64 {i}\n"
+                       f"%{letter}v{i} = load {number}, {double} %{letter}p{i}\n"
+                       f"%{letter}n{i} = icmp eq {number} %{letter}v{i}, null\n"
+                       f"%{letter}{i} = select i1 %{letter}n{i}, {number} %{other}, {number} %{letter}v{i}")
+    slots, n, zero = [""] * max(1, tape.slots), 0, f"0x{0:016X}"
+    read = f"%%%d = getelementptr double, {number} %%a%d, i64 %d\n%%%d = load double, {number} %%%d"
+    place = f"%%%d = getelementptr double, {number} %%r%d, i64 %d"
+    is_input, is_output, is_constant = int(ca.OP_INPUT), int(ca.OP_OUTPUT), int(ca.OP_CONST)
+    run = (0, 0, 0)  # zeros that have not been written yet: of which output, the first, how many
+
+    def cleared(n: int) -> int:
+        """Write the zeros of the run; returns the next free name."""
+        to, first, count = run
+        if count >= LEAST:
+            out.append(f"{place % (n, to, first)}\n%{n + 1} = call {number} @memset({number} %{n}, i32 0, i64 {8 * count})")
+            return n + 2
+        for j in range(count):
+            out.append(f"{place % (n + j, to, first + j)}\nstore double 0.0, {number} %{n + j}")
+        return n + count
+
+    operations = zip(tape.op.tolist(), tape.to.tolist(), tape.a.tolist(), tape.b.tolist(), tape.value.tolist(), strict=True)
+    for k, (op, to, a, b, value) in enumerate(operations):
+        if k and k % BLOCK == 0:
+            out.append(f"br label %b{k}\nb{k}:")
+        if op in _FORMS:
+            kind, line = _FORMS[op]
+            if kind == 2:
+                out.append(line % (n, slots[a], slots[b]))
+            elif kind == 1:
+                out.append(line % (n, slots[a]))
+            else:
+                out.append(line % (n, slots[a], slots[a]))
+            slots[to] = f"%{n}"
+            n += 1
+        elif op == is_output:
+            if slots[a] == zero and run[2] and run[0] == to and run[1] + run[2] == b:
+                run = (to, run[1], run[2] + 1)
+                continue
+            n, run = cleared(n), (0, 0, 0)
+            if slots[a] == zero:
+                run = (to, b, 1)
+                continue
+            out.append(f"{place % (n, to, b)}\nstore double {slots[a]}, {number} %{n}")
+            n += 1
+        elif op == is_constant:
+            slots[to] = f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+        elif op == is_input:
+            n, run = cleared(n), (0, 0, 0)
+            out.append(read % (n, a, b, n + 1, n))
+            slots[to] = f"%{n + 1}"
+            n += 2
+        elif op in _COMPARED:
+            p = q = ""
+            for line in _COMPARED[op]:
+                out.append(f"%{n} = " + line.format(a=slots[a], b=slots[b], p=p, q=q))
+                p, q, n = f"%{n}", p, n + 1
+            slots[to] = p
+        else:  # OP_ASSIGN, OP_LIFT
+            slots[to] = slots[a]
+    cleared(n)
+    out.append("ret i32 0\n}")
+    return "\n".join(out)

@@ -1,0 +1,94 @@
+"""The objective by a road of its own, and whether trajectory, objective and multipliers belong to one point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ocp.certify.constraints import excess
+from ocp.certify.motion import Motion
+from ocp.problem import At, Constraint, Cost, Solution
+
+Array = np.ndarray
+
+#: the quadrature doubles its panels in every segment until it changes by no more than this share of 1 + |objective|
+SETTLED, PANELS = 1e-10, 32
+
+
+def integrated(motions: Sequence[Motion], rectangle: bool = False) -> tuple[float, float]:
+    """The objective by Gauss quadrature of running costs and penalties along the interpolants, with what counts at the ends; and
+    how much the last doubling of the quadrature changed. rectangle: running costs are summed at the left end of every segment.
+
+    NaN for a trajectory that is not finite.
+    """
+    if not all(motion.finite for motion in motions):
+        return float("nan"), 0.0
+    ends = sum(_ends(motion) for motion in motions)
+    if rectangle:
+        return ends + sum(_left_sum(motion) for motion in motions), 0.0
+    total, panels = _running(motions, 1), 2
+    while True:
+        finer = _running(motions, panels)
+        change, total = abs(finer - total), finer
+        if not change > SETTLED * (1 + abs(ends + total)) or panels >= PANELS:
+            return ends + total, change
+        panels *= 2
+
+
+def disagreement(solution: Solution) -> tuple[float, str] | None:
+    """Largest difference between what a solution says and the point at which its optimality is judged, and what differs: times,
+    states and controls at the knots, each over 1 + the largest magnitude of its component, and the objective over 1 + itself.
+
+    None where the method leaves no such point: ``optimality`` then has no ``motion()`` and ``cost()``.
+    """
+    left = solution.optimality
+    if not (hasattr(left, "motion") and hasattr(left, "cost")):
+        return None
+    cost = float(left.cost())
+    found = [(abs(solution.objective - cost) / (1 + abs(cost)), "of the objective")]
+    for part, point in zip(solution.parts or (solution.trajectory,), left.motion(), strict=True):
+        for name, mine, other in zip(("times", "states", "controls"), (part.t, part.x, part.u), point, strict=True):
+            if np.shape(mine) != np.shape(other):
+                found.append((float("inf"), f"of the number of {name}"))
+                continue
+            distance = np.abs(mine - other) / (1 + np.max(np.abs(other), axis=0, initial=0.0))
+            found.append((float(np.max(distance, initial=0.0)), f"of {name}"))
+    return max(found, key=lambda one: np.inf if np.isnan(one[0]) else one[0])
+
+
+def _value(motion: Motion, item: Cost | Constraint, t: Array, x: Array, u: Array) -> Array:
+    """A cost, or the penalty of a soft constraint, at many times: [k]."""
+    values = motion.call(item.function, t, x, u)
+    if isinstance(item, Cost):
+        return values[:, 0] if item.weights is None else values**2 @ np.asarray(item.weights) / 2
+    assert item.soft is not None
+    return item.soft / 2 * np.sum(excess(item, values) ** 2, axis=1)
+
+
+def _items(motion: Motion, at: At) -> list[Cost | Constraint]:
+    phase = motion.phase
+    return [*(c for c in phase.costs if c.at is at), *(c for c in phase.constraints if c.at is at and c.soft is not None)]
+
+
+def _ends(motion: Motion) -> float:
+    trajectory, none = motion.trajectory, np.zeros((1, motion.phase.system.nu))
+    return float(sum(_value(motion, item, trajectory.t[k], trajectory.x[k], none)[0]
+                     for at, k in ((At.START, slice(0, 1)), (At.FINAL, slice(-1, None))) for item in _items(motion, at)))
+
+
+def _running(motions: Sequence[Motion], panels: int) -> float:
+    return float(sum(motion.integral(lambda *here, motion=motion: _values(motion, *here), panels) for motion in motions))
+
+
+def _values(motion: Motion, t: Array, x: Array, u: Array) -> Array:
+    """Running costs and penalties at many times: [k]."""
+    found = np.zeros(len(t))
+    for item in _items(motion, At.PATH):
+        found += _value(motion, item, t, x, u)
+    return found
+
+
+def _left_sum(motion: Motion) -> float:
+    t, x = motion.trajectory.t[:-1], motion.trajectory.x[:-1]
+    return float(np.diff(motion.trajectory.t) @ _values(motion, t, x, motion.control(t)))

@@ -1,0 +1,59 @@
+"""Names of rows and columns, written down when somebody reads them: a program has thousands and most solves read none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, SupportsIndex, overload
+
+
+class Names(Sequence[str]):
+    """A sequence of ``count`` names that ``make()`` gives; equal to a tuple of the same."""
+
+    def __init__(self, count: int, make: Callable[[], Iterable[str]]):
+        self._count, self._make = count, make
+        self._made: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> Names:
+        """Names that are known already."""
+        return cls(len(names), lambda: names)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Sequence[str]]) -> Names:
+        """One after another."""
+        return cls(sum(len(part) for part in parts), lambda: [name for part in parts for name in part])
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        if self._made is None:
+            self._made = tuple(self._make())
+            assert len(self._made) == self._count, "names were miscounted"
+        return self._made
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, i: SupportsIndex) -> str: ...
+    @overload
+    def __getitem__(self, i: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, i: SupportsIndex | slice) -> str | tuple[str, ...]:
+        return self.all[i]
+
+    def __iter__(self) -> Any:
+        return iter(self.all)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.all
+
+    def index(self, name: str, *span: int) -> int:
+        return self.all.index(name, *span)
+
+    def __eq__(self, other: object) -> bool:
+        return self.all == (other.all if isinstance(other, Names) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.all)
+
+    def __repr__(self) -> str:
+        return repr(self.all)

@@ -1,0 +1,78 @@
+"""Multipliers of a solution carried over to the program on another mesh, for a warm start.
+
+Multipliers of bounds and path rows are densities over the phase times a cell of the mesh: the densities are interpolated. Those
+of defects are then the ones with which the stationarity conditions hold best, in least squares (as Waechter and Biegler 2006,
+Sec. 3.6, begin, here with the multipliers of bounds and rows in their places).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg as linalg
+
+from ocp.nlp import NLP, Warm
+from ocp.transcription.mesh import Mesh
+
+Array = np.ndarray
+
+#: barrier parameter of such a start. On twelve runs of the gallery time in all fell to 0.67
+BARRIER = 1e-7
+#: keeps the least-squares system regular where defects depend on each other
+REGULAR = 1e-10
+
+
+def carried(old: NLP, lam_x: Array, lam_g: Array, before: Mesh, new: NLP, after: Mesh) -> Warm:
+    """The primal-dual point of the program ``new`` of one phase, on the mesh ``after``, that begins at its guess with the
+    multipliers of a solution of ``old``, on the mesh ``before``."""
+    held = old.x_lower == old.x_upper  # what holds the ends belongs to no neighbour
+    bounds = _moved(old.variables, new.variables, np.where(held, 0.0, lam_x), before, after)
+    rows = _moved(old.constraints, new.constraints, lam_g, before, after)
+    defects = np.array(["defect " in name and " @ interval " in name for name in new.constraints])
+    x = np.clip(new.x0, new.x_lower, new.x_upper)
+    fixed = new.x_lower == new.x_upper
+    gradient, jacobian = new.grad(x)[1].full().ravel(), new.jac(x)[1].sparse().tocsr()
+    rows[defects] = 0.0
+    bounds[fixed] = 0.0
+    A = jacobian[np.flatnonzero(defects)].tocsc()[:, np.flatnonzero(~fixed)]
+    missing = -(gradient + jacobian.T @ rows + bounds)[~fixed]
+    system = sp.bmat([[sp.eye(A.shape[1]), A.T], [A, -REGULAR * sp.eye(A.shape[0])]]).tocsc()
+    rows[defects] = linalg.spsolve(system, np.concatenate([missing, np.zeros(A.shape[0])]))[A.shape[1]:]
+    bounds[fixed] = -(gradient + jacobian.T @ rows)[fixed]
+    return Warm(x, bounds, rows, BARRIER)
+
+
+def _moved(old: Sequence[str], new: Sequence[str], values: Array, before: Mesh, after: Mesh) -> Array:
+    """Values by name: of groups that are spread over the phase by interpolation, the same where there are as many, else zero."""
+    found, known = np.zeros(len(new)), _groups(old)
+    for name, own in _groups(new).items():
+        if name not in known:
+            continue
+        a, b = _places(before, len(known[name])), _places(after, len(own))
+        if a is not None and b is not None:
+            found[own] = np.interp(b, a, values[known[name]] / _cells(a)) * _cells(b)
+        elif len(own) == len(known[name]):
+            found[own] = values[known[name]]
+    return found
+
+
+def _groups(names: Sequence[str]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for i, name in enumerate(names):
+        found.setdefault(name.partition(" @ ")[0], []).append(i)
+    return found
+
+
+def _places(mesh: Mesh, count: int) -> Array | None:
+    """Where a group of so many lies, as fractions of the phase; None where it is not spread over it."""
+    if count < 2:
+        return None
+    return next((np.asarray(s) for s in (mesh.fractions, mesh.control_fractions, mesh.places.fraction) if len(s) == count), None)
+
+
+def _cells(s: Array) -> Array:
+    """The share of the phase that belongs to each place."""
+    edges = np.concatenate([s[:1], (s[1:] + s[:-1]) / 2, s[-1:]])
+    return np.maximum(np.diff(edges), 1e-12)

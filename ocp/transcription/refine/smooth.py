@@ -1,0 +1,233 @@
+"""Controls along singular arcs: of all that the program hardly tells apart, the smoothest.
+
+Where dynamics and cost are linear in a control and no bound holds it, only its integrals over an interval or two move the
+objective: collocation leaves it to chatter between the points, and no mesh helps (Betts 2010, Practical Methods for Optimal
+Control, Sec. 4.14; Pager and Rao 2022, Computational Optimization and Applications 81, who add a regularisation to the objective
+there). Here the roughness
+
+    r(u) = sum over controls and intervals h (last Legendre coefficient / range)^2
+         + sum over edges where nothing jumps h (jump / range)^2 + h (change of the slope times h / range)^2
+
+is what a smooth control hardly has on the mesh. The program is solved with ``weight r(u)`` beside its objective a few times; rows
+that stay large are kinks and jumps, and lose their weight. That point guides the search for switches. From there
+``weight r(u - u_k)`` about the last controls is added, the proximal point method (Rockafellar 1976, SIAM Journal on Control and
+Optimization 14(5)), until the gradient of what is added is next to nothing: the point then solves the program itself, to that
+gradient. On some meshes, and mostly with schemes whose control at an edge is one unknown for both intervals, chattering lowers what
+the program sums: there is no such point then, and the solution stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import casadi as ca
+import numpy as np
+import scipy.sparse as sp
+
+from ocp.nlp import NLP, NLPResult, Warm, kkt
+from ocp.problem import INF, At, Phase, Problem, Status
+from ocp.transcription import points
+from ocp.transcription.mesh import Mesh
+from ocp.transcription.refine.plan import Plan
+
+Array = np.ndarray
+#: (program, point) -> its solution from there
+Solve = Callable[[NLP, Warm], NLPResult]
+
+#: weight of the roughness in parts of 1 + |objective|: of the guide, and of proximal steps
+GUIDE, WEIGHT = 1e-3, 1e-4
+#: gradient that the last proximal step may add, in parts of the objective's scale
+ADDED = 1e-7
+#: solves with the roughness itself; after each but the last, rows that are still large lose their weight: kinks and jumps
+LOOKS = 3
+#: what is rough by so much of a range after that is a kink
+KINK = 0.1
+#: proximal steps at most
+STEPS = 8
+#: barrier parameter with which a step begins
+BARRIER = 1e-7
+#: a control is off its bounds where it is further from them than this part of its range
+OFF = 1e-3
+#: a phase with so many intervals in a row where a control is off its bounds has an arc, and no switch alone
+ARC = 3
+
+
+def linear_controls(phase: Phase) -> Array:
+    """Which controls [nu] enter the rates, running costs and path constraints of a phase at most linearly, by structure."""
+    system = phase.system
+    found = np.ones(system.nu, dtype=bool)
+    if not system.nu:
+        return found
+    sizes = (("t", 1), ("x", system.nx), ("u", system.nu), ("p", system.np))
+    t, x, u, p = ((ca.SX if system.derivatives == "ad" else ca.MX).sym(name, size) for name, size in sizes)
+    values = [c.expression(t, x, u, p) for c in phase.costs if c.at is At.PATH]
+    values += [c.function(t, x, u, p) for c in phase.constraints if c.at in (At.PATH, At.INTEGRAL)]
+    if system.actuation is None:  # forward dynamics of robots are linear in efforts and thrusts
+        values.append(system.rate(t, x, u, p))
+    for value in values:
+        slope = ca.Function("slope", [t, x, u, p], [ca.vec(ca.jacobian(value, u))])
+        found &= ~np.array(ca.DM(slope.jac_sparsity(0, 2), 1)).any(axis=0)
+    return found
+
+
+def singular_controls(phase: Phase, linear: Array, mesh: Mesh, u: Array, x: Array) -> Array:
+    """Which of the linear controls [nu] lie off their bounds in every interval of an arc where no bound of a state gives them
+    either. u [P, nu]; x [M, nx] at the nodes, or [M, 0] where they are no coordinates."""
+    low, high = (np.where(np.abs(bound) < INF, bound, end) for bound, end in (
+        (np.asarray(phase.u_lower), np.min(u, axis=0)), (np.asarray(phase.u_upper), np.max(u, axis=0))))
+    range_ = high - low
+    off = (np.minimum(u - low, high - u) > OFF * range_) & (range_ > 1e-9 * (1 + np.abs(low) + np.abs(high)))
+    close = np.zeros(mesh.intervals, dtype=bool)
+    for i in range(x.shape[1]):
+        for bound in (phase.x_lower[i], phase.x_upper[i]):
+            if abs(bound) < INF:
+                at = np.abs(x[:, i] - bound) <= OFF * np.ptp(x[:, i])
+                close |= [bool(np.all(at[mesh.node(k)])) for k in range(mesh.intervals)]
+    found = np.zeros_like(linear)
+    for j in np.flatnonzero(linear):
+        run = 0
+        for k in range(mesh.intervals):
+            run = run + 1 if np.any(off[mesh.point(k), j]) and not close[k] else 0
+            found[j] |= run >= ARC
+    return found
+
+
+def roughness(mesh: Mesh, jumps: frozenset[int], scale: Array) -> tuple[sp.csr_matrix, Array]:
+    """(B, h) of one phase with ``r(u) = sum_j h_j (B vec(u))_j^2``, columns [P * nu] by control points. scale [nu]: 1 / range, 0
+    for controls that are left alone."""
+    rows: list[tuple[Array, Array, float]] = []  # control points, what they are multiplied with, and h
+    r, v = points.gauss(max(scheme.degree for scheme in mesh.schemes) + 1)
+    for k, shape in enumerate(mesh.shapes):
+        count = len(shape.points)
+        if count > 1:
+            top = points.legendre_transform(r, v)[count - 1] @ shape.basis(r)
+            rows.append((mesh.point(k), top, float(mesh.widths[k])))
+    for k in range(1, mesh.intervals):
+        if k in jumps:
+            continue
+        h, own = mesh.widths[k - 1:k + 1], [mesh.shapes[k - 1], mesh.shapes[k]]
+        where = np.concatenate([mesh.point(k - 1), mesh.point(k)])
+        values = [own[0].basis(1.0), -own[1].basis(0.0)]
+        slopes = [points.derivative_matrix(own[0].points, 1.0) / h[0], -points.derivative_matrix(own[1].points, 0.0) / h[1]]
+        for parts, factor in ((values, 1.0), (slopes, float(np.mean(h)))):
+            rows.append((where, np.concatenate([np.ravel(part) for part in parts]) * factor, float(np.min(h))))
+    nu, chosen = len(scale), np.flatnonzero(scale)
+    entries = [(len(chosen) * j + a, point * nu + i, weight * scale[i]) for j, (where, weights, _) in enumerate(rows)
+               for point, weight in zip(where, weights, strict=True) for a, i in enumerate(chosen)]
+    at, columns, values_ = (np.array(part) for part in zip(*entries, strict=True)) if entries else (np.zeros(0),) * 3
+    shape_ = (len(rows) * len(chosen), len(mesh.control_fractions) * nu)
+    matrix = sp.csr_matrix((values_, (at.astype(int), columns.astype(int))), shape_)
+    return matrix, np.repeat([h for *_, h in rows], len(chosen))
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothed:
+    """result: of the program, with smooth controls where ``solved``, else as given; guide: a smooth point close to it, None where
+    no control is singular; told: a sentence; controls: names of the singular ones."""
+
+    result: NLPResult
+    guide: Array | None = None
+    solved: bool = False
+    told: str = ""
+    controls: tuple[str, ...] = ()
+
+
+def smoothed(problem: Problem, nlp: NLP, meshes: Sequence[Mesh], plans: Sequence[Plan], linear: Sequence[Array], result: NLPResult,
+             tolerance: float, solve: Solve, near: bool = False) -> Smoothed:
+    """The solution of the program with the smoothest controls along singular arcs; the one given where there is nothing to smooth.
+    near: whether the program's own guess is smooth, so that controls shall stay close to it from the beginning."""
+    found_rows = _rows(problem, nlp, meshes, plans, linear, result.x)
+    if found_rows is None:
+        return Smoothed(result)
+    B, h, controls = found_rows
+    named = f"{', '.join(controls)} {'is' if len(controls) == 1 else 'are'} singular"
+    if near:
+        result = replace(result, x=nlp.x0)
+    tolerance, scale = max(tolerance, ADDED), 1 + abs(result.f)
+    found, guide, solved = _approached(nlp, B, h, (GUIDE * scale, WEIGHT * scale), result, tolerance, solve, near)
+    if solved:
+        before, after = (float(h @ (B @ x) ** 2) for x in (result.x, found.x))
+        stationarity = kkt(nlp, found.x, found.lam_x, found.lam_g).stationarity
+        told = f"{named}: smoothed, roughness {before:.2g} before, {after:.2g} now, stationarity {stationarity:.2g}"
+        return Smoothed(replace(found, f=float(nlp.f(found.x))), guide, True, told, controls)
+    if near and found.status is Status.CONVERGED:
+        return Smoothed(replace(found, f=float(nlp.f(found.x))), guide, False, f"{named}: nearly smooth", controls)
+    kept = replace(result, iterations=found.iterations, seconds=found.seconds)
+    return Smoothed(kept, guide, False, f"{named}, and no smooth ones solve the program on this mesh", controls)
+
+
+def _approached(nlp: NLP, B: sp.csr_matrix, h: Array, weights: tuple[float, float], result: NLPResult, tolerance: float,
+                solve: Solve, near: bool) -> tuple[NLPResult, Array | None, bool]:
+    """(the last point with the iterations of all, the guide, whether the point solves the program)."""
+    found, guide, share, centre = result, None, np.ones(len(h)), np.zeros(nlp.n)
+    rows, seconds = list(result.iterations), dict(result.seconds)
+    for step in range(LOOKS + STEPS):
+        if near or 0 < step <= LOOKS:
+            share = 1 / (1 + ((B @ found.x) / KINK) ** 2)
+        P = (B.T @ sp.diags(weights[step >= LOOKS] * h * share) @ B).tocsc()
+        P.sort_indices()
+        centre = found.x if near or step >= LOOKS else centre
+        new = solve(_with_quadratic(nlp, P, centre), Warm(found.x, found.lam_x, found.lam_g, BARRIER))
+        rows += new.iterations[1:]
+        seconds = {key: value + new.seconds.get(key, 0.0) for key, value in seconds.items()}
+        found = replace(new, iterations=tuple(rows), seconds=seconds)
+        if new.status is not Status.CONVERGED:
+            break
+        if step == LOOKS - 1:
+            guide = new.x
+        added = float(np.max(np.abs(P @ (new.x - centre)), initial=0.0))
+        if step >= LOOKS and added <= tolerance and kkt(nlp, new.x, new.lam_x, new.lam_g).stationarity <= tolerance:
+            return found, guide, True
+    return found, guide, False
+
+
+def _rows(problem: Problem, nlp: NLP, meshes: Sequence[Mesh], plans: Sequence[Plan], linear: Sequence[Array], x: Array
+          ) -> tuple[sp.csr_matrix, Array, tuple[str, ...]] | None:
+    """(B, h) of the roughness of all phases over the columns of the program, and names of the controls; None where there is no
+    singular arc."""
+    pieces, widths, names, several = [], [], [], len(problem.phases) > 1
+    for phase, mesh, plan, own in zip(problem.phases, meshes, plans, linear, strict=True):
+        prefix = f"{phase.name}: " if several else ""
+        columns = columns_of(nlp, f"{prefix}u.", phase.system.nu)
+        u, states = x[columns], x[columns_of(nlp, f"{prefix}x.", phase.system.nx)]
+        if not np.any(own) or len(u) != len(mesh.control_fractions):
+            continue
+        chosen = singular_controls(phase, own, mesh, u, states if len(states) == mesh.nodes else states[:, :0])
+        if not np.any(chosen):
+            continue
+        ranges = np.maximum(np.ptp(u, axis=0), 1e-9)
+        own_rows, h = roughness(mesh, plan.jumps, np.where(chosen, 1 / ranges, 0.0))
+        small = own_rows.tocoo()
+        widths.append(h)
+        names += [name for name, there in zip(phase.system.controls, chosen, strict=True) if there and name not in names]
+        pieces.append(sp.csr_matrix((small.data, (small.row, columns.ravel()[small.col])), shape=(small.shape[0], nlp.n)))
+    return (sp.vstack(pieces).tocsr(), np.concatenate(widths), tuple(names)) if pieces else None
+
+
+def columns_of(nlp: NLP, prefix: str, width: int) -> Array:
+    """The columns [n, width] of the unknowns whose names begin so; [0, width] where they do not come in such rows."""
+    own = [i for i, name in enumerate(nlp.variables) if name.startswith(prefix)]
+    return np.array(own if width and len(own) % width == 0 else [], dtype=int).reshape(-1, width)
+
+
+def _with_quadratic(nlp: NLP, P: sp.csc_matrix, centre: Array) -> NLP:
+    """The program with ``(x - centre)' P (x - centre) / 2`` beside its objective."""
+    x, sigma, lam = ca.MX.sym("x", nlp.n), ca.MX.sym("sigma"), ca.MX.sym("lam_g", nlp.m)
+    matrix = ca.DM(P)
+    upper = ca.triu(matrix)
+    away = x - ca.DM(centre)
+    pull = ca.mtimes(matrix, away)
+    (f, gradient), more = nlp.grad(x), ca.dot(away, pull) / 2
+    changed: dict[str, Any] = {
+        "f": ca.Function("f", [x], [nlp.f(x) + more], ["x"], ["f"]),
+        "grad": ca.Function("gradient", [x], [f + more, gradient + pull], ["x"], ["f", "gradient"]),
+        "hess": ca.Function("hessian", [x, sigma, lam], [nlp.hess(x, sigma, lam) + sigma * upper], ["x", "sigma", "lam_g"],
+                            ["hessian"]),
+        "gauss_newton": None if nlp.gauss_newton is None else ca.Function(
+            "gauss_newton", [x, sigma], [nlp.gauss_newton(x, sigma) + sigma * upper], ["x", "sigma"], ["hessian"]),
+        "keep": (nlp.keep, nlp)}
+    if any(field.name == "separable" for field in fields(nlp)):
+        changed["separable"] = None
+    return replace(nlp, **changed)

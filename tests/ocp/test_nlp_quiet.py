@@ -1,0 +1,79 @@
+"""Nothing is printed behind the user's back, whatever a program is like: what solvers have to say is in what they return."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import casadi as ca
+import control_problems as known
+import numpy as np
+import pytest
+from control_problems import function
+
+from ocp.methods import solve
+from ocp.nlp import NLP, SolverOptions, prepare_solver
+from ocp.problem import At, Constraint, Status
+
+INF = np.inf
+
+
+def program(rows, lower, upper, x_lower=(-INF, -INF), x0=(0.0, 0.0)):
+    """min |x|^2 over the plane with these rows."""
+    x, sigma = ca.SX.sym("x", 2), ca.SX.sym("sigma")
+    f, g = ca.sumsqr(x), ca.densify(ca.vertcat(*rows(x)))
+    lam = ca.SX.sym("lam", g.shape[0])
+    hess = ca.triu(ca.hessian(sigma * f + ca.dot(lam, g), x)[0])
+    return NLP(f=ca.Function("f", [x], [f]), g=ca.Function("g", [x], [g]),
+               grad=ca.Function("gradient", [x], [f, ca.densify(ca.gradient(f, x))]),
+               jac=ca.Function("jacobian", [x], [g, ca.jacobian(g, x)]), hess=ca.Function("hessian", [x, sigma, lam], [hess]),
+               x0=np.array(x0), x_lower=np.array(x_lower), x_upper=np.full(2, INF), g_lower=np.array(lower, float),
+               g_upper=np.array(upper, float), variables=("a", "b"), constraints=tuple(f"row {i}" for i in range(g.shape[0])))
+
+
+def three_lines(off=0.0):
+    """Three lines through one point, or not."""
+    return program(lambda x: [x[0] - 1, x[1] - 2, x[0] + x[1] - 3 - off], [0] * 3, [0] * 3)
+
+
+CASES = {"more equations than unknowns": three_lines(), "contradictions": three_lines(1.0),
+         "infeasible": program(lambda x: [x[0] ** 2], [-2], [-1]),
+         "not a number": program(lambda x: [ca.sqrt(x[0])], [1], [1], x0=(-1, 0)),
+         "a start out of bounds": program(lambda x: [x[0] + x[1]], [1], [INF], x_lower=(3, 3), x0=(-5, 1)),
+         "linearly dependent": program(lambda x: [x[0] - 1, 2 * x[0] - 2], [0] * 2, [0] * 2)}
+
+
+@pytest.mark.parametrize("solver", ["ipopt", "sqp"])
+@pytest.mark.parametrize("case", CASES)
+def test_programs_of_every_kind_are_solved_in_silence(case, solver, capfd):
+    prepare_solver(CASES[case], SolverOptions(solver=solver, max_iterations=50)).solve()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_more_equations_than_unknowns_are_told(capfd):
+    """IPOPT refuses such a program; the message says what is wrong with it, the note how many equations there are."""
+    found = prepare_solver(three_lines(), SolverOptions()).solve()
+    assert found.status is not Status.CONVERGED
+    assert "more equations (3) than unknowns (2)" in found.message
+    assert found.notes == ("3 equations for 2 unknowns that are not fixed: some follow from others or contradict them",)
+    fine = prepare_solver(program(lambda x: [x[0] - 1, x[1] - 2], [0] * 2, [0] * 2), SolverOptions()).solve()
+    assert fine.status is Status.CONVERGED
+    assert fine.notes == ()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("way", [("collocation", {}), ("multiple_shooting", {"integrator": "midpoint"}),
+                                 ("multiple_shooting", {"integrator": "midpoint", "solver": "fatrop"})], ids=str)
+def test_a_problem_with_too_few_controls_is_told_in_the_notes(way, capfd):
+    """One control and one interval from rest to rest: two conditions for one unknown. Redundant ones are no obstacle."""
+    method, options = way
+    held = {"scheme": "gauss", "degree": 2, "controls": "held"} if method == "collocation" else {}
+    solution = solve(known.block_move(), method, {**held, **options, "intervals": 1, "max_iterations": 30,
+                                                  **({"guess": "given"} if method == "collocation" else {})})
+    assert any("unknowns that are not fixed" in note for note in solution.notes)
+    assert solution.status is not Status.CONVERGED
+    assert capfd.readouterr() == ("", "")
+    twice = Constraint("twice", At.FINAL, function(2, 1, lambda t, x, u, p: x), (1.0, 0.0), (1.0, 0.0))
+    same = known.problem(replace(known.block_move().phase, constraints=(twice,)))
+    fine = solve(same, "collocation", {"intervals": 10})
+    assert fine.objective == pytest.approx(12, abs=1e-6)
+    assert capfd.readouterr() == ("", "")
