@@ -260,7 +260,7 @@ def test_wrong_input_is_refused():
     problem = cart_pole()
     with pytest.raises(ProblemError, match="'bad'.*depends on the control"):
         solve(add_cost(problem, "bad", At.FINAL, lambda t, x, u: u**2))
-    with pytest.raises(ProblemError, match="closed-form derivatives exist for the forward dynamics of a robot only"):
+    with pytest.raises(ProblemError, match="closed-form derivatives exist for the dynamics of a robot only"):
         solve(problem, ILQROptions(derivatives="analytic"))
     with pytest.raises(ProblemError, match="did you mean 'rk4'"):
         ILQROptions(integrator="rk45")

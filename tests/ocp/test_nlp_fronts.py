@@ -157,6 +157,19 @@ def test_zero_diagonals_take_pivots_of_order_two():
     assert not np.any(own.pivots[1:][pairs])  # the second of a pair says nothing
 
 
+@pytest.mark.parametrize(("values", "negative"), [((0.2, 1.0, 10.0), 0), ((-0.2, 1.0, -10.0), 2), ((0.2, 1.0, -10.0), 1),
+                                                  ((0.0, 1.0, 0.0), 1), ((0.2, 1.0, 0.1), 1)], ids=str)
+@pytest.mark.parametrize("threshold", [1e-6, 0.9])
+def test_signs_of_pairs(values, negative, threshold):
+    """Definite pairs as well, where a careful threshold refuses both pivots of order one."""
+    hessian, none = (np.array([0, 0, 1]), np.array([0, 1, 1])), np.zeros(0, dtype=np.int64)
+    system = System(2, 0, np.zeros(2, dtype=bool), hessian, (none, none), None, np.r_[values, 0.0, 0.0])
+    found, missing, error, own = solved(system, threshold=threshold)
+    assert (found, missing) == (negative, 0)
+    assert error < 1e-12
+    assert np.any(own.pivots[:, 1] != 0) == (threshold == 0.9 or values[0] == 0)
+
+
 def test_rows_that_nothing_eliminates_yet_are_handed_on():
     """From a fixed start, four rows meet one control: three of them must wait for the next knot."""
     system = chained(2, N=5, nx=4, nu=1, path=0, start=True, linear=1.0, shuffle=False)

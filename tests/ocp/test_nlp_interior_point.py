@@ -12,12 +12,14 @@ import casadi as ca
 import numpy as np
 import pytest
 from nlp_programs import program, staged
+from scipy.optimize import linprog
 
 from ocp.app.files.load import load_problem
 from ocp.certify import certify
 from ocp.errors import ProblemError
 from ocp.methods import solve as solve_problem
 from ocp.nlp import SolverOptions, kkt, prepare_solver, solve_nlp
+from ocp.nlp.interior_point import prepare
 from ocp.nlp.result import Warm
 from ocp.problem import Status
 from ocp.transcription.collocation import CollocationOptions, transcribe
@@ -120,7 +122,6 @@ def test_rows_that_depend_on_each_other(name):
     assert steps(twice) <= 2 * steps(once) + 5
 
 
-@pytest.mark.xfail(strict=True, reason="bounds of size 4e5 are relaxed by 4e-4: the relaxation is not limited by the tolerance")
 def test_large_bounds_hold_to_the_tolerance():
     nlp = gallery("cannonball")
     assert residuals(nlp, solve_nlp(nlp, IPOPT)).largest_violation < 1e-9
@@ -146,6 +147,24 @@ def test_elements_that_leave_compiled_code():
     np.testing.assert_allclose(one.x, two.x, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("steep", [1.0, 1e4])
+def test_room_for_the_factors_grows(steep, monkeypatch):
+    """Too little room at first costs another try, and changes nothing else; steep: rows are scaled at the start."""
+    def small(order, size, spare=0.05):
+        rooms.append(spare)
+        return room(order, size, spare / 16)
+
+    nlp = program(30, lambda x: ca.sumsqr(x - 3), lambda x: [steep * x[i] * x[i + 1] for i in range(29)], np.ones(30),
+                  g_bounds=(steep, 2 * steep))
+    rooms, plain = [], solve_nlp(nlp, OURS)
+    room = prepare.room
+    monkeypatch.setattr(prepare, "room", small)
+    found = solve_nlp(nlp, OURS)
+    assert len(rooms) > 1
+    optimal(nlp, found)
+    np.testing.assert_allclose(found.x, plain.x, rtol=1e-9)
+
+
 def test_several_starts_from_one_solver_and_identical_bits():
     nlp = gallery("planar_quadrotor")
     solver = prepare_solver(nlp, OURS)
@@ -161,15 +180,17 @@ def test_several_starts_from_one_solver_and_identical_bits():
         assert (first.f, first.mu, first.n_evaluations) == (again.f, again.mu, again.n_evaluations)
 
 
-@pytest.mark.parametrize("name", ["bryson_denham", "bouncing_ball", "gear_ratio", "container_crane"])
-def test_warm_starts(name):
+@pytest.mark.parametrize(("name", "most"), [("bryson_denham", 0), ("van_der_pol_limited", 0), ("bouncing_ball", 0),
+                                           ("container_crane", 1)])
+def test_warm_starts(name, most):
+    """An optimum with its multipliers is one at once, unless it is moved off its bounds; from IPOPT's it is not far."""
     nlp = gallery(name)
     solver = prepare_solver(nlp, OURS)
     ours, other = solver.solve(), solve_nlp(nlp, IPOPT)
     for found in (ours, other):
         again = solver.solve(warm=Warm(found.x, found.lam_x, found.lam_g, found.mu))
         optimal(nlp, again)
-        assert steps(again) <= 3
+        assert steps(again) <= (most if found is ours else 2)
         np.testing.assert_allclose(again.x, ours.x, atol=1e-5 * (1 + np.abs(ours.x).max()))
     assert steps(ours) > 6
 
@@ -230,6 +251,29 @@ def test_an_equality_program_is_one_step(seed):
     assert steps(found) == 1
     np.testing.assert_allclose(found.x, x, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(found.lam_g, lam, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("linear", [True, False])
+def test_random_convex_programs(linear):
+    """Inequalities, equations, bounds; residuals prove optima of convex programs, and linear ones have SciPy's value."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        n, m = int(rng.integers(2, 15)), int(rng.integers(1, 12))
+        root, c, A, inside = rng.normal(size=(n, n // 2)), rng.normal(size=n), rng.normal(size=(m, n)), rng.normal(size=n)
+        Q, kind = root @ root.T * (not linear), rng.integers(0, 3, m)
+        kind[n - 1:] = np.maximum(kind[n - 1:], 1)  # fewer equations than unknowns
+        low, high = A @ inside - rng.exponential(size=m), A @ inside + rng.exponential(size=m)
+        low, high = np.where(kind == 0, A @ inside, low), np.where(kind == 0, A @ inside, np.where(kind == 1, high, INF))
+        box = inside - rng.exponential(size=n), inside + rng.exponential(size=n)
+        nlp = program(n, lambda x: ca.dot(x, ca.mtimes(ca.DM(Q), x)) / 2 + ca.dot(ca.DM(c), x),  # noqa: B023
+                      lambda x: [ca.mtimes(ca.DM(A), x)], np.zeros(n), x_bounds=box, g_bounds=(low, high))  # noqa: B023
+        found = solve_nlp(nlp, OURS)
+        optimal(nlp, found)
+        if linear:
+            limited = np.isfinite(high)
+            known = linprog(c, np.r_[-A, A[limited]], np.r_[-low, high[limited]], bounds=np.c_[box])
+            assert known.status == 0
+            assert found.f == pytest.approx(known.fun, abs=1e-6)
 
 
 def test_hock_schittkowski_71():
@@ -335,7 +379,6 @@ def test_nothing_free_and_no_rows():
     assert "sum: 2" in found.message
 
 
-@pytest.mark.xfail(strict=True, reason="stalls: the slack of an inequality that holds does not settle where no unknown is free")
 def test_nothing_free_and_an_inequality_that_holds():
     nlp = program(2, lambda x: ca.sumsqr(x), lambda x: [x[0] + x[1]], [7, 7], x_bounds=np.array([[1, 2], [1, 2]]), g_bounds=(0, 5))
     optimal(nlp, solve_nlp(nlp, OURS))
@@ -404,7 +447,6 @@ def test_pendulum_stage_by_stage_in_any_order():
 
 
 # ---- when things go wrong ----
-@pytest.mark.xfail(strict=True, reason="ends as stalled by tiny steps, with a violation of 1")
 def test_infeasible_from_two_sides():
     nlp = program(2, lambda x: ca.sumsqr(x), lambda x: [x[0] ** 2 + 1], [1, 2], g_bounds=(0, 0), rows=["never"])
     assert solve_nlp(nlp, IPOPT).status is Status.INFEASIBLE
@@ -413,7 +455,7 @@ def test_infeasible_from_two_sides():
 
 @pytest.mark.parametrize(("rows", "bounds", "named"), [
     (lambda x: [x[0] ** 2 + x[1] ** 2 + 1], (0, 0), "never: 1"),
-    (lambda x: [x[0] + x[1], ca.sumsqr(x)], np.array([[5, -INF], [5, 1]]), "never: 2.87"),
+    (lambda x: [x[0] + x[1], ca.sumsqr(x)], np.array([[5, -INF], [5, 1]]), "never: 2.8"),
     (lambda x: [x[0] + x[1], x[0] + x[1]], np.array([[1, 2], [1, 2]]), "never: 0.5"),
 ], ids=["equation", "disc", "contradiction"])
 def test_infeasible_names_the_rows(rows, bounds, named):
@@ -423,6 +465,24 @@ def test_infeasible_names_the_rows(rows, bounds, named):
     assert found.status is Status.INFEASIBLE
     assert named in found.message
     assert np.all(np.isfinite(found.x))
+
+
+def test_infeasible_ends_where_the_violation_is_least():
+    """In the unit square, x + y >= 3 fails by 1 at (1, 1) and by more elsewhere."""
+    nlp = program(2, lambda x: x[0] - x[1], lambda x: [x[0] + x[1]], [0.3, 0.5], x_bounds=(0, 1), g_bounds=(3, INF), rows=["sum"])
+    found = solve_nlp(nlp, OURS)
+    assert found.status is Status.INFEASIBLE
+    np.testing.assert_allclose(found.x, [1, 1], atol=1e-3)
+    assert found.message.startswith("Most violated: sum: 1")
+
+
+def test_a_start_from_which_newton_steps_alone_never_arrive():
+    """Linearised rows and bounds contradict each other all the way; Waechter and Biegler 2000, Mathematical Programming 88."""
+    nlp = program(3, lambda x: x[0], lambda x: [x[0] ** 2 - x[1] - 1, x[0] - x[2] - 0.5], [-2, 3, 1],
+                  x_bounds=np.array([[-INF, 0, 0], [INF] * 3]), g_bounds=(0, 0))
+    found = solve_nlp(nlp, OURS)
+    optimal(nlp, found)
+    np.testing.assert_allclose(found.x, [1, 0, 0.5], atol=1e-7)
 
 
 def test_an_infeasible_problem_of_optimal_control():

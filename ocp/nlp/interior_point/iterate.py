@@ -66,6 +66,8 @@ PUSH, SHARE = 1e-2, 1e-2
 STEEPEST, LEAST_SCALE = 100.0, 1e-8
 #: steps relative to the iterate that change nothing
 TINY = 10.0 * 2.220446049250313e-16
+#: such steps are taken as they are where violations are at most this
+ALMOST = 1e-4
 #: iterates this large have diverged
 FAR = 1e20
 
@@ -238,16 +240,15 @@ def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array
     if direction(p, q, plan, room):
         expand(q)
         relative = note_step(q)
-        if relative < TINY:
+        still = False
+        if relative < TINY and r[VIOLATION] <= ALMOST:
             q.ints[TINY_STEPS] += 1
             r[ALPHA], r[ALPHA_Z] = longest(q, r[TAU])
             for j in range(len(q.x)):
                 q.x_trial[j] = q.x[j] + r[ALPHA] * q.dx[j]
             for i in range(len(q.s)):
                 q.s_trial[i] = q.s[i] + r[ALPHA] * q.ds[i]
-            if q.ints[TINY_STEPS] > 2 and not _lower_barrier(q):
-                q.ints[STATUS] = STALLED
-                return
+            still = q.ints[TINY_STEPS] > 2 and not _lower_barrier(q)
             found = True
         else:
             q.ints[TINY_STEPS] = 0
@@ -273,6 +274,8 @@ def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array
                 q.ints[STATUS] = NOT_A_NUMBER
                 return
             _finish(p, q)
+            if still and q.ints[STATUS] == RUNNING and not _decided(q):
+                q.ints[STATUS] = STALLED
             return
     elif q.ints[STATUS] == NO_ROOM:
         return
@@ -289,6 +292,9 @@ def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array
         if estimate(p, q, plan, room):
             r[ALPHA] = r[ALPHA_Z] = 0.0
             _finish(p, q)
+    if q.ints[STATUS] == NO_ROOM:  # the iterate may have moved meanwhile
+        r[THETA] = residuals(q, q.s, q.g, q.c)
+        slope(p, q)
 
 
 @njit(cache=True, error_model="numpy")

@@ -36,6 +36,8 @@ def groups_of_pattern(n: int, m: int, pairs: tuple[Array, Array]) -> tuple[Array
     """([n], [m]) fronts for unknowns and rows of a program without a chain: slices of a narrow band (Cuthill and McKee 1969)."""
     i, j = pairs
     size = n + m
+    if not size:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     graph = sp.csr_matrix((np.ones(len(i)), (i, j)), shape=(size, size))
     order = reverse_cuthill_mckee((graph + graph.T).tocsr(), symmetric_mode=True)
     place = np.empty(size, dtype=np.int64)

@@ -21,6 +21,7 @@ from ocp.nlp.interior_point.state import (
     LOG,
     MU,
     NO_ROOM,
+    READY,
     ROWS,
     RUNNING,
     SCALE_F,
@@ -82,6 +83,8 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
                 advance(loaded.program, state, order, factors[0], corrected, push, chunk)
                 if state.ints[STATUS] == NO_ROOM and spare < 2.0 ** DOUBLINGS:
                     factors[0], spare = room(order, nlp.n + nlp.m, 2.0 * spare), 2.0 * spare
+                    if not state.ints[READY]:
+                        _start(nlp, options, state, x0, warm)  # ``begin`` had scaled bounds already
                     state.ints[STATUS] = RUNNING
                 if (progress is not None or watch_point is not None) and watch.heard(lambda first: _log(state, first),
                                                                                      lambda rows: _point(nlp, state)):
@@ -102,11 +105,11 @@ def _start(nlp: NLP, options: SolverOptions, q: State, x0: Array, warm: Warm | N
     q.equation[:] = nlp.g_lower == nlp.g_upper
     for lower, upper, low, high, between in ((nlp.x_lower, nlp.x_upper, q.xl, q.xu, q.free == 1),
                                              (nlp.g_lower, nlp.g_upper, q.sl, q.su, q.equation == 0)):
-        low[:] = np.where(between, lower - relax * np.maximum(1.0, np.abs(lower)), lower)
-        high[:] = np.where(between, upper + relax * np.maximum(1.0, np.abs(upper)), upper)
+        low[:] = np.where(between, lower - np.minimum(options.tolerance, relax * np.maximum(1.0, np.abs(lower))), lower)
+        high[:] = np.where(between, upper + np.minimum(options.tolerance, relax * np.maximum(1.0, np.abs(upper))), upper)
     q.x[:] = x0 if warm is None else warm.x
     q.x[q.free == 0] = nlp.x_lower[q.free == 0]
-    q.reals[MU] = MU_FIRST if warm is None else max(warm.mu, MU_LEAST)
+    q.reals[MU] = MU_FIRST if warm is None or not np.isfinite(warm.mu) else max(warm.mu, MU_LEAST)
     q.reals[TOLERANCE], q.reals[THRESHOLD] = options.tolerance, PIVOTS
     q.ints[LIMIT] = options.max_iterations
     q.ints[WARM] = warm is not None
@@ -132,7 +135,7 @@ def _result(nlp: NLP, q: State, watch: Watch, seconds: float) -> NLPResult:
     code = int(q.ints[STATUS])
     status, said = (Status.INTERRUPTED, "interrupted") if code == RUNNING else (_STATUS[code], _SAID[code])
     status, message = told(nlp, point.x, status, "interior point", said)
-    share = q.reals[F_CYCLES] / q.reals[CYCLES] if q.reals[CYCLES] > 0 else 0.0
+    share = float(q.reals[F_CYCLES] / q.reals[CYCLES]) if q.reals[CYCLES] > 0 else 0.0
     return NLPResult(
         x=point.x, lam_x=point.lam_x, lam_g=point.lam_g, f=float(q.reals[F] / (q.reals[SCALE_F] or 1.0)), status=status,
         message=message, iterations=_log(q, 0), seconds={"solver": seconds, "functions": share * seconds},

@@ -96,7 +96,7 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
     r, n, m = q.reals, len(q.x), len(q.y)
     q.ints[RESTORATIONS] += 1
     add_to_filter(q, r[THETA], r[PHI])
-    began, lam = r[THETA], FIRST
+    began, lam, softer = r[THETA], FIRST, 1.0
     q.reference[:] = q.x
     for j in range(n):
         q.weights[j] = 1e-8 * min(1.0, 1.0 / abs(q.x[j])) ** 2 if q.x[j] != 0.0 else 1e-8
@@ -105,7 +105,7 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
         square = 0.0
         for i in range(m):
             square += q.c[i] ** 2
-        nu = min(r[MU], 0.01 * square) + 1e-16
+        nu = softer * min(r[MU], 0.01 * square) + 1e-16
         here = 0.5 * square + _barrier(q, q.x, q.s, nu) + _away(q, q.x)
         q.entries[h:h + a] = q.J
         moved = False
@@ -146,6 +146,9 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
                 break
             lam *= 10.0
         if not moved:
+            if nu > 1e-12 * square:
+                softer, lam = 0.1 * softer, FIRST
+                continue
             break
         q.x[:], q.s[:] = q.x_trial, q.s_trial
         if not differentiate(p, q):
@@ -155,8 +158,11 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
         phi = merit(q, q.x, q.s, r[F])
         if theta <= SHARE * began and not in_filter(q, theta, phi):
             return True
-        if here - there <= 1e-14 * here:
-            break
+        if here - there <= 1e-3 * abs(here):
+            if nu > 1e-12 * square:
+                softer *= 0.1
+            elif here - there <= 1e-14 * here:
+                break
     worst = 0.0
     for i in range(m):
         worst = max(worst, abs(q.c[i]) / q.scale[i])
