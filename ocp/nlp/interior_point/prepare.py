@@ -68,6 +68,7 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
     jacobian = np.array([p.jacobian_rows, p.jacobian_columns])
     order = plan(nlp.n, nlp.m, fixed, (hessian[0], hessian[1]), (jacobian[0], jacobian[1]), nlp.chain)
     state = make_state(nlp.n, nlp.m, (len(p.jacobian_rows), len(p.hessian_rows)), options.max_iterations)
+    bounds = _relaxed(nlp, options, state)
     factors = [room(order, nlp.n + nlp.m)]
     corrected = np.zeros(nlp.m + 1)[:nlp.m]
 
@@ -75,7 +76,7 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
         started = time.perf_counter()
         watch = Watch(progress, watch_point)
         push = PUSH if warm is None else MU_LEAST
-        _start(nlp, options, state, x0, warm)
+        _start(nlp, options, state, bounds, x0, warm)
         chunk = CHUNK if progress is None and watch_point is None else 1
         spare = 2.0
         with interrupts(watch.interrupt):
@@ -84,7 +85,7 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
                 if state.ints[STATUS] == NO_ROOM and spare < 2.0 ** DOUBLINGS:
                     factors[0], spare = room(order, nlp.n + nlp.m, 2.0 * spare), 2.0 * spare
                     if not state.ints[READY]:
-                        _start(nlp, options, state, x0, warm)  # ``begin`` had scaled bounds already
+                        _start(nlp, options, state, bounds, x0, warm)  # ``begin`` had scaled bounds already
                     state.ints[STATUS] = RUNNING
                 if (progress is not None or watch_point is not None) and watch.heard(lambda first: _log(state, first),
                                                                                      lambda rows: _point(nlp, state)):
@@ -97,23 +98,29 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
     return run
 
 
-def _start(nlp: NLP, options: SolverOptions, q: State, x0: Array, warm: Warm | None) -> None:
-    for array in q:
-        array[...] = 0
+def _relaxed(nlp: NLP, options: SolverOptions, q: State) -> tuple[Array, Array, Array, Array]:
+    """Bounds of x and of the rows, inequalities moved outwards a little so that there is an inside; sets what is free and equal."""
+    q.free[:], q.equation[:] = nlp.x_lower < nlp.x_upper, nlp.g_lower == nlp.g_upper
     relax = min(1e-8, options.tolerance)
-    q.free[:] = nlp.x_lower < nlp.x_upper
-    q.equation[:] = nlp.g_lower == nlp.g_upper
-    for lower, upper, low, high, between in ((nlp.x_lower, nlp.x_upper, q.xl, q.xu, q.free == 1),
-                                             (nlp.g_lower, nlp.g_upper, q.sl, q.su, q.equation == 0)):
-        low[:] = np.where(between, lower - np.minimum(options.tolerance, relax * np.maximum(1.0, np.abs(lower))), lower)
-        high[:] = np.where(between, upper + np.minimum(options.tolerance, relax * np.maximum(1.0, np.abs(upper))), upper)
+    found = []
+    for bound, sign, between in ((nlp.x_lower, -1, q.free == 1), (nlp.x_upper, 1, q.free == 1), (nlp.g_lower, -1, q.equation == 0),
+                                 (nlp.g_upper, 1, q.equation == 0)):
+        by = np.minimum(options.tolerance, relax * np.maximum(1.0, np.abs(bound)))
+        found.append(np.where(between, bound + sign * by, bound))
+    return found[0], found[1], found[2], found[3]
+
+
+def _start(nlp: NLP, options: SolverOptions, q: State, bounds: tuple[Array, Array, Array, Array], x0: Array,
+           warm: Warm | None) -> None:
+    q.ints[:], q.reals[:] = 0, 0.0
+    q.xl[:], q.xu[:], q.sl[:], q.su[:] = bounds
     q.x[:] = x0 if warm is None else warm.x
-    q.x[q.free == 0] = nlp.x_lower[q.free == 0]
+    np.copyto(q.x, nlp.x_lower, where=q.free == 0)
     q.reals[MU] = MU_FIRST if warm is None or not np.isfinite(warm.mu) else max(warm.mu, MU_LEAST)
     q.reals[TOLERANCE], q.reals[THRESHOLD] = options.tolerance, PIVOTS
     q.ints[LIMIT] = options.max_iterations
-    q.ints[WARM] = warm is not None
     if warm is not None:
+        q.ints[WARM] = 1
         q.y[:] = warm.lam_g
         q.zl[:], q.zu[:] = np.maximum(-warm.lam_x, 0.0), np.maximum(warm.lam_x, 0.0)
         between = q.equation == 0
