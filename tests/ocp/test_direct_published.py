@@ -62,7 +62,8 @@ def test_trapezoid_up_to_four_hundred_intervals(name):
     (known.cart_pole, {"scheme": "radau", "degree": 5, "n": 60}, 58.80766746, 2e-8),
     (known.cart_pole, {"scheme": "lobatto", "degree": 5, "n": 60}, 58.80766746, 2e-8),
     (direct.hanging_chain, {"scheme": "gauss", "degree": 5, "n": 40}, 5.0684801, 6e-8),
-    (direct.hanging_chain, {"scheme": "radau", "degree": 5, "n": 40, "form": "differential"}, 5.0684801, 6e-8)], ids=lambda part: getattr(part, "__name__", str(part)))
+    (direct.hanging_chain, {"scheme": "radau", "degree": 5, "n": 40, "form": "differential"}, 5.0684801, 6e-8)],
+    ids=lambda part: getattr(part, "__name__", str(part)))
 def test_schemes_of_high_order_reach_the_optimum_itself(make, options, value, close):
     options = dict(options)
     assert on(make(), options.pop("n"), **options).objective == pytest.approx(value, abs=close)
