@@ -10,10 +10,10 @@ import pytest
 import scipy.linalg
 
 from ocp import qp as osqp_room
-from ocp.nlp.elastic import Elastic
-from ocp.nlp.interior import Quadratic, interior
-from ocp.nlp.kkt_system import factorise, pattern, regularised, system
-from ocp.nlp.quadratic import Quick, solve_quadratic
+from ocp.nlp.sqp.elastic import Elastic
+from ocp.nlp.sqp.interior import Quadratic, interior
+from ocp.nlp.sqp.kkt_system import factorise, pattern, regularised, system
+from ocp.nlp.sqp.quadratic import Quick, solve_quadratic
 
 INF = np.inf
 

@@ -103,7 +103,7 @@ def test_second_order_corrections_overcome_the_maratos_effect(monkeypatch):
     assert found.status is Status.CONVERGED
     np.testing.assert_allclose(found.x, [1, 0], atol=1e-8)
     assert [row["alpha_pr"] for row in found.iterations[1:]] == [1.0] * (len(found.iterations) - 1)
-    monkeypatch.setattr("ocp.nlp.sqp.CORRECTIONS", 0)
+    monkeypatch.setattr("ocp.nlp.sqp.method.CORRECTIONS", 0)
     without = solve_nlp(nlp, SQP)
     assert without.iterations[1]["alpha_pr"] < 1
     assert len(without.iterations) > len(found.iterations)

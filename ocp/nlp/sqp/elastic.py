@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ocp.nlp.interior import Answer, Quadratic
-from ocp.nlp.kkt_system import pattern, system
-from ocp.nlp.quadratic import solve_quadratic
+from ocp.nlp.sqp.interior import Answer, Quadratic
+from ocp.nlp.sqp.kkt_system import pattern, system
+from ocp.nlp.sqp.quadratic import solve_quadratic
 
 Triplets = tuple[np.ndarray, np.ndarray]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ocp.nlp.kkt_system import Solve, System, regularised
+from ocp.nlp.sqp.kkt_system import Solve, System, regularised
 
 LIMIT = 60
 ROUGH = 1e-6

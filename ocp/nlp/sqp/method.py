@@ -1,6 +1,6 @@
 """Sequential quadratic programming with exact or Gauss-Newton Hessians, a filter line search and an elastic mode.
 
-Every iteration solves the quadratic program of ``ocp.nlp.quadratic`` at the iterate, warm from the active set before; steps are
+Every iteration solves the quadratic program of ``ocp.nlp.sqp.quadratic`` at the iterate, warm from the active set before; steps are
 accepted by a filter of violation and objective with second-order corrections (Fletcher and Leyffer 2002; Waechter and Biegler 2006,
 Sec. 2.3 and 2.4). Where no step is accepted, or the linearised constraints contradict each other, elastic programs reduce the
 violation alone until the filter takes a point. Near a regular solution the method is Newton's on the active set.
@@ -12,14 +12,14 @@ import time
 
 import numpy as np
 
-from ocp.nlp.arrays import Arrays
-from ocp.nlp.filter import GAMMA, Filter
-from ocp.nlp.interior import Answer, Quadratic
-from ocp.nlp.kkt_system import system
 from ocp.nlp.options import SolverOptions
 from ocp.nlp.program import NLP
-from ocp.nlp.quadratic import solve_quadratic
 from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, told
+from ocp.nlp.sqp.arrays import Arrays
+from ocp.nlp.sqp.filter import GAMMA, Filter
+from ocp.nlp.sqp.interior import Answer, Quadratic
+from ocp.nlp.sqp.kkt_system import system
+from ocp.nlp.sqp.quadratic import solve_quadratic
 from ocp.nlp.watch import Watch, interrupts
 from ocp.problem import Status
 

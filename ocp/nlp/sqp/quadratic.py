@@ -14,8 +14,8 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from ocp.nlp.interior import ROUGH, Answer, Quadratic, inequalities, interior
-from ocp.nlp.kkt_system import regularised
+from ocp.nlp.sqp.interior import ROUGH, Answer, Quadratic, inequalities, interior
+from ocp.nlp.sqp.kkt_system import regularised
 
 EXCHANGES = 12
 ACCURATE = 1e-11  # asked of the interior point where its active set at first accuracy is not the answer's

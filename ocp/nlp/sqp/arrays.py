@@ -8,12 +8,12 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.nlp.elastic import Elastic
 from ocp.nlp.ipopt import hessian
-from ocp.nlp.kkt_system import factorise, pattern, system
 from ocp.nlp.options import SolverOptions
 from ocp.nlp.program import NLP, S_MAX, outside
-from ocp.nlp.quadratic import Quick
+from ocp.nlp.sqp.elastic import Elastic
+from ocp.nlp.sqp.kkt_system import factorise, pattern, system
+from ocp.nlp.sqp.quadratic import Quick
 
 #: multipliers estimated larger than this are no use; Waechter and Biegler 2006, Sec. 3.6
 LARGEST_ESTIMATE = 1e3
