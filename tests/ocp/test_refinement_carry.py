@@ -19,9 +19,10 @@ from ocp.transcription.refine.loop import continued
 PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
 
 
+@pytest.mark.parametrize("name", ["van_der_pol_limited", "rayleigh_mixed"])  # a bound of a state, a row along the path
 @pytest.mark.parametrize("scheme", ["gauss", "radau", "lobatto", "hermite_simpson", "trapezoid"])
-def test_carried_multipliers_are_close_to_those_of_the_finer_solution(scheme):
-    problem = load_problem(PROBLEMS / "van_der_pol_limited.yaml").problem
+def test_carried_multipliers_are_close_to_those_of_the_finer_solution(scheme, name):
+    problem = load_problem(PROBLEMS / f"{name}.yaml").problem
     coarse, fine = (CollocationOptions(scheme=scheme, intervals=n, tolerance=1e-10) for n in (30, 40))
     first, second = solve(problem, coarse), solve(problem, fine)
     before, after = uniform_meshes(problem, coarse)[0], uniform_meshes(problem, fine)[0]
