@@ -23,7 +23,7 @@ class Method:
     """A method by the places of its three parts; they are imported on use, so that one method never pays for another.
 
     ``solve(problem, options, progress, checkpoint, resume)`` in ``solver``; the options dataclass and
-    ``unsupported(problem)`` in ``options``.
+    ``unsupported(problem)`` in ``options``. judged: whether the solver takes ``judge=``, which certifies a solution on the way.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Method:
     solver: str
     options_module: str
     options_name: str
+    judged: bool = False
 
     def options_type(self) -> Any:
         return getattr(importlib.import_module(self.options_module), self.options_name)
@@ -41,14 +42,15 @@ class Method:
         return found
 
     def run(self, problem: Problem, options: Any, progress: Progress | None, checkpoint: Keep | None = None,
-            resume: Checkpoint | None = None) -> Solution:
-        solution: Solution = importlib.import_module(self.solver).solve(problem, options, progress, checkpoint, resume)
+            resume: Checkpoint | None = None, judge: Callable[[Solution], Solution] | None = None) -> Solution:
+        given = {"judge": judge} if self.judged else {}
+        solution: Solution = importlib.import_module(self.solver).solve(problem, options, progress, checkpoint, resume, **given)
         return solution
 
 
 METHODS: Mapping[str, Method] = {m.name: m for m in (
     Method("collocation", "direct collocation by schemes of any degree, solved as a nonlinear program",
-           "ocp.transcription.collocation", "ocp.transcription.collocation", "CollocationOptions"),
+           "ocp.transcription.collocation", "ocp.transcription.collocation", "CollocationOptions", True),
     Method("multiple_shooting", "direct multiple shooting with any integrator, solved as a nonlinear program",
            "ocp.transcription.multiple_shooting", "ocp.transcription.multiple_shooting", "MultipleShootingOptions"),
     Method("ilqr", "iterative LQR / DDP with control bounds, compiled loops",
@@ -95,8 +97,8 @@ def solve(
         raise UnsupportedError(name, reasons, able)
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
     begin = time.perf_counter()
-    solution = chosen.run(problem, record, progress, checkpoint, resume)
+    solution = chosen.run(problem, record, progress, checkpoint, resume, lambda found: certify(found, tolerances))
     middle = time.perf_counter()
-    certified = certify(solution, tolerances)
+    certified = certify(solution, tolerances) if solution.certificate is None else solution
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
     return dataclasses.replace(certified, seconds=seconds)
