@@ -42,8 +42,10 @@ class Method:
         return found
 
     def run(self, problem: Problem, options: Any, progress: Progress | None, checkpoint: Keep | None = None,
-            resume: Checkpoint | None = None, judge: Callable[[Solution], Solution] | None = None) -> Solution:
-        given = {"judge": judge} if self.judged else {}
+            resume: Checkpoint | None = None, judged: Tolerances | None = None) -> Solution:
+        given: dict[str, Any] = {}
+        if self.judged:
+            given = {"judge": lambda found: certify(found, judged), "gap": (judged or Tolerances()).gap_segment}
         solution: Solution = importlib.import_module(self.solver).solve(problem, options, progress, checkpoint, resume, **given)
         return solution
 
@@ -97,7 +99,7 @@ def solve(
         raise UnsupportedError(name, reasons, able)
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
     begin = time.perf_counter()
-    solution = chosen.run(problem, record, progress, checkpoint, resume, lambda found: certify(found, tolerances))
+    solution = chosen.run(problem, record, progress, checkpoint, resume, tolerances)
     middle = time.perf_counter()
     certified = certify(solution, tolerances) if solution.certificate is None else solution
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}

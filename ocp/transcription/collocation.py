@@ -115,7 +115,7 @@ class CollocationOptions:
         if self.refine == AUTO:
             object.__setattr__(self, "refine", "none" if given else "certificate")
         if self.scheme == AUTO:
-            object.__setattr__(self, "scheme", "hermite_simpson" if self.refine in ("none", "h") else "gauss")
+            object.__setattr__(self, "scheme", "hermite_simpson" if self.refine in ("none", "h") else "radau")
         if self.intervals == AUTO:
             object.__setattr__(self, "intervals", 20 if self.refine == "certificate" else 50)
 
@@ -184,7 +184,8 @@ def transcribe(problem: Problem, options: CollocationOptions, meshes: Sequence[M
 
 
 def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dict[str, float]], Any] | None = None,
-          checkpoint: Keep | None = None, resume: Checkpoint | None = None, judge: Judge | None = None) -> Solution:
+          checkpoint: Keep | None = None, resume: Checkpoint | None = None, judge: Judge | None = None,
+          gap: float = 1e-3) -> Solution:
     """Transcribe the problem and solve the program. ``progress`` gets each row of the iteration log.
 
     judge: certifies a solution; ``refine: certificate`` needs it.
@@ -205,7 +206,7 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     rules = Rules(options.refine, 1.0 if certified else options.tolerance_mesh, options.record().degree, options.max_degree)
     settings = Settings(rules, options.max_passes, options.switches, certified or options.guess != "auto", options.solver == "ipopt")
     found = refine(problem, _family(options), _plans(problem, options), settings, lambda ask: _run(options, ask), progress, checkpoint,
-                   resume, judge if certified else None)
+                   resume, judge if certified else None, gap)
     return frozen(_remarked(found, options), options)
 
 

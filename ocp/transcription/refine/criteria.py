@@ -32,6 +32,8 @@ STILL = 1e-6
 FAR = 0.05
 #: margins of an interval are measured anew so many times; then it is cut
 DRAWN = 3
+#: an estimated error of a segment this many times what its gap may be needs no certificate to call for another mesh
+SCREEN = 5.0
 #: how much a check of the whole motion may ask of its worst interval at once
 MOST = 1e3
 
@@ -71,11 +73,15 @@ class ByMesh:
 class ByCertificate:
     """The certificate holds. Errors are relative to what it allows: the tolerance of the rules is 1."""
 
-    def __init__(self, judge: Judge, estimator: Estimator):
-        self.judge, self.estimator = judge, estimator
+    def __init__(self, judge: Judge, estimator: Estimator, gap: float):
+        self.judge, self.estimator, self.gap = judge, estimator, gap
         self.still = self.shift = STILL
 
     def look(self, solution: Solution, estimate: Estimate, plans: Plans, meshes: Sequence[Mesh], margins: tuple[Margins, ...]) -> Verdict:
+        if any(np.max(own.state) > SCREEN * self.gap for own in estimate.phases):
+            errors = tuple(replace(own.of_motion, state=own.state / self.gap, path=np.zeros_like(own.path),
+                                   integral=np.zeros_like(own.path)) for own in estimate.phases)
+            return Verdict(solution, errors, margins, f"error {estimate.where(solution.problem)}")
         judged = self.judge(solution)
         certificate = judged.certificate
         assert certificate is not None
