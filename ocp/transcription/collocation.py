@@ -204,7 +204,7 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
         raise ProblemError("certificate needs what certifies solutions: solve by ocp.methods.solve", where=f"{METHOD}.refine")
     certified = options.refine == "certificate"
     rules = Rules(options.refine, 1.0 if certified else options.tolerance_mesh, options.record().degree, options.max_degree)
-    settings = Settings(rules, options.max_passes, options.switches, certified or options.guess != "auto", options.solver == "ipopt")
+    settings = Settings(rules, options.max_passes, options.switches, options.guess != "auto", options.solver == "ipopt")
     found = refine(problem, _family(options), _plans(problem, options), settings, lambda ask: _run(options, ask), progress, checkpoint,
                    resume, judge if certified else None, gap)
     return frozen(_remarked(found, options), options)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ocp.problem import Problem, Solution
+from ocp.problem import Phase, Problem, Solution, Trajectory
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.refine.error import Estimate, Estimator, PhaseErrors
 from ocp.transcription.refine.margins import Margins
@@ -41,12 +41,14 @@ MOST = 1e3
 @dataclass(frozen=True, eq=False)
 class Verdict:
     """What a criterion says of a pass: the solution (with its certificate, where that decides), errors by phase beside the
-    tolerance of the rules, margins of the next pass, the error in words."""
+    tolerance of the rules, margins of the next pass, the error in words, and
+    the largest of all."""
 
     solution: Solution
     errors: tuple[PhaseErrors, ...]
     margins: tuple[Margins, ...]
     words: str
+    worst: float
 
 
 class ByMesh:
@@ -58,7 +60,7 @@ class ByMesh:
         self.shift = rules.tolerance
 
     def look(self, solution: Solution, estimate: Estimate, plans: Plans, meshes: Sequence[Mesh], margins: tuple[Margins, ...]) -> Verdict:
-        return Verdict(solution, estimate.phases, margins, f"error {estimate.where(solution.problem)}")
+        return Verdict(solution, estimate.phases, margins, f"error {estimate.where(solution.problem)}", estimate.largest)
 
     def accurate(self, passes: Sequence[Pass], shaped: bool) -> bool:
         """shaped: whether the shape of controls counts."""
@@ -76,41 +78,53 @@ class ByCertificate:
     def __init__(self, judge: Judge, estimator: Estimator, gap: float):
         self.judge, self.estimator, self.gap = judge, estimator, gap
         self.still = self.shift = STILL
+        self.allowed: dict[str, float] = {}
 
     def look(self, solution: Solution, estimate: Estimate, plans: Plans, meshes: Sequence[Mesh], margins: tuple[Margins, ...]) -> Verdict:
-        if any(np.max(own.state) > SCREEN * self.gap for own in estimate.phases):
-            errors = tuple(replace(own.of_motion, state=own.state / self.gap, path=np.zeros_like(own.path),
-                                   integral=np.zeros_like(own.path)) for own in estimate.phases)
-            return Verdict(solution, errors, margins, f"error {estimate.where(solution.problem)}")
-        judged = self.judge(solution)
-        certificate = judged.certificate
-        assert certificate is not None
-        parts = judged.parts or (judged.trajectory,)
-        allowed = {v.name: v.tolerance_between for v in certificate.violations}
-        gaps, defects = (_by_phase(judged.extra[f"certificate_segment_{name}"], plans) for name in ("gap", "defect"))
-        whole = max((_ratio(check) for check in (certificate.gap_total, certificate.energy, certificate.objective)
-                     if check is not None), default=0.0)
+        overshoots = self._overshoots(solution, plans)
+        gap, over = max(float(np.max(own.state)) for own in estimate.phases), max(one.worst for one in overshoots)
+        certificate = None
+        if gap <= SCREEN * self.gap and over <= 1:
+            solution = self.judge(solution)
+            certificate = solution.certificate
+            assert certificate is not None
+            self.allowed = {v.name: v.tolerance_between for v in certificate.violations}
+            overshoots = self._overshoots(solution, plans)
+            over = max(one.worst for one in overshoots)
+        states = [own.state / self.gap for own in estimate.phases] if certificate is None else self._measured(solution, estimate, plans)
         errors, new = [], []
-        worst = max(np.max(np.nan_to_num(phase.of_motion.total, posinf=1e300)) for phase in estimate.phases)
-        for i, (phase, part, own) in enumerate(zip(judged.problem.phases, parts, estimate.phases, strict=True)):
-            state = np.maximum(gaps[i] / certificate.gap_segment.tolerance, defects[i] / certificate.error_estimate.tolerance)
-            state = np.nan_to_num(state, nan=np.inf)
+        for own, state, one, margin in zip(estimate.phases, states, overshoots, margins, strict=True):
+            near = one.near & (margin.times < DRAWN)[:, None]
+            nx, chosen = one.states.shape[1], (near & one.bad)[:, :, None]
+            new.append(margin.grown(np.where(chosen[:, :nx], one.states, 0.0), np.where(chosen[:, nx:], one.rows, 0.0)))
+            errors.append(replace(own, state=state, control=np.zeros_like(state), integral=np.zeros_like(state),
+                                  path=np.max(np.where(near, 0.0, one.ratio), axis=1, initial=0.0)))
+        worst = max(over, *(float(np.max(state)) for state in states))
+        if certificate is None:
+            words = f"too coarse: {worst:.2g} times what the certificate allows"
+        else:
+            failures = certificate.failures
+            words = "certified" if not failures else f"not certified: {failures[0]}" + (
+                f" and {len(failures) - 1} more" if len(failures) > 1 else "")
+        return Verdict(solution, tuple(errors), tuple(new), words, worst)
+
+    def _measured(self, solution: Solution, estimate: Estimate, plans: Plans) -> list[Array]:
+        """Errors of the states of intervals as the certificate measured them. Where a check of the whole motion fails, all share
+        in it by their size."""
+        certificate = solution.certificate
+        assert certificate is not None
+        gaps, defects = (_by_phase(solution.extra[f"certificate_segment_{name}"], plans) for name in ("gap", "defect"))
+        whole = max(_ratio(check) for check in (certificate.gap_total, certificate.energy, certificate.objective) if check is not None)
+        worst = max(np.max(np.nan_to_num(own.of_motion.total, posinf=1e300)) for own in estimate.phases)
+        found = []
+        for gap, defect, own in zip(gaps, defects, estimate.phases, strict=True):
+            state = np.nan_to_num(np.maximum(gap / certificate.gap_segment.tolerance, defect / certificate.error_estimate.tolerance),
+                                  nan=np.inf)
             if whole > 1:
                 share = np.maximum(state / max(float(np.max(state)), 1e-300), own.of_motion.total / max(worst, 1e-300))
                 state = np.maximum(state, min(whole, MOST) * np.nan_to_num(share, nan=1.0, posinf=1.0))
-            prefix = f"{phase.name}: " if len(parts) > 1 else ""
-            over = self._overshoots(i, phase, part, plans[i], {name.removeprefix(prefix): value for name, value in allowed.items()})
-            near = over.near & (margins[i].times < DRAWN)[:, None]
-            drawn = [np.where(near[:, columns, None] & over.bad[:, columns, None], values, 0.0) for columns, values in (
-                (slice(0, over.states.shape[1]), over.states), (slice(over.states.shape[1], None), over.rows))]
-            path = np.max(np.where(near, 0.0, over.ratio), axis=1, initial=0.0)
-            new.append(margins[i].grown(*drawn))
-            errors.append(replace(own, state=state, control=np.zeros_like(state), path=path,
-                                  integral=np.zeros_like(state)))
-        failures = certificate.failures
-        words = "certified" if not failures else f"not certified: {failures[0]}" + (
-            f" and {len(failures) - 1} more" if len(failures) > 1 else "")
-        return Verdict(judged, tuple(errors), tuple(new), words)
+            found.append(state)
+        return found
 
     def accurate(self, passes: Sequence[Pass], shaped: bool) -> bool:
         certificate = passes[-1].solution.certificate
@@ -119,9 +133,14 @@ class ByCertificate:
     def undetermined(self, passes: Sequence[Pass]) -> bool:
         return False
 
-    def _overshoots(self, number: int, phase: Any, part: Any, plan: Any, allowed: dict[str, float]) -> _Overshoots:
-        """What leaves bounds of states and path constraints between nodes, by interval."""
-        functions = self.estimator.phases[number]
+    def _overshoots(self, solution: Solution, plans: Plans) -> list[_Overshoots]:
+        """What leaves bounds of states and path constraints between nodes, by interval; what is allowed, as the last certificate
+        said."""
+        parts = solution.parts or (solution.trajectory,)
+        return [self._in_phase(functions, phase, part, f"{phase.name}: " if len(parts) > 1 else "")
+                for functions, phase, part in zip(self.estimator.phases, solution.problem.phases, parts, strict=True)]
+
+    def _in_phase(self, functions: Any, phase: Phase, part: Trajectory, prefix: str) -> _Overshoots:
         t = part.t[:-1, None] + np.diff(part.t)[:, None] * (np.arange(LOOKS) + 0.5) / LOOKS
         flat, N = t.ravel(), len(part.t) - 1
         x = np.asarray(part.state(flat)).reshape(len(flat), -1)
@@ -136,25 +155,25 @@ class ByCertificate:
         every = np.concatenate(values, axis=1).reshape(N, LOOKS, -1)
         low, high = (np.concatenate([pair[side] for pair in bounds]) for side in (0, 1))
         over = np.stack([np.maximum(0.0, np.max(low - every, axis=1)), np.maximum(0.0, np.max(every - high, axis=1))], axis=2)
-        limit = np.array([allowed.get(name, np.inf) for name in names])
+        limit = np.array([self.allowed.get(prefix + name, np.inf) for name in names])
         size = np.maximum(np.ptp(every, axis=(0, 1)), 1e-12)
-        one_sided = np.array(low != high)
         ratio = np.max(over, axis=2) / limit
-        near = one_sided & (np.max(over, axis=2) <= FAR * size)
+        near = (low != high) & (np.max(over, axis=2) <= FAR * size)
         nx = x.shape[1]
-        return _Overshoots(over[:, :nx], over[:, nx:], ratio, near, ratio > AIM)
+        return _Overshoots(over[:, :nx], over[:, nx:], ratio, near, ratio > AIM, float(np.max(ratio, initial=0.0)))
 
 
 @dataclass(frozen=True, eq=False)
 class _Overshoots:
     """states [N, nx, 2], rows [N, m, 2]: by how much, below and above; ratio, near, bad [N, nx + m]: in parts of what is allowed;
-    whether margins can mend it; whether it calls for some."""
+    whether margins can mend it; whether it calls for some; worst: the largest ratio."""
 
     states: Array
     rows: Array
     ratio: Array
     near: Array
     bad: Array
+    worst: float
 
 
 def same(passes: Sequence[Pass], still: float) -> bool:

@@ -27,6 +27,8 @@ from ocp.transcription.refine.switches import jumps_of, located, shift, unplaced
 
 #: passes that may fail to converge, each followed by one on a finer mesh, before the ladder of guesses is climbed
 FAILURES = 2
+#: the same where the certificate decides: its first mesh is coarse
+FAILURES_OF_CERTIFIED = 1
 #: passes whose singular controls chatter after which the loop ends
 CHATTERING = 4
 #: passes without progress after which the loop ends
@@ -110,7 +112,7 @@ class _Refinement:
         self.told.words.append(f"pass {self.number}: {size_of(self.plans)}: {solution.status.name.lower().replace('_', ' ')}")
         if climbed or self.number >= self.settings.most:
             return "failed"
-        if self.failures > FAILURES:
+        if self.failures > (FAILURES if not self.certified else FAILURES_OF_CERTIFIED):
             self.current, self.warm, self.ladder = self.problem, False, True
         elif self.warm:  # the same mesh once more, from the guess
             self.current, self.warm = self.problem, False
@@ -124,7 +126,7 @@ class _Refinement:
         verdict = self.criterion.look(solution, estimate, self.plans, meshes, self.margins)
         solution = self.last = verdict.solution
         row = row_of(self.number, self.plans, solution, estimate, time.perf_counter() - started)
-        self.passes.append(Pass(self.plans, solution, estimate, verdict.errors, row))
+        self.passes.append(Pass(self.plans, solution, estimate, verdict.errors, row, verdict.worst))
         self.told.words.append(sentence(self.passes, solution.problem, verdict.words))
         singular = smooth[-1][0] if smooth else None
         if singular is not None and singular.told:
@@ -142,7 +144,7 @@ class _Refinement:
             return ""
         if self.number >= self.settings.most:
             return "" if accurate else "passes"
-        if self.chattering >= CHATTERING:
+        if self.chattering >= CHATTERING and not self.certified:
             return "" if accurate else "chattering"
         return self._next(solution, guided, jumps if moves else [], accurate, verdict.margins)
 
@@ -214,7 +216,7 @@ class _Refinement:
     def _stalled(self) -> bool:
         """Whether the last passes have changed the objective by next to nothing and the error by less than a factor: finer meshes
         make solutions of this kind no better (chattering along singular arcs)."""
-        errors = [p.largest if self.shaped or isinstance(self.criterion, ByCertificate) else p.estimate.motion for p in self.passes]
+        errors = [p.worst if self.certified else p.largest if self.shaped else p.estimate.motion for p in self.passes]
         return (len(self.passes) > STALL and same(self.passes[-STALL:], self.criterion.still)
                 and min(errors[-STALL:]) > GAIN * min(errors[:-STALL]))
 

@@ -77,13 +77,14 @@ Run = Callable[[Ask], Solution]
 @dataclass(frozen=True, eq=False)
 class Pass:
     """A finished pass: its meshes as plans, solution, estimated errors, and the errors that decide, phase by phase, beside the
-    tolerance of the rules."""
+    tolerance of the rules; worst: the largest of these, what margins are to mend included."""
 
     plans: Plans
     solution: Solution
     estimate: Estimate
     errors: tuple[PhaseErrors, ...]
     row: tuple[float, ...]
+    worst: float
 
     @property
     def largest(self) -> float:
