@@ -11,6 +11,7 @@ from typing import Any
 
 from dynamics.errors import near
 from ocp.certify import Tolerances, certify
+from ocp.conclusion import conclude
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.problem import Problem, Solution
 from ocp.problem.checkpoint import Checkpoint, Keep
@@ -23,7 +24,8 @@ class Method:
     """A method by the places of its three parts; they are imported on use, so that one method never pays for another.
 
     ``solve(problem, options, progress, checkpoint, resume)`` in ``solver``; the options dataclass and
-    ``unsupported(problem)`` in ``options``. judged: whether the solver takes ``judge=``, which certifies a solution on the way.
+    ``unsupported(problem)`` and ``finer(options, solution)`` in ``options``. judged: whether the solver takes ``judge=``, which
+    certifies a solution on the way.
     """
 
     name: str
@@ -40,6 +42,10 @@ class Method:
         """One sentence for each thing that this method cannot enforce."""
         found: list[str] = importlib.import_module(self.options_module).unsupported(problem)
         return found
+
+    def finer(self, options: Any, solution: Solution) -> Any:
+        """Options that solve the same problem on a finer mesh than that of the solution."""
+        return importlib.import_module(self.options_module).finer(options, solution)
 
     def run(self, problem: Problem, options: Any, progress: Progress | None, checkpoint: Keep | None = None,
             resume: Checkpoint | None = None, judged: Tolerances | None = None) -> Solution:
@@ -101,6 +107,7 @@ def solve(
     begin = time.perf_counter()
     solution = chosen.run(problem, record, progress, checkpoint, resume, tolerances)
     middle = time.perf_counter()
-    certified = certify(solution, tolerances) if solution.certificate is None else solution
+    certified = conclude(solution, record, lambda given, chosen_options: chosen.run(given, chosen_options, None), chosen.finer,
+                         tolerances)
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
     return dataclasses.replace(certified, seconds=seconds)

@@ -28,8 +28,8 @@ from ocp.transcription.program import How, Transcription, build, kernels_for
 from ocp.transcription.refine.criteria import Judge
 from ocp.transcription.refine.loop import refine
 from ocp.transcription.refine.passes import Ask, Family, Settings
-from ocp.transcription.refine.plan import UNIFORM, Plan, read_plans, uniform_plan
-from ocp.transcription.refine.policy import POLICIES, Rules
+from ocp.transcription.refine.plan import UNIFORM, Plan, plans_text, read_plans, uniform_plan
+from ocp.transcription.refine.policy import POLICIES, Rules, halved
 from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, make_scheme
 
 __all__ = ["METHOD", "CollocationOptions", "Optimality", "solve", "transcribe", "uniform_meshes", "unsupported"]
@@ -163,6 +163,19 @@ def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh 
                  for phase in problem.phases)
 
 
+def finer(options: CollocationOptions, solution: Solution) -> CollocationOptions:
+    """Options for a mesh like that of the solution, its degrees raised by one where the scheme has any, else its intervals cut in
+    two."""
+    once = replace(options, refine="none", guess="given", scaling=rule(options.scaling))
+    if options.form == "compressed":
+        return replace(once, intervals=2 * options.intervals)
+    last = replace(once, mesh=str(solution.freeze.get("mesh", options.mesh)))
+    plans = _plans(solution.problem, last)
+    raises = options.record().degree < MOST and options.scheme not in ("trapezoid", "hermite_simpson")
+    changed = [replace(plan, degrees=tuple(min(d + 1, MOST) for d in plan.degrees)) if raises else halved(plan) for plan in plans]
+    return replace(last, mesh=plans_text(changed))
+
+
 def _plans(problem: Problem, options: CollocationOptions) -> tuple[Plan, ...]:
     """The first mesh of every phase as numbers."""
     if options.mesh == UNIFORM:
@@ -185,7 +198,7 @@ def transcribe(problem: Problem, options: CollocationOptions, meshes: Sequence[M
 
 def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dict[str, float]], Any] | None = None,
           checkpoint: Keep | None = None, resume: Checkpoint | None = None, judge: Judge | None = None,
-          gap: float = 1e-3) -> Solution:
+          gap: float = 2e-3) -> Solution:
     """Transcribe the problem and solve the program. ``progress`` gets each row of the iteration log.
 
     judge: certifies a solution; ``refine: certificate`` needs it.

@@ -38,7 +38,7 @@ GAIN = 0.25
 
 
 def refine(problem: Problem, family: Family, plans: Plans, settings: Settings, run: Run, progress: Progress | None = None,
-           checkpoint: Keep | None = None, resume: Checkpoint | None = None, judge: Judge | None = None, gap: float = 1e-3) -> Solution:
+           checkpoint: Keep | None = None, resume: Checkpoint | None = None, judge: Judge | None = None, gap: float = 2e-3) -> Solution:
     """The solution of the last pass, or, where the user interrupts, of the last finished one; plans: the first mesh of each phase.
 
     judge: certifies a solution, gap: how far a segment of it may be from its re-integration; then the loop ends as soon as the certificate holds, otherwise where every interval reaches the
