@@ -29,7 +29,7 @@ LOOKS = 24
 #: relative change of the objective that is none, where the certificate decides
 STILL = 1e-6
 #: what overshoots by more than this part of its range calls for shorter intervals
-FAR = 0.05
+FAR = 0.01
 #: margins of an interval are measured anew so many times; then it is cut
 DRAWN = 3
 #: an estimated error of a segment this many times what its gap may be needs no certificate to call for another mesh

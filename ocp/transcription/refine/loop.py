@@ -33,6 +33,8 @@ FAILURES_OF_CERTIFIED = 1
 CHATTERING = 4
 #: passes without progress after which the loop ends
 STALL = 2
+#: the same where the certificate decides: what is left to mend may be in one interval alone
+STALL_OF_CERTIFIED = 4
 #: what each of so many passes must gain in the largest error; cuts at a kink gain more
 GAIN = 0.25
 
@@ -217,8 +219,9 @@ class _Refinement:
         """Whether the last passes have changed the objective by next to nothing and the error by less than a factor: finer meshes
         make solutions of this kind no better (chattering along singular arcs)."""
         errors = [p.worst if self.certified else p.largest if self.shaped else p.estimate.motion for p in self.passes]
-        return (len(self.passes) > STALL and same(self.passes[-STALL:], self.criterion.still)
-                and min(errors[-STALL:]) > GAIN * min(errors[:-STALL]))
+        last = STALL_OF_CERTIFIED if self.certified else STALL
+        return (len(self.passes) > last and same(self.passes[-last:], self.criterion.still)
+                and min(errors[-last:]) > GAIN * min(errors[:-last]))
 
 
 def _ramps(solution: Solution, jumps: Sequence[Sequence[Jump]]) -> tuple[str, ...]:

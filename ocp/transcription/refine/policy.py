@@ -61,7 +61,7 @@ def next_plan(plan: Plan, errors: PhaseErrors, rules: Rules) -> Plan:
         gain = min(float(errors.total[k]) / (AIM * rules.tolerance), 1e12)
         smooth = errors.decay[k] >= SMOOTH and not errors.clipped[k] and errors.path[k] < errors.total[k]
         beside = k in plan.jumps or k + 1 in plan.jumps
-        if beside and not smooth and errors.total[k] <= BESIDE * rules.tolerance:
+        if rules.kind != "certificate" and beside and not smooth and errors.total[k] <= BESIDE * rules.tolerance:
             pieces.append((1, degree))
             continue
         add = min(STEP, max(1, ceil(log10(gain) / max(float(errors.decay[k]), 0.25))))
