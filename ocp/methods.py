@@ -51,7 +51,8 @@ class Method:
             resume: Checkpoint | None = None, judged: Tolerances | None = None) -> Solution:
         given: dict[str, Any] = {}
         if self.judged:
-            given = {"judge": lambda found: certify(found, judged), "gap": (judged or Tolerances()).gap_segment}
+            own = judged or Tolerances()
+            given = {"judge": lambda found: certify(found, own), "allowed": (own.gap_segment, own.error_estimate)}
         solution: Solution = importlib.import_module(self.solver).solve(problem, options, progress, checkpoint, resume, **given)
         return solution
 

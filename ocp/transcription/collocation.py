@@ -198,7 +198,7 @@ def transcribe(problem: Problem, options: CollocationOptions, meshes: Sequence[M
 
 def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dict[str, float]], Any] | None = None,
           checkpoint: Keep | None = None, resume: Checkpoint | None = None, judge: Judge | None = None,
-          gap: float = 2e-3) -> Solution:
+          allowed: tuple[float, float] = (2e-3, 1e-2)) -> Solution:
     """Transcribe the problem and solve the program. ``progress`` gets each row of the iteration log.
 
     judge: certifies a solution; ``refine: certificate`` needs it.
@@ -219,7 +219,7 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     rules = Rules(options.refine, 1.0 if certified else options.tolerance_mesh, options.record().degree, options.max_degree)
     settings = Settings(rules, options.max_passes, options.switches, options.guess != "auto", options.solver == "ipopt")
     found = refine(problem, _family(options), _plans(problem, options), settings, lambda ask: _run(options, ask), progress, checkpoint,
-                   resume, judge if certified else None, gap)
+                   resume, judge if certified else None, allowed)
     return frozen(_remarked(found, options), options)
 
 

@@ -32,8 +32,8 @@ STILL = 1e-6
 FAR = 0.01
 #: margins of an interval are measured anew so many times; then it is cut
 DRAWN = 3
-#: an estimated error of a segment this many times what its gap may be needs no certificate to call for another mesh
-SCREEN = 5.0
+#: estimated errors of segments this many times what is allowed need no certificate to call for another mesh
+SCREEN = 1.5
 #: how much a check of the whole motion may ask of its worst interval at once
 MOST = 1e3
 
@@ -75,23 +75,25 @@ class ByMesh:
 class ByCertificate:
     """The certificate holds. Errors are relative to what it allows: the tolerance of the rules is 1."""
 
-    def __init__(self, judge: Judge, estimator: Estimator, gap: float):
-        self.judge, self.estimator, self.gap = judge, estimator, gap
+    def __init__(self, judge: Judge, estimator: Estimator, allowed: tuple[float, float]):
+        self.judge, self.estimator, self.of_segment = judge, estimator, allowed
         self.still = self.shift = STILL
         self.allowed: dict[str, float] = {}
 
     def look(self, solution: Solution, estimate: Estimate, plans: Plans, meshes: Sequence[Mesh], margins: tuple[Margins, ...]) -> Verdict:
         overshoots = self._overshoots(solution, plans)
-        gap, over = max(float(np.max(own.state)) for own in estimate.phases), max(one.worst for one in overshoots)
+        states = [np.nan_to_num(np.maximum(own.gap / self.of_segment[0], own.defect / self.of_segment[1]), nan=np.inf)
+                  for own in estimate.phases]
+        over = max(one.worst for one in overshoots)
         certificate = None
-        if gap <= SCREEN * self.gap and over <= 1:
+        if max(float(np.max(state)) for state in states) <= SCREEN and over <= 1:
             solution = self.judge(solution)
             certificate = solution.certificate
             assert certificate is not None
             self.allowed = {v.name: v.tolerance_between for v in certificate.violations}
             overshoots = self._overshoots(solution, plans)
             over = max(one.worst for one in overshoots)
-        states = [own.state / self.gap for own in estimate.phases] if certificate is None else self._measured(solution, estimate, plans)
+            states = self._measured(solution, estimate, plans)
         errors, new = [], []
         for own, state, one, margin in zip(estimate.phases, states, overshoots, margins, strict=True):
             near = one.near & (margin.times < DRAWN)[:, None]

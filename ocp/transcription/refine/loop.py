@@ -40,30 +40,30 @@ GAIN = 0.25
 
 
 def refine(problem: Problem, family: Family, plans: Plans, settings: Settings, run: Run, progress: Progress | None = None,
-           checkpoint: Keep | None = None, resume: Checkpoint | None = None, judge: Judge | None = None, gap: float = 2e-3) -> Solution:
+           checkpoint: Keep | None = None, resume: Checkpoint | None = None, judge: Judge | None = None, allowed: tuple[float, float] = (2e-3, 1e-2)) -> Solution:
     """The solution of the last pass, or, where the user interrupts, of the last finished one; plans: the first mesh of each phase.
 
-    judge: certifies a solution, gap: how far a segment of it may be from its re-integration; then the loop ends as soon as the certificate holds, otherwise where every interval reaches the
+    judge: certifies a solution, allowed: gap and defect of a segment, as it judges them; then the loop ends as soon as the certificate holds, otherwise where every interval reaches the
     tolerance of the rules. ``extra["refinement"]`` [passes, columns] with ``extra["refinement_columns"]`` is the log of passes, and
     notes tell it in words. Where only the controls' own shape misses the tolerance and the objective no longer changes with the
     mesh, as along singular arcs, that is the end, and a note says so. A pass that does not converge is tried again from the guess
     and on meshes cut in two. Status.MESH_TOLERANCE where the passes end, or refining makes no progress, before that.
     """
-    return _Refinement(problem, family, plans, settings, run, (progress, checkpoint, resume), judge, gap).go()
+    return _Refinement(problem, family, plans, settings, run, (progress, checkpoint, resume), judge, allowed).go()
 
 
 class _Refinement:
     """The state of a refinement: the mesh and the guess of the next pass, what passes found, and what is to be told."""
 
     def __init__(self, problem: Problem, family: Family, plans: Plans, settings: Settings, run: Run,
-                 outside: tuple[Progress | None, Keep | None, Checkpoint | None], judge: Judge | None, gap: float):
+                 outside: tuple[Progress | None, Keep | None, Checkpoint | None], judge: Judge | None, allowed: tuple[float, float]):
         self.problem, self.family, self.settings, self.rules, self.run = problem, family, settings, settings.rules, run
         self.progress, self.checkpoint, self.resume = outside
         if self.resume is not None and "mesh" in self.resume:
             plans = read_plans(str(self.resume["mesh"][0]), [phase.name for phase in problem.phases], family.scheme, "checkpoint")
         self.plans, self.current = plans, problem
         self.estimator = Estimator(problem, [form(phase.system.space, family.states) for phase in problem.phases])
-        self.criterion = ByMesh(self.rules) if judge is None else ByCertificate(judge, self.estimator, gap)
+        self.criterion = ByMesh(self.rules) if judge is None else ByCertificate(judge, self.estimator, allowed)
         self.certified = judge is not None
         self.linear = [linear_controls(phase) for phase in problem.phases] if self.certified else []
         self.margins = first_margins(problem, plans, self.estimator)
