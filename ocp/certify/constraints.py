@@ -144,7 +144,8 @@ def _constraint(motion: Motion, constraint: Constraint) -> tuple[float, Violatio
         size = np.array([float(np.max(size))])
     at = excess(constraint, values)
     row, column = np.unravel_index(int(np.argmax(np.nan_to_num(at / size, nan=np.inf))), at.shape)
-    components, worst_between, when = constraint.components(), 0.0, float("nan")
+    components, worst_between = constraint.components(), 0.0
+    when: float | None = None
     if beside is not None:
         times, over = beside
         scaled = np.nan_to_num(over / size, nan=np.inf)
@@ -217,7 +218,7 @@ def _bound(name: str, bounds: tuple[float, float], knots: tuple[Array, Array], i
 
     at = over(knots[1])
     worst = int(np.argmax(np.nan_to_num(at, nan=np.inf)))
-    between, when = 0.0, float("nan")
+    between, when = 0.0, None
     if inner is not None:
         beside = over(inner[1])
         place = int(np.argmax(np.nan_to_num(beside, nan=np.inf)))

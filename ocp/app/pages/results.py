@@ -220,12 +220,12 @@ def _certificate(record: Mapping[str, Any]) -> Certificate:
         for name in RESIDUALS}
     violations = tuple(Violation(v["name"], float(v["at_knots"]), float(v["between_knots"]), float(v["time"]), v["component"],
                                  float(v["tolerance"]), v["soft"], float(v["tolerance_between"]),
-                                 float(v.get("time_between", "NaN")))
+                                 v.get("time_between"))
                        for v in record["violations"])
     second = record.get("second_order")
     return Certificate(violations=violations, **residuals,  # type: ignore[arg-type]  # only the last four may be None
                        second_order=None if second is None else Statement(**second),
-                       objective_size=float(record.get("objective_size", 1.0)), resolution=float(record.get("resolution", "NaN")))
+                       objective_size=float(record.get("objective_size", 1.0)), resolution=record.get("resolution"))
 
 
 def jsonable(value: Any) -> Any:

@@ -67,7 +67,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
         out.print(table)
         if certificate.second_order is not None:
             out.print(f"  optimum     {certificate.second_order.words}", soft_wrap=True, markup=False)
-        if certificate.resolution == certificate.resolution:
+        if certificate.resolution is not None:
             out.print(f"  searched    every {certificate.resolution:.1e} s, and where functions break or turn sharply",
                       soft_wrap=True)
         for failure in certificate.failures:
