@@ -20,6 +20,9 @@ from ocp.problem import SOLVED, Problem, Residual, Solution, Status
 #: (problem, options) -> the solution by the method
 Run = Callable[[Problem, Any], Solution]
 
+#: (problem that begins at the solution, options, solution) -> the solution on a finer mesh
+Finer = Callable[[Problem, Any, Solution], Solution]
+
 #: how far a start lies from a point that is no minimum, relative to the sizes of what moves; and how often it is left
 AWAY, LEFT = (0.3, -0.3, 1.0), 3
 #: an objective that falls by so many of its sizes falls without bound; what counts as lower
@@ -28,11 +31,11 @@ FALLS, LOWER = 1e4, 1e-9
 COVERS = 2.0
 
 
-def conclude(solution: Solution, options: Any, run: Run, finer: Callable[[Any, Solution], Any],
+def conclude(solution: Solution, options: Any, run: Run, finer: Finer,
              tolerances: Tolerances | None = None, deadline: Callable[[], float | None] = lambda: None) -> Solution:
     """The certified solution, of a better point where the first was no minimum, with the bar of its objective.
 
-    run: the method; finer(options, solution): options for a finer mesh; deadline(): a value of ``time.perf_counter()`` after
+    run: the method; finer: the same on a finer mesh; deadline(): a value of ``time.perf_counter()`` after
     which nothing new begins.
     """
     tolerances = tolerances or Tolerances()
@@ -46,7 +49,7 @@ def conclude(solution: Solution, options: Any, run: Run, finer: Callable[[Any, S
         found = better
     if found.status not in SOLVED or found.certificate is None or not np.isfinite(tolerances.objective_error) or _late(deadline):
         return found
-    return _with_bar(found, options, run, finer, tolerances)
+    return _with_bar(found, options, finer, tolerances)
 
 
 def _late(deadline: Callable[[], float | None]) -> bool:
@@ -84,7 +87,7 @@ def _parameters(found: Solution) -> dict[str, float]:
             for phase in found.problem.phases for i, _, _ in phase.free_parameters}
 
 
-def _with_bar(found: Solution, options: Any, run: Run, finer: Callable[[Any, Solution], Any], tolerances: Tolerances) -> Solution:
+def _with_bar(found: Solution, options: Any, finer: Finer, tolerances: Tolerances) -> Solution:
     """The solution with half the bar of its objective: twice the change on a finer mesh, and what is left of complementarity."""
     certificate = found.certificate
     assert certificate is not None
@@ -96,7 +99,7 @@ def _with_bar(found: Solution, options: Any, run: Run, finer: Callable[[Any, Sol
         if before <= tolerances.objective_error:
             return _barred(found, before, tolerances, "(from the mesh before)")
     try:
-        again = run(from_motion(found.problem, found.parts or (found.trajectory,), _parameters(found)), finer(options, found))
+        again = finer(from_motion(found.problem, found.parts or (found.trajectory,), _parameters(found)), options, found)
     except (ArithmeticError, ValueError) as error:
         return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh failed: {error})")
     if again.status is Status.INTERRUPTED:

@@ -24,8 +24,8 @@ class Method:
     """A method by the places of its three parts; they are imported on use, so that one method never pays for another.
 
     ``solve(problem, options, progress, checkpoint, resume)`` in ``solver``; the options dataclass and
-    ``unsupported(problem)`` and ``finer(options, solution)`` in ``options``. judged: whether the solver takes ``judge=``, which
-    certifies a solution on the way.
+    ``unsupported(problem)`` in ``options``; ``finer(problem, options, solution)`` in ``solver``, too. judged: whether the solver
+    takes ``judge=``, which certifies a solution on the way.
     """
 
     name: str
@@ -43,9 +43,10 @@ class Method:
         found: list[str] = importlib.import_module(self.options_module).unsupported(problem)
         return found
 
-    def finer(self, options: Any, solution: Solution) -> Any:
-        """Options that solve the same problem on a finer mesh than that of the solution."""
-        return importlib.import_module(self.options_module).finer(options, solution)
+    def finer(self, problem: Problem, options: Any, solution: Solution) -> Solution:
+        """The problem, whose guess is the solution, solved on a finer mesh than that of the solution."""
+        found: Solution = importlib.import_module(self.solver).finer(problem, options, solution)
+        return found
 
     def run(self, problem: Problem, options: Any, progress: Progress | None, checkpoint: Keep | None = None,
             resume: Checkpoint | None = None, judged: Tolerances | None = None) -> Solution:
