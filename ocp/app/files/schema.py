@@ -90,7 +90,7 @@ class SymbolicPhase(Part):
     """One stretch of time."""
 
     duration: Duration
-    start: StateNumbers = Field(default_factory=dict, description="states at the start; free where left out")
+    start: StateNumbers = Field(default_factory=dict, description="states at the start: all of them, or 'others: free' or 'others: neutral' (zero) for the rest")
     final: StateNumbers = Field(default_factory=dict, description="states at the end; free where left out")
     bounds: dict[str, Bound] = Field(
         default_factory=dict, description="[lower, upper] of states and controls; null: unbounded")
