@@ -39,7 +39,7 @@ def read_others(reader: lp.Reader, given: Any, states: Sequence[str]) -> Any:
             reader.findings.add((*path, OTHERS), "a later phase goes on from the one before; only the first has others", at_key=True)
         return named
     if word is None:
-        if left:
+        if left and not named.keys() - set(states):  # a name of no state has an error of its own
             reader.findings.add(path, f"{_list(left)} {_is(left)} not named; give a value, or say what holds for the rest, "
                                       "others: free (the solver chooses) or others: neutral (zero)")
     elif word not in WORDS:
@@ -52,6 +52,7 @@ def read_start(names: robot_state.RobotNames, given: StartState | None, phase: K
     """The given part of the start of the phase at ``phase``; errors are recorded, parts about which a first phase says nothing among
     them."""
     findings, path = names.reader.findings, (*phase, "start")
+    before = len(findings.found)
     found = None if given is None else robot_state.read_state(names, given, path)
     word = None if given is None else given.others
     if not _first(phase):
@@ -59,7 +60,7 @@ def read_start(names: robot_state.RobotNames, given: StartState | None, phase: K
             findings.add((*path, OTHERS), "a later phase goes on from the one before; only the first has others", at_key=True)
     elif word is None:
         left = _left(names.model, np.zeros(names.space.ndx, bool) if found is None else found.tangent)
-        if left:
+        if left and len(findings.found) == before:
             findings.add(path, f"{_list(left)} {_is(left)} not named; give a value, or say what holds for the rest, "
                                f"others: {_choices(names.model)}")
     elif found is not None and word != "free":
