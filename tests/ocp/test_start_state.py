@@ -99,7 +99,7 @@ def test_a_word_of_no_meaning_is_refused(folder: Path, start: str, words: str) -
 
 def test_a_neutral_joint_outside_its_limits_is_refused(folder: Path) -> None:
     (folder / "arm.urdf").write_text(URDF.replace('lower="-2"', 'lower="0.1"', 1))
-    with pytest.raises(ProblemError, match=r"5:46: phase\.start\.others: 'q\.shoulder' is 0, outside its bounds \[0\.1, 2\]"):
+    with pytest.raises(ProblemError, match=r"5:51: phase\.start\.others: 'q\.shoulder' is 0, outside its bounds \[0\.1, 2\]"):
         robot(folder, "{joints: {elbow: 1}, rest: true, others: neutral}")
     assert robot(folder, "{joints: {elbow: 1}, rest: true, others: free}").problem.phase.start is not None
 
@@ -139,7 +139,7 @@ def test_later_phases_go_on_from_the_one_before(folder: Path) -> None:
     assert load_text(PHASES.replace("START", ""), folder).problem.phases[1].start is None
     with pytest.raises(ProblemError, match=r"5:36: phases\[1\]\.start\.others: a later phase goes on from the one before"):
         load_text(PHASES.replace("START", "start: {others: neutral},"), folder)
-    with pytest.raises(ProblemError, match=r"4:36: phases\[0\]\.start: joint 'elbow', joint 'wrist' are not named"):
+    with pytest.raises(ProblemError, match=r"4:35: phases\[0\]\.start: joint 'elbow', joint 'wrist' are not named"):
         load_text(PHASES.replace("START", "").replace("others: neutral", "joints: {shoulder: 0}, rest: true"), folder)
 
 
