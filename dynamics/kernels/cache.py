@@ -1,10 +1,10 @@
 """Content-addressed user cache of compiled kernels.
 
-An entry is a manifest `<key>-<compiler>.json` and the library it names, `<key>-<digest>.so`. The key is a hash of everything
-that decides what the library computes (function, flags, CasADi version, platform, processor for native code); the compiler is
-hashed apart, so that a machine without a compiler can still use what another one built. A library is loaded only if its SHA-256
-is the one in a manifest that belongs to the key, and only where nobody else could have put it (`trust`). Writers use unique temporary names and atomic renames, so that processes need
-no locks.
+An entry is a manifest `<key>-<compiler>.json` and the library it names, `<key>-<digest>.so`. The key is a hash of everything that
+decides what the library computes (function, flags, CasADi version, platform, processor for native code); the compiler is hashed
+apart, so that a machine without a compiler can still use what another one built. A library is loaded only if its SHA-256 is the
+one in a manifest that belongs to the key, and only where nobody else could have put it (`trust`). Writers use unique temporary
+names and atomic renames, so that processes need no locks.
 """
 
 from __future__ import annotations

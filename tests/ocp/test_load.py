@@ -421,7 +421,8 @@ def test_listed_robot_states_are_joined_in_order(folder: Path) -> None:
 
 
 def test_neutral_values_outside_the_limits_are_not_guessed(folder: Path) -> None:
-    text = "name: a\nsystem: {robot: arm.urdf}\nphase: {duration: 1, start: {others: free}, costs: [], bounds: {velocities: {shoulder: [-1, 1]}}}\n"
+    text = ("name: a\nsystem: {robot: arm.urdf}\n"
+            "phase: {duration: 1, start: {others: free}, costs: [], bounds: {velocities: {shoulder: [-1, 1]}}}\n")
     phase = load_text(text, folder).problem.phase
     assert phase.start is None
     assert phase.guess.x[0] == pytest.approx([0, 1.1, 0, 0])  # the middle of [0.2, 2]

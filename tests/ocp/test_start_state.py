@@ -87,7 +87,7 @@ def test_a_start_that_is_all_free_is_none(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("start", "words"), [
-    ("{others: hoem}", "start.others: expected free (the solver chooses), neutral (zero, at rest) or one of home (at rest), got 'hoem'"),
+    ("{others: hoem}", "expected free (the solver chooses), neutral (zero, at rest) or one of home (at rest), got 'hoem'"),
     ("{others: yes}", "got 'yes'"),
     ("{others: 0}", "start.others: expected text; got the number 0"),
 ])
@@ -151,8 +151,8 @@ def test_later_phases_go_on_from_the_one_before(folder: Path) -> None:
 def test_states_left_out_are_listed(start: str, where: str, left: str) -> None:
     with pytest.raises(ProblemError) as caught:
         system(start)
-    assert str(caught.value) == (f"problem.yaml:{where}: phase.start: {left}; give a value, or say what holds for the rest, others: "
-                                 "free (the solver chooses) or others: neutral (zero)")
+    assert str(caught.value) == (f"problem.yaml:{where}: phase.start: {left}; give a value, or say what holds for the rest, "
+                                 "others: free (the solver chooses) or others: neutral (zero)")
 
 
 @pytest.mark.parametrize(("start", "value", "fixed"), [
@@ -180,4 +180,5 @@ def test_other_words_about_states_are_refused(word: str) -> None:
 
 def test_no_state_may_bear_the_name_of_the_key() -> None:
     with pytest.raises(ProblemError, match="'others' is reserved"):
-        load_text("name: a\nsystem: {states: {others: m}, dynamics: {others: 1}}\nphase: {duration: 1, start: {others: 1}, costs: []}\n")
+        load_text("name: a\nsystem: {states: {others: m}, dynamics: {others: 1}}\n"
+                  "phase: {duration: 1, start: {others: 1}, costs: []}\n")

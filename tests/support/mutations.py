@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-ODD_VALUES = ("null", "true", "[]", "{}", "[1, [2, {a: b}]]", "-1", "0", "1e400", "9" * 300, ".inf", "-.inf", ".nan", "''", "\"\\0\"",
-              "{deg: x}", "[null, null]", "2026-11-22", "0x1F", "*a", "&a 1", "!!python/object:os.system ls", "a: b", "${x}",
-              "<b>x</b>", "../../evil", "=1+1", "t", "nan", "1/0", "(" * 200, "'" + "-" * 300 + "1'", "[" * 70 + "]" * 70,
-              "1e308*1e308", "x**x**x**x", "\ufeff", "\u202e", "a" * 5000)
+ODD_VALUES = (
+    "null", "true", "[]", "{}", "[1, [2, {a: b}]]", "-1", "0", "1e400", "9" * 300, ".inf", "-.inf", ".nan", "''", "\"\\0\"",
+    "{deg: x}", "[null, null]", "2026-11-22", "0x1F", "*a", "&a 1", "!!python/object:os.system ls", "a: b", "${x}",
+    "<b>x</b>", "../../evil", "=1+1", "t", "nan", "1/0", "(" * 200, "'" + "-" * 300 + "1'", "[" * 70 + "]" * 70,
+    "1e308*1e308", "x**x**x**x", "\ufeff", "\u202e", "a" * 5000,
+)
 ODD_KEYS = ("? [a, b] ", "? {a: b} ", "<b>", "null", "", "1.5", "true", "x" * 5000, "'a: b'", "\"\\0\"", "<<", "others", "../..")
 ODD_ATTRIBUTES = ("", " ", "nan", "inf", "-inf", "1e999", "9" * 400, "1,5", "a", "1 2", "1 2 3 4", "0 0 0", "-1", "0", "${x}",
                   "&#0;", "&bomb;", "<", "../../evil", "package://nowhere/x.stl", "1_0", "\u0661", "true")

@@ -18,6 +18,7 @@ from ocp.app.files.schema_parts import (
     Number,
     NumberOrList,
     Part,
+    PhaseName,
     Vector3,
     exactly_one,
     expected,
@@ -192,7 +193,7 @@ class RobotReset(Part):
 class RobotPhaseInOrder(RobotPhase):
     """One of several phases."""
 
-    name: Name = Field(description="name of the phase")
+    name: PhaseName = Field(description="name of the phase")
     system: RobotSystem | None = Field(None, description="the robot in this phase; null: that of the file")
     reset: RobotReset | None = Field(None, description="what jumps at the start of this phase; null: nothing")
 

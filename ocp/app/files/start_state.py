@@ -20,6 +20,7 @@ from ocp.app.files.yaml_source import KeyPath
 OTHERS = "others"
 WORDS = ("free", "neutral")
 SHOWN = 12  # names in a message
+LATER = "a later phase goes on from the one before; only the first has others"
 
 
 def _first(phase: KeyPath) -> bool:
@@ -36,7 +37,7 @@ def read_others(reader: lp.Reader, given: Any, states: Sequence[str]) -> Any:
     word, left = given.get(OTHERS), [name for name in states if name not in named]
     if not _first(reader.phase):
         if word is not None:
-            reader.findings.add((*path, OTHERS), "a later phase goes on from the one before; only the first has others", at_key=True)
+            reader.findings.add((*path, OTHERS), LATER, at_key=True)
         return named
     if word is None:
         if left and not named.keys() - set(states):  # a name of no state has an error of its own
@@ -49,15 +50,15 @@ def read_others(reader: lp.Reader, given: Any, states: Sequence[str]) -> Any:
 
 # ---- robots ---------------------------------------------------------------------------------------------------------------
 def read_start(names: robot_state.RobotNames, given: StartState | None, phase: KeyPath) -> robot_state.PartialState | None:
-    """The given part of the start of the phase at ``phase``; errors are recorded, parts about which a first phase says nothing among
-    them."""
+    """The given part of the start of the phase at ``phase``; errors are recorded, among them parts about which a first phase says
+    nothing."""
     findings, path = names.reader.findings, (*phase, "start")
     before = len(findings.found)
     found = None if given is None else robot_state.read_state(names, given, path)
     word = None if given is None else given.others
     if not _first(phase):
         if word is not None:
-            findings.add((*path, OTHERS), "a later phase goes on from the one before; only the first has others", at_key=True)
+            findings.add((*path, OTHERS), LATER, at_key=True)
     elif word is None:
         left = _left(names.model, np.zeros(names.space.ndx, bool) if found is None else found.tangent)
         if left and len(findings.found) == before:
@@ -109,8 +110,8 @@ def _fill(names: robot_state.RobotNames, found: robot_state.PartialState, word: 
 
 
 def _choices(model: Model) -> str:
-    named = f"or one of {', '.join(model.configurations)} (at rest)" if model.configurations else "or a named configuration (at rest)"
-    return f"free (the solver chooses), neutral (zero, at rest) {named}"
+    named = f"one of {', '.join(model.configurations)}" if model.configurations else "a named configuration"
+    return f"free (the solver chooses), neutral (zero, at rest) or {named} (at rest)"
 
 
 def _list(left: Sequence[str]) -> str:
