@@ -156,6 +156,8 @@ def read_configuration(names: RobotNames, given: Configuration, path: KeyPath) -
         i = _joint(names, name, place)
         if i is not None:
             _joint_value(names, i, value, found, place)
+    if given.configuration is not None and given.configuration in names.model.configurations:
+        _check_configuration(names, given, found, path)
     return found
 
 
@@ -200,6 +202,18 @@ def _configuration(names: RobotNames, name: str, found: PartialState, path: KeyP
         return
     found.x[: model.nq] = model.configurations[name]
     found.coordinates[: model.nq] = found.tangent[: model.nv] = True
+
+
+def _check_configuration(names: RobotNames, given: Configuration, found: PartialState, path: KeyPath) -> None:
+    """Record values of a named configuration outside their bounds, unless the file gives them by joint."""
+    own = {k for name in given.joints if (i := names.joints.get(name)) is not None
+           for k in range(names.model.q_slice(i).start, names.model.q_slice(i).stop)}
+    base = floating_base(names.model)
+    if base is not None and given.base is not None and given.base.position is not None:
+        own |= set(range(names.model.q_slice(base).start, names.model.q_slice(base).start + 3))
+    for k in range(names.model.nq):
+        if k not in own:
+            _check_bounds(names, found, slice(k, k + 1), (*path, "configuration"))
 
 
 def _base(names: RobotNames, base: BasePose, found: PartialState, path: KeyPath) -> None:
