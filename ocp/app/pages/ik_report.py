@@ -193,7 +193,7 @@ def write_ik(outcome: IKOutcome, folder: str | Path, *, overwrite: bool = False,
 
 def configuration_yaml(outcome: IKOutcome) -> str:
     """The configuration found, as a mapping for ``start:``."""
-    return "# The configuration found: the mapping under 'start:' of a problem file\n" + dump(
+    return "# The configuration found: the mapping under 'start:' of a problem file, with 'rest: true' beside it\n" + dump(
         configuration_mapping(outcome.loaded.model, outcome.result.q))
 
 
