@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -182,3 +183,23 @@ def test_no_state_may_bear_the_name_of_the_key() -> None:
     with pytest.raises(ProblemError, match="'others' is reserved"):
         load_text("name: a\nsystem: {states: {others: m}, dynamics: {others: 1}}\n"
                   "phase: {duration: 1, start: {others: 1}, costs: []}\n")
+
+
+# ---- many joints ----------------------------------------------------------------------------------------------------------
+def chain(count: int, folder: Path) -> float:
+    """Seconds of the processor to load a file that names every joint of a chain."""
+    links = "".join(_joint(f"j{i}", f"l{i}", f"l{i + 1}", -2) for i in range(count))
+    (folder / "chain.urdf").write_text(f'<robot name="chain"><link name="l0"/>{links}</robot>')
+    every = {key: ", ".join(f"j{i}: {key}" for i in range(count)) for key in ("0", "0.1", "[-1, 1]")}
+    text = (f"name: Chain\nsystem: {{robot: chain.urdf}}\nphase:\n  duration: 1\n"
+            f"  start: {{joints: {{{every['0']}}}, rest: true}}\n  final: {{joints: {{{every['0.1']}}}, velocities: {{{every['0']}}}}}\n"
+            f"  bounds: {{joints: {{{every['[-1, 1]']}}}}}\n  costs: []\n")
+    begin = time.process_time()
+    assert load_text(text, folder).problem.phase.system.nx == 2 * count
+    return time.process_time() - begin
+
+
+@pytest.mark.slow
+def test_a_chain_of_a_thousand_joints_loads_in_seconds(tmp_path: Path) -> None:
+    # 11 s on a core of an x86-64 of 2021; quadratic growth would be tenfold that
+    assert chain(1000, tmp_path) < 40.0
