@@ -192,7 +192,8 @@ def chain(count: int, folder: Path) -> float:
     (folder / "chain.urdf").write_text(f'<robot name="chain"><link name="l0"/>{links}</robot>')
     every = {key: ", ".join(f"j{i}: {key}" for i in range(count)) for key in ("0", "0.1", "[-1, 1]")}
     text = (f"name: Chain\nsystem: {{robot: chain.urdf}}\nphase:\n  duration: 1\n"
-            f"  start: {{joints: {{{every['0']}}}, rest: true}}\n  final: {{joints: {{{every['0.1']}}}, velocities: {{{every['0']}}}}}\n"
+            f"  start: {{joints: {{{every['0']}}}, rest: true}}\n"
+            f"  final: {{joints: {{{every['0.1']}}}, velocities: {{{every['0']}}}}}\n"
             f"  bounds: {{joints: {{{every['[-1, 1]']}}}}}\n  costs: []\n")
     begin = time.process_time()
     assert load_text(text, folder).problem.phase.system.nx == 2 * count
