@@ -18,7 +18,6 @@ JSON knows no NaN and no infinity. They are written as the strings ``"NaN"``, ``
 
 from __future__ import annotations
 
-import csv
 import enum
 import io
 import json
@@ -35,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from ocp.app.pages.csv_text import csv_text
 from ocp.app.pages.frozen import frozen_lines
 from ocp.app.pages.legs import Leg, alike, chosen, legs, union, widened
 from ocp.app.pages.scene import Scene
@@ -297,9 +297,7 @@ def _csv(solution: Solution) -> str:
     # a torque is often named after its joint; then both names say what they are
     same = set(states) & set(controls) | ({"t", *(("phase",) if several else ())} & {*states, *controls})
     header = ["t", *(f"x.{n}" if n in same else n for n in states), *(f"u.{n}" if n in same else n for n in controls)]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*(("phase",) if several else ()), *header])
+    rows = [[*(("phase",) if several else ()), *header]]
     for leg in found:
         path, system = leg.trajectory, leg.phase.system
         u = np.asarray(path.control(path.t), float).reshape(len(path.t), system.nu)
@@ -307,8 +305,8 @@ def _csv(solution: Solution) -> str:
         lacks = [False, *(n not in system.space.names for n in states), *(n not in system.controls for n in controls)]
         for row in values:
             cells = ["" if missing else repr(float(v)) for v, missing in zip(row, lacks, strict=True)]
-            writer.writerow([*((leg.phase.name,) if several else ()), *cells])
-    return out.getvalue()
+            rows.append([*((leg.phase.name,) if several else ()), *cells])
+    return csv_text(rows)
 
 
 # ------------------------------------------------------------------------------------------------ folders
