@@ -45,9 +45,9 @@ LOBATTO_SHORT = 4
 class CollocationOptions:
     """Options of direct collocation.
 
-    scheme: "hermite_simpson" (order 4), "trapezoid" (2), "gauss" (2K), "radau" (2K - 1), "radau_left" (2K - 1) or "lobatto" (2K -
+    scheme: "auto", "hermite_simpson" (order 4), "trapezoid" (2), "gauss" (2K), "radau" (2K - 1), "radau_left" (2K - 1) or "lobatto" (2K -
         2; with polynomial controls states at knots are of order 4 from K = 4 on, as one control at a knot serves two intervals)
-    intervals: of equal length in every phase; degree: K, collocated nodes of an interval; "auto": the scheme's own, 3 where it
+    intervals: of equal length in every phase, "auto": 20 where the certificate decides, else 50; degree: K, collocated nodes of an interval; "auto": the scheme's own, 3 where it
         leaves a choice
     form: of the defects, "integral", "differential", or for hermite_simpson "compressed" (no states at midpoints); controls:
         "polynomial" through the collocated nodes, "held" or "linear"
@@ -61,7 +61,7 @@ class CollocationOptions:
     kernels: "compiled", "interpreted", or "auto", which compiles functions so large that it pays
     mesh: "uniform", or the edges and degrees of intervals, see ``ocp.transcription.refine.plan``; intervals and degree then do not
         count
-    refine: "none"; "h": shorter intervals; "p": higher degrees; "hp": what promises more. tolerance_mesh: largest relative error of
+    refine: "certificate" stops as soon as the certificate holds and refines what it measures; "none"; "h": shorter intervals; "p": higher degrees; "hp": what promises more. tolerance_mesh: largest relative error of
         an interval, see ``ocp.transcription.refine.error``; max_passes: solves; max_degree: of an interval; switches: whether edges
         move to where polynomial and held controls jump; of linear ones, which cannot, a note says where they would
     """
@@ -116,7 +116,8 @@ class CollocationOptions:
         if self.refine == AUTO:
             object.__setattr__(self, "refine", "none" if given else "certificate")
         if self.scheme == AUTO:
-            object.__setattr__(self, "scheme", "hermite_simpson" if self.refine in ("none", "h") else "radau")
+            scheme = {"certificate": "radau", "p": "gauss", "hp": "gauss"}.get(self.refine, "hermite_simpson")
+            object.__setattr__(self, "scheme", scheme)
         if self.intervals == AUTO:
             object.__setattr__(self, "intervals", 20 if self.refine == "certificate" else 50)
 
