@@ -276,7 +276,7 @@ def noise(rows: Rows) -> str:
     return f"{np.median(spread):.0f} per cent in the median and {spread.max():.0f} at worst"
 
 
-def verdict(rows: Rows) -> list[str]:
+def verdict(rows: Rows, again: Rows) -> list[str]:
     wins, closest = lead(rows, "interpreter")
     lines = paragraph(
         f"Where differentiation wins. In the interpreter, sparse outputs: {wins}; the closest calls: {closest}. Compiled:",
@@ -285,13 +285,13 @@ def verdict(rows: Rows) -> list[str]:
         "use and the two are nearly level; the lead of the closed form grows with the depth. The complex step is four times",
         "slower than the closed form at its best. At N = 2 the three trees are one robot, and the times of one function",
         f"differ by {noise(rows)} there: ratios nearer to 1 than that decide nothing.")
-    sparse, filled = (ratios(rows, "branching 2", "inverse_second", "ad_of_analytic", outputs, "interpreter")
+    times = repeated(again)
+    sparse, filled = ({n: float(np.median(x)) for n, x in repeated_ratios(times, "branching 2", "ad_of_analytic", outputs).items()}
                       for outputs in ("sparse", "dense"))
     pairs = [f"{n}: {sparse[n]:.2f} sparse, {filled[n]:.2f} dense" for n in sorted(filled) if n >= 20]
     crossing = [n for n in sorted(filled) if filled[n] < 1.0]
-    at = {x: {int(r["joints"]): float(r["us"]) for r in select(
-        rows, series="branching 2", quantity="inverse_second", source="analytic", outputs=x, runtime="interpreter")}
-        for x in ("sparse", "dense")}
+    at = {outputs: {n: float(np.median(x)) for n, x in times["branching 2", "analytic", outputs].items()}
+          for outputs in ("sparse", "dense")}
     n = max(at["dense"])
     lines += paragraph(
         "The crossover that the paper reports at N = 70 for two children per body, with AD of the closed-form first derivatives as",
@@ -345,7 +345,7 @@ def write(folder: Path, limits: tuple[int, int, int, int]) -> None:
             f"(at -O1; first and contracted derivatives of the chains of 12 and 16 up to {limits[3]}); complex steps are taken",
             f"up to N = {limits[2]}, and compiled up to 8. Written by",
             "tests/benchmarks/growth.py; all rows are in growth.csv."),
-        "![tensors](growth_fig3.png)", "", "## What it says", "", *verdict(rows), *noise_of_figure(again),
+        "![tensors](growth_fig3.png)", "", "## What it says", "", *verdict(rows, again), *noise_of_figure(again),
         "## Exponents", "",
         *paragraph(
             f"Slopes in the log-log plane: over N from {FIT_FROM} joints on, over d for 25 joints. Theory: exponent of N",
