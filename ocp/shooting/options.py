@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from dynamics.errors import near
 from ocp.derivatives import DERIVATIVES, EXECUTIONS
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS
-from ocp.problem import At, Constraint, Phase, Problem, Sense
+from ocp.problem import At, Constraint, Phase, Problem, Sense, Solution
 
 CHOICES = {
     "integrator": tuple(INTEGRATORS),
@@ -191,3 +191,8 @@ def _holds_at_start(phase: Phase, constraint: Constraint) -> bool:
     scale = 1e-9 * (1 + np.abs(value))
     above, below = value - np.array(constraint.lower), np.array(constraint.upper) - value
     return bool(np.all(above >= -scale) and np.all(below >= -scale))
+
+
+def finer(options: ILQROptions, solution: Solution) -> ILQROptions:
+    """Options with twice as many intervals."""
+    return replace(options, intervals=2 * options.intervals)

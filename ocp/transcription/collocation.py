@@ -26,8 +26,8 @@ from ocp.transcription.ladder import climb, read_guess
 from ocp.transcription.mesh import Compressed, Mesh, uniform_mesh
 from ocp.transcription.program import How, Transcription, build, kernels_for
 from ocp.transcription.refine.loop import Family, Settings, refine
-from ocp.transcription.refine.plan import UNIFORM, Plan, read_plans, uniform_plan
-from ocp.transcription.refine.policy import POLICIES, Rules
+from ocp.transcription.refine.plan import UNIFORM, Plan, plans_text, read_plans, uniform_plan
+from ocp.transcription.refine.policy import POLICIES, Rules, halved
 from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, make_scheme
 
 __all__ = ["METHOD", "CollocationOptions", "Optimality", "solve", "transcribe", "uniform_meshes", "unsupported"]
@@ -147,6 +147,19 @@ def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh 
         return _family(options).meshes(problem, _plans(problem, options))
     return tuple(uniform_mesh(scheme, options.intervals, options.controls, form(phase.system.space, options.states).tangent)
                  for phase in problem.phases)
+
+
+def finer(options: CollocationOptions, solution: Solution) -> CollocationOptions:
+    """Options for a mesh like that of the solution, its degrees raised by one where the scheme has any, else its intervals cut in
+    two."""
+    once = replace(options, refine="none", guess="given", scaling=rule(options.scaling))
+    if options.form == "compressed":
+        return replace(once, intervals=2 * options.intervals)
+    last = replace(once, mesh=str(solution.freeze.get("mesh", options.mesh)))
+    plans = _plans(solution.problem, last)
+    raises = options.record().degree < MOST and options.scheme not in ("trapezoid", "hermite_simpson")
+    changed = [replace(plan, degrees=tuple(min(d + 1, MOST) for d in plan.degrees)) if raises else halved(plan) for plan in plans]
+    return replace(last, mesh=plans_text(changed))
 
 
 def _plans(problem: Problem, options: CollocationOptions) -> tuple[Plan, ...]:

@@ -7,7 +7,7 @@ Betts 2010, Practical Methods for Optimal Control, Sec. 3.4.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,11 @@ class MultipleShootingOptions:
     def nlp(self) -> SolverOptions:
         return SolverOptions(max_iterations=self.max_iterations, tolerance=self.tolerance, hessian=self.hessian, solver=self.solver,
                              scaling=rule(self.scaling))
+
+
+def finer(options: MultipleShootingOptions, solution: Solution) -> MultipleShootingOptions:
+    """Options with twice as many intervals."""
+    return replace(options, intervals=2 * options.intervals, guess="given", scaling=rule(options.scaling))
 
 
 def _how(options: MultipleShootingOptions) -> How:
