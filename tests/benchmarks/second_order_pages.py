@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import textwrap
 from pathlib import Path
 
 import casadi as ca
@@ -83,7 +84,7 @@ def page(rows: list[dict], limits: dict[str, int]) -> list[str]:
         "(30 joints), and UR5 and Panda besides. Robot files (degrees of freedom):",
         ", ".join(f"{name} {file} ({nv})" for name, (file, nv) in files.items()) + ".", "",
         "![times by robot and function](second_order_fig4.png)", "",
-        "*What is seen.* " + seen(rows), "",
+        *textwrap.wrap(seen(rows), 126, break_long_words=False, break_on_hyphens=False), "",
         "Loop: our Numba loops over the Model, compiled once for all robots. C: generated from our closed forms, by address, flags as",
         "shipped (-O1, from 1000 operations on with -march=native, nothing fused); C native: -O2 -march=native -ffp-contract=fast",
         "(gcc fuses multiplications and additions in C++ anyhow). AD C: CasADi's differentiation of our RNEA or ABA, flags as",
@@ -134,7 +135,7 @@ def _ratio(value: float) -> str:
 
 def seen(rows: list[dict]) -> str:
     """The figure in words: how the default and the best execution stand beside Pinocchio's C++, panel by panel."""
-    said = []
+    said = ["What is seen, left is faster."]
     for title in dict.fromkeys(r["function"] for r in rows):
         mine = [r for r in rows if r["function"] == title and r["execution"] in OURS and r["ratio"] == r["ratio"]]
         usual = [(r["ratio"], r["robot"]) for r in mine if r["execution"] == r["default"]]

@@ -9,8 +9,14 @@ from ocp.app.files.load import load_text
 from ocp.methods import solve
 
 CASES = hostile.cases()
-#: seconds of each are more than a moment
-SLOW = ("tiny cost",)
+NAMED = sum(1 for _ in hostile.named())
+#: of the generated cases every so many runs each time, all others are slow; hostile ones and twins alternate
+QUICK = 5
+
+
+def marks(i, case):
+    long = case.family == "tiny cost" or "ilqr" in case.name
+    return [pytest.mark.slow] if long or (i >= NAMED and i % QUICK) else []
 
 
 def answer(case):
@@ -21,8 +27,7 @@ def answer(case):
     return solution.ok, solution.objective, solution.status, failures
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=[pytest.mark.slow] if c.family in SLOW else [])
-                                  for c in CASES])
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=marks(i, c)) for i, c in enumerate(CASES)])
 def test_the_verdict_is_the_deserved_one(case):
     ok, objective, status, failures = answer(case)
     said = f"deserves to be {case.verdict} ({case.reason}; optimum {case.optimum}), got ok = {ok}, {objective!r}, {status}, {failures}"
