@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ocp.certify import constraints, curvature, dynamics, objective
 from ocp.certify.motion import Motion
@@ -60,8 +61,11 @@ def certify(solution: Solution, tolerances: Tolerances | None = None, deadline: 
 
     deadline: a value of ``time.perf_counter()`` after which no further check begins; what was left out does not hold.
     """
-    tolerances = tolerances or Tolerances()
+    with threadpool_limits(1):  # matrices are small: threads only wait for each other
+        return _certified(solution, tolerances or Tolerances(), deadline)
 
+
+def _certified(solution: Solution, tolerances: Tolerances, deadline: float | None) -> Solution:
     def late() -> bool:
         return deadline is not None and time.perf_counter() > deadline
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from ocp.certify import stiff
-from ocp.certify.events import watch
+from ocp.certify.events import SMOOTH, watch
 from ocp.certify.motion import INSIDE, Motion
 from ocp.certify.scale import plus_of, variation
 
@@ -66,13 +66,14 @@ def gaps(motion: Motion) -> Gaps:
     t, x = motion.trajectory.t, motion.trajectory.x
     if not motion.finite:
         return unknown(motion, "")
-    look = motion.look
-    strange = ~np.all(np.isfinite(motion.call(motion.field, look.t, look.x, look.u)), axis=1)
+    look, own = motion.look, watch(motion.field)
+    some = slice(None, None, 1 if own.sharp else max(1, len(motion.look.t) // SMOOTH))
+    strange = ~np.all(np.isfinite(motion.call(motion.field, look.t[some], look.x[some], look.u[some])), axis=1)
     if strange.any():
-        when = f"the rates are not finite at t = {look.t[int(np.argmax(strange))]:.9g} s"
+        when = f"the rates are not finite at t = {look.t[some][int(np.argmax(strange))]:.9g} s"
         return unknown(motion, when)
     again, rows = _Again(motion), np.arange(len(t) - 1)
-    few = len(rows) * (1 + motion.phase.system.space.ndx) * watch(motion.field).operations < STACKED
+    few = len(rows) * (1 + motion.phase.system.space.ndx) * own.operations < STACKED
     starts = [x[:-1]] if not few else _beside(motion, x[:-1])
     end, implicit = again.over(np.tile(rows, len(starts)), np.concatenate(starts), RTOL, ATOL, False)
     if end is None:

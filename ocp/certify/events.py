@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 #: samples of a motion: at least, at most, and operations of all functions together that may be spent on them
-FEWEST, MOST, OPERATIONS = 4_000, 100_000, 1.5e8
-#: of a motion whose dynamics have neither switches nor ridges their rates are looked at so often
+FEWEST, MOST, OPERATIONS = 4_000, 100_000, 6e7
+#: rates that have neither switches nor ridges are looked at so often
 SMOOTH = 2_000
 #: a zoom looks at so many times in its window, again and again: 32^-9 of a sample
 ZOOM, ROUNDS = 33, 9
@@ -62,6 +62,10 @@ class Watched:
     ridges: ca.Function | None
     operations: int
 
+    @property
+    def sharp(self) -> bool:
+        return self.switches is not None or self.ridges is not None
+
 
 def look(motion: Motion) -> Look:
     """Where to look along a motion."""
@@ -69,8 +73,7 @@ def look(motion: Motion) -> Look:
     functions = [c.function for c in phase.constraints if c.at in (At.PATH, At.INTEGRAL)]
     functions += [c.function for c in phase.costs if c.at is At.PATH]
     watched = [watch(function) for function in (system.rate, *functions)]
-    smooth = watched[0].switches is None and watched[0].ridges is None
-    work = sum(own.operations for own in (watched[1:] if smooth else watched)) + 10 * (system.nx + system.nu) + 1
+    work = sum(own.operations for own in (watched if watched[0].sharp else watched[1:])) + 10 * (system.nx + system.nu) + 1
     count = int(np.clip(OPERATIONS / work, FEWEST, MOST))
     t = np.linspace(*motion.span, count)
     x, u = motion.state(t), motion.control(t)
@@ -78,8 +81,7 @@ def look(motion: Motion) -> Look:
     for own in watched:
         for function, hunt in ((own.switches, switched), (own.ridges, ridged)):
             if function is not None:
-                found.append(hunt(lambda s, f=function: motion.call(f, s, motion.state(s), motion.control(s)), t,
-                                  motion.call(function, t, x, u)))
+                found.append(hunt(_along(motion, function), t, motion.call(function, t, x, u)))
     breaks = np.unique(np.concatenate([np.zeros(0), *found]))
     inside = (breaks > t[0]) & (breaks < t[-1])
     breaks = _apart(breaks[inside], 1e-13 * motion.duration)[:BREAKS]
@@ -90,6 +92,10 @@ def look(motion: Motion) -> Look:
         t = np.union1d(t, more)
         x, u = motion.state(t), motion.control(t)
     return Look(t, x, u, breaks, motion.duration / (count - 1))
+
+
+def _along(motion: Motion, function: ca.Function) -> Callable[[Array], Array]:
+    return lambda t: motion.call(function, t, motion.state(t), motion.control(t))
 
 
 def switched(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
@@ -106,12 +112,11 @@ def switched(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
             steep = np.maximum(size[near - 1], size[near + 1]) - size[near]
             near = near[size[near] <= 2 * steep][:WINDOWS]
             if len(near):  # a switch that turns back before it changes sign, at the samples
-                sign = np.where(positive[near], -1.0, 1.0)
-                at, top = zoom(lambda s, k, j=j, sign=sign: sign[k] * of(s)[:, j], t[near - 1], t[near + 1])
+                at, top = zoom(_signed(of, j, np.where(positive[near], -1.0, 1.0)), t[near - 1], t[near + 1])
                 through = top > 0
-                brackets += [np.column_stack([t[near - 1], at])[through], np.column_stack([at, t[near + 1]])[through], ]
+                brackets += [np.column_stack([t[near - 1], at])[through], np.column_stack([at, t[near + 1]])[through]]
                 found.append(at[through | (top == 0)])
-            found.append(_roots(lambda s, j=j: of(s)[:, j] > 0, np.concatenate(brackets)))
+            found.append(_roots(of, j, np.concatenate(brackets)))
     return np.concatenate([np.zeros(0), *found])
 
 
@@ -126,8 +131,13 @@ def ridged(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
                 i = 1 + np.flatnonzero((v[1:-1] >= v[:-2]) & (v[1:-1] >= v[2:]) & (-sign * bend > BEND))
                 i = i[np.argsort(sign * bend[i - 1], kind="stable")[:WINDOWS // 2]]
                 if len(i):
-                    found.append(zoom(lambda s, k, j=j, sign=sign: sign * of(s)[:, j], t[i - 1], t[i + 1])[0])
+                    found.append(zoom(_signed(of, j, np.full(len(i), sign)), t[i - 1], t[i + 1])[0])
     return np.concatenate([np.zeros(0), *found])
+
+
+def _signed(of: Callable[[Array], Array], j: int, sign: Array) -> Callable[[Array, Array], Array]:
+    """Component j, with the sign of each window."""
+    return lambda t, k: np.asarray(sign[k] * of(t)[:, j])
 
 
 def zoom(of: Callable[[Array, Array], Array], low: Array, high: Array) -> tuple[Array, Array]:
@@ -146,15 +156,15 @@ def zoom(of: Callable[[Array, Array], Array], low: Array, high: Array) -> tuple[
     return at, best
 
 
-def _roots(positive: Callable[[Array], Array], brackets: Array) -> Array:
-    """Times at which a condition changes, one in each bracket [k, 2]."""
+def _roots(of: Callable[[Array], Array], j: int, brackets: Array) -> Array:
+    """Times at which component j changes its sign, one in each bracket [k, 2]."""
     low, high = brackets.T
     if not len(low):
         return np.zeros(0)
-    side = np.asarray(positive(low))
+    side = of(low)[:, j] > 0
     for _ in range(48):
         middle = (low + high) / 2
-        same = np.asarray(positive(middle)) == side
+        same = (of(middle)[:, j] > 0) == side
         low, high = np.where(same, middle, low), np.where(same, high, middle)
     return np.asarray((low + high) / 2)
 
@@ -180,7 +190,8 @@ def watch(function: ca.Function) -> Watched:
     if not codes & sharp:
         return Watched(None, None, expanded.n_instructions())
     arguments = expanded.sx_in()
-    switches, ridges = [], []
+    switches: list[ca.SX] = []
+    ridges: list[ca.SX] = []
     for kind, expression in _arguments(expanded, arguments):
         (switches if kind == "switch" else ridges).append(expression)
 

@@ -169,8 +169,8 @@ class Certificate:
     the growth of errors; error_estimate: discretisation error; energy: energy balance error, None when the system has no energy;
     objective: the objective against an independent quadrature; point: distance of trajectory and objective from the point whose
     optimality was judged, None where a method leaves no such point; objective_error: half the bar of the objective, None where
-    nobody solved again on a finer mesh; objective_size: what it is measured by; resolution: the width [s] down to which the motion was
-    searched everywhere.
+    nobody solved again on a finer mesh; objective_size: what it is measured by; resolution: the width [s] down to which the motion
+    was searched everywhere.
     """
 
     stationarity: Residual

@@ -141,7 +141,7 @@ def localised(horizon: Horizon, x: Array, u: Array, weights: Array) -> Local:
                     rows.append((np.append(columns, following[j]), np.append(F[i, j], -1.0), 0.0, 0.0, 0.0, 0.0))
             rows += _own_rows(own, i, columns, c[i], C[i], holds[k])
     lower[:sizes[0, 0]] = upper[:sizes[0, 0]] = 0.0  # the state of the first knot is given; what is free of it is a control
-    i, j, v = (np.concatenate(part) for part in zip(*hessian, strict=True))
+    across, along, entries = (np.concatenate(part) for part in zip(*hessian, strict=True))
     m = len(rows)
     A = sp.csr_matrix((np.concatenate([r[1] for r in rows]),
                        (np.repeat(np.arange(m), [len(r[0]) for r in rows]), np.concatenate([r[0] for r in rows]))), (m, n))
@@ -151,7 +151,7 @@ def localised(horizon: Horizon, x: Array, u: Array, weights: Array) -> Local:
     lam_x = np.where(at_bound <= np.abs(slope), -slope, 0.0)
     lam_x[:sizes[0, 0]] = 0.0
     return Local(values, lower, upper, lam_x, g, g_lower, g_upper, lam_g, slope - A.T @ lam_g, A,
-                 sp.csr_matrix((v, (i, j)), (n, n)), _owners(horizon, first, sizes, x))
+                 sp.csr_matrix((entries, (across, along)), (n, n)), _owners(horizon, first, sizes, x))
 
 
 def _cone_bends(own: _Knots, c: Array, C: Array, weights: Array) -> Array:
