@@ -72,7 +72,8 @@ def check(ours, theirs, what) -> None:
     """Refuse to time two things that do not compute the same."""
     ours, theirs = np.asarray(ours, float), np.asarray(theirs, float)
     gap = np.abs(ours - theirs).max() / max(1.0, np.abs(theirs).max())
-    assert ours.shape == theirs.shape and gap < 1e-8, (what, ours.shape, theirs.shape, gap)
+    if ours.shape != theirs.shape or not gap < 1e-8:
+        raise AssertionError((what, ours.shape, theirs.shape, gap))
 
 
 def rows_of(name: str) -> list[dict]:
@@ -88,13 +89,13 @@ def rows_of(name: str) -> list[dict]:
         runs = {"python pinocchio": from_python(theirs), "python loops": from_python(loops),
                 "address pinocchio": cpp.runner(peer, q, v, x),
                 "address loops": loop_runs(LoopDynamics(model), q, v, x, x, v)[loop_title]}
-        compiled = None
         if function.n_instructions() <= LARGEST:
             compiled = compile_kernel(function, "compiled")
             values = compiled(*inputs)
             blocks = values if isinstance(values, tuple) else (values,)
             check(np.stack(blocks[-3:]) if title.endswith("first order") else blocks[0], reference, (name, title, "kernel"))
-            runs |= {"python kernel": from_python(lambda k=compiled, i=inputs: k(*i)), "address kernel": kernel_run(compiled, inputs)}
+            runs["python kernel"] = from_python(lambda k=compiled, i=inputs: k(*i))
+            runs["address kernel"] = kernel_run(compiled, inputs)
         times = dict(zip(runs, measure(*runs.values()), strict=True))
         row = {"robot": name, "nv": model.nv, "function": title, "instructions": function.n_instructions(),
                "default": default_execution(model)}
@@ -120,15 +121,17 @@ def page(rows: list[dict]) -> list[str]:
         "| robot (nv) | function | Pinocchio | **kernel** | loops | kernel / Pinocchio | loops / Pinocchio |", "|---" * 7 + "|",
     ]
     for r in rows:
-        lines.append(f"| {r['robot']} ({r['nv']}) | {r['function']} | {_us(r['python pinocchio us'])} | {_us(r['python kernel us'])} | "
-                     f"{_us(r['python loops us'])} | {_ratio(r, 'python', 'kernel')} | {_ratio(r, 'python', 'loops')} |")
+        lines.append(f"| {r['robot']} ({r['nv']}) | {r['function']} | {_cells(r, 'python')} |")
     lines += ["", "## By address against Pinocchio's C++", "", "The default is named in the last column.", "",
               "| robot (nv) | function | Pinocchio C++ | kernel | loops | kernel / C++ | loops / C++ | default |", "|---" * 8 + "|"]
     for r in rows:
-        lines.append(f"| {r['robot']} ({r['nv']}) | {r['function']} | {_us(r['address pinocchio us'])} | {_us(r['address kernel us'])} | "
-                     f"{_us(r['address loops us'])} | {_ratio(r, 'address', 'kernel')} | {_ratio(r, 'address', 'loops')} | "
-                     f"{r['default']} |")
+        lines.append(f"| {r['robot']} ({r['nv']}) | {r['function']} | {_cells(r, 'address')} | {r['default']} |")
     return lines
+
+
+def _cells(row: dict, road: str) -> str:
+    times = [_us(row[f"{road} {who} us"]) for who in ("pinocchio", "kernel", "loops")]
+    return " | ".join([*times, _ratio(row, road, "kernel"), _ratio(row, road, "loops")])
 
 
 def _us(value: float) -> str:

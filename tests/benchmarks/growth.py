@@ -1,7 +1,7 @@
 """How dynamics and its derivatives grow with the robot: the experiment of Fig. 3 of Singh, Russell and Wensing (2022), and more.
 
     pip install "lieocp[dev]" && python tests/benchmarks/growth.py            # some minutes; --quick: a short trial, kept apart
-    python tests/benchmarks/growth.py --repeats                               # the tensors of Fig. 3 again and again: growth_fig3.csv
+    python tests/benchmarks/growth.py --repeats                 # the tensors of Fig. 3 again and again: growth_fig3.csv
 
 Trees of 2 to 90 revolute joints, serial and with 2 or 5 children per body, and stars of equal arms. Differentiated graphs, closed
 form, complex steps and compiled loops; CasADi's interpreter and compiled C; sparse and dense outputs. Writes growth.csv, growth.md

@@ -325,7 +325,7 @@ def noise_of_figure(again: Rows) -> list[str]:
 
 
 def write(folder: Path, limits: tuple[int, int, int, int]) -> None:
-    """growth.md and the figures beside growth.csv and growth_fig3.csv. limits: instructions that are made, compiled; joints for the complex
+    """growth.md and the figures, from growth.csv and growth_fig3.csv. limits: instructions made, compiled; joints for the complex
     step; instructions of long chains that are compiled."""
     with (folder / "growth.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))

@@ -5,8 +5,8 @@ shows, on this machine, with our loops and generated code.
 
 One process, one thread. Every execution repeats itself in compiled code: Pinocchio in C++ (header-only, native instructions),
 our loops in a compiled loop, our kernels by address in a compiled loop. All executions of one robot take turns, batch by batch.
-Writes results/benchmarks/second_order.csv, .md and second_order_fig4.png; with robots named, prints only; ``--pages`` writes the page
-and the figure again from second_order.csv and measures nothing.
+Writes results/benchmarks/second_order.csv, .md and second_order_fig4.png; with robots named, prints only; ``--pages`` writes page
+and figure again from second_order.csv and measures nothing.
 """
 
 from __future__ import annotations

@@ -85,9 +85,9 @@ def page(rows: list[dict], limits: dict[str, int]) -> list[str]:
         ", ".join(f"{name} {file} ({nv})" for name, (file, nv) in files.items()) + ".", "",
         "![times by robot and function](second_order_fig4.png)", "",
         *textwrap.wrap(seen(rows), 126, break_long_words=False, break_on_hyphens=False), "",
-        "Loop: our Numba loops over the Model, compiled once for all robots. C: generated from our closed forms, by address, flags as",
-        "shipped (-O1, from 1000 operations on with -march=native, nothing fused); C native: -O2 -march=native -ffp-contract=fast",
-        "(gcc fuses multiplications and additions in C++ anyhow). AD C: CasADi's differentiation of our RNEA or ABA, flags as",
+        "Loop: our Numba loops over the Model, compiled once for all robots. C: generated from our closed forms, by address,",
+        "flags as shipped (-O1, from 1000 operations on with -march=native, nothing fused); C native: -O2 -march=native",
+        "-ffp-contract=fast (gcc fuses multiplications and additions in C++ anyhow). AD C: CasADi's differentiation of our RNEA or ABA, flags as",
         "shipped. Compile seconds are by the clock, on a machine in use. Bold: the default, which solvers take for a robot of this",
         "size (`execution: auto`); **lost**: slower than Pinocchio's C++.",
         _limits(limits),
@@ -115,8 +115,8 @@ def page(rows: list[dict], limits: dict[str, int]) -> list[str]:
         sizes = ", ".join(str(mine[e]["instructions"]) for e in ("C", "AD C") if e in mine)
         seconds = ", ".join(f"{mine[e]['compile_s']:.1f}" if e in mine and mine[e]["compile_s"] != "" else "-"
                             for e in ("C", "C native", "AD C"))
-        lines.append(f"| {robot} ({files[robot][1]}) | {function} | {theirs} | {' | '.join(ours)} | {default} | {_ratio(best)} | {sizes} | "
-                     f"{seconds} |")
+        lines.append(f"| {robot} ({files[robot][1]}) | {function} | {theirs} | {' | '.join(ours)} | {default} | {_ratio(best)} | "
+                     f"{sizes} | {seconds} |")
     capped = [r for r in rows if r["us"] != r["us"]]
     lines += ["", "## Not compiled", "", "Instructions at least:", ""]
     lines += [f"- {robot}, {execution}: " + ", ".join(f"{r['function']} {r['instructions']}" for r in capped
@@ -145,8 +145,10 @@ def seen(rows: list[dict]) -> str:
         by = {name: [robot for _, execution, robot in best if execution == name] for name in OURS}
         first = "; ".join(f"{_NAMES[name]} first on {', '.join(robots)}" for name, robots in by.items() if robots)
         against = f" (against {NEAREST[title]}, the nearest it has)" if title in NEAREST else ""
-        said.append(f"{title}{against}: the default takes {min(usual)[0]:.2f} ({min(usual)[1]}) to {max(usual)[0]:.2f} ({max(usual)[1]}) "
-                    f"of Pinocchio's time{', slower on ' + ', '.join(lost) if lost else ''}; {first}.")
+        (low, least), (high, most) = min(usual), max(usual)
+        slower = f", slower on {', '.join(lost)}" if lost else ""
+        said.append(f"{title}{against}: the default takes {low:.2f} ({least}) to {high:.2f} ({most}) of Pinocchio's time{slower}; "
+                    f"{first}.")
     return " ".join(said)
 
 

@@ -183,7 +183,7 @@ def numerical_jacobian(model, q, where):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_point_feet_of_any_floating_tree(seed, count):
-    """Feet on different branches of trees of mixed joints: the base is held as a rigid body is that is held at these points, 3, 5, 6;
+    """Feet on different branches of trees of mixed joints: the base is held as a rigid body held at these points is, 3, 5, 6;
     ranks and null spaces by differences of positions; what stays free of the base is the turn about the line of support."""
     rng = np.random.default_rng(80 + seed)
     model = random_tree(9, rng, root="free_flyer", branching=0.9, kinds=["revolute", "spherical", "prismatic", "universal"])

@@ -256,7 +256,8 @@ class NumericalSymbols:
         names = [b.name for b in model.bodies] + [f.name for f in model.frames]
         x, d = ca.SX.sym("q", model.nq), ca.SX.sym("d", model.nv)
         at = dynamics.make(model, "integrate")(x, d)
-        poses = ca.Function("poses", [x, d], [ca.densify(y) for name in names for y in dynamics.make_frame(model, "pose", name)(at)])
+        parts = [ca.densify(y) for name in names for y in dynamics.make_frame(model, "pose", name)(at)]
+        poses = ca.Function("poses", [x, d], parts)
 
         def of(d):
             values = [np.array(y) for y in poses(q, d)]

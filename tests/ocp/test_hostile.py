@@ -1,4 +1,4 @@
-"""Files made to win a certificate that they do not deserve, and twins that do: the program's verdict on each is the deserved one."""
+"""Files made to win a certificate that they do not deserve, and twins that do: the verdict on each is the deserved one."""
 
 from collections import Counter
 
@@ -30,7 +30,7 @@ def answer(case):
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=marks(i, c)) for i, c in enumerate(CASES)])
 def test_the_verdict_is_the_deserved_one(case):
     ok, objective, status, failures = answer(case)
-    said = f"deserves to be {case.verdict} ({case.reason}; optimum {case.optimum}), got ok = {ok}, {objective!r}, {status}, {failures}"
+    said = f"deserves to be {case.verdict} ({case.reason}; {case.optimum}), got ok = {ok}, {objective!r}, {status}, {failures}"
     assert case.deserves(ok, objective), said
 
 

@@ -1,5 +1,5 @@
-"""A problem in other units is the same problem: the gallery's files without robots, rewritten, get the same verdict, the same motion
-and the same objective. Solver and certificate may not care whether a metre is 1, 1000 or 0.001."""
+"""A problem in other units is the same problem: the gallery's files without robots, rewritten, get the same verdict, the same
+motion and the same objective. Solver and certificate may not care whether a metre is 1, 1000 or 0.001."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -81,7 +81,7 @@ def test_the_rewriting_is_exact():
     rng = np.random.default_rng(0)
     x, u = rng.standard_normal(4), rng.standard_normal(1)
     for a, b in ((problem, again), (problem, rescaled(problem, Units()))):
-        np.testing.assert_allclose(np.array(a.phase.system.rate(0.3, x, u, [])), np.array(b.phase.system.rate(0.3, x, u, [])), rtol=1e-12)
+        np.testing.assert_allclose(*(np.array(y.phase.system.rate(0.3, x, u, [])) for y in (a, b)), rtol=1e-12)
     sx = state_factors(problem.phase, units)
     rate = np.array(rescaled(problem, units).phase.system.rate(300.0, sx * x, 1e-6 * u, [])).ravel()
     np.testing.assert_allclose(rate, sx / 1e3 * np.array(problem.phase.system.rate(0.3, x, u, [])).ravel(), rtol=1e-12)

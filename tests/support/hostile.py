@@ -1,9 +1,9 @@
 """Problem files made to win a certificate that they do not deserve, and twins of them that do deserve it.
 
-Pure data: a ``Case`` holds the text of a file, the verdict it deserves and why. Nothing here asks the program: a verdict follows from
-reasoning (no trajectory can be right, or the mesh cannot see what decides) and an optimum from a closed form, from the smallest norm
-under linear conditions, or from scipy's boundary-value solver. Answers of files marked "refused" may be certified only where their
-objective is the true one: a method that finds the event after all is not to be punished.
+Pure data: a ``Case`` holds the text of a file, the verdict it deserves and why. Nothing here asks the program: a verdict follows
+from reasoning (no trajectory can be right, or the mesh cannot see what decides) and an optimum from a closed form, from the
+smallest norm under linear conditions, or from scipy's boundary-value solver. Answers of files marked "refused" may be certified
+only where their objective is the true one: a method that finds the event after all is not to be punished.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HERMITE = {"scheme": "hermite_simpson", "refine": "none"}
 
 @dataclass(frozen=True)
 class Case:
-    """verdict: "certified" or "refused"; true: the true objective where known, or a function that finds it; ``tolerance`` relative."""
+    """verdict: "certified" or "refused"; true: the true objective where known, or a function that finds it; tolerance: relative."""
 
     name: str
     family: str
@@ -67,8 +67,8 @@ def block(name: str, force: str = "u", *, T: float = 1.0, d: float = 1.0, runnin
           **options: Any) -> str:
     """A unit mass from rest to rest over a distance d in T."""
     straight = {"states": {"x": [0, d], "v": [0, 0]}}
-    return text(name, {"x": "v", "v": force}, T, {"x": 0, "v": 0}, {"x": d, "v": 0}, running, constraints=constraints, guess=straight,
-                **({} if "method" in options else HERMITE) | options)
+    return text(name, {"x": "v", "v": force}, T, {"x": 0, "v": 0}, {"x": d, "v": 0}, running, constraints=constraints,
+                guess=straight, **({} if "method" in options else HERMITE) | options)
 
 
 def gauss(intervals: int) -> dict[str, Any]:
@@ -81,7 +81,8 @@ def n(x: float) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ references
-def least_effort(kernels: Sequence[Callable[[float], float]], wanted: Sequence[float], T: float, breaks: Sequence[float] = ()) -> float:
+def least_effort(kernels: Sequence[Callable[[float], float]], wanted: Sequence[float], T: float,
+                 breaks: Sequence[float] = ()) -> float:
     """The least int u^2 over [0, T] with int k_i u = wanted_i: wanted' G^-1 wanted with the Gramian of the kernels."""
     def inner(f, g):
         return quad(lambda s: f(s) * g(s), 0, T, points=list(breaks) or None, epsabs=1e-13, epsrel=1e-12, limit=200)[0]
@@ -92,7 +93,7 @@ def least_effort(kernels: Sequence[Callable[[float], float]], wanted: Sequence[f
 
 def double_integrator(d: float, T: float, at: float | None = None, position: float | None = None, speed: float | None = None,
                       push: tuple[float, float] = (0.0, 0.0)) -> float:
-    """Least effort of the block from rest to rest, through a position or a speed at a time if given; push: the distance and the speed
+    """Least effort of the block from rest to rest, through a position or a speed at a time if given; push: the distance and speed
     that a disturbance gives by the end."""
     kernels, wanted = [lambda s: T - s, lambda s: 1.0], [d - push[0], -push[1]]
     if position is not None:
@@ -124,8 +125,8 @@ def with_field(force: Callable[[Any], Any], slope: Callable[[Any], Any], d: floa
 
     t = np.linspace(0, T, 200)
     s = t / T
-    y = np.vstack([d * (3 * s**2 - 2 * s**3), 6 * d / T * s * (1 - s), np.full_like(s, -24 * d / T**3), -12 * d / T**2 * (1 - 2 * s),
-                   0 * s])
+    y = np.vstack([d * (3 * s**2 - 2 * s**3), 6 * d / T * s * (1 - s), np.full_like(s, -24 * d / T**3),
+                   -12 * d / T**2 * (1 - 2 * s), 0 * s])
     found = solve_bvp(rate, ends, t, y, tol=1e-9, max_nodes=100_000)
     assert found.success, found.message
     return float(found.y[4, -1])
@@ -175,15 +176,16 @@ def maximum(sign: int, guess: float, T: float, limit: float, method: dict | None
     file = text("A maximum", {"x": "u"}, T, {"x": 0}, None, f"{n(float(sign))}*u**2", bounds={"u": [-limit, limit]},
                 guess={"controls": {"u": guess}}, **method)
     stuck = sign < 0 and guess == 0
-    return Case(f"cost {sign:+d} u^2, |u| <= {limit:.3g}, guess {guess:.3g}, {method.get('method', method.get('scheme'))}", "maximum",
-                file, "refused" if stuck else "certified",
+    how = method.get("method", method.get("scheme"))
+    return Case(f"cost {sign:+d} u^2, |u| <= {limit:.3g}, guess {guess:.3g}, {how}", "maximum", file,
+                "refused" if stuck else "certified",
                 "u = 0 is stationary and the maximum" if stuck else "a genuine minimum, at a bound" if sign < 0 else "convex",
                 -limit**2 * T if sign < 0 else None, 1e-6)
 
 
 def hanging(weight: float, T: float, method: dict) -> Case:
-    """A pendulum that is rewarded for standing and starts hanging with nothing to tell it left from right. Standing still costs 2 K;
-    the second variation is r int u^2 - K th(T)^2 / 2, with th(T) = int sin(w (T - s)) / w u: negative iff K G > 2 r."""
+    """A pendulum that is rewarded for standing and starts hanging, with nothing to tell it left from right. Hanging costs 2 K; the
+    second variation is r int u^2 - K th(T)^2 / 2, with th(T) = int sin(w (T - s)) / w u: negative iff K G > 2 r."""
     w2, r = 9.81, 1.0
     w = math.sqrt(w2)
     gramian = quad(lambda s: (math.sin(w * s) / w) ** 2, 0, T)[0]
@@ -303,7 +305,7 @@ def undefined(at: float, width: float, where: str, options: dict, defined: bool)
             def best():
                 return with_field(lambda x: 0.1 * np.log((x - at) ** 2 + width**2),
                                   lambda x: 0.2 * (x - at) / ((x - at) ** 2 + width**2), 1.0, 1.0)
-    return Case(f"log of {variable}, {'defined' if defined else 'undefined'} within {width:.3g} of {at:.4g} ({where})", "not a number",
+    return Case(f"log of {variable}, {'' if defined else 'un'}defined within {width:.3g} of {at:.4g} ({where})", "not a number",
                 file, "certified" if defined else "refused",
                 "smooth everywhere" if defined else "no number there: such a motion is none", best if defined else None, 1e-4)
 
@@ -345,8 +347,9 @@ def spike(at: float, width: float, weight: float, target: float | None, options:
         y0, y = 3 * at**2 - 2 * at**3, 0.1
         bend = (double_integrator(1.0, 1.0, at, position=y) - 12.0) / (y - y0) ** 2
         best = 12.0 + bend * weight / (bend + weight) * (y0 - target) ** 2
-    return Case(f"spike of {weight:.3g}, {width:.3g} s wide at {at:.4g}{'' if target is None else f' on x - {target:.3g}'}, {options}",
-                "spike in the cost", block("A spike", running=running, **options), "certified" if seen else "refused",
+    on = "" if target is None else f" on x - {target:.3g}"
+    return Case(f"spike of {weight:.3g}, {width:.3g} s wide at {at:.4g}{on}, {options}", "spike in the cost",
+                block("A spike", running=running, **options), "certified" if seen else "refused",
                 "resolved by the mesh" if seen else "no node of the mesh feels it", best, 1e-3 if target is None else 1e-2)
 
 
@@ -418,9 +421,9 @@ def generated(seed: int = 0) -> Iterator[Case]:
         yield maximum(-1, 0.0, T, limit)
         yield maximum(-1, 0.5 * limit, T, limit)
     for share in (0.5, 0.8, 2.0, 10.0):
-        T = float(rng.uniform(0.5, 2.0))
-        w = math.sqrt(9.81)
-        yield hanging(share * 2 / quad(lambda s: (math.sin(w * s) / w) ** 2, 0, T)[0], T, WAYS[rng.integers(2) * 3])
+        T, w = float(rng.uniform(0.5, 2.0)), math.sqrt(9.81)
+        gramian = (T - math.sin(2 * w * T) / (2 * w)) / (2 * w * w)
+        yield hanging(share * 2 / gramian, T, WAYS[rng.integers(2) * 3])
     for _ in range(5):
         d, T = log_uniform(1e-6, 1e4), log_uniform(1e-2, 1e2)
         yield small_move(d, T, {"scheme": "trapezoid", "intervals": int(rng.integers(3, 6))})
