@@ -40,8 +40,8 @@ def wrist_rotation(q):
 
 
 def reachable_pose(rng):
-    """A floating tree with a spherical joint, and the pose of a frame at a random configuration."""
-    model = random_tree(5, rng, root="free_flyer", kinds=["revolute", "spherical", "prismatic"], branching=0.0)
+    """A floating, branching tree of mixed joints, and the pose of a frame at a random configuration."""
+    model = random_tree(5, rng, root="free_flyer", kinds=["revolute", "spherical", "prismatic"], branching=0.6)
     q = alg.random_configuration(model, rng)
     R, p = (np.array(x) for x in dynamics.make_frame(model, "pose", "f4")(q))
     return model, q, R, p.ravel()
@@ -177,6 +177,28 @@ def test_damping_reaches_reachable_targets_from_a_singular_start():
         log = iterate(equations, start, IterationRule(rule, damping=0.2, threshold=0.3), tolerance=1e-8, max_iterations=500)
         assert log.converged
         assert log.steps.max() < (np.inf if rule == "levenberg_marquardt" else 1.0 / 0.2)
+
+
+@pytest.mark.row("001:K63")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("root", ["fixed", "free_flyer"])
+def test_transpose_steps_of_trees(root, seed):
+    """Branching trees of mixed joints: one step is alpha J' times the error, J by differences of poses; from next to a target the
+    error shrinks each time for alpha below 2 / sigma_max^2 and grows above."""
+    model, q, first, second = bounded_tree(root, seed + 20)
+    positions, h = positions_of(model, (first, second)), 1e-6
+    goal = positions(q)
+    equations = task_equations(model, [position_task(first, goal[:3]), position_task(second, goal[3:])])
+    J = np.array([(positions(q, h * e) - positions(q, -h * e)) / (2 * h) for e in np.eye(model.nv)]).T
+    values = np.linalg.svd(J)
+    limit = 2 / values[1][0] ** 2
+    assert transpose_gain_limit(equations.evaluate(q)[1]) == pytest.approx(limit, rel=1e-7)
+    near = np.array(dynamics.make(model, "integrate")(q, 1e-5 * values[2][0])).ravel()  # along the stiffest direction
+    for factor, shrinks in ((0.5, True), (0.95, True), (1.05, False)):
+        log = iterate(equations, near, IterationRule("transpose", alpha=factor * limit), tolerance=1e-16, max_iterations=12)
+        assert (np.diff(log.errors) < 0).all() == shrinks
+        np.testing.assert_allclose(log.path[1], np.array(dynamics.make(model, "integrate")(
+            near, -factor * limit * J.T @ (positions(near) - goal))).ravel(), atol=1e-9)
 
 
 @pytest.mark.row("001:K63")
