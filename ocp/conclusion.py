@@ -36,7 +36,7 @@ def conclude(solution: Solution, options: Any, run: Run, finer: Callable[[Any, S
     which nothing new begins.
     """
     tolerances = tolerances or Tolerances()
-    found = certify(solution, tolerances, deadline())
+    found = solution if solution.certificate is not None else certify(solution, tolerances, deadline())
     for _ in range(LEFT):
         if found.escape is None or found.status not in SOLVED or _late(deadline):
             break
@@ -89,22 +89,22 @@ def _with_bar(found: Solution, options: Any, run: Run, finer: Callable[[Any, Sol
     certificate = found.certificate
     assert certificate is not None
     size, rows = certificate.objective_size, found.extra.get("refinement")
+    rest = certificate.complementarity.value + certificate.stationarity.value
     if rows is not None and len(rows) > 1:
         at = found.extra["refinement_columns"].tolist().index("objective")
-        other, where = float(rows[-2][at]), "(from the mesh before)"
-        covers = 1.0
-    else:
-        try:
-            again = run(from_motion(found.problem, found.parts or (found.trajectory,), _parameters(found)), finer(options, found))
-        except (ArithmeticError, ValueError) as error:
-            return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh failed: {error})")
-        if again.status is Status.INTERRUPTED:
-            return found
-        if again.status not in SOLVED:
-            return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh ended: {again.status.name.lower()})")
-        other, where, covers = again.objective, f"({again.objective:.9g} on a finer mesh)", COVERS
-    rest = certificate.complementarity.value + certificate.stationarity.value
-    return _barred(found, covers * abs(other - found.objective) / size + rest, tolerances, where)
+        before = abs(float(rows[-2][at]) - found.objective) / size + rest
+        if before <= tolerances.objective_error:
+            return _barred(found, before, tolerances, "(from the mesh before)")
+    try:
+        again = run(from_motion(found.problem, found.parts or (found.trajectory,), _parameters(found)), finer(options, found))
+    except (ArithmeticError, ValueError) as error:
+        return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh failed: {error})")
+    if again.status is Status.INTERRUPTED:
+        return found
+    if again.status not in SOLVED:
+        return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh ended: {again.status.name.lower()})")
+    return _barred(found, COVERS * abs(again.objective - found.objective) / size + rest, tolerances,
+                   f"({again.objective:.9g} on a finer mesh)")
 
 
 def _barred(found: Solution, value: float, tolerances: Tolerances, where: str) -> Solution:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamics.errors import near
-from ocp.certify import Tolerances
+from ocp.certify import Tolerances, certify
 from ocp.conclusion import conclude
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.problem import Problem, Solution
@@ -24,7 +24,8 @@ class Method:
     """A method by the places of its three parts; they are imported on use, so that one method never pays for another.
 
     ``solve(problem, options, progress, checkpoint, resume)`` in ``solver``; the options dataclass and
-    ``unsupported(problem)`` and ``finer(options, solution)`` in ``options``.
+    ``unsupported(problem)`` and ``finer(options, solution)`` in ``options``. judged: whether the solver takes ``judge=``, which
+    certifies a solution on the way.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Method:
     solver: str
     options_module: str
     options_name: str
+    judged: bool = False
 
     def options_type(self) -> Any:
         return getattr(importlib.import_module(self.options_module), self.options_name)
@@ -46,14 +48,18 @@ class Method:
         return importlib.import_module(self.options_module).finer(options, solution)
 
     def run(self, problem: Problem, options: Any, progress: Progress | None, checkpoint: Keep | None = None,
-            resume: Checkpoint | None = None) -> Solution:
-        solution: Solution = importlib.import_module(self.solver).solve(problem, options, progress, checkpoint, resume)
+            resume: Checkpoint | None = None, judged: Tolerances | None = None) -> Solution:
+        given: dict[str, Any] = {}
+        if self.judged:
+            own = judged or Tolerances()
+            given = {"judge": lambda found: certify(found, own), "allowed": (own.gap_segment, own.error_estimate)}
+        solution: Solution = importlib.import_module(self.solver).solve(problem, options, progress, checkpoint, resume, **given)
         return solution
 
 
 METHODS: Mapping[str, Method] = {m.name: m for m in (
     Method("collocation", "direct collocation by schemes of any degree, solved as a nonlinear program",
-           "ocp.transcription.collocation", "ocp.transcription.collocation", "CollocationOptions"),
+           "ocp.transcription.collocation", "ocp.transcription.collocation", "CollocationOptions", True),
     Method("multiple_shooting", "direct multiple shooting with any integrator, solved as a nonlinear program",
            "ocp.transcription.multiple_shooting", "ocp.transcription.multiple_shooting", "MultipleShootingOptions"),
     Method("ilqr", "iterative LQR / DDP with control bounds, compiled loops",
@@ -100,7 +106,7 @@ def solve(
         raise UnsupportedError(name, reasons, able)
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
     begin = time.perf_counter()
-    solution = chosen.run(problem, record, progress, checkpoint, resume)
+    solution = chosen.run(problem, record, progress, checkpoint, resume, tolerances)
     middle = time.perf_counter()
     certified = conclude(solution, record, lambda given, chosen_options: chosen.run(given, chosen_options, None), chosen.finer,
                          tolerances)

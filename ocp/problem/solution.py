@@ -163,8 +163,8 @@ class Certificate:
     """Independent evidence about a solution; the same fields for every method. All values are relative to sizes that the motion
     itself gives (``ocp.certify.scale``).
 
-    stationarity: what one more Newton step would change of the objective; complementarity: products of multipliers and distances
-    to their bounds; second_order: what kind of point it is; gap_segment: largest distance, over the segments, between the
+    stationarity: gradient of the Lagrangian, and what one more Newton step would change; complementarity: products of multipliers
+    and distances to their bounds; second_order: what kind of point it is; gap_segment: largest distance, over the segments, between the
     returned state and an independent high-order re-integration of that segment; gap_total: the same from the start to the end, over
     the growth of errors; error_estimate: discretisation error; energy: energy balance error, None when the system has no energy;
     objective: the objective against an independent quadrature; point: distance of trajectory and objective from the point whose

@@ -19,13 +19,15 @@ from ocp.nlp.scaling_text import check_scaling, rule
 from ocp.problem import Problem, Solution
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.transcription.charts import STATES, form
-from ocp.transcription.direct import Begin, Optimality, Polish, solve_program, unsupported
+from ocp.transcription.direct import Optimality, solve_program, unsupported
 from ocp.transcription.freeze import frozen
 from ocp.transcription.kernels import KERNELS
 from ocp.transcription.ladder import climb, read_guess
 from ocp.transcription.mesh import Compressed, Mesh, uniform_mesh
 from ocp.transcription.program import How, Transcription, build, kernels_for
-from ocp.transcription.refine.loop import Family, Settings, refine
+from ocp.transcription.refine.criteria import Judge
+from ocp.transcription.refine.loop import refine
+from ocp.transcription.refine.passes import Ask, Family, Settings
 from ocp.transcription.refine.plan import UNIFORM, Plan, plans_text, read_plans, uniform_plan
 from ocp.transcription.refine.policy import POLICIES, Rules, halved
 from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, make_scheme
@@ -33,6 +35,7 @@ from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, ma
 __all__ = ["METHOD", "CollocationOptions", "Optimality", "solve", "transcribe", "uniform_meshes", "unsupported"]
 
 METHOD = "collocation"
+AUTO = "auto"
 #: degree from which Lobatto schemes with one control per knot are of lower order than their name promises
 LOBATTO_SHORT = 4
 
@@ -62,8 +65,8 @@ class CollocationOptions:
         move to where polynomial and held controls jump; of linear ones, which cannot, a note says where they would
     """
 
-    scheme: str = "hermite_simpson"
-    intervals: int = 50
+    scheme: str = "auto"
+    intervals: int | str = "auto"
     degree: int | str = "auto"
     form: str = "integral"
     controls: str = "polynomial"
@@ -78,13 +81,14 @@ class CollocationOptions:
     execution: str = "auto"
     kernels: str = "auto"
     mesh: str = UNIFORM
-    refine: str = "none"
+    refine: str = "auto"
     tolerance_mesh: float = 1e-6
     max_passes: int = 15
     max_degree: int = 10
     switches: bool = True
 
     def __post_init__(self) -> None:
+        self._choose()
         for name, value, known in (
                 ("scheme", self.scheme, SCHEMES), ("form", self.form, (*FORMS, "compressed")), ("controls", self.controls,
                                                                                                 CONTROLS),
@@ -104,6 +108,16 @@ class CollocationOptions:
             raise ProblemError(f"must be at least 1, got {self.intervals}", where=f"{METHOD}.intervals")
         self._check_refinement(self.record().degree)
         self.nlp()
+
+    def _choose(self) -> None:
+        """What stands for "auto" in scheme, intervals and refine."""
+        given = (self.scheme, self.intervals, self.degree) != (AUTO,) * 3 or self.mesh != UNIFORM or self.form == "compressed"
+        if self.refine == AUTO:
+            object.__setattr__(self, "refine", "none" if given else "certificate")
+        if self.scheme == AUTO:
+            object.__setattr__(self, "scheme", "hermite_simpson" if self.refine in ("none", "h") else "radau")
+        if self.intervals == AUTO:
+            object.__setattr__(self, "intervals", 20 if self.refine == "certificate" else 50)
 
     def _check_refinement(self, degree: int) -> None:
         raises = self.refine in ("p", "hp")
@@ -183,8 +197,11 @@ def transcribe(problem: Problem, options: CollocationOptions, meshes: Sequence[M
 
 
 def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dict[str, float]], Any] | None = None,
-          checkpoint: Keep | None = None, resume: Checkpoint | None = None) -> Solution:
+          checkpoint: Keep | None = None, resume: Checkpoint | None = None, judge: Judge | None = None,
+          allowed: tuple[float, float] = (2e-3, 1e-2)) -> Solution:
     """Transcribe the problem and solve the program. ``progress`` gets each row of the iteration log.
+
+    judge: certifies a solution; ``refine: certificate`` needs it.
 
     checkpoint: gets the iterate every ten seconds, and at the end unless it converged; resume: such a checkpoint, the
     primal-dual point of a warm start.
@@ -192,35 +209,34 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     Raises UnsupportedError naming each thing that collocation cannot enforce, ProblemError for a malformed problem or a
     checkpoint of another one.
     """
-    def attempt(given: Problem, chosen: CollocationOptions, meshes: Sequence[Mesh] | None = None, warm: Checkpoint | None = resume,
-                show: Any = progress, keep: Keep | None = checkpoint, polish: Polish | None = None,
-                begin: Begin | None = None) -> Solution:
-        def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:
-            return transcribe(given, chosen, meshes, centres)
-
-        return solve_program(given, METHOD, chosen, chosen.nlp(), made, show, keep, warm, polish, begin)
-
-    def on(meshes: Sequence[Mesh] | None, *shown: Any) -> Callable[[Problem, CollocationOptions], Solution]:
-        def one(changed: Problem, chosen: CollocationOptions) -> Solution:
-            coarse = chosen.guess != options.guess  # that rung of the ladder has a mesh of its own
-            if coarse:
-                return attempt(changed, replace(chosen, mesh=UNIFORM), None, *shown[:3])
-            return attempt(changed, chosen, meshes, *shown)
-
-        return one
-
-    def run(given: Problem, meshes: Sequence[Mesh], show: Any, keep: Keep | None, warm: Checkpoint | None,
-            ladder: bool, polish: Polish | None = None, begin: Begin | None = None) -> Solution:
-        tried = on(meshes, warm, show, keep, polish, begin)
-        return climb(given, options, tried) if ladder else tried(given, options)
-
     if options.refine == "none":
-        found = climb(problem, options, on(None)) if resume is None else attempt(problem, options)
+        begin = Ask(problem, uniform_meshes(problem, options), progress, checkpoint, resume)
+        found = _run(options, replace(begin, ladder=resume is None))
         return frozen(_remarked(found, options), options)
-    rules = Rules(options.refine, options.tolerance_mesh, options.record().degree, options.max_degree)
+    if options.refine == "certificate" and judge is None:
+        raise ProblemError("certificate needs what certifies solutions: solve by ocp.methods.solve", where=f"{METHOD}.refine")
+    certified = options.refine == "certificate"
+    rules = Rules(options.refine, 1.0 if certified else options.tolerance_mesh, options.record().degree, options.max_degree)
     settings = Settings(rules, options.max_passes, options.switches, options.guess != "auto", options.solver == "ipopt")
-    found = refine(problem, _family(options), _plans(problem, options), settings, run, progress, checkpoint, resume)
+    found = refine(problem, _family(options), _plans(problem, options), settings, lambda ask: _run(options, ask), progress, checkpoint,
+                   resume, judge if certified else None, allowed)
     return frozen(_remarked(found, options), options)
+
+
+def _run(options: CollocationOptions, ask: Ask) -> Solution:
+    """The solution of one program, by the ladder of guesses where that is asked for."""
+    def attempt(given: Problem, chosen: CollocationOptions) -> Solution:
+        coarse = chosen.guess != options.guess  # that rung of the ladder has a mesh of its own
+        meshes = None if coarse else ask.meshes
+        change = ask.change if ask.change is not None and not coarse else lambda program: program
+
+        def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:
+            return change(transcribe(given, replace(chosen, mesh=UNIFORM) if coarse else chosen, meshes, centres))
+
+        polish, begin = (None, None) if coarse else (ask.polish, ask.begin)
+        return solve_program(given, METHOD, chosen, chosen.nlp(), made, ask.show, ask.keep, ask.warm, polish, begin)
+
+    return climb(ask.problem, options, attempt) if ask.ladder else attempt(ask.problem, options)
 
 
 def _remarked(found: Solution, options: CollocationOptions) -> Solution:

@@ -202,7 +202,7 @@ class _Back:
             if isinstance(mesh, Mesh):
                 rates = self._rates(place, np.asarray(values)) / duration
                 charts = place.layout.centres[mesh.knots[:-1]]
-                found.append(collocation_trajectory(mesh, place.form, start, duration, x, u, rates, charts))
+                found.append(collocation_trajectory(mesh, place.form, start, duration, x, u, rates, charts, _limits(place)))
             elif isinstance(mesh, Compressed):
                 found.append(self._compressed(place, mesh, np.asarray(values), (x, u, start, duration)))
             else:
@@ -220,7 +220,7 @@ class _Back:
         nodes[::2], nodes[1::2] = x, between
         full = Mesh(mesh.edges, mesh.separated().schemes, split=True)
         return collocation_trajectory(full, place.form, start, duration, nodes, u, rates.reshape(-1, place.form.size),
-                                      place.layout.centres[:-1])
+                                      place.layout.centres[:-1], _limits(place))
 
     def _rates(self, place: Place, values: Array) -> Array:
         """Scaled rates [E, size] at the places of a phase."""
@@ -254,6 +254,10 @@ class _Back:
 
     def centres(self, values: Array) -> tuple[Array, ...]:
         return tuple(x for x, *_ in self.unpack(values))
+
+
+def _limits(place: Place) -> tuple[Array, Array]:
+    return np.asarray(place.phase.u_lower, dtype=float), np.asarray(place.phase.u_upper, dtype=float)
 
 
 def _advance(place: Place, grid: Grid, duration: float, start: float, p: Array) -> Callable[[Array, Array, Array, Array], Array]:

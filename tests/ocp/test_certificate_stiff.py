@@ -61,7 +61,7 @@ def test_a_true_motion_has_no_gap(rate, off, monkeypatch):
     assert found.segment < 1e-9
     assert found.total < 1e-9
     explicit = dynamics.CALLS * 40
-    assert calls[0] < explicit + 30_000
+    assert calls[0] < 2 * (explicit + 30_000)  # every segment twice: the motion, and a deviation that shows how errors grow
     assert calls[1] < 30_000
 
 

@@ -22,6 +22,7 @@ import csv
 import enum
 import io
 import json
+import math
 import os
 import shutil
 import uuid
@@ -38,11 +39,12 @@ from ocp.app.pages.frozen import frozen_lines
 from ocp.app.pages.legs import Leg, alike, chosen, legs, union, widened
 from ocp.app.pages.scene import Scene
 from ocp.errors import ProblemError
-from ocp.problem.solution import Certificate, Residual, Solution, Violation
+from ocp.problem.solution import Certificate, Residual, Solution, Statement, Violation
 
 FORMAT, FORMAT_VERSION = "lieocp run", 1
 UNFINISHED, CHECKPOINT = "unfinished.json", "checkpoint.npz"
-RESIDUALS = ("stationarity", "complementarity", "gap_segment", "gap_total", "error_estimate", "energy", "objective", "point")
+RESIDUALS = ("stationarity", "complementarity", "gap_segment", "gap_total", "error_estimate", "energy", "objective", "point",
+             "objective_error")
 RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names")
 
 
@@ -150,14 +152,18 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
         "status": {"name": solution.status.name, "sentence": solution.status.sentence, "message": solution.message},
         "ok": solution.ok,
         "objective": solution.objective,
+        "objective_text": with_bar(solution),
         "reference": _reference(solution),
         "certificate": None if certificate is None else {
             "holds": certificate.holds,
             "failures": certificate.failures,
             **{name: _residual(getattr(certificate, name)) for name in RESIDUALS},
+            "second_order": None if certificate.second_order is None else vars(certificate.second_order),
+            "objective_size": certificate.objective_size, "bar": certificate.bar, "resolution": certificate.resolution,
             "violations": [{"name": v.name, "at_knots": v.at_knots, "between_knots": v.between_knots, "time": v.time,
                             "component": v.component, "tolerance": v.tolerance, "soft": v.soft,
-                            "tolerance_between": v.tolerance_between, "holds": v.holds}
+                            "tolerance_between": v.tolerance_between, "time_between": v.time_between,
+                            "holds": v.holds}
                            for v in certificate.violations],
         },
         "duration": float(t[-1] - t[0]) if len(t) else 0.0,
@@ -177,6 +183,17 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
     plain = jsonable(record)
     assert isinstance(plain, dict)
     return plain
+
+
+def with_bar(solution: Solution) -> str:
+    """The objective with its bar, ``58.8076661 ± 2e-6``; as it is where it has none."""
+    bar = float("nan") if solution.certificate is None else solution.certificate.bar
+    if not math.isfinite(bar) or not math.isfinite(solution.objective):
+        return f"{solution.objective:.10g}"
+    if bar == 0.0 or abs(solution.objective) > 1e15 * bar:
+        return f"{solution.objective:.10g} ± {bar:.1g}"
+    digits = max(1, min(17, math.ceil(math.log10(max(abs(solution.objective), bar) / bar)) + 1))
+    return f"{solution.objective:.{digits}g} ± {bar:.1g}"
 
 
 def _reference(solution: Solution) -> dict[str, Any] | None:
@@ -202,9 +219,13 @@ def _certificate(record: Mapping[str, Any]) -> Certificate:
         record[name]["name"], float(record[name]["value"]), float(record[name]["tolerance"]), record[name]["where"])
         for name in RESIDUALS}
     violations = tuple(Violation(v["name"], float(v["at_knots"]), float(v["between_knots"]), float(v["time"]), v["component"],
-                                 float(v["tolerance"]), v["soft"], float(v["tolerance_between"]))
+                                 float(v["tolerance"]), v["soft"], float(v["tolerance_between"]),
+                                 float(v.get("time_between", "NaN")))
                        for v in record["violations"])
-    return Certificate(violations=violations, **residuals)  # type: ignore[arg-type]  # only the last three may be None
+    second = record.get("second_order")
+    return Certificate(violations=violations, **residuals,  # type: ignore[arg-type]  # only the last four may be None
+                       second_order=None if second is None else Statement(**second),
+                       objective_size=float(record.get("objective_size", 1.0)), resolution=float(record.get("resolution", "NaN")))
 
 
 def jsonable(value: Any) -> Any:
