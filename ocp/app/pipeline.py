@@ -21,7 +21,7 @@ from ocp.app.pages.legs import legs
 from ocp.app.pages.results import is_run
 from ocp.certify import Tolerances
 from ocp.methods import Progress, make_options, method, solve
-from ocp.problem import Solution, Status
+from ocp.problem import SOLVED, Solution
 from ocp.problem.checkpoint import Checkpoint
 
 PACKAGES = ("lieocp", "casadi", "numpy", "scipy", "osqp", "numba", "pydantic", "matplotlib")
@@ -95,7 +95,7 @@ def _write(started: Started, loaded: LoadedProblem, solution: Solution, command:
     return write_run(
         solution, started.target, problem_yaml=started.portable.text, provenance=provenance(loaded.model, command), overwrite=True,
         scene=scene, scene_note=note, files=started.portable.files,
-        checkpoint=None if solution.status is Status.CONVERGED else started.last or resume)
+        checkpoint=None if solution.status in SOLVED else started.last or resume)
 
 
 def picture(loaded: LoadedProblem, solution: Solution) -> tuple[Any, str]:

@@ -49,8 +49,11 @@ class Tolerances:
                 raise ProblemError(f"must be positive, got {value}", where=f"accept.{name}")
 
 
-def certify(solution: Solution, tolerances: Tolerances | None = None) -> Solution:
-    """The same solution with its certificate. A trajectory that contains NaN gets one that holds nothing."""
+def certify(solution: Solution, tolerances: Tolerances | None = None, deadline: float | None = None) -> Solution:
+    """The same solution with its certificate. A trajectory that contains NaN gets one that holds nothing.
+
+    deadline: a value of ``time.perf_counter()`` after which no further check begins; what was left out does not hold.
+    """
     tolerances = tolerances or Tolerances()
     phases = solution.problem.phases
     motions = [Motion(phase, part) for phase, part in zip(phases, solution.parts or (solution.trajectory,), strict=True)]

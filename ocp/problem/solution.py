@@ -14,10 +14,12 @@ class Status(enum.Enum):
     """How a solve ended; each value is a sentence that says what to try next."""
 
     CONVERGED = "The method reached its tolerances."
+    MESH_TOLERANCE = "The program is solved, but some intervals of the mesh miss the tolerance that was asked of them."
     ITERATION_LIMIT = "The iteration limit was reached; raise it, improve the guess or coarsen the mesh."
     INFEASIBLE = "No point satisfies the constraints near the last iterate; relax the constraint named first."
     STALLED = "No step makes progress; check scaling and derivatives, or start from another guess."
     DIVERGED = "The iterates or the rollout grew without bound; shorten the horizon or start from a better guess."
+    UNBOUNDED = "The objective falls without bound; a cost, a bound or an end condition is missing."
     NOT_A_NUMBER = "A function returned NaN or infinity; the message names it."
     INTERRUPTED = "Interrupted by the user; the best iterate so far is returned."
     FAILED = "The solver failed for a reason of its own; its message follows."
@@ -25,6 +27,10 @@ class Status(enum.Enum):
     @property
     def sentence(self) -> str:
         return self.value
+
+
+#: how a solve ends that found what it looked for
+SOLVED = (Status.CONVERGED, Status.MESH_TOLERANCE)
 
 
 @dataclass(frozen=True)
@@ -199,4 +205,4 @@ class Solution:
 
     @property
     def ok(self) -> bool:
-        return self.status is Status.CONVERGED and self.certificate is not None and self.certificate.holds
+        return self.status in SOLVED and self.certificate is not None and self.certificate.holds

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ocp.errors import ProblemError
 from ocp.methods import METHODS, method
-from ocp.problem import Reference, Solution, Status, Violation
+from ocp.problem import SOLVED, Reference, Solution, Violation
 
 #: costs of certified runs agree within this relative difference where the user does not say otherwise and the tolerance of the
 #: file's reference, which is for one method on one mesh, is tighter
@@ -152,7 +152,7 @@ class Comparison:
     def best(self) -> float:
         """The least cost that is certified; without a certified one, the least of those that converged; NaN without any."""
         costs = [e.cost for e in self.solved if e.ok] or [e.cost for e in self.solved if e.solution is not None
-                                                          and e.solution.status is Status.CONVERGED]
+                                                          and e.solution.status in SOLVED]
         return min(costs, default=float("nan"))
 
     def off_best(self, entry: Entry) -> float:

@@ -26,7 +26,7 @@ from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard, gathe
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.methods import make_options, solve
-from ocp.problem import Solution, Status
+from ocp.problem import SOLVED, Solution, Status
 
 GALLERY = Path("problems")
 GOOD, BAD = 0, 1
@@ -151,7 +151,7 @@ def judge(name: str, solution: Solution, seconds: float, late: float | None = No
         difference = abs(solution.objective - reference.objective) / (abs(reference.objective) or 1.0)
     broken = () if certificate is None else certificate.failures
     reasons = [] if late is None else [f"out of time after {late:g} s"]
-    if late is None and solution.status is not Status.CONVERGED:
+    if late is None and solution.status not in SOLVED:
         told = _first_line(solution.message).partition(" Most violated")[0]
         reasons.append(solution.status.name.lower().replace("_", " ") + (f": {told}" if told else ""))
     reasons += [] if solution.ok or reasons else [broken[0] if broken else "no certificate"]
