@@ -6,14 +6,18 @@ iteration, where every method stops with its iterate (``Held.progress`` raises t
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 Progress = Callable[[Mapping[str, Any]], None]
+#: seconds after which a KeyboardInterrupt that Python dropped comes again
+AGAIN = 0.01
 
 
 class Held:
@@ -44,13 +48,24 @@ def held(anything: bool = True, progress: Progress | None = None) -> Iterator[He
     """Hold Ctrl-C back while there is something to lose; only the main thread may handle signals, elsewhere nothing changes.
 
     A KeyboardInterrupt that comes up in the middle of compiled code, as CasADi's, leaves it as another exception; here it becomes
-    one again.
+    one again. One that comes up while an object is thrown away is dropped by Python; here it comes again.
     """
     found = Held(anything, progress)
     if threading.current_thread() is not threading.main_thread():
         yield found
         return
-    before = signal.signal(signal.SIGINT, found.handle)
+    hook, before = sys.unraisablehook, signal.signal(signal.SIGINT, found.handle)
+
+    def again(dropped: Any) -> None:
+        if not isinstance(dropped.exc_value, KeyboardInterrupt):
+            hook(dropped)
+            return
+        timer = threading.Timer(AGAIN, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)) \
+            if hasattr(signal, "pthread_kill") else threading.Timer(AGAIN, _thread.interrupt_main)
+        timer.daemon = True
+        timer.start()
+
+    sys.unraisablehook = again
     try:
         yield found
     except Exception as error:
@@ -58,6 +73,7 @@ def held(anything: bool = True, progress: Progress | None = None) -> Iterator[He
             raise KeyboardInterrupt from error
         raise
     finally:
+        sys.unraisablehook = hook
         signal.signal(signal.SIGINT, before)
 
 

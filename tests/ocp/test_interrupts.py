@@ -178,6 +178,24 @@ def test_ctrl_c_waits_where_something_may_be_lost():
     assert signal.getsignal(signal.SIGINT) is before
 
 
+class Fragile:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+
+def thrown_away():
+    fragile = Fragile()
+    del fragile
+    time.sleep(1.0)
+
+
+def test_ctrl_c_while_an_object_is_thrown_away_comes_again():
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), held(False):
+        thrown_away()
+    assert time.monotonic() - begin < 0.5
+
+
 # ------------------------------------------------------------------------------------------------ by the clock
 def swept(folder, seconds, *arguments):
     process = subprocess.Popen([sys.executable, "-c", "from ocp.app.cli import main; main()", "solve", *map(str, arguments),
