@@ -7,6 +7,7 @@ Exit codes: 0 certified (``ik``: tasks met; ``mpc``: finished; ``explain``: a ca
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import sys
@@ -413,6 +414,8 @@ def doctor() -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the command; every error of the user ends in one message and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that has no word for a sign gets a question mark, not an error
+        sys.stdout.reconfigure(errors="replace")
     sys.exit(guarded(lambda: app(arguments, exit_on_error=False, print_error=False)))
 
 
