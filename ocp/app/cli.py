@@ -405,11 +405,17 @@ def show(file: Path, /, *, set_: Overrides = None, schema: bool = False) -> int:
 
 
 @app.command
-def doctor() -> int:
-    """Versions, compiler, kernel cache, and a self-test that solves one problem each way."""
-    from ocp.app.doctor import print_diagnosis
+def doctor(*, prepare: Annotated[bool, Parameter(negative=())] = False) -> int:
+    """Versions, compiler, kernel cache, loops that are not compiled yet, and a self-test that solves one problem each way.
 
-    return CERTIFIED if print_diagnosis() else NOT_SOLVED
+    Parameters
+    ----------
+    prepare
+        Compile all loops now, so that no solve has to wait for it: about two minutes, once after an installation.
+    """
+    from ocp.app.doctor import print_diagnosis, print_preparation
+
+    return CERTIFIED if (print_preparation() if prepare else print_diagnosis()) else NOT_SOLVED
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
