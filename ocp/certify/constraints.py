@@ -162,8 +162,8 @@ def _constraint(motion: Motion, constraint: Constraint) -> tuple[float, Violatio
 
 
 def _where_flat(motion: Motion, constraint: Constraint, times: Array, over: Array, size: Array) -> Array:
-    """Sizes of the rows, smaller where they are hardly felt at the place of the largest violation: a wall like ((x - a)/h)^2 >= 1 has
-    a large range, yet at its middle no gradient. What counts is the distance, so how rows vary with small moves there."""
+    """Sizes of the rows, smaller where they are hardly felt at the place of the largest violation: a wall like ((x - a)/h)^2 >= 1
+    has a large range, yet at its middle no gradient. What counts is the distance, so how rows vary with small moves there."""
     worst = int(np.argmax(np.nan_to_num(np.max(over / size, axis=1), nan=np.inf)))
     if not np.any(over[worst] > 0) or constraint.sense is Sense.CONE:
         return size

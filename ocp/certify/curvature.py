@@ -75,7 +75,7 @@ def sizes(local: Local, motions: Sequence[Motion]) -> Array:
     own, found = local.owners, np.ones(len(local.x))
     for number, motion in enumerate(motions):
         scales = motion.scales
-        for kind, values in ((COORDINATE, scales.coordinates), (TANGENT, scales.tangent), (CONTROL, scales.control),
+        for kind, values in ((COORDINATE, scales.wide_coordinates), (TANGENT, scales.wide_tangent), (CONTROL, scales.wide_control),
                              (PARAMETER, scales.parameters), (DURATION, np.array([motion.duration]))):
             here = (own.phase == number) & (own.kind == kind) & (own.component >= 0)
             found[here] = values[own.component[here]]

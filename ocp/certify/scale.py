@@ -32,18 +32,23 @@ ROUNDING = 1e-6
 VANISHING = 1e-4
 #: states with less than this part of the largest range are noise, whatever their units
 NOISE = 1e-9
+#: bounds so many times wider than the motion declare nothing
+WIDEST = 1e6
 #: deviations from states and controls that stand still, to see what they do, relative to their magnitude
 NUDGE = 1e-6
 
 
 @dataclass(frozen=True)
 class Scales:
-    """Sizes: tangent [ndx] and coordinates [nx] of the state, control [nu], parameters [np]; t [k], x [k, nx], u [k, nu]: where
-    they were taken."""
+    """Sizes: tangent [ndx] and coordinates [nx] of the state, control [nu], parameters [np]; wide_...: of what stands still the
+    whole of what is declared for it, for how much costs vary; t [k], x [k, nx], u [k, nu]: where they were taken."""
 
     tangent: Array
     coordinates: Array
     control: Array
+    wide_tangent: Array
+    wide_coordinates: Array
+    wide_control: Array
     parameters: Array
     t: Array
     x: Array
@@ -59,19 +64,23 @@ def scales(motion: Motion) -> Scales:
         parameters[index] = max(abs(motion.p[index]), high - low if np.isfinite(high - low) else 0.0, 1e-300)
     if not motion.finite:
         none = np.zeros(0)
-        return Scales(np.ones(ndx), np.ones(nx), np.ones(nu), parameters, none, np.zeros((0, nx)), np.zeros((0, nu)))
+        a, b, c = np.ones(ndx), np.ones(nx), np.ones(nu)
+        return Scales(a, b, c, a, b, c, parameters, none, np.zeros((0, nx)), np.zeros((0, nu)))
     t = np.union1d(motion.trajectory.t, np.linspace(*motion.span, SAMPLES))
     x, u = motion.state(t), motion.control(t)
     away = np.asarray(motion.minus(np.repeat(x[:1], len(t), axis=0).T, x.T)).T
     ranges, sizes = np.ptp(away, axis=0), np.max(np.abs(u), axis=0, initial=0.0)
     magnitudes = _tangent_of(motion, np.max(np.abs(x), axis=0))
     declared_x, declared_u = _declared(motion, t, x, u, ranges, sizes)
-    tangent = np.maximum(np.maximum(ranges, STILL * declared_x), ROUNDING * magnitudes)
-    control = np.maximum(sizes, STILL * declared_u)
-    coordinates = np.ptp(x, axis=0)
-    for i, k in enumerate(system.space.tangent_index):
-        coordinates[i] = tangent[k] if k >= 0 else max(coordinates[i], STILL)
-    return Scales(tangent, coordinates, control, parameters, t, x, u)
+    found: list[Array] = []
+    for part in (STILL, 1.0):
+        tangent = np.maximum(np.maximum(ranges, part * declared_x), ROUNDING * magnitudes)
+        coordinates = np.maximum(np.ptp(x, axis=0), STILL)
+        for i, k in enumerate(system.space.tangent_index):
+            coordinates[i] = tangent[k] if k >= 0 else coordinates[i]
+        found += [tangent, coordinates, np.maximum(sizes, part * declared_u)]
+    narrow, wide = found[:3], found[3:]
+    return Scales(narrow[0], narrow[1], narrow[2], wide[0], wide[1], wide[2], parameters, t, x, u)
 
 
 def _tangent_of(motion: Motion, values: Array) -> Array:
@@ -89,11 +98,12 @@ def _declared(motion: Motion, t: Array, x: Array, u: Array, ranges: Array, sizes
     what moves, where nothing need be declared."""
     phase, space = motion.phase, motion.phase.system.space
     width = _tangent_of(motion, np.subtract(phase.x_upper, phase.x_lower))
-    declared_x, declared_u = (np.where(np.isfinite(w) & (w > 0), w, np.inf)
-                              for w in (width, np.subtract(phase.u_upper, phase.u_lower)))
+    declared_x, declared_u = (np.where(np.isfinite(w) & (w > 0) & ((w <= WIDEST * own) | (own == 0)), w, np.inf) for w, own in (
+        (width, ranges), (np.subtract(phase.u_upper, phase.u_lower), sizes)))
+    narrow_x, narrow_u = (np.where(np.isfinite(w), w, 0.0) for w in (declared_x, declared_u))
     magnitude = _tangent_of(motion, np.max(np.abs(x), axis=0))
-    still_x = np.flatnonzero(ranges <= STILL * np.maximum(magnitude, ranges.max(initial=0.0)))
-    still_u = np.flatnonzero(sizes <= STILL * max(float(sizes.max(initial=0.0)), 1e-300)) if sizes.any() else np.arange(len(sizes))
+    still_x = np.flatnonzero(ranges <= STILL * np.maximum(narrow_x, np.maximum(magnitude, ranges.max(initial=0.0))))
+    still_u = np.flatnonzero(sizes <= STILL * np.maximum(narrow_u, float(sizes.max(initial=0.0))))
     some = np.linspace(0, len(t) - 1, min(TRIED, len(t))).astype(int)
     t, x, u, moving = t[some], x[some], u[some], ranges > NOISE * ranges.max(initial=0.0)
     plus, largest = plus_of(motion), max(float(magnitude.max(initial=0.0)), float(sizes.max(initial=0.0))) or 1.0
@@ -134,15 +144,16 @@ def plus_of(motion: Motion) -> ca.Function:
 
 
 def variation(motion: Motion, values: Callable[[Array, Array, Array], Array], t: Array, x: Array, u: Array,
-              part: float = 1.0) -> Array:
+              part: float = 1.0, wide: bool = False) -> Array:
     """How much values [k, n] vary at most when one state or control varies by its size, or this part of it: [k, n]."""
     own, space = motion.scales, motion.phase.system.space
+    tangent, control = (own.wide_tangent, own.wide_control) if wide else (own.tangent, own.control)
     base = values(t, x, u)
     found = np.zeros_like(base)
     plus = plus_of(motion)
-    moves = [(np.asarray(plus(x.T, (s * e)[:, None])).T, u) for e, scale in zip(np.eye(space.ndx), part * own.tangent, strict=True)
+    moves = [(np.asarray(plus(x.T, (s * e)[:, None])).T, u) for e, scale in zip(np.eye(space.ndx), part * tangent, strict=True)
              for s in (scale, -scale)]
-    moves += [(x, u + s * e) for e, scale in zip(np.eye(u.shape[1]), part * own.control, strict=True)
+    moves += [(x, u + s * e) for e, scale in zip(np.eye(u.shape[1]), part * control, strict=True)
               for s in (scale, -scale)]
     for states, controls in moves:
         change = np.abs(values(t, states, controls) - base)
@@ -171,7 +182,7 @@ def cost_size(motions: Sequence[Motion], size: Callable[[Motion, Cost | Constrai
 
             here = float(weights @ np.nan_to_num(np.abs(values(t, x, u)[:, 0])))
             total += here
-            varied += float(weights @ variation(motion, values, t, x, u)[:, 0]) + (here if free else 0.0)
+            varied += float(weights @ variation(motion, values, t, x, u, wide=True)[:, 0]) + (here if free else 0.0)
         for at, k in ((At.START, 0), (At.FINAL, -1)):
             where = own.t[[k]], own.x[[k]], np.zeros((1, u.shape[1]))
             for item in items(motion, at):
@@ -179,7 +190,7 @@ def cost_size(motions: Sequence[Motion], size: Callable[[Motion, Cost | Constrai
                     return size(motion, item, t, x, u)[:, None]
 
                 total += float(np.nan_to_num(np.abs(end(*where))[0, 0]))
-                varied += float(variation(motion, end, *where)[0, 0])
+                varied += float(variation(motion, end, *where, wide=True)[0, 0])
                 if free:
                     varied += float(np.nan_to_num(np.abs(end(where[0] + motion.duration, *where[1:]) - end(*where)))[0, 0])
     if not varied > 0:
