@@ -91,7 +91,7 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
         energy=Residual("energy balance", float(np.max(balances)), tolerances.energy) if balances else None,
         objective=_objective(solution, motions, float(sum(values.sum() for values in defects)), size, tolerances),
         point=_point(solution, size, tolerances), objective_size=size,
-        resolution=max((motion.look.width for motion in motions if motion.finite), default=float("nan")),
+        resolution=max((motion.look.width for motion in motions if motion.finite), default=None),
     )
     notes = solution.notes
     if any(one.implicit for one in again):

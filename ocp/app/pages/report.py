@@ -21,7 +21,7 @@ NO_SCENE = "No animation: the system has neither a robot model nor a drawing."
 
 # What each check of the certificate means, in one plain sentence.
 MEANING = {
-    "stationarity": "No small allowed change helps: gradient of the Lagrangian, and what a Newton step gains.",
+    "stationarity": "No small allowed change helps: gradient of the Lagrangian, gain of a Newton step.",
     "complementarity": "A bound pushes only where it is touched: products of multipliers and slacks, beside the objective.",
     "gap_segment": "Each segment, integrated again by an independent high-order method, ends where the solution says.",
     "gap_total": "The whole motion, integrated again from the start in one go, arrives where the solution says; judged by how errors grow.",

@@ -18,7 +18,6 @@ JSON knows no NaN and no infinity. They are written as the strings ``"NaN"``, ``
 
 from __future__ import annotations
 
-import csv
 import enum
 import io
 import json
@@ -35,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from ocp.app.pages.csv_text import csv_text
 from ocp.app.pages.frozen import frozen_lines
 from ocp.app.pages.legs import Leg, alike, chosen, legs, union, widened
 from ocp.app.pages.scene import Scene
@@ -42,7 +42,7 @@ from ocp.errors import ProblemError
 from ocp.problem.solution import Certificate, Residual, Solution, Statement, Violation
 
 FORMAT, FORMAT_VERSION = "lieocp run", 1
-UNFINISHED, CHECKPOINT = "unfinished.json", "checkpoint.npz"
+UNFINISHED, CHECKPOINT, REPORT = "unfinished.json", "checkpoint.npz", "report.html"
 RESIDUALS = ("stationarity", "complementarity", "gap_segment", "gap_total", "error_estimate", "energy", "objective", "point",
              "objective_error")
 RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names")
@@ -76,29 +76,60 @@ def write_run(solution: Solution, folder: str | Path, *, problem_yaml: str, prov
     replaced only with ``overwrite``, as a whole and after the new one is complete. Raises ProblemError for any other
     folder, and for arrays that cannot be stored without pickle.
     """
+    with new_folder(Path(folder), overwrite, FORMAT) as partial:
+        summary = _write_data(partial, solution, problem_yaml, provenance, files, checkpoint)
+        _write_pages(partial, solution, problem_yaml, summary, scene, scene_note)
+        write_summary(partial, summary)
+    return Path(folder)
+
+
+def write_data(solution: Solution, folder: str | Path, *, problem_yaml: str, provenance: Mapping[str, Any],
+               overwrite: bool = False, files: Mapping[str, bytes] | None = None,
+               checkpoint: Mapping[str, np.ndarray] | None = None) -> Path:
+    """As :func:`write_run`, without pictures and report: what must not be lost, within milliseconds."""
+    with new_folder(Path(folder), overwrite, FORMAT) as partial:
+        write_summary(partial, _write_data(partial, solution, problem_yaml, provenance, files, checkpoint))
+    return Path(folder)
+
+
+def write_pages(solution: Solution, folder: Path, *, problem_yaml: str, scene: Scene | None = None, scene_note: str = "") -> None:
+    """Pictures and report of a run whose data are there; the report comes last and whole."""
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    _write_pages(folder, solution, problem_yaml, summary, scene, scene_note)
+
+
+def _write_data(partial: Path, solution: Solution, problem_yaml: str, provenance: Mapping[str, Any],
+                files: Mapping[str, bytes] | None, checkpoint: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+    """Everything but the summary, which is returned, and the pages."""
+    (partial / "problem.yaml").write_text(problem_yaml, encoding="utf-8")
+    for name, data in (files or {}).items():
+        (partial / name).parent.mkdir(parents=True, exist_ok=True)
+        (partial / name).write_bytes(data)
+    if checkpoint is not None:
+        write_arrays(partial / CHECKPOINT, checkpoint)
+    write_arrays(partial / "trajectory.npz", _arrays(solution))
+    (partial / "trajectory.csv").write_text(_csv(solution), encoding="utf-8", newline="")
+    rows = (json.dumps(jsonable(row), allow_nan=False) + "\n" for row in solution.iterations)
+    (partial / "iterations.jsonl").write_text("".join(rows), encoding="utf-8")
+    return summarise(solution, provenance)
+
+
+def _write_pages(folder: Path, solution: Solution, problem_yaml: str, summary: Mapping[str, Any], scene: Scene | None,
+                 scene_note: str) -> None:
     from ocp.app.pages.plots import plot_run
     from ocp.app.pages.report import render_report
 
-    with new_folder(Path(folder), overwrite, FORMAT) as partial:
-        summary = summarise(solution, provenance)
-        images = plot_run(solution)
-        iterations = [jsonable(row) for row in solution.iterations]
-        (partial / "problem.yaml").write_text(problem_yaml, encoding="utf-8")
-        for name, data in (files or {}).items():
-            (partial / name).parent.mkdir(parents=True, exist_ok=True)
-            (partial / name).write_bytes(data)
-        if checkpoint is not None:
-            write_arrays(partial / CHECKPOINT, checkpoint)
-        write_arrays(partial / "trajectory.npz", _arrays(solution))
-        (partial / "trajectory.csv").write_text(_csv(solution), encoding="utf-8", newline="")
-        (partial / "iterations.jsonl").write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in iterations),
-                                                  encoding="utf-8")
-        for name, image in images.items():
-            (partial / f"{name}.png").write_bytes(image)
-        page = render_report(summary, iterations, problem_yaml=problem_yaml, images=images, scene=scene, scene_note=scene_note)
-        (partial / "report.html").write_text(page, encoding="utf-8")
-        write_summary(partial, summary)
-    return Path(folder)
+    images = plot_run(solution)
+    for name, image in images.items():
+        (folder / f"{name}.png").write_bytes(image)
+    page = render_report(summary, [jsonable(row) for row in solution.iterations], problem_yaml=problem_yaml, images=images,
+                         scene=scene, scene_note=scene_note)
+    partial = folder / f".{REPORT}.{uuid.uuid4().hex[:8]}"
+    try:
+        partial.write_text(page, encoding="utf-8")
+        os.replace(partial, folder / REPORT)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def read_run(folder: str | Path) -> Run:
@@ -136,6 +167,22 @@ def is_unfinished(folder: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(record, dict) and record.get("format") == FORMAT
+
+
+def is_abandoned(folder: Path) -> bool:
+    """Whether a folder was made for a run whose process died before there was anything to go on from."""
+    if not is_unfinished(folder) or (folder / CHECKPOINT).is_file():
+        return False
+    process = json.loads((folder / UNFINISHED).read_text(encoding="utf-8")).get("process")
+    if os.name != "posix" or not isinstance(process, int):
+        return process is None
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False  # somebody else's
+    return False
 
 
 # ------------------------------------------------------------------------------------------------ summary
@@ -220,12 +267,12 @@ def _certificate(record: Mapping[str, Any]) -> Certificate:
         for name in RESIDUALS}
     violations = tuple(Violation(v["name"], float(v["at_knots"]), float(v["between_knots"]), float(v["time"]), v["component"],
                                  float(v["tolerance"]), v["soft"], float(v["tolerance_between"]),
-                                 float(v.get("time_between", "NaN")))
+                                 v.get("time_between"))
                        for v in record["violations"])
     second = record.get("second_order")
     return Certificate(violations=violations, **residuals,  # type: ignore[arg-type]  # only the last four may be None
                        second_order=None if second is None else Statement(**second),
-                       objective_size=float(record.get("objective_size", 1.0)), resolution=float(record.get("resolution", "NaN")))
+                       objective_size=float(record.get("objective_size", 1.0)), resolution=record.get("resolution"))
 
 
 def jsonable(value: Any) -> Any:
@@ -297,9 +344,7 @@ def _csv(solution: Solution) -> str:
     # a torque is often named after its joint; then both names say what they are
     same = set(states) & set(controls) | ({"t", *(("phase",) if several else ())} & {*states, *controls})
     header = ["t", *(f"x.{n}" if n in same else n for n in states), *(f"u.{n}" if n in same else n for n in controls)]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*(("phase",) if several else ()), *header])
+    rows = [[*(("phase",) if several else ()), *header]]
     for leg in found:
         path, system = leg.trajectory, leg.phase.system
         u = np.asarray(path.control(path.t), float).reshape(len(path.t), system.nu)
@@ -307,8 +352,8 @@ def _csv(solution: Solution) -> str:
         lacks = [False, *(n not in system.space.names for n in states), *(n not in system.controls for n in controls)]
         for row in values:
             cells = ["" if missing else repr(float(v)) for v, missing in zip(row, lacks, strict=True)]
-            writer.writerow([*((leg.phase.name,) if several else ()), *cells])
-    return out.getvalue()
+            rows.append([*((leg.phase.name,) if several else ()), *cells])
+    return csv_text(rows)
 
 
 # ------------------------------------------------------------------------------------------------ folders
@@ -345,7 +390,7 @@ def check_target(target: Path, overwrite: bool, kind: str) -> None:
     if not target.is_dir() or not any(target.iterdir()):
         return
     if kind == FORMAT and is_unfinished(target):
-        if overwrite:
+        if overwrite or is_abandoned(target):
             return
         raise ProblemError("holds a run that was cut short; go on with it (ocp resume), allow overwriting or name another folder",
                            where=str(target))

@@ -10,7 +10,7 @@ from rich.table import Table
 from ocp.app.files.load import LoadedProblem
 from ocp.app.pages.frozen import frozen_lines
 from ocp.app.pages.legs import chosen, legs
-from ocp.app.pages.results import CHECKPOINT, with_bar
+from ocp.app.pages.results import CHECKPOINT, REPORT, with_bar
 from ocp.app.pipeline import Outcome
 from ocp.app.screen import wide_console
 from ocp.methods import METHODS
@@ -67,7 +67,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
         out.print(table)
         if certificate.second_order is not None:
             out.print(f"  optimum     {certificate.second_order.words}", soft_wrap=True, markup=False)
-        if certificate.resolution == certificate.resolution:
+        if certificate.resolution is not None:
             out.print(f"  searched    every {certificate.resolution:.1e} s, and where functions break or turn sharply",
                       soft_wrap=True)
         for failure in certificate.failures:
@@ -76,7 +76,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
     out.print(f"  time        read {seconds['read']:.2f} s, solve and certify {seconds['solve']:.2f} s, "
               f"write {seconds['write']:.2f} s; {len(solution.iterations)} iterations", soft_wrap=True)
     if outcome.folder is not None:
-        out.print(f"  written to  {outcome.folder}  (open {outcome.folder / 'report.html'})", soft_wrap=True, markup=False)
+        out.print(f"  written to  {outcome.folder}  (open {outcome.folder / REPORT})", soft_wrap=True, markup=False)
         if (outcome.folder / CHECKPOINT).is_file():
             out.print(f"  to go on    ocp resume {outcome.folder}", soft_wrap=True, markup=False)
 

@@ -21,7 +21,7 @@ in finite element methods, Acta Numerica 10: the residual weighted by the dual).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -67,8 +67,8 @@ class PhaseErrors:
     decay: Array
     clipped: Array
     worst: tuple[str, ...]
-    gap: Array
-    defect: Array
+    gap: Array = field(default_factory=lambda: np.zeros(0))
+    defect: Array = field(default_factory=lambda: np.zeros(0))
 
     @cached_property
     def total(self) -> Array:
