@@ -27,6 +27,9 @@ OPEN = {("bryson_denham", "km, h"): "the solver relaxes bounds by an absolute am
         ("double_integrator_min_time", "mm, ms, MN"): "the solver relaxes bounds by an absolute amount",
         ("double_integrator_min_time", "km, h"): "stationarity of a scaled program",
         ("jerk_limited_move", "km, h"): "stationarity of a scaled program",
+        ("pendulum_min_time", "mm, ms, MN"): "the solver relaxes bounds by an absolute amount",
+        ("pendulum_min_time", "km, h"): "the solver relaxes bounds by an absolute amount",
+        ("rayleigh_mixed", "rows times 1e-6"): "the solver relaxes rows by an absolute amount",
         ("bouncing_ball", "cost times 1e9"): "the solver ends at a point that is not feasible",
         ("zermelo", "cost times 1e9"): "the solver ends at another, coarser optimum",
         ("cartpole_swingup", "mm, ms, MN"): "the finer mesh of the bar of the objective finds the other local optimum"}
