@@ -22,7 +22,7 @@ def marks(i, case):
     long = case.family == "tiny cost" or "ilqr" in case.name
     found = [pytest.mark.slow] if long or (i >= NAMED and i % QUICK) else []
     if case.name.startswith(OPEN):
-        found.append(pytest.mark.xfail(strict=True, reason="the violation, 1, is small beside 3e7, the size of the row along the motion"))
+        found.append(pytest.mark.xfail(strict=True, reason="a violation of 1 is small beside the size of the row, 3e7"))
     return found
 
 
