@@ -111,8 +111,8 @@ def page(rows: list[dict]) -> list[str]:
     lines = [
         "# Rigid-body kernels beside Pinocchio", "",
         f"{processor()}; casadi {ca.__version__}, pin {pin.__version__}, one thread. Median processor microseconds per call at one",
-        "random state; all executions of a function in turns, batch by batch; quartile distance over median at most "
-        f"{max(r['spread'] for r in rows):.0%}.",
+        "random state, on a machine in use; all executions of a function in turns, batch by batch; quartile distance over median",
+        f"at most {max(r['spread'] for r in rows):.0%}.",
         "Kernel: code generated from our closed forms, compiled as shipped. Loops: our Numba loops, one binary for all robots.",
         "Ratios below 1: we are faster; **lost**: slower than Pinocchio. Bold: the execution that is the default, from Python",
         "`compile_kernel`, inside solvers what `execution: auto` takes for the dynamics of this robot. Kernels above "
