@@ -9,6 +9,7 @@ A run folder holds
 - ``trajectory.csv``: time, states and controls at the knots; the header carries the names and so the order; of several phases the
   name of the phase comes first, and what a phase lacks is empty;
 - ``summary.json``: status, objective, certificate, timings, options, provenance;
+- ``freeze.yaml``: the section ``solve`` of a problem file with everything that was chosen, the mesh included;
 - ``checkpoint.npz``: where a solve that did not converge can go on from (``ocp resume``);
 - ``iterations.jsonl``: one line per iteration; ``*.png``: plots; ``report.html``: everything on one page.
 
@@ -41,7 +42,7 @@ from ocp.errors import ProblemError
 from ocp.problem.solution import Certificate, Residual, Solution, Violation
 
 FORMAT, FORMAT_VERSION = "lieocp run", 1
-UNFINISHED, CHECKPOINT = "unfinished.json", "checkpoint.npz"
+UNFINISHED, CHECKPOINT, FROZEN = "unfinished.json", "checkpoint.npz", "freeze.yaml"
 RESIDUALS = ("stationarity", "complementarity", "gap_segment", "gap_total", "error_estimate", "energy", "objective", "point")
 RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names")
 
@@ -89,6 +90,8 @@ def write_run(solution: Solution, folder: str | Path, *, problem_yaml: str, prov
             write_arrays(partial / CHECKPOINT, checkpoint)
         write_arrays(partial / "trajectory.npz", _arrays(solution))
         (partial / "trajectory.csv").write_text(_csv(solution), encoding="utf-8", newline="")
+        if solution.freeze:
+            (partial / FROZEN).write_text(frozen_lines(solution.method, solution.freeze) + "\n", encoding="utf-8")
         (partial / "iterations.jsonl").write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in iterations),
                                                   encoding="utf-8")
         for name, image in images.items():
