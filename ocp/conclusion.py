@@ -6,7 +6,6 @@ that leads down: the search starts again a little way along it. The objective is
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -20,6 +19,9 @@ from ocp.problem import SOLVED, Problem, Residual, Solution, Status
 #: (problem, options) -> the solution by the method
 Run = Callable[[Problem, Any], Solution]
 
+#: (problem that begins at the solution, options, solution) -> the solution on a finer mesh
+Finer = Callable[[Problem, Any, Solution], Solution]
+
 #: how far a start lies from a point that is no minimum, relative to the sizes of what moves; and how often it is left
 AWAY, LEFT = (0.3, -0.3, 1.0), 3
 #: an objective that falls by so many of its sizes falls without bound; what counts as lower
@@ -28,34 +30,26 @@ FALLS, LOWER = 1e4, 1e-9
 COVERS = 2.0
 
 
-def conclude(solution: Solution, options: Any, run: Run, finer: Callable[[Any, Solution], Any],
-             tolerances: Tolerances | None = None, deadline: Callable[[], float | None] = lambda: None) -> Solution:
+def conclude(solution: Solution, options: Any, run: Run, finer: Finer, tolerances: Tolerances | None = None) -> Solution:
     """The certified solution, of a better point where the first was no minimum, with the bar of its objective.
 
-    run: the method; finer(options, solution): options for a finer mesh; deadline(): a value of ``time.perf_counter()`` after
-    which nothing new begins.
+    run: the method; finer: the same on a finer mesh. Raises KeyboardInterrupt where the user ends the way down.
     """
     tolerances = tolerances or Tolerances()
-    found = solution if solution.certificate is not None else certify(solution, tolerances, deadline())
+    found = solution if solution.certificate is not None else certify(solution, tolerances)
     for _ in range(LEFT):
-        if found.escape is None or found.status not in SOLVED or _late(deadline):
+        if found.escape is None or found.status not in SOLVED:
             break
-        better = _left(found, options, run, tolerances, deadline)
+        better = _left(found, options, run, tolerances)
         if better is None:
             break
         found = better
-    if found.status not in SOLVED or found.certificate is None or not np.isfinite(tolerances.objective_error) or _late(deadline):
+    if found.status not in SOLVED or found.certificate is None or not np.isfinite(tolerances.objective_error):
         return found
-    return _with_bar(found, options, run, finer, tolerances)
+    return _with_bar(found, options, finer, tolerances)
 
 
-def _late(deadline: Callable[[], float | None]) -> bool:
-    end = deadline()
-    return end is not None and time.perf_counter() > end
-
-
-def _left(found: Solution, options: Any, run: Run, tolerances: Tolerances,
-          deadline: Callable[[], float | None]) -> Solution | None:
+def _left(found: Solution, options: Any, run: Run, tolerances: Tolerances) -> Solution | None:
     """A solution below one that is no minimum; None where no way down ends at a point."""
     assert found.certificate is not None
     assert found.certificate.second_order is not None
@@ -63,13 +57,12 @@ def _left(found: Solution, options: Any, run: Run, tolerances: Tolerances,
     for length in AWAY:
         begun = from_motion(found.problem, found.optimality.moved(length * found.escape), _parameters(found))
         new = run(begun, replace(options, guess="given") if hasattr(options, "mesh") else options)
-        if new.status is Status.INTERRUPTED or _late(deadline):
-            return None
+        if new.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
         note = f"left {kind} of objective {found.objective:.9g} along negative curvature"
         if not new.objective < found.objective - LOWER * size:
             continue
-        new = certify(replace(new, notes=(*new.notes, note), iterations=(*found.iterations, *new.iterations[1:])), tolerances,
-                      deadline())
+        new = certify(replace(new, notes=(*new.notes, note), iterations=(*found.iterations, *new.iterations[1:])), tolerances)
         falls = new.objective < found.objective - FALLS * size
         if falls and (new.status not in SOLVED or new.escape is not None):
             told = f"From {kind} at {found.objective:.6g} the objective fell to {new.objective:.3g} and went on falling."
@@ -84,7 +77,7 @@ def _parameters(found: Solution) -> dict[str, float]:
             for phase in found.problem.phases for i, _, _ in phase.free_parameters}
 
 
-def _with_bar(found: Solution, options: Any, run: Run, finer: Callable[[Any, Solution], Any], tolerances: Tolerances) -> Solution:
+def _with_bar(found: Solution, options: Any, finer: Finer, tolerances: Tolerances) -> Solution:
     """The solution with half the bar of its objective: twice the change on a finer mesh, and what is left of complementarity."""
     certificate = found.certificate
     assert certificate is not None
@@ -96,11 +89,11 @@ def _with_bar(found: Solution, options: Any, run: Run, finer: Callable[[Any, Sol
         if before <= tolerances.objective_error:
             return _barred(found, before, tolerances, "(from the mesh before)")
     try:
-        again = run(from_motion(found.problem, found.parts or (found.trajectory,), _parameters(found)), finer(options, found))
+        again = finer(from_motion(found.problem, found.parts or (found.trajectory,), _parameters(found)), options, found)
     except (ArithmeticError, ValueError) as error:
         return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh failed: {error})")
     if again.status is Status.INTERRUPTED:
-        return found
+        return replace(found, notes=(*found.notes, "interrupted before the objective had its bar"))
     if again.status not in SOLVED:
         return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh ended: {again.status.name.lower()})")
     return _barred(found, COVERS * abs(again.objective - found.objective) / size + rest, tolerances,

@@ -13,10 +13,13 @@ from dynamics.errors import near
 from ocp.certify import Tolerances, certify
 from ocp.conclusion import conclude
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.problem import Problem, Solution
+from ocp.interrupts import held
+from ocp.problem import SOLVED, Problem, Solution, Status
 from ocp.problem.checkpoint import Checkpoint, Keep
 
 Progress = Callable[[Mapping[str, Any]], None]
+#: seconds that the certificate may take after Ctrl-C
+AFTER_INTERRUPT = 3.0
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,8 @@ class Method:
     """A method by the places of its three parts; they are imported on use, so that one method never pays for another.
 
     ``solve(problem, options, progress, checkpoint, resume)`` in ``solver``; the options dataclass and
-    ``unsupported(problem)`` and ``finer(options, solution)`` in ``options``. judged: whether the solver takes ``judge=``, which
-    certifies a solution on the way.
+    ``unsupported(problem)`` in ``options``; ``finer(problem, options, solution)`` in ``solver``, too. judged: whether the solver
+    takes ``judge=``, which certifies a solution on the way.
     """
 
     name: str
@@ -43,9 +46,10 @@ class Method:
         found: list[str] = importlib.import_module(self.options_module).unsupported(problem)
         return found
 
-    def finer(self, options: Any, solution: Solution) -> Any:
-        """Options that solve the same problem on a finer mesh than that of the solution."""
-        return importlib.import_module(self.options_module).finer(options, solution)
+    def finer(self, problem: Problem, options: Any, solution: Solution) -> Solution:
+        """The problem, whose guess is the solution, solved on a finer mesh than that of the solution."""
+        found: Solution = importlib.import_module(self.solver).finer(problem, options, solution)
+        return found
 
     def run(self, problem: Problem, options: Any, progress: Progress | None, checkpoint: Keep | None = None,
             resume: Checkpoint | None = None, judged: Tolerances | None = None) -> Solution:
@@ -97,7 +101,8 @@ def solve(
 
     Raises UnsupportedError, naming every constraint that the method cannot enforce and the methods that can;
     ProblemError for unknown methods and options, and for a checkpoint of another problem.
-    ``solution.ok`` tells whether the answer can be trusted.
+    ``solution.ok`` tells whether the answer can be trusted. After Ctrl-C the certificate gets three seconds; where they do not
+    suffice the status is INTERRUPTED.
     """
     chosen = method(name)
     reasons = chosen.unsupported(problem)
@@ -106,9 +111,30 @@ def solve(
         raise UnsupportedError(name, reasons, able)
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
     begin = time.perf_counter()
-    solution = chosen.run(problem, record, progress, checkpoint, resume, tolerances)
+    with held(False, progress) as ctrl_c:
+        solution = chosen.run(problem, record, ctrl_c.progress, checkpoint, resume, tolerances)
     middle = time.perf_counter()
-    certified = conclude(solution, record, lambda given, chosen_options: chosen.run(given, chosen_options, None), chosen.finer,
-                         tolerances)
+    certified = _concluded(solution, record, chosen, tolerances, ctrl_c.asked or solution.status is Status.INTERRUPTED)
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
     return dataclasses.replace(certified, seconds=seconds)
+
+
+def _concluded(solution: Solution, options: Any, chosen: Method, tolerances: Tolerances | None, hurried: bool) -> Solution:
+    """The solution with its certificate and bar; hurried: after Ctrl-C, which may also come now: with what certificate there is
+    time for."""
+    if not hurried:
+        try:
+            with held(False):
+                return conclude(solution, options, lambda given, record: chosen.run(given, record, None), chosen.finer, tolerances)
+        except KeyboardInterrupt:
+            pass
+    deadline = time.perf_counter() + AFTER_INTERRUPT
+    with held():
+        try:
+            solution = certify(solution, tolerances, deadline)
+        except KeyboardInterrupt:  # Ctrl-C for the third time
+            deadline = -1.0
+    if solution.status in SOLVED and time.perf_counter() > deadline:
+        return dataclasses.replace(solution, status=Status.INTERRUPTED,
+                                   message="The method had converged; the certificate is not complete.")
+    return solution

@@ -8,13 +8,15 @@ checkpoint to replace it.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import time
 import uuid
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +24,25 @@ import numpy as np
 from dynamics.errors import near
 from ocp.app.files.load import LoadedProblem, load_text
 from ocp.app.files.portable import Portable
-from ocp.app.pages.results import CHECKPOINT, FORMAT, UNFINISHED, check_target, is_run, is_unfinished, new_folder, write_arrays
+from ocp.app.motion import from_run
+from ocp.app.pages.results import (
+    CHECKPOINT,
+    FORMAT,
+    REPORT,
+    UNFINISHED,
+    check_target,
+    is_abandoned,
+    is_run,
+    is_unfinished,
+    new_folder,
+    write_arrays,
+)
 from ocp.errors import ProblemError
 from ocp.problem import Status
 from ocp.problem.checkpoint import Checkpoint
+
+#: seconds after which something half-written belongs to no process that still writes
+ABANDONED = 600.0
 
 
 @dataclass
@@ -62,7 +79,7 @@ class Started:
         for name, data in self.portable.files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
-        (folder / UNFINISHED).write_text(json.dumps({"format": FORMAT}) + "\n", encoding="utf-8")
+        (folder / UNFINISHED).write_text(json.dumps({"format": FORMAT, "process": os.getpid()}) + "\n", encoding="utf-8")
 
 
 def start_run(target: Path, portable: Portable, *, overwrite: bool) -> Started:
@@ -72,16 +89,35 @@ def start_run(target: Path, portable: Portable, *, overwrite: bool) -> Started:
     """
     check_target(target, overwrite, FORMAT)
     started = Started(target, portable)
-    if not target.exists() or not any(target.iterdir()):
-        new = [folder for folder in (target, *target.parents) if not folder.exists()]
-        target.mkdir(parents=True, exist_ok=True)
-        started.made = new or [target]
-        started._write(target)
+    try:
+        _clean(target)
+        if not target.exists() or not any(target.iterdir()):
+            new = [folder for folder in (target, *target.parents) if not folder.exists()]
+            target.mkdir(parents=True, exist_ok=True)
+            started.made = new or [target]
+            started._write(target)
+        elif not os.access(target.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, "the folder around it cannot be written")
+    except OSError as error:
+        started.abandon()
+        raise ProblemError(f"no run can be written there: {error.strerror or error}; name another folder (--out)",
+                           where=str(target)) from error
     return started
 
 
-def load_resumable(folder: str | Path, overrides: Mapping[str, str] | None = None) -> tuple[LoadedProblem, Checkpoint]:
-    """The problem of a run folder, with changes, and the checkpoint to go on from.
+def _clean(target: Path) -> None:
+    """Remove what killed runs left: a folder in which a solve neither ended nor made a checkpoint, and half-written folders and
+    files beside and in it that nobody has touched for a while."""
+    if is_abandoned(target):
+        shutil.rmtree(target)
+    for left in [*target.parent.glob(f".{target.name}.partial-*"), *target.glob(f".{CHECKPOINT}.*")]:
+        if time.time() - left.stat().st_mtime > ABANDONED:
+            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+
+
+def load_resumable(folder: str | Path, overrides: Mapping[str, str] | None = None) -> tuple[LoadedProblem, Checkpoint | None]:
+    """The problem of a run folder, with changes, and the checkpoint to go on from; None where the solve had ended and only its
+    certificate or its report was cut short: then the motion that it found is the guess.
 
     Raises ProblemError where there is no run, or nothing in it to go on from.
     """
@@ -92,15 +128,26 @@ def load_resumable(folder: str | Path, overrides: Mapping[str, str] | None = Non
     if not is_run(place) and not is_unfinished(place):
         raise ProblemError(f"is not the folder of a run (neither summary.json nor {UNFINISHED} written by lieocp)",
                            where=str(place))
-    if not (place / CHECKPOINT).is_file():
+    ended = not (place / CHECKPOINT).is_file()
+    if ended and not _cut_late(place):
         raise ProblemError(_nothing(place), where=str(place))
     text = (place / "problem.yaml").read_text(encoding="utf-8")
     loaded = load_text(text, place, str(place / "problem.yaml"), overrides)
+    if ended:
+        return replace(loaded, problem=from_run(loaded.problem, place)), None
     try:
         with np.load(place / CHECKPOINT, allow_pickle=False) as archive:
             return loaded, {name: archive[name] for name in archive.files}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise ProblemError(f"cannot be read: {error}", where=str(place / CHECKPOINT)) from error
+
+
+def _cut_late(place: Path) -> bool:
+    """Whether a run has its motion, but not its whole certificate or no report."""
+    if not is_run(place):
+        return False
+    status = json.loads((place / "summary.json").read_text(encoding="utf-8"))["status"]["name"]
+    return status == Status.INTERRUPTED.name or not (place / REPORT).is_file()
 
 
 def _nothing(place: Path) -> str:

@@ -6,24 +6,33 @@ Exit codes: 0 certified (``ik``: tasks met; ``mpc``: finished; ``explain``: a ca
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import cyclopts
-from cyclopts import Parameter
+from ocp.interrupts import NOTHING, at_once, held
+
+with at_once():
+    import cyclopts
+    from cyclopts import Parameter
 
 CERTIFIED, NOT_SOLVED, BAD_INPUT, INTERNAL = 0, 1, 2, 3
+#: what the system says of places where nothing can be written, or no longer
+PLACES = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT)
 
 app = cyclopts.App(
     name="ocp", help="Optimal control and trajectory optimisation of articulated robots from problem files.",
     version_flags=["--version"], result_action="return_value",
 )
+app.suppress_keyboard_interrupt = False  # what there is to say about it is said by guarded()
 Overrides = Annotated[
     list[str] | None,
     Parameter(name="--set", negative=(), help="Override a key of the file: path.to.key=value (YAML). May be repeated."),
@@ -52,23 +61,17 @@ def solve(
     from_
         Folder of an earlier run, by any method: its motion is the guess.
     """
-    from ocp.app.files.load import load_problem, parse_overrides
-    from ocp.app.motion import from_run
-    from ocp.app.pages.iterations import iteration_table
-    from ocp.app.pages.summary import print_outcome
-    from ocp.app.pipeline import run_loaded
-
     begin = time.perf_counter()
-    loaded = load_problem(file, parse_overrides(set_ or []))
-    if from_ is not None:
-        loaded = replace(loaded, problem=from_run(loaded.problem, from_))
-    chosen = method or loaded.method
-    with iteration_table(chosen, quiet=quiet) as progress:
-        outcome = run_loaded(loaded, file.stem, method_name=chosen, out=out, overwrite=overwrite, begin=begin,
-                             progress=None if quiet else progress, command=["ocp", *sys.argv[1:]])
-        progress.finish(outcome.solution)
-    print_outcome(outcome)
-    return CERTIFIED if outcome.solution.ok else NOT_SOLVED
+    with at_once():
+        from ocp.app.files.load import load_problem, parse_overrides
+
+        loaded = load_problem(file, parse_overrides(set_ or []))
+        if from_ is not None:
+            from ocp.app.motion import from_run
+
+            loaded = replace(loaded, problem=from_run(loaded.problem, from_))
+    return _run_and_tell(loaded, file.stem, quiet=quiet, method_name=method or loaded.method, out=out, overwrite=overwrite,
+                         begin=begin)
 
 
 @app.command
@@ -88,20 +91,42 @@ def resume(
     quiet
         No iteration table.
     """
-    from ocp.app.checkpoints import load_resumable
-    from ocp.app.files.load import parse_overrides
-    from ocp.app.pages.iterations import iteration_table
-    from ocp.app.pages.summary import print_outcome
-    from ocp.app.pipeline import run_loaded
-
     begin = time.perf_counter()
-    loaded, checkpoint = load_resumable(run, parse_overrides(set_ or []))
-    with iteration_table(loaded.method, quiet=quiet) as progress:
-        outcome = run_loaded(loaded, run.name, method_name=loaded.method, out=out or run, overwrite=overwrite or out is None,
-                             begin=begin, progress=None if quiet else progress, command=["ocp", *sys.argv[1:]], resume=checkpoint)
+    with at_once():
+        from ocp.app.checkpoints import load_resumable
+        from ocp.app.files.load import parse_overrides
+
+        loaded, checkpoint = load_resumable(run, parse_overrides(set_ or []))
+    return _run_and_tell(loaded, run.name, quiet=quiet, method_name=loaded.method, out=out or run,
+                         overwrite=overwrite or out is None, begin=begin, resume=checkpoint)
+
+
+def _run_and_tell(loaded: Any, stem: str, *, quiet: bool, method_name: str, **how: Any) -> int:
+    """Solve, write, tell, and only then draw: nobody waits for pictures to hear the verdict."""
+    with at_once():
+        from ocp.app.pages.iterations import iteration_table
+        from ocp.app.pages.summary import print_outcome
+        from ocp.app.pipeline import run_loaded
+
+    with iteration_table(method_name, quiet=quiet) as progress:
+        outcome = run_loaded(loaded, stem, method_name=method_name, progress=None if quiet else progress, draw=False,
+                             command=["ocp", *sys.argv[1:]], **how)
         progress.finish(outcome.solution)
-    print_outcome(outcome)
-    return CERTIFIED if outcome.solution.ok else NOT_SOLVED
+    code = CERTIFIED if outcome.solution.ok and not outcome.lost else NOT_SOLVED
+    try:
+        print_outcome(outcome)
+        sys.stdout.flush()
+        outcome.draw()
+    except KeyboardInterrupt:
+        print(f"interrupted; the run is in {outcome.folder}, without its report: ocp resume {outcome.folder}", file=sys.stderr)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        print(f"error: the report could not be written: {error}", file=sys.stderr)
+        return NOT_SOLVED
+    if outcome.lost:
+        print(f"error: {outcome.lost}", file=sys.stderr)
+    return code
 
 
 @app.command
@@ -380,38 +405,58 @@ def show(file: Path, /, *, set_: Overrides = None, schema: bool = False) -> int:
 
 
 @app.command
-def doctor() -> int:
-    """Versions, compiler, kernel cache, and a self-test that solves one problem each way."""
-    from ocp.app.doctor import print_diagnosis
+def doctor(*, prepare: Annotated[bool, Parameter(negative=())] = False) -> int:
+    """Versions, compiler, kernel cache, loops that are not compiled yet, and a self-test that solves one problem each way.
 
-    return CERTIFIED if print_diagnosis() else NOT_SOLVED
+    Parameters
+    ----------
+    prepare
+        Compile all loops now, so that no solve has to wait for it: about two minutes, once after an installation.
+    """
+    from ocp.app.doctor import print_diagnosis, print_preparation
+
+    return CERTIFIED if (print_preparation() if prepare else print_diagnosis()) else NOT_SOLVED
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the command; every error of the user ends in one message and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that has no word for a sign gets a question mark, not an error
+        sys.stdout.reconfigure(errors="replace")
     sys.exit(guarded(lambda: app(arguments, exit_on_error=False, print_error=False)))
 
 
 def guarded(action: Callable[[], int | None]) -> int:
     """Run an action and turn what goes wrong into a message and an exit code."""
-    from dynamics.errors import ModelError
-    from ocp.errors import ProblemError
-
     try:
-        return action() or CERTIFIED
-    except (ProblemError, ModelError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return BAD_INPUT
+        with held(False):
+            return action() or CERTIFIED
     except cyclopts.CycloptsError as error:
         print(f"error: {error}\ntry: ocp --help", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt as stopped:
-        print(str(stopped) or "interrupted before there was anything to keep", file=sys.stderr)
+        print(str(stopped) or NOTHING, file=sys.stderr)
         return NOT_SOLVED
-    except Exception:  # the last resort: whatever else goes wrong is our fault, shown whole and told apart by exit code 3
-        traceback.print_exc()
-        print("This is a fault of lieocp, not of your file; please report it with the text above.", file=sys.stderr)
-        return INTERNAL
+    except BrokenPipeError:  # whoever read has seen enough; what is left in the buffers shall not complain at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NOT_SOLVED
+    except Exception as error:
+        return _told(error)
+
+
+def _told(error: Exception) -> int:
+    """The message and the exit code of an error: the user's, the system's or ours."""
+    from dynamics.errors import ModelError
+    from ocp.errors import ProblemError
+
+    if isinstance(error, ProblemError | ModelError):
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    if isinstance(error, OSError) and error.errno in PLACES:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_INPUT if error.errno != errno.ENOSPC else NOT_SOLVED
+    traceback.print_exception(error)  # the last resort: whatever else goes wrong is our fault, shown whole
+    print("This is a fault of lieocp, not of your file; please report it with the text above.", file=sys.stderr)
+    return INTERNAL
 
 
 if __name__ == "__main__":

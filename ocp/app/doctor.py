@@ -9,12 +9,13 @@ from importlib import metadata
 import casadi as ca
 import numpy as np
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dynamics import kernels
 from ocp.app.pipeline import PACKAGES
+from ocp.app.prepare import PARTS, USUAL, missing, prepare, regulator
 from ocp.methods import solve
-from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem, Solution, System
-from ocp.spaces import euclidean
+from ocp.problem import Solution
 
 OPTIONAL = {"robots": "example-robot-data", "mujoco": "mujoco", "cluster": "distributed", "viz": "viser", "peers": "pin"}
 
@@ -32,6 +33,10 @@ def print_diagnosis(console: Console | None = None) -> bool:
     out.print(f"compiler    {compiler or 'none found: kernels run in the CasADi interpreter, slower but equal'}", markup=False)
     cache = kernels.cache_statistics()
     out.print(f"cache       {cache.entries} kernels, {cache.bytes / 1e6:.1f} MB in {cache.directory}", markup=False, soft_wrap=True)
+    absent = missing()
+    for name in absent:
+        out.print(f"loops       {name}: not compiled yet; the first use takes about {USUAL[name]} s", markup=False)
+    out.print("loops       all compiled" if not absent else "            ocp doctor --prepare compiles them now", markup=False)
     begin = time.perf_counter()
     passed = _kernel(out)
     for name in ("collocation", "ilqr"):
@@ -42,6 +47,30 @@ def print_diagnosis(console: Console | None = None) -> bool:
                   f"objective {solution.objective:.8g}", markup=False)
     out.print(f"self-test   {'passed' if passed else 'FAILED'} in {time.perf_counter() - begin:.2f} s", markup=False)
     return passed
+
+
+def print_preparation(console: Console | None = None) -> bool:
+    """Compile every loop that is not compiled yet, with a progress bar; True when that worked."""
+    out = console or Console(highlight=False)
+    absent = missing()
+    if not absent:
+        out.print(f"all loops are compiled ({', '.join(PARTS)})", markup=False)
+        return True
+    begin, seconds = time.perf_counter(), dict[str, float]()
+    with Progress(TextColumn("compiling {task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
+                  TimeElapsedColumn(), console=out, transient=True) as progress:
+        bar = progress.add_task(", ".join(absent), total=len(absent))
+
+        def done(name: str, took: float) -> None:
+            seconds[name] = took
+            progress.update(bar, advance=1, description=", ".join(n for n in absent if n not in seconds))
+
+        wrong = prepare(absent, done)
+    for name, took in seconds.items():
+        out.print(f"  {name}: {took:.1f} s" if name not in wrong else f"  {name}: FAILED: {wrong[name]}", markup=False)
+    out.print(f"compiled {len(seconds) - len(wrong)} of {len(PARTS)} parts in {time.perf_counter() - begin:.1f} s; "
+              f"{len(PARTS) - len(absent)} were there", markup=False)
+    return not wrong
 
 
 def _version(name: str) -> str | None:
@@ -61,16 +90,8 @@ def _kernel(out: Console) -> bool:
 
 
 def _self_test(name: str) -> Solution:
-    """A regulator with a known optimum: min 1/2 int (x^2 + u^2) + 1/2 x(1)^2, x' = u, x(0) = 1."""
-    t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x"), ca.SX.sym("u"), ca.SX.sym("p", 0)
-    arguments = [t, x, u, p]
-    system = System("regulator", euclidean(("x",)), ("u",), ca.Function("rate", arguments, [u]))
-    phase = Phase(
-        "phase", system, Duration(1.0, 1.0, 1.0), Guess(np.array([0.0, 1.0]), np.ones((2, 1)), np.zeros((2, 1))),
-        start=Boundary((1.0,), (True,)),
-        costs=(Cost("running", At.PATH, ca.Function("l", arguments, [(x**2 + u**2) / 2])),
-               Cost("final", At.FINAL, ca.Function("m", arguments, [x**2 / 2]))))
-    return solve(Problem("self-test", (phase,)), name, {"intervals": 40})
+    """The regulator of ``ocp.app.prepare``, whose optimum is known."""
+    return solve(regulator(), name, {"intervals": 40})
 
 
 def _optimum() -> float:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from ocp.app.checkpoints import Started, start_run
 from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.files.portable import portable
 from ocp.app.pages.legs import legs
-from ocp.app.pages.results import is_run
+from ocp.app.pages.results import is_run, write_data, write_pages
 from ocp.certify import Tolerances
+from ocp.interrupts import held
 from ocp.methods import Progress, make_options, method, solve
 from ocp.problem import SOLVED, Solution
 from ocp.problem.checkpoint import Checkpoint
@@ -29,12 +31,15 @@ PACKAGES = ("lieocp", "casadi", "numpy", "scipy", "osqp", "numba", "pydantic", "
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished run: what was loaded, the certified solution and where it was written (None when not written)."""
+    """A finished run: what was loaded, the certified solution and where it was written (None when not written, with ``lost``
+    saying why where it should have been). draw: makes the pictures and the report, which the folder still lacks."""
 
     loaded: LoadedProblem
     solution: Solution
     folder: Path | None
     seconds: Mapping[str, float]
+    lost: str = ""
+    draw: Callable[[], None] = lambda: None
 
 
 def run(
@@ -56,9 +61,10 @@ def run(
 def run_loaded(
     loaded: LoadedProblem, stem: str, *, method_name: str | None = None, out: str | Path | None = None,
     overwrite: bool = False, write: bool = True, progress: Progress | None = None, command: Sequence[str] = (),
-    begin: float | None = None, resume: Checkpoint | None = None,
+    begin: float | None = None, resume: Checkpoint | None = None, draw: bool = True,
 ) -> Outcome:
-    """As :func:`run`, for a problem already loaded; ``stem`` names the default folder, ``begin`` when reading began.
+    """As :func:`run`, for a problem already loaded; ``stem`` names the default folder, ``begin`` when reading began, ``draw``
+    whether pictures and report are made now (else by ``Outcome.draw``).
 
     The folder is there before the solve begins and gets a checkpoint every ten seconds; resume: a checkpoint to go on from.
     """
@@ -74,7 +80,8 @@ def run_loaded(
         solution = solve(loaded.problem, chosen.name, options, tolerances=Tolerances(**loaded.accept), progress=progress,
                          checkpoint=None if started is None else started.keep, resume=resume)
         solved = time.perf_counter()
-        folder = None if started is None else _write(started, loaded, solution, command, resume)
+        with held():
+            folder, lost = (None, "") if started is None else _write(started, loaded, solution, command, resume)
     except KeyboardInterrupt:
         if started is None or started.last is None:
             raise
@@ -83,19 +90,28 @@ def run_loaded(
         if started is not None and not is_run(started.target):
             started.abandon()
     seconds = {"read": read - begin, "solve": solved - read, "write": time.perf_counter() - solved}
-    return Outcome(loaded, solution, folder, seconds)
+    drawing = partial(_draw, started, loaded, solution) if started is not None and folder is not None else lambda: None
+    if draw:
+        drawing()
+    return Outcome(loaded, solution, folder, seconds, lost, drawing)
 
 
-def _write(started: Started, loaded: LoadedProblem, solution: Solution, command: Sequence[str], resume: Checkpoint | None) -> Path:
-    """The finished run in place of the folder that was made for it. Where a resumed solve came to nothing, the checkpoint it began
-    from stays."""
-    from ocp.app.pages.results import write_run
+def _write(started: Started, loaded: LoadedProblem, solution: Solution, command: Sequence[str], resume: Checkpoint | None
+           ) -> tuple[Path | None, str]:
+    """The finished run, as data, in place of the folder that was made for it, or why there is none. Where a resumed solve came to
+    nothing, the checkpoint it began from stays."""
+    try:
+        return write_data(
+            solution, started.target, problem_yaml=started.portable.text, provenance=provenance(loaded.model, command),
+            overwrite=True, files=started.portable.files,
+            checkpoint=None if solution.status in SOLVED else started.last or resume), ""
+    except OSError as error:  # a full disk shall not cost the answer, which is printed
+        return None, f"the run could not be written: {error}"
 
+
+def _draw(started: Started, loaded: LoadedProblem, solution: Solution) -> None:
     scene, note = picture(loaded, solution)
-    return write_run(
-        solution, started.target, problem_yaml=started.portable.text, provenance=provenance(loaded.model, command), overwrite=True,
-        scene=scene, scene_note=note, files=started.portable.files,
-        checkpoint=None if solution.status in SOLVED else started.last or resume)
+    write_pages(solution, started.target, problem_yaml=started.portable.text, scene=scene, scene_note=note)
 
 
 def picture(loaded: LoadedProblem, solution: Solution) -> tuple[Any, str]:

@@ -12,7 +12,6 @@ from threadpoolctl import threadpool_limits
 from ocp.certify import constraints, curvature, dynamics, objective
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
-from ocp.nlp.local import Local
 from ocp.problem import Certificate, Residual, Solution, Statement
 
 #: the sum of all defects, times this, is what discretisation may take the objective away from its quadrature
@@ -24,7 +23,7 @@ class Tolerances:
     """What a solution must hold to be certified; override any of them under ``accept:`` in a problem file. All are relative to the
     sizes of what they judge (``ocp.certify.scale``), so that no unit matters.
 
-    stationarity: what one more Newton step would change of the objective
+    stationarity: the larger of what one more Newton step would change of the objective and the gradient of the Lagrangian
     complementarity: sum of the products of multipliers and distances to their bounds, over the size of the objective
     violation: every named hard constraint at the knots
     violation_between: the same between knots, where a direct method promises only its order of accuracy
@@ -92,7 +91,7 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
         energy=Residual("energy balance", float(np.max(balances)), tolerances.energy) if balances else None,
         objective=_objective(solution, motions, float(sum(values.sum() for values in defects)), size, tolerances),
         point=_point(solution, size, tolerances), objective_size=size,
-        resolution=max((motion.look.width for motion in motions if motion.finite), default=float("nan")),
+        resolution=max((motion.look.width for motion in motions if motion.finite), default=None),
     )
     notes = solution.notes
     if any(one.implicit for one in again):
@@ -145,14 +144,17 @@ def _optimality(solution: Solution, motions: Sequence[Motion], size: float, vari
     found = None if local is None else curvature.judge(local, motions, size, varied)
     if local is None or found is None:
         return unknown
-    words = f"{found.kind} of the discrete problem{_limits(local, motions)}"
+    words = f"{found.kind}{_discrete(found, solution)}"
     if not found.minimum:
         words += f": {found.below} of {found.free} free directions lead down"
-    return (Residual("stationarity", found.decrease if found.minimum else 0.0, tolerances.stationarity, raw),
+    return (Residual("stationarity", max(found.slope, found.decrease if found.minimum else 0.0), tolerances.stationarity, raw),
             Residual("complementarity", curvature.complementarity(local, size), tolerances.complementarity),
             Statement("second order", words, found.minimum), found.direction)
 
 
-def _limits(local: Local, motions: Sequence[Motion]) -> str:
-    """Why the statement says nothing of the continuous problem; empty where it may."""
-    return ""
+def _discrete(found: curvature.Curvature, solution: Solution) -> str:
+    """Why the statement speaks of the discrete problem alone; empty where curvature speaks for the continuous one, too."""
+    held = solution.options.get("controls") == "held" or (solution.method != "collocation" and "controls" not in solution.options)
+    reasons = [word for word, why in (("constraints push", found.pushing > 0), ("controls are held", held),
+                                      ("directions are flat", found.kind == curvature.FLAT_MINIMUM)) if why]
+    return f" of the discrete problem ({', '.join(reasons)})" if reasons else ""

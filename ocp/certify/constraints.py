@@ -9,13 +9,15 @@ import numpy as np
 
 from ocp.certify.events import zoom
 from ocp.certify.motion import INSIDE, Motion
-from ocp.certify.scale import STILL, constraint_sizes
+from ocp.certify.scale import STILL, constraint_sizes, variation
 from ocp.problem import At, Constraint, Linkage, Sense, Trajectory, Violation
 
 Array = np.ndarray
 
 #: places beside samples that are hunted through for violations
 HUNTED = 24
+#: moves, relative to sizes, by which rows are felt where they are violated; and the least part of its size that a row is judged by
+SMALL, FLATTEST = 1e-4, 1e-5
 
 
 def excess(constraint: Constraint, values: Array) -> Array:
@@ -144,9 +146,11 @@ def _constraint(motion: Motion, constraint: Constraint) -> tuple[float, Violatio
         size = np.array([float(np.max(size))])
     at = excess(constraint, values)
     row, column = np.unravel_index(int(np.argmax(np.nan_to_num(at / size, nan=np.inf))), at.shape)
-    components, worst_between, when = constraint.components(), 0.0, float("nan")
+    components, worst_between = constraint.components(), 0.0
+    when: float | None = None
     if beside is not None:
         times, over = beside
+        size = _where_flat(motion, constraint, times, over, size)
         scaled = np.nan_to_num(over / size, nan=np.inf)
         place, which = np.unravel_index(int(np.argmax(scaled)), scaled.shape)
         # in the unit of the component that is worst at knots, whose tolerance the entry carries
@@ -155,6 +159,17 @@ def _constraint(motion: Motion, constraint: Constraint) -> tuple[float, Violatio
     return float(size[column]), Violation(
         constraint.name, float(at[row, column]), worst_between, float(t[row]), where, 0.0,
         soft=constraint.soft is not None, time_between=when)
+
+
+def _where_flat(motion: Motion, constraint: Constraint, times: Array, over: Array, size: Array) -> Array:
+    """Sizes of the rows, smaller where they are hardly felt at the place of the largest violation: a wall like ((x - a)/h)^2 >= 1 has
+    a large range, yet at its middle no gradient. What counts is the distance, so how rows vary with small moves there."""
+    worst = int(np.argmax(np.nan_to_num(np.max(over / size, axis=1), nan=np.inf)))
+    if not np.any(over[worst] > 0) or constraint.sense is Sense.CONE:
+        return size
+    t = times[[worst]]
+    felt = variation(motion, lambda *at: motion.call(constraint.function, *at), t, motion.state(t), motion.control(t), SMALL)[0]
+    return np.asarray(np.maximum(np.minimum(size, felt / SMALL), FLATTEST * size))
 
 
 def _inside(trajectory: Trajectory) -> Array:
@@ -217,7 +232,7 @@ def _bound(name: str, bounds: tuple[float, float], knots: tuple[Array, Array], i
 
     at = over(knots[1])
     worst = int(np.argmax(np.nan_to_num(at, nan=np.inf)))
-    between, when = 0.0, float("nan")
+    between, when = 0.0, None
     if inner is not None:
         beside = over(inner[1])
         place = int(np.argmax(np.nan_to_num(beside, nan=np.inf)))

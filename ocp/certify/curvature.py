@@ -52,7 +52,8 @@ class Curvature:
     """kind: one of the four; lowest: the lowest curvature that was found, minus infinity for below every bound tried; below: how
     many eigenvalues are negative, of all; direction [n]: one of negative curvature in the program's unknowns, or None;
     decrease: by how much a Newton step would change the objective, over its size, NaN where there is no minimum;
-    weak: constraints that are met and do not push."""
+    weak: constraints that are met and do not push; pushing: inequalities that do;
+    slope: largest density of the gradient of the Lagrangian, over the variation of the objective."""
 
     kind: str
     lowest: float
@@ -61,6 +62,8 @@ class Curvature:
     direction: Array | None
     decrease: float
     weak: int
+    pushing: int
+    slope: float
 
     @property
     def minimum(self) -> bool:
@@ -93,10 +96,11 @@ class _Scaled:
         pressed, near = self._held(local.g, local.g_lower, local.g_upper, local.lam_g * rows / objective, rows, 1.0)
         self.weak_rows = near & ~pressed
         self.rows = np.flatnonzero(pressed | (near & weak) | (local.g_lower == local.g_upper))
-        self.row_sizes = rows
+        self.row_sizes, apart = rows, local.g_lower < local.g_upper
         fixed, close = self._held(local.x, local.x_lower, local.x_upper, local.lam_x * size / objective, size, local.owners.share)
         self.weak_columns = close & ~fixed & (local.x_lower < local.x_upper)
         self.columns = np.flatnonzero(~(fixed | (close & weak) | (local.x_lower == local.x_upper)))
+        self.pushing = int((pressed & apart).sum() + (fixed & (local.x_lower < local.x_upper)).sum())
         self.H = sp.csc_matrix(S @ local.hessian @ S / objective)[self.columns][:, self.columns]
         self.A = sp.csc_matrix(sp.diags(1 / rows) @ A)[self.rows][:, self.columns]
         # rows whose every entry is fixed say nothing
@@ -130,6 +134,8 @@ def judge(local: Local, motions: Sequence[Motion], objective: float, varied: flo
     finite = all(np.all(np.isfinite(part)) for part in (local.hessian.data, local.jacobian.data, local.gradient, size))
     if not finite or len(local.x) + len(local.g) > LARGEST:
         return None
+    free = local.x_lower < local.x_upper
+    slope = float(np.max(np.abs(local.slope() * size / local.owners.share)[free], initial=0.0)) / varied
     loose = _Scaled(local, size, varied, weak=False)
     weak = int(loose.weak_rows.sum() + loose.weak_columns.sum())
     held = loose
@@ -145,15 +151,15 @@ def judge(local: Local, motions: Sequence[Motion], objective: float, varied: flo
             below = 0
     if below > 0:
         assert direction is not None
-        free = len(held.columns) - _rank(held)
-        kind = MAXIMUM if free > 0 and below >= free else SADDLE
+        independent = len(held.columns) - _rank(held)
+        kind = MAXIMUM if below >= independent > 0 else SADDLE
         full = np.zeros(len(local.x))
         full[held.columns] = direction * size[held.columns]
         lowest = float(direction @ (held.H @ direction)) / float(direction @ (held.W * direction))
-        return Curvature(kind, lowest, below, free, full, float("nan"), weak)
+        return Curvature(kind, lowest, below, independent, full, float("nan"), weak, loose.pushing, slope)
     kind = MINIMUM if held is loose and held.below(FLAT) == 0 else FLAT_MINIMUM
     return Curvature(kind, FLAT if kind == MINIMUM else -FLAT, 0, len(held.columns) - held.A.shape[0], None,
-                     _decrease(local, size, objective), weak)
+                     _decrease(local, size, objective), weak, loose.pushing, slope)
 
 
 def complementarity(local: Local, objective: float) -> float:

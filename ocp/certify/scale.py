@@ -133,15 +133,17 @@ def plus_of(motion: Motion) -> ca.Function:
     return ca.Function("plus", [a, d], [space.plus(a, d)])
 
 
-def variation(motion: Motion, values: Callable[[Array, Array, Array], Array], t: Array, x: Array, u: Array) -> Array:
-    """How much values [k, n] vary at most when one state or control varies by its size: [k, n]."""
+def variation(motion: Motion, values: Callable[[Array, Array, Array], Array], t: Array, x: Array, u: Array,
+              part: float = 1.0) -> Array:
+    """How much values [k, n] vary at most when one state or control varies by its size, or this part of it: [k, n]."""
     own, space = motion.scales, motion.phase.system.space
     base = values(t, x, u)
     found = np.zeros_like(base)
     plus = plus_of(motion)
-    moves = [(np.asarray(plus(x.T, (s * e)[:, None])).T, u) for e, scale in zip(np.eye(space.ndx), own.tangent, strict=True)
+    moves = [(np.asarray(plus(x.T, (s * e)[:, None])).T, u) for e, scale in zip(np.eye(space.ndx), part * own.tangent, strict=True)
              for s in (scale, -scale)]
-    moves += [(x, u + s * e) for e, scale in zip(np.eye(u.shape[1]), own.control, strict=True) for s in (scale, -scale)]
+    moves += [(x, u + s * e) for e, scale in zip(np.eye(u.shape[1]), part * own.control, strict=True)
+              for s in (scale, -scale)]
     for states, controls in moves:
         change = np.abs(values(t, states, controls) - base)
         found = np.maximum(found, np.where(np.isfinite(change), change, 0.0))

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from dynamics.kernels import Workspace, workspace
 from dynamics.model.model import Model
-from ocp.control import loops
+from ocp.control.arrays import Box, Evaluator, Scratch, Weights, scratch
+from ocp.control.engine import loops
 from ocp.control.task_kernel import TaskKernel, compile_tasks
 from ocp.control.tasks import Task
 
@@ -25,10 +26,10 @@ class Descent:
     tasks: tuple[Task, ...]
     kernel: TaskKernel
     levels: tuple[slice, ...]
-    evaluator: loops.Evaluator
-    weights: loops.Weights
-    box: loops.Box
-    scratch: loops.Scratch
+    evaluator: Evaluator
+    weights: Weights
+    box: Box
+    scratch: Scratch
     memory: Workspace
 
     def evaluate(self, q: Array, d: Array | None = None) -> tuple[Array, Array, Array]:
@@ -38,13 +39,13 @@ class Descent:
         loops.evaluate(self.evaluator, np.ascontiguousarray(q), np.ascontiguousarray(d), q_next, e, Jt)
         return q_next, e, Jt.T
 
-    def upto(self, level: int) -> loops.Weights:
+    def upto(self, level: int) -> Weights:
         """Weights that see the priorities 0 .. level only."""
         root, tolerance = self.weights.root.copy(), self.weights.tolerance.copy()
         end = self.levels[level].stop
         root[end:] = 0.0
         tolerance[self.weights.starts[:-1] >= end] = np.inf
-        return loops.Weights(root, self.weights.starts, tolerance)
+        return Weights(root, self.weights.starts, tolerance)
 
     def task_norms(self, e: Array) -> Array:
         """Norm of each task's raw error [tasks]."""
@@ -52,16 +53,16 @@ class Descent:
         return np.array([np.sqrt(e[a:b] @ e[a:b]) for a, b in zip(starts, starts[1:], strict=False)])
 
 
-def prepare(model: Model, levels: Sequence[Sequence[Task]], tolerances: Array, box: loops.Box) -> Descent:
+def prepare(model: Model, levels: Sequence[Sequence[Task]], tolerances: Array, box: Box) -> Descent:
     """Compile (or recall) the tasks of all priorities and lay out the arrays. tolerances: one per task."""
     tasks = tuple(task for level in levels for task in level)
     kernel = compile_tasks(model, tasks)
     memory = workspace(kernel.kernel)
     ends = np.cumsum([0, *(len(level) for level in levels)])
     rows = tuple(slice(kernel.starts[a], kernel.starts[b]) for a, b in zip(ends, ends[1:], strict=False))
-    evaluator = loops.Evaluator(memory.address, memory.handle, memory.arg, memory.res, memory.iw, memory.w, kernel.targets(tasks))
+    evaluator = Evaluator(memory.address, memory.handle, memory.arg, memory.res, memory.iw, memory.w, kernel.targets(tasks))
     root = np.sqrt(kernel.spread(tasks, [task.weight for task in tasks], "weight"))
-    weights = loops.Weights(root, np.array(kernel.starts), np.array(tolerances, float))
+    weights = Weights(root, np.array(kernel.starts), np.array(tolerances, float))
     return Descent(
-        model, tasks, kernel, rows, evaluator, weights, box, loops.scratch(model.nq, model.nv, kernel.starts[-1]), memory
+        model, tasks, kernel, rows, evaluator, weights, box, scratch(model.nq, model.nv, kernel.starts[-1]), memory
     )

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dynamics.model.model import Model
-from ocp.control import loops
+from ocp.control.arrays import CONVERGED, EXHAUSTED, Box
 from ocp.control.clearance import Clearance, ClearanceKernel, compile_clearances
 from ocp.control.descent import Descent, prepare
+from ocp.control.engine import loops
 from ocp.control.ik_qp import descend_clear
 from ocp.control.limits import limit_box, sampler, violations
 from ocp.control.lower_levels import Outcome, refine
@@ -142,7 +143,7 @@ def _first_level(descent: Descent, starts: Array, search: _Search) -> _Found:
     best, path, best_path = starts[0].copy(), np.empty((n + 1, nq)), np.empty((n + 1, nq))
     costs, best_costs = np.empty(n + 1), np.full(n + 1, -1.0)
     weights = descent.upto(0)
-    cost, steps, used, code = np.inf, 0, 0, loops.EXHAUSTED
+    cost, steps, used, code = np.inf, 0, 0, EXHAUSTED
     for batch in search.batches(descent, starts):
         code, more, tried, cost = loops.search(
             descent.evaluator,
@@ -160,12 +161,12 @@ def _first_level(descent: Descent, starts: Array, search: _Search) -> _Found:
             best_costs,
         )
         steps, used = steps + more, used + tried
-        if code == loops.CONVERGED:
+        if code == CONVERGED:
             break
     if not np.isfinite(cost):
         raise ProblemError("no start has finite task errors (an aim task at its own point?)", where="solve_ik.q0")
     kept = int(np.count_nonzero(best_costs >= 0.0))
-    outcome: Outcome = "met" if code == loops.CONVERGED else "unfinished"
+    outcome: Outcome = "met" if code == CONVERGED else "unfinished"
     return _Found(best, outcome, steps, used, best_path[:kept].copy())
 
 
@@ -215,7 +216,7 @@ def _result(descent: Descent, guard: ClearanceKernel | None, found: _Found, lowe
 
 
 @lru_cache(maxsize=256)
-def _box(robot: RobotKey, limits: bool) -> loops.Box:
+def _box(robot: RobotKey, limits: bool) -> Box:
     return limit_box(robot.model, limits)
 
 

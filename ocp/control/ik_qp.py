@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dynamics.model.model import Model
-from ocp.control import loops
 from ocp.control.clearance import Clearance, ClearanceKernel, compile_clearances
 from ocp.control.descent import Descent
+from ocp.control.engine import loops
 from ocp.control.limits import limit_box, velocity_bounds
 from ocp.control.task_kernel import compile_tasks
 from ocp.control.tasks import Task

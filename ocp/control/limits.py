@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dynamics import algorithms as alg
 from dynamics.model.model import Model
-from ocp.control.loops import Box
+from ocp.control.arrays import Box
 from ocp.errors import ProblemError
 
 Array = NDArray[np.float64]

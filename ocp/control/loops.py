@@ -1,48 +1,16 @@
 """Inner loops of inverse kinematics in Numba: damped Newton within joint limits, from many starts, kernels called by address.
 
 One binary serves every robot and task list: addresses are arguments and sizes come from the arrays. No Python object is
-touched.
+touched. ``ocp.control.engine`` runs this source as plain Python until compiling it pays.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from dynamics.kernels.calls import address_of, call
-
-CONVERGED, STATIONARY, EXHAUSTED, FAILED = 0, 1, 2, 3
-
-
-class Evaluator(NamedTuple):
-    """The kernel (q, d, p) -> (q_next, e, J) of a task list, with pointers and work arrays of one thread, and its targets p."""
-
-    address: int
-    handle: int
-    arg: np.ndarray
-    res: np.ndarray
-    iw: np.ndarray
-    w: np.ndarray
-    p: np.ndarray
-
-
-class Weights(NamedTuple):
-    """root [m]: square roots of the row weights. starts [tasks + 1]: first row of each task. tolerance [tasks]: norm of the raw
-    error."""
-
-    root: np.ndarray
-    starts: np.ndarray
-    tolerance: np.ndarray
-
-
-class Box(NamedTuple):
-    """Limits lower, upper [nv] of flat coordinates and where each sits in q (at [nv], -1: not flat, no limits)."""
-
-    lower: np.ndarray
-    upper: np.ndarray
-    at: np.ndarray
+from ocp.control.arrays import CONVERGED, EXHAUSTED, FAILED, STATIONARY, Box, Evaluator, Scratch, Weights
 
 
 @njit(cache=True)
@@ -182,50 +150,6 @@ def box_step(
             return True
         held[release] = False
     return True
-
-
-class Scratch(NamedTuple):
-    """Work arrays of one thread for one robot and task list."""
-
-    q: np.ndarray
-    q_next: np.ndarray
-    e: np.ndarray
-    e_next: np.ndarray
-    Jt: np.ndarray
-    Jt_next: np.ndarray
-    H: np.ndarray
-    damped: np.ndarray
-    L: np.ndarray
-    g: np.ndarray
-    d: np.ndarray
-    lo: np.ndarray
-    hi: np.ndarray
-    x: np.ndarray
-    rows: np.ndarray
-    held: np.ndarray
-
-
-def scratch(nq: int, nv: int, m: int) -> Scratch:
-    """Fresh work arrays."""
-    z = np.zeros
-    return Scratch(
-        z(nq),
-        z(nq),
-        z(m),
-        z(m),
-        z((nv, m)),
-        z((nv, m)),
-        z((nv, nv)),
-        z((nv, nv)),
-        z((nv, nv)),
-        z(nv),
-        z(nv),
-        z(nv),
-        z(nv),
-        z(nv),
-        z(nv, np.int64),
-        z(nv, np.bool_),
-    )
 
 
 @njit(cache=True)

@@ -12,8 +12,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ocp.control import loops
+from ocp.control.arrays import FAILED
 from ocp.control.descent import Descent
+from ocp.control.engine import loops
 from ocp.control.pseudo_inverse import null_space_basis, pseudo_inverse
 
 Array = NDArray[np.float64]
@@ -132,4 +133,4 @@ def _restore(descent: Descent, q: Array, held: Array, above: slice, level: int) 
     s.q[:] = start
     path, costs = np.empty((size + 1, descent.model.nq)), np.empty(size + 1)
     code, _ = loops.descend(descent.evaluator, descent.upto(level - 1), box, s, np.pi, size, path, costs)
-    return None if code == loops.FAILED else s.q.copy()
+    return None if code == FAILED else s.q.copy()

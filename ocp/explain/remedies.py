@@ -26,6 +26,7 @@ DIGITS = 3
 MOST_ALTERNATIVES = 12
 
 Progress = Callable[[str], Any]
+Improved = Callable[["Infeasibility"], Any]
 
 
 @dataclass(frozen=True)
@@ -124,12 +125,15 @@ def _verified(program: Program, remedy: Remedy, x: np.ndarray, options: SolverOp
 
 # ---- the finding --------------------------------------------------------------------------------------------------------
 def explain_infeasibility(program: Program, x: np.ndarray, *, options: SolverOptions = OPTIONS,
-                          solving: SolverOptions | None = None, progress: Progress | None = None) -> Infeasibility:
+                          solving: SolverOptions | None = None, progress: Progress | None = None,
+                          improved: Improved | None = None) -> Infeasibility:
     """Which named constraints contradict each other, and the smallest sets to relax, found from the point x [n].
 
-    options: of the elastic programs; solving: of the solves that verify; progress: told in words what is done
+    options: of the elastic programs; solving: of the solves that verify; progress: told in words what is done; improved: given
+        what is known so far, whenever that is more
     """
     say = progress or (lambda words: None)
+    know = improved or (lambda found: None)
     nlp, groups = program.nlp, program.groups
     names = [group.name for group in groups]
     say("all constraints may yield")
@@ -149,6 +153,7 @@ def explain_infeasibility(program: Program, x: np.ndarray, *, options: SolverOpt
         return Infeasibility(True, point=found.x if done else whole.x, cost=found.f if done else math.nan, solves=solves + 1,
                              message="" if done else f"{found.status.sentence} {found.message}".strip())
     conflict = _conflict(whole)
+    know(Infeasibility(False, conflict, point=whole.x, solves=solves))
     tried, remedies, notes = conflict[:MOST_ALTERNATIVES], [], []
     if len(conflict) > len(tried):
         notes.append(f"{len(conflict)} constraints push; only the {len(tried)} that push most were tried one by one")
@@ -158,6 +163,7 @@ def explain_infeasibility(program: Program, x: np.ndarray, *, options: SolverOpt
         solves += 1
         if alone.feasible and alone.yielding:
             remedies.append((_remedy(program, alone), alone.x))
+            know(Infeasibility(False, conflict, tuple(remedy for remedy, _ in remedies), whole.x, solves=solves))
     if not remedies:
         least, count = _filtered(program, whole, options, say)
         solves += count
@@ -168,6 +174,7 @@ def explain_infeasibility(program: Program, x: np.ndarray, *, options: SolverOpt
         say(f"solving with {', '.join(remedy.groups)} relaxed")
         checked.append(_verified(program, remedy, point, solving or options))
         solves += 1
+        know(Infeasibility(False, conflict, (*checked, *(rest for rest, _ in remedies[len(checked):])), whole.x, solves=solves))
     return Infeasibility(False, conflict, tuple(sorted(checked, key=lambda r: (not r.verified, r.effort))), whole.x,
                          solves=solves, notes=tuple(notes))
 
@@ -186,7 +193,7 @@ def _filtered(program: Program, whole: Elastic, options: SolverOptions, say: Pro
         rest = [other for other in kept if other != name]
         if not rest:
             break
-        say(f"only {', '.join(rest)} may yield")
+        say(f"only {', '.join(rest) if len(rest) < 4 else f'{len(rest)} of them'} may yield")
         found = solve_elastic(program.nlp, program.groups, rest, whole.x, options)
         solves += 1
         if found.feasible:

@@ -22,7 +22,7 @@ from ocp.nlp.program import NLP
 from ocp.nlp.result import NLPResult, Warm
 
 #: factors outside are cut: entries at the first point say little about others
-SMALLEST, LARGEST = 2.0 ** -50, 2.0 ** 50
+SMALLEST, LARGEST = 2.0 ** -30, 2.0 ** 30
 #: rows with smaller largest entries are scaled up no further
 UP = 2.0 ** 7
 #: how far from the first point, in parts of 1 + its size, the objective's gradient is looked at where it vanishes
@@ -98,20 +98,20 @@ def choose_scaling(nlp: NLP, how: str, magnitudes: np.ndarray | None = None) -> 
         entries, largest = np.abs(np.array(jacobian.nonzeros())) * columns[j], np.zeros(nlp.m)
         np.maximum.at(largest, i, np.where(np.isfinite(entries), entries, 0.0))
         rows = np.minimum(_inverse(largest), UP)
-        objective = objective_factor(nlp, columns)
+        objective = objective_factor(nlp, columns, beside=False)
     return Scaling(how, columns, rows, objective)
 
 
-def objective_factor(nlp: NLP, columns: np.ndarray | float = 1.0) -> float:
+def objective_factor(nlp: NLP, columns: np.ndarray | float = 1.0, beside: bool = True) -> float:
     """The factor that brings the largest entry of the objective's gradient, by variables in these units, to about 1: at the first
-    point, or a little beside it where it vanishes there."""
+    point, or, if asked, a little beside it where it vanishes there; 1 where it vanishes. Costs may be in any unit: it is not cut."""
     start = np.clip(nlp.x0, nlp.x_lower, nlp.x_upper)
     aside = BESIDE * (1 + np.abs(start)) * np.cos(np.arange(nlp.n))
-    largest = 0.0
-    for point in (start, np.clip(start + aside, nlp.x_lower, nlp.x_upper)):
+    for point in (start, np.clip(start + aside, nlp.x_lower, nlp.x_upper))[:1 + beside]:
         slope = np.abs(nlp.grad(point)[1].full().ravel()) * columns
-        largest = largest or float(np.max(slope[np.isfinite(slope)], initial=0.0))
-    return float(_inverse(np.array([largest]))[0])
+        if (largest := float(np.max(slope[np.isfinite(slope)], initial=0.0))) > 0:
+            return float(2.0 ** -np.round(np.log2(largest)))
+    return 1.0
 
 
 def scaled(nlp: NLP, how: str | Scaling, magnitudes: np.ndarray | None = None) -> tuple[NLP, Unscale]:

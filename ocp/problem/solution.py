@@ -116,7 +116,7 @@ class Residual:
 class Violation:
     """Largest violation of one named constraint, at the knots and between them, each beside its tolerance.
 
-    time, component: where the violation at the knots is largest; time_between [s]: where it is between them, NaN where nobody
+    time, component: where the violation at the knots is largest; time_between [s]: where it is between them, None where nobody
     looked. Between knots a direct method promises only its order of accuracy, hence the looser tolerance there.
     """
 
@@ -128,7 +128,7 @@ class Violation:
     tolerance: float
     soft: bool = False
     tolerance_between: float = float("inf")
-    time_between: float = float("nan")
+    time_between: float | None = None
 
     @property
     def holds(self) -> bool:
@@ -138,7 +138,7 @@ class Violation:
     def sentence(self) -> str:
         """What is violated most, in words."""
         if self.at_knots <= self.tolerance:
-            when = f" at t = {self.time_between:.9g} s" if self.time_between == self.time_between else ""
+            when = f" at t = {self.time_between:.9g} s" if self.time_between is not None else ""
             return (f"constraint {self.name!r} violated by {self.between_knots:.3g} > {self.tolerance_between:.3g} between knots"
                     f"{when}; a finer mesh helps: more intervals, or refine: hp")
         return (f"constraint {self.name!r} violated by {self.at_knots:.3g} > {self.tolerance:.3g} at t = {self.time:.6g} s "
@@ -163,9 +163,9 @@ class Certificate:
     """Independent evidence about a solution; the same fields for every method. All values are relative to sizes that the motion
     itself gives (``ocp.certify.scale``).
 
-    stationarity: what one more Newton step would change of the objective; complementarity: products of multipliers and distances
-    to their bounds; second_order: what kind of point it is; gap_segment: largest distance, over the segments, between the
-    returned state and an independent high-order re-integration of that segment; gap_total: the same from the start to the end, over
+    stationarity: gradient of the Lagrangian, and what one more Newton step would change; complementarity: products of multipliers
+    and distances to their bounds; second_order: what kind of point it is; gap_segment: largest distance, over the segments, between
+    the returned state and an independent high-order re-integration of that segment; gap_total: the same from the start to the end, over
     the growth of errors; error_estimate: discretisation error; energy: energy balance error, None when the system has no energy;
     objective: the objective against an independent quadrature; point: distance of trajectory and objective from the point whose
     optimality was judged, None where a method leaves no such point; objective_error: half the bar of the objective, None where
@@ -185,7 +185,7 @@ class Certificate:
     second_order: Statement | None = None
     objective_error: Residual | None = None
     objective_size: float = 1.0
-    resolution: float = float("nan")
+    resolution: float | None = None
 
     @property
     def checks(self) -> tuple[Residual, ...]:

@@ -14,9 +14,9 @@ import numpy as np
 
 from ocp.derivatives import DERIVATIVES, EXECUTIONS
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.nlp import HESSIANS, SCALINGS, SOLVERS, SolverOptions
+from ocp.nlp import HESSIANS, SCALINGS, SOLVERS, SolverOptions, Warm
 from ocp.nlp.scaling_text import check_scaling, rule
-from ocp.problem import Problem, Solution
+from ocp.problem import Problem, Solution, Status
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.transcription.charts import STATES, form
 from ocp.transcription.direct import Optimality, solve_program, unsupported
@@ -25,10 +25,11 @@ from ocp.transcription.kernels import KERNELS
 from ocp.transcription.ladder import climb, read_guess
 from ocp.transcription.mesh import Compressed, Mesh, uniform_mesh
 from ocp.transcription.program import How, Transcription, build, kernels_for
+from ocp.transcription.refine.carry import carried
 from ocp.transcription.refine.criteria import Judge
 from ocp.transcription.refine.loop import refine
 from ocp.transcription.refine.passes import Ask, Family, Settings
-from ocp.transcription.refine.plan import UNIFORM, Plan, plans_text, read_plans, uniform_plan
+from ocp.transcription.refine.plan import UNIFORM, Plan, read_plans, uniform_plan
 from ocp.transcription.refine.policy import POLICIES, Rules, halved
 from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, make_scheme
 
@@ -104,7 +105,7 @@ class CollocationOptions:
         if self.scaling not in SCALINGS and self.refine != "none":
             raise ProblemError("holds factors of one mesh, and refine changes the mesh; take scaling auto",
                                where=f"{METHOD}.scaling")
-        if self.intervals < 1:
+        if int(self.intervals) < 1:
             raise ProblemError(f"must be at least 1, got {self.intervals}", where=f"{METHOD}.intervals")
         self._check_refinement(self.record().degree)
         self.nlp()
@@ -157,30 +158,40 @@ def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh 
     """The mesh of every phase that the options ask for."""
     scheme = options.record()
     if options.form == "compressed":
-        return tuple(Compressed(np.linspace(0.0, 1.0, options.intervals + 1)) for _ in problem.phases)
+        return tuple(Compressed(np.linspace(0.0, 1.0, int(options.intervals) + 1)) for _ in problem.phases)
     if options.mesh != UNIFORM:
         return _family(options).meshes(problem, _plans(problem, options))
-    return tuple(uniform_mesh(scheme, options.intervals, options.controls, form(phase.system.space, options.states).tangent)
+    return tuple(uniform_mesh(scheme, int(options.intervals), options.controls, form(phase.system.space, options.states).tangent)
                  for phase in problem.phases)
 
 
-def finer(options: CollocationOptions, solution: Solution) -> CollocationOptions:
-    """Options for a mesh like that of the solution, its degrees raised by one where the scheme has any, else its intervals cut in
-    two."""
+def finer(problem: Problem, options: CollocationOptions, solution: Solution) -> Solution:
+    """The problem, whose guess is the solution, on a mesh like that of the solution, its degrees raised by one where the scheme
+    has any, else its intervals cut in two; from the solution's multipliers where there is one phase: the optimum is the same."""
     once = replace(options, refine="none", guess="given", scaling=rule(options.scaling))
     if options.form == "compressed":
-        return replace(once, intervals=2 * options.intervals)
-    last = replace(once, mesh=str(solution.freeze.get("mesh", options.mesh)))
-    plans = _plans(solution.problem, last)
+        once = replace(once, intervals=2 * int(options.intervals))
+        return _run(once, Ask(problem, uniform_meshes(problem, once)))
+    family, plans = _family(options), _plans(problem, replace(once, mesh=str(solution.freeze.get("mesh", options.mesh))))
     raises = options.record().degree < MOST and options.scheme not in ("trapezoid", "hermite_simpson")
-    changed = [replace(plan, degrees=tuple(min(d + 1, MOST) for d in plan.degrees)) if raises else halved(plan) for plan in plans]
-    return replace(last, mesh=plans_text(changed))
+    changed = tuple(replace(plan, degrees=tuple(min(d + 1, MOST) for d in plan.degrees)) if raises else halved(plan)
+                    for plan in plans)
+    meshes, left = family.meshes(problem, changed), solution.optimality
+    if len(meshes) > 1 or left is None:
+        return _run(once, Ask(problem, meshes))
+    before = family.meshes(problem, plans)[0]
+
+    def begin(program: Transcription) -> Warm:
+        return carried(left.nlp, left.lam_x, left.lam_g, before, program.nlp, meshes[0])
+
+    found = _run(once, Ask(problem, meshes, begin=begin))
+    return found if found.status is Status.CONVERGED else _run(once, Ask(problem, meshes))
 
 
 def _plans(problem: Problem, options: CollocationOptions) -> tuple[Plan, ...]:
     """The first mesh of every phase as numbers."""
     if options.mesh == UNIFORM:
-        return (uniform_plan(options.intervals, options.record().degree),) * len(problem.phases)
+        return (uniform_plan(int(options.intervals), options.record().degree),) * len(problem.phases)
     return read_plans(options.mesh, [phase.name for phase in problem.phases], options.scheme, f"{METHOD}.mesh")
 
 

@@ -81,11 +81,6 @@ class MultipleShootingOptions:
                              scaling=rule(self.scaling))
 
 
-def finer(options: MultipleShootingOptions, solution: Solution) -> MultipleShootingOptions:
-    """Options with twice as many intervals."""
-    return replace(options, intervals=2 * options.intervals, guess="given", scaling=rule(options.scaling))
-
-
 def _how(options: MultipleShootingOptions) -> How:
     return How(options.states, options.derivatives, "generated", kernels_for(options.solver, options.kernels),
                options.hessian == "gauss_newton")
@@ -113,3 +108,8 @@ def solve(problem: Problem, options: MultipleShootingOptions, progress: Callable
         return solve_program(given, METHOD, chosen, chosen.nlp(), made, progress, checkpoint, resume)
 
     return frozen(climb(problem, options, attempt) if resume is None else attempt(problem, options), options)
+
+
+def finer(problem: Problem, options: MultipleShootingOptions, solution: Solution) -> Solution:
+    """The problem, whose guess is the solution, on twice as many intervals."""
+    return solve(problem, replace(options, intervals=2 * options.intervals, guess="given", scaling=rule(options.scaling)))

@@ -1,10 +1,20 @@
 """``ocp explain`` as a user meets it."""
 
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+import ocp.app.explain.run as run_module
 from ocp.app import cli
+from ocp.app.files.load import load_problem
+from ocp.explain import Infeasibility, first_findings
+from ocp.methods import make_options
 
 FOLDER = Path(__file__).resolve().parents[2] / "problems"
 SHORT = """\
@@ -151,3 +161,96 @@ def test_mistakes_exit_with_two(name, words, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     assert call("explain", tmp_path / name) == 2
     assert words in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------------ first findings, certificates
+FAR = SHORT.replace("bounds: {force: [-1, 1]}", "bounds: {force: [-1, 1], v: [-0.5, 0.5]}")
+
+
+def test_first_findings_name_distances_out_of_reach(tmp_path):
+    file = tmp_path / "far.yaml"
+    file.write_text(FAR, encoding="utf-8")
+    (found,) = first_findings(load_problem(file).problem)
+    assert found.sure
+    assert found.text == "x moves by 1 from its start to its end; at most 0.5 of v for 1.5 s allow 0.75: 2 s are needed"
+    file.write_text(FAR.replace("duration: 1.5", "duration: 2.1"), encoding="utf-8")
+    assert first_findings(load_problem(file).problem) == ()
+
+
+def test_first_findings_know_which_state_is_the_rate_of_which():
+    problem = load_problem(FOLDER / "ur5_reach.yaml", {"phase.duration": "0.15"}).problem
+    found = first_findings(problem)
+    assert any("of v.wrist_3_joint for 0.15 s" in one.text and not one.sure for one in found)
+    for name in ("cartpole_swingup", "quadrotor", "ur5_reach", "block_move"):
+        assert first_findings(load_problem(FOLDER / f"{name}.yaml").problem) == ()
+
+
+def uncertified(folder, *settings):
+    assert call("solve", FOLDER / "cartpole_swingup.yaml", "--quiet", "--out", folder, *settings) == 1
+
+
+@pytest.mark.parametrize(("settings", "fails", "keys"), [
+    (["solve.collocation.intervals=20"], "re-integration gap",
+     {"solve.collocation.intervals": "40", "solve.collocation.refine": "h"}),
+    (["accept.stationarity=1e-30"], "stationarity", {"solve.collocation.tolerance": "1e-10", "solve.collocation.scaling": "auto"}),
+])
+def test_a_run_that_converged_uncertified_gets_advice_that_the_file_takes(tmp_path, capsys, wide, settings, fails, keys):
+    uncertified(tmp_path / "run", *(part for one in settings for part in ("--set", one)))
+    capsys.readouterr()
+    assert call("explain", tmp_path / "run") == 0
+    printed = capsys.readouterr().out
+    assert "converged, not certified" in printed
+    assert fails in printed
+    assert "price" not in printed
+    for key, value in keys.items():
+        assert f"--set {key}={value}" in printed
+    offered = dict(line.partition("--set ")[2].rstrip(")").split("=") for line in printed.splitlines() if "--set " in line)
+    for key, value in offered.items():
+        loaded = load_problem(FOLDER / "cartpole_swingup.yaml", {key: value})
+        make_options("collocation", loaded.options_for("collocation"))
+
+
+def test_the_first_advice_helps(tmp_path, capsys, wide):
+    uncertified(tmp_path / "run", "--set", "solve.collocation.intervals=20")
+    capsys.readouterr()
+    call("explain", tmp_path / "run")
+    (first, *_) = [line.partition("--set ")[2].rstrip(")") for line in capsys.readouterr().out.splitlines() if "--set " in line]
+    for _ in range(3):
+        key, _, value = first.partition("=")
+        file, place = FOLDER / "cartpole_swingup.yaml", tmp_path / "finer"
+        if call("solve", file, "--quiet", "--out", place, "--overwrite", "--set", first) == 0:
+            return
+        first = f"{key}={2 * int(value)}"
+    pytest.fail("doubling the intervals three times did not certify it")
+
+
+def test_ctrl_c_leaves_what_is_known(short, capsys, wide, monkeypatch):
+    def stopped(program, x, improved=None, **rest):
+        improved(Infeasibility(False, ("duration", "final x"), point=x))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_module, "explain_infeasibility", stopped)
+    call("explain", short)
+    printed = capsys.readouterr().out
+    assert "interrupted" in printed
+    assert "these push against each other: duration, final x" in printed
+    assert "In conflict: duration, final x" in printed
+    assert "Traceback" not in printed
+
+
+def test_explain_speaks_within_seconds(tmp_path):
+    file = tmp_path / "fast.yaml"
+    text = (FOLDER / "ur5_reach.yaml").read_text(encoding="utf-8").replace("robot: models/", f"robot: {FOLDER}/models/")
+    file.write_text(re.sub(r"(?m)^  duration: .*", "  duration: 0.15", text), encoding="utf-8")
+    process = subprocess.Popen([sys.executable, "-c", "from ocp.app.cli import main; main()", "explain", str(file)],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=FOLDER.parent,
+                               env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    begin = time.monotonic()
+    lines = [process.stdout.readline() for _ in range(3)]
+    assert time.monotonic() - begin < 15.0  # 3 s where nothing else runs
+    assert "at first sight" in "".join(lines)
+    time.sleep(2.0)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert "interrupted" in out
+    assert "Traceback" not in out + err

@@ -10,7 +10,7 @@ import importlib
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +21,34 @@ from dynamics.errors import near
 from ocp.app.explain import terminal
 from ocp.app.explain.places import Spot, locate
 from ocp.app.files.load import LoadedProblem, load_problem, load_text
-from ocp.app.pages.results import CHECKPOINT, is_run, is_unfinished
+from ocp.app.pages.results import CHECKPOINT, is_run, is_unfinished, read_run
 from ocp.app.screen import wide_console
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.explain import (
+    Advice,
     Conditioning,
     Dependence,
     Infeasibility,
     Origin,
     Price,
     Program,
+    advice,
     condition,
     dependent_rows,
     explain_infeasibility,
     find_not_finite,
+    first_findings,
     is_finite,
     points_of,
     prices,
     program_of,
     unbounded_hints,
+    worst_rows,
 )
 from ocp.explain.elastic import uninterrupted
 from ocp.methods import make_options, method
 from ocp.nlp import NLPResult, SolverOptions, solve_nlp, worst_violations
-from ocp.problem import Guess, Phase, Status
+from ocp.problem import SOLVED, Certificate, Guess, Phase, Status
 
 EXPLAINED, UNEXPLAINED = 0, 1
 #: methods whose program is looked at; others are seen through the first
@@ -58,7 +62,7 @@ class Subject:
     """What is to be explained.
 
     name: of the file, for places in it; status, message: how the run ended, None where it has to be solved; method: that made it;
-    arrays: of its trajectory, and of its checkpoint with the prefix "checkpoint."
+    arrays: of its trajectory, and of its checkpoint with the prefix "checkpoint."; certificate, options: of a run that ended
     """
 
     loaded: LoadedProblem
@@ -67,6 +71,15 @@ class Subject:
     message: str
     method: str
     arrays: Mapping[str, np.ndarray]
+    certificate: Certificate | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def advice(self) -> tuple[Advice, ...]:
+        """About a certificate that fails though the method converged."""
+        if self.certificate is None or self.status not in SOLVED:
+            return ()
+        return advice(self.certificate, self.method, self.options)
 
 
 @dataclass(frozen=True)
@@ -92,6 +105,7 @@ class Explanation:
     dependences: tuple[Dependence, ...] = ()
     hints: tuple[str, ...] = ()
     prices: tuple[Price, ...] = ()
+    interrupted: bool = False
 
     @property
     def explained(self) -> bool:
@@ -110,10 +124,19 @@ def explain(target: Path, *, overrides: Mapping[str, str] | None = None, quiet: 
     """
     out = console or wide_console()
     subject = read_subject(target, overrides or {})
+    if (known := subject.advice):
+        terminal.print_advice(subject, known, out)
+        return EXPLAINED
+    first = first_findings(subject.loaded.problem)
+    terminal.print_first(subject, first, out)
     with terminal.busy(out, quiet=quiet) as say:
-        found = explanation(subject, say)
+        try:
+            found = explanation(subject, say, out)
+        except KeyboardInterrupt:  # before there was a point to speak of
+            out.print("  interrupted; what stands above is all there was time for", style="yellow")
+            return EXPLAINED if first else UNEXPLAINED
     terminal.print_explanation(found, out)
-    return EXPLAINED if found.explained else UNEXPLAINED
+    return EXPLAINED if found.explained or any(one.sure for one in first) else UNEXPLAINED
 
 
 # ---- what is to be explained --------------------------------------------------------------------------------------------
@@ -130,13 +153,14 @@ def read_subject(target: Path, overrides: Mapping[str, str]) -> Subject:
                            where=str(target))
     file = target / "problem.yaml"
     loaded = load_text(file.read_text(encoding="utf-8"), target, str(file), overrides)
-    status, message, made_by = Status.INTERRUPTED, "", loaded.method
+    status, message, made_by, certificate, options = Status.INTERRUPTED, "", loaded.method, None, {}
     if is_run(target):
         summary = json.loads((target / "summary.json").read_text(encoding="utf-8"))
         status, message, made_by = Status[summary["status"]["name"]], summary["status"]["message"], summary["method"]
+        certificate, options = read_run(target).certificate, summary["options"]
     arrays = {**_arrays(target / "trajectory.npz"), **_arrays(target / CHECKPOINT)}
     # with another problem the end of the run says nothing
-    return Subject(loaded, str(file), None if overrides else status, message, made_by, arrays)
+    return Subject(loaded, str(file), None if overrides else status, message, made_by, arrays, certificate, options)
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
@@ -151,8 +175,9 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 # ---- the explanation ----------------------------------------------------------------------------------------------------
-def explanation(subject: Subject, say: terminal.Say) -> Explanation:
-    """Look for the cause. Raises UnsupportedError where no program can be made of the problem."""
+def explanation(subject: Subject, say: terminal.Say, out: Console | None = None) -> Explanation:
+    """Look for the cause, or what Ctrl-C leaves of it; out: told what is found on the way. Raises UnsupportedError where no program
+    can be made of the problem."""
     problem = subject.loaded.problem
     chosen = method(subject.method if subject.method in TRANSCRIBING else TRANSCRIBING[0])
     reasons = chosen.unsupported(problem)
@@ -169,33 +194,44 @@ def explanation(subject: Subject, say: terminal.Say) -> Explanation:
     solving = SolverOptions(max_iterations=options.max_iterations, tolerance=options.tolerance, hessian="exact")
 
     result: NLPResult | None = None
+    status, message, parts = subject.status or Status.INTERRUPTED, subject.message, dict[str, Any]()
 
     def finding(status: Status, message: str, at: np.ndarray, **parts: Any) -> Explanation:
         with np.errstate(all="ignore"):
             cost = float(program.nlp.f(at))
         return Explanation(subject, program, status, message, at, cost, mesh, result is not None, **parts)
 
-    say("looking for what is not finite")
-    if (origins := _origins(program, x)):
-        return finding(Status.NOT_A_NUMBER, "", x, origins=origins, spots=_spots(subject, origins))
-    status, message = subject.status, subject.message
-    if status in (None, Status.CONVERGED, Status.NOT_A_NUMBER) or not exact:
-        # a file, a solution whose multipliers are wanted, or a run that left no iterate: solve from where it stands
-        result = uninterrupted(solve_nlp(replace(program.nlp, x0=x), solving, terminal.counting(say, "solving")))
-        status, message, x = result.status, result.message, result.x
-    assert status is not None
-    if status is Status.NOT_A_NUMBER and (origins := _origins(program, x)):
-        return finding(status, message, x, origins=origins, spots=_spots(subject, origins))
-    if status is Status.CONVERGED and result is not None:
-        say("pricing constraints")
-        return finding(status, message, x, prices=prices(program, x, result.lam_g),
-                       dependences=dependent_rows(program.nlp, x))
-    say("looking at scales and ranks")
-    parts: dict[str, Any] = {"conditioning": condition(program.nlp, x), "dependences": dependent_rows(program.nlp, x),
-                             "hints": unbounded_hints(problem, program.nlp, x)}
-    worst = max((size for _, size in worst_violations(program.nlp, x, 1)), default=0.0)
-    if status is Status.INFEASIBLE or not worst <= VIOLATED:
-        parts["infeasibility"] = explain_infeasibility(program, x, solving=solving, progress=say)
+    try:
+        say("looking for what is not finite")
+        if (origins := _origins(program, x)):
+            return finding(Status.NOT_A_NUMBER, "", x, origins=origins, spots=_spots(subject, origins))
+        if subject.status in (None, *SOLVED, Status.NOT_A_NUMBER) or not exact:
+            # a file, a solution whose multipliers are wanted, or a run that left no iterate: solve from where it stands
+            result = solve_nlp(replace(program.nlp, x0=x), solving, terminal.counting(say, "solving"))
+            x = result.x
+            uninterrupted(result)
+            status, message = result.status, result.message
+        if status is Status.NOT_A_NUMBER and (origins := _origins(program, x)):
+            return finding(status, message, x, origins=origins, spots=_spots(subject, origins))
+        if status in SOLVED and result is not None:
+            say("pricing constraints")
+            parts["prices"] = prices(program, x, result.lam_g)
+            return finding(status, message, x, **parts, dependences=dependent_rows(program.nlp, x))
+        say("looking at scales and ranks")
+        parts["conditioning"] = condition(program.nlp, x)
+        terminal.print_worst(worst_rows(program.nlp, x), out)
+        parts |= {"dependences": dependent_rows(program.nlp, x), "hints": unbounded_hints(problem, program.nlp, x)}
+        worst = max((size for _, size in worst_violations(program.nlp, x, 1)), default=0.0)
+        if status is Status.INFEASIBLE or not worst <= VIOLATED:
+            def improved(found: Infeasibility) -> None:
+                if "infeasibility" not in parts:
+                    terminal.print_conflict(found, out)
+                parts["infeasibility"] = found
+
+            parts["infeasibility"] = explain_infeasibility(program, x, solving=solving, progress=say, improved=improved)
+    except KeyboardInterrupt:
+        parts.setdefault("conditioning", condition(program.nlp, x))
+        return finding(status, message, x, **parts, interrupted=True)
     return finding(status, message, x, **parts)
 
 

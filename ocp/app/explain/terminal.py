@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,27 +12,43 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ocp.explain import Amount, Dependence, Infeasibility, Origin, Price, Program, Remedy
+from ocp.explain import Advice, Amount, Dependence, Finding, Infeasibility, Origin, Price, Program, Remedy
 from ocp.explain.groups import UPPER
-from ocp.problem import Status
+from ocp.problem import SOLVED, Status
 
 if TYPE_CHECKING:
     from ocp.app.explain.places import Spot
-    from ocp.app.explain.run import Explanation
+    from ocp.app.explain.run import Explanation, Subject
 
 MOST = 12
 """Lines of one table."""
+EVERY = 3.0
+"""Seconds between two lines of progress where there is no terminal."""
 Say = Callable[[str], Any]
 
 
 @contextmanager
 def busy(console: Console, *, quiet: bool = False) -> Iterator[Say]:
-    """A line on a terminal that says what is being done; silence elsewhere."""
-    if quiet or not console.is_terminal:
+    """A line on a terminal that says what is being done and for how long; elsewhere a line of its own every few seconds, on
+    stderr."""
+    if quiet:
         yield lambda words: None
         return
-    with console.status("") as status:
-        yield lambda words: status.update(Text(words, "dim"))
+    begin = time.perf_counter()
+    if console.is_terminal:
+        with console.status("") as status:
+            yield lambda words: status.update(
+                Text(f"{words} ({time.perf_counter() - begin:.0f} s; Ctrl-C tells what is known)", "dim"))
+        return
+    last = [begin]
+
+    def plainly(words: str) -> None:
+        now = time.perf_counter()
+        if now - last[0] > EVERY:
+            last[0] = now
+            print(f"  {now - begin:.0f} s: {words}", file=sys.stderr, flush=True)
+
+    yield plainly
 
 
 def counting(say: Say, words: str) -> Callable[[Mapping[str, Any]], None]:
@@ -38,8 +56,61 @@ def counting(say: Say, words: str) -> Callable[[Mapping[str, Any]], None]:
     return lambda row: say(f"{words}: iteration {int(row.get('iteration', 0))}")
 
 
+def print_first(subject: Subject, found: Sequence[Finding], out: Console) -> None:
+    """What the problem alone tells."""
+    if not found:
+        return
+    out.print(f"\n[bold]{_plain(subject.loaded.problem.name)}[/]  at first sight:", soft_wrap=True)
+    for one in found[:MOST]:
+        word = "[bold red]impossible[/]" if one.sure else "[yellow]doubtful[/]"
+        out.print(f"  {word}  {_plain(one.text)}", soft_wrap=True)
+
+
+def print_worst(worst: Sequence[tuple[str, float]], out: Console | None) -> None:
+    """What the point that is looked at violates most, before the search for the cause."""
+    if out is not None and worst:
+        out.print(f"  violated most: {', '.join(f'{name} by {size:.3g}' for name, size in worst)}; looking for the cause",
+                  markup=False, soft_wrap=True)
+
+
+def print_conflict(found: Infeasibility, out: Console | None) -> None:
+    """Who is in conflict, before anyone knows how far each must yield."""
+    if out is not None:
+        more = f" and {len(found.conflict) - MOST} more" if len(found.conflict) > MOST else ""
+        out.print(f"  these push against each other: {', '.join(found.conflict[:MOST])}{more}; trying which must yield",
+                  markup=False, soft_wrap=True)
+
+
+def print_advice(subject: Subject, found: Sequence[Advice], out: Console) -> None:
+    """Why a run that converged is not certified, and what helps."""
+    out.print(f"\n[bold]{_plain(subject.loaded.problem.name)}[/]  [bold red]converged, not certified[/]", soft_wrap=True)
+    out.print(f"  run of {subject.method}: the method solved its program, but the certificate fails", style="dim", markup=False)
+    for one in found:
+        out.print(f"\n  [red]fails[/]  {_plain(one.failure)}", soft_wrap=True)
+        out.print(f"         {one.why}", markup=False, soft_wrap=True)
+        for word, (key, value) in zip(("try", *["or"] * len(one.settings)), one.settings, strict=False):
+            out.print(f"    {word:<5}  {_lines(key, value)}      (--set {key}={_value(value)})", markup=False, soft_wrap=True)
+
+
+def _lines(key: str, value: Any) -> str:
+    """A key and its value as one line of a file."""
+    head, _, rest = key.partition(".")
+    return f"{head}: {_braced(rest, value)}"
+
+
+def _braced(key: str, value: Any) -> str:
+    head, _, rest = key.partition(".")
+    return f"{{{head}: {_braced(rest, value) if rest else _value(value)}}}"
+
+
+def _value(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
 def print_explanation(found: Explanation, out: Console) -> None:
     subject = found.subject
+    if found.interrupted:
+        out.print("\n  [yellow]interrupted[/]: this is what was known", soft_wrap=True)
     out.print(f"\n[bold]{_plain(subject.loaded.problem.name)}[/]  {_headline(found)}", soft_wrap=True)
     made = f"run of {subject.method} ({_status(subject.status)})" if subject.status is not None else \
         f"solved just now ({_status(found.status)})" if found.solved else "looked at before any solve"
@@ -47,7 +118,7 @@ def print_explanation(found: Explanation, out: Console) -> None:
     if found.origins:
         _origins(found.origins, found.spots, out)
         return
-    if found.status is Status.CONVERGED:
+    if found.status in SOLVED:
         _prices(found, out)
         _dependences(found.dependences, out)
         return
@@ -66,7 +137,7 @@ def _status(status: Status) -> str:
 def _headline(found: Explanation) -> str:
     if found.origins:
         return "[bold red]not finite[/]"
-    if found.status is Status.CONVERGED:
+    if found.status in SOLVED:
         return f"[bold green]solved[/]  cost {found.cost:.10g}"
     found_out = found.infeasibility
     if found_out is not None and not found_out.feasible and found_out.remedies:
@@ -102,7 +173,8 @@ def _infeasibility(program: Program, found: Infeasibility, out: Console) -> None
                   else f"  Solving from there ended: {found.message}", markup=False, soft_wrap=True)
         return
     if not found.remedies:
-        out.print(f"\n  {found.message}", markup=False, soft_wrap=True)
+        told = found.message or f"In conflict: {', '.join(found.conflict)}; how far each must yield is not known yet."
+        out.print(f"\n  {told}", markup=False, soft_wrap=True)
         return
     more = f" and {len(found.conflict) - MOST} more" if len(found.conflict) > MOST else ""
     out.print(f"\n  In conflict: [bold]{_plain(', '.join(found.conflict[:MOST]))}[/]{more}. Every other constraint could stay.",

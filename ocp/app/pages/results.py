@@ -19,10 +19,10 @@ JSON knows no NaN and no infinity. They are written as the strings ``"NaN"``, ``
 
 from __future__ import annotations
 
-import csv
 import enum
 import io
 import json
+import math
 import os
 import shutil
 import uuid
@@ -35,15 +35,17 @@ from typing import Any
 
 import numpy as np
 
+from ocp.app.pages.csv_text import csv_text
 from ocp.app.pages.frozen import frozen_lines
 from ocp.app.pages.legs import Leg, alike, chosen, legs, union, widened
 from ocp.app.pages.scene import Scene
 from ocp.errors import ProblemError
-from ocp.problem.solution import Certificate, Residual, Solution, Violation
+from ocp.problem.solution import Certificate, Residual, Solution, Statement, Violation
 
 FORMAT, FORMAT_VERSION = "lieocp run", 1
-UNFINISHED, CHECKPOINT, FROZEN = "unfinished.json", "checkpoint.npz", "freeze.yaml"
-RESIDUALS = ("stationarity", "complementarity", "gap_segment", "gap_total", "error_estimate", "energy", "objective", "point")
+UNFINISHED, CHECKPOINT, REPORT, FROZEN = "unfinished.json", "checkpoint.npz", "report.html", "freeze.yaml"
+RESIDUALS = ("stationarity", "complementarity", "gap_segment", "gap_total", "error_estimate", "energy", "objective", "point",
+             "objective_error")
 RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names")
 
 
@@ -75,31 +77,62 @@ def write_run(solution: Solution, folder: str | Path, *, problem_yaml: str, prov
     replaced only with ``overwrite``, as a whole and after the new one is complete. Raises ProblemError for any other
     folder, and for arrays that cannot be stored without pickle.
     """
+    with new_folder(Path(folder), overwrite, FORMAT) as partial:
+        summary = _write_data(partial, solution, problem_yaml, provenance, files, checkpoint)
+        _write_pages(partial, solution, problem_yaml, summary, scene, scene_note)
+        write_summary(partial, summary)
+    return Path(folder)
+
+
+def write_data(solution: Solution, folder: str | Path, *, problem_yaml: str, provenance: Mapping[str, Any],
+               overwrite: bool = False, files: Mapping[str, bytes] | None = None,
+               checkpoint: Mapping[str, np.ndarray] | None = None) -> Path:
+    """As :func:`write_run`, without pictures and report: what must not be lost, within milliseconds."""
+    with new_folder(Path(folder), overwrite, FORMAT) as partial:
+        write_summary(partial, _write_data(partial, solution, problem_yaml, provenance, files, checkpoint))
+    return Path(folder)
+
+
+def write_pages(solution: Solution, folder: Path, *, problem_yaml: str, scene: Scene | None = None, scene_note: str = "") -> None:
+    """Pictures and report of a run whose data are there; the report comes last and whole."""
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    _write_pages(folder, solution, problem_yaml, summary, scene, scene_note)
+
+
+def _write_data(partial: Path, solution: Solution, problem_yaml: str, provenance: Mapping[str, Any],
+                files: Mapping[str, bytes] | None, checkpoint: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+    """Everything but the summary, which is returned, and the pages."""
+    (partial / "problem.yaml").write_text(problem_yaml, encoding="utf-8")
+    for name, data in (files or {}).items():
+        (partial / name).parent.mkdir(parents=True, exist_ok=True)
+        (partial / name).write_bytes(data)
+    if checkpoint is not None:
+        write_arrays(partial / CHECKPOINT, checkpoint)
+    write_arrays(partial / "trajectory.npz", _arrays(solution))
+    (partial / "trajectory.csv").write_text(_csv(solution), encoding="utf-8", newline="")
+    if solution.freeze:
+        (partial / FROZEN).write_text(frozen_lines(solution.method, solution.freeze) + "\n", encoding="utf-8")
+    rows = (json.dumps(jsonable(row), allow_nan=False) + "\n" for row in solution.iterations)
+    (partial / "iterations.jsonl").write_text("".join(rows), encoding="utf-8")
+    return summarise(solution, provenance)
+
+
+def _write_pages(folder: Path, solution: Solution, problem_yaml: str, summary: Mapping[str, Any], scene: Scene | None,
+                 scene_note: str) -> None:
     from ocp.app.pages.plots import plot_run
     from ocp.app.pages.report import render_report
 
-    with new_folder(Path(folder), overwrite, FORMAT) as partial:
-        summary = summarise(solution, provenance)
-        images = plot_run(solution)
-        iterations = [jsonable(row) for row in solution.iterations]
-        (partial / "problem.yaml").write_text(problem_yaml, encoding="utf-8")
-        for name, data in (files or {}).items():
-            (partial / name).parent.mkdir(parents=True, exist_ok=True)
-            (partial / name).write_bytes(data)
-        if checkpoint is not None:
-            write_arrays(partial / CHECKPOINT, checkpoint)
-        write_arrays(partial / "trajectory.npz", _arrays(solution))
-        (partial / "trajectory.csv").write_text(_csv(solution), encoding="utf-8", newline="")
-        if solution.freeze:
-            (partial / FROZEN).write_text(frozen_lines(solution.method, solution.freeze) + "\n", encoding="utf-8")
-        (partial / "iterations.jsonl").write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in iterations),
-                                                  encoding="utf-8")
-        for name, image in images.items():
-            (partial / f"{name}.png").write_bytes(image)
-        page = render_report(summary, iterations, problem_yaml=problem_yaml, images=images, scene=scene, scene_note=scene_note)
-        (partial / "report.html").write_text(page, encoding="utf-8")
-        write_summary(partial, summary)
-    return Path(folder)
+    images = plot_run(solution)
+    for name, image in images.items():
+        (folder / f"{name}.png").write_bytes(image)
+    page = render_report(summary, [jsonable(row) for row in solution.iterations], problem_yaml=problem_yaml, images=images,
+                         scene=scene, scene_note=scene_note)
+    partial = folder / f".{REPORT}.{uuid.uuid4().hex[:8]}"
+    try:
+        partial.write_text(page, encoding="utf-8")
+        os.replace(partial, folder / REPORT)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def read_run(folder: str | Path) -> Run:
@@ -139,6 +172,22 @@ def is_unfinished(folder: Path) -> bool:
     return isinstance(record, dict) and record.get("format") == FORMAT
 
 
+def is_abandoned(folder: Path) -> bool:
+    """Whether a folder was made for a run whose process died before there was anything to go on from."""
+    if not is_unfinished(folder) or (folder / CHECKPOINT).is_file():
+        return False
+    process = json.loads((folder / UNFINISHED).read_text(encoding="utf-8")).get("process")
+    if os.name != "posix" or not isinstance(process, int):
+        return process is None
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False  # somebody else's
+    return False
+
+
 # ------------------------------------------------------------------------------------------------ summary
 def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Everything about a solution but its arrays, as plain JSON data."""
@@ -153,14 +202,18 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
         "status": {"name": solution.status.name, "sentence": solution.status.sentence, "message": solution.message},
         "ok": solution.ok,
         "objective": solution.objective,
+        "objective_text": with_bar(solution),
         "reference": _reference(solution),
         "certificate": None if certificate is None else {
             "holds": certificate.holds,
             "failures": certificate.failures,
             **{name: _residual(getattr(certificate, name)) for name in RESIDUALS},
+            "second_order": None if certificate.second_order is None else vars(certificate.second_order),
+            "objective_size": certificate.objective_size, "bar": certificate.bar, "resolution": certificate.resolution,
             "violations": [{"name": v.name, "at_knots": v.at_knots, "between_knots": v.between_knots, "time": v.time,
                             "component": v.component, "tolerance": v.tolerance, "soft": v.soft,
-                            "tolerance_between": v.tolerance_between, "holds": v.holds}
+                            "tolerance_between": v.tolerance_between, "time_between": v.time_between,
+                            "holds": v.holds}
                            for v in certificate.violations],
         },
         "duration": float(t[-1] - t[0]) if len(t) else 0.0,
@@ -180,6 +233,17 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
     plain = jsonable(record)
     assert isinstance(plain, dict)
     return plain
+
+
+def with_bar(solution: Solution) -> str:
+    """The objective with its bar, ``58.8076661 ± 2e-6``; as it is where it has none."""
+    bar = float("nan") if solution.certificate is None else solution.certificate.bar
+    if not math.isfinite(bar) or not math.isfinite(solution.objective):
+        return f"{solution.objective:.10g}"
+    if bar == 0.0 or abs(solution.objective) > 1e15 * bar:
+        return f"{solution.objective:.10g} ± {bar:.1g}"
+    digits = max(1, min(17, math.ceil(math.log10(max(abs(solution.objective), bar) / bar)) + 1))
+    return f"{solution.objective:.{digits}g} ± {bar:.1g}"
 
 
 def _reference(solution: Solution) -> dict[str, Any] | None:
@@ -205,9 +269,13 @@ def _certificate(record: Mapping[str, Any]) -> Certificate:
         record[name]["name"], float(record[name]["value"]), float(record[name]["tolerance"]), record[name]["where"])
         for name in RESIDUALS}
     violations = tuple(Violation(v["name"], float(v["at_knots"]), float(v["between_knots"]), float(v["time"]), v["component"],
-                                 float(v["tolerance"]), v["soft"], float(v["tolerance_between"]))
+                                 float(v["tolerance"]), v["soft"], float(v["tolerance_between"]),
+                                 v.get("time_between"))
                        for v in record["violations"])
-    return Certificate(violations=violations, **residuals)  # type: ignore[arg-type]  # only the last three may be None
+    second = record.get("second_order")
+    return Certificate(violations=violations, **residuals,  # type: ignore[arg-type]  # only the last four may be None
+                       second_order=None if second is None else Statement(**second),
+                       objective_size=float(record.get("objective_size", 1.0)), resolution=record.get("resolution"))
 
 
 def jsonable(value: Any) -> Any:
@@ -279,9 +347,7 @@ def _csv(solution: Solution) -> str:
     # a torque is often named after its joint; then both names say what they are
     same = set(states) & set(controls) | ({"t", *(("phase",) if several else ())} & {*states, *controls})
     header = ["t", *(f"x.{n}" if n in same else n for n in states), *(f"u.{n}" if n in same else n for n in controls)]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*(("phase",) if several else ()), *header])
+    rows = [[*(("phase",) if several else ()), *header]]
     for leg in found:
         path, system = leg.trajectory, leg.phase.system
         u = np.asarray(path.control(path.t), float).reshape(len(path.t), system.nu)
@@ -289,8 +355,8 @@ def _csv(solution: Solution) -> str:
         lacks = [False, *(n not in system.space.names for n in states), *(n not in system.controls for n in controls)]
         for row in values:
             cells = ["" if missing else repr(float(v)) for v, missing in zip(row, lacks, strict=True)]
-            writer.writerow([*((leg.phase.name,) if several else ()), *cells])
-    return out.getvalue()
+            rows.append([*((leg.phase.name,) if several else ()), *cells])
+    return csv_text(rows)
 
 
 # ------------------------------------------------------------------------------------------------ folders
@@ -327,7 +393,7 @@ def check_target(target: Path, overwrite: bool, kind: str) -> None:
     if not target.is_dir() or not any(target.iterdir()):
         return
     if kind == FORMAT and is_unfinished(target):
-        if overwrite:
+        if overwrite or is_abandoned(target):
             return
         raise ProblemError("holds a run that was cut short; go on with it (ocp resume), allow overwriting or name another folder",
                            where=str(target))

@@ -10,7 +10,7 @@ from rich.table import Table
 from ocp.app.files.load import LoadedProblem
 from ocp.app.pages.frozen import choice
 from ocp.app.pages.legs import chosen, legs
-from ocp.app.pages.results import CHECKPOINT, FROZEN
+from ocp.app.pages.results import CHECKPOINT, FROZEN, REPORT, with_bar
 from ocp.app.pipeline import Outcome
 from ocp.app.screen import wide_console
 from ocp.methods import METHODS
@@ -24,7 +24,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
     verdict = "[bold green]certified[/]" if solution.ok else "[bold red]not certified[/]"
     out.print(f"\n[bold]{problem.name}[/]  {solution.method}: {verdict}", soft_wrap=True)
     out.print(f"  {solution.status.sentence} {solution.message}".rstrip(), soft_wrap=True, markup=False)
-    out.print(f"  objective   {solution.objective:.10g}")
+    out.print(f"  objective   {with_bar(solution)}", markup=False)
     if problem.reference is not None:
         reference = problem.reference
         gap = abs(solution.objective - reference.objective) / (abs(reference.objective) or 1.0)
@@ -63,13 +63,18 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
             table.add_row(f"  between knots ({beside.name})", f"{beside.between_knots:.2e}", f"{beside.tolerance_between:.1e}",
                           _mark(beside.between_knots <= beside.tolerance_between))
         out.print(table)
+        if certificate.second_order is not None:
+            out.print(f"  optimum     {certificate.second_order.words}", soft_wrap=True, markup=False)
+        if certificate.resolution is not None:
+            out.print(f"  searched    every {certificate.resolution:.1e} s, and where functions break or turn sharply",
+                      soft_wrap=True)
         for failure in certificate.failures:
             out.print(f"  [red]fails[/]       {failure}", soft_wrap=True)
     seconds = outcome.seconds
     out.print(f"  time        read {seconds['read']:.2f} s, solve and certify {seconds['solve']:.2f} s, "
               f"write {seconds['write']:.2f} s; {len(solution.iterations)} iterations", soft_wrap=True)
     if outcome.folder is not None:
-        out.print(f"  written to  {outcome.folder}  (open {outcome.folder / 'report.html'})", soft_wrap=True, markup=False)
+        out.print(f"  written to  {outcome.folder}  (open {outcome.folder / REPORT})", soft_wrap=True, markup=False)
         if (outcome.folder / CHECKPOINT).is_file():
             out.print(f"  to go on    ocp resume {outcome.folder}", soft_wrap=True, markup=False)
 

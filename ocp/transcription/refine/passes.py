@@ -12,7 +12,7 @@ from ocp.problem import Guess, Phase, Problem, Solution, Trajectory
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Begin, Polish
-from ocp.transcription.mesh import Mesh
+from ocp.transcription.mesh import Compressed, Mesh
 from ocp.transcription.program import Transcription
 from ocp.transcription.refine.error import Estimate, PhaseErrors
 from ocp.transcription.refine.plan import Plan, plan_mesh
@@ -61,7 +61,7 @@ class Ask:
     ladder of guesses is climbed; polish, begin: as ``solve_program`` says; change: made to the program before it is solved."""
 
     problem: Problem
-    meshes: Sequence[Mesh]
+    meshes: Sequence[Mesh | Compressed]
     show: Progress | None = None
     keep: Keep | None = None
     warm: Checkpoint | None = None

@@ -1,0 +1,133 @@
+"""Compiling the loops ahead of their first use, a process for each part, and telling which parts are not compiled yet.
+
+Numba keeps what it compiled beside the sources, or where NUMBA_CACHE_DIR says, or in the user's cache where neither can be written.
+It writes by atomic renames, so that processes may compile at the same time.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from ocp.methods import solve
+from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, System
+from ocp.spaces import euclidean
+
+
+@dataclass(frozen=True)
+class Part:
+    """Loops that are compiled together. make: uses them once; entry: (file, function) of what is compiled last."""
+
+    name: str
+    make: Callable[[], Any]
+    entry: tuple[str, str]
+
+
+def regulator(bounded: bool = False) -> Problem:
+    """min 1/2 int (x^2 + u^2) + 1/2 x(1)^2, x' = u, x(0) = 1; bounded: with u^2 + x <= 3/2."""
+    t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x"), ca.SX.sym("u"), ca.SX.sym("p", 0)
+    arguments = [t, x, u, p]
+    system = System("regulator", euclidean(("x",)), ("u",), ca.Function("rate", arguments, [u]))
+    held = (Constraint("held", At.PATH, ca.Function("c", arguments, [u**2 + x]), (-np.inf,), (1.5,)),) if bounded else ()
+    phase = Phase(
+        "phase", system, Duration(1.0, 1.0, 1.0), Guess(np.array([0.0, 1.0]), np.ones((2, 1)), np.zeros((2, 1))),
+        start=Boundary((1.0,), (True,)), constraints=held,
+        costs=(Cost("running", At.PATH, ca.Function("l", arguments, [(x**2 + u**2) / 2])),
+               Cost("final", At.FINAL, ca.Function("m", arguments, [x**2 / 2]))))
+    return Problem("self-test", (phase,))
+
+
+def _shooting_of_robots() -> None:
+    """A robot at rest whose steps run in loops over its model, with full Hessians."""
+    from dynamics.model.synthetic import serial_chain
+    from ocp.bridge import robot_system
+
+    system = robot_system(serial_chain(2))
+    symbols = [ca.SX.sym(n, size) for n, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
+    rest = Guess(np.array([0.0, 1.0]), np.zeros((2, system.nx)), np.zeros((2, system.nu)))
+    phase = Phase("phase", system, Duration(0.1, 0.1, 0.1), rest, start=Boundary((0.0,) * system.nx, (True,) * system.nx),
+                  costs=(Cost("effort", At.PATH, ca.Function("l", symbols, [ca.sumsqr(symbols[2]) + ca.sumsqr(symbols[1])])),))
+    solve(Problem("arm", (phase,)), "ilqr", {"intervals": 2, "derivatives": "analytic", "execution": "loops", "max_iterations": 3})
+
+
+def _inverse_kinematics() -> None:
+    from dynamics.model.synthetic import serial_chain
+    from ocp.control import loops  # noqa: F401  # where it is imported, compiled loops are what runs
+    from ocp.control.ik import solve_ik
+    from ocp.control.tasks import posture_task
+
+    robot = serial_chain(2)
+    solve_ik(robot, [posture_task(np.array([0.1, 0.2]))], q0=np.zeros(robot.nq))
+
+
+_ENGINE = "ocp.shooting.engine"
+PARTS: Mapping[str, Part] = {part.name: part for part in (
+    Part("inverse kinematics", _inverse_kinematics, ("ocp/control/loops.py", "search")),
+    Part("ilqr", lambda: solve(regulator(), "ilqr", {"intervals": 10}), ("ocp/shooting/engine/iterate.py", "iterate")),
+    Part("ilqr with constraints", lambda: solve(regulator(True), "ilqr", {"intervals": 10}),
+         ("ocp/shooting/engine/outer.py", "constrained")),
+    Part("ilqr in loops over robots", _shooting_of_robots, ("ocp/shooting/robot/lagrangian.py", "_curve")),
+    Part("interior point", lambda: solve(regulator(), "collocation", {"intervals": 4, "solver": "interior_point"}),
+         ("ocp/nlp/interior_point/iterate.py", "advance")),
+)}
+#: seconds that a part took on one core of a two-core server, for whoever waits
+USUAL = {"inverse kinematics": 7, "ilqr": 27, "ilqr with constraints": 45, "ilqr in loops over robots": 60, "interior point": 60}
+
+
+def needed(method: str, options: Any, constrained: bool, by_loops: bool) -> tuple[str, ...]:
+    """The parts that a solve runs in."""
+    if method != "ilqr":
+        return ("interior point",) if getattr(options, "solver", "") == "interior_point" else ()
+    return ("ilqr in loops over robots",) if by_loops else ("ilqr with constraints",) if constrained else ("ilqr",)
+
+
+def missing(names: Iterable[str] = PARTS) -> tuple[str, ...]:
+    """Which of the parts are not compiled yet, or of older sources. Costs an import of Numba."""
+    return tuple(name for name in names if not _compiled(*PARTS[name].entry))
+
+
+def _compiled(file: str, function: str) -> bool:
+    module = importlib.import_module(file.removesuffix(".py").replace("/", "."))
+    source, place = Path(str(module.__file__)), Path(getattr(module, function).stats.cache_path)
+    changed = max(path.stat().st_mtime for path in source.parent.glob("*.py"))
+    return any(index.stat().st_mtime > changed for index in place.glob(f"{source.stem}.{function}-*.nbi"))
+
+
+def prepare(names: Sequence[str], done: Callable[[str, float], Any] = lambda name, seconds: None) -> dict[str, str]:
+    """Compile these parts, each in a process of its own, as many at once as there are processors.
+
+    done: called with the name and the seconds of each part that is ready. Returns what went wrong, by part. Ctrl-C ends them all.
+    """
+    waiting, running, wrong = list(names), dict[str, tuple[subprocess.Popen[bytes], float]](), dict[str, str]()
+    code = "import sys; from ocp.app.prepare import PARTS; PARTS[sys.argv[1]].make()"
+    try:
+        while waiting or running:
+            while waiting and len(running) < (os.cpu_count() or 1):
+                name = waiting.pop(0)
+                process = subprocess.Popen([sys.executable, "-c", code, name], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                           stdin=subprocess.DEVNULL)
+                running[name] = process, time.perf_counter()
+            time.sleep(0.05)
+            for name, (process, begin) in list(running.items()):
+                if process.poll() is None:
+                    continue
+                said = (process.communicate()[1] or b"").decode(errors="replace").strip().splitlines()
+                if process.returncode:
+                    wrong[name] = said[-1] if said else f"ended with code {process.returncode}"
+                done(name, time.perf_counter() - begin)
+                del running[name]
+    finally:
+        for process, _ in running.values():
+            process.kill()
+            process.communicate()
+    return wrong
