@@ -9,6 +9,7 @@ A run folder holds
 - ``trajectory.csv``: time, states and controls at the knots; the header carries the names and so the order; of several phases the
   name of the phase comes first, and what a phase lacks is empty;
 - ``summary.json``: status, objective, certificate, timings, options, provenance;
+- ``freeze.yaml``: the section ``solve`` of a problem file with everything that was chosen, the mesh included;
 - ``checkpoint.npz``: where a solve that did not converge can go on from (``ocp resume``);
 - ``iterations.jsonl``: one line per iteration; ``*.png``: plots; ``report.html``: everything on one page.
 
@@ -42,7 +43,7 @@ from ocp.errors import ProblemError
 from ocp.problem.solution import Certificate, Residual, Solution, Statement, Violation
 
 FORMAT, FORMAT_VERSION = "lieocp run", 1
-UNFINISHED, CHECKPOINT, REPORT = "unfinished.json", "checkpoint.npz", "report.html"
+UNFINISHED, CHECKPOINT, REPORT, FROZEN = "unfinished.json", "checkpoint.npz", "report.html", "freeze.yaml"
 RESIDUALS = ("stationarity", "complementarity", "gap_segment", "gap_total", "error_estimate", "energy", "objective", "point",
              "objective_error")
 RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names")
@@ -109,6 +110,8 @@ def _write_data(partial: Path, solution: Solution, problem_yaml: str, provenance
         write_arrays(partial / CHECKPOINT, checkpoint)
     write_arrays(partial / "trajectory.npz", _arrays(solution))
     (partial / "trajectory.csv").write_text(_csv(solution), encoding="utf-8", newline="")
+    if solution.freeze:
+        (partial / FROZEN).write_text(frozen_lines(solution.method, solution.freeze) + "\n", encoding="utf-8")
     rows = (json.dumps(jsonable(row), allow_nan=False) + "\n" for row in solution.iterations)
     (partial / "iterations.jsonl").write_text("".join(rows), encoding="utf-8")
     return summarise(solution, provenance)

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from ocp.app.files.load import LoadedProblem
-from ocp.app.pages.frozen import frozen_lines
+from ocp.app.pages.frozen import choice
 from ocp.app.pages.legs import chosen, legs
-from ocp.app.pages.results import CHECKPOINT, REPORT, with_bar
+from ocp.app.pages.results import CHECKPOINT, FROZEN, REPORT, with_bar
 from ocp.app.pipeline import Outcome
 from ocp.app.screen import wide_console
 from ocp.methods import METHODS
@@ -45,10 +45,8 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
         if _said(note, durations, parameters):
             continue
         out.print(f"  note        {note}", soft_wrap=True, markup=False)
-    if solution.freeze:
-        out.print("  freeze      these lines in the file give this solve again:")
-        for line in frozen_lines(solution.method, solution.freeze).splitlines():
-            out.print(f"    {line}", soft_wrap=True, markup=False)
+    where = "" if outcome.folder is None or not solution.freeze else f"; the lines that freeze it: {outcome.folder / FROZEN}"
+    out.print(f"  choice      {choice(solution)}{where}", soft_wrap=True, markup=False)
     if certificate is not None:
         table = Table(box=None, pad_edge=False, show_header=True, header_style="dim", padding=(0, 2))
         table.add_column("  certificate", no_wrap=True)
