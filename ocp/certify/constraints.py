@@ -17,7 +17,7 @@ Array = np.ndarray
 #: places beside samples that are hunted through for violations
 HUNTED = 24
 #: moves, relative to sizes, by which rows are felt where they are violated; and the least part of its size that a row is judged by
-SMALL, FLATTEST = 1e-4, 1e-5
+SMALL, FLATTEST = 5e-5, 1e-5
 
 
 def excess(constraint: Constraint, values: Array) -> Array:

@@ -100,6 +100,7 @@ def _solver(nlp: NLP, options: SolverOptions, mu: float | None) -> tuple[ca.Func
         "ipopt": {
             "print_level": 0, "sb": "yes", "max_iter": options.max_iterations, "tol": options.tolerance,
             "acceptable_iter": 0, "constr_viol_tol": options.tolerance, "bound_relax_factor": min(1e-8, options.tolerance),
+            "honor_original_bounds": "yes",
             **LINEAR_SOLVER,
         },
     }

@@ -20,19 +20,12 @@ UNITS = {"mm, ms, MN": Units(length=1e3, time=1e3, force=1e-6, plain=10.0),
          "km, h": Units(length=1e-3, time=1 / 3600, force=1e-3, plain=0.1),
          "cost times 1e9": Units(cost=1e9), "cost times 1e-9": Units(cost=1e-9),
          "rows times 1e6": Units(rows=1e6), "rows times 1e-6": Units(rows=1e-6)}
-# what still depends on units, all of it refused; strict, so that whoever mends it hears of it
-ABSOLUTE = "the solver stops at an absolute tolerance, above what is left of the cost"
-FREE_OF_IT = ("block_move", "lqr_scalar")  # quadratic programs without active inequalities: one step solves them
-OPEN = {("bryson_denham", "km, h"): "the solver relaxes bounds by an absolute amount",
-        ("double_integrator_min_time", "mm, ms, MN"): "the solver relaxes bounds by an absolute amount",
+# what still depends on units, all of it refused; strict for the quick files, so that whoever mends it hears of it
+OTHER = "the solver ends at another, coarser optimum"
+OPEN = {("zermelo", "mm, ms, MN"): OTHER, ("zermelo", "cost times 1e9"): OTHER,
         ("double_integrator_min_time", "km, h"): "stationarity of a scaled program",
         ("jerk_limited_move", "km, h"): "stationarity of a scaled program",
-        ("pendulum_min_time", "mm, ms, MN"): "the solver relaxes bounds by an absolute amount",
-        ("pendulum_min_time", "km, h"): "the solver relaxes bounds by an absolute amount",
-        ("rayleigh_mixed", "rows times 1e-6"): "the solver relaxes rows by an absolute amount",
-        ("bouncing_ball", "cost times 1e9"): "the solver ends at a point that is not feasible",
-        ("zermelo", "cost times 1e9"): "the solver ends at another, coarser optimum",
-        ("cartpole_swingup", "mm, ms, MN"): "the finer mesh of the bar of the objective finds the other local optimum"}
+        ("bouncing_ball", "cost times 1e9"): "the solver ends at a point that is not feasible"}
 
 
 def flat_files():
@@ -85,9 +78,8 @@ def cases():
     for name in flat_files():
         for units in UNITS:
             marks = [] if name in QUICK else [pytest.mark.slow]
-            reason = OPEN.get((name, units), ABSOLUTE if units == "cost times 1e-9" and name not in FREE_OF_IT else "")
-            if reason:
-                marks.append(pytest.mark.xfail(strict=name in QUICK, reason=reason))
+            if (name, units) in OPEN:
+                marks.append(pytest.mark.xfail(strict=name in QUICK, reason=OPEN[name, units]))
             yield pytest.param(name, units, marks=marks)
 
 
