@@ -26,8 +26,8 @@ Finer = Callable[[Problem, Any, Solution], Solution]
 AWAY, LEFT = (0.3, -0.3, 1.0), 3
 #: an objective that falls by so many of its sizes falls without bound; what counts as lower
 FALLS, LOWER = 1e4, 1e-9
-#: errors of the objective fall at least linearly with the length of intervals: twice the change on a finer mesh covers them
-COVERS = 2.0
+#: errors of the objective fall at least linearly with the length of intervals, which halves: twice the change covers them, and a bit
+COVERS = 2.5
 
 
 def conclude(solution: Solution, options: Any, run: Run, finer: Finer, tolerances: Tolerances | None = None) -> Solution:

@@ -166,16 +166,14 @@ def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh 
 
 
 def finer(problem: Problem, options: CollocationOptions, solution: Solution) -> Solution:
-    """The problem, whose guess is the solution, on a mesh like that of the solution, its degrees raised by one where the scheme
-    has any, else its intervals cut in two; from the solution's multipliers where there is one phase: the optimum is the same."""
+    """The problem, whose guess is the solution, on its mesh with every interval cut in two; from the solution's multipliers where
+    there is one phase, so that the optimum is the same."""
     once = replace(options, refine="none", guess="given", scaling=rule(options.scaling))
     if options.form == "compressed":
         once = replace(once, intervals=2 * int(options.intervals))
         return _run(once, Ask(problem, uniform_meshes(problem, once)))
     family, plans = _family(options), _plans(problem, replace(once, mesh=str(solution.freeze.get("mesh", options.mesh))))
-    raises = options.record().degree < MOST and options.scheme not in ("trapezoid", "hermite_simpson")
-    changed = tuple(replace(plan, degrees=tuple(min(d + 1, MOST) for d in plan.degrees)) if raises else halved(plan)
-                    for plan in plans)
+    changed = tuple(halved(plan) for plan in plans)
     meshes, left = family.meshes(problem, changed), solution.optimality
     if len(meshes) > 1 or left is None:
         return _run(once, Ask(problem, meshes))

@@ -14,16 +14,9 @@ NAMED = sum(1 for _ in hostile.named())
 QUICK = 3
 
 
-# squares flatten what they measure: only a distance in the state would tell; strict, so that whoever mends it hears of it
-OPEN = ("a wall of 0.0002 m at 0.4321, square",)
-
-
 def marks(i, case):
     long = case.family == "tiny cost" or "ilqr" in case.name
-    found = [pytest.mark.slow] if long or (i >= NAMED and i % QUICK) else []
-    if case.name.startswith(OPEN):
-        found.append(pytest.mark.xfail(strict=True, reason="a violation of 1 is small beside the size of the row, 3e7"))
-    return found
+    return [pytest.mark.slow] if long or (i >= NAMED and i % QUICK) else []
 
 
 def answer(case):
