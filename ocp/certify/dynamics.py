@@ -66,8 +66,8 @@ def gaps(motion: Motion) -> Gaps:
     t, x = motion.trajectory.t, motion.trajectory.x
     if not motion.finite:
         return unknown(motion, "")
-    look, own = motion.look, watch(motion.field)
-    some = slice(None, None, 1 if own.sharp else max(1, len(motion.look.t) // SMOOTH))
+    look, own = motion.look, watch(motion.driven)
+    some = slice(None, None, 1 if watch(motion.field).sharp else max(1, len(motion.look.t) // SMOOTH))
     strange = ~np.all(np.isfinite(motion.call(motion.field, look.t[some], look.x[some], look.u[some])), axis=1)
     if strange.any():
         when = f"the rates are not finite at t = {look.t[some][int(np.argmax(strange))]:.9g} s"
@@ -155,16 +155,16 @@ class _Again:
     def field(self, rows: Array, s: Array, y: Array) -> Array:
         h = self.h[rows]
         times = self.t[rows] + np.minimum(s, INSIDE) * h
-        return self.motion.call(self.motion.field, times, y, self.motion.control(times)) * h[:, None]
+        return self.motion.call(self.motion.driven, times, y, self.motion.drive(times)) * h[:, None]
 
     def jacobian(self, rows: Array, s: Array, y: Array) -> Array:
         if self._slope is None:
-            arguments = [ca.SX.sym(name, self.motion.field.size1_in(i)) for i, name in enumerate("txup")]
+            arguments = [ca.SX.sym(name, self.motion.driven.size1_in(i)) for i, name in enumerate("txup")]
             self._slope = ca.Function("slope", arguments,
-                                      [ca.densify(ca.jacobian(self.motion.field(*arguments), arguments[1]))])
+                                      [ca.densify(ca.jacobian(self.motion.driven(*arguments), arguments[1]))])
         h, (k, d) = self.h[rows], y.shape
         times = self.t[rows] + np.minimum(s, INSIDE) * h
-        found = self._slope(times[None, :], y.T, self.motion.control(times).T, np.repeat(self.motion.p[:, None], k, axis=1))
+        found = self._slope(times[None, :], y.T, self.motion.drive(times).T, np.repeat(self.motion.p[:, None], k, axis=1))
         return np.asarray(found).reshape(d, k, d).transpose(1, 0, 2) * h[:, None, None]
 
     def over(self, rows: Array, y: Array, rtol: float, atol: float, implicit: bool) -> tuple[Array | None, bool]:

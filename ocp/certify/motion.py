@@ -8,6 +8,8 @@ from functools import cached_property
 import casadi as ca
 import numpy as np
 
+from dynamics.algorithms import forward_dynamics, inverse_dynamics
+from ocp.bridge import accelerations
 from ocp.certify.events import Look, look
 from ocp.certify.scale import Scales, scales
 from ocp.problem import Phase, Trajectory
@@ -32,7 +34,9 @@ class Motion:
 
     p: values of the parameters; panels: in every segment, of whatever is integrated between knots; finite: no NaN at the knots;
     scale [ndx]: what each tangent component is measured by (``ocp.certify.scale``);
-    field(t, x, u, p) -> dx/dt; minus, tangent: differences of states, and rates of states as tangent rates.
+    field(t, x, u, p) -> dx/dt; driven: the same for re-integration, of ``drive`` in the place of u: where accelerations are the
+    controls, the efforts along the motion drive forward dynamics, so that a double integrator is not all that is seen;
+    minus, tangent: differences of states, and rates of states as tangent rates.
     """
 
     def __init__(self, phase: Phase, trajectory: Trajectory):
@@ -43,6 +47,12 @@ class Motion:
         t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x", system.nx), ca.SX.sym("u", system.nu), ca.SX.sym("p", system.np)
         y = ca.SX.sym("y", system.nx)
         self.field = ca.Function("field", [t, x, u, p], [space.rate(x) @ system.rate(t, x, u, p)])
+        self.driven, self._efforts = self.field, None
+        if (model := accelerations(system)) is not None:
+            q, v, tau = x[:model.nq], x[model.nq:], ca.SX.sym("tau", model.nv)
+            self._efforts = ca.Function("efforts", [t, x, u, p], [inverse_dynamics(model, q, v, u[:model.nv])])
+            rate = ca.vertcat(v, forward_dynamics(model, q, v, tau))
+            self.driven = ca.Function("driven", [t, x, tau, p], [space.rate(x) @ rate])
         self.minus = ca.Function("minus", [x, y], [space.minus(x, y)])
         self.tangent = ca.Function("tangent", [x, y], [space.rate_inverse(x) @ y])
         held = trajectory.t_u if trajectory.t_path is None else trajectory.t_path
@@ -85,6 +95,11 @@ class Motion:
 
     def control(self, t: Array) -> Array:
         return np.asarray(self.trajectory.control(t)).reshape(len(t), self.phase.system.nu)
+
+    def drive(self, t: Array) -> Array:
+        """What drives the motion at these times: controls, or efforts of a robot whose controls are its accelerations."""
+        u = self.control(t)
+        return u if self._efforts is None else self.call(self._efforts, t, self.state(t), u)
 
     def state(self, t: Array) -> Array:
         return np.asarray(self.trajectory.state(t)).reshape(len(t), self.phase.system.nx)
