@@ -26,7 +26,7 @@ SMALLEST, LARGEST = 2.0 ** -30, 2.0 ** 30
 #: rows with smaller largest entries are scaled up no further
 UP = 2.0 ** 7
 #: how far from the first point, in parts of 1 + its size, the objective's gradient is looked at where it vanishes
-BESIDE = 0.01
+BESIDE = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ def choose_scaling(nlp: NLP, how: str, magnitudes: np.ndarray | None = None) -> 
 
 def objective_factor(nlp: NLP, columns: np.ndarray | float = 1.0, beside: bool = True) -> float:
     """The factor that brings the largest entry of the objective's gradient, by variables in these units, to about 1: at the first
-    point, or, if asked, a little beside it where it vanishes there; 1 where it vanishes. Costs may be in any unit: it is not cut."""
+    point, or, if asked, a little beside it where it vanishes there; otherwise 1. Costs may be in any unit: it is not cut."""
     start = np.clip(nlp.x0, nlp.x_lower, nlp.x_upper)
     aside = BESIDE * (1 + np.abs(start)) * np.cos(np.arange(nlp.n))
     for point in (start, np.clip(start + aside, nlp.x_lower, nlp.x_upper))[:1 + beside]:
