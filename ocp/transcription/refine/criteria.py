@@ -156,7 +156,7 @@ class ByCertificate:
             names += [name.partition("[")[0].removesuffix(" (cone)").removesuffix(" (cone axis)") for name in functions.path_names]
         every = np.concatenate(values, axis=1).reshape(N, LOOKS, -1)
         low, high = (np.concatenate([pair[side] for pair in bounds]) for side in (0, 1))
-        over = np.stack([np.maximum(0.0, np.max(low - every, axis=1)), np.maximum(0.0, np.max(every - high, axis=1))], axis=2)
+        over = np.stack([np.maximum(0.0, _peaks(-every) + low), np.maximum(0.0, _peaks(every) - high)], axis=2)
         limit = np.array([self.allowed.get(prefix + name, np.inf) for name in names])
         size = np.maximum(np.ptp(every, axis=(0, 1)), 1e-12)
         ratio = np.max(over, axis=2) / limit
@@ -176,6 +176,15 @@ class _Overshoots:
     near: Array
     bad: Array
     worst: float
+
+
+def _peaks(values: Array) -> Array:
+    """The largest of values [N, k, m] at equally spaced places, and of parabolas through three neighbours: [N, m]."""
+    before, here, after = values[:, :-2], values[:, 1:-1], values[:, 2:]
+    bend, slope = 2 * here - before - after, after - before
+    inside = (bend > 0) & (np.abs(slope) <= bend)
+    top = here + np.where(inside, slope**2 / (8 * np.where(inside, bend, 1.0)), 0.0)
+    return np.maximum(np.max(values, axis=1), np.max(top, axis=1))
 
 
 def same(passes: Sequence[Pass], still: float) -> bool:

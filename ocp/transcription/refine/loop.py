@@ -48,9 +48,10 @@ def refine(problem: Problem, family: Family, plans: Plans, settings: Settings, r
 
     judge: certifies a solution, allowed: gap and defect of a segment, as it judges them; then the loop ends as soon as the
     certificate holds, otherwise where every interval reaches the tolerance of the rules. ``extra["refinement"]`` [passes, columns]
-    with ``extra["refinement_columns"]`` is the log of passes, and notes tell it in words. Where only the controls' own shape misses the tolerance and the objective no longer changes with the
-    mesh, as along singular arcs, that is the end, and a note says so. A pass that does not converge is tried again from the guess
-    and on meshes cut in two. Status.MESH_TOLERANCE where the passes end, or refining makes no progress, before that.
+    with ``extra["refinement_columns"]`` is the log of passes, and notes tell it in words. Where only the controls' own shape misses
+    the tolerance and the objective no longer changes with the mesh, as along singular arcs, that is the end, and a note says
+    so. A pass that does not converge is tried again from the guess and on meshes cut in two. Status.MESH_TOLERANCE where the
+    passes end, or refining makes no progress, before that.
     """
     return _Refinement(problem, family, plans, settings, run, outside, judge, allowed).go()
 
