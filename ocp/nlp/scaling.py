@@ -26,7 +26,7 @@ SMALLEST, LARGEST = 2.0 ** -30, 2.0 ** 30
 #: rows with smaller largest entries are scaled up no further
 UP = 2.0 ** 7
 #: how far from the first point, in parts of 1 + its size, the objective's gradient is looked at where it vanishes
-BESIDE = 0.01
+BESIDE = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,20 +98,30 @@ def choose_scaling(nlp: NLP, how: str, magnitudes: np.ndarray | None = None) -> 
         entries, largest = np.abs(np.array(jacobian.nonzeros())) * columns[j], np.zeros(nlp.m)
         np.maximum.at(largest, i, np.where(np.isfinite(entries), entries, 0.0))
         rows = np.minimum(_inverse(largest), UP)
-        objective = objective_factor(nlp, columns, beside=False)
+        objective = objective_factor(nlp, columns)
     return Scaling(how, columns, rows, objective)
 
 
-def objective_factor(nlp: NLP, columns: np.ndarray | float = 1.0, beside: bool = True) -> float:
-    """The factor that brings the largest entry of the objective's gradient, by variables in these units, to about 1: at the first
-    point, or, if asked, a little beside it where it vanishes there; 1 where it vanishes. Costs may be in any unit: it is not cut."""
+def objective_factor(nlp: NLP, columns: np.ndarray | float = 1.0) -> float:
+    """The factor that brings the largest entry of the objective's gradient at the first point, by variables in these units, to
+    about 1; 1 where it vanishes. Costs may be in any unit: it is not cut."""
+    return _to_one(np.max, nlp, np.clip(nlp.x0, nlp.x_lower, nlp.x_upper), columns) or 1.0
+
+
+def lifted(nlp: NLP) -> float:
+    """The factor that brings the sum of the sizes of the objective's gradient to about 1, which no mesh changes: at the first
+    point, or beside it where it vanishes there; 1 where costs are not small."""
     start = np.clip(nlp.x0, nlp.x_lower, nlp.x_upper)
     aside = BESIDE * (1 + np.abs(start)) * np.cos(np.arange(nlp.n))
-    for point in (start, np.clip(start + aside, nlp.x_lower, nlp.x_upper))[:1 + beside]:
-        slope = np.abs(nlp.grad(point)[1].full().ravel()) * columns
-        if (largest := float(np.max(slope[np.isfinite(slope)], initial=0.0))) > 0:
-            return float(2.0 ** -np.round(np.log2(largest)))
-    return 1.0
+    factor = _to_one(np.sum, nlp, start) or _to_one(np.sum, nlp, np.clip(start + aside, nlp.x_lower, nlp.x_upper)) or 1.0
+    return factor if factor > UP else 1.0
+
+
+def _to_one(norm: Callable[..., Any], nlp: NLP, point: np.ndarray, columns: np.ndarray | float = 1.0) -> float:
+    """The power of two that brings a norm of the objective's gradient to about 1; 0 where that is 0."""
+    slope = np.abs(nlp.grad(point)[1].full().ravel()) * columns
+    size = float(norm(slope[np.isfinite(slope)], initial=0.0))
+    return float(2.0 ** -np.round(np.log2(size))) if size > 0 else 0.0
 
 
 def scaled(nlp: NLP, how: str | Scaling, magnitudes: np.ndarray | None = None) -> tuple[NLP, Unscale]:

@@ -45,9 +45,11 @@ LOBATTO_SHORT = 4
 class CollocationOptions:
     """Options of direct collocation.
 
-    scheme: "auto", "hermite_simpson" (order 4), "trapezoid" (2), "gauss" (2K), "radau" (2K - 1), "radau_left" (2K - 1) or "lobatto" (2K -
+    scheme: "auto" (radau where the certificate decides, gauss for refine p and hp, else hermite_simpson), "hermite_simpson" (order
+        4), "trapezoid" (2), "gauss" (2K), "radau" (2K - 1), "radau_left" (2K - 1) or "lobatto" (2K -
         2; with polynomial controls states at knots are of order 4 from K = 4 on, as one control at a knot serves two intervals)
-    intervals: of equal length in every phase, "auto": 20 where the certificate decides, else 50; degree: K, collocated nodes of an interval; "auto": the scheme's own, 3 where it
+    intervals: of equal length in every phase, "auto": 20 where the certificate decides, else 50; degree: K, collocated nodes of an
+        interval; "auto": the scheme's own, 3 where it
         leaves a choice
     form: of the defects, "integral", "differential", or for hermite_simpson "compressed" (no states at midpoints); controls:
         "polynomial" through the collocated nodes, "held" or "linear"
@@ -61,7 +63,9 @@ class CollocationOptions:
     kernels: "compiled", "interpreted", or "auto", which compiles functions so large that it pays
     mesh: "uniform", or the edges and degrees of intervals, see ``ocp.transcription.refine.plan``; intervals and degree then do not
         count
-    refine: "certificate" stops as soon as the certificate holds and refines what it measures; "none"; "h": shorter intervals; "p": higher degrees; "hp": what promises more. tolerance_mesh: largest relative error of
+    refine: "certificate": meshes until it holds, finer where it measures errors; "none"; "h": shorter intervals; "p": higher
+        degrees; "hp": what promises more; "auto": certificate, or none where scheme, intervals, degree, mesh or the compressed form
+        are given. tolerance_mesh: largest relative error of
         an interval, see ``ocp.transcription.refine.error``; max_passes: solves; max_degree: of an interval; switches: whether edges
         move to where polynomial and held controls jump; of linear ones, which cannot, a note says where they would
     """
@@ -228,8 +232,8 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     certified = options.refine == "certificate"
     rules = Rules(options.refine, 1.0 if certified else options.tolerance_mesh, options.record().degree, options.max_degree)
     settings = Settings(rules, options.max_passes, options.switches, options.guess != "auto", options.solver == "ipopt")
-    found = refine(problem, _family(options), _plans(problem, options), settings, lambda ask: _run(options, ask), progress, checkpoint,
-                   resume, judge if certified else None, allowed)
+    found = refine(problem, _family(options), _plans(problem, options), settings, lambda ask: _run(options, ask),
+                   (progress, checkpoint, resume), judge if certified else None, allowed)
     return frozen(_remarked(found, options), options)
 
 

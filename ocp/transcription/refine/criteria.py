@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ocp.problem import Phase, Problem, Solution, Trajectory
-from ocp.transcription.mesh import Mesh
 from ocp.transcription.refine.error import Estimate, Estimator, PhaseErrors
 from ocp.transcription.refine.margins import Margins
 from ocp.transcription.refine.passes import Pass, Plans
@@ -59,7 +58,7 @@ class ByMesh:
         self.still = AIM * rules.tolerance
         self.shift = rules.tolerance
 
-    def look(self, solution: Solution, estimate: Estimate, plans: Plans, meshes: Sequence[Mesh], margins: tuple[Margins, ...]) -> Verdict:
+    def look(self, solution: Solution, estimate: Estimate, plans: Plans, margins: tuple[Margins, ...]) -> Verdict:
         return Verdict(solution, estimate.phases, margins, f"error {estimate.where(solution.problem)}", estimate.largest)
 
     def accurate(self, passes: Sequence[Pass], shaped: bool) -> bool:
@@ -80,7 +79,7 @@ class ByCertificate:
         self.still = self.shift = STILL
         self.allowed: dict[str, float] = {}
 
-    def look(self, solution: Solution, estimate: Estimate, plans: Plans, meshes: Sequence[Mesh], margins: tuple[Margins, ...]) -> Verdict:
+    def look(self, solution: Solution, estimate: Estimate, plans: Plans, margins: tuple[Margins, ...]) -> Verdict:
         overshoots = self._overshoots(solution, plans)
         states = [np.nan_to_num(np.maximum(own.gap / self.of_segment[0], own.defect / self.of_segment[1]), nan=np.inf)
                   for own in estimate.phases]
@@ -116,12 +115,13 @@ class ByCertificate:
         certificate = solution.certificate
         assert certificate is not None
         gaps, defects = (_by_phase(solution.extra[f"certificate_segment_{name}"], plans) for name in ("gap", "defect"))
-        whole = max(_ratio(check) for check in (certificate.gap_total, certificate.energy, certificate.objective) if check is not None)
+        checks = (certificate.gap_total, certificate.energy, certificate.objective)
+        whole = max(_ratio(check) for check in checks if check is not None)
         worst = max(np.max(np.nan_to_num(own.of_motion.total, posinf=1e300)) for own in estimate.phases)
         found = []
         for gap, defect, own in zip(gaps, defects, estimate.phases, strict=True):
-            state = np.nan_to_num(np.maximum(gap / certificate.gap_segment.tolerance, defect / certificate.error_estimate.tolerance),
-                                  nan=np.inf)
+            state = np.maximum(gap / certificate.gap_segment.tolerance, defect / certificate.error_estimate.tolerance)
+            state = np.nan_to_num(state, nan=np.inf)
             if whole > 1:
                 share = np.maximum(state / max(float(np.max(state)), 1e-300), own.of_motion.total / max(worst, 1e-300))
                 state = np.maximum(state, min(whole, MOST) * np.nan_to_num(share, nan=1.0, posinf=1.0))
@@ -156,7 +156,7 @@ class ByCertificate:
             names += [name.partition("[")[0].removesuffix(" (cone)").removesuffix(" (cone axis)") for name in functions.path_names]
         every = np.concatenate(values, axis=1).reshape(N, LOOKS, -1)
         low, high = (np.concatenate([pair[side] for pair in bounds]) for side in (0, 1))
-        over = np.stack([np.maximum(0.0, np.max(low - every, axis=1)), np.maximum(0.0, np.max(every - high, axis=1))], axis=2)
+        over = np.stack([np.maximum(0.0, _peaks(-every) + low), np.maximum(0.0, _peaks(every) - high)], axis=2)
         limit = np.array([self.allowed.get(prefix + name, np.inf) for name in names])
         size = np.maximum(np.ptp(every, axis=(0, 1)), 1e-12)
         ratio = np.max(over, axis=2) / limit
@@ -176,6 +176,15 @@ class _Overshoots:
     near: Array
     bad: Array
     worst: float
+
+
+def _peaks(values: Array) -> Array:
+    """The largest of values [N, k, m] at equally spaced places, and of parabolas through three neighbours: [N, m]."""
+    before, here, after = values[:, :-2], values[:, 1:-1], values[:, 2:]
+    bend, slope = 2 * here - before - after, after - before
+    inside = (bend > 0) & (np.abs(slope) <= bend)
+    top = here + np.where(inside, slope**2 / (8 * np.where(inside, bend, 1.0)), 0.0)
+    return np.maximum(np.max(values, axis=1), np.max(top, axis=1))
 
 
 def same(passes: Sequence[Pass], still: float) -> bool:

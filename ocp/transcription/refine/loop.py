@@ -17,7 +17,7 @@ from ocp.transcription.refine.arcs import Jump, duration_of
 from ocp.transcription.refine.carry import carried
 from ocp.transcription.refine.criteria import ByCertificate, ByMesh, Judge, first_margins, same
 from ocp.transcription.refine.error import Estimator
-from ocp.transcription.refine.margins import Margins, drawn_in
+from ocp.transcription.refine.margins import Margins, bounds_of, drawn_in, price
 from ocp.transcription.refine.outcome import Told, finished
 from ocp.transcription.refine.passes import Ask, Family, Pass, Plans, Progress, Run, Settings, continued, row_of, sentence, size_of
 from ocp.transcription.refine.plan import plans_text, read_plans
@@ -38,25 +38,29 @@ STALL_OF_CERTIFIED = 4
 #: what each of so many passes must gain in the largest error; cuts at a kink gain more
 GAIN = 0.25
 
+#: progress, checkpoint, resume: as ``ocp.methods.solve`` says
+Outside = tuple[Progress | None, Keep | None, Checkpoint | None]
 
-def refine(problem: Problem, family: Family, plans: Plans, settings: Settings, run: Run, progress: Progress | None = None,
-           checkpoint: Keep | None = None, resume: Checkpoint | None = None, judge: Judge | None = None, allowed: tuple[float, float] = (2e-3, 1e-2)) -> Solution:
+
+def refine(problem: Problem, family: Family, plans: Plans, settings: Settings, run: Run, outside: Outside = (None, None, None),
+           judge: Judge | None = None, allowed: tuple[float, float] = (2e-3, 1e-2)) -> Solution:
     """The solution of the last pass, or, where the user interrupts, of the last finished one; plans: the first mesh of each phase.
 
-    judge: certifies a solution, allowed: gap and defect of a segment, as it judges them; then the loop ends as soon as the certificate holds, otherwise where every interval reaches the
-    tolerance of the rules. ``extra["refinement"]`` [passes, columns] with ``extra["refinement_columns"]`` is the log of passes, and
-    notes tell it in words. Where only the controls' own shape misses the tolerance and the objective no longer changes with the
-    mesh, as along singular arcs, that is the end, and a note says so. A pass that does not converge is tried again from the guess
-    and on meshes cut in two. Status.MESH_TOLERANCE where the passes end, or refining makes no progress, before that.
+    judge: certifies a solution, allowed: gap and defect of a segment, as it judges them; then the loop ends as soon as the
+    certificate holds, otherwise where every interval reaches the tolerance of the rules. ``extra["refinement"]`` [passes, columns]
+    with ``extra["refinement_columns"]`` is the log of passes, and notes tell it in words. Where only the controls' own shape misses
+    the tolerance and the objective no longer changes with the mesh, as along singular arcs, that is the end, and a note says
+    so. A pass that does not converge is tried again from the guess and on meshes cut in two. Status.MESH_TOLERANCE where the
+    passes end, or refining makes no progress, before that.
     """
-    return _Refinement(problem, family, plans, settings, run, (progress, checkpoint, resume), judge, allowed).go()
+    return _Refinement(problem, family, plans, settings, run, outside, judge, allowed).go()
 
 
 class _Refinement:
     """The state of a refinement: the mesh and the guess of the next pass, what passes found, and what is to be told."""
 
     def __init__(self, problem: Problem, family: Family, plans: Plans, settings: Settings, run: Run,
-                 outside: tuple[Progress | None, Keep | None, Checkpoint | None], judge: Judge | None, allowed: tuple[float, float]):
+                 outside: Outside, judge: Judge | None, allowed: tuple[float, float]):
         self.problem, self.family, self.settings, self.rules, self.run = problem, family, settings, settings.rules, run
         self.progress, self.checkpoint, self.resume = outside
         if self.resume is not None and "mesh" in self.resume:
@@ -73,6 +77,7 @@ class _Refinement:
         self.number = self.failures = self.chattering = 0
         self.warm = self.settled = self.shaped = False
         self.ladder = settings.ladder
+        self.drawn: float | None = None
 
     def go(self) -> Solution:
         stopped: str | None = None
@@ -85,28 +90,29 @@ class _Refinement:
                     raise
                 stopped = "interrupted"
         assert self.last is not None
-        return finished(self.problem, self.passes, self.last, self.plans, self.family, self.rules, stopped, self.told,
-                        any(margin.any for margin in self.used) if self.passes else False)
+        return finished(self.problem, self.passes, self.last, self.plans, self.family, self.rules, stopped, self.told, self.drawn)
 
     def _pass(self) -> str | None:
         """One pass; why it was the last one ("" where it is good), or None."""
         started = time.perf_counter()
         meshes = self.family.meshes(self.problem, self.plans)
         smooth, polish = _smoothing(self.current, self.plans, self.family)
-        climbs, margins = self.ladder and self.resume is None, self.margins
+        climbs = self.ladder and self.resume is None
         solution = self.last = self.run(Ask(
             self.current, meshes, _numbered(self.progress, self.number, len(self.told.log)), _kept(self.checkpoint, self.plans),
             self.resume, climbs, polish, self._beginning(meshes),
-            lambda program: drawn_in(program, self.problem, meshes, margins,
-                                     [own.path_names for own in self.estimator.phases])))
+            lambda program: self._drawn_in(program, meshes)))
         self.resume, self.ladder = None, False
         self.told.heard(solution, self.number)
         if solution.status is Status.INTERRUPTED:
             return "interrupted"
         if solution.status is not Status.CONVERGED:
             return self._failed(solution, climbs)
-        self.used = margins
         return self._converged(solution, meshes, smooth, started)
+
+    def _drawn_in(self, program: Transcription, meshes: Sequence[Mesh]) -> Transcription:
+        self.bounds = bounds_of(program.nlp)
+        return drawn_in(program, self.problem, meshes, self.margins, [own.path_names for own in self.estimator.phases])
 
     def _failed(self, solution: Solution, climbed: bool) -> str | None:
         """After a pass that did not converge: the same mesh from the guess, finer meshes, and the ladder of guesses in the end."""
@@ -125,7 +131,7 @@ class _Refinement:
     def _converged(self, solution: Solution, meshes: Sequence[Mesh], smooth: list[tuple[Smoothed, tuple[Trajectory, ...]]],
                    started: float) -> str | None:
         estimate = self.estimator.estimate(solution, meshes, [plan.jumps for plan in self.plans])
-        verdict = self.criterion.look(solution, estimate, self.plans, meshes, self.margins)
+        verdict = self.criterion.look(solution, estimate, self.plans, self.margins)
         solution = self.last = verdict.solution
         row = row_of(self.number, self.plans, solution, estimate, time.perf_counter() - started)
         self.passes.append(Pass(self.plans, solution, estimate, verdict.errors, row, verdict.worst))
@@ -137,6 +143,7 @@ class _Refinement:
         # smoothed controls are determined: what their shape lacks is for the mesh to mend
         self.shaped = singular is not None and singular.solved
         accurate = self.criterion.accurate(self.passes, self.shaped)
+        self.drawn = price(solution, self.bounds) if any(margin.any for margin in self.margins) else None
         if accurate and isinstance(self.criterion, ByCertificate):
             return ""
         guided = solution if singular is None or singular.guide is None else _with_parts(solution, smooth[-1][1])
@@ -153,7 +160,8 @@ class _Refinement:
     def _next(self, solution: Solution, guided: Solution, jumps: Sequence[Sequence[Jump]], accurate: bool,
               margins: tuple[Margins, ...]) -> str | None:
         """Onto the next mesh, with edges at jumps; or why there is none."""
-        felt = self.shaped or len(self.passes) < 2 or not same(self.passes[-2:], self.criterion.still)  # else controls' shape is not
+        # else the objective no longer feels the controls' shape
+        felt = self.shaped or len(self.passes) < 2 or not same(self.passes[-2:], self.criterion.still)
         after = tuple(next_plan(plan, errors if felt else errors.of_motion, self.rules)
                       for plan, errors in zip(self.plans, self.passes[-1].errors, strict=True))
         parts, solved = solution.parts or (solution.trajectory,), solution.problem

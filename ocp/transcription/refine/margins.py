@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ocp.nlp import NLP
 from ocp.problem import Problem, Solution
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.program import Transcription
@@ -87,14 +88,19 @@ def drawn_in(program: Transcription, problem: Problem, meshes: Sequence[Mesh], m
     return replace(program, nlp=replace(nlp, x_lower=lower, x_upper=upper, g_lower=low, g_upper=high))
 
 
-def price(solution: Solution, problem: Problem, program_bounds: tuple[Array, ...]) -> float:
-    """What margins cost at most, to first order: multipliers times margins. program_bounds: before they were drawn in."""
+def bounds_of(nlp: NLP) -> tuple[Array, Array, Array, Array]:
+    """Bounds of variables and of rows."""
+    return nlp.x_lower, nlp.x_upper, nlp.g_lower, nlp.g_upper
+
+
+def price(solution: Solution, before: tuple[Array, Array, Array, Array]) -> float:
+    """What margins cost, to first order: multipliers times margins. before: bounds as they were without them."""
     found = solution.optimality
-    now = (found.nlp.x_lower, found.nlp.x_upper, found.nlp.g_lower, found.nlp.g_upper)
     total = 0.0
-    for lam, (low, high), (was_low, was_high) in ((found.lam_x, now[:2], program_bounds[:2]), (found.lam_g, now[2:], program_bounds[2:])):
-        moved = np.where(lam > 0, np.nan_to_num(was_high - high, nan=0.0), np.nan_to_num(low - was_low, nan=0.0))
-        total += float(np.sum(np.abs(lam) * moved))
+    with np.errstate(invalid="ignore"):  # no bound less no bound
+        moved = [np.nan_to_num(np.abs(now - was), nan=0.0) for now, was in zip(bounds_of(found.nlp), before, strict=True)]
+    for lam, low, high in ((found.lam_x, *moved[:2]), (found.lam_g, *moved[2:])):
+        total += float(np.abs(lam) @ np.where(lam > 0, high, low))
     return total
 
 
