@@ -19,6 +19,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from ocp.derivatives import choose
 from ocp.methods import solve
 from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, System
 from ocp.spaces import euclidean
@@ -84,11 +85,16 @@ PARTS: Mapping[str, Part] = {part.name: part for part in (
 USUAL = {"inverse kinematics": 7, "ilqr": 27, "ilqr with constraints": 45, "ilqr in loops over robots": 60, "interior point": 60}
 
 
-def needed(method: str, options: Any, constrained: bool, by_loops: bool) -> tuple[str, ...]:
+def needed(method: str, options: Any, problem: Problem) -> tuple[str, ...]:
     """The parts that a solve runs in."""
     if method != "ilqr":
         return ("interior point",) if getattr(options, "solver", "") == "interior_point" else ()
-    return ("ilqr in loops over robots",) if by_loops else ("ilqr with constraints",) if constrained else ("ilqr",)
+    phase = problem.phases[0]
+    if choose(phase.system, options.derivatives, options.execution)[1]:
+        return ("ilqr", "ilqr in loops over robots")
+    hard = any(one.constraints or one.final is not None or np.isfinite([*one.x_lower, *one.x_upper]).any()
+               for one in problem.phases)
+    return ("ilqr", "ilqr with constraints") if hard or problem.linkages else ("ilqr",)
 
 
 def missing(names: Iterable[str] = PARTS) -> tuple[str, ...]:
@@ -108,7 +114,8 @@ def prepare(names: Sequence[str], done: Callable[[str, float], Any] = lambda nam
 
     done: called with the name and the seconds of each part that is ready. Returns what went wrong, by part. Ctrl-C ends them all.
     """
-    waiting, running, wrong = list(names), dict[str, tuple[subprocess.Popen[bytes], float]](), dict[str, str]()
+    waiting, wrong = list(names), dict[str, str]()
+    running: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
     code = "import sys; from ocp.app.prepare import PARTS; PARTS[sys.argv[1]].make()"
     try:
         while waiting or running:
