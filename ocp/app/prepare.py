@@ -19,8 +19,9 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from ocp.app.files.load import LoadedProblem
 from ocp.derivatives import choose
-from ocp.methods import solve
+from ocp.methods import make_options, method, solve
 from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, System
 from ocp.spaces import euclidean
 
@@ -82,7 +83,7 @@ PARTS: Mapping[str, Part] = {part.name: part for part in (
          ("ocp/nlp/interior_point/iterate.py", "advance")),
 )}
 #: seconds that a part took on one core of a two-core server, for whoever waits
-USUAL = {"inverse kinematics": 7, "ilqr": 27, "ilqr with constraints": 45, "ilqr in loops over robots": 60, "interior point": 60}
+USUAL = {"inverse kinematics": 7, "ilqr": 27, "ilqr with constraints": 25, "ilqr in loops over robots": 45, "interior point": 60}
 
 
 def needed(method: str, options: Any, problem: Problem) -> tuple[str, ...]:
@@ -95,6 +96,17 @@ def needed(method: str, options: Any, problem: Problem) -> tuple[str, ...]:
     hard = any(one.constraints or one.final is not None or np.isfinite([*one.x_lower, *one.x_upper]).any()
                for one in problem.phases)
     return ("ilqr", "ilqr with constraints") if hard or problem.linkages else ("ilqr",)
+
+
+def waiting(loaded: LoadedProblem, method_name: str) -> str:
+    """What to tell somebody whose solve will wait for the compiler; empty where it will not."""
+    if method(method_name).unsupported(loaded.problem):
+        return ""
+    options = make_options(method_name, loaded.options_for(method_name))
+    parts = needed(method_name, options, loaded.problem)
+    absent = missing(parts) if parts else ()
+    return "" if not absent else (f"compiling {', '.join(absent)}, once on this machine, about {sum(USUAL[n] for n in absent)} s "
+                                  "(ocp doctor --prepare compiles everything)")
 
 
 def missing(names: Iterable[str] = PARTS) -> tuple[str, ...]:

@@ -74,9 +74,9 @@ def main() -> None:
         writer.writerows(rows)
     lines = ["# Time to the first answer", "",
              f"{processor()}, shared with other work; Python {sys.version.split()[0]}. Process `ocp solve`, medians in seconds of",
-             f"3 cold runs (1 of iLQR and of the interior-point method) and {WARM} warm ones. Cold: no kernel, byte-code or Numba cache. Verdict: until it is printed; whole: "
-             "pictures and report included; processor: user and", f"system time of the whole. Load of the machine when this was "
-             f"written: {os.getloadavg()[1]:.1f}.", "Written by tests/benchmarks/first_solve.py.", "",
+             f"3 cold runs (1 of iLQR and of the interior-point method) and {WARM} warm ones. Cold: no kernel, byte-code or Numba",
+             "cache. Verdict: until it is printed; whole: pictures and report included; processor: user and system time of it.",
+             f"Load of the machine at the end: {os.getloadavg()[1]:.1f}. Written by tests/benchmarks/first_solve.py.", "",
              "| problem | method | cold: verdict | whole | processor | warm: verdict | whole | processor |",
              "|---|---|---:|---:|---:|---:|---:|---:|"]
     lines += ["| " + " | ".join(row.values()) + " |" for row in rows]

@@ -128,3 +128,12 @@ def test_addresses_of_arrays_with_gaps_are_refused():
     assert plain_twin("ocp.control.loops").address_of is address_of
     with pytest.raises(TypeError, match="contiguous"):
         address_of(np.zeros((4, 4))[::2, ::2])
+
+
+def test_whoever_waits_for_the_compiler_is_told(monkeypatch):
+    monkeypatch.setattr(module, "missing", lambda names: tuple(names))
+    loaded = load_problem(FOLDER / "quadrotor.yaml")
+    assert module.waiting(loaded, "collocation") == ""
+    assert "compiling ilqr, once on this machine, about 27 s (ocp doctor --prepare" in module.waiting(loaded, "ilqr")
+    monkeypatch.setattr(module, "missing", lambda names: ())
+    assert module.waiting(loaded, "ilqr") == ""
