@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -133,6 +134,17 @@ def from_motion(problem: Problem, parts: Sequence[Trajectory], parameters: dict[
             if name in values:
                 values[name] = float(np.clip(values[name], low, high))
     return with_parameters(replace(problem, phases=tuple(phases)), values)
+
+
+def polyline(t: np.ndarray, x: np.ndarray, u: np.ndarray) -> Trajectory:
+    """A trajectory of states t [N+1], x [N+1, nx], straight between them, and held controls u [N, nu]."""
+    def state(at: Any) -> np.ndarray:
+        return np.stack([np.interp(at, t, column) for column in x.T], axis=-1)
+
+    def control(at: Any) -> np.ndarray:
+        return np.asarray(u[np.clip(np.searchsorted(t, at, side="right") - 1, 0, len(u) - 1)])
+
+    return Trajectory(t, x, u, t[:-1], state, control)
 
 
 def perturbed(problem: Problem, seed: int, size: float) -> Problem:

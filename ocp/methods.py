@@ -11,6 +11,7 @@ from typing import Any
 
 from dynamics.errors import near
 from ocp.certify import Tolerances, certify
+from ocp.conclusion import conclude
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.interrupts import held
 from ocp.problem import SOLVED, Problem, Solution, Status
@@ -26,7 +27,8 @@ class Method:
     """A method by the places of its three parts; they are imported on use, so that one method never pays for another.
 
     ``solve(problem, options, progress, checkpoint, resume)`` in ``solver``; the options dataclass and
-    ``unsupported(problem)`` in ``options``.
+    ``unsupported(problem)`` in ``options``; ``finer(problem, options, solution)`` in ``solver``, too. judged: whether the solver
+    takes ``judge=``, which certifies a solution on the way.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Method:
     solver: str
     options_module: str
     options_name: str
+    judged: bool = False
 
     def options_type(self) -> Any:
         return getattr(importlib.import_module(self.options_module), self.options_name)
@@ -43,15 +46,24 @@ class Method:
         found: list[str] = importlib.import_module(self.options_module).unsupported(problem)
         return found
 
+    def finer(self, problem: Problem, options: Any, solution: Solution) -> Solution:
+        """The problem, whose guess is the solution, solved on a finer mesh than that of the solution."""
+        found: Solution = importlib.import_module(self.solver).finer(problem, options, solution)
+        return found
+
     def run(self, problem: Problem, options: Any, progress: Progress | None, checkpoint: Keep | None = None,
-            resume: Checkpoint | None = None) -> Solution:
-        solution: Solution = importlib.import_module(self.solver).solve(problem, options, progress, checkpoint, resume)
+            resume: Checkpoint | None = None, judged: Tolerances | None = None) -> Solution:
+        given: dict[str, Any] = {}
+        if self.judged:
+            own = judged or Tolerances()
+            given = {"judge": lambda found: certify(found, own), "allowed": (own.gap_segment, own.error_estimate)}
+        solution: Solution = importlib.import_module(self.solver).solve(problem, options, progress, checkpoint, resume, **given)
         return solution
 
 
 METHODS: Mapping[str, Method] = {m.name: m for m in (
     Method("collocation", "direct collocation by schemes of any degree, solved as a nonlinear program",
-           "ocp.transcription.collocation", "ocp.transcription.collocation", "CollocationOptions"),
+           "ocp.transcription.collocation", "ocp.transcription.collocation", "CollocationOptions", True),
     Method("multiple_shooting", "direct multiple shooting with any integrator, solved as a nonlinear program",
            "ocp.transcription.multiple_shooting", "ocp.transcription.multiple_shooting", "MultipleShootingOptions"),
     Method("ilqr", "iterative LQR / DDP with control bounds, compiled loops",
@@ -100,19 +112,20 @@ def solve(
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
     begin = time.perf_counter()
     with held(False, progress) as ctrl_c:
-        solution = chosen.run(problem, record, ctrl_c.progress, checkpoint, resume)
+        solution = chosen.run(problem, record, ctrl_c.progress, checkpoint, resume, tolerances)
     middle = time.perf_counter()
-    certified = _certified(solution, tolerances, ctrl_c.asked or solution.status is Status.INTERRUPTED)
+    certified = _concluded(solution, record, chosen, tolerances, ctrl_c.asked or solution.status is Status.INTERRUPTED)
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
     return dataclasses.replace(certified, seconds=seconds)
 
 
-def _certified(solution: Solution, tolerances: Tolerances | None, hurried: bool) -> Solution:
-    """The solution with its certificate; hurried: after Ctrl-C, which may also come now."""
+def _concluded(solution: Solution, options: Any, chosen: Method, tolerances: Tolerances | None, hurried: bool) -> Solution:
+    """The solution with its certificate and bar; hurried: after Ctrl-C, which may also come now: with what certificate there is
+    time for."""
     if not hurried:
         try:
             with held(False):
-                return certify(solution, tolerances)
+                return conclude(solution, options, lambda given, record: chosen.run(given, record, None), chosen.finer, tolerances)
         except KeyboardInterrupt:
             pass
     deadline = time.perf_counter() + AFTER_INTERRUPT

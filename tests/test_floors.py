@@ -12,7 +12,7 @@ FLOORS = {
     "dynamics": ["errors", "kernels", "lie", "spatial", "joints", "model", "algorithms", "functions", "frames", "loops",
                  "derivatives"],
     "ocp": ["errors", "interrupts", "spaces", "problem", "bridge", "derivatives", "integrators", "guess", "qp", "control", "nlp",
-            "transcription", "shooting", "mpc", "certify", "derivative_check", "explain", "methods", "app"],
+            "transcription", "shooting", "mpc", "certify", "derivative_check", "explain", "conclusion", "methods", "app"],
 }
 CONFINED = {
     "matplotlib": ("ocp/app/",), "pydantic": ("ocp/app/",), "rich": ("ocp/app/",), "jinja2": ("ocp/app/",),

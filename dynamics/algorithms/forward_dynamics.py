@@ -142,8 +142,9 @@ def _minus_outer(A: Articulated, U: Expr, UD: Expr) -> Articulated:
 
 def _symmetric_product(A: Expr, B: Expr) -> Expr:
     """A B [3, 3] known to be symmetric: the lower triangle is copied from the upper one."""
-    upper = [[A[i, :] @ B[:, j] for j in range(3)] for i in range(3)]
-    return ca.blockcat([[upper[min(i, j)][max(i, j)] for j in range(3)] for i in range(3)])
+    rows, columns = [A[i, :] for i in range(3)], [B[:, j] for j in range(3)]
+    upper = {(i, j): rows[i] @ columns[j] for i in range(3) for j in range(i, 3)}
+    return ca.blockcat([[upper[min(i, j), max(i, j)] for j in range(3)] for i in range(3)])
 
 
 def _to_parent(A_H_B: Transform, A: Articulated) -> Articulated:

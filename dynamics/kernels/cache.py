@@ -1,10 +1,10 @@
 """Content-addressed user cache of compiled kernels.
 
-An entry is a manifest `<key>-<compiler>.json` and the library it names, `<key>-<digest>.so`. The key is a hash of everything
-that decides what the library computes (function, flags, CasADi version, platform, processor for native code); the compiler is
-hashed apart, so that a machine without a compiler can still use what another one built. A library is loaded only if its SHA-256
-is the one in a manifest that belongs to the key. Writers use unique temporary names and atomic renames, so that processes need
-no locks.
+An entry is a manifest `<key>-<compiler>.json` and the library it names, `<key>-<digest>.so`. The key is a hash of everything that
+decides what the library computes (function, flags, CasADi version, platform, processor for native code); the compiler is hashed
+apart, so that a machine without a compiler can still use what another one built. A library is loaded only if its SHA-256 is the
+one in a manifest that belongs to the key, and only where nobody else could have put it (`trust`). Writers use unique temporary
+names and atomic renames, so that processes need no locks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import os
 import platform
 import re
 import shutil
-import stat
 import sys
 import tempfile
 import time
@@ -28,6 +27,7 @@ from typing import Any
 
 import casadi as ca
 
+from dynamics.kernels import trust
 from dynamics.kernels.compiler import Compiler, cpu_identity
 
 SCHEMA = 1
@@ -61,18 +61,20 @@ def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     """Directory where new entries go; created if needed.
 
     `cache_dir` if given, else $LIEOCP_CACHE_DIR, else $XDG_CACHE_HOME/lieocp, else ~/.cache/lieocp. If that cannot be written,
-    a private directory under the system's temporary one.
+    or others may write to it (which a warning says), a private directory under the system's temporary one.
     """
     wanted = _wanted(cache_dir)
-    if wanted is not None and _writable(wanted):
+    if wanted is not None and _writable(wanted) and trust.trusted_folder(wanted):
         return wanted
     return _private_temporary(tempfile.gettempdir())
 
 
 def lookup_directories(cache_dir: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
-    """Directories whose entries are used: the wanted one, even if read-only, and the one that is written."""
+    """Directories whose entries are used: the wanted one, even if read-only, and the one that is written; both trusted."""
     wanted, written = _wanted(cache_dir), cache_directory(cache_dir)
-    return (written,) if wanted is None or wanted == written else (wanted, written)
+    if wanted is None or wanted == written or not wanted.is_dir() or not trust.trusted_folder(wanted):
+        return (written,)
+    return wanted, written
 
 
 def cache_statistics(cache_dir: str | os.PathLike[str] | None = None) -> CacheStatistics:
@@ -140,6 +142,8 @@ def _verified(manifest: Path, key: str) -> Entry | None:
         if record["schema"] != SCHEMA or record["key"] != key:
             return None
         library = manifest.parent / _library_name(key, record["sha256"])
+        if trust.distrust(library) is not None:
+            return None
         if _digest(library.read_bytes()) != record["sha256"]:
             return None
         seconds, flags, notes = float(record["compile_seconds"]), tuple(record["flags"]), tuple(record["notes"])
@@ -171,6 +175,7 @@ def store_entry(
     manifest.write_text(json.dumps(record, indent=1))
     # Library first: a manifest never names a library that is not there yet.
     for source, target in ((built, library), (manifest, directory / f"{key}-{_compiler_tag(compiler)}.json")):
+        trust.withhold(source)
         _sync(source)
         os.replace(source, target)
     return entry
@@ -184,7 +189,7 @@ def find_object(directories: Sequence[Path], key: str) -> bytes | None:
                 data = file.read_bytes()
             except OSError:
                 continue
-            if _digest(data)[:16] == file.stem[-16:]:
+            if trust.distrust(file) is None and _digest(data)[:16] == file.stem[-16:]:
                 return data
     return None
 
@@ -239,7 +244,7 @@ def _wanted(cache_dir: str | os.PathLike[str] | None) -> Path | None:
 
 def _writable(directory: Path) -> bool:
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        trust.make_private(directory)
     except OSError:
         return False
     return os.access(directory, os.W_OK | os.X_OK)
@@ -247,13 +252,6 @@ def _writable(directory: Path) -> bool:
 
 @lru_cache(maxsize=4)
 def _private_temporary(parent: str) -> Path:
-    # Libraries are loaded from here: never from a directory that another user owns or can write.
-    user = os.getuid() if hasattr(os, "getuid") else None
-    shared = Path(parent) / f"lieocp-cache-{'user' if user is None else user}"
-    try:
-        shared.mkdir(mode=0o700, exist_ok=True)
-        status = shared.lstat()
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="lieocp-cache-", dir=parent))
-    private = stat.S_ISDIR(status.st_mode) and (user is None or (status.st_uid == user and not status.st_mode & 0o022))
-    return shared if private and _writable(shared) else Path(tempfile.mkdtemp(prefix="lieocp-cache-", dir=parent))
+    shared = Path(parent) / f"lieocp-cache-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+    usable = not shared.is_symlink() and _writable(shared) and trust.distrust(shared) is None
+    return shared if usable else Path(tempfile.mkdtemp(prefix="lieocp-cache-", dir=parent))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import casadi as ca
 
-from dynamics.kernels import cache
+from dynamics.kernels import cache, trust
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -35,7 +35,7 @@ def remembered(
         for file in sorted(directory.glob(f"{key}-*.casadi")):
             try:
                 data = file.read_bytes()
-                if hashlib.sha256(data).hexdigest()[:16] == file.stem[-16:]:
+                if trust.distrust(file) is None and hashlib.sha256(data).hexdigest()[:16] == file.stem[-16:]:
                     return ca.Function.deserialize(data.decode())
             except (OSError, UnicodeDecodeError, RuntimeError):  # unreadable, or not by this CasADi
                 continue

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from dynamics.errors import near
+from dynamics.errors import ModelError, near
 from dynamics.model.model import BodyInertia, Geometry, Limits, Mimic, Placement
 from dynamics.model.rigid import body_inertia, compose, placement, rotation_rpy
 from dynamics.model.xmltree import Element, Notes, attribute, number, numbers, only, to_number, vocabulary
@@ -134,9 +135,24 @@ def _read_shape(element: Element, where: str, notes: Notes, resolve: Callable[[s
             path = resolve(uri)
             if path is None:
                 notes.tell(f"{where}: mesh {uri!r} cannot be located; name its folder in `packages`", shape.line)
-            scale = numbers(shape, "scale", 3, where, (1.0, 1.0, 1.0))
+            scale = _scale(shape, where, notes)
             out.append(Geometry("mesh", () if scale == (1.0, 1.0, 1.0) else scale, at, path or uri))
     return out
+
+
+def _scale(mesh: Element, where: str, notes: Notes) -> tuple[float, ...]:
+    """Scale [3] of a mesh. It only matters to pictures, so that a slip is a note: one number holds for all axes, of several the
+    first three count, and what is no number counts as 1."""
+    try:
+        return numbers(mesh, "scale", 3, where, (1.0, 1.0, 1.0))
+    except ModelError as error:
+        try:
+            found = [to_number(word, mesh, where, "scale") for word in mesh.attributes["scale"].split()]
+        except ModelError:
+            found = []
+        scale = tuple(found[:3]) if len(found) >= 3 else tuple(found) * 3 if len(found) == 1 else (1.0, 1.0, 1.0)
+        notes.tell(f"{where}: {error.message}; the mesh is drawn with scale {' '.join(f'{s:g}' for s in scale)}", mesh.line)
+        return scale
 
 
 def _sizes(element: Element, where: str, sizes: tuple[float, ...]) -> tuple[float, ...]:
@@ -178,7 +194,7 @@ def _read_axis(joint: Element, where: str, kind: str, notes: Notes) -> tuple[flo
         axis = np.array([1.0, 0.0, 0.0])  # the default of the URDF specification
     if kind in ("fixed", "free_flyer"):
         return None
-    norm = float(np.linalg.norm(axis))
+    norm = math.hypot(*axis)
     if norm < 1e-9 and element is not None:
         raise element.error(where, f"axis must not be zero, got {element.attributes['xyz']!r}")
     if abs(norm - 1) > ROUNDED and element is not None:

@@ -107,6 +107,8 @@ def parse(content: str | bytes, source: str | None) -> Element:
         still = f"; <{stack[-1].tag}> opened on line {stack[-1].line} is not closed" if stack else ""
         raise ModelError(f"not well-formed XML: {expat.ErrorString(err.code)}{still}", source=source,
                          line=err.lineno) from err
+    except (LookupError, ValueError) as err:  # an encoding that Python does not know, or one of several bytes a character
+        raise ModelError(f"{err}; save the file as UTF-8", source=source, line=parser.CurrentLineNumber) from err
     return roots[0]
 
 

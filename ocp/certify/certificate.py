@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from ocp.certify import constraints, dynamics, objective
+from ocp.certify import constraints, curvature, dynamics, objective
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
-from ocp.problem import Certificate, Residual, Solution
+from ocp.problem import Certificate, Residual, Solution, Statement
 
 #: the sum of all defects, times this, is what discretisation may take the objective away from its quadrature
 BY_DEFECTS = 10.0
@@ -18,29 +20,33 @@ BY_DEFECTS = 10.0
 
 @dataclass(frozen=True)
 class Tolerances:
-    """What a solution must hold to be certified; override any of them under ``accept:`` in a problem file.
+    """What a solution must hold to be certified; override any of them under ``accept:`` in a problem file. All are relative to the
+    sizes of what they judge (``ocp.certify.scale``), so that no unit matters.
 
-    stationarity, complementarity: scaled KKT residuals, the usual 1e-6 of nonlinear programming
-    violation: every named hard constraint at the knots, absolute, in its own unit
+    stationarity: the larger of what one more Newton step would change of the objective and the gradient of the Lagrangian
+    complementarity: sum of the products of multipliers and distances to their bounds, over the size of the objective
+    violation: every named hard constraint at the knots
     violation_between: the same between knots, where a direct method promises only its order of accuracy
-    gap_segment: one segment re-integrated, scaled; a mesh that misses this misrepresents the dynamics
-    gap_total: start to end re-integrated in open loop, scaled; unstable motions amplify it, hence the looser default
-    error_estimate: integral over a segment of the defect between knots, scaled
+    gap_segment: one segment re-integrated; a mesh that misses this misrepresents the dynamics
+    gap_total: start to end re-integrated in open loop, over the mean growth of errors on the way
+    error_estimate: integral over a segment of the defect between knots
     energy: energy balance error divided by the energy exchanged
-    objective: the objective against its quadrature along the trajectory, over 1 + its magnitude; for a coarse mesh is no lie, ten
-        times the sum of all defects is allowed besides, up to error_estimate
-    point: trajectory and objective against the point whose optimality is judged, over 1 + their magnitudes
+    objective: the objective against its quadrature along the trajectory; for a coarse mesh is no lie, ten times the sum of all
+        defects is allowed besides, up to error_estimate
+    objective_error: half the bar of the objective, over its size
+    point: trajectory and objective against the point whose optimality is judged, over their magnitudes
     """
 
-    stationarity: float = 1e-6
-    complementarity: float = 1e-6
+    stationarity: float = 1e-4
+    complementarity: float = 1e-3
     violation: float = 1e-6
     violation_between: float = 1e-4
-    gap_segment: float = 1e-3
+    gap_segment: float = 2e-3
     gap_total: float = 5e-2
     error_estimate: float = 1e-2
     energy: float = 1e-2
     objective: float = 1e-5
+    objective_error: float = 1e-2
     point: float = 1e-8
 
     def __post_init__(self) -> None:
@@ -54,52 +60,58 @@ def certify(solution: Solution, tolerances: Tolerances | None = None, deadline: 
 
     deadline: a value of ``time.perf_counter()`` after which no further check begins; what was left out does not hold.
     """
-    tolerances = tolerances or Tolerances()
+    with threadpool_limits(1):  # matrices are small: threads only wait for each other
+        return _certified(solution, tolerances or Tolerances(), deadline)
+
+
+def _certified(solution: Solution, tolerances: Tolerances, deadline: float | None) -> Solution:
+    def late() -> bool:
+        return deadline is not None and time.perf_counter() > deadline
+
     phases = solution.problem.phases
     motions = [Motion(phase, part) for phase, part in zip(phases, solution.parts or (solution.trajectory,), strict=True)]
-    stationarity, complementarity = _optimality(solution)
-    again = [dynamics.gaps(motion) for motion in motions]
+    size, varied = objective.size(motions)
+    again = [dynamics.unknown(motion) if late() else dynamics.gaps(motion) for motion in motions]
     defects = [dynamics.defects(motion) for motion in motions]
     gap, gap_at = _largest([(one.segment, one.at) for one in again])
     defect, defect_at = _largest([_worst(motion, values) for motion, values in zip(motions, defects, strict=True)])
-    total, _ = _largest([(one.total, "") for one in again])
+    total, total_at = _largest([(one.total, one.total_at) for one in again])
     balances = [b for b in (dynamics.energy_balance(motion) for motion in motions) if b is not None]
     found = [(motion.phase, v) for motion in motions
              for v in constraints.violations(motion, tolerances.violation, tolerances.violation_between)]
     named = [v if len(phases) == 1 else replace(v, name=f"{phase.name}: {v.name}") for phase, v in found]
     passages = [constraints.passage(*pair, tolerances.violation) for pair in zip(motions[:-1], motions[1:], strict=True)]
     links = [constraints.linked(linkage, motions, tolerances.violation) for linkage in solution.problem.linkages]
+    stationarity, complementarity, kind, curved = _optimality(solution, motions, size, varied, tolerances, late())
     certificate = Certificate(
-        stationarity=Residual("stationarity", stationarity, tolerances.stationarity),
-        complementarity=Residual("complementarity", complementarity, tolerances.complementarity),
-        violations=(*named, *passages, *links),
+        stationarity=stationarity, complementarity=complementarity, violations=(*named, *passages, *links), second_order=kind,
         gap_segment=Residual("segment re-integration gap", gap, tolerances.gap_segment, gap_at),
-        gap_total=Residual("total re-integration gap", total, tolerances.gap_total),
+        gap_total=Residual("total re-integration gap", total, tolerances.gap_total, total_at),
         error_estimate=Residual("defect between knots", defect, tolerances.error_estimate, defect_at),
         energy=Residual("energy balance", float(np.max(balances)), tolerances.energy) if balances else None,
-        objective=_objective(solution, motions, float(sum(values.sum() for values in defects)), tolerances),
-        point=_point(solution, tolerances),
+        objective=_objective(solution, motions, float(sum(values.sum() for values in defects)), size, tolerances),
+        point=_point(solution, size, tolerances), objective_size=size,
+        resolution=max((motion.look.width for motion in motions if motion.finite), default=None),
     )
     notes = solution.notes
     if any(one.implicit for one in again):
         notes = (*notes, "certificate: stiff, integrated again by an implicit method (Radau IIA, order 9)")
     extra = dict(solution.extra) | {"certificate_segment_gap": _by_segment([one.by_segment for one in again]),
                                     "certificate_segment_defect": _by_segment(defects)}
-    return replace(solution, certificate=certificate, notes=notes, extra=extra)
+    return replace(solution, certificate=certificate, notes=notes, extra=extra, escape=curved)
 
 
-def _objective(solution: Solution, motions: Sequence[Motion], defects: float, tolerances: Tolerances) -> Residual:
+def _objective(solution: Solution, motions: Sequence[Motion], defects: float, size: float, tolerances: Tolerances) -> Residual:
     """The objective beside its quadrature; the tolerance follows the solution's own error estimate."""
-    value, doubt = objective.integrated(motions, solution.options.get("cost_quadrature") == "rectangle")
-    size = 1 + abs(solution.objective)
+    value, doubt = objective.integrated(motions, size, solution.options.get("cost_quadrature") == "rectangle")
     allowed = tolerances.objective + min(BY_DEFECTS * defects + doubt / size, max(tolerances.objective, tolerances.error_estimate))
     return Residual("objective against its quadrature", abs(solution.objective - value) / size,
                     allowed if np.isfinite(allowed) else tolerances.objective,
                     f"({solution.objective:.9g} reported, {value:.9g} integrated along the trajectory)")
 
 
-def _point(solution: Solution, tolerances: Tolerances) -> Residual | None:
-    found = objective.disagreement(solution)
+def _point(solution: Solution, size: float, tolerances: Tolerances) -> Residual | None:
+    found = objective.disagreement(solution, size)
     return None if found is None else Residual("distance from the point of the multipliers", found[0], tolerances.point, found[1])
 
 
@@ -118,9 +130,31 @@ def _by_segment(values: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.r_[0.0, v] if i else v for i, v in enumerate(values)])
 
 
-def _optimality(solution: Solution) -> tuple[float, float]:
-    """Scaled first-order residuals, from what the method left; NaN (never holds) when it left nothing."""
-    if solution.optimality is None:
-        return float("nan"), float("nan")
-    stationarity, complementarity = solution.optimality.residuals()
-    return float(stationarity), float(complementarity)
+def _optimality(solution: Solution, motions: Sequence[Motion], size: float, varied: float, tolerances: Tolerances, late: bool
+                ) -> tuple[Residual, Residual, Statement, np.ndarray | None]:
+    """First-order conditions in the sizes of the problem, what kind of point it is, and a direction that leads down from it."""
+    nothing = float("nan")
+    unknown = (Residual("stationarity", nothing, tolerances.stationarity), Residual("complementarity", nothing,
+               tolerances.complementarity), Statement("second order", "not examined", False), None)
+    left = solution.optimality
+    if left is None or late or not all(motion.finite for motion in motions):
+        return unknown
+    raw = f"(KKT residuals as they stand: {', '.join(f'{value:.1e}' for value in left.residuals())})"
+    local = left.local()
+    found = None if local is None else curvature.judge(local, motions, size, varied)
+    if local is None or found is None:
+        return unknown
+    words = f"{found.kind}{_discrete(found, solution)}"
+    if not found.minimum:
+        words += f": {found.below} of {found.free} free directions lead down"
+    return (Residual("stationarity", max(found.slope, found.decrease if found.minimum else 0.0), tolerances.stationarity, raw),
+            Residual("complementarity", curvature.complementarity(local, size), tolerances.complementarity),
+            Statement("second order", words, found.minimum), found.direction)
+
+
+def _discrete(found: curvature.Curvature, solution: Solution) -> str:
+    """Why the statement speaks of the discrete problem alone; empty where curvature speaks for the continuous one, too."""
+    held = solution.options.get("controls") == "held" or (solution.method != "collocation" and "controls" not in solution.options)
+    reasons = [word for word, why in (("constraints push", found.pushing > 0), ("controls are held", held),
+                                      ("directions are flat", found.kind == curvature.FLAT_MINIMUM)) if why]
+    return f" of the discrete problem ({', '.join(reasons)})" if reasons else ""

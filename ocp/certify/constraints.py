@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from ocp.certify.events import zoom
 from ocp.certify.motion import INSIDE, Motion
-from ocp.problem import At, Constraint, Linkage, Sense, Violation
+from ocp.certify.scale import STILL, constraint_sizes, variation
+from ocp.problem import At, Constraint, Linkage, Sense, Trajectory, Violation
 
 Array = np.ndarray
 
-#: constraints are sampled this much more closely between knots than anything is integrated: they may touch for a moment only
-SAMPLED = 4
+#: places beside samples that are hunted through for violations
+HUNTED = 24
+#: moves, relative to sizes, by which rows are felt where they are violated; and the least part of its size that a row is judged by
+SMALL, FLATTEST = 1e-4, 1e-5
 
 
 def excess(constraint: Constraint, values: Array) -> Array:
@@ -27,16 +30,22 @@ def excess(constraint: Constraint, values: Array) -> Array:
 
 
 def violations(motion: Motion, tolerance: float, between: float) -> Iterator[Violation]:
-    """One entry per named constraint of a phase, bounds and boundary states included; between: the tolerance between knots."""
-    for found in _violations(motion, tolerance):
-        yield replace(found, tolerance_between=max(between, found.tolerance))
+    """One entry per named constraint of a phase, bounds and boundary states included.
+
+    tolerance, between: at knots and between them, as parts of the size of what is held (``ocp.certify.scale``); entries carry
+    them in the units of their values.
+    """
+    for size, found in _violations(motion):
+        own = tolerance * size
+        yield replace(found, tolerance=own, tolerance_between=max(between, tolerance) * size)
 
 
 def passage(before: Motion, after: Motion, tolerance: float) -> Violation:
-    """How far the start of a phase is from where the reset puts it, or from the end of the phase before."""
+    """How far the start of a phase is from where the reset puts it, or from the end of the phase before, as parts of the sizes of
+    the states."""
     x, phase = before.trajectory.x[-1], after.phase
     there = x if phase.reset is None else np.asarray(phase.reset(x, after.p)).ravel()
-    gap = np.abs(np.asarray(after.minus(there, after.trajectory.x[0])).ravel())
+    gap = np.abs(np.asarray(after.minus(there, after.trajectory.x[0])).ravel()) / after.scale
     worst = int(np.argmax(np.nan_to_num(gap, nan=np.inf)))
     return Violation(f"{before.phase.name} to {phase.name}", float(gap[worst]), 0.0, float(after.trajectory.t[0]),
                      phase.system.space.tangent_names[worst], tolerance)
@@ -50,70 +59,186 @@ def linked(linkage: Linkage, motions: Sequence[Motion], tolerance: float) -> Vio
              for name, value in zip(m.phase.system.parameters, m.p, strict=True)}
     value = np.asarray(linkage.function(*states, durations, [known[name] for name in linkage.parameters])).ravel()
     over = np.maximum(0.0, np.maximum(np.asarray(linkage.lower) - value, value - np.asarray(linkage.upper)))
-    worst = int(np.argmax(np.nan_to_num(over, nan=np.inf)))
+    size = _linkage_sizes(linkage, motions, states, durations, [known[name] for name in linkage.parameters], value)
+    worst = int(np.argmax(np.nan_to_num(over / size, nan=np.inf)))
     return Violation(linkage.name, float(over[worst]), 0.0, float(motions[linkage.ends[-1][0]].trajectory.t[-1]),
-                     linkage.components()[worst], tolerance)
+                     linkage.components()[worst], tolerance * float(size[worst]))
 
 
-def _violations(motion: Motion, tolerance: float) -> Iterator[Violation]:
+def _linkage_sizes(linkage: Linkage, motions: Sequence[Motion], states: list[Array], durations: list[float], known: list[float],
+                   value: Array) -> Array:
+    """How much the rows of a linkage vary when one state or duration varies by its size; ones for what does not vary."""
+    found = np.zeros(len(value))
+
+    def tried(states: list[Array], durations: list[float]) -> None:
+        moved = np.abs(np.asarray(linkage.function(*states, durations, known)).ravel() - value)
+        np.maximum(found, np.where(np.isfinite(moved), moved, 0.0), out=found)
+
+    for k, (number, _) in enumerate(linkage.ends):
+        for e, size in zip(np.eye(len(states[k])), motions[number].scales.coordinates, strict=True):
+            tried([*states[:k], states[k] + size * e, *states[k + 1:]], durations)
+    for k, duration in enumerate(durations):
+        tried(states, [*durations[:k], 2 * duration, *durations[k + 1:]])
+    return np.where(found > 0, found, 1.0)
+
+
+def _violations(motion: Motion) -> Iterator[tuple[float, Violation]]:
+    """(size of what is held, its violation)."""
     phase, system, trajectory = motion.phase, motion.phase.system, motion.trajectory
-    t = trajectory.t
-    inner, _ = motion.nodes(SAMPLED * motion.panels)
-    states, between, between_u = trajectory.x, motion.state(inner), motion.control(inner)
+    t, states, scales = trajectory.t, trajectory.x, motion.scales
+    look = motion.look if motion.finite else None
     for i, name in enumerate(system.space.names):
-        yield from _bound(f"bound {name}", phase.x_lower[i], phase.x_upper[i], (t, states[:, i]), (inner, between[:, i]), tolerance)
+        yield from _bound(name, (phase.x_lower[i], phase.x_upper[i]), (t, states[:, i]),
+                          None if look is None else (look.t, look.x[:, i]), float(scales.coordinates[i]))
     for i, name in enumerate(system.controls):
-        yield from _bound(f"bound {name}", phase.u_lower[i], phase.u_upper[i],
-                          (trajectory.t_u, trajectory.u[:, i]), (inner, between_u[:, i]), tolerance)
+        yield from _bound(name, (phase.u_lower[i], phase.u_upper[i]), (trajectory.t_u, trajectory.u[:, i]),
+                          None if look is None else (look.t, look.u[:, i]), float(scales.control[i]))
     for label, boundary, k in (("start", phase.start, 0), ("final", phase.final, -1)):
         if boundary is None or not any(boundary.fixed):
             continue
-        gap = np.asarray(motion.minus(np.asarray(boundary.value), states[k])).ravel() * np.asarray(boundary.fixed, float)
-        worst = int(np.argmax(np.abs(np.nan_to_num(gap, nan=np.inf))))
-        yield Violation(f"{label} state", float(np.abs(gap[worst])), 0.0, float(t[k]), system.space.tangent_names[worst], tolerance)
+        gap = np.abs(np.asarray(motion.minus(np.asarray(boundary.value), states[k])).ravel()) * np.asarray(boundary.fixed, float)
+        worst = int(np.argmax(np.nan_to_num(gap / motion.scale, nan=np.inf)))
+        yield float(motion.scale[worst]), Violation(f"{label} state", float(gap[worst]), 0.0, float(t[k]),
+                                                    system.space.tangent_names[worst], 0.0)
     for start in system.space.quaternions:
-        norms = [np.abs(np.linalg.norm(x[:, start:start + 4], axis=1) - 1) for x in (states, between)]
+        norms = [np.abs(np.linalg.norm(x[:, start:start + 4], axis=1) - 1) for x in (states, states if look is None else look.x)]
         worst = int(np.argmax(norms[0]))
-        yield Violation(f"unit quaternion {system.space.names[start]}", float(norms[0][worst]), float(norms[1].max()),
-                        float(t[worst]), system.space.names[start], max(tolerance, 1e-5))
-    if not phase.duration.lower <= t[-1] - t[0] + tolerance or not t[-1] - t[0] - tolerance <= phase.duration.upper:
-        over = max(phase.duration.lower - (t[-1] - t[0]), (t[-1] - t[0]) - phase.duration.upper)
-        yield Violation("duration", float(over), 0.0, float(t[-1]), "duration", tolerance)
+        yield 10.0, Violation(f"unit quaternion {system.space.names[start]}", float(norms[0][worst]), float(norms[1].max()),
+                              float(t[worst]), system.space.names[start], 0.0)
+    yield from _duration(motion)
     for index, low, high in phase.free_parameters:
         over = max(0.0, low - motion.p[index], motion.p[index] - high)
-        yield Violation(f"bound {system.parameters[index]}", float(over), 0.0, float(t[0]), system.parameters[index], tolerance)
+        yield float(scales.parameters[index]), Violation(f"bound {system.parameters[index]}", float(over), 0.0, float(t[0]),
+                                                         system.parameters[index], 0.0)
     for constraint in phase.constraints:
-        yield _constraint(motion, constraint, (inner, between, between_u), tolerance)
+        yield _constraint(motion, constraint)
 
 
-def _constraint(motion: Motion, constraint: Constraint, inner: Any, tolerance: float) -> Violation:
-    trajectory, beside, function = motion.trajectory, np.zeros((1, constraint.size)), constraint.function
-    t, x = trajectory.t, trajectory.x
+def _duration(motion: Motion) -> Iterator[tuple[float, Violation]]:
+    lower, upper, own = motion.phase.duration.lower, motion.phase.duration.upper, motion.duration
+    over = max(lower - own, own - upper)
+    if over > 0:
+        yield own, Violation("duration", float(over), 0.0, motion.span[1], "duration", 0.0)
+
+
+def _constraint(motion: Motion, constraint: Constraint) -> tuple[float, Violation]:
+    trajectory, function = motion.trajectory, constraint.function
+    t, x, beside = trajectory.t, trajectory.x, None
     if constraint.at is At.INTEGRAL:
-        t, at = t[-1:], excess(constraint, motion.integral(lambda *here: motion.call(function, *here))[None, :])
+        t, values = t[-1:], motion.integral(lambda *here: motion.call(function, *here))[None, :]
+        size = motion.duration * constraint_sizes(motion, function, trajectory.t, motion.call(
+            function, trajectory.t, x, motion.control(_inside(trajectory))))
     elif constraint.at is At.PATH:
         if function.jac_sparsity(0, 2).nnz():  # holds where the method holds controls, which need not be at knots
             t = trajectory.t_u if trajectory.t_path is None else trajectory.t_path
             x = motion.state(t)
         # a held control belongs to the segment on its right
-        last = trajectory.t[-2] + INSIDE * (trajectory.t[-1] - trajectory.t[-2])
-        at = excess(constraint, motion.call(function, t, x, motion.control(np.minimum(t, last))))
-        beside = excess(constraint, motion.call(function, *inner))
+        values = motion.call(function, t, x, motion.control(np.minimum(t, _inside(trajectory)[-1])))
+        if motion.finite:
+            beside = _hunted(motion, constraint)
+        size = constraint_sizes(motion, function, t, values)
     else:
         k = slice(0, 1) if constraint.at is At.START else slice(len(t) - 1, len(t))
         t = t[k]
-        at = excess(constraint, motion.call(function, t, x[k], trajectory.u[k]))
-    row, column = np.unravel_index(int(np.argmax(np.nan_to_num(at, nan=np.inf))), at.shape)
-    components = constraint.components()
-    return Violation(constraint.name, float(at[row, column]), float(np.max(beside)), float(t[row]),
-                     components[min(int(column), len(components) - 1)], tolerance, soft=constraint.soft is not None)
+        values = motion.call(function, t, x[k], trajectory.u[k])
+        size = constraint_sizes(motion, function, t, values)
+    if constraint.sense is Sense.CONE:
+        size = np.array([float(np.max(size))])
+    at = excess(constraint, values)
+    row, column = np.unravel_index(int(np.argmax(np.nan_to_num(at / size, nan=np.inf))), at.shape)
+    components, worst_between = constraint.components(), 0.0
+    when: float | None = None
+    if beside is not None:
+        times, over = beside
+        size = _where_flat(motion, constraint, times, over, size)
+        scaled = np.nan_to_num(over / size, nan=np.inf)
+        place, which = np.unravel_index(int(np.argmax(scaled)), scaled.shape)
+        # in the unit of the component that is worst at knots, whose tolerance the entry carries
+        worst_between, when = float(over[place, which] / size[which] * size[column]), float(times[place])
+    where = components[min(int(column), len(components) - 1)]
+    return float(size[column]), Violation(
+        constraint.name, float(at[row, column]), worst_between, float(t[row]), where, 0.0,
+        soft=constraint.soft is not None, time_between=when)
 
 
-def _bound(name: str, lower: float, upper: float, knots: tuple[Array, Array], inner: tuple[Array, Array],
-           tolerance: float) -> Iterator[Violation]:
+def _where_flat(motion: Motion, constraint: Constraint, times: Array, over: Array, size: Array) -> Array:
+    """Sizes of the rows, smaller where they are hardly felt at the place of the largest violation: a wall like ((x - a)/h)^2 >= 1
+    has a large range, yet at its middle no gradient. What counts is the distance, so how rows vary with small moves there."""
+    worst = int(np.argmax(np.nan_to_num(np.max(over / size, axis=1), nan=np.inf)))
+    if not np.any(over[worst] > 0) or constraint.sense is Sense.CONE:
+        return size
+    t = times[[worst]]
+    felt = variation(motion, lambda *at: motion.call(constraint.function, *at), t, motion.state(t), motion.control(t), SMALL)[0]
+    return np.asarray(np.maximum(np.minimum(size, felt / SMALL), FLATTEST * size))
+
+
+def _inside(trajectory: Trajectory) -> Array:
+    """The knots, the last a hair before the end, where the last held control still holds."""
+    t = trajectory.t.copy()
+    t[-1] = t[-2] + INSIDE * (t[-1] - t[-2])
+    return t
+
+
+def _hunted(motion: Motion, constraint: Constraint) -> tuple[Array, Array]:
+    """Times [k] to look at, and where the samples leave the constraint most or come near, the worst times beside them; and how far
+    the rows lie outside there [k, nc]."""
+    look = motion.look
+
+    def over(t: Array) -> Array:
+        return excess(constraint, motion.call(constraint.function, t, motion.state(t), motion.control(t)))
+
+    at_samples = motion.call(constraint.function, look.t, look.x, look.u)
+    rows = excess(constraint, at_samples)
+    peaks = _peaks(look.t, margin(constraint, at_samples))
+    if not len(peaks):
+        return look.t, rows
+    low, high = look.t[np.maximum(peaks - 1, 0)], look.t[np.minimum(peaks + 1, len(look.t) - 1)]
+    with np.errstate(invalid="ignore"):
+        times, _ = zoom(lambda t, _: margin(constraint, motion.call(constraint.function, t, motion.state(t), motion.control(t))),
+                        low, high)
+    return np.concatenate([look.t, times]), np.concatenate([rows, over(times)])
+
+
+def margin(constraint: Constraint, values: Array) -> Array:
+    """How far the worst row lies outside, negative inside, for rows of values [k, nc]: [k]."""
+    if constraint.sense is Sense.CONE:
+        return np.asarray(np.linalg.norm(values[:, 1:], axis=1) - values[:, 0])
+    lower, upper = np.asarray(constraint.lower), np.asarray(constraint.upper)
+    if constraint.sense is Sense.EQUAL:
+        return np.asarray(np.max(np.abs(values - lower), axis=1))
+    return np.asarray(np.max(np.maximum(lower - values, values - upper), axis=1))
+
+
+def _peaks(t: Array, values: Array) -> Array:
+    """Samples that are local maxima and might hide a violation: outside already, or nearer to the bound than to a neighbour."""
+    if len(t) < 3:
+        return np.zeros(0, dtype=int)
+    with np.errstate(invalid="ignore"):
+        inner = values[1:-1]
+        i = 1 + np.flatnonzero((inner >= values[:-2]) & (inner >= values[2:]))
+        fall = np.maximum(values[i] - values[i - 1], values[i] - values[i + 1])
+        i = i[values[i] + 2 * fall > 0]
+    return np.asarray(i[np.argsort(-values[i], kind="stable")[:HUNTED]])
+
+
+def _bound(name: str, bounds: tuple[float, float], knots: tuple[Array, Array], inner: tuple[Array, Array] | None,
+           size: float) -> Iterator[tuple[float, Violation]]:
+    lower, upper = bounds
     if np.isinf(lower) and np.isinf(upper):
         return
-    at, beside = (np.maximum(0.0, np.maximum(lower - values, values - upper)) for _, values in (knots, inner))
+
+    def over(values: Array) -> Array:
+        return np.maximum(0.0, np.maximum(lower - values, values - upper))
+
+    at = over(knots[1])
     worst = int(np.argmax(np.nan_to_num(at, nan=np.inf)))
-    yield Violation(name, float(at[worst]), float(np.max(beside, initial=0.0)), float(knots[0][worst]),
-                    name.removeprefix("bound "), tolerance)
+    between, when = 0.0, None
+    if inner is not None:
+        beside = over(inner[1])
+        place = int(np.argmax(np.nan_to_num(beside, nan=np.inf)))
+        between, when = float(beside[place]), float(inner[0][place])
+    every = knots[1] if inner is None else np.concatenate([knots[1], inner[1]])
+    nearest = lower if np.max(lower - every) >= np.max(every - upper) else upper
+    # a bound is met no more exactly than numbers of its magnitude are solved for
+    yield max(size, STILL * abs(nearest)), Violation(f"bound {name}", float(at[worst]), between, float(knots[0][worst]), name, 0.0,
+                                                    time_between=when)

@@ -10,27 +10,46 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from ocp.certify import stiff
+from ocp.certify.events import SMOOTH, watch
 from ocp.certify.motion import INSIDE, Motion
+from ocp.certify.scale import plus_of, variation
 
 Array = np.ndarray
 
 # the re-integration must be far more accurate than anything it judges
 RTOL, ATOL = 1e-10, 1e-12
 RTOL_TOTAL, ATOL_TOTAL = 1e-9, 1e-11
+#: deviations from the start that show how errors grow: their size, and how many at most; growth that is worth a word
+TWIN, TWINS, GROWN = 1e-5, 3, 10.0
+#: segments, times deviations, times operations of the rates, up to which all are integrated side by side
+STACKED = 2e7
 #: calls of the field by the explicit method until the implicit one is tried, and until it is given up
 CALLS, MOST = 250, 60_000
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """What re-integration found. segment: the largest gap of one segment, ``at`` where; by_segment [N]; total: from start to end;
-    implicit: whether the implicit integrator was needed."""
+    """What re-integration found. segment: the largest gap of one segment, ``at`` where; by_segment [N]; total: from start to end,
+    over the mean growth of errors on the way; open_loop: the same as it is, growth: the largest; implicit: whether the implicit
+    integrator was needed"""
 
     segment: float
     at: str
     by_segment: Array
     total: float
+    open_loop: float
+    growth: float
     implicit: bool
+
+    @property
+    def total_at(self) -> str:
+        return f"(open loop {self.open_loop:.2g}, errors grow {self.growth:.3g}-fold)" if self.growth > GROWN else ""
+
+
+def unknown(motion: Motion, why: str = "was not examined") -> Gaps:
+    """Gaps that nobody found."""
+    nan = float("nan")
+    return Gaps(nan, why, np.full(len(motion.trajectory.t) - 1, nan), nan, nan, 1.0, False)
 
 
 class _TooMany(Exception):
@@ -38,31 +57,85 @@ class _TooMany(Exception):
 
 
 def gaps(motion: Motion) -> Gaps:
-    """Every segment re-integrated from its left knot, all of them as one stacked system in s in [0, 1]; then the whole motion from
-    its start in open loop, knot by knot, so that held controls stay smooth inside a step."""
+    """Every segment re-integrated from its left knot, all of them as one stacked system in s in [0, 1], those in which functions
+    break piece by piece; then the whole motion from its start in open loop, to first order in the gaps where states are few.
+
+    Where small errors grow, the open-loop gap tells how unstable the motion is and not how wrong: so it is judged by the
+    mean growth, from the knots before to the present one, of deviations that start with it.
+    """
     t, x = motion.trajectory.t, motion.trajectory.x
-    unknown = np.full(len(t) - 1, np.nan)
     if not motion.finite:
-        return Gaps(float("nan"), "", unknown, float("nan"), False)
-    rows = np.arange(len(t) - 1)
-    again = _Again(motion)
-    end, implicit = again.integrate(rows, x[:-1], RTOL, ATOL, False)
+        return unknown(motion, "")
+    look, own = motion.look, watch(motion.field)
+    some = slice(None, None, 1 if own.sharp else max(1, len(motion.look.t) // SMOOTH))
+    strange = ~np.all(np.isfinite(motion.call(motion.field, look.t[some], look.x[some], look.u[some])), axis=1)
+    if strange.any():
+        when = f"the rates are not finite at t = {look.t[some][int(np.argmax(strange))]:.9g} s"
+        return unknown(motion, when)
+    again, rows = _Again(motion), np.arange(len(t) - 1)
+    few = len(rows) * (1 + motion.phase.system.space.ndx) * own.operations < STACKED
+    starts = [x[:-1]] if not few else _beside(motion, x[:-1])
+    end, implicit = again.over(np.tile(rows, len(starts)), np.concatenate(starts), RTOL, ATOL, False)
     if end is None:
-        segment, at, by_segment = float("nan"), "the re-integration failed", unknown
-    else:
-        by_segment = motion.distance(x[1:], end)
-        worst = int(np.argmax(by_segment))
-        segment, at = float(by_segment[worst]), f"on [{t[worst]:.6g}, {t[worst + 1]:.6g}] s"
-    y: Array | None = x[:1]
-    total = 0.0
-    for k in rows:
+        return unknown(motion, "the re-integration failed")
+    ends = end.reshape(len(starts), len(rows), -1)
+    by_segment = motion.distance(x[1:], ends[0])
+    worst = int(np.argmax(by_segment))
+    whole = _linear(motion, ends) if few else _whole(motion, again, implicit)
+    return Gaps(float(by_segment[worst]), f"on [{t[worst]:.6g}, {t[worst + 1]:.6g}] s", by_segment, *whole, implicit)
+
+
+def _linear(motion: Motion, ends: Array) -> tuple[float, float, float]:
+    """(judged, open-loop gap, largest growth) from the ends [1 + ndx, N, nx] of segments and of deviations by TWIN sizes at their
+    starts: ``e' = Phi e + gap``, in tangent components over their sizes."""
+    x, scale = motion.trajectory.x, motion.scale
+
+    def apart(a: Array, b: Array) -> Array:
+        return np.asarray(motion.minus(a.T, b.T)).T / scale
+
+    gap = apart(x[1:], ends[0])
+    Phi = np.stack([apart(ends[0], other) for other in ends[1:]], axis=2) / TWIN
+    e, spread = np.zeros(len(scale)), np.eye(len(scale))
+    grown, total, judged = [1.0], 0.0, 0.0
+    for k in range(len(gap)):
+        e, spread = Phi[k] @ e + gap[k], Phi[k] @ spread
+        here = float(np.max(np.abs(e)))
+        grown.append(max(float(np.max(np.abs(spread))), 1e-3))
+        total = max(total, here)
+        judged = max(judged, here / max(1.0, float(np.mean(grown[-1] / np.array(grown)))))
+    return judged, total, max(grown)
+
+
+def _whole(motion: Motion, again: _Again, implicit: bool) -> tuple[float, float, float]:
+    """As ``_linear``, segment after segment, with a few deviations from the start: for systems of many states."""
+    x = motion.trajectory.x
+    y: Array | None = np.concatenate([x[:1], _directions(motion)])
+    grown, total, judged = [1.0], 0.0, 0.0
+    for k in range(len(x) - 1):
         assert y is not None
-        y, implicit = again.integrate(rows[k:k + 1], y, RTOL_TOTAL, ATOL_TOTAL, implicit)
+        y, implicit = again.over(np.full(len(y), k), y, RTOL_TOTAL, ATOL_TOTAL, implicit)
         if y is None:
-            total = float("inf")
-            break
-        total = max(total, float(motion.distance(x[k + 1:k + 2], y)[0]))
-    return Gaps(segment, at, by_segment, total, implicit)
+            return float("inf"), float("inf"), max(grown)
+        gap = float(motion.distance(x[k + 1:k + 2], y[:1])[0])
+        apart = motion.distance(np.repeat(y[:1], len(y) - 1, axis=0), y[1:])
+        grown.append(max(float(np.max(apart, initial=0.0)) / TWIN, 1e-3))
+        total = max(total, gap)
+        judged = max(judged, gap / max(1.0, float(np.mean(grown[-1] / np.array(grown)))))
+    return judged, total, max(grown)
+
+
+def _beside(motion: Motion, x: Array) -> list[Array]:
+    """States [k, nx], and the same moved by TWIN sizes along each tangent component."""
+    plus = plus_of(motion)
+    return [x, *(np.asarray(plus(x.T, (TWIN * s * e)[:, None])).T
+                 for e, s in zip(np.eye(len(motion.scale)), motion.scale, strict=True))]
+
+
+def _directions(motion: Motion) -> Array:
+    """Starts [k, nx] a little beside that of the motion, in random directions, always the same ones."""
+    space, scale = motion.phase.system.space, motion.scale
+    moves = np.random.default_rng(0).choice([-1.0, 1.0], (TWINS, space.ndx))
+    return np.asarray(plus_of(motion)(motion.trajectory.x[0], (TWIN * moves * scale).T)).T.reshape(TWINS, space.nx)
 
 
 class _Again:
@@ -71,6 +144,12 @@ class _Again:
     def __init__(self, motion: Motion):
         self.motion, self.t = motion, motion.trajectory.t
         self.h = np.diff(self.t)
+        breaks = motion.look.breaks
+        self.which = np.clip(np.searchsorted(self.t, breaks, side="right") - 1, 0, len(self.h) - 1)
+        self.cuts = (breaks - self.t[self.which]) / self.h[self.which]
+        kept = (self.cuts > 1e-12) & (self.cuts < INSIDE)  # knots are ends of segments anyhow
+        self.which, self.cuts = self.which[kept], self.cuts[kept]
+        self.broken = np.unique(self.which)
         self._slope: ca.Function | None = None
 
     def field(self, rows: Array, s: Array, y: Array) -> Array:
@@ -88,14 +167,35 @@ class _Again:
         found = self._slope(times[None, :], y.T, self.motion.control(times).T, np.repeat(self.motion.p[:, None], k, axis=1))
         return np.asarray(found).reshape(d, k, d).transpose(1, 0, 2) * h[:, None, None]
 
-    def integrate(self, rows: Array, y: Array, rtol: float, atol: float, implicit: bool) -> tuple[Array | None, bool]:
+    def over(self, rows: Array, y: Array, rtol: float, atol: float, implicit: bool) -> tuple[Array | None, bool]:
         """States [k, nx] at the ends of these segments, None where that cannot be computed, and whether to go on implicitly."""
+        end, broken = np.empty_like(y), np.isin(rows, self.broken)
+        if not broken.all():
+            found, implicit = self.integrate(rows[~broken], y[~broken], rtol, atol, implicit)
+            if found is None:
+                return None, implicit
+            end[~broken] = found
+        for k in np.unique(rows[broken]):
+            own = rows == k
+            part: Array | None = y[own]
+            cuts = np.concatenate([[0.0], self.cuts[self.which == k], [1.0]])
+            for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+                assert part is not None
+                part, implicit = _Piece(self, a, b).integrate(rows[own], part, rtol, atol, implicit)
+                if part is None:
+                    return None, implicit
+            end[own] = part
+        return end, implicit
+
+    def integrate(self, rows: Array, y: Array, rtol: float, atol: float, implicit: bool) -> tuple[Array | None, bool]:
+        """As ``over``, as though nothing broke."""
         if not implicit:
             try:
                 return self._explicit(rows, y, rtol, atol, CALLS), False
             except _TooMany:
                 pass
-        found = stiff.integrate(lambda i, *at: self.field(rows[i], *at), lambda i, *at: self.jacobian(rows[i], *at), y, rtol, atol)
+        found = stiff.integrate(lambda i, *at: self.field(rows[i], *at), lambda i, *at: self.jacobian(rows[i], *at), y, rtol,
+                                atol * self.motion.scales.coordinates)
         if found is not None and np.all(np.isfinite(found)):
             return found, True
         try:
@@ -114,10 +214,28 @@ class _Again:
             return self.field(rows, np.full(len(rows), s), flat.reshape(y.shape)).ravel()
 
         with np.errstate(all="ignore"):
-            end = solve_ivp(field, (0.0, 1.0), y.ravel(), method="DOP853", rtol=rtol, atol=atol)
+            end = solve_ivp(field, (0.0, 1.0), y.ravel(), method="DOP853", rtol=rtol,
+                            atol=atol * np.tile(self.motion.scales.coordinates, len(y)))
         if not end.success or not np.all(np.isfinite(end.y[:, -1])):
             return None
         return np.asarray(end.y[:, -1]).reshape(y.shape)
+
+
+class _Piece(_Again):
+    """A part of segments, over s in [0, 1]."""
+
+    def __init__(self, whole: _Again, a: float, b: float):
+        self.motion, self.whole, self.a, self.b = whole.motion, whole, a, b
+
+    def field(self, rows: Array, s: Array, y: Array) -> Array:
+        return (self.b - self.a) * self.whole.field(rows, self._inner(s), y)
+
+    def jacobian(self, rows: Array, s: Array, y: Array) -> Array:
+        return (self.b - self.a) * self.whole.jacobian(rows, self._inner(s), y)
+
+    def _inner(self, s: Array) -> Array:
+        """Never on the break itself, where the other side may hold."""
+        return np.asarray(self.a + (self.b - self.a) * np.clip(s, 1e-9, INSIDE))
 
 
 def defects(motion: Motion) -> Array:
@@ -146,6 +264,9 @@ def energy_balance(motion: Motion) -> float | None:
     knots = t.copy()
     knots[-1] = t[-2] + INSIDE * (t[-1] - t[-2])
     energy = motion.call(system.energy, knots, motion.trajectory.x, motion.control(knots))[:, 0]
-    # a motion that exchanges nothing must still balance to rounding: hence the floor of a millionth of a joule
-    exchanged = float(powers[1]) + float(np.ptp(energy)) + 1e-6 * (1 + float(np.abs(energy).max()))
-    return float(abs(energy[-1] - energy[0] - powers[0])) / exchanged
+    # a motion that exchanges nothing must still balance to rounding: hence a millionth of how much energy varies with the states
+    own, some = motion.scales, slice(None, None, max(1, len(motion.scales.t) // 32))
+    varied = variation(motion, lambda *at: motion.call(system.energy, *at)[:, :1], own.t[some], own.x[some], own.u[some]).max()
+    exchanged = float(powers[1]) + float(np.ptp(energy)) + 1e-6 * float(varied)
+    missing = float(abs(energy[-1] - energy[0] - powers[0]))
+    return missing / exchanged if exchanged > 0 else missing

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import casadi as ca
 import numpy as np
 
+from ocp.certify.events import Look, look
+from ocp.certify.scale import Scales, scales
 from ocp.problem import Phase, Trajectory
 
 Array = np.ndarray
 
-#: nodes of a panel where constraints are checked and defects integrated (Gauss-Legendre, exact to degree 9); a segment has one
-#: panel for every so many nodes of the method's own
+#: nodes of a panel where defects and costs are integrated (Gauss-Legendre, exact to degree 9); a segment has one panel for every so
+#: many nodes of the method's own
 PER_PANEL = 4
 POINTS, WEIGHTS = np.polynomial.legendre.leggauss(5)
 POINTS, WEIGHTS = (POINTS + 1) / 2, WEIGHTS / 2
 #: held controls jump at knots: a segment must never see its successor's control
 INSIDE = 1.0 - 1e-9
+#: functions are evaluated at so many times at once
+AT_ONCE = 4096
+#: panels towards a place where a function breaks are halved so often: what is narrower than that part of a segment is not resolved
+HALVED = 24
 
 
 class Motion:
     """The functions of a phase, numerically, along a trajectory.
 
-    p: values of the parameters; panels: in every segment, of whatever is sampled between knots;
-    scale [ndx]: 1 + the largest magnitude of each tangent component; finite: no NaN at the knots;
+    p: values of the parameters; panels: in every segment, of whatever is integrated between knots; finite: no NaN at the knots;
+    scale [ndx]: what each tangent component is measured by (``ocp.certify.scale``);
     field(t, x, u, p) -> dx/dt; minus, tangent: differences of states, and rates of states as tangent rates.
     """
 
@@ -38,21 +45,43 @@ class Motion:
         self.field = ca.Function("field", [t, x, u, p], [space.rate(x) @ system.rate(t, x, u, p)])
         self.minus = ca.Function("minus", [x, y], [space.minus(x, y)])
         self.tangent = ca.Function("tangent", [x, y], [space.rate_inverse(x) @ y])
-        knots = self.minus(np.repeat(np.asarray(space.neutral)[:, None], len(trajectory.t), axis=1), trajectory.x.T)
-        self.scale = 1.0 + np.nan_to_num(np.abs(np.array(knots)).max(axis=1), nan=0.0, posinf=0.0)
         held = trajectory.t_u if trajectory.t_path is None else trajectory.t_path
-        counts = np.histogram(held, trajectory.t)[0] if self._increasing() else np.zeros(1)
+        increasing = bool(np.all(np.diff(trajectory.t) > 0))
+        counts = np.histogram(held, trajectory.t)[0] if increasing else np.zeros(1)
         self.panels = max(1, -(-int(np.max(counts)) // PER_PANEL))
-        self.finite = bool(np.all(np.isfinite(trajectory.x)) and np.all(np.isfinite(trajectory.u)))
+        self.finite = bool(increasing and np.all(np.isfinite(trajectory.x)) and np.all(np.isfinite(trajectory.u)))
 
-    def _increasing(self) -> bool:
-        return bool(np.all(np.diff(self.trajectory.t) > 0))
+    @cached_property
+    def scales(self) -> Scales:
+        return scales(self)
+
+    @property
+    def scale(self) -> Array:
+        return self.scales.tangent
+
+    @cached_property
+    def look(self) -> Look:
+        """Times at which whatever holds along the motion is looked at, independent of the mesh, and where functions break."""
+        return look(self)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        return float(self.trajectory.t[0]), float(self.trajectory.t[-1])
+
+    @property
+    def duration(self) -> float:
+        return self.span[1] - self.span[0]
 
     def call(self, function: ca.Function, t: Array, x: Array, u: Array) -> Array:
         """A problem function at many times: [k] , [k, nx], [k, nu] -> [k, n]."""
-        k = len(t)
-        p = np.repeat(self.p[:, None], k, axis=1)
-        return np.asarray(function(t[None, :], x.T, u.T, p)).T
+        if not len(t):
+            return np.zeros((0, function.numel_out(0)))
+        found = []
+        for i in range(0, len(t), AT_ONCE):
+            here = slice(i, i + AT_ONCE)
+            p = np.repeat(self.p[:, None], len(t[here]), axis=1)
+            found.append(np.asarray(function(t[None, here], x[here].T, u[here].T, p)).T)
+        return np.concatenate(found)
 
     def control(self, t: Array) -> Array:
         return np.asarray(self.trajectory.control(t)).reshape(len(t), self.phase.system.nu)
@@ -71,7 +100,23 @@ class Motion:
         places = ((np.arange(panels)[:, None] + POINTS) / panels).ravel()
         return (t[:-1, None] + h[:, None] * places).ravel(), (h[:, None] * np.tile(WEIGHTS / panels, panels)).ravel()
 
+    def graded_nodes(self, panels: int) -> tuple[Array, Array]:
+        """As ``nodes``; segments in which functions break have panels that shrink towards these places from both sides."""
+        t, breaks = self.trajectory.t, self.look.breaks
+        if not len(breaks):
+            return self.nodes(panels)
+        shares = 0.5 ** np.arange(1, HALVED + 1)
+        graded = np.unique(np.concatenate([[0.0, 1.0], shares, 1 - shares]))
+        edges = [np.linspace(a, b, panels + 1)[:-1] for a, b in zip(t[:-1], t[1:], strict=True)]
+        which = np.clip(np.searchsorted(t, breaks, side="right") - 1, 0, len(t) - 2)
+        for k in np.unique(which):
+            cuts = np.unique(np.concatenate([t[k:k + 2], breaks[which == k]]))
+            edges[k] = np.unique(np.concatenate([a + (b - a) * graded for a, b in zip(cuts[:-1], cuts[1:], strict=True)]))[:-1]
+        every = np.append(np.concatenate(edges), t[-1])
+        h = np.diff(every)
+        return (every[:-1, None] + h[:, None] * POINTS).ravel(), (h[:, None] * WEIGHTS).ravel()
+
     def integral(self, of: Callable[[Array, Array, Array], Array], panels: int | None = None) -> Array:
         """Integral over the phase of values [k, n] at (t [k], x [k, nx], u [k, nu]): [n]."""
-        t, weights = self.nodes(panels)
+        t, weights = self.graded_nodes(panels or self.panels)
         return np.asarray(weights @ of(t, self.state(t), self.control(t)))

@@ -8,21 +8,29 @@ import numpy as np
 
 from ocp.certify.constraints import excess
 from ocp.certify.motion import Motion
+from ocp.certify.scale import cost_size
 from ocp.problem import At, Constraint, Cost, Solution
 
 Array = np.ndarray
 
-#: the quadrature doubles its panels in every segment until it changes by no more than this share of 1 + |objective|
+#: the quadrature doubles its panels in every segment until it changes by no more than this share of the objective's size
 SETTLED, PANELS = 1e-10, 32
 
 
-def integrated(motions: Sequence[Motion], rectangle: bool = False) -> tuple[float, float]:
+def size(motions: Sequence[Motion]) -> tuple[float, float]:
+    """What the objective is measured by, and how much it varies (``ocp.certify.scale``)."""
+    return cost_size(motions, _value, _items)
+
+
+def integrated(motions: Sequence[Motion], size: float, rectangle: bool = False) -> tuple[float, float]:
     """The objective by Gauss quadrature of running costs and penalties along the interpolants, with what counts at the ends; and
     how much the last doubling of the quadrature changed. rectangle: running costs are summed at the left end of every segment.
 
-    NaN for a trajectory that is not finite.
+    NaN for a trajectory that is not finite, and where an integrand is not.
     """
     if not all(motion.finite for motion in motions):
+        return float("nan"), 0.0
+    if not all(np.all(np.isfinite(_values(motion, motion.look.t, motion.look.x, motion.look.u))) for motion in motions):
         return float("nan"), 0.0
     ends = sum(_ends(motion) for motion in motions)
     if rectangle:
@@ -31,14 +39,14 @@ def integrated(motions: Sequence[Motion], rectangle: bool = False) -> tuple[floa
     while True:
         finer = _running(motions, panels)
         change, total = abs(finer - total), finer
-        if not change > SETTLED * (1 + abs(ends + total)) or panels >= PANELS:
+        if not change > SETTLED * (size + abs(ends + total)) or panels >= PANELS:
             return ends + total, change
         panels *= 2
 
 
-def disagreement(solution: Solution) -> tuple[float, str] | None:
+def disagreement(solution: Solution, size: float) -> tuple[float, str] | None:
     """Largest difference between what a solution says and the point at which its optimality is judged, and what differs: times,
-    states and controls at the knots, each over 1 + the largest magnitude of its component, and the objective over 1 + itself.
+    states and controls at the knots, each over the largest magnitude of its component, and the objective over its own.
 
     None where the method leaves no such point: ``optimality`` then has no ``motion()`` and ``cost()``.
     """
@@ -46,13 +54,14 @@ def disagreement(solution: Solution) -> tuple[float, str] | None:
     if not (hasattr(left, "motion") and hasattr(left, "cost")):
         return None
     cost = float(left.cost())
-    found = [(abs(solution.objective - cost) / (1 + abs(cost)), "of the objective")]
+    found = [(abs(solution.objective - cost) / (size + abs(cost)), "of the objective")]
     for part, point in zip(solution.parts or (solution.trajectory,), left.motion(), strict=True):
         for name, mine, other in zip(("times", "states", "controls"), (part.t, part.x, part.u), point, strict=True):
             if np.shape(mine) != np.shape(other):
                 found.append((float("inf"), f"of the number of {name}"))
                 continue
-            distance = np.abs(mine - other) / (1 + np.max(np.abs(other), axis=0, initial=0.0))
+            largest = np.max(np.abs(other), axis=0, initial=0.0)
+            distance = np.abs(mine - other) / np.where(largest > 0, largest, 1.0)
             found.append((float(np.max(distance, initial=0.0)), f"of {name}"))
     return max(found, key=lambda one: np.inf if np.isnan(one[0]) else one[0])
 

@@ -56,7 +56,7 @@ def _halves() -> tuple[Array, Array]:
 FIRST, SECOND = _halves()
 
 
-def integrate(field: Field, jacobian: Field, y: Array, rtol: float, atol: float) -> Array | None:
+def integrate(field: Field, jacobian: Field, y: Array, rtol: float, atol: float | Array) -> Array | None:
     """Values [n, d] at s = 1 of ``dy_i/ds = field(i, s, y_i)`` from y [n, d] at s = 0; None where no step succeeds or they are too
     many. Tolerances: of every step, ``atol + rtol |y|`` in every component."""
     if not y.shape[1]:
@@ -67,7 +67,7 @@ def integrate(field: Field, jacobian: Field, y: Array, rtol: float, atol: float)
     return None if any(one is None for one in found) else np.concatenate([one for one in found if one is not None])
 
 
-def _together(field: Field, jacobian: Field, rows: Array, y: Array, rtol: float, atol: float) -> Array | None:
+def _together(field: Field, jacobian: Field, rows: Array, y: Array, rtol: float, atol: float | Array) -> Array | None:
     y, s, h = y.copy(), np.zeros(len(y)), np.ones(len(y))
     for _ in range(ATTEMPTS):
         act = np.flatnonzero(s < 1)

@@ -12,6 +12,7 @@ import numpy as np
 from ocp.nlp.options import SolverOptions
 from ocp.nlp.program import NLP, worst_violations
 from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, told
+from ocp.nlp.scaling import UP, objective_factor
 from ocp.nlp.watch import Bell, Watch, barrier, interrupts
 from ocp.problem import Status
 
@@ -102,6 +103,9 @@ def _solver(nlp: NLP, options: SolverOptions, mu: float | None) -> tuple[ca.Func
             **LINEAR_SOLVER,
         },
     }
+    up = objective_factor(nlp)
+    if up > UP:  # IPOPT itself only scales objectives down: costs in small units would be below its tolerances
+        settings["ipopt"]["obj_scaling_factor"] = up
     if mu is not None:
         # as near to the bounds as the point was: by default IPOPT moves it inside by a hundredth
         settings["ipopt"] |= {"warm_start_init_point": "yes", "mu_init": mu} | dict.fromkeys(

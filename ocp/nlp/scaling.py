@@ -23,8 +23,10 @@ from ocp.nlp.result import NLPResult, Warm
 
 #: factors outside are cut: entries at the first point say little about others
 SMALLEST, LARGEST = 2.0 ** -30, 2.0 ** 30
-#: rows and objective with smaller largest entries are scaled up no further
+#: rows with smaller largest entries are scaled up no further
 UP = 2.0 ** 7
+#: how far from the first point, in parts of 1 + its size, the objective's gradient is looked at where it vanishes
+BESIDE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,14 +93,25 @@ def choose_scaling(nlp: NLP, how: str, magnitudes: np.ndarray | None = None) -> 
             columns = np.asarray(magnitudes, dtype=float)
         columns = _power(columns)
     if how in ("jacobian", "auto"):
-        gradient, jacobian = nlp.grad(start)[1].full().ravel(), nlp.jac(start)[1]
+        jacobian = nlp.jac(start)[1]
         i, j = (np.array(k, dtype=int) for k in jacobian.sparsity().get_triplet())
         entries, largest = np.abs(np.array(jacobian.nonzeros())) * columns[j], np.zeros(nlp.m)
         np.maximum.at(largest, i, np.where(np.isfinite(entries), entries, 0.0))
-        slope = np.abs(gradient) * columns
-        rows = _inverse(largest)
-        objective = float(_inverse(np.array([np.max(slope[np.isfinite(slope)], initial=0.0)]))[0])
+        rows = np.minimum(_inverse(largest), UP)
+        objective = objective_factor(nlp, columns, beside=False)
     return Scaling(how, columns, rows, objective)
+
+
+def objective_factor(nlp: NLP, columns: np.ndarray | float = 1.0, beside: bool = True) -> float:
+    """The factor that brings the largest entry of the objective's gradient, by variables in these units, to about 1: at the first
+    point, or, if asked, a little beside it where it vanishes there; 1 where it vanishes. Costs may be in any unit: it is not cut."""
+    start = np.clip(nlp.x0, nlp.x_lower, nlp.x_upper)
+    aside = BESIDE * (1 + np.abs(start)) * np.cos(np.arange(nlp.n))
+    for point in (start, np.clip(start + aside, nlp.x_lower, nlp.x_upper))[:1 + beside]:
+        slope = np.abs(nlp.grad(point)[1].full().ravel()) * columns
+        if (largest := float(np.max(slope[np.isfinite(slope)], initial=0.0))) > 0:
+            return float(2.0 ** -np.round(np.log2(largest)))
+    return 1.0
 
 
 def scaled(nlp: NLP, how: str | Scaling, magnitudes: np.ndarray | None = None) -> tuple[NLP, Unscale]:
@@ -138,4 +151,4 @@ def _power(values: np.ndarray) -> np.ndarray:
 
 def _inverse(largest: np.ndarray) -> np.ndarray:
     """Factors that bring the largest entries to about 1; 1 where there are none."""
-    return np.minimum(_power(1.0 / np.where(largest > 0, largest, 1.0)), UP)
+    return _power(1.0 / np.where(largest > 0, largest, 1.0))

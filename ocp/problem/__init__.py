@@ -17,10 +17,10 @@ from ocp.problem.problem import (
     replaced_systems,
     with_parameters,
 )
-from ocp.problem.solution import SOLVED, Certificate, Residual, Solution, Status, Trajectory, Violation, join
+from ocp.problem.solution import SOLVED, Certificate, Residual, Solution, Statement, Status, Trajectory, Violation, join
 
 __all__ = [
     "INF", "SOLVED", "At", "Boundary", "Certificate", "Constraint", "Cost", "Duration", "Guess", "Linkage", "Phase", "Problem",
-    "Reference", "Residual", "Sense", "Solution", "Status", "System", "Trajectory", "Violation", "join", "replaced_systems",
-    "with_parameters",
+    "Reference", "Residual", "Sense", "Solution", "Statement", "Status", "System", "Trajectory", "Violation", "join",
+    "replaced_systems", "with_parameters",
 ]

@@ -116,8 +116,8 @@ class Residual:
 class Violation:
     """Largest violation of one named constraint, at the knots and between them, each beside its tolerance.
 
-    time, component: where the violation at the knots is largest. Between knots a direct method promises only its order
-    of accuracy, hence the looser tolerance there.
+    time, component: where the violation at the knots is largest; time_between [s]: where it is between them, None where nobody
+    looked. Between knots a direct method promises only its order of accuracy, hence the looser tolerance there.
     """
 
     name: str
@@ -128,6 +128,7 @@ class Violation:
     tolerance: float
     soft: bool = False
     tolerance_between: float = float("inf")
+    time_between: float | None = None
 
     @property
     def holds(self) -> bool:
@@ -137,22 +138,39 @@ class Violation:
     def sentence(self) -> str:
         """What is violated most, in words."""
         if self.at_knots <= self.tolerance:
-            return (f"constraint {self.name!r} violated by {self.between_knots:.3g} > {self.tolerance_between:.3g} between knots; "
-                    "refine the mesh")
+            when = f" at t = {self.time_between:.9g} s" if self.time_between is not None else ""
+            return (f"constraint {self.name!r} violated by {self.between_knots:.3g} > {self.tolerance_between:.3g} between knots"
+                    f"{when}; a finer mesh helps: more intervals, or refine: hp")
         return (f"constraint {self.name!r} violated by {self.at_knots:.3g} > {self.tolerance:.3g} at t = {self.time:.6g} s "
                 f"({self.component})")
 
 
 @dataclass(frozen=True)
-class Certificate:
-    """Independent evidence about a solution; the same fields for every method.
+class Statement:
+    """A finding in words, and whether it speaks for the solution."""
 
-    stationarity, complementarity: KKT residuals re-evaluated at the returned point (scaled as in the docstring of
-    ``ocp.certify``); gap_segment: largest distance, over the segments, between the returned state and an independent
-    high-order re-integration of that segment; gap_total: the same from the start to the end; error_estimate: discretisation
-    error; energy: energy balance error, None when the system has no energy; objective: the objective against an independent
-    quadrature; point: distance of trajectory and objective from the point whose optimality was judged, None where a method leaves
-    no such point.
+    name: str
+    words: str
+    holds: bool
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.name}: {self.words}"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Independent evidence about a solution; the same fields for every method. All values are relative to sizes that the motion
+    itself gives (``ocp.certify.scale``).
+
+    stationarity: gradient of the Lagrangian, and what one more Newton step would change; complementarity: products of multipliers
+    and distances to their bounds; second_order: what kind of point it is; gap_segment: largest distance, over the segments, between
+    the returned state and an independent high-order re-integration of that segment; gap_total: the same from the start to the end, over
+    the growth of errors; error_estimate: discretisation error; energy: energy balance error, None when the system has no energy;
+    objective: the objective against an independent quadrature; point: distance of trajectory and objective from the point whose
+    optimality was judged, None where a method leaves no such point; objective_error: half the bar of the objective, None where
+    nobody solved again on a finer mesh; objective_size: what it is measured by; resolution: the width [s] down to which the motion
+    was searched everywhere.
     """
 
     stationarity: Residual
@@ -164,23 +182,34 @@ class Certificate:
     energy: Residual | None = None
     objective: Residual | None = None
     point: Residual | None = None
+    second_order: Statement | None = None
+    objective_error: Residual | None = None
+    objective_size: float = 1.0
+    resolution: float | None = None
 
     @property
     def checks(self) -> tuple[Residual, ...]:
         found = (self.stationarity, self.complementarity, self.gap_segment, self.gap_total, self.error_estimate, self.energy,
-                 self.objective, self.point)
+                 self.objective, self.point, self.objective_error)
         return tuple(c for c in found if c is not None)
 
     @property
     def holds(self) -> bool:
-        return all(c.holds for c in self.checks) and all(v.holds for v in self.violations)
+        return (all(c.holds for c in self.checks) and all(v.holds for v in self.violations)
+                and (self.second_order is None or self.second_order.holds))
+
+    @property
+    def bar(self) -> float:
+        """Half the bar of the objective, in its own unit; NaN where there is none."""
+        return float("nan") if self.objective_error is None else self.objective_error.value * self.objective_size
 
     @property
     def failures(self) -> tuple[str, ...]:
         """What does not hold, in words."""
         residuals = [c.sentence for c in self.checks if not c.holds]
         broken = [v.sentence for v in self.violations if not v.holds]
-        return tuple(residuals + broken)
+        worse = [] if self.second_order is None or self.second_order.holds else [self.second_order.sentence]
+        return tuple(worse + residuals + broken)
 
 
 @dataclass(frozen=True)
@@ -201,6 +230,7 @@ class Solution:
     notes: tuple[str, ...] = ()
     parts: tuple[Trajectory, ...] = ()  # the phases one by one; empty where there is only one
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)  # gains, multipliers: saved with the trajectory
+    escape: Any = None  # a direction, in the unknowns of ``optimality``, that leads down from a point that is no minimum
     freeze: Mapping[str, Any] = field(default_factory=dict)  # options with what was chosen in the place of every "auto"
 
     @property

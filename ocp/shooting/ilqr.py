@@ -170,3 +170,8 @@ def _guessed(phases: Sequence[Phase], guess: Guess | Sequence[Guess]) -> tuple[P
                 raise ProblemError(f"the guess has {name} of shape {np.shape(getattr(one, name))}, expected {shape}",
                                    where=f"phase {phase.name!r}")
     return tuple(replace(phase, guess=one) for phase, one in zip(phases, guesses, strict=True))
+
+
+def finer(problem: Problem, options: ILQROptions, solution: Solution) -> Solution:
+    """The problem, whose guess is the solution, on twice as many intervals."""
+    return solve(problem, replace(options, intervals=2 * options.intervals))

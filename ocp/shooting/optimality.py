@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ocp.problem import Solution
+from ocp.guess import polyline
+from ocp.nlp.local import Local
+from ocp.problem import Solution, Trajectory
+from ocp.shooting.local import localised
 from ocp.shooting.stages.horizon import Horizon
 from ocp.shooting.stages.rows import BELOW, CONE
 
@@ -98,6 +101,24 @@ class ShootingOptimality:
             t = float(leg.stretch.clock(0.0, theta)) + float(leg.stretch.pace(theta)) * self.horizon.t[knots]
             found.append((t, self.x[knots, :system.nx], self.u[leg.first:leg.last, :system.nu]))
         return tuple(found)
+
+    def local(self) -> Local:
+        """The discrete problem at the returned point, knot after knot (state, control) in tangent spaces; the Hessian by central
+        differences of the adjoint, so that neither the loops nor their derivatives take part."""
+        return localised(self.horizon, self.x, self.u, self.weights)
+
+    def moved(self, direction: np.ndarray) -> tuple[Trajectory, ...]:
+        """The trajectories of the phases, the unknowns of ``local`` moved by so much, straight between knots."""
+        x, u, at = self.x.copy(), self.u.copy(), 0
+        for k in range(self.horizon.stages + 1):
+            stage = self.horizon.kind(k)
+            n, m = stage.space.ndx, stage.nu if k < self.horizon.stages else 0
+            x[k, :stage.space.nx] = np.asarray(stage.plus(x[k, :stage.space.nx], direction[at:at + n])).ravel()
+            if m:
+                u[k, :m] += direction[at + n:at + n + m]
+            at += n + m
+        u = np.clip(u, self.horizon.lower[:len(u)], self.horizon.upper[:len(u)])
+        return tuple(polyline(*part) for part in ShootingOptimality(self.horizon, x, u, self.weights).motion())
 
     def _step(self, k: int) -> tuple[Any, Any]:
         after, cost = self.horizon.kind(k).step(*self._arguments(k), self.horizon.h[k])

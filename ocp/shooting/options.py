@@ -12,7 +12,7 @@ from dynamics.errors import near
 from ocp.derivatives import DERIVATIVES, EXECUTIONS
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS
-from ocp.problem import At, Constraint, Phase, Problem, Sense
+from ocp.problem import At, Constraint, Linkage, Phase, Problem, Sense
 
 CHOICES = {
     "integrator": tuple(INTEGRATORS),
@@ -147,7 +147,11 @@ class ILQROptions:
 def unsupported(problem: Problem) -> list[str]:
     """One sentence for each thing that the problem asks for and iLQR cannot enforce; empty when it can serve it."""
     return [*_durations(problem), *_all_constraints(problem),
-            *(f"linkage {linkage.name!r} between ends of phases" for linkage in problem.linkages)]
+            *(f"linkage {linkage.name!r} between ends of phases{_place(linkage)}" for linkage in problem.linkages)]
+
+
+def _place(asked: Constraint | Linkage) -> str:
+    return f", at {asked.where}" if asked.where else ""
 
 
 def _durations(problem: Problem) -> Iterator[str]:
@@ -168,12 +172,14 @@ def _all_constraints(problem: Problem) -> list[str]:
 def _constraints(phase: Phase, first: bool) -> Iterator[str]:
     for constraint in phase.constraints:
         if constraint.at is At.INTEGRAL:
-            yield f"integral constraint {constraint.name!r} (make the integral a state, with a bound at the end)"
+            yield (f"integral constraint {constraint.name!r} (make the integral a state, with a bound at the end)"
+                   f"{_place(constraint)}")
         elif constraint.soft is not None:
             if constraint.sense is Sense.CONE:
-                yield f"soft second-order cone {constraint.name!r} (only components between bounds can be soft)"
+                yield (f"soft second-order cone {constraint.name!r} (only components between bounds can be soft)"
+                       f"{_place(constraint)}")
         elif first and constraint.at is At.START and _prescribed(phase) and not _holds_at_start(phase, constraint):
-            yield f"constraint {constraint.name!r} (start): the fixed start state violates it"
+            yield f"constraint {constraint.name!r} (start): the fixed start state violates it{_place(constraint)}"
 
 
 def _prescribed(phase: Phase) -> bool:

@@ -14,25 +14,29 @@ import numpy as np
 
 from ocp.derivatives import DERIVATIVES, EXECUTIONS
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.nlp import HESSIANS, SCALINGS, SOLVERS, SolverOptions
+from ocp.nlp import HESSIANS, SCALINGS, SOLVERS, SolverOptions, Warm
 from ocp.nlp.scaling_text import check_scaling, rule
-from ocp.problem import Problem, Solution
+from ocp.problem import Problem, Solution, Status
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.transcription.charts import STATES, form
-from ocp.transcription.direct import Begin, Optimality, Polish, solve_program, unsupported
+from ocp.transcription.direct import Optimality, solve_program, unsupported
 from ocp.transcription.freeze import frozen
 from ocp.transcription.kernels import KERNELS
 from ocp.transcription.ladder import climb, read_guess
 from ocp.transcription.mesh import Compressed, Mesh, uniform_mesh
 from ocp.transcription.program import How, Transcription, build, kernels_for
-from ocp.transcription.refine.loop import Family, Settings, refine
+from ocp.transcription.refine.carry import carried
+from ocp.transcription.refine.criteria import Judge
+from ocp.transcription.refine.loop import refine
+from ocp.transcription.refine.passes import Ask, Family, Settings
 from ocp.transcription.refine.plan import UNIFORM, Plan, read_plans, uniform_plan
-from ocp.transcription.refine.policy import POLICIES, Rules
+from ocp.transcription.refine.policy import POLICIES, Rules, halved
 from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, make_scheme
 
 __all__ = ["METHOD", "CollocationOptions", "Optimality", "solve", "transcribe", "uniform_meshes", "unsupported"]
 
 METHOD = "collocation"
+AUTO = "auto"
 #: degree from which Lobatto schemes with one control per knot are of lower order than their name promises
 LOBATTO_SHORT = 4
 
@@ -41,9 +45,9 @@ LOBATTO_SHORT = 4
 class CollocationOptions:
     """Options of direct collocation.
 
-    scheme: "hermite_simpson" (order 4), "trapezoid" (2), "gauss" (2K), "radau" (2K - 1), "radau_left" (2K - 1) or "lobatto" (2K -
+    scheme: "auto", "hermite_simpson" (order 4), "trapezoid" (2), "gauss" (2K), "radau" (2K - 1), "radau_left" (2K - 1) or "lobatto" (2K -
         2; with polynomial controls states at knots are of order 4 from K = 4 on, as one control at a knot serves two intervals)
-    intervals: of equal length in every phase; degree: K, collocated nodes of an interval; "auto": the scheme's own, 3 where it
+    intervals: of equal length in every phase, "auto": 20 where the certificate decides, else 50; degree: K, collocated nodes of an interval; "auto": the scheme's own, 3 where it
         leaves a choice
     form: of the defects, "integral", "differential", or for hermite_simpson "compressed" (no states at midpoints); controls:
         "polynomial" through the collocated nodes, "held" or "linear"
@@ -57,13 +61,13 @@ class CollocationOptions:
     kernels: "compiled", "interpreted", or "auto", which compiles functions so large that it pays
     mesh: "uniform", or the edges and degrees of intervals, see ``ocp.transcription.refine.plan``; intervals and degree then do not
         count
-    refine: "none"; "h": shorter intervals; "p": higher degrees; "hp": what promises more. tolerance_mesh: largest relative error of
+    refine: "certificate" stops as soon as the certificate holds and refines what it measures; "none"; "h": shorter intervals; "p": higher degrees; "hp": what promises more. tolerance_mesh: largest relative error of
         an interval, see ``ocp.transcription.refine.error``; max_passes: solves; max_degree: of an interval; switches: whether edges
         move to where polynomial and held controls jump; of linear ones, which cannot, a note says where they would
     """
 
-    scheme: str = "hermite_simpson"
-    intervals: int = 50
+    scheme: str = "auto"
+    intervals: int | str = "auto"
     degree: int | str = "auto"
     form: str = "integral"
     controls: str = "polynomial"
@@ -78,13 +82,14 @@ class CollocationOptions:
     execution: str = "auto"
     kernels: str = "auto"
     mesh: str = UNIFORM
-    refine: str = "none"
+    refine: str = "auto"
     tolerance_mesh: float = 1e-6
     max_passes: int = 15
     max_degree: int = 10
     switches: bool = True
 
     def __post_init__(self) -> None:
+        self._choose()
         for name, value, known in (
                 ("scheme", self.scheme, SCHEMES), ("form", self.form, (*FORMS, "compressed")), ("controls", self.controls,
                                                                                                 CONTROLS),
@@ -100,10 +105,21 @@ class CollocationOptions:
         if self.scaling not in SCALINGS and self.refine != "none":
             raise ProblemError("holds factors of one mesh, and refine changes the mesh; take scaling auto",
                                where=f"{METHOD}.scaling")
-        if self.intervals < 1:
+        if int(self.intervals) < 1:
             raise ProblemError(f"must be at least 1, got {self.intervals}", where=f"{METHOD}.intervals")
         self._check_refinement(self.record().degree)
         self.nlp()
+
+    def _choose(self) -> None:
+        """What stands for "auto" in scheme, intervals and refine."""
+        given = (self.scheme, self.intervals, self.degree) != (AUTO,) * 3 or self.mesh != UNIFORM or self.form == "compressed"
+        if self.refine == AUTO:
+            object.__setattr__(self, "refine", "none" if given else "certificate")
+        if self.scheme == AUTO:
+            scheme = {"certificate": "radau", "p": "gauss", "hp": "gauss"}.get(self.refine, "hermite_simpson")
+            object.__setattr__(self, "scheme", scheme)
+        if self.intervals == AUTO:
+            object.__setattr__(self, "intervals", 20 if self.refine == "certificate" else 50)
 
     def _check_refinement(self, degree: int) -> None:
         raises = self.refine in ("p", "hp")
@@ -142,17 +158,40 @@ def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh 
     """The mesh of every phase that the options ask for."""
     scheme = options.record()
     if options.form == "compressed":
-        return tuple(Compressed(np.linspace(0.0, 1.0, options.intervals + 1)) for _ in problem.phases)
+        return tuple(Compressed(np.linspace(0.0, 1.0, int(options.intervals) + 1)) for _ in problem.phases)
     if options.mesh != UNIFORM:
         return _family(options).meshes(problem, _plans(problem, options))
-    return tuple(uniform_mesh(scheme, options.intervals, options.controls, form(phase.system.space, options.states).tangent)
+    return tuple(uniform_mesh(scheme, int(options.intervals), options.controls, form(phase.system.space, options.states).tangent)
                  for phase in problem.phases)
+
+
+def finer(problem: Problem, options: CollocationOptions, solution: Solution) -> Solution:
+    """The problem, whose guess is the solution, on a mesh like that of the solution, its degrees raised by one where the scheme
+    has any, else its intervals cut in two; from the solution's multipliers where there is one phase: the optimum is the same."""
+    once = replace(options, refine="none", guess="given", scaling=rule(options.scaling))
+    if options.form == "compressed":
+        once = replace(once, intervals=2 * int(options.intervals))
+        return _run(once, Ask(problem, uniform_meshes(problem, once)))
+    family, plans = _family(options), _plans(problem, replace(once, mesh=str(solution.freeze.get("mesh", options.mesh))))
+    raises = options.record().degree < MOST and options.scheme not in ("trapezoid", "hermite_simpson")
+    changed = tuple(replace(plan, degrees=tuple(min(d + 1, MOST) for d in plan.degrees)) if raises else halved(plan)
+                    for plan in plans)
+    meshes, left = family.meshes(problem, changed), solution.optimality
+    if len(meshes) > 1 or left is None:
+        return _run(once, Ask(problem, meshes))
+    before = family.meshes(problem, plans)[0]
+
+    def begin(program: Transcription) -> Warm:
+        return carried(left.nlp, left.lam_x, left.lam_g, before, program.nlp, meshes[0])
+
+    found = _run(once, Ask(problem, meshes, begin=begin))
+    return found if found.status is Status.CONVERGED else _run(once, Ask(problem, meshes))
 
 
 def _plans(problem: Problem, options: CollocationOptions) -> tuple[Plan, ...]:
     """The first mesh of every phase as numbers."""
     if options.mesh == UNIFORM:
-        return (uniform_plan(options.intervals, options.record().degree),) * len(problem.phases)
+        return (uniform_plan(int(options.intervals), options.record().degree),) * len(problem.phases)
     return read_plans(options.mesh, [phase.name for phase in problem.phases], options.scheme, f"{METHOD}.mesh")
 
 
@@ -170,8 +209,11 @@ def transcribe(problem: Problem, options: CollocationOptions, meshes: Sequence[M
 
 
 def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dict[str, float]], Any] | None = None,
-          checkpoint: Keep | None = None, resume: Checkpoint | None = None) -> Solution:
+          checkpoint: Keep | None = None, resume: Checkpoint | None = None, judge: Judge | None = None,
+          allowed: tuple[float, float] = (2e-3, 1e-2)) -> Solution:
     """Transcribe the problem and solve the program. ``progress`` gets each row of the iteration log.
+
+    judge: certifies a solution; ``refine: certificate`` needs it.
 
     checkpoint: gets the iterate every ten seconds, and at the end unless it converged; resume: such a checkpoint, the
     primal-dual point of a warm start.
@@ -179,35 +221,34 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     Raises UnsupportedError naming each thing that collocation cannot enforce, ProblemError for a malformed problem or a
     checkpoint of another one.
     """
-    def attempt(given: Problem, chosen: CollocationOptions, meshes: Sequence[Mesh] | None = None, warm: Checkpoint | None = resume,
-                show: Any = progress, keep: Keep | None = checkpoint, polish: Polish | None = None,
-                begin: Begin | None = None) -> Solution:
-        def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:
-            return transcribe(given, chosen, meshes, centres)
-
-        return solve_program(given, METHOD, chosen, chosen.nlp(), made, show, keep, warm, polish, begin)
-
-    def on(meshes: Sequence[Mesh] | None, *shown: Any) -> Callable[[Problem, CollocationOptions], Solution]:
-        def one(changed: Problem, chosen: CollocationOptions) -> Solution:
-            coarse = chosen.guess != options.guess  # that rung of the ladder has a mesh of its own
-            if coarse:
-                return attempt(changed, replace(chosen, mesh=UNIFORM), None, *shown[:3])
-            return attempt(changed, chosen, meshes, *shown)
-
-        return one
-
-    def run(given: Problem, meshes: Sequence[Mesh], show: Any, keep: Keep | None, warm: Checkpoint | None,
-            ladder: bool, polish: Polish | None = None, begin: Begin | None = None) -> Solution:
-        tried = on(meshes, warm, show, keep, polish, begin)
-        return climb(given, options, tried) if ladder else tried(given, options)
-
     if options.refine == "none":
-        found = climb(problem, options, on(None)) if resume is None else attempt(problem, options)
+        begin = Ask(problem, uniform_meshes(problem, options), progress, checkpoint, resume)
+        found = _run(options, replace(begin, ladder=resume is None))
         return frozen(_remarked(found, options), options)
-    rules = Rules(options.refine, options.tolerance_mesh, options.record().degree, options.max_degree)
+    if options.refine == "certificate" and judge is None:
+        raise ProblemError("certificate needs what certifies solutions: solve by ocp.methods.solve", where=f"{METHOD}.refine")
+    certified = options.refine == "certificate"
+    rules = Rules(options.refine, 1.0 if certified else options.tolerance_mesh, options.record().degree, options.max_degree)
     settings = Settings(rules, options.max_passes, options.switches, options.guess != "auto", options.solver == "ipopt")
-    found = refine(problem, _family(options), _plans(problem, options), settings, run, progress, checkpoint, resume)
+    found = refine(problem, _family(options), _plans(problem, options), settings, lambda ask: _run(options, ask), progress, checkpoint,
+                   resume, judge if certified else None, allowed)
     return frozen(_remarked(found, options), options)
+
+
+def _run(options: CollocationOptions, ask: Ask) -> Solution:
+    """The solution of one program, by the ladder of guesses where that is asked for."""
+    def attempt(given: Problem, chosen: CollocationOptions) -> Solution:
+        coarse = chosen.guess != options.guess  # that rung of the ladder has a mesh of its own
+        meshes = None if coarse else ask.meshes
+        change = ask.change if ask.change is not None and not coarse else lambda program: program
+
+        def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:
+            return change(transcribe(given, replace(chosen, mesh=UNIFORM) if coarse else chosen, meshes, centres))
+
+        polish, begin = (None, None) if coarse else (ask.polish, ask.begin)
+        return solve_program(given, METHOD, chosen, chosen.nlp(), made, ask.show, ask.keep, ask.warm, polish, begin)
+
+    return climb(ask.problem, options, attempt) if ask.ladder else attempt(ask.problem, options)
 
 
 def _remarked(found: Solution, options: CollocationOptions) -> Solution:

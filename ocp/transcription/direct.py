@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ocp.nlp import (
     NLP,
@@ -22,6 +23,7 @@ from ocp.nlp import (
     scaled,
     worst_violations,
 )
+from ocp.nlp.local import Local, Owners
 from ocp.nlp.scaling_text import read_scaling, rule, scaling_text
 from ocp.problem import At, Problem, Sense, Solution, Status, Trajectory, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep, Pace, check_layout, joined, layout, log_arrays, log_rows, text
@@ -44,7 +46,7 @@ SLACK = 10.0
 class Optimality:
     """What a transcription leaves for the certificate: the program and a primal-dual point of it (signs: ``ocp.nlp``).
 
-    parts(x) -> the trajectory of each phase.
+    parts(x) -> the trajectory of each phase; owners(): what the unknowns stand for.
     """
 
     nlp: NLP
@@ -52,6 +54,21 @@ class Optimality:
     lam_x: np.ndarray
     lam_g: np.ndarray
     parts: Callable[[np.ndarray], tuple[Trajectory, ...]]
+    owners: Callable[[], Owners] | None = None
+
+    def local(self) -> Local | None:
+        """The program at the point, None where nothing is known of its unknowns."""
+        if self.owners is None:
+            return None
+        nlp = self.nlp
+        gradient, (g, jacobian) = nlp.grad(self.x)[1].full().ravel(), nlp.jac(self.x)
+        half = nlp.hess(self.x, 1.0, self.lam_g).sparse()
+        return Local(self.x, nlp.x_lower, nlp.x_upper, self.lam_x, g.full().ravel(), nlp.g_lower, nlp.g_upper, self.lam_g, gradient,
+                     sp.csr_matrix(jacobian.sparse()), sp.csr_matrix(half + sp.triu(half, 1).T), self.owners())
+
+    def moved(self, direction: np.ndarray) -> tuple[Trajectory, ...]:
+        """The trajectories of the phases, the unknowns moved by so much [n], within their bounds."""
+        return self.parts(np.clip(self.x + direction, self.nlp.x_lower, self.nlp.x_upper))
 
     def cost(self) -> float:
         """The objective of the program at the point."""
@@ -154,8 +171,8 @@ def solve_program(problem: Problem, method: str, options: Any, solver: SolverOpt
         problem=with_parameters(problem, chosen), method=method, options=asdict(options), status=result.status,
         message=result.message, objective=result.f, trajectory=program.invert(result.x), parts=parts if len(parts) > 1 else (),
         iterations=joined(before, _numbered(rows, first)), seconds={**spent, "total": time.perf_counter() - started},
-        optimality=Optimality(program.nlp, result.x, result.lam_x, result.lam_g, program.parts), notes=notes, extra=extra,
-        freeze={} if factors is None else {"scaling": scaling_text(program.nlp, factors)})
+        optimality=Optimality(program.nlp, result.x, result.lam_x, result.lam_g, program.parts, program.owners), notes=notes,
+        extra=extra, freeze={} if factors is None else {"scaling": scaling_text(program.nlp, factors)})
 
 
 def _factors(nlp: NLP, scaling: str) -> Scaling | None:

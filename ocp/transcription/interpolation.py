@@ -18,11 +18,13 @@ Array = np.ndarray
 
 
 def collocation_trajectory(mesh: Mesh, form: Form, start: float, duration: float, x: Array, u: Array, rates: Array,
-                           charts: Array) -> Trajectory:
+                           charts: Array, bounds: tuple[Array, Array]) -> Trajectory:
     """Trajectory with the schemes' interpolants from ``start`` [s] on.
 
     x [M, nx]: states of the nodes; u [P, nu]: of the control points; rates [E, size]: time derivatives, at the places, of what the
-    schemes act on; charts [N, nx]: centres of the intervals' charts, for tangent unknowns. Quaternions are returned at unit length.
+    schemes act on; charts [N, nx]: centres of the intervals' charts, for tangent unknowns; bounds: of the controls, lower and upper
+    [nu], to which polynomials between their points are clipped: what overshoots there stands for no motion of the system.
+    Quaternions are returned at unit length.
     Raises ProblemError when asked for a time outside the phase.
     """
     locate = _locator(mesh.edges, start, duration)
@@ -45,7 +47,7 @@ def collocation_trajectory(mesh: Mesh, form: Form, start: float, duration: float
         return on_manifold(form.space, pieces(t, state_in, x.shape[1]))
 
     def control(t: Any) -> Array:
-        return pieces(t, lambda k, r: np.asarray(mesh.shapes[k].basis(r)) @ u[mesh.point(k)], u.shape[1])
+        return np.clip(pieces(t, lambda k, r: np.asarray(mesh.shapes[k].basis(r)) @ u[mesh.point(k)], u.shape[1]), *bounds)
 
     return Trajectory(t=start + duration * mesh.edges, x=on_manifold(form.space, x[mesh.knots]), u=u,
                       t_u=start + duration * mesh.control_fractions, state=state, control=control,

@@ -7,7 +7,7 @@ Betts 2010, Practical Methods for Optimal Control, Sec. 3.4.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -108,3 +108,8 @@ def solve(problem: Problem, options: MultipleShootingOptions, progress: Callable
         return solve_program(given, METHOD, chosen, chosen.nlp(), made, progress, checkpoint, resume)
 
     return frozen(climb(problem, options, attempt) if resume is None else attempt(problem, options), options)
+
+
+def finer(problem: Problem, options: MultipleShootingOptions, solution: Solution) -> Solution:
+    """The problem, whose guess is the solution, on twice as many intervals."""
+    return solve(problem, replace(options, intervals=2 * options.intervals, guess="given", scaling=rule(options.scaling)))

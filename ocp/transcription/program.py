@@ -14,6 +14,7 @@ import numpy as np
 
 from ocp.derivatives import choose, differentiated_phase
 from ocp.nlp import NLP
+from ocp.nlp.local import CONTROL, COORDINATE, DURATION, PARAMETER, TANGENT, Owners, cells
 from ocp.nlp.names import Names
 from ocp.nlp.program import LATE
 from ocp.nlp.separable import Separable
@@ -68,7 +69,8 @@ class Transcription:
     the places of the adjoint of what the schemes act on, with ``H = running cost + p' ydot`` (empty for shooting);
     parameters(x): values of free parameters by name; meshes: of the phases; state_columns: by phase, the columns [M, size] of all
     nodes; centres(x): by phase, the states of all nodes, about
-    which tangent unknowns may be centred anew; notes: sentences for the report; seconds: of which "compile" was spent on kernels
+    which tangent unknowns may be centred anew; owners(): what the unknowns stand for; notes: sentences for the report;
+    seconds: of which "compile" was spent on kernels
     """
 
     nlp: NLP
@@ -80,6 +82,7 @@ class Transcription:
     meshes: tuple[Discretisation, ...]
     forms: tuple[Form, ...]
     state_columns: tuple[Array, ...]
+    owners: Callable[[], Owners]
     notes: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
 
@@ -136,7 +139,24 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     notes += [note for _, own, _ in prepared for note in own] or ([] if how.kernels == BY_SOLVER else ["kernels: interpreted"])
     compiling = sum(seconds for _, _, seconds in prepared)
     return Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes), forms,
-                         tuple(layout.states for layout in layouts), tuple(dict.fromkeys(notes)), {"compile": compiling})
+                         tuple(layout.states for layout in layouts), lambda: _owners(placed, meshes), tuple(dict.fromkeys(notes)),
+                         {"compile": compiling})
+
+
+def _owners(placed: Sequence[Place], meshes: Sequence[Discretisation]) -> Owners:
+    """What the unknowns of the program stand for."""
+    found = Owners.empty(placed[0].n)
+    for place, mesh in zip(placed, meshes, strict=True):
+        for columns, kind, at in ((place.layout.states, TANGENT if place.form.tangent else COORDINATE, mesh.fractions),
+                                  (place.layout.controls, CONTROL, mesh.control_fractions)):
+            found.put(columns, kind, place.number, np.arange(columns.shape[1]), cells(np.asarray(at))[:, None])
+        shared, names = place.shared, place.phase.system.parameters
+        if (number := shared.durations[place.number]) is not None:
+            found.put(np.array([place.first + number]), DURATION, place.number, 0)
+        for name, number in shared.parameters.items():
+            if name in names:
+                found.put(np.array([place.first + number]), PARAMETER, place.number, names.index(name))
+    return found
 
 
 def _prepared(block: Block, whole: Part, how: How) -> tuple[BlockFunctions, tuple[str, ...], float]:
@@ -182,7 +202,7 @@ class _Back:
             if isinstance(mesh, Mesh):
                 rates = self._rates(place, np.asarray(values)) / duration
                 charts = place.layout.centres[mesh.knots[:-1]]
-                found.append(collocation_trajectory(mesh, place.form, start, duration, x, u, rates, charts))
+                found.append(collocation_trajectory(mesh, place.form, start, duration, x, u, rates, charts, _limits(place)))
             elif isinstance(mesh, Compressed):
                 found.append(self._compressed(place, mesh, np.asarray(values), (x, u, start, duration)))
             else:
@@ -200,7 +220,7 @@ class _Back:
         nodes[::2], nodes[1::2] = x, between
         full = Mesh(mesh.edges, mesh.separated().schemes, split=True)
         return collocation_trajectory(full, place.form, start, duration, nodes, u, rates.reshape(-1, place.form.size),
-                                      place.layout.centres[:-1])
+                                      place.layout.centres[:-1], _limits(place))
 
     def _rates(self, place: Place, values: Array) -> Array:
         """Scaled rates [E, size] at the places of a phase."""
@@ -234,6 +254,10 @@ class _Back:
 
     def centres(self, values: Array) -> tuple[Array, ...]:
         return tuple(x for x, *_ in self.unpack(values))
+
+
+def _limits(place: Place) -> tuple[Array, Array]:
+    return np.asarray(place.phase.u_lower, dtype=float), np.asarray(place.phase.u_upper, dtype=float)
 
 
 def _advance(place: Place, grid: Grid, duration: float, start: float, p: Array) -> Callable[[Array, Array, Array, Array], Array]:

@@ -1,6 +1,7 @@
 """How dynamics and its derivatives grow with the robot: the experiment of Fig. 3 of Singh, Russell and Wensing (2022), and more.
 
     pip install "lieocp[dev]" && python tests/benchmarks/growth.py            # some minutes; --quick: a short trial, kept apart
+    python tests/benchmarks/growth.py --repeats                 # the tensors of Fig. 3 again and again: growth_fig3.csv
 
 Trees of 2 to 90 revolute joints, serial and with 2 or 5 children per body, and stars of equal arms. Differentiated graphs, closed
 form, complex steps and compiled loops; CasADi's interpreter and compiled C; sparse and dense outputs. Writes growth.csv, growth.md
@@ -11,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import csv
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -47,6 +50,7 @@ LARGEST, LARGEST_COMPILED, LARGEST_STEPPED = 2_500_000, 7_000, 20
 # two chains are compiled further, to see whether what the interpreter shows holds for machine code
 COMPILED_CHAINS, LARGEST_CHAIN = (12, 16), 75_000
 BATCHES, SECONDS = 7, 0.006
+PROCESSES, ROUNDS = 3, 3  # of Fig. 3
 
 
 @dataclass
@@ -68,8 +72,8 @@ class Row:
 
 
 # ------------------------------------------------------------------------------------------------ clocks
-def microseconds(run: Callable[[int], object]) -> float:
-    """Processor time of one of run's calls: the least disturbed of some batches."""
+def microseconds(run: Callable[[int], object], of: Callable[[list[float]], float] = min) -> float:
+    """Processor time of one of run's calls: the least disturbed of some batches, or their median."""
     run(1)
     count, spent = 1, 0.0
     while True:
@@ -79,15 +83,15 @@ def microseconds(run: Callable[[int], object]) -> float:
         if spent > SECONDS / 2:
             break
         count *= 2
-    least = spent / count
+    batches = [spent / count]
     for _ in range(BATCHES):
         begin = time.thread_time()
         run(count)
-        least = min(least, (time.thread_time() - begin) / count)
-    return least * 1e6
+        batches.append((time.thread_time() - begin) / count)
+    return of(batches) * 1e6
 
 
-def interpreted_us(function: ca.Function, inputs: list[np.ndarray]) -> float:
+def interpreted_us(function: ca.Function, inputs: list[np.ndarray], of: Callable[[list[float]], float] = min) -> float:
     """By CasADi's interpreter on fixed memory (``Function.buffer``): no conversions, 0.3 us to enter."""
     buffer, trigger = function.buffer()
     kept = [*inputs, *(np.zeros(function.nnz_out(k)) for k in range(function.n_out()))]
@@ -100,7 +104,7 @@ def interpreted_us(function: ca.Function, inputs: list[np.ndarray]) -> float:
         for _ in range(count):
             trigger()
 
-    us = microseconds(run)
+    us = microseconds(run, of)
     assert buffer.ret() == 0
     return us
 
@@ -266,6 +270,41 @@ def measure(sizes: tuple[int, ...], stars: tuple[tuple[int, int], ...], path: Pa
         print(f"star  {arms} arms of {length}  {time.perf_counter() - begin:6.1f} s", flush=True)
 
 
+# ------------------------------------------------------------------------------------------------ Fig. 3 with its noise
+def repeat(process: int, sizes: tuple[int, ...], path: Path) -> None:
+    """The tensors' times of one process: of each tree all functions are built, then they take turns, ROUNDS times."""
+    with path.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        for branching in BRANCHINGS:
+            history: dict[str, list[tuple[int, int]]] = {}
+            for n in sizes:
+                model = branched_tree(n, branching)
+                x, functions = state(model), {}
+                for source in ROADS["inverse_second"]:
+                    seen = history.setdefault(source, [])
+                    if predicted(seen, n) > LARGEST or (source == "complex_step" and n > LARGEST_STEPPED):
+                        continue
+                    function = candidate(model, "inverse_second", source).build()
+                    assert function is not None
+                    seen.append((n, 1 if source == "complex_step" else function.n_instructions()))
+                    functions |= {(source, "sparse"): function, (source, "dense"): dense(function)}
+                for turn in range(ROUNDS):
+                    for (source, outputs), function in functions.items():
+                        us = interpreted_us(function, x[:3], statistics.median)
+                        writer.writerow([f"branching {branching}", n, source, outputs, ROUNDS * process + turn, f"{us:.4g}"])
+                file.flush()
+                print(f"process {process}  branching {branching}  N {n}", flush=True)
+
+
+def repeats(sizes: tuple[int, ...], path: Path) -> None:
+    """growth_fig3.csv anew: PROCESSES processes one after another, for where code and data lie in memory moves times as well."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerow(["series", "joints", "source", "outputs", "repeat", "us"])
+    for process in range(PROCESSES):
+        command = [sys.executable, __file__, "--process", str(process), "--into", str(path), *map(str, sizes)]
+        subprocess.run(command, check=True)
+
+
 def write_csv(rows: list[Row], path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, [f.name for f in fields(Row)])
@@ -278,11 +317,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small trees only; results go to a temporary folder")
     parser.add_argument("--pages", action="store_true", help="write tables and figures again from growth.csv, measure nothing")
+    parser.add_argument("--repeats", action="store_true", help="measure the tensors of Fig. 3 again, with their noise")
+    parser.add_argument("--process", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("sizes", nargs="*", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.process is not None:
+        repeat(given.process, tuple(given.sizes), given.into)
+        return
     folder = Path(tempfile.mkdtemp(prefix="growth-")) if given.quick else ROOT / "results" / "benchmarks"
     folder.mkdir(parents=True, exist_ok=True)
     begin = time.perf_counter()
-    if not given.pages:
+    if given.repeats or given.quick:
+        repeats(SIZES[:4] if given.quick else SIZES, folder / "growth_fig3.csv")
+    if not (given.pages or given.repeats):
         measure(*((SIZES[:4], STARS[3:6]) if given.quick else (SIZES, STARS)), folder / "growth.csv")
     growth_pages.write(folder, (LARGEST, LARGEST_COMPILED, LARGEST_STEPPED, LARGEST_CHAIN))
     print(f"{folder} written after {time.perf_counter() - begin:.0f} s")

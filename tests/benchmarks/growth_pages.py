@@ -93,24 +93,48 @@ def _legend(fig: plt.Figure, dense: bool, columns: int) -> None:
     fig.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
 
 
-def figure_tensors(rows: Rows, path: Path) -> None:
+def repeated(rows: Rows) -> dict[tuple[str, str, str], dict[int, np.ndarray]]:
+    """(series, source, outputs) -> joints -> times of all repeats in their order."""
+    out: dict[tuple[str, str, str], dict[int, dict[int, float]]] = {}
+    for r in rows:
+        at = out.setdefault((r["series"], r["source"], r["outputs"]), {}).setdefault(int(r["joints"]), {})
+        at[int(r["repeat"])] = float(r["us"])
+    return {key: {n: np.array([x[k] for k in sorted(x)]) for n, x in sorted(found.items())} for key, found in out.items()}
+
+
+def repeated_ratios(times: dict, series: str, source: str, outputs: str) -> dict[int, np.ndarray]:
+    """source / closed form by the number of joints, repeat by repeat."""
+    theirs, ours = times.get((series, source, outputs), {}), times.get((series, "analytic", outputs), {})
+    return {n: theirs[n] / ours[n] for n in theirs if n in ours}
+
+
+def _band(ax: Axes, found: dict[int, np.ndarray], colour: str, marker: str, line: str, full: bool) -> None:
+    """Medians as a line, least and largest as a band."""
+    n = list(found)
+    ax.plot(n, [np.median(x) for x in found.values()], line, color=colour, marker=marker, markersize=4, linewidth=1.3,
+            markerfacecolor=colour if full else "white")
+    ax.fill_between(n, [x.min() for x in found.values()], [x.max() for x in found.values()], color=colour, alpha=0.22, linewidth=0)
+
+
+def figure_tensors(rows: Rows, again: Rows, path: Path) -> None:
     fig, axes = plt.subplots(2, 3, figsize=(12.5, 8.0), sharex=True, sharey="row", layout="constrained")
+    times = repeated(again)
     for k, (series, title) in enumerate(SERIES.items()):
         _axes(axes[0, k], "", "time per call in µs" if k == 0 else "", title)
-        _curves(axes[0, k], rows, series, "inverse_second", ("sparse", "dense"))
-        ax = axes[1, k]
-        _axes(ax, "number of joints N", "time / time of the closed form" if k == 0 else "")
-        ax.axhline(1.0, color="0.2", linewidth=1.0)
-        for source in ("ad_sx", "ad_of_analytic", "complex_step"):
-            colour, marker = STYLE[source]
+        _axes(axes[1, k], "number of joints N", "time / time of the closed form" if k == 0 else "")
+        for source, (colour, marker) in STYLE.items():
             for outputs, line in (("sparse", "-"), ("dense", "--")):
-                found = sorted(ratios(rows, series, "inverse_second", source, outputs, "interpreter").items())
-                ax.plot([n for n, _ in found], [r for _, r in found], line, color=colour, marker=marker, markersize=4,
-                        linewidth=1.3, markerfacecolor=colour if line == "-" else "white")
-        ax.set_yticks([0.5, 1, 2, 5, 10, 20, 50], labels=["0.5", "1", "2", "5", "10", "20", "50"])
-        ax.set_ylim(0.5, 60)
+                full = outputs == "sparse"
+                _band(axes[0, k], times.get((series, source, outputs), {}), colour, marker, line, full)
+                if source != "analytic":
+                    _band(axes[1, k], repeated_ratios(times, series, source, outputs), colour, marker, line, full)
+        _curves(axes[0, k], [r for r in rows if r["runtime"] in ("loop", "compiled")], series, "inverse_second", ())
+        axes[1, k].axhline(1.0, color="0.2", linewidth=1.0)
+        axes[1, k].set_yticks([0.5, 1, 2, 5, 10, 20, 50], labels=["0.5", "1", "2", "5", "10", "20", "50"])
+        axes[1, k].set_ylim(0.5, 60)
     axes[1, 0].annotate("closed form slower", (0.03, 0.03), xycoords="axes fraction", fontsize=8, color="0.35")
-    fig.suptitle("All second derivatives of inverse dynamics (tensors): differentiation against closed form")
+    fig.suptitle("All second derivatives of inverse dynamics (tensors): differentiation against closed form. Lines: medians of "
+                 f"{len({r['repeat'] for r in again})} repeats; bands: least to largest", fontsize=11)
     _legend(fig, True, 4)
     fig.savefig(path, dpi=150)
     plt.close(fig)
@@ -252,7 +276,7 @@ def noise(rows: Rows) -> str:
     return f"{np.median(spread):.0f} per cent in the median and {spread.max():.0f} at worst"
 
 
-def verdict(rows: Rows) -> list[str]:
+def verdict(rows: Rows, again: Rows) -> list[str]:
     wins, closest = lead(rows, "interpreter")
     lines = paragraph(
         f"Where differentiation wins. In the interpreter, sparse outputs: {wins}; the closest calls: {closest}. Compiled:",
@@ -261,13 +285,13 @@ def verdict(rows: Rows) -> list[str]:
         "use and the two are nearly level; the lead of the closed form grows with the depth. The complex step is four times",
         "slower than the closed form at its best. At N = 2 the three trees are one robot, and the times of one function",
         f"differ by {noise(rows)} there: ratios nearer to 1 than that decide nothing.")
-    sparse, filled = (ratios(rows, "branching 2", "inverse_second", "ad_of_analytic", outputs, "interpreter")
+    times = repeated(again)
+    sparse, filled = ({n: float(np.median(x)) for n, x in repeated_ratios(times, "branching 2", "ad_of_analytic", outputs).items()}
                       for outputs in ("sparse", "dense"))
     pairs = [f"{n}: {sparse[n]:.2f} sparse, {filled[n]:.2f} dense" for n in sorted(filled) if n >= 20]
     crossing = [n for n in sorted(filled) if filled[n] < 1.0]
-    at = {x: {int(r["joints"]): float(r["us"]) for r in select(
-        rows, series="branching 2", quantity="inverse_second", source="analytic", outputs=x, runtime="interpreter")}
-        for x in ("sparse", "dense")}
+    at = {outputs: {n: float(np.median(x)) for n, x in times["branching 2", "analytic", outputs].items()}
+          for outputs in ("sparse", "dense")}
     n = max(at["dense"])
     lines += paragraph(
         "The crossover that the paper reports at N = 70 for two children per body, with AD of the closed-form first derivatives as",
@@ -279,12 +303,35 @@ def verdict(rows: Rows) -> list[str]:
     return lines
 
 
+def noise_of_figure(again: Rows) -> list[str]:
+    """What the bands of Fig. 3 say."""
+    times, lines, doubtful = repeated(again), [], []
+    spread = np.concatenate([[x.max() / x.min() - 1 for x in found.values()] for found in times.values()]) * 100
+    for (series, source, outputs) in times:
+        if source == "analytic":
+            continue
+        for n, ratio in repeated_ratios(times, series, source, outputs).items():
+            if ratio.min() < 1.0:
+                doubtful.append(f"{SOURCES[source]}, {SERIES[series]}, {outputs}, N = {n}: {ratio.min():.2f} to {ratio.max():.2f}")
+    crossing = repeated_ratios(times, "branching 2", "ad_of_analytic", "dense")
+    large = "; ".join(f"{n}: {np.median(x):.2f} ({x.min():.2f} to {x.max():.2f})" for n, x in crossing.items() if n >= 20)
+    lines += paragraph(
+        f"The noise of the first figure, {len({r['repeat'] for r in again})} repeats in three processes, medians of batches, all",
+        f"functions of a tree in turns. Largest over least time of a point: {np.median(spread):.0f} per cent in the median,",
+        f"{np.percentile(spread, 90):.0f} at the 90th percentile, {spread.max():.0f} at worst. Points whose band of ratios",
+        f"reaches below 1, so that differentiation may be the faster one: {'; '.join(doubtful) or 'none'}. The ratio in",
+        f"question at the paper's crossover (2 children per body, dense outputs), median and band: {large}.")
+    return lines
+
+
 def write(folder: Path, limits: tuple[int, int, int, int]) -> None:
-    """growth.md and the figures beside growth.csv. limits: instructions that are made, compiled; joints for the complex
+    """growth.md and the figures, from growth.csv and growth_fig3.csv. limits: instructions made, compiled; joints for the complex
     step; instructions of long chains that are compiled."""
     with (folder / "growth.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    figure_tensors(rows, folder / "growth_fig3.png")
+    with (folder / "growth_fig3.csv").open(newline="", encoding="utf-8") as file:
+        again = list(csv.DictReader(file))
+    figure_tensors(rows, again, folder / "growth_fig3.png")
     figure_quantities(rows, folder / "growth_quantities.png")
     figure_exponents(rows, folder / "growth_exponents.png")
     lines = [
@@ -298,7 +345,7 @@ def write(folder: Path, limits: tuple[int, int, int, int]) -> None:
             f"(at -O1; first and contracted derivatives of the chains of 12 and 16 up to {limits[3]}); complex steps are taken",
             f"up to N = {limits[2]}, and compiled up to 8. Written by",
             "tests/benchmarks/growth.py; all rows are in growth.csv."),
-        "![tensors](growth_fig3.png)", "", "## What it says", "", *verdict(rows),
+        "![tensors](growth_fig3.png)", "", "## What it says", "", *verdict(rows, again), *noise_of_figure(again),
         "## Exponents", "",
         *paragraph(
             f"Slopes in the log-log plane: over N from {FIT_FROM} joints on, over d for 25 joints. Theory: exponent of N",

@@ -35,6 +35,7 @@ from dynamics.model.urdf import read_urdf  # noqa: E402
 from ocp.app.files.load import load_problem  # noqa: E402
 from ocp.app.pipeline import processor  # noqa: E402
 from ocp.bridge import robot_system  # noqa: E402
+from ocp.derivatives import choose  # noqa: E402
 from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem  # noqa: E402
 from ocp.shooting import ilqr  # noqa: E402
 from ocp.shooting.ilqr import ILQROptions  # noqa: E402
@@ -135,6 +136,12 @@ def by_ilqr(case: Case, derivatives: str, how: str, hessian: str, iterations: in
     return Outcome(spent / steps if steps else float("nan"), setup, code, steps, solution.objective, note)
 
 
+def default(case: Case) -> tuple[str, str]:
+    """(source, execution) that "auto" takes."""
+    source, loops, _ = choose(case.problem().phase.system, "auto", "auto")
+    return source, "loops" if loops else "generated"
+
+
 METHODS = {"ilqr": by_ilqr}
 SOURCES = (("ad", "generated"), ("analytic", "generated"), ("analytic", "loops"))
 
@@ -151,8 +158,9 @@ def main() -> None:
             continue
         for hessian, (derivatives, how) in itertools.product(("gauss_newton", "full"), SOURCES):
             outcome = METHODS[case.method](case, derivatives, how, hessian, 4 if given.quick else ITERATIONS, given.limit)
+            usual = (derivatives, how) == default(case)
             row = {"problem": case.name, "method": case.method, "hessian": hessian, "derivatives": derivatives, "execution": how,
-                   **vars(outcome)}
+                   "default": "yes" if usual else "", **vars(outcome)}
             rows.append(row)
             print(f"{case.name:<28} {case.method} {hessian:<13} {derivatives:<9} {how:<9} {1e3 * outcome.seconds:9.3f} ms/iteration"
                   f"  set-up {outcome.setup:6.2f} s  code {outcome.code:6.1f} s  {outcome.iterations:3d} iterations to "
@@ -173,7 +181,8 @@ def write(rows: list[dict[str, Any]], limit: int) -> None:
         f"{processor()}; casadi {ca.__version__}. Milliseconds per iteration: wall clock of a solve by its iterations,",
         f"line search included, median of {REPEATS} solves. Set-up:",
         "building functions, loading kernels and loops from the caches. Code: C compiler, first run only; Numba compiles the loops",
-        f"once for all robots. Beyond {limit:,} operations code is not generated.".replace(",", " "),
+        f"once for all robots. Beyond {limit:,} operations code is not generated.".replace(",", " ") + " Bold: the default,",
+        "what `derivatives: auto` takes for the dynamics of this robot. No other tool is compared here.",
         "Written by tests/benchmarks/solver_derivatives.py.", "",
         "| problem | method | Hessian | derivatives | execution | ms / iteration | set-up s | code s | cost (iterations) | notes |",
         "|---|---|---|---|---|---|---|---|---|---|",
@@ -181,7 +190,8 @@ def write(rows: list[dict[str, Any]], limit: int) -> None:
     for r in rows:
         numbers = ("", "", "", "") if not r["iterations"] else (
             f"{1e3 * r['seconds']:.3f}", f"{r['setup']:.2f}", f"{r['code']:.1f}", f"{r['cost']:.8g} ({r['iterations']})")
-        what = (r["problem"], r["method"], r["hessian"].replace("_", "-"), r["derivatives"], r["execution"])
+        usual = [f"**{r[k]}**" if r["default"] else r[k] for k in ("derivatives", "execution")]
+        what = (r["problem"], r["method"], r["hessian"].replace("_", "-"), *usual)
         lines.append("| " + " | ".join((*what, *numbers, r["note"])) + " |")
     (folder / "solver_derivatives.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from dynamics.kernels import Kernel, workspace
+import dynamics
+from dynamics.kernels import Kernel, operations, workspace
 from dynamics.kernels.calls import call
 from dynamics.loops import LoopDynamics, first_order, forward, rnea, second_order, tensors
+from dynamics.model.model import Model
+from ocp.derivatives import LOOPS_FROM
 
 BATCHES, SECONDS = 31, 0.01
 Run = Callable[[int], Any]
@@ -48,6 +51,11 @@ def spread(times: np.ndarray) -> float:
     """Distance of the quartiles over the median."""
     low, middle, high = np.percentile(times, [25, 50, 75])
     return float((high - low) / middle)
+
+
+def default_execution(model: Model) -> str:
+    """What ``execution: auto`` takes for derivatives of a robot's forward dynamics inside solvers: "loops" or "kernel"."""
+    return "loops" if operations(dynamics.make(model, "forward_dynamics")) >= LOOPS_FROM else "kernel"
 
 
 def from_python(function: Callable[[], Any]) -> Run:

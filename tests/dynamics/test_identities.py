@@ -3,6 +3,7 @@
 import casadi as ca
 import numpy as np
 import pytest
+from numerical_symbols import NumericalSymbols
 
 import dynamics
 from dynamics import algorithms as alg
@@ -93,8 +94,14 @@ def test_mass_matrix_is_the_derivative_of_inverse_dynamics_and_positive_definite
 @pytest.mark.row("001:D10")
 @pytest.mark.parametrize("model", MODELS)
 def test_kinetic_energy_and_momentum_agree_with_the_mass_matrix(model):
+    """With each other, and with M, energy and momentum summed over the bodies by differences of their poses."""
     q, v, _ = state(model, 4)
     M = np.atleast_2d(call(model, "mass_matrix", q))
+    by_hand = NumericalSymbols(model, q)
+    size = 1 + np.abs(by_hand.M()).max()
+    np.testing.assert_allclose(M, by_hand.M(), atol=1e-8 * size)
+    assert call(model, "kinetic_energy", q, v) == pytest.approx(by_hand.kinetic_energy(v), rel=1e-7)
+    np.testing.assert_allclose(call(model, "momentum", q, v), by_hand.momentum(v), atol=1e-7 * size)
     assert call(model, "kinetic_energy", q, v) == pytest.approx(v @ M @ v / 2, rel=1e-12)
     J = np.array(dynamics.make(model, "centre_of_mass_jacobian")(q))
     np.testing.assert_allclose(call(model, "momentum", q, v)[:3], model.mass * J @ v, atol=1e-12 * (1 + model.mass * 10))
@@ -109,6 +116,9 @@ def test_gravity_force_is_the_gradient_of_potential_energy(model):
     h = 1e-5
     gradient = [float(V(moved(q, h * e)) - V(moved(q, -h * e))) / (2 * h) for e in np.eye(model.nv)]
     g = np.atleast_1d(call(model, "gravity_force", q))
+    by_hand = NumericalSymbols(model, q)
+    assert float(V(q)) == pytest.approx(by_hand.potential_energy(), rel=1e-11)
+    np.testing.assert_allclose(g, -by_hand.weight(), atol=1e-7 * (1 + np.abs(g).max()))
     np.testing.assert_allclose(g, gradient, atol=1e-7 * (1 + np.abs(g).max()))
 
 

@@ -3,6 +3,7 @@
 import casadi as ca
 import numpy as np
 import pytest
+from row_trees import moved
 
 import dynamics
 from dynamics import algorithms as alg
@@ -166,6 +167,49 @@ def test_two_feet_leave_the_turn_about_their_line():
         np.testing.assert_allclose(np.cross(w, line), 0, atol=1e-10)
         np.testing.assert_allclose(v_B, np.cross(w, p.ravel() - first), atol=1e-10)
         assert np.linalg.norm(w) > 0.1
+
+
+def numerical_jacobian(model, q, where):
+    """dp/dq of the contact points by differences of their positions, [3 n, nv]."""
+    h = 1e-6
+    columns = []
+    for e in np.eye(model.nv):
+        ahead, behind = (evaluate(contacts.contact_positions, model, moved(model, q, s * h * e), where) for s in (1, -1))
+        columns.append((ahead - behind).T.ravel() / (2 * h))
+    return np.array(columns).T
+
+
+@pytest.mark.row("001:K77")
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_point_feet_of_any_floating_tree(seed, count):
+    """Feet on different branches of trees of mixed joints: the base is held as a rigid body held at these points is, 3, 5, 6;
+    ranks and null spaces by differences of positions; what stays free of the base is the turn about the line of support."""
+    rng = np.random.default_rng(80 + seed)
+    model = random_tree(9, rng, root="free_flyer", branching=0.9, kinds=["revolute", "spherical", "prismatic", "universal"])
+    q = alg.random_configuration(model, rng)
+    parents = {b.parent for b in model.bodies}
+    leaves = [b.name for i, b in enumerate(model.bodies) if i not in parents]
+    assert len(leaves) >= 4
+    where = [Contact(name, tuple(rng.uniform(-0.5, 0.5, 3))) for name in leaves[:count]]
+    out, J = contacts.contact_ranks(model, q, where), numerical_jacobian(model, q, where)
+    np.testing.assert_allclose(evaluate(contacts.contact_jacobian, model, q, where), J, atol=1e-8)
+    assert out.base_rank == (3, 5, 6, 6)[count - 1] == np.linalg.matrix_rank(J[:, :6], tol=1e-6)
+    assert out.rank == np.linalg.matrix_rank(J, tol=1e-6)
+    assert out.internal == np.linalg.matrix_rank(np.linalg.svd(J[:, :6])[0][:, out.base_rank:].T @ J[:, 6:], tol=1e-6)
+    assert (out.free, out.uncontrolled) == (model.nv - out.rank, 6 - out.base_rank)
+    # with the joints locked, the unsupported twists move no contact: positions do not change to second order
+    for direction in out.unsupported.T:
+        d = np.r_[direction, np.zeros(model.nv - 6)]
+        ahead, behind = (evaluate(contacts.contact_positions, model, moved(model, q, s * 1e-5 * d), where) for s in (1, -1))
+        assert np.abs(ahead - behind).max() / 2e-5 < 1e-8
+    if count == 2:
+        (direction,) = out.unsupported.T
+        first, second = evaluate(contacts.contact_positions, model, q, where).T
+        R, p = (np.array(x) for x in dynamics.make_frame(model, "pose", model.bodies[0].name)(q))
+        w = R @ direction[3:]
+        np.testing.assert_allclose(np.cross(w, second - first), 0, atol=1e-9 * np.linalg.norm(second - first))
+        np.testing.assert_allclose(R @ direction[:3], np.cross(w, p.ravel() - first), atol=1e-9 * (1 + np.linalg.norm(first)))
 
 
 @pytest.mark.row("001:K77")

@@ -4,6 +4,7 @@ import casadi as ca
 import numpy as np
 import pytest
 import se3_trajectories as ref
+from numerical_symbols import NumericalSymbols
 from row_trees import coupled, tree_of
 from scipy.integrate import solve_ivp
 
@@ -41,6 +42,12 @@ MODELS = {
     "floating": lambda: floating(0, damping=True), "second": lambda: floating(3), "mimic": coupled,
     "every_kind": lambda: tree_of("free_flyer", "universal", "planar", "spherical", "prismatic", "continuous", seed=1),
 }
+
+
+def newton_euler(model, q, v, a):
+    """M a + g - weight [nv] by differences of poses."""
+    by_hand = NumericalSymbols(model, q)
+    return by_hand.newton_euler(v, a) - by_hand.weight()
 
 
 def mover(model):
@@ -150,10 +157,18 @@ def test_coriolis_matrix(which, name):
 
 @pytest.mark.row("004:T-163")
 def test_coriolis_matrix_of_a_fixed_base_arm():
-    model = serial_chain(4)
+    """C v is the gyroscopic force of branching trees of mixed joints by differences of poses, and dM/dt - 2 C is skew where
+    velocities are rates of coordinates."""
+    model = tree_of("revolute", "spherical", "prismatic", "universal", "planar", "continuous", seed=75, branching=0.7)
     q, v, _ = state(model, 0)
     C = num(moving_base.coriolis_matrix(model, q, v))
-    close(C @ v, num(alg.bias_force(model, q, v)) - num(alg.gravity_force(model, q)))
+    expected = NumericalSymbols(model, q).newton_euler(v, np.zeros(model.nv))
+    close(C @ v, expected, 2e-6 * (1 + np.abs(expected).max()))
+    arm = random_tree(6, np.random.default_rng(76), kinds=["revolute", "prismatic"], branching=0.7)
+    q, v, _ = state(arm, 1)
+    C, h = num(moving_base.coriolis_matrix(arm, q, v)), 1e-3
+    M_dot = (NumericalSymbols(arm, q + h * v).M() - NumericalSymbols(arm, q - h * v).M()) / (2 * h)
+    close(M_dot - 2 * C, -(M_dot - 2 * C).T, 1e-5 * (1 + np.abs(M_dot).max()))
 
 
 @pytest.mark.row("004:T-165")
@@ -202,12 +217,17 @@ def test_unforced_motion_conserves_energy(name):
 # ------------------------------------------------------------------------------------------------ Hamel
 @pytest.mark.row("004:T-171")
 @pytest.mark.row("004:T-172")
-def test_trivialised_lagrangian():
-    model = floating(4)
+@pytest.mark.parametrize("which", MODELS)
+def test_trivialised_lagrangian(which):
+    """1/2 <I xi, xi> - V with I, and the M = Y' I Y that follows from it, summed over the bodies by differences of their poses."""
+    model = MODELS[which]()
     q, v, _ = state(model, 6)
-    M = num(alg.mass_matrix(model, q))
-    expected = v @ M @ v / 2 - float(alg.potential_energy(model, q))
-    assert float(hamel.trivialised_lagrangian(model, q, v)) == pytest.approx(expected)
+    by_hand = NumericalSymbols(model, q)
+    expected = by_hand.kinetic_energy(v) - by_hand.potential_energy()
+    assert float(hamel.trivialised_lagrangian(model, q, v)) == pytest.approx(expected, rel=1e-7)
+    x, xi = ca.SX.sym("q", model.nq), ca.SX.sym("xi", model.nv)
+    bend = ca.Function("M", [x, xi], [ca.hessian(hamel.trivialised_lagrangian(model, x, xi), xi)[0]])
+    close(num(bend(q, v)), by_hand.M(), 1e-8 * (1 + np.abs(by_hand.M()).max()))
 
 
 @pytest.mark.row("004:T-173")
@@ -250,13 +270,19 @@ def test_base_rows_of_hamel_by_hand():
 
 @pytest.mark.row("004:T-170")
 def test_euler_lagrange_holds_in_coordinates_and_fails_for_body_twists():
-    arm = serial_chain(4)
-    q, v, a = state(arm, 8)
-    close(num(hamel.hamel_function(arm, brackets=False)(q, v, a)), num(alg.inverse_dynamics(arm, q, v, a)))
-    robot = floating(6)
-    q, v, a = state(robot, 8)
-    wrong = num(hamel.hamel_function(robot, brackets=False)(q, v, a))
-    assert np.abs(wrong - num(alg.inverse_dynamics(robot, q, v, a))).max() > 1e-1
+    """Trees whose velocities are rates of coordinates, by differences of poses; floating trees need the brackets."""
+    for seed in range(2):
+        arm = random_tree(6, np.random.default_rng(70 + seed), kinds=["revolute", "prismatic"], branching=0.7)
+        assert len({body.parent for body in arm.bodies}) < 6
+        q, v, a = state(arm, 8)
+        expected = newton_euler(arm, q, v, a)
+        close(num(hamel.hamel_function(arm, brackets=False)(q, v, a)), expected, 2e-6 * (1 + np.abs(expected).max()))
+        robot = floating(6 + seed)
+        q, v, a = state(robot, 8)
+        wrong, right = (num(hamel.hamel_function(robot, brackets=x)(q, v, a)) for x in (False, True))
+        expected = newton_euler(robot, q, v, a)
+        close(right, expected, 4e-6 * (1 + np.abs(expected).max()))
+        assert np.abs(wrong - expected).max() > 1e-1
 
 
 # ------------------------------------------------------------------------------------------------ another base

@@ -3,6 +3,7 @@
 import casadi as ca
 import numpy as np
 import pytest
+from numerical_symbols import NumericalSymbols
 from row_trees import coupled, numbers, state, tree_of
 
 import dynamics
@@ -246,19 +247,65 @@ def test_measure_balance_of_a_bouncing_mass():
     assert float(smooth_only) == pytest.approx(impulse, abs=1e-12)  # the jump is what the smooth equation lacks
 
 
+# ---------------------------------------------------------------------------------------------- the symbols
+SYMBOLS = [pytest.param(random_tree(7, np.random.default_rng(61), root="free_flyer", branching=0.6, damping=True), id="floating"),
+           pytest.param(tree_of("free_flyer", "spherical", "prismatic", "universal", "revolute", "planar", "continuous", seed=62,
+                                branching=0.7), id="floating, every kind"),
+           pytest.param(tree_of("universal", "spherical", "prismatic", "planar", "continuous", "revolute", seed=63, branching=0.7),
+                        id="fixed")]
+#: kind -> (coordinates, velocities)
+NUMBERS_OF = {"revolute": (1, 1), "continuous": (1, 1), "prismatic": (1, 1), "universal": (2, 2), "spherical": (4, 3),
+              "planar": (3, 3), "free_flyer": (7, 6), "fixed": (0, 0)}
+
+
 @pytest.mark.row("000:K-160")
-def test_symbols_have_one_size_each():
-    """n, n_j, n_q, n_u, M, g, f, h, J_P, J_R, W of a floating robot: every symbol of the table, its name and its size."""
-    model = textbook.quadruped()
-    q, v, _ = state(model, 9)
-    contacts = [Contact("LF_FOOT"), Contact("RF_FOOT")]
-    joints = model.nv - 6
-    assert (len(model.bodies), joints, model.nq, model.nv) == (13, 12, 7 + joints, 6 + joints)
-    sizes = {
-        "M": numbers(pne.mass_matrix, model, q).shape, "g": numbers(pne.gyroscopic_force, model, q, v).shape,
-        "f": numbers(pne.applied_force, model, q).shape, "h": numbers(pne.combined_force, model, q, v).shape,
-        "J": numbers(jacobians.frame_jacobian, model, q, "LF_FOOT").shape,
-        "W": numbers(contact_kinematics.contact_jacobian, model, q, contacts).T.shape,
-        "com": made(model, "centre_of_mass", q).shape,
-    }
-    assert sizes == {"M": (18, 18), "g": (18,), "f": (18,), "h": (18,), "J": (6, 18), "W": (18, 6), "com": (3,)}
+@pytest.mark.parametrize("model", SYMBOLS)
+def test_every_symbol_is_what_the_table_says(model):
+    """n, n_q, n_u, M, g, f, h, J_P, J_R, f_Q, t, m, Theta, W, lambda, Lambda, P, COM of branching trees of every joint kind, each
+    against its definition by differences of poses: no recursion and no Jacobian of the package on the other side."""
+    q, v, a = state(model, 64)
+    rng, by_hand = np.random.default_rng(65), NumericalSymbols(model, q)
+    kinds = [b.joint.kind for b in model.bodies]
+    assert len({b.parent for b in model.bodies}) < len(kinds)  # it branches
+    assert (model.nq, model.nv) == tuple(np.sum([NUMBERS_OF[k] for k in kinds], axis=0))
+    assert (len(q), len(v)) == (model.nq, model.nv)
+
+    def close(ours, theirs, tolerance):
+        np.testing.assert_allclose(ours, theirs, atol=tolerance * (1 + np.abs(theirs).max()))
+
+    frame, body = model.frames[-1].name, model.bodies[2].name
+    place, force, torque = rng.standard_normal((3, 3))
+    # J_P, J_R and COM
+    J = numbers(jacobians.frame_jacobian, model, q, frame, "world_aligned")
+    close(J[:3], by_hand.J_P(frame, np.zeros(3)), 1e-8)
+    close(J[3:], by_hand.J_R(frame), 1e-8)
+    close(made(model, "centre_of_mass", q), by_hand.com(), 1e-12)
+    # M with m and Theta, g, and M a + g of any acceleration
+    M, g = numbers(pne.mass_matrix, model, q), numbers(pne.gyroscopic_force, model, q, v)
+    close(M, by_hand.M(), 1e-8)
+    close(g, by_hand.newton_euler(v, np.zeros(model.nv)), 2e-6)
+    close(M @ a + g, by_hand.newton_euler(v, a), 2e-6)
+    assert np.abs(g).max() > 0.1
+    # f: the weight, a force at a point, a torque, and joint forces; h = f - g less the damping
+    applied = [pne.Applied(frame, force, place), pne.Applied(body, torque=torque)]
+    tau = rng.standard_normal(model.nv)
+    f = by_hand.weight() + by_hand.J_P(frame, place).T @ force + by_hand.J_R(body).T @ torque + tau
+    close(numbers(lambda m, x, t: pne.applied_force(m, x, applied, t), model, q, tau), f, 1e-7)
+    damping = np.concatenate([b.joint.damping or (0.0,) * model.kind(i).nv for i, b in enumerate(model.bodies)])
+    h = numbers(lambda m, x, w, t: pne.combined_force(m, x, w, applied, t), model, q, v, tau)
+    close(h, f - by_hand.newton_euler(v, np.zeros(model.nv)) - damping * v, 4e-6)
+    # W: contact forces push as forces at the contact points do
+    contacts = [Contact(frame, tuple(place)), Contact(body)]
+    W = numbers(contact_kinematics.contact_jacobian, model, q, contacts).T
+    W_by_hand = np.vstack([by_hand.J_P(frame, place), by_hand.J_P(body, np.zeros(3))]).T
+    close(W, W_by_hand, 1e-8)
+    # lambda, Lambda and P: the motion they give, by solving with what was made by hand
+    contact_force, impulse = rng.standard_normal((2, 6))
+    dt = 0.03
+    P = equations.percussion(contact_force, dt, impulse)
+    step = np.array(equations.velocity_step(ca.DM(M), h, ca.DM(W), P, dt)).ravel()
+    expected = np.linalg.solve(by_hand.M(), h * dt + W_by_hand @ (contact_force * dt + impulse))
+    close(step, expected, 1e-6)
+    smooth = np.array(equations.solve_acceleration(ca.DM(M), h, ca.DM(W), contact_force)).ravel()
+    balance = by_hand.newton_euler(v, smooth) + damping * v - f - W_by_hand @ contact_force
+    close(balance, np.zeros(model.nv), 1e-5 * (1 + np.abs(smooth).max()))

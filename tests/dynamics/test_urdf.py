@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -253,6 +254,27 @@ def test_shapes_are_placed_in_the_body_frame():
     assert geometry[0].placement.position == (0.0, 1.0, 1.0)
     assert sorted(g.placement.position for g in geometry[2:4]) == [(0.0, 1.0, -1.0), (0.0, 1.0, 1.0)]
     assert (geometry[4].path, geometry[4].size) == ("/m/a.stl", (2.0, 2.0, 2.0))
+
+
+@pytest.mark.parametrize(("scale", "used", "words"), [
+    ("2 3 4 1", (2.0, 3.0, 4.0), "needs 3 numbers, got 4: '2 3 4 1'; the mesh is drawn with scale 2 3 4"),
+    ("2", (2.0, 2.0, 2.0), "needs 3 numbers, got 1: '2'; the mesh is drawn with scale 2 2 2"),
+    ("2 3", (), "needs 3 numbers, got 2: '2 3'; the mesh is drawn with scale 1 1 1"),
+    ("", (), "is empty; the mesh is drawn with scale 1 1 1"), ("big", (), "must be a number, got 'big'"),
+])
+def test_a_slip_in_the_scale_of_a_mesh_is_a_note(scale, used, words):
+    shape = f'<visual><geometry><mesh filename="file:///m/a.stl" scale="{scale}"/></geometry></visual>'
+    model = read_urdf(one_joint("continuous", "", shape))
+    assert model.bodies[0].geometry[0].size == used
+    assert any(words in note and note.startswith("line ") for note in model.notes)
+
+
+def test_a_chain_of_a_thousand_joints_is_read_in_seconds():
+    links = "".join(f"<link name='l{i}'/>" + joint(f"j{i}", "continuous", f"l{i}", f"l{i + 1}") for i in range(1000))
+    begin = time.process_time()
+    model = read_urdf(robot(links + "<link name='l1000'/>"))
+    assert model.nv == 1000
+    assert time.process_time() - begin < 5.0
 
 
 def test_collision_primitives_stand_in_for_visual_meshes():

@@ -61,7 +61,7 @@ def test_a_true_motion_has_no_gap(rate, off, monkeypatch):
     assert found.segment < 1e-9
     assert found.total < 1e-9
     explicit = dynamics.CALLS * 40
-    assert calls[0] < explicit + 30_000
+    assert calls[0] < 2 * (explicit + 30_000)  # every segment twice: the motion, and a deviation that shows how errors grow
     assert calls[1] < 30_000
 
 
@@ -77,9 +77,9 @@ def test_the_explicit_method_serves_where_nothing_is_stiff(monkeypatch):
 def test_a_false_motion_is_seen_as_well(rate):
     """A slow component that is off by 1e-3 t^2, and a fast one that is off at one knot."""
     bent = dynamics.gaps(relaxation(rate, wrong=1e-3))
-    h, scale = 2.0 / 40, 1 + np.abs(np.sin(np.linspace(0, 2, 41)) + 1e-3 * np.linspace(0, 2, 41) ** 2).max()
+    h, scale = 2.0 / 40, np.ptp(np.sin(np.linspace(0, 2, 41)) + 1e-3 * np.linspace(0, 2, 41) ** 2)
     assert bent.implicit
-    assert bent.total == pytest.approx(4e-3 / scale, rel=1e-3)
+    assert bent.total == pytest.approx(4e-3 / scale, rel=5e-3)
     assert bent.segment == pytest.approx(1e-3 * (4 - (2 - h) ** 2) / scale, rel=1e-3)
     true = relaxation(rate)
     x = true.trajectory.x.copy()

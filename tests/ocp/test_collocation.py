@@ -316,7 +316,7 @@ def test_norm_of_a_quaternion_returns_to_one():
     guess = Guess(np.array([0.0]), np.array([spin]), np.zeros((1, 3)))
     still = replace(phase, start=Boundary(spin, (True,) * 6), final=None, guess=guess, u_lower=(0.0,) * 3, u_upper=(0.0,) * 3,
                     duration=Duration(1.3, 1.3, 1.3))
-    nlp = transcribe(known.problem(still), CollocationOptions()).nlp
+    nlp = transcribe(known.problem(still), CollocationOptions(scheme="hermite_simpson")).nlp
     off = [np.array(bound) for bound in (nlp.x_lower, nlp.x_upper)]
     for bound in off:
         bound[0] = 1.2  # the first component of the quaternion at the start

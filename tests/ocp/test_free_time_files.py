@@ -88,7 +88,7 @@ def test_robots_in_phases_keep_their_state_by_name():
 name: Kick
 system: {robot: models/acrobot.urdf, limits: {position: false, velocity: false}}
 phases:
-  - {name: before, duration: 1, start: {joints: {shoulder: 0.1}, rest: true}, costs: []}
+  - {name: before, duration: 1, start: {joints: {shoulder: 0.1}, others: neutral}, costs: []}
   - name: after
     duration: 1
     system: {robot: models/acrobot.urdf, actuated: [elbow], limits: {position: false, velocity: false}}
@@ -165,6 +165,7 @@ name: Q
 system: {robot: models/quadrotor.urdf, root: free_flyer, thrusters: [{name: f, frame: rotor_front}]}
 phase:
   duration: 1
+  start: {others: free}
   costs:
     - name: all
       state_error: {base: {position: [1, 2, 3], rpy: [0.1, 0.2, 0.3], linear_velocity: [0, 0, 1], angular_velocity: [0, 0, 0]}}
@@ -175,8 +176,8 @@ phase:
     phase = load_text(text, FOLDER).problem.phase
     model, space = phase.system.model, phase.system.space
     everything, attitude, hover = phase.costs
-    reference = load_text(text.replace("duration: 1\n", "duration: 1\n  start: {base: {position: [1, 2, 3], rpy: [0.1, 0.2, 0.3], "
-                          "linear_velocity: [0, 0, 1], angular_velocity: [0, 0, 0]}}\n"), FOLDER).problem.phase.start.value
+    reference = load_text(text.replace("start: {others: free}", "start: {base: {position: [1, 2, 3], rpy: [0.1, 0.2, 0.3], "
+                          "linear_velocity: [0, 0, 1], angular_velocity: [0, 0, 0]}}"), FOLDER).problem.phase.start.value
     q, v = np.array(reference[:7]), np.array(reference[7:])
     d = np.array([0.5, -0.4, 0.3, 0.2, -0.5, 0.6, 1, 2, 3, 4, 5, 6])
     moved = np.array(dynamics.make(model, "integrate")(q, d[:6])).ravel()

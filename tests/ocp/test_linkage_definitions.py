@@ -19,7 +19,7 @@ system:
 parameters: {{k: {{value: 1, optimise: [0.5, 4]}}}}
 phase:
   duration: 1
-  start: {{x: 1}}
+  start: {{x: 1, others: free}}
   costs: [{{name: effort, running: "f**2"}}]
 linkages:
   - {{name: energy, expression: '{expression}', equal: 0}}

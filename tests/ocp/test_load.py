@@ -140,14 +140,14 @@ def test_guesses_of_unequal_length_meet_on_one_grid(pendulum: LoadedProblem) -> 
     ("", 0.0), ("bounds: {torque: [1, 3]}", 2.0), ("bounds: {torque: [1, null]}", 1.0), ("bounds: {torque: [null, -1]}", -1.0)])
 def test_a_control_without_guess_starts_at_zero_where_its_bounds_allow_that(bounds: str, expected: float) -> None:
     text = ("name: a\nsystem: {states: {x: m}, controls: {torque: N}, dynamics: {x: torque}}\n"
-            "phase:\n  duration: 1\n  costs: []\n  ")
+            "phase:\n  duration: 1\n  start: {others: free}\n  costs: []\n  ")
     guess = load_text(text + bounds + "\n").problem.phase.guess
     assert guess.u[:, 0].tolist() == [expected, expected]
 
 
 def test_a_system_without_controls_and_boundaries() -> None:
     loaded = load_text("name: fall\nsystem: {states: {x: m, v: m/s}, dynamics: {x: v, v: -9.81}}\n"
-                       "phase: {duration: 1, costs: []}\n")
+                       "phase: {duration: 1, start: {others: free}, costs: []}\n")
     phase = loaded.problem.phase
     assert (phase.system.nu, phase.start, phase.final, phase.costs) == (0, None, None, ())
     assert (loaded.drawing, loaded.model) == (None, None)
@@ -203,7 +203,7 @@ def test_overrides_replace_values_everywhere() -> None:
     loaded = load_text(PENDULUM, overrides={
         "phase.duration": "3", "constants.m": "2*1", "phase.costs[1].final": "5*t",
         "phase.costs.track.weights": "[1, 2]", "phase.bounds.torque[1]": "7", "solve.collocation.tolerance": "1e-5",
-        "phase.start": "{theta: {deg: 90}}", 'phase.bounds."omega"': "[null, 8]", "phase.guess": "{}"})
+        "phase.start": "{theta: {deg: 90}, others: free}", 'phase.bounds."omega"': "[null, 8]", "phase.guess": "{}"})
     phase = loaded.problem.phase
     assert phase.duration.lower == phase.duration.upper == 3
     assert price(phase.costs[1], 1.0, [0, 0], [0], []) == 5
@@ -421,7 +421,8 @@ def test_listed_robot_states_are_joined_in_order(folder: Path) -> None:
 
 
 def test_neutral_values_outside_the_limits_are_not_guessed(folder: Path) -> None:
-    text = "name: a\nsystem: {robot: arm.urdf}\nphase: {duration: 1, costs: [], bounds: {velocities: {shoulder: [-1, 1]}}}\n"
+    text = ("name: a\nsystem: {robot: arm.urdf}\n"
+            "phase: {duration: 1, start: {others: free}, costs: [], bounds: {velocities: {shoulder: [-1, 1]}}}\n")
     phase = load_text(text, folder).problem.phase
     assert phase.start is None
     assert phase.guess.x[0] == pytest.approx([0, 1.1, 0, 0])  # the middle of [0.2, 2]
@@ -429,7 +430,7 @@ def test_neutral_values_outside_the_limits_are_not_guessed(folder: Path) -> None
 
 def test_named_configurations_come_from_the_srdf_file(folder: Path) -> None:
     text = ARM.replace("start: {joints: {shoulder: a, elbow: {deg: 60}}, rest: true}",
-                       "start: {configuration: home, joints: {elbow: 1}}")
+                       "start: {configuration: home, joints: {elbow: 1}, others: free}")
     start = load_text(text, folder).problem.phase.start
     assert start is not None
     assert start.value[:2] == (0.25, 1.0)
@@ -457,7 +458,7 @@ def test_robot_files_round_trip(arm: LoadedProblem, folder: Path) -> None:
 def test_rotations_in_their_three_forms(text: str, rotation: Rotation, folder: Path) -> None:
     problem = ("name: a\nsystem: {robot: arm.urdf, root: free_flyer}\nphase:\n  duration: 1\n  costs: []\n"
                "  bounds: {velocities: {shoulder: [-9, 9]}}\n"
-               f"  start: {{base: {{{text}, position: [1, 2, 3], angular_velocity: [4, 5, 6]}}}}\n")
+               f"  start: {{base: {{{text}, position: [1, 2, 3], angular_velocity: [4, 5, 6]}}, others: free}}\n")
     start = load_text(problem, folder).problem.phase.start
     assert start is not None
     w, x, y, z = start.value[3:7]
@@ -473,7 +474,7 @@ def test_rotations_in_their_three_forms(text: str, rotation: Rotation, folder: P
 
 def test_a_base_turns_along_the_geodesic_in_the_guess(folder: Path) -> None:
     problem = ("name: a\nsystem: {robot: arm.urdf, root: free_flyer}\nphase:\n  duration: 1\n  costs: []\n"
-               "  start: {base: {position: [0, 0, 0], rpy: [0, 0, 0]}}\n"
+               "  start: {base: {position: [0, 0, 0], rpy: [0, 0, 0]}, others: free}\n"
                "  final: {base: {position: [0, 0, 2], rpy: [0, 0, 2]}}\n"
                "  guess: {controls: {elbow: [0, 1, 2, 3, 4]}}\n")
     guess = load_text(problem, folder).problem.phase.guess
@@ -484,7 +485,7 @@ def test_a_base_turns_along_the_geodesic_in_the_guess(folder: Path) -> None:
 
 
 def test_the_base_has_a_name_of_its_own_in_expressions_and_bounds(folder: Path) -> None:
-    problem = ("name: a\nsystem: {robot: arm.urdf, root: free_flyer}\nphase:\n  duration: 1\n  costs: []\n"
+    problem = ("name: a\nsystem: {robot: arm.urdf, root: free_flyer}\nphase:\n  duration: 1\n  start: {others: free}\n  costs: []\n"
                "  bounds: {joints: {base.pz: [0.5, 2]}}\n"
                "  constraints:\n    - name: c\n      lower: 0\n"
                "      expression: ['q[\"base.pz\"]', 'v[\"base.wz\"]', 'q[\"root_joint.px\"]']\n")
@@ -500,7 +501,7 @@ def test_robots_of_the_collection(tmp_path: Path) -> None:
         metadata.distribution("example-robot-data")
     except metadata.PackageNotFoundError:
         pytest.skip("the collection of robots is not installed")
-    text = "name: a\nsystem: {robot: 'robots:ur5_robot'}\nphase: {duration: 1, costs: [], start: {rest: true}}\n"
+    text = "name: a\nsystem: {robot: 'robots:ur5_robot'}\nphase: {duration: 1, costs: [], start: {rest: true, others: free}}\n"
     loaded = load_text(text, tmp_path)
     assert loaded.model is not None
     assert loaded.model.nq == 6
@@ -537,7 +538,7 @@ name: gripper
 system: {robot: gripper.urdf, mimic: MODE}
 phase:
   duration: 1
-  start: {rest: true}
+  start: {rest: true, others: free}
   costs: []
 """
     for mode, count in (("couple", 1), ("independent", 2)):

@@ -351,7 +351,7 @@ name: Flyer
 system: {robot: arm.urdf, root: free_flyer}
 phase:
   duration: 1
-  start: {base: {position: [0, 0, 1], rpy: [0, 0, 0], linear_velocity: [0, 0, 0]}, joints: {elbow: 0.1}}
+  start: {base: {position: [0, 0, 1], rpy: [0, 0, 0], linear_velocity: [0, 0, 0]}, joints: {elbow: 0.1}, others: free}
   bounds: {joints: {base.pz: [0, 2]}}
   costs: []
 """

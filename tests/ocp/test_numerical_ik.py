@@ -1,8 +1,10 @@
 """Textbook iterations of inverse kinematics: rates of convergence, singular and distant targets, and the four ways to turn a
 wrist."""
 
+import casadi as ca
 import numpy as np
 import pytest
+from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 
 import dynamics
@@ -38,8 +40,8 @@ def wrist_rotation(q):
 
 
 def reachable_pose(rng):
-    """A floating tree with a spherical joint, and the pose of a frame at a random configuration."""
-    model = random_tree(5, rng, root="free_flyer", kinds=["revolute", "spherical", "prismatic"], branching=0.0)
+    """A floating, branching tree of mixed joints, and the pose of a frame at a random configuration."""
+    model = random_tree(5, rng, root="free_flyer", kinds=["revolute", "spherical", "prismatic"], branching=0.6)
     q = alg.random_configuration(model, rng)
     R, p = (np.array(x) for x in dynamics.make_frame(model, "pose", "f4")(q))
     return model, q, R, p.ravel()
@@ -77,6 +79,70 @@ def test_scaled_steps_converge_linearly_at_one_minus_k():
         np.testing.assert_allclose(late[1:4] / late[:3], 1 - k, atol=2e-3)
 
 
+def bounded_tree(root, seed):
+    """A branching tree of joints that only turn, so that no frame leaves a ball about the root; two leaf frames of it."""
+    rng = np.random.default_rng(seed)
+    model = random_tree(8, rng, root=root, kinds=["revolute", "spherical", "universal"], branching=0.8)
+    parents = {body.parent for body in model.bodies}
+    leaves = [f"f{i}" for i in range(len(model.bodies)) if i not in parents]
+    return model, alg.random_configuration(model, rng), leaves[0], leaves[-1]
+
+
+def positions_of(model, frames):
+    """(q, d) -> the frames' positions at q [+] d, from poses alone."""
+    q, d = ca.SX.sym("q", model.nq), ca.SX.sym("d", model.nv)
+    at = dynamics.make(model, "integrate")(q, d)
+    f = ca.Function("p", [q, d], [ca.densify(ca.vertcat(*(dynamics.make_frame(model, "pose", x)(at)[1] for x in frames)))])
+    return lambda q, d=0: np.array(f(q, d)).ravel()
+
+
+@pytest.mark.row("001:K62")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("root", ["fixed", "free_flyer"])
+def test_damped_step_is_the_damped_least_squares_step(root, seed):
+    """One step on branching trees of mixed joints: the minimiser of |J d + e|^2 + lambda^2 |d|^2 with J by differences of poses, by
+    least squares of the stacked system; no inverse of the package on the other side."""
+    model, q, first, second = bounded_tree(root, seed)
+    assert len({body.parent for body in model.bodies}) < len(model.bodies)
+    positions = positions_of(model, (first, second))
+    goal, lam, h = positions(q) + np.random.default_rng(seed).uniform(-1, 1, 6), 0.3, 1e-6
+    equations = task_equations(model, [position_task(first, goal[:3]), position_task(second, goal[3:])])
+    log = iterate(equations, q, IterationRule("damped", damping=lam), max_iterations=2)
+    move = dynamics.make(model, "integrate")
+    J = np.array([(positions(q, h * e) - positions(q, -h * e)) / (2 * h) for e in np.eye(model.nv)]).T
+    error = positions(q) - goal
+    d = np.linalg.lstsq(np.vstack([J, lam * np.eye(model.nv)]), np.r_[-error, np.zeros(model.nv)], rcond=None)[0]
+    np.testing.assert_allclose(log.path[1], np.array(move(q, d)).ravel(), atol=1e-7)
+    assert log.steps[0] == pytest.approx(np.linalg.norm(d), rel=1e-6)
+
+
+@pytest.mark.row("001:K62")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("root", ["fixed", "free_flyer"])
+def test_damped_steps_end_at_the_closest_point(root, seed):
+    """Two frames on different branches asked further apart than the tree can stretch, the base held or floating: steps stay within
+    |e| / (2 lambda), and the end is where a general optimiser ends that starts there, with the error it cannot remove."""
+    model, q, first, second = bounded_tree(root, seed + 10)
+    reach = 2.0 * sum(np.linalg.norm(body.joint.placement.position) for body in model.bodies) + 2.0
+    apart = np.r_[reach, 0.3, -0.2]
+    goal = np.r_[-apart, apart]
+    equations = task_equations(model, [position_task(first, goal[:3]), position_task(second, goal[3:])])
+    lam = 2.5 * np.sqrt(reach)  # smaller ones overshoot: far targets bend more than J'J
+    log = iterate(equations, q, IterationRule("damped", damping=lam), max_iterations=6000)
+    assert not log.converged
+    assert (log.steps <= log.errors / (2 * lam) + 1e-12).all()
+    positions = positions_of(model, (first, second))
+    best = least_squares(lambda d: positions(log.q, d) - goal, np.zeros(model.nv), xtol=1e-14,
+                         ftol=1e-14, gtol=1e-12)
+    assert log.errors[-1] > reach / 2
+    assert log.errors[-1] == pytest.approx(np.linalg.norm(best.fun), rel=1e-5)
+    # no configuration near is closer
+    rng = np.random.default_rng(seed)
+    for size in (1e-3, 1e-2, 0.1):
+        near = positions(log.q, size * rng.standard_normal(model.nv)) - goal
+        assert np.linalg.norm(near) > log.errors[-1] * (1 - 1e-5)
+
+
 @pytest.mark.row("001:K62")
 def test_damped_steps_beyond_the_workspace():
     """A target out of reach: Newton's steps grow without bound as the arm straightens, damped ones do not and end at the
@@ -111,6 +177,28 @@ def test_damping_reaches_reachable_targets_from_a_singular_start():
         log = iterate(equations, start, IterationRule(rule, damping=0.2, threshold=0.3), tolerance=1e-8, max_iterations=500)
         assert log.converged
         assert log.steps.max() < (np.inf if rule == "levenberg_marquardt" else 1.0 / 0.2)
+
+
+@pytest.mark.row("001:K63")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("root", ["fixed", "free_flyer"])
+def test_transpose_steps_of_trees(root, seed):
+    """Branching trees of mixed joints: one step is alpha J' times the error, J by differences of poses; from next to a target the
+    error shrinks each time for alpha below 2 / sigma_max^2 and grows above."""
+    model, q, first, second = bounded_tree(root, seed + 20)
+    positions, h = positions_of(model, (first, second)), 1e-6
+    goal = positions(q)
+    equations = task_equations(model, [position_task(first, goal[:3]), position_task(second, goal[3:])])
+    J = np.array([(positions(q, h * e) - positions(q, -h * e)) / (2 * h) for e in np.eye(model.nv)]).T
+    values = np.linalg.svd(J)
+    limit = 2 / values[1][0] ** 2
+    assert transpose_gain_limit(equations.evaluate(q)[1]) == pytest.approx(limit, rel=1e-7)
+    near = np.array(dynamics.make(model, "integrate")(q, 1e-5 * values[2][0])).ravel()  # along the stiffest direction
+    for factor, shrinks in ((0.5, True), (0.95, True), (1.05, False)):
+        log = iterate(equations, near, IterationRule("transpose", alpha=factor * limit), tolerance=1e-16, max_iterations=12)
+        assert (np.diff(log.errors) < 0).all() == shrinks
+        np.testing.assert_allclose(log.path[1], np.array(dynamics.make(model, "integrate")(
+            near, -factor * limit * J.T @ (positions(near) - goal))).ravel(), atol=1e-9)
 
 
 @pytest.mark.row("001:K63")

@@ -231,11 +231,17 @@ def test_singular_configurations_are_found():
 @pytest.mark.row("001:K53")
 def test_null_space_motion_moves_the_robot_and_not_the_task():
     rng = np.random.default_rng(3)
-    model = serial_chain(7)
-    J_of = dynamics.make_frame(model, "jacobian", "b6", "world_aligned")
+    model = random_tree(8, rng, root="free_flyer", kinds=["revolute", "spherical", "prismatic", "universal"], branching=0.6)
+    assert len({body.parent for body in model.bodies}) < 8
+    J_of = dynamics.make_frame(model, "jacobian", "b7", "world_aligned")
+    pose, move = dynamics.make_frame(model, "pose", "b7"), dynamics.make(model, "integrate")
     for _ in range(20):
-        J = np.array(J_of(alg.random_configuration(model, rng)))
-        w, wish = rng.standard_normal(6), rng.standard_normal(7)
+        q = alg.random_configuration(model, rng)
+        J = np.array(J_of(q))
+        w, wish = rng.standard_normal(6), rng.standard_normal(model.nv)
+        # the frame stays where it is to first order while the tree moves: by its pose, not by J
+        ahead, behind = (pose(move(q, s * 1e-5 * pi.null_space_projector(J) @ wish)) for s in (1, -1))
+        assert max(np.abs(np.array(a) - np.array(b)).max() for a, b in zip(ahead, behind, strict=True)) / 2e-5 < 1e-8
         N = pi.null_space_projector(J)
         np.testing.assert_allclose(N @ N, N, atol=1e-12)
         np.testing.assert_allclose(N, N.T, atol=1e-13)
@@ -244,7 +250,7 @@ def test_null_space_motion_moves_the_robot_and_not_the_task():
         np.testing.assert_allclose(J @ moved, J @ plain, atol=1e-10)
         assert np.linalg.norm(moved - plain) > 1e-3
         assert np.linalg.norm(plain) <= np.linalg.norm(moved) + 1e-12  # least norm without a wish
-    assert pi.singularity(J).redundancy == 1
+    assert pi.singularity(J).redundancy == model.nv - 6
 
 
 # ------------------------------------------------------------------------------------------------ closed forms

@@ -18,11 +18,18 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
 import numpy as np
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
 
 from dynamics.kernels.cache import cache_directory
 from dynamics.kernels.compiler import cpu_identity
@@ -35,8 +42,10 @@ FLAGS = ("-std=c++17", "-O3", "-march=native", "-DNDEBUG", "-fPIC", "-shared", "
          "-fno-semantic-interposition", "-w", "-DBOOST_MPL_LIMIT_LIST_SIZE=30", "-DBOOST_MPL_LIMIT_VECTOR_SIZE=30",
          "-DBOOST_MPL_CFG_NO_PREPROCESSED_HEADERS", "-DBOOST_FUSION_INVOKE_MAX_ARITY=12")
 KINDS = {"fixed": 0, "revolute": 1, "continuous": 2, "prismatic": 3, "spherical": 4, "planar": 5, "free_flyer": 7}
+QUICK = ("-O1", "-DORACLE_QUICK")  # instead of -O3 and native code: for comparing numbers
 SIZES = {"rnea": 0, "aba": 0, "crba": 1, "rnea_derivatives": 2, "aba_derivatives": 2,
          "second_order": 3, "second_order_unzeroed": 3}
+SLOW = ("aba", "crba", "aba_derivatives")  # what a quick library is without
 
 
 class Unavailable(RuntimeError):
@@ -62,9 +71,11 @@ def headers() -> list[Path]:
     return [include, include / "eigen3"]
 
 
-@lru_cache(maxsize=1)
-def library() -> ctypes.CDLL:
-    """The compiled oracle, from the cache or built now (a minute or two). Raises Unavailable."""
+@lru_cache(maxsize=2)
+def library(quick: bool = False) -> ctypes.CDLL:
+    """The compiled oracle, from the cache or built now (a minute or two; quick: half a minute), by one process at a time.
+    Raises Unavailable."""
+    flags = tuple(f for f in FLAGS if f not in ("-O3", "-march=native")) + QUICK if quick else FLAGS
     include = headers()
     compiler = next((path for name in (os.environ.get("CXX", ""), "g++", "clang++") if name and (path := shutil.which(name))), None)
     if compiler is None:
@@ -72,37 +83,52 @@ def library() -> ctypes.CDLL:
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
     eigen = (include[1] / "Eigen/src/Core/util/Macros.h").read_text()
     content = [SOURCE.read_text(), (include[0] / "pinocchio/config.hpp").read_text(), re.findall(r"EIGEN_\w+_VERSION \d+", eigen),
-               FLAGS, compiler, version, cpu_identity()]
+               flags, compiler, version, *(() if quick else (cpu_identity(),))]
     folder = cache_directory() / "peers"
     folder.mkdir(exist_ok=True)
     file = folder / f"pinocchio_cpp-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]}.so"
-    if not file.is_file():
-        with tempfile.TemporaryDirectory(dir=folder) as build:
-            command = [compiler, *FLAGS, *(f"-I{path}" for path in include), str(SOURCE), "-o", "oracle.so"]
-            run = subprocess.run(command, cwd=build, capture_output=True, text=True, check=False)
-            if run.returncode:
-                first = "\n".join([line for line in run.stderr.splitlines() if "error" in line][:5])
-                raise RuntimeError(f"{SOURCE.name} does not compile against {include[0]}:\n{first}")
-            os.replace(Path(build) / "oracle.so", file)
-    return _declared(ctypes.CDLL(str(file)))
+    with _alone(file.with_suffix(".lock")):
+        if not file.is_file():
+            _build(file, [compiler, *flags, *(f"-I{path}" for path in include), str(SOURCE)], include[0])
+    return _declared(ctypes.CDLL(str(file)), quick)
 
 
-def _declared(lib: ctypes.CDLL) -> ctypes.CDLL:
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Other processes wait; a process that dies leaves no lock behind. Where the system has no such locks, nobody waits."""
+    with lock.open("w") as held:
+        if fcntl is not None:
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _build(file: Path, command: list[str], include: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=file.parent) as build:
+        run = subprocess.run([*command, "-o", "oracle.so"], cwd=build, capture_output=True, text=True, check=False)
+        if run.returncode:
+            first = "\n".join([line for line in run.stderr.splitlines() if "error" in line][:5])
+            raise RuntimeError(f"{SOURCE.name} does not compile against {include}:\n{first}")
+        os.replace(Path(build) / "oracle.so", file)
+
+
+def _declared(lib: ctypes.CDLL, quick: bool) -> ctypes.CDLL:
     pointer = ctypes.c_void_p
     lib.oracle_make.argtypes, lib.oracle_make.restype = [ctypes.c_int, *[pointer] * 7], pointer
     lib.oracle_fault.restype = lib.oracle_version.restype = ctypes.c_char_p
     lib.oracle_free.argtypes, lib.oracle_free.restype = [pointer], None
     lib.oracle_nq.argtypes = lib.oracle_nv.argtypes = [pointer]
     for name in SIZES:
+        if quick and name in SLOW:
+            continue
         function = getattr(lib, f"oracle_{name}")
         function.argtypes, function.restype = [pointer, ctypes.c_long, *[pointer] * 4], None
     return lib
 
 
-def available() -> str | None:
+def available(quick: bool = False) -> str | None:
     """Why the oracle cannot be had here, or None."""
     try:
-        library()
+        library(quick)
     except Unavailable as error:
         return str(error)
     return None
@@ -113,13 +139,14 @@ class PinocchioCpp:
 
     Bodies go over depth first, as Pinocchio needs them; fixed joints are welded; universal joints become two revolute ones with a
     massless link between (Pinocchio's own has a motion subspace that is not constant, for which its second derivatives are wrong).
-    Armature is carried over; damping is left out, as Pinocchio does. Raises ValueError for mimic joints.
+    Armature is carried over; damping is left out, as Pinocchio does. quick: by the library that holds inverse dynamics and its
+    derivatives only. Raises ValueError for mimic joints.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, quick: bool = False) -> None:
         if model.has_coupling:
             raise ValueError("mimic joints do not go over")
-        self.model, self.lib = model, library()
+        self.model, self.lib = model, library(quick)
         kinds, parents, places, axes, inertias, columns, self.visited = [], [], [], [], [], [], []
         carrier: dict[int, int] = {-1: -1}
         stack = [i for i in reversed(range(len(model.bodies))) if model.bodies[i].parent < 0]

@@ -6,8 +6,6 @@ under ``runs/`` the folder of each run.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +18,7 @@ from ocp.app.compare import terminal
 from ocp.app.compare.picture import overlay
 from ocp.app.compare.records import TOLERANCE, Comparison, Entry, Spec, parse_specs
 from ocp.app.files.load import load_problem
+from ocp.app.pages.csv_text import csv_text
 from ocp.app.pages.results import jsonable, new_folder, write_summary
 from ocp.app.pipeline import provenance, run_loaded
 from ocp.app.screen import wide_console
@@ -137,12 +136,8 @@ def row(found: Comparison, entry: Entry) -> list[Any]:
 
 
 def table_csv(found: Comparison) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(HEADINGS)
-    for entry in found.entries:
-        writer.writerow("" if value is None else repr(value) if isinstance(value, float) else value for value in row(found, entry))
-    return out.getvalue()
+    return csv_text([HEADINGS, *(["" if value is None else repr(value) if isinstance(value, float) else value
+                                  for value in row(found, entry)] for entry in found.entries)])
 
 
 def markdown(found: Comparison, picture: bool) -> str:

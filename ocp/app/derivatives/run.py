@@ -7,9 +7,7 @@ The folder holds ``derivatives.csv`` and ``derivatives.json`` (all entries), ``t
 from __future__ import annotations
 
 import base64
-import csv
 import dataclasses
-import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +23,7 @@ from ocp.app.derivatives.recommend import duration, undecided
 from ocp.app.derivatives.records import DIFFERENCES, FAILED, FUNCTIONS, MEASURED, SKIPPED, SOURCES, Entry, Study
 from ocp.app.derivatives.study import Settings, chosen, run_study
 from ocp.app.derivatives.target import find_target
+from ocp.app.pages.csv_text import csv_text
 from ocp.app.pages.report import environment
 from ocp.app.pages.results import jsonable, new_folder, write_summary
 from ocp.app.pipeline import provenance
@@ -84,18 +83,16 @@ COLUMNS = tuple(f.name for f in dataclasses.fields(Entry))
 
 def table_csv(study: Study) -> str:
     """All entries, one line each; first column: the robot. Notes are joined by semicolons; empty: not measured."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["robot", *COLUMNS, "recommended"])
+    rows: list[list[Any]] = [["robot", *COLUMNS, "recommended"]]
     picked = {(p.function, p.source): p.execution for p in study.picks}
     for e in study.entries:
         row = [getattr(e, name) for name in COLUMNS[:-1]]
         cells = ["" if x is None else f"{x:.6g}" if isinstance(x, float) else x for x in row]
-        writer.writerow([study.robot["name"], *cells, "; ".join(e.notes), picked.get((e.function, e.source), "")])
+        rows.append([study.robot["name"], *cells, "; ".join(e.notes), picked.get((e.function, e.source), "")])
     for function, source in study.missing:
         blank = ["interrupted" if name == "status" else "not reached" if name == "reason" else "" for name in COLUMNS[2:]]
-        writer.writerow([study.robot["name"], function, source, *blank, ""])
-    return out.getvalue()
+        rows.append([study.robot["name"], function, source, *blank, ""])
+    return csv_text(rows)
 
 
 def records(study: Study) -> dict[str, Any]:

@@ -82,9 +82,12 @@ def add_validation_errors(findings: Findings, error: ValidationError, model: typ
     extra = [item["loc"] for item in items if item["type"] == "extra_forbidden"]
     for item in items:
         location = item["loc"]
-        path = tuple(key for key in location if not _is_tag(key))
+        path = _path(findings.source.tree, location)
         if item["type"] == "extra_forbidden":
-            findings.add(path, _unknown_key(str(path[-1]), _known_keys(model, location[:-1])), at_key=True)
+            cut = findings.source.cut_at_comma(path)
+            findings.add(path, _unknown_key(str(path[-1]), _known_keys(model, location[:-1]), cut), at_key=True)
+        elif findings.source.cut_at_comma(path):
+            findings.add(path, f"has no value; {QUOTE}")
         elif item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"]:
             continue  # an entry failed and has its own error; pydantic does not count it
         elif item["type"] == "missing":
@@ -96,9 +99,12 @@ def add_validation_errors(findings: Findings, error: ValidationError, model: typ
             findings.add(path, _message(item))
 
 
-def _unknown_key(key: str, known: list[str]) -> str:
-    if any(c in key for c in "()[]*/+"):  # what is left of an expression that YAML cut at its comma
-        return "unknown key; inside {..} an expression that contains a comma must be in quotes"
+QUOTE = "inside {..} an expression that contains a comma must be in quotes"
+
+
+def _unknown_key(key: str, known: list[str], cut: bool) -> str:
+    if cut or any(c in key for c in "()[]*/+"):  # what is left of an expression that YAML cut at its comma
+        return f"unknown key; {QUOTE}"
     return f"unknown key{near(key, known)}"
 
 
@@ -143,6 +149,18 @@ def describe(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"a list of {len(value)}" if value else "an empty list"
     return repr(value)
+
+
+def _path(tree: Any, location: tuple[Any, ...]) -> KeyPath:
+    """The keys of the file in a location, which names members of unions (``<list>``), too."""
+    path: list[str | int] = []
+    for key in location:
+        inside = tree[key] if isinstance(tree, Mapping) and key in tree else \
+            tree[key] if isinstance(tree, (list, tuple)) and isinstance(key, int) and key < len(tree) else None
+        if _is_tag(key) and not (isinstance(tree, Mapping) and key in tree):
+            continue
+        path, tree = [*path, key], inside
+    return tuple(path)
 
 
 def _is_tag(key: Any) -> bool:

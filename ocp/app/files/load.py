@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from dynamics.errors import near
 from dynamics.model.model import Model
 from ocp.app.files.findings import Findings, add_validation_errors, describe
+from ocp.app.files.load_fit import check_fit
 from ocp.app.files.load_linkages import read_linkages
 from ocp.app.files.load_mpc import LoadedMPC, read_mpc
 from ocp.app.files.load_options import read_options
@@ -127,6 +128,8 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         _refuse_idle_parameters(findings, problem)
     options = {name: read_options(reader, getattr(file.solve, name), name, ("solve", name)) for name in METHODS}
     accept = _accept(reader, file)
+    if problem is not None and not findings.found:
+        check_fit(findings, file, problem, options)
     mpc = None
     if problem is not None and not findings.found and getattr(file, "mpc", None) is not None:
         mpc = read_mpc(reader, file, problem, lambda changed: _load(changed, folder, {}).problem)

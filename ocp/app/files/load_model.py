@@ -50,10 +50,12 @@ def robot_path(words: str, folder: Path) -> Path:
     path = folder / words
     if path.suffix not in (".urdf", ".xml"):
         raise ProblemError(f"expected a .urdf or .xml file, or {COLLECTION}NAME; got {words!r}")
+    if path.is_dir():
+        raise ProblemError(f"{path} is a folder, not a file")
     if not path.is_file():
         if not path.parent.is_dir():
             raise ProblemError(f"no file {path}; the folder {path.parent} does not exist")
-        beside = [p.name for p in path.parent.iterdir() if p.suffix in (".urdf", ".xml")]
+        beside = [p.name for p in path.parent.iterdir() if p.suffix in (".urdf", ".xml") and p.is_file()]
         raise ProblemError(f"no file {path}{near(path.name, beside)}")
     return path
 

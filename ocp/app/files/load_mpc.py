@@ -60,6 +60,7 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     unique_names(reader.findings, [item.name for item in given.track], ("mpc", "track"))
     if options is not None and options.horizon is None and problem.phase.duration.free:
         reader.findings.add(("mpc",), "the phase has a free duration, so the horizon needs a length; set 'horizon'")
+    _refuse_free(reader, problem)
     disturbances = _disturbances(reader, given.disturbances, system)
     plant, changed = _plant_system(reader, file, system, reload)
     if len(reader.findings.found) > before or options is None or plant is None:
@@ -68,6 +69,15 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
         spec = PlantSpec(plant, given.plant.integrator, given.plant.substeps, disturbances, changed)
         return LoadedMPC(options, ilqr, spec, tracked)
     return None
+
+
+def _refuse_free(reader: Reader, problem: Problem) -> None:
+    """Record what a horizon that begins at a measurement cannot leave to the solver."""
+    phase = problem.phase
+    if phase.start is None or not phase.start.complete:
+        reader.findings.add(("phase", "start"), "a closed loop (section 'mpc') begins at a whole state; prescribe every part of it")
+    if phase.free_parameters:
+        reader.findings.add(("parameters",), "a closed loop (section 'mpc') has no parameters to choose; give their values")
 
 
 def _options(reader: Reader, given: schema.MPC) -> MPCOptions | None:

@@ -22,6 +22,7 @@ from ocp.app.files.load_costs import named_error, read_costs
 from ocp.app.files.load_definitions import read_robot_definitions
 from ocp.app.files.load_model import read_model
 from ocp.app.files.schema_robot import GuessState, RobotConstraint, RobotPhase, RobotProblem, RobotSystem
+from ocp.app.files.start_state import WORDS, read_start
 from ocp.app.files.yaml_source import KeyPath
 from ocp.bridge import (
     RobotTerms,
@@ -100,7 +101,8 @@ def names_configurations(phases: Sequence[RobotPhase]) -> bool:
         guesses = list(guess) if isinstance(guess, tuple) else [] if guess is None else [guess]
         named += [phase.start, phase.final, *guesses, *(cost.state_error for cost in phase.costs),
                   *(task.posture for state in guesses for task in state.ik)]
-    return any(given is not None and given.configuration for given in named)
+    others = (getattr(phase.start, "others", None) for phase in phases)
+    return any(given is not None and given.configuration for given in named) or any(word not in (None, *WORDS) for word in others)
 
 
 def robot_of_file(numbers: lp.Reader, given: RobotSystem, model: Model) -> LoadedRobot | None:
@@ -186,7 +188,7 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     boxes = robot_state.read_bounds(reader, model, robot.inputs, robot.given.limits, given.bounds)
     u_bounds, efforts = _control_bounds(robot, given, boxes)
     names = robot_state.RobotNames(reader, model, system.space, boxes.x)
-    start = robot_state.read_state(names, given.start, (*at, "start")) if given.start else None
+    start = read_start(names, given.start, at)
     final = robot_state.read_state(names, given.final, (*at, "final")) if given.final else None
     constraints = [found for i, c in enumerate(given.constraints)
                    if (found := _constraint(reader, model, c, (*at, "constraints", i))) is not None]

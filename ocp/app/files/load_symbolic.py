@@ -19,6 +19,7 @@ from ocp.app.files.load_definitions import read_definitions
 from ocp.app.files.load_linear import LinearParts, read_linear
 from ocp.app.files.schema import SymbolicPhase, SymbolicProblem, SymbolicSystem
 from ocp.app.files.schema_linear import LinearSystem
+from ocp.app.files.start_state import OTHERS, read_others
 from ocp.app.files.yaml_source import KeyPath
 from ocp.app.pages import scene
 from ocp.problem import INF, Boundary, Guess, Phase, Problem, System
@@ -75,6 +76,8 @@ def _check_names(findings: Findings, names: SymbolicNames, constants: Scope, par
         for name in getattr(names, group):
             path: KeyPath = (*place, *inside, group, name)
             lp.check_name(findings, name, path, taken)
+            if group == "states" and name == OTHERS:
+                findings.add(path, f"{name!r} is reserved for what 'start' says about states that it does not name", at_key=True)
             taken[name] = ".".join(map(str, path))
     findings.raise_any()  # everything below goes by these names
 
@@ -127,7 +130,7 @@ def _optional(reader: lp.Reader, key: str, text: Any) -> ca.Function | None:
 def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name: str) -> Phase:
     """The phase at the keys ``reader.phase``."""
     bounds = _bounds(reader, system, given.bounds)
-    start = _boundary(reader, system, given.start, "start", bounds)
+    start = _boundary(reader, system, read_others(reader, given.start, system.space.names), "start", bounds)
     final = _boundary(reader, system, given.final, "final", bounds)
     constraints = []
     for i, constraint in enumerate(given.constraints):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import casadi as ca
@@ -36,6 +37,11 @@ class RobotNames:
     space: Space
     bounds: np.ndarray
     place: str = "system"
+
+    @cached_property
+    def joints(self) -> dict[str, int]:
+        """The body that each joint carries, by the joint's name."""
+        return {body.joint.name: i for i, body in enumerate(self.model.bodies)}
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,7 @@ def entries(model: Model, vector: SX, *, velocities: bool) -> dict[str, SX]:
 
 def _joint(names: RobotNames, name: str, path: KeyPath, *, at_key: bool = True) -> int | None:
     """The body that a joint with coordinates of its own carries; None after an error was recorded."""
-    model, findings = names.model, names.reader.findings
-    joints = {b.joint.name: i for i, b in enumerate(model.bodies)}
+    model, findings, joints = names.model, names.reader.findings, names.joints
     if name in joints:
         joint = model.bodies[joints[name]].joint
         if joint.mimic is not None:
@@ -96,12 +101,12 @@ def _joint(names: RobotNames, name: str, path: KeyPath, *, at_key: bool = True) 
                 "floats inside the robot; its value cannot be prescribed by name"
             findings.add(path, f"{name!r} {how}", at_key=at_key)
             return None
+        if KINDS[joint.kind].nv:
+            return joints[name]
     movable = [n for n, i in joints.items() if KINDS[model.bodies[i].joint.kind].nv and not model.bodies[i].joint.mimic
                and model.bodies[i].joint.kind != "free_flyer"]
-    if name not in movable:
-        findings.add(path, f"no joint that moves named {name!r}{near(name, movable)}", at_key=at_key)
-        return None
-    return joints[name]
+    findings.add(path, f"no joint that moves named {name!r}{near(name, movable)}", at_key=at_key)
+    return None
 
 
 # ---- rotations ----------------------------------------------------------------------------------------------------------
@@ -151,6 +156,8 @@ def read_configuration(names: RobotNames, given: Configuration, path: KeyPath) -
         i = _joint(names, name, place)
         if i is not None:
             _joint_value(names, i, value, found, place)
+    if given.configuration is not None and given.configuration in names.model.configurations:
+        _check_configuration(names, given, found, path)
     return found
 
 
@@ -195,6 +202,18 @@ def _configuration(names: RobotNames, name: str, found: PartialState, path: KeyP
         return
     found.x[: model.nq] = model.configurations[name]
     found.coordinates[: model.nq] = found.tangent[: model.nv] = True
+
+
+def _check_configuration(names: RobotNames, given: Configuration, found: PartialState, path: KeyPath) -> None:
+    """Record values of a named configuration outside their bounds, unless the file gives them by joint."""
+    own = {k for name in given.joints if (i := names.joints.get(name)) is not None
+           for k in range(names.model.q_slice(i).start, names.model.q_slice(i).stop)}
+    base = floating_base(names.model)
+    if base is not None and given.base is not None and given.base.position is not None:
+        own |= set(range(names.model.q_slice(base).start, names.model.q_slice(base).start + 3))
+    for k in range(names.model.nq):
+        if k not in own:
+            _check_bounds(names, found, slice(k, k + 1), (*path, "configuration"))
 
 
 def _base(names: RobotNames, base: BasePose, found: PartialState, path: KeyPath) -> None:
@@ -304,16 +323,17 @@ def _own_bounds(reader: lp.Reader, model: Model, given: Mapping[str, Any], known
                 ) -> dict[int, tuple[float, float]]:
     found = {}
     mimics = {b.joint.name: b.joint.mimic.leader for b in model.bodies if b.joint.mimic}
+    index = {n: i for i, n in enumerate(known)}
+    rotations = quaternion_coordinates(model) if group == "joints" else set[str]()
     for name, value in given.items():
         path: KeyPath = (*reader.phase, "bounds", group, name)
         real = name if group == "controls" else alias(model, name)
-        parts = [n for n in known if n.startswith(f"{real}.")]
-        if real in known and group == "joints" and real in quaternion_coordinates(model):
+        if real in rotations and real in index:
             reader.findings.add(path, f"{name!r} is a component of a quaternion and cannot be bounded; use a constraint",
                                 at_key=True)
-        elif real in known:
-            found[known.index(real)] = lp.read_bound(reader, value, path)
-        elif parts:
+        elif real in index:
+            found[index[real]] = lp.read_bound(reader, value, path)
+        elif parts := [n for n in known if n.startswith(f"{real}.")]:
             reader.findings.add(path, f"{name!r} has several components; bound one of {', '.join(parts)}", at_key=True)
         elif name in mimics:
             reader.findings.add(path, f"the joint {name!r} follows {mimics[name]!r}; bound that one", at_key=True)

@@ -24,11 +24,11 @@ from ocp.app.files.schema_parts import (
     Cost,
     Drawing,
     Duration,
-    Name,
     NamedNumbers,
     Number,
     NumberOrList,
     Part,
+    PhaseName,
     StateNumbers,
     expected,
     refuse,
@@ -90,7 +90,8 @@ class SymbolicPhase(Part):
     """One stretch of time."""
 
     duration: Duration
-    start: StateNumbers = Field(default_factory=dict, description="states at the start; free where left out")
+    start: StateNumbers = Field(
+        default_factory=dict, description="states at the start: all of them, or others: free | neutral (zero) for the rest")
     final: StateNumbers = Field(default_factory=dict, description="states at the end; free where left out")
     bounds: dict[str, Bound] = Field(
         default_factory=dict, description="[lower, upper] of states and controls; null: unbounded")
@@ -111,7 +112,7 @@ class SymbolicProblem(Common):
 class SymbolicPhaseInOrder(SymbolicPhase):
     """One of several phases."""
 
-    name: Name = Field(description="name of the phase")
+    name: PhaseName = Field(description="name of the phase")
     system: AnySystem | None = Field(None, description="states, controls and dynamics of this phase; null: those of the file")
     reset: dict[str, Number] | None = Field(
         None, description="states at the start of this phase, expressions of the state before; the rest goes on; null: all does")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -98,7 +100,28 @@ LimitOrList = TypeAliasType("LimitOrList", Annotated[
 Bound = TypeAliasType("Bound", Annotated[
     tuple[Number | None, ...], Field(min_length=2, max_length=2, description="[lower, upper]; null: unbounded")])
 Vector3 = TypeAliasType("Vector3", Annotated[tuple[Number, ...], Field(min_length=3, max_length=3, description="[x, y, z]")])
-Name = Annotated[str, Field(min_length=1)]
+MAX_NAME = 200
+
+
+def _one_line(name: str) -> str:
+    strange = next((c for c in name if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")), None)
+    if strange is not None:
+        raise refuse(f"a name is one line of text; this one contains the character {strange!r}")
+    if len(name) > MAX_NAME:
+        raise refuse(f"a name of {len(name)} characters; at most {MAX_NAME} are read")
+    return name
+
+
+def _file_name(name: str) -> str:
+    if not _PHASE.fullmatch(_one_line(name)):
+        raise refuse(f"{name!r} cannot be the name of a phase, which names columns and parts of archives; use letters, digits, _, "
+                     "- and single spaces, starting with a letter")
+    return name
+
+
+_PHASE = re.compile(r"[^\W\d_]\w*([ -]\w+)*")
+Name = Annotated[str, Field(min_length=1), AfterValidator(_one_line)]
+PhaseName = Annotated[str, Field(min_length=1), AfterValidator(_file_name)]
 
 
 def _named_tag(value: Any) -> str | None:

@@ -18,11 +18,12 @@ from ocp.app.files.schema_parts import (
     Number,
     NumberOrList,
     Part,
+    PhaseName,
     Vector3,
     exactly_one,
     expected,
 )
-from ocp.app.files.schema_state import RobotState, Rotation
+from ocp.app.files.schema_state import RobotState, Rotation, StartState
 from ocp.app.files.schema_tasks import Task
 
 
@@ -165,8 +166,8 @@ class RobotPhase(Part):
     """One stretch of time."""
 
     duration: Duration
-    start: RobotState | None = Field(None, description="state at the start")
-    final: RobotState | None = Field(None, description="state at the end")
+    start: StartState | None = Field(None, description="state at the start: everything by name, or 'others' for the rest")
+    final: RobotState | None = Field(None, description="state at the end; what is not named is free")
     bounds: RobotBounds = Field(default_factory=lambda: RobotBounds.model_validate({}), description="bounds along the path")
     costs: tuple[RobotCost, ...] = Field(description="terms of the objective; [] asks for any feasible motion")
     constraints: tuple[RobotConstraint, ...] = Field((), description="constraints beyond bounds")
@@ -192,7 +193,7 @@ class RobotReset(Part):
 class RobotPhaseInOrder(RobotPhase):
     """One of several phases."""
 
-    name: Name = Field(description="name of the phase")
+    name: PhaseName = Field(description="name of the phase")
     system: RobotSystem | None = Field(None, description="the robot in this phase; null: that of the file")
     reset: RobotReset | None = Field(None, description="what jumps at the start of this phase; null: nothing")
 

@@ -119,3 +119,11 @@ class RobotState(Configuration):
     velocities: dict[str, NumberOrList] = Field(
         default_factory=dict, description="joint velocities by joint name [rad/s or m/s]")
     rest: StrictBool = Field(False, description="true: every velocity is zero")
+
+
+class StartState(RobotState):
+    """The state at the start: in the first phase everything is named, or ``others`` says what holds for the rest."""
+
+    others: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="what is not named here: free (the solver chooses), neutral (zero and at rest), or a named configuration "
+                          "(there and at rest); null: everything is named")

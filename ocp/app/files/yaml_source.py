@@ -28,6 +28,7 @@ KeyPath = tuple[Key, ...]
 
 MAX_DEPTH = 64
 MAX_CHARACTERS = 1_000_000
+MAX_VALUES = 50_000  # a second of reading for every few thousand
 
 _NULL = re.compile(r"null|Null|NULL|~|")
 _TRUE = re.compile(r"true|True|TRUE")
@@ -95,6 +96,19 @@ class Source:
         return f"{self.name}: {label}" if label else self.name
 
 
+    def cut_at_comma(self, path: KeyPath) -> bool:
+        """Whether a key is likely what follows the comma of an unquoted expression: ``b`` in ``{y: max(a, b)}`` without a value."""
+        entry, tree = self.entries.get(path), self.tree
+        if entry is None or entry.key is None or entry.key != entry.value:
+            return False
+        for key in path[:-1]:
+            tree = tree[key]
+        keys = list(tree)
+        before = keys[: keys.index(path[-1])]
+        mark = self.entries[(*path[:-1], before[-1])].key if before else None
+        return mark is not None and mark.line == entry.key.line
+
+
 def format_path(path: KeyPath) -> str:
     """``("phase", "costs", 0, "running")`` as ``phase.costs[0].running``."""
     words = ""
@@ -141,16 +155,24 @@ def parse_source(text: str, name: str) -> Source:
     return Source(name, text, reader.root, reader.entries)
 
 
+# What the parser stumbles over, and what most often led there: an expression that is not in quotes.
+_HINTS = (
+    (("'\\t'",), "indent with spaces, tabs are not allowed"),
+    (("mapping values are not allowed",), "check the indentation, and put text that contains ': ' in quotes"),
+    (("expected ',' or",), "inside {..} and [..] put an expression that contains a comma, a colon, a quote or a bracket in quotes, "
+                           "and close every bracket"),
+    (("cannot start any token", "expected alphabetic or numeric"), "put the whole expression in quotes"),
+    (("expected <block end>",), "check the indentation, and put an expression that starts with a bracket or a quote in quotes as a "
+                                "whole"),
+)
+
+
 def _syntax_error(error: MarkedYAMLError, name: str, lines: list[str]) -> ProblemError:
     mark = error.problem_mark or error.context_mark
     place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
     problem = error.problem or "cannot be read"
-    hint = ""
-    if "'\\t'" in problem:
-        hint = "; indent with spaces, tabs are not allowed"
-    elif "mapping values are not allowed" in problem:
-        hint = "; check the indentation, and put text that contains ': ' in quotes"
-    elif mark and mark.line < len(lines) and lines[mark.line].lstrip().startswith(("%", "@", "`")):
+    hint = next((f"; {words}" for parts, words in _HINTS if any(part in problem for part in parts)), "")
+    if not hint and mark and mark.line < len(lines) and lines[mark.line].lstrip().startswith(("%", "@", "`")):
         hint = "; put the text in quotes"
     context = f" ({error.context} that starts at line {error.context_mark.line + 1})" \
         if error.context and error.context_mark and error.context_mark.line != mark.line else ""
@@ -211,6 +233,8 @@ class _Reader:
         if value is None and not event.value and top and top.key_mark:
             mark = top.key_mark  # the parser places an absent value at whatever comes next
         self.entries[path] = Entry(top.key_mark if top else None, mark, self._content(event, value, mark))
+        if len(self.entries) > MAX_VALUES:
+            raise self._error(event, f"more than {MAX_VALUES} values; large matrices go into CSV files")
         if top is None:
             self.root = value
         elif isinstance(top.node, dict):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import csv
 import dataclasses
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import numpy as np
 from ocp.app.files.load import LoadedProblem
 from ocp.app.mpc.figures import CAPTIONS, plot_loop
 from ocp.app.mpc.motion import loop_scene
+from ocp.app.pages.csv_text import csv_text
 from ocp.app.pages.report import environment, motion
 from ocp.app.pages.results import jsonable, write_arrays, write_summary
 from ocp.app.pipeline import provenance
@@ -105,21 +104,14 @@ def trajectory_csv(loop: ClosedLoop) -> str:
     system = loop.problem.phase.system
     header = ["t", *(f"x.{name}" for name in system.space.names), *(f"u.{name}" for name in system.controls)]
     u = np.vstack([loop.u, np.full((1, system.nu), np.nan)])
-    return _csv(header, ([repr(float(v)) if np.isfinite(v) else "" for v in row] for row in np.column_stack([loop.t, loop.x, u])))
+    return csv_text([header, *([repr(float(v)) if np.isfinite(v) else "" for v in row]
+                               for row in np.column_stack([loop.t, loop.x, u]))])
 
 
 def steps_csv(loop: ClosedLoop) -> str:
     """Every step of the solver: when, its wall and processor time, what it answered, cost and violation of its horizon."""
     columns = zip(loop.t, loop.seconds * 1e6, loop.processor * 1e6, loop.codes, loop.solver_cost, loop.solver_violation,
                   strict=False)
-    return _csv(["t", "microseconds", "processor_microseconds", "code", "cost", "violation"],
-                ([repr(float(t)), f"{wall:.1f}", f"{busy:.1f}", int(code), repr(float(c)), repr(float(v))]
-                 for t, wall, busy, code, c, v in columns))
-
-
-def _csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return out.getvalue()
+    return csv_text([["t", "microseconds", "processor_microseconds", "code", "cost", "violation"],
+                     *([repr(float(t)), f"{wall:.1f}", f"{busy:.1f}", int(code), repr(float(c)), repr(float(v))]
+                       for t, wall, busy, code, c, v in columns)])

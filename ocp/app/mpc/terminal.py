@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
@@ -52,7 +53,7 @@ def _where(state: Mapping[str, float]) -> str:
 def print_outcome(loop: ClosedLoop, seconds: Mapping[str, float], folder: Path | None, console: Console) -> None:
     """How it ended and the figures by name."""
     mark = "[bold green]finished[/]" if loop.ok else "[bold red]not finished well[/]"
-    console.print(f"\n[bold]{loop.problem.name}[/]  {loop.options.rate:g} Hz, {loop.options.iterations} iteration"
+    console.print(f"\n[bold]{escape(loop.problem.name)}[/]  {loop.options.rate:g} Hz, {loop.options.iterations} iteration"
                   f"{'s' if loop.options.iterations > 1 else ''} a step: {mark}", soft_wrap=True)
     console.print(f"  {loop.ending.value} {loop.message}".rstrip(), markup=False, soft_wrap=True)
     for change in loop.changed:
@@ -62,18 +63,20 @@ def print_outcome(loop: ClosedLoop, seconds: Mapping[str, float], folder: Path |
     if loop.tracking:
         table = _table("  tracking error", "RMS", "largest", "at", "")
         for item in loop.tracking:
-            table.add_row(f"  {item.name}", f"{item.rms:.3e}", f"{item.largest:.3e}", f"{item.time:.3f} s", item.unit)
+            table.add_row(f"  {escape(item.name)}", f"{item.rms:.3e}", f"{item.largest:.3e}", f"{item.time:.3f} s",
+                          escape(item.unit))
         console.print(table)
     table = _table("  cost of the closed loop", "integral")
     for name, value in loop.costs.items():
-        table.add_row(f"  {name}", f"{value:.6g}")
+        table.add_row(f"  {escape(name)}", f"{value:.6g}")
     table.add_row("  all", f"{loop.cost:.6g}")
     console.print(table)
     if loop.violations:
         table = _table("  violation", "largest", "at", "component", "share of time")
         for v in loop.violations:
-            table.add_row(f"  {v.name}{' (soft)' if v.soft else ''}", f"{v.largest:.3e}", f"{v.time:.3f} s" if v.largest else "",
-                          v.component if v.largest else "", f"{100 * v.share:.3g} %")
+            table.add_row(f"  {escape(v.name)}{' (soft)' if v.soft else ''}", f"{v.largest:.3e}",
+                          f"{v.time:.3f} s" if v.largest else "", escape(v.component) if v.largest else "",
+                          f"{100 * v.share:.3g} %")
         console.print(table)
     console.print(step_table({"wall": loop.times, "processor": loop.processor_times}))
     console.print(f"  time        read {seconds['read']:.2f} s, prepare {sum(loop.prepared.values()):.2f} s, run "

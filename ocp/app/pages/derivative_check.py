@@ -29,7 +29,7 @@ def term_places(loaded: LoadedProblem, name: str) -> dict[str, str]:
 def print_derivative_check(check: DerivativeCheck, console: Console | None = None, *, most: int = MOST) -> None:
     """The table of terms, the findings (at most ``most`` for each term, and how many more), remarks and the verdict."""
     out = console or wide_console()
-    out.print(f"\n[bold]{check.problem}[/]  derivatives of {len(check.terms)} terms, seed {check.seed}", soft_wrap=True)
+    out.print(f"\n[bold]{_plain(check.problem)}[/]  derivatives of {len(check.terms)} terms, seed {check.seed}", soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
     several = len({term.phase for term in check.terms}) > 1
     table.add_column("  term")

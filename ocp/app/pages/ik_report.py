@@ -8,8 +8,6 @@ The folder holds ``configuration.yaml`` (to be pasted as ``start:`` of a problem
 from __future__ import annotations
 
 import base64
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from dynamics.model.model import Model
 from ocp.app.files.ik_file import IKOutcome, LoadedIK
 from ocp.app.files.robot_state import floating_base
 from ocp.app.files.yaml_source import dump
+from ocp.app.pages.csv_text import csv_text
 from ocp.app.pages.ik_picture import draw, ik_scene, marks
 from ocp.app.pages.report import environment, motion
 from ocp.app.pages.results import jsonable, new_folder, write_arrays, write_summary
@@ -194,16 +193,13 @@ def write_ik(outcome: IKOutcome, folder: str | Path, *, overwrite: bool = False,
 
 def configuration_yaml(outcome: IKOutcome) -> str:
     """The configuration found, as a mapping for ``start:``."""
-    return "# The configuration found: the mapping under 'start:' of a problem file\n" + dump(
+    return "# The configuration found: the mapping under 'start:' of a problem file, with 'rest: true' beside it\n" + dump(
         configuration_mapping(outcome.loaded.model, outcome.result.q))
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(rows[0] if rows else ["name", "unit", "start", "solution", "lower", "upper"])
-    writer.writerows([repr(value) if isinstance(value, float) else value for value in row.values()] for row in rows)
-    return out.getvalue()
+    header = list(rows[0]) if rows else ["name", "unit", "start", "solution", "lower", "upper"]
+    return csv_text([header, *([repr(value) if isinstance(value, float) else value for value in row.values()] for row in rows)])
 
 
 def render(summary: Mapping[str, Any], picture: bytes, pasted: str, expanded: str, player: Mapping[str, Any]) -> str:

@@ -21,14 +21,15 @@ NO_SCENE = "No animation: the system has neither a robot model nor a drawing."
 
 # What each check of the certificate means, in one plain sentence.
 MEANING = {
-    "stationarity": "No small allowed change improves the objective: gradient of the Lagrangian at the returned point.",
-    "complementarity": "A bound pushes only where it is touched: product of multiplier and slack.",
+    "stationarity": "No small allowed change helps: gradient of the Lagrangian, gain of a Newton step.",
+    "complementarity": "A bound pushes only where it is touched: products of multipliers and slacks, beside the objective.",
     "gap_segment": "Each segment, integrated again by an independent high-order method, ends where the solution says.",
-    "gap_total": "The whole motion, integrated again from the start in one go, arrives where the solution says.",
+    "gap_total": "The whole motion, integrated again from the start in one go, arrives where the solution says; judged by how errors grow.",
     "error_estimate": "How far the solution may be from the continuous motion because of its mesh.",
     "energy": "Energy gained equals the work supplied.",
     "objective": "The objective is what its terms come to along the trajectory, by a quadrature of its own.",
     "point": "Trajectory, objective and multipliers belong to one point: how far they are from it.",
+    "objective_error": "How far the objective may be from that of the continuous problem: what a finer mesh changes of it.",
 }
 CAPTIONS = {
     "states": ("States", "Lines: the method's own interpolant. Dots: knots. Shaded: forbidden by a bound."),

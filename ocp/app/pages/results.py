@@ -9,6 +9,7 @@ A run folder holds
 - ``trajectory.csv``: time, states and controls at the knots; the header carries the names and so the order; of several phases the
   name of the phase comes first, and what a phase lacks is empty;
 - ``summary.json``: status, objective, certificate, timings, options, provenance;
+- ``freeze.yaml``: the section ``solve`` of a problem file with everything that was chosen, the mesh included;
 - ``checkpoint.npz``: where a solve that did not converge can go on from (``ocp resume``);
 - ``iterations.jsonl``: one line per iteration; ``*.png``: plots; ``report.html``: everything on one page.
 
@@ -18,10 +19,10 @@ JSON knows no NaN and no infinity. They are written as the strings ``"NaN"``, ``
 
 from __future__ import annotations
 
-import csv
 import enum
 import io
 import json
+import math
 import os
 import shutil
 import uuid
@@ -34,15 +35,17 @@ from typing import Any
 
 import numpy as np
 
+from ocp.app.pages.csv_text import csv_text
 from ocp.app.pages.frozen import frozen_lines
 from ocp.app.pages.legs import Leg, alike, chosen, legs, union, widened
 from ocp.app.pages.scene import Scene
 from ocp.errors import ProblemError
-from ocp.problem.solution import Certificate, Residual, Solution, Violation
+from ocp.problem.solution import Certificate, Residual, Solution, Statement, Violation
 
 FORMAT, FORMAT_VERSION = "lieocp run", 1
-UNFINISHED, CHECKPOINT, REPORT = "unfinished.json", "checkpoint.npz", "report.html"
-RESIDUALS = ("stationarity", "complementarity", "gap_segment", "gap_total", "error_estimate", "energy", "objective", "point")
+UNFINISHED, CHECKPOINT, REPORT, FROZEN = "unfinished.json", "checkpoint.npz", "report.html", "freeze.yaml"
+RESIDUALS = ("stationarity", "complementarity", "gap_segment", "gap_total", "error_estimate", "energy", "objective", "point",
+             "objective_error")
 RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names")
 
 
@@ -107,6 +110,8 @@ def _write_data(partial: Path, solution: Solution, problem_yaml: str, provenance
         write_arrays(partial / CHECKPOINT, checkpoint)
     write_arrays(partial / "trajectory.npz", _arrays(solution))
     (partial / "trajectory.csv").write_text(_csv(solution), encoding="utf-8", newline="")
+    if solution.freeze:
+        (partial / FROZEN).write_text(frozen_lines(solution.method, solution.freeze) + "\n", encoding="utf-8")
     rows = (json.dumps(jsonable(row), allow_nan=False) + "\n" for row in solution.iterations)
     (partial / "iterations.jsonl").write_text("".join(rows), encoding="utf-8")
     return summarise(solution, provenance)
@@ -197,14 +202,18 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
         "status": {"name": solution.status.name, "sentence": solution.status.sentence, "message": solution.message},
         "ok": solution.ok,
         "objective": solution.objective,
+        "objective_text": with_bar(solution),
         "reference": _reference(solution),
         "certificate": None if certificate is None else {
             "holds": certificate.holds,
             "failures": certificate.failures,
             **{name: _residual(getattr(certificate, name)) for name in RESIDUALS},
+            "second_order": None if certificate.second_order is None else vars(certificate.second_order),
+            "objective_size": certificate.objective_size, "bar": certificate.bar, "resolution": certificate.resolution,
             "violations": [{"name": v.name, "at_knots": v.at_knots, "between_knots": v.between_knots, "time": v.time,
                             "component": v.component, "tolerance": v.tolerance, "soft": v.soft,
-                            "tolerance_between": v.tolerance_between, "holds": v.holds}
+                            "tolerance_between": v.tolerance_between, "time_between": v.time_between,
+                            "holds": v.holds}
                            for v in certificate.violations],
         },
         "duration": float(t[-1] - t[0]) if len(t) else 0.0,
@@ -224,6 +233,17 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
     plain = jsonable(record)
     assert isinstance(plain, dict)
     return plain
+
+
+def with_bar(solution: Solution) -> str:
+    """The objective with its bar, ``58.8076661 ± 2e-6``; as it is where it has none."""
+    bar = float("nan") if solution.certificate is None else solution.certificate.bar
+    if not math.isfinite(bar) or not math.isfinite(solution.objective):
+        return f"{solution.objective:.10g}"
+    if bar == 0.0 or abs(solution.objective) > 1e15 * bar:
+        return f"{solution.objective:.10g} ± {bar:.1g}"
+    digits = max(1, min(17, math.ceil(math.log10(max(abs(solution.objective), bar) / bar)) + 1))
+    return f"{solution.objective:.{digits}g} ± {bar:.1g}"
 
 
 def _reference(solution: Solution) -> dict[str, Any] | None:
@@ -249,9 +269,13 @@ def _certificate(record: Mapping[str, Any]) -> Certificate:
         record[name]["name"], float(record[name]["value"]), float(record[name]["tolerance"]), record[name]["where"])
         for name in RESIDUALS}
     violations = tuple(Violation(v["name"], float(v["at_knots"]), float(v["between_knots"]), float(v["time"]), v["component"],
-                                 float(v["tolerance"]), v["soft"], float(v["tolerance_between"]))
+                                 float(v["tolerance"]), v["soft"], float(v["tolerance_between"]),
+                                 v.get("time_between"))
                        for v in record["violations"])
-    return Certificate(violations=violations, **residuals)  # type: ignore[arg-type]  # only the last three may be None
+    second = record.get("second_order")
+    return Certificate(violations=violations, **residuals,  # type: ignore[arg-type]  # only the last four may be None
+                       second_order=None if second is None else Statement(**second),
+                       objective_size=float(record.get("objective_size", 1.0)), resolution=record.get("resolution"))
 
 
 def jsonable(value: Any) -> Any:
@@ -323,9 +347,7 @@ def _csv(solution: Solution) -> str:
     # a torque is often named after its joint; then both names say what they are
     same = set(states) & set(controls) | ({"t", *(("phase",) if several else ())} & {*states, *controls})
     header = ["t", *(f"x.{n}" if n in same else n for n in states), *(f"u.{n}" if n in same else n for n in controls)]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*(("phase",) if several else ()), *header])
+    rows = [[*(("phase",) if several else ()), *header]]
     for leg in found:
         path, system = leg.trajectory, leg.phase.system
         u = np.asarray(path.control(path.t), float).reshape(len(path.t), system.nu)
@@ -333,8 +355,8 @@ def _csv(solution: Solution) -> str:
         lacks = [False, *(n not in system.space.names for n in states), *(n not in system.controls for n in controls)]
         for row in values:
             cells = ["" if missing else repr(float(v)) for v, missing in zip(row, lacks, strict=True)]
-            writer.writerow([*((leg.phase.name,) if several else ()), *cells])
-    return out.getvalue()
+            rows.append([*((leg.phase.name,) if several else ()), *cells])
+    return csv_text(rows)
 
 
 # ------------------------------------------------------------------------------------------------ folders

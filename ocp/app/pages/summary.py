@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from ocp.app.files.load import LoadedProblem
-from ocp.app.pages.frozen import frozen_lines
+from ocp.app.pages.frozen import choice
 from ocp.app.pages.legs import chosen, legs
-from ocp.app.pages.results import CHECKPOINT, REPORT
+from ocp.app.pages.results import CHECKPOINT, FROZEN, REPORT, with_bar
 from ocp.app.pipeline import Outcome
 from ocp.app.screen import wide_console
 from ocp.methods import METHODS
@@ -24,7 +24,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
     verdict = "[bold green]certified[/]" if solution.ok else "[bold red]not certified[/]"
     out.print(f"\n[bold]{problem.name}[/]  {solution.method}: {verdict}", soft_wrap=True)
     out.print(f"  {solution.status.sentence} {solution.message}".rstrip(), soft_wrap=True, markup=False)
-    out.print(f"  objective   {solution.objective:.10g}")
+    out.print(f"  objective   {with_bar(solution)}", markup=False)
     if problem.reference is not None:
         reference = problem.reference
         gap = abs(solution.objective - reference.objective) / (abs(reference.objective) or 1.0)
@@ -45,10 +45,8 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
         if _said(note, durations, parameters):
             continue
         out.print(f"  note        {note}", soft_wrap=True, markup=False)
-    if solution.freeze:
-        out.print("  freeze      these lines in the file give this solve again:")
-        for line in frozen_lines(solution.method, solution.freeze).splitlines():
-            out.print(f"    {line}", soft_wrap=True, markup=False)
+    where = "" if outcome.folder is None or not solution.freeze else f"; the lines that freeze it: {outcome.folder / FROZEN}"
+    out.print(f"  choice      {choice(solution)}{where}", soft_wrap=True, markup=False)
     if certificate is not None:
         table = Table(box=None, pad_edge=False, show_header=True, header_style="dim", padding=(0, 2))
         table.add_column("  certificate", no_wrap=True)
@@ -65,6 +63,11 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
             table.add_row(f"  between knots ({beside.name})", f"{beside.between_knots:.2e}", f"{beside.tolerance_between:.1e}",
                           _mark(beside.between_knots <= beside.tolerance_between))
         out.print(table)
+        if certificate.second_order is not None:
+            out.print(f"  optimum     {certificate.second_order.words}", soft_wrap=True, markup=False)
+        if certificate.resolution is not None:
+            out.print(f"  searched    every {certificate.resolution:.1e} s, and where functions break or turn sharply",
+                      soft_wrap=True)
         for failure in certificate.failures:
             out.print(f"  [red]fails[/]       {failure}", soft_wrap=True)
     seconds = outcome.seconds

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import time
 import traceback
@@ -19,6 +17,7 @@ from rich.console import Console
 
 from dynamics.errors import ModelError
 from ocp.app.files.load import LoadedProblem, load_problem
+from ocp.app.pages.csv_text import csv_text
 from ocp.app.pipeline import provenance
 from ocp.app.prepare import missing, needed, prepare
 from ocp.app.screen import wide_console
@@ -198,12 +197,9 @@ def _write(board: Scoreboard, folder: Path, command: Sequence[str]) -> None:
 
 
 def table_csv(board: Scoreboard) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(field.name for field in fields(Score))
-    for score in board.scores:
-        writer.writerow("" if value is None else repr(value) if isinstance(value, float) else value for value in astuple(score))
-    return out.getvalue()
+    return csv_text([[field.name for field in fields(Score)],
+                     *(["" if value is None else repr(value) if isinstance(value, float) else value for value in astuple(score)]
+                       for score in board.scores)])
 
 
 def markdown(board: Scoreboard, command: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ in finite element methods, Acta Numerica 10: the residual weighted by the dual).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -55,6 +55,8 @@ class PhaseErrors:
     decay [N]: digits by which Legendre coefficients of the rates fall from one degree to the next; smooth where large
     clipped [N]: whether a control overshoots its bounds between nodes
     worst [N]: name of the state or constraint with the largest error
+    gap, defect [N]: what an end of an interval is off, and the integral of the defect, over the ranges of the states: estimates of
+        what the certificate measures
     """
 
     state: Array
@@ -65,6 +67,8 @@ class PhaseErrors:
     decay: Array
     clipped: Array
     worst: tuple[str, ...]
+    gap: Array = field(default_factory=lambda: np.zeros(0))
+    defect: Array = field(default_factory=lambda: np.zeros(0))
 
     @cached_property
     def total(self) -> Array:
@@ -172,6 +176,17 @@ class _PhaseFunctions:
                 scale[k] += sizes[i]
         return scale
 
+    def ranges(self, x: Array) -> Array:
+        """Ranges of the components of the state [size], at least a millionth of their magnitude; 1 where that is no coordinate."""
+        own = np.maximum(np.maximum(np.ptp(x, axis=0), 1e-6 * np.max(np.abs(x), axis=0)), 1e-300)
+        if not self.form.tangent:
+            return np.asarray(own)
+        found = np.ones(self.size)
+        for i, k in enumerate(self.form.space.tangent_index):
+            if k >= 0:
+                found[k] = own[i]
+        return found
+
     def errors(self, phase: Phase, part: Trajectory, mesh: Mesh, costate: Any, jumps: frozenset[int]) -> tuple[PhaseErrors, float]:
         """The errors of one phase, and the Lagrangian of the finer rule minus the cost of the program's."""
         start, T = float(part.t[0]), float(part.t[-1] - part.t[0])
@@ -185,7 +200,8 @@ class _PhaseFunctions:
         scale, sizes = self.scale(nodes), 1 + np.max(np.abs(nodes), axis=0)
         state, path, integral, truncated = (np.zeros(N) for _ in range(4))
         decay, clipped, ends = np.full(N, SMOOTHEST), np.zeros(N, dtype=bool), np.zeros(self.size)
-        worst = [""] * N
+        worst, gap, defect = [""] * N, np.zeros(N), np.zeros(N)
+        ranges = self.ranges(nodes)
         objective = 0.0
         names = self.form.names
         groups: dict[int, list[int]] = {}
@@ -219,6 +235,9 @@ class _PhaseFunctions:
             difference = (again - y) / scale
             each = np.max(np.abs(difference), axis=1)  # [G, size]
             state[group] = np.max(each, axis=1, initial=0.0)
+            gap[group] = np.max(np.abs(again - y)[:, -1] / ranges, axis=1, initial=0.0)
+            slope = np.einsum("ri,gik->grk", np.asarray(scheme.rate_basis(r)), F[own])
+            defect[group] = h * np.max(np.einsum("i,gik->gk", v, np.abs(inner - slope)) / ranges, axis=1, initial=0.0)
             ends = ends + np.sum(np.abs(difference[:, -1]), axis=0)
             excess = np.maximum(0, np.maximum(np.asarray(phase.x_lower) - at, at - np.asarray(phase.x_upper))) / sizes
             broken = np.max(excess, axis=1)  # [G, nx]
@@ -240,7 +259,6 @@ class _PhaseFunctions:
             objective += float(h @ (fine_cost - cost[own] @ scheme.quadrature))
             if costate is not None:
                 weight = np.einsum("ri,gik->grk", np.asarray(scheme.control_basis(r)), costate[own])
-                slope = np.einsum("ri,gik->grk", np.asarray(scheme.rate_basis(r)), F[own])
                 objective += float(h @ np.einsum("i,gik,gik->g", v, weight, inner - slope))
             for g, k in enumerate(group):
                 sources = [(state[k], names[int(np.argmax(each[g]))] if self.size else ""),
@@ -253,7 +271,7 @@ class _PhaseFunctions:
                     sources.append((integral[k], "quadrature of integral constraints"))
                 worst[k] = max(sources, key=lambda s: np.nan_to_num(s[0], nan=np.inf))[1]
         accumulated = float(max(np.max(ends, initial=0.0), np.max(state), np.max(truncated), np.max(path), np.sum(integral)))
-        return PhaseErrors(state, truncated, path, integral, accumulated, decay, clipped, tuple(worst)), objective
+        return PhaseErrors(state, truncated, path, integral, accumulated, decay, clipped, tuple(worst), gap, defect), objective
 
 
 def _decay(f: Array, r: Array, v: Array, K: int) -> Array:

@@ -1,16 +1,13 @@
-"""Solve, estimate, refine, and solve again from there, until every interval is as accurate as asked."""
+"""Solve, judge, refine, and solve again from there, until the motion is as accurate as asked."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ocp.nlp import NLP, NLPResult, Warm
-from ocp.problem import Guess, Phase, Problem, Solution, Status, Trajectory, join
+from ocp.problem import Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep, text
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Begin, Polish
@@ -18,198 +15,220 @@ from ocp.transcription.mesh import Mesh
 from ocp.transcription.program import Transcription
 from ocp.transcription.refine.arcs import Jump, duration_of
 from ocp.transcription.refine.carry import carried
-from ocp.transcription.refine.error import Estimate, Estimator
-from ocp.transcription.refine.plan import Plan, plan_mesh, plans_text, read_plans
-from ocp.transcription.refine.policy import AIM, Rules, halved, next_plan
+from ocp.transcription.refine.criteria import ByCertificate, ByMesh, Judge, first_margins, same
+from ocp.transcription.refine.error import Estimator
+from ocp.transcription.refine.margins import Margins, drawn_in
+from ocp.transcription.refine.outcome import Told, finished
+from ocp.transcription.refine.passes import Ask, Family, Pass, Plans, Progress, Run, Settings, continued, row_of, sentence, size_of
+from ocp.transcription.refine.plan import plans_text, read_plans
+from ocp.transcription.refine.policy import halved, next_plan
 from ocp.transcription.refine.smooth import Smoothed, linear_controls, smoothed
 from ocp.transcription.refine.switches import jumps_of, located, shift, unplaced
 
-Progress = Callable[[dict[str, float]], Any]
-#: (problem, meshes, progress, checkpoint, resume, whether the ladder of guesses is climbed, polish, begin) -> the
-#: solution on these meshes
-Run = Callable[[Problem, Sequence[Mesh], "Progress | None", "Keep | None", "Checkpoint | None", bool, "Polish | None",
-                "Begin | None"], Solution]
-Plans = tuple[Plan, ...]
-
-#: columns of ``Solution.extra["refinement"]``
-COLUMNS = ("pass", "intervals", "lowest degree", "highest degree", "unknowns", "objective", "error", "accumulated error",
-           "objective error", "seconds")
 #: passes that may fail to converge, each followed by one on a finer mesh, before the ladder of guesses is climbed
 FAILURES = 2
+#: the same where the certificate decides: its first mesh is coarse
+FAILURES_OF_CERTIFIED = 1
 #: passes whose singular controls chatter after which the loop ends
 CHATTERING = 4
 #: passes without progress after which the loop ends
 STALL = 2
-
-
-@dataclass(frozen=True)
-class Family:
-    """What all intervals share: the names of scheme, form of defects, shape of controls and form of states; tolerance: of
-    programs."""
-
-    scheme: str
-    form: str
-    controls: str
-    states: str
-    tolerance: float = 1e-9
-
-    def meshes(self, problem: Problem, plans: Plans) -> tuple[Mesh, ...]:
-        return tuple(plan_mesh(plan, self.scheme, self.form, self.controls, form(phase.system.space, self.states).tangent)
-                     for phase, plan in zip(problem.phases, plans, strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class Pass:
-    """A finished pass: its meshes as plans, solution and errors."""
-
-    plans: Plans
-    solution: Solution
-    estimate: Estimate
-    row: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """rules: of the policy; most: passes; switches: whether edges are put and moved to where controls jump; ladder: whether the
-    first pass climbs the ladder of guesses, and not only once all else has failed; carry: whether passes begin with multipliers of
-    the one before."""
-
-    rules: Rules
-    most: int
-    switches: bool
-    ladder: bool
-    carry: bool = True
+#: the same where the certificate decides: what is left to mend may be in one interval alone
+STALL_OF_CERTIFIED = 4
+#: what each of so many passes must gain in the largest error; cuts at a kink gain more
+GAIN = 0.25
 
 
 def refine(problem: Problem, family: Family, plans: Plans, settings: Settings, run: Run, progress: Progress | None = None,
-           checkpoint: Keep | None = None, resume: Checkpoint | None = None) -> Solution:
+           checkpoint: Keep | None = None, resume: Checkpoint | None = None, judge: Judge | None = None, allowed: tuple[float, float] = (2e-3, 1e-2)) -> Solution:
     """The solution of the last pass, or, where the user interrupts, of the last finished one; plans: the first mesh of each phase.
 
-    ``extra["refinement"]`` [passes, columns] with ``extra["refinement_columns"]`` is the log of passes, and notes tell it in words
-    and give the final mesh as text. Where only the controls' own shape misses the tolerance and the objective no longer changes
-    with the mesh, as along singular arcs, that is the end, and a note says so. A pass that does not converge is tried again from
-    the guess and on meshes cut in two.
-    Status.ITERATION_LIMIT where the passes end, or refining makes no progress, before every interval reaches the tolerance.
+    judge: certifies a solution, allowed: gap and defect of a segment, as it judges them; then the loop ends as soon as the certificate holds, otherwise where every interval reaches the
+    tolerance of the rules. ``extra["refinement"]`` [passes, columns] with ``extra["refinement_columns"]`` is the log of passes, and
+    notes tell it in words. Where only the controls' own shape misses the tolerance and the objective no longer changes with the
+    mesh, as along singular arcs, that is the end, and a note says so. A pass that does not converge is tried again from the guess
+    and on meshes cut in two. Status.MESH_TOLERANCE where the passes end, or refining makes no progress, before that.
     """
-    rules, most = settings.rules, settings.most
-    begun = time.perf_counter()
-    if resume is not None and "mesh" in resume:
-        plans = read_plans(str(resume["mesh"][0]), [phase.name for phase in problem.phases], family.scheme, "checkpoint")
-    estimator = Estimator(problem, [form(phase.system.space, family.states) for phase in problem.phases])
-    passes: list[Pass] = []
-    told: list[str] = []
-    log: list[Mapping[str, float]] = []
-    spent: dict[str, float] = {}
-    chattering, ramps = 0, tuple[str, ...]()
-    failures, stopped, warm, settled, ladder, rung = 0, "", False, False, settings.ladder, "given"
-    current = problem
-    solution: Solution | None = None
-    number = 0
-    while True:
-        number += 1
-        started = time.perf_counter()
-        meshes = family.meshes(problem, plans)
-        try:
-            smooth, polish = _smoothing(current, plans, family)
-            solution = run(current, meshes, _numbered(progress, number, len(log)), _kept(checkpoint, plans), resume, ladder, polish,
-                           _beginning(passes[-1], meshes, problem, family) if warm and settings.carry else None)
-        except KeyboardInterrupt:
-            if not passes:
-                raise
-            stopped = "interrupted"
-            break
-        resume, climbed, ladder = None, ladder, False
-        rung = solution.freeze.get("guess", rung)
-        log += [{**row, "pass": float(number), "iteration": len(log) + i} for i, row in enumerate(solution.iterations)]
-        for key, value in solution.seconds.items():
-            spent[key] = spent.get(key, 0.0) + value
-        if solution.status is Status.INTERRUPTED:
-            stopped = "interrupted"
-            break
-        if solution.status is not Status.CONVERGED:
-            failures += 1
-            told.append(f"pass {number}: {_size(plans)}: {solution.status.name.lower().replace('_', ' ')}")
-            if climbed or number >= most:
-                stopped = "failed"
-                break
-            if failures > FAILURES:
-                current, warm, ladder = problem, False, True
-            elif warm:  # the same mesh once more, from the guess
-                current, warm = problem, False
-            else:
-                plans = tuple(halved(plan) for plan in plans)
-            continue
-        estimate = estimator.estimate(solution, meshes, [plan.jumps for plan in plans])
-        seconds = time.perf_counter() - started
-        row = _row(number, plans, solution, estimate, seconds)
-        passes.append(Pass(plans, solution, estimate, row))
-        told.append(_sentence(row, estimate, solution.problem, passes))
-        singular = smooth[-1][0] if smooth else None
-        told += [f"pass {number}: {singular.told}"] if singular is not None and singular.told else []
-        chattering = chattering + 1 if singular is not None and singular.told and not singular.solved else 0
-        # smoothed controls are determined: what their shape lacks is for the mesh to mend
-        shaped = singular is not None and singular.solved
-        accurate = estimate.largest <= rules.tolerance or (not shaped and _undetermined(passes, rules))
-        guided = solution if singular is None or singular.guide is None else _with_parts(solution, smooth[-1][1])
-        jumps = _jumps(problem, guided, solution, plans, meshes) if settings.switches and family.controls != "linear" else []
-        ramps = _ramps(problem, solution, plans, meshes) if settings.switches and family.controls == "linear" else ()
-        jump = bool(jumps) and (unplaced(plans, jumps) or (not settled and _rough(plans, estimate, rules)))
-        if accurate and not jump:
-            break
-        if number >= most:
-            stopped = "" if accurate else "passes"
-            break
-        felt = shaped or len(passes) < 2 or not _same(passes[-2:], rules)  # else the objective no longer feels the controls' shape
-        if chattering >= CHATTERING:
-            stopped = "" if accurate else "chattering"
-            break
-        after = tuple(next_plan(plan, errors if felt else errors.of_motion, rules)
-                      for plan, errors in zip(plans, estimate.phases, strict=True))
-        parts, solved = solution.parts or (solution.trajectory,), solution.problem
-        if jump:
+    return _Refinement(problem, family, plans, settings, run, (progress, checkpoint, resume), judge, allowed).go()
+
+
+class _Refinement:
+    """The state of a refinement: the mesh and the guess of the next pass, what passes found, and what is to be told."""
+
+    def __init__(self, problem: Problem, family: Family, plans: Plans, settings: Settings, run: Run,
+                 outside: tuple[Progress | None, Keep | None, Checkpoint | None], judge: Judge | None, allowed: tuple[float, float]):
+        self.problem, self.family, self.settings, self.rules, self.run = problem, family, settings, settings.rules, run
+        self.progress, self.checkpoint, self.resume = outside
+        if self.resume is not None and "mesh" in self.resume:
+            plans = read_plans(str(self.resume["mesh"][0]), [phase.name for phase in problem.phases], family.scheme, "checkpoint")
+        self.plans, self.current = plans, problem
+        self.estimator = Estimator(problem, [form(phase.system.space, family.states) for phase in problem.phases])
+        self.criterion = ByMesh(self.rules) if judge is None else ByCertificate(judge, self.estimator, allowed)
+        self.certified = judge is not None
+        self.linear = [linear_controls(phase) for phase in problem.phases] if self.certified else []
+        self.margins = first_margins(problem, plans, self.estimator)
+        self.passes: list[Pass] = []
+        self.last: Solution | None = None
+        self.told = Told(begun=time.perf_counter())
+        self.number = self.failures = self.chattering = 0
+        self.warm = self.settled = self.shaped = False
+        self.ladder = settings.ladder
+
+    def go(self) -> Solution:
+        stopped: str | None = None
+        while stopped is None:
+            self.number += 1
             try:
-                moved = located(problem, guided, plans, after, jumps, family.meshes,
-                                lambda cut, cuts, on: run(cut, on, None, None, None, False,
-                                                           _smoothing(cut, cuts, family, True)[1], None))
+                stopped = self._pass()
             except KeyboardInterrupt:
+                if not self.passes:
+                    raise
                 stopped = "interrupted"
-                break
-            after, parts, solved = moved.plans, moved.parts, moved.problem
-            settled = moved.found and shift(plans, after) <= rules.tolerance
-            if accurate and not moved.found:
-                break
-            told += [f"pass {number}: {sentence}" for sentence in moved.notes]
-        if after == plans or _stalled(passes, rules, shaped):
-            fine = accurate or _undetermined(passes, rules)
-            stopped = "" if fine else "degrees" if after == plans else "stalled"
-            break
-        current, plans, warm = continued(problem, parts, solved, family.meshes(problem, after)), after, True
-    assert solution is not None
-    told += ramps
-    return _finished(problem, passes, solution, plans, family, rules, stopped, told, log, spent, begun, rung)
+        assert self.last is not None
+        return finished(self.problem, self.passes, self.last, self.plans, self.family, self.rules, stopped, self.told,
+                        any(margin.any for margin in self.used) if self.passes else False)
 
+    def _pass(self) -> str | None:
+        """One pass; why it was the last one ("" where it is good), or None."""
+        started = time.perf_counter()
+        meshes = self.family.meshes(self.problem, self.plans)
+        smooth, polish = _smoothing(self.current, self.plans, self.family)
+        climbs, margins = self.ladder and self.resume is None, self.margins
+        solution = self.last = self.run(Ask(
+            self.current, meshes, _numbered(self.progress, self.number, len(self.told.log)), _kept(self.checkpoint, self.plans),
+            self.resume, climbs, polish, self._beginning(meshes),
+            lambda program: drawn_in(program, self.problem, meshes, margins,
+                                     [own.path_names for own in self.estimator.phases])))
+        self.resume, self.ladder = None, False
+        self.told.heard(solution, self.number)
+        if solution.status is Status.INTERRUPTED:
+            return "interrupted"
+        if solution.status is not Status.CONVERGED:
+            return self._failed(solution, climbs)
+        self.used = margins
+        return self._converged(solution, meshes, smooth, started)
 
-def _jumps(problem: Problem, guided: Solution, solution: Solution, plans: Plans, meshes: Sequence[Mesh]) -> list[list[Jump]]:
-    """Jumps of the solution's controls or of the smoothed ones, whichever has more of them."""
-    found = jumps_of(problem, solution, plans, meshes)
-    other = jumps_of(problem, guided, plans, meshes, True) if guided is not solution else []
-    return other if sum(map(len, other)) > sum(map(len, found)) else found
-
-
-def _beginning(last: Pass, meshes: Sequence[Mesh], problem: Problem, family: Family) -> Begin | None:
-    """What starts the program on new meshes with multipliers of the last pass; None with several phases."""
-    found = last.solution.optimality
-    if len(meshes) > 1 or found is None:
+    def _failed(self, solution: Solution, climbed: bool) -> str | None:
+        """After a pass that did not converge: the same mesh from the guess, finer meshes, and the ladder of guesses in the end."""
+        self.failures += 1
+        self.told.words.append(f"pass {self.number}: {size_of(self.plans)}: {solution.status.name.lower().replace('_', ' ')}")
+        if climbed or self.number >= self.settings.most:
+            return "failed"
+        if self.failures > (FAILURES if not self.certified else FAILURES_OF_CERTIFIED):
+            self.current, self.warm, self.ladder = self.problem, False, True
+        elif self.warm:  # the same mesh once more, from the guess
+            self.current, self.warm = self.problem, False
+        else:
+            self._onto(tuple(halved(plan) for plan in self.plans))
         return None
-    before = family.meshes(problem, last.plans)[0]
-    return lambda program: carried(found.nlp, found.lam_x, found.lam_g, before, program.nlp, meshes[0])
+
+    def _converged(self, solution: Solution, meshes: Sequence[Mesh], smooth: list[tuple[Smoothed, tuple[Trajectory, ...]]],
+                   started: float) -> str | None:
+        estimate = self.estimator.estimate(solution, meshes, [plan.jumps for plan in self.plans])
+        verdict = self.criterion.look(solution, estimate, self.plans, meshes, self.margins)
+        solution = self.last = verdict.solution
+        row = row_of(self.number, self.plans, solution, estimate, time.perf_counter() - started)
+        self.passes.append(Pass(self.plans, solution, estimate, verdict.errors, row, verdict.worst))
+        self.told.words.append(sentence(self.passes, solution.problem, verdict.words))
+        singular = smooth[-1][0] if smooth else None
+        if singular is not None and singular.told:
+            self.told.words.append(f"pass {self.number}: {singular.told}")
+        self.chattering = self.chattering + 1 if singular is not None and singular.told and not singular.solved else 0
+        # smoothed controls are determined: what their shape lacks is for the mesh to mend
+        self.shaped = singular is not None and singular.solved
+        accurate = self.criterion.accurate(self.passes, self.shaped)
+        if accurate and isinstance(self.criterion, ByCertificate):
+            return ""
+        guided = solution if singular is None or singular.guide is None else _with_parts(solution, smooth[-1][1])
+        jumps = self._jumps(guided, solution, meshes)
+        moves = bool(jumps) and (unplaced(self.plans, jumps) or (not self.settled and self._rough()))
+        if accurate and not moves:
+            return ""
+        if self.number >= self.settings.most:
+            return "" if accurate else "passes"
+        if self.chattering >= CHATTERING and not self.certified:
+            return "" if accurate else "chattering"
+        return self._next(solution, guided, jumps if moves else [], accurate, verdict.margins)
+
+    def _next(self, solution: Solution, guided: Solution, jumps: Sequence[Sequence[Jump]], accurate: bool,
+              margins: tuple[Margins, ...]) -> str | None:
+        """Onto the next mesh, with edges at jumps; or why there is none."""
+        felt = self.shaped or len(self.passes) < 2 or not same(self.passes[-2:], self.criterion.still)  # else controls' shape is not
+        after = tuple(next_plan(plan, errors if felt else errors.of_motion, self.rules)
+                      for plan, errors in zip(self.plans, self.passes[-1].errors, strict=True))
+        parts, solved = solution.parts or (solution.trajectory,), solution.problem
+        if jumps:
+            moved = located(self.problem, guided, self.plans, after, jumps, self.family.meshes,
+                            lambda cut, cuts, on: self.run(Ask(cut, on, polish=_smoothing(cut, cuts, self.family, True)[1])))
+            after, parts, solved = moved.plans, moved.parts, moved.problem
+            self.settled = moved.found and shift(self.plans, after) <= self.criterion.shift
+            if accurate and not moved.found:
+                return ""
+            self.told.words += [f"pass {self.number}: {words}" for words in moved.notes]
+        drawn = any((new.times != old.times).any() for new, old in zip(margins, self.margins, strict=True))
+        if after == self.plans and not drawn:
+            return self._or_fine("degrees")
+        if self._stalled():
+            return self._or_fine("stalled")
+        self.margins = margins
+        self.current = continued(self.problem, parts, solved, self.family.meshes(self.problem, after))
+        self._onto(after)
+        self.warm = True
+        return None
+
+    def _or_fine(self, why: str) -> str:
+        return "" if self.criterion.accurate(self.passes, self.shaped) or self.criterion.undetermined(self.passes) else why
+
+    def _onto(self, plans: Plans) -> None:
+        self.margins = tuple(margin.on(*pair) for margin, *pair in zip(self.margins, self.plans, plans, strict=True))
+        self.plans = plans
+
+    def _beginning(self, meshes: Sequence[Mesh]) -> Begin | None:
+        """What starts the program on new meshes with multipliers of the last pass; None with several phases."""
+        if not self.warm or not self.settings.carry or len(meshes) > 1:
+            return None
+        last = self.passes[-1]
+        found = last.solution.optimality
+        if found is None:
+            return None
+        before = self.family.meshes(self.problem, last.plans)[0]
+
+        def begin(program: Transcription) -> Warm:
+            return carried(found.nlp, found.lam_x, found.lam_g, before, program.nlp, meshes[0])
+
+        return begin
+
+    def _jumps(self, guided: Solution, solution: Solution, meshes: Sequence[Mesh]) -> list[list[Jump]]:
+        """Jumps of the solution's controls or of the smoothed ones, whichever has more of them. Of linear controls that would jump
+        it is told."""
+        if not self.settings.switches or (self.certified and not any(own.any() for own in self.linear)):
+            return []
+        found = jumps_of(self.problem, solution, self.plans, meshes)
+        if self.family.controls == "linear":
+            self.told.ramps = _ramps(solution, found)
+            return []
+        other = jumps_of(self.problem, guided, self.plans, meshes, True) if guided is not solution else []
+        return other if sum(map(len, other)) > sum(map(len, found)) else found
+
+    def _rough(self) -> bool:
+        """Whether an interval beside an edge where controls jump misses the tolerance."""
+        return any(max(errors.total[k - 1], errors.total[k]) > self.rules.tolerance
+                   for plan, errors in zip(self.plans, self.passes[-1].errors, strict=True) for k in plan.jumps)
+
+    def _stalled(self) -> bool:
+        """Whether the last passes have changed the objective by next to nothing and the error by less than a factor: finer meshes
+        make solutions of this kind no better (chattering along singular arcs)."""
+        errors = [p.worst if self.certified else p.largest if self.shaped else p.estimate.motion for p in self.passes]
+        last = STALL_OF_CERTIFIED if self.certified else STALL
+        return (len(self.passes) > last and same(self.passes[-last:], self.criterion.still)
+                and min(errors[-last:]) > GAIN * min(errors[:-last]))
 
 
-def _ramps(problem: Problem, solution: Solution, plans: Plans, meshes: Sequence[Mesh]) -> tuple[str, ...]:
+def _ramps(solution: Solution, jumps: Sequence[Sequence[Jump]]) -> tuple[str, ...]:
     """What is to be said of linear controls that would jump: no edge lets them."""
     parts = solution.parts or (solution.trajectory,)
     times = [f"{float(part.t[0]) + jump.place * duration_of(part):.6g}"
-             for part, own in zip(parts, jumps_of(problem, solution, plans, meshes), strict=True) for jump in own]
+             for part, own in zip(parts, jumps, strict=True) for jump in own]
     return (f"controls would jump near t = {', '.join(times)} s, and linear controls cannot: these ramps are no error of the "
             "motion, but cost as much as they last; take controls polynomial or held",) if times else ()
 
@@ -219,7 +238,7 @@ def _smoothing(problem: Problem, plans: Plans, family: Family, near: bool = Fals
     """(a list that gets what smoothing found, with the trajectories of its guide; what smooths a solution on these meshes)."""
     linear = [linear_controls(phase) for phase in problem.phases] if family.controls == "polynomial" else []
     found: list[tuple[Smoothed, tuple[Trajectory, ...]]] = []
-    if not any(np.any(own) for own in linear):
+    if not any(own.any() for own in linear):
         return found, None
 
     def polish(program: Transcription, result: NLPResult, solve: Callable[[NLP, Warm], NLPResult]) -> NLPResult:
@@ -235,58 +254,6 @@ def _with_parts(solution: Solution, parts: tuple[Trajectory, ...]) -> Solution:
     return replace(solution, trajectory=join(parts), parts=parts if len(parts) > 1 else ())
 
 
-def _undetermined(passes: Sequence[Pass], rules: Rules) -> bool:
-    """Whether all that is left is controls that the objective does not feel, as along a singular arc: motions are as accurate as
-    asked, and another mesh changed the objective by less than the tolerance asks of it."""
-    return len(passes) > 1 and passes[-1].estimate.motion <= rules.tolerance and _same(passes[-2:], rules)
-
-
-def _stalled(passes: Sequence[Pass], rules: Rules, shaped: bool) -> bool:
-    """Whether the last passes have changed the objective by next to nothing and the error by less than a factor of four: cuts at
-    a kink gain more, so that finer meshes make solutions of this kind no better (chattering along singular arcs). shaped: whether
-    the shape of controls counts."""
-    errors = [p.estimate.largest if shaped else p.estimate.motion for p in passes]
-    return len(passes) > STALL and _same(passes[-STALL:], rules) and min(errors[-STALL:]) > 0.25 * min(errors[:-STALL])
-
-
-def _same(passes: Sequence[Pass], rules: Rules) -> bool:
-    values = [p.solution.objective for p in passes]
-    return max(values) - min(values) <= AIM * rules.tolerance * (1 + abs(values[-1]))
-
-
-def _rough(plans: Plans, estimate: Estimate, rules: Rules) -> bool:
-    """Whether an interval beside an edge where controls jump misses the tolerance."""
-    return any(max(errors.total[k - 1], errors.total[k]) > rules.tolerance
-               for plan, errors in zip(plans, estimate.phases, strict=True) for k in plan.jumps)
-
-
-def continued(problem: Problem, parts: Sequence[Trajectory], solved: Problem, meshes: Sequence[Mesh]) -> Problem:
-    """The same problem with trajectories of its phases as its guess, sampled where the meshes have states and controls, and with
-    the parameters of the problem as it was solved."""
-    return replace(problem, phases=tuple(_from_solution(phase, found, part, mesh) for phase, found, part, mesh in zip(
-        problem.phases, solved.phases, parts, meshes, strict=True)))
-
-
-def _from_solution(phase: Phase, found: Phase, part: Trajectory, mesh: Mesh) -> Phase:
-    s = np.unique(np.concatenate([[0.0], mesh.fractions, mesh.control_fractions, [1.0]]))
-    s = s[np.r_[True, np.diff(s) > 1e-14]]
-    s[-1] = 1.0
-    start, T = float(part.t[0]), float(part.t[-1] - part.t[0])
-    times = np.clip(start + T * s, part.t[0], part.t[-1])
-    controls = _sides(part, mesh, s, start, T)
-    duration = replace(phase.duration, guess=T) if phase.duration.free else phase.duration
-    system = replace(phase.system, parameter_values=found.system.parameter_values)
-    return replace(phase, guess=Guess(s, np.asarray(part.state(times)), controls), duration=duration, system=system)
-
-
-def _sides(part: Trajectory, mesh: Mesh, s: np.ndarray, start: float, T: float) -> np.ndarray:
-    """Controls at the fractions s; at an edge the value of the side that has a control point there."""
-    from_left = mesh.shapes[0].points[-1] == 1.0
-    at_edge = np.min(np.abs(s[:, None] - mesh.edges[None, 1:]), axis=1) < 1e-13
-    moved = np.where(at_edge & from_left, s - 1e-10, s)
-    return np.asarray(part.control(np.clip(start + T * moved, part.t[0], part.t[-1]))).reshape(len(s), -1)
-
-
 def _numbered(progress: Progress | None, number: int, first: int) -> Progress | None:
     if progress is None:
         return None
@@ -297,67 +264,3 @@ def _kept(checkpoint: Keep | None, plans: Plans) -> Keep | None:
     if checkpoint is None:
         return None
     return lambda arrays: checkpoint({**arrays, "mesh": text([plans_text(plans)])})
-
-
-def _row(number: int, plans: Plans, solution: Solution, estimate: Estimate, seconds: float) -> tuple[float, ...]:
-    degrees = [d for plan in plans for d in plan.degrees]
-    unknowns = len(solution.optimality.x) if solution.optimality is not None else 0
-    return (float(number), float(len(degrees)), float(min(degrees)), float(max(degrees)), float(unknowns), solution.objective,
-            estimate.largest, estimate.accumulated, estimate.objective, seconds)
-
-
-def _size(plans: Plans) -> str:
-    degrees = [d for plan in plans for d in plan.degrees]
-    low, high = min(degrees), max(degrees)
-    return f"{len(degrees)} intervals of degree {low}" + ("" if low == high else f" to {high}")
-
-
-def _sentence(row: tuple[float, ...], estimate: Estimate, problem: Problem, passes: Sequence[Pass]) -> str:
-    of = dict(zip(COLUMNS, row, strict=True))
-    low, high = int(of["lowest degree"]), int(of["highest degree"])
-    degrees = f"{low}" if low == high else f"{low} to {high}"
-    change = f", changed by {of['objective'] - passes[-2].row[5]:+.2g}" if len(passes) > 1 else ""
-    return (f"pass {int(of['pass'])}: {int(of['intervals'])} intervals of degree {degrees}, {int(of['unknowns'])} unknowns, "
-            f"objective {of['objective']:.10g} (weighted defects {of['objective error']:+.2g}{change}), error "
-            f"{estimate.where(problem)}, {of['seconds']:.2f} s")
-
-
-def _finished(problem: Problem, passes: Sequence[Pass], last: Solution, plans: Plans, family: Family, rules: Rules, stopped: str,
-              told: Sequence[str], log: Sequence[Mapping[str, float]], spent: Mapping[str, float], begun: float,
-              rung: str) -> Solution:
-    best = passes[-1] if passes else None
-    chosen = last if best is None else best.solution
-    status, message = chosen.status, chosen.message
-    if stopped == "interrupted":
-        status = Status.INTERRUPTED
-        message = f"The last finished pass is returned, number {int(best.row[0])}." if best is not None else message
-    elif stopped == "failed" and best is not None:
-        status, message = last.status, f"A refined mesh failed: {last.message} The last pass that converged is returned."
-    elif stopped and best is not None:
-        reason = {"passes": f"the {int(best.row[0])} passes are used up; raise max_passes",
-                  "stalled": f"the last {STALL} passes hardly lowered the error, and no longer changed the objective",
-                  "degrees": "no rule allows a finer mesh; raise max_degree, or take refine hp or h",
-                  "chattering": f"singular controls chattered in the last {CHATTERING} passes; take scheme gauss or radau with "
-                                "refine hp, or give them a small cost"}[stopped]
-        status = Status.ITERATION_LIMIT
-        message = f"Mesh refinement did not reach its tolerance {rules.tolerance:.3g}: {best.estimate.where(problem)}; {reason}."
-    notes = [*chosen.notes, *told]
-    if best is not None and not stopped and best.estimate.largest > rules.tolerance:
-        message = (f"{message} The program is solved; the mesh tolerance {rules.tolerance:.3g} was not reached: the error estimate "
-                   f"is {best.estimate.where(problem)}.").strip()
-        notes.append(f"tolerance_mesh {rules.tolerance:.3g} was not reached, the last error estimate is "
-                     f"{best.estimate.where(problem)}: motions are accurate to {best.estimate.motion:.2g}, but the shape of "
-                     "controls is not determined to more; another mesh no longer changed the objective")
-    extra = dict(chosen.extra) | {"refinement": np.array([p.row for p in passes]).reshape(-1, len(COLUMNS)),
-                                  "refinement_columns": text(COLUMNS)}
-    freeze = dict(chosen.freeze)
-    if best is not None:
-        freeze |= {"scheme": family.scheme, "mesh": plans_text(best.plans), "refine": "none", "guess": rung}
-        extra["refinement_mesh"] = text([plans_text(best.plans)])
-        for phase, errors in zip(problem.phases, best.estimate.phases, strict=True):
-            extra[f"{phase.name}.refinement_error" if len(problem.phases) > 1 else "refinement_error"] = errors.total
-    solved = replace(problem, phases=tuple(
-        replace(phase, system=replace(phase.system, parameter_values=found.system.parameter_values))
-        for phase, found in zip(problem.phases, chosen.problem.phases, strict=True)))
-    return replace(chosen, problem=solved, status=status, message=message, notes=tuple(notes), extra=extra, freeze=freeze,
-                   iterations=tuple(log), seconds={**spent, "total": time.perf_counter() - begun})

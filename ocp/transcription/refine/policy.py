@@ -17,7 +17,7 @@ import numpy as np
 from ocp.transcription.refine.error import PhaseErrors
 from ocp.transcription.refine.plan import SHORTEST, Plan, rounded
 
-POLICIES = ("none", "h", "p", "hp")
+POLICIES = ("none", "h", "p", "hp", "certificate")
 
 #: the next mesh aims at this part of the tolerance
 AIM = 0.3
@@ -61,11 +61,11 @@ def next_plan(plan: Plan, errors: PhaseErrors, rules: Rules) -> Plan:
         gain = min(float(errors.total[k]) / (AIM * rules.tolerance), 1e12)
         smooth = errors.decay[k] >= SMOOTH and not errors.clipped[k] and errors.path[k] < errors.total[k]
         beside = k in plan.jumps or k + 1 in plan.jumps
-        if beside and not smooth and errors.total[k] <= BESIDE * rules.tolerance:
+        if rules.kind != "certificate" and beside and not smooth and errors.total[k] <= BESIDE * rules.tolerance:
             pieces.append((1, degree))
             continue
         add = min(STEP, max(1, ceil(log10(gain) / max(float(errors.decay[k]), 0.25))))
-        if rules.kind == "p" or (rules.kind == "hp" and smooth and degree < rules.highest):
+        if rules.kind == "p" or (rules.kind in ("hp", "certificate") and smooth and degree < rules.highest):
             pieces.append((1, min(degree + add, rules.highest)))
             continue
         order, most = (degree + 1, PIECES) if smooth else (2, PIECES_AT_KINK)

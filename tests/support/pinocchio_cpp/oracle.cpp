@@ -1,7 +1,8 @@
 // Pinocchio's C++ algorithms behind a C interface: a model from plain arrays, each algorithm repeated inside this file.
 //
 // Header-only: no library of Pinocchio is linked, so that native instructions may be asked for (the alignment of Eigen's types
-// would differ from that of a library built without them). One handle serves one thread.
+// would differ from that of a library built without them). One handle serves one thread. ORACLE_QUICK: inverse dynamics and its
+// derivatives only, axes always general, which compiles in a third of the time.
 
 // The collection of joints has no mimic joint, for which Pinocchio asks whatever the collection.
 #define BOOST_VARIANT_USE_RELAXED_GET_BY_DEFAULT
@@ -13,9 +14,11 @@
 #include <vector>
 
 #include "pinocchio/multibody.hpp"
+#ifndef ORACLE_QUICK
 #include "pinocchio/algorithm/aba-derivatives.hpp"
 #include "pinocchio/algorithm/aba.hpp"
 #include "pinocchio/algorithm/crba.hpp"
+#endif
 #include "pinocchio/algorithm/rnea-derivatives.hpp"
 #include "pinocchio/algorithm/rnea-second-order-derivatives.hpp"
 #include "pinocchio/algorithm/rnea.hpp"
@@ -31,20 +34,31 @@ template <typename S, int O>
 struct Joints {
   typedef S Scalar;
   static constexpr int Options = O;
+#ifdef ORACLE_QUICK
+  typedef boost::variant<
+    pin::JointModelRevoluteUnalignedTpl<S, O>, pin::JointModelRevoluteUnboundedUnalignedTpl<S, O>,
+    pin::JointModelPrismaticUnalignedTpl<S, O>, pin::JointModelSphericalTpl<S, O>, pin::JointModelPlanarTpl<S, O>,
+    pin::JointModelFreeFlyerTpl<S, O>> JointModelVariant;
+  typedef boost::variant<
+    pin::JointDataRevoluteUnalignedTpl<S, O>, pin::JointDataRevoluteUnboundedUnalignedTpl<S, O>,
+    pin::JointDataPrismaticUnalignedTpl<S, O>, pin::JointDataSphericalTpl<S, O>, pin::JointDataPlanarTpl<S, O>,
+    pin::JointDataFreeFlyerTpl<S, O>> JointDataVariant;
+#else
   typedef boost::variant<
     pin::JointModelRevoluteTpl<S, O, 0>, pin::JointModelRevoluteTpl<S, O, 1>, pin::JointModelRevoluteTpl<S, O, 2>,
     pin::JointModelFreeFlyerTpl<S, O>, pin::JointModelPlanarTpl<S, O>, pin::JointModelRevoluteUnalignedTpl<S, O>,
     pin::JointModelSphericalTpl<S, O>, pin::JointModelPrismaticTpl<S, O, 0>, pin::JointModelPrismaticTpl<S, O, 1>,
-    pin::JointModelPrismaticTpl<S, O, 2>, pin::JointModelPrismaticUnalignedTpl<S, O>, pin::JointModelTranslationTpl<S, O>,
+    pin::JointModelPrismaticTpl<S, O, 2>, pin::JointModelPrismaticUnalignedTpl<S, O>,
     pin::JointModelRevoluteUnboundedTpl<S, O, 0>, pin::JointModelRevoluteUnboundedTpl<S, O, 1>,
     pin::JointModelRevoluteUnboundedTpl<S, O, 2>, pin::JointModelRevoluteUnboundedUnalignedTpl<S, O>> JointModelVariant;
   typedef boost::variant<
     pin::JointDataRevoluteTpl<S, O, 0>, pin::JointDataRevoluteTpl<S, O, 1>, pin::JointDataRevoluteTpl<S, O, 2>,
     pin::JointDataFreeFlyerTpl<S, O>, pin::JointDataPlanarTpl<S, O>, pin::JointDataRevoluteUnalignedTpl<S, O>,
     pin::JointDataSphericalTpl<S, O>, pin::JointDataPrismaticTpl<S, O, 0>, pin::JointDataPrismaticTpl<S, O, 1>,
-    pin::JointDataPrismaticTpl<S, O, 2>, pin::JointDataPrismaticUnalignedTpl<S, O>, pin::JointDataTranslationTpl<S, O>,
+    pin::JointDataPrismaticTpl<S, O, 2>, pin::JointDataPrismaticUnalignedTpl<S, O>,
     pin::JointDataRevoluteUnboundedTpl<S, O, 0>, pin::JointDataRevoluteUnboundedTpl<S, O, 1>,
     pin::JointDataRevoluteUnboundedTpl<S, O, 2>, pin::JointDataRevoluteUnboundedUnalignedTpl<S, O>> JointDataVariant;
+#endif
 };
 
 using Model = pin::ModelTpl<double, 0, Joints>;
@@ -61,22 +75,24 @@ std::string fault;
 
 // the same choice of specialised joint types as Pinocchio's own URDF reader
 JointModel about(const Eigen::Vector3d & axis, bool turns, bool unbounded) {
+#ifndef ORACLE_QUICK
   const bool x = axis == Eigen::Vector3d::UnitX(), y = axis == Eigen::Vector3d::UnitY(), z = axis == Eigen::Vector3d::UnitZ();
   if (!turns) {
     if (x) return pin::JointModelPX();
     if (y) return pin::JointModelPY();
     if (z) return pin::JointModelPZ();
-    return pin::JointModelPrismaticUnaligned(axis);
-  }
-  if (unbounded) {
+  } else if (unbounded) {
     if (x) return pin::JointModelRUBX();
     if (y) return pin::JointModelRUBY();
     if (z) return pin::JointModelRUBZ();
-    return pin::JointModelRevoluteUnboundedUnaligned(axis);
+  } else {
+    if (x) return pin::JointModelRX();
+    if (y) return pin::JointModelRY();
+    if (z) return pin::JointModelRZ();
   }
-  if (x) return pin::JointModelRX();
-  if (y) return pin::JointModelRY();
-  if (z) return pin::JointModelRZ();
+#endif
+  if (!turns) return pin::JointModelPrismaticUnaligned(axis);
+  if (unbounded) return pin::JointModelRevoluteUnboundedUnaligned(axis);
   return pin::JointModelRevoluteUnaligned(axis);
 }
 
@@ -87,7 +103,6 @@ JointModel joint_of(int kind, const Eigen::Vector3d & axis) {
   case 3: return about(axis, false, false);
   case 4: return pin::JointModelSpherical();
   case 5: return pin::JointModelPlanar();
-  case 6: return pin::JointModelTranslation();
   case 7: return pin::JointModelFreeFlyer();
   default: throw std::invalid_argument("unknown kind of joint: " + std::to_string(kind));
   }
@@ -188,12 +203,16 @@ int oracle_nv(void * handle) { return static_cast<Robot *>(handle)->model.nv; }
   }
 
 ORACLE(rnea, pin::rnea(r.model, d, r.q, r.v, r.x), save(out, d.tau))
+#ifndef ORACLE_QUICK
 ORACLE(crba, pin::crba(r.model, d, r.q), save_symmetric(out, d.M))
 ORACLE(aba, pin::aba(r.model, d, r.q, r.v, r.x), save(out, d.ddq))
+#endif
 ORACLE(rnea_derivatives, pin::computeRNEADerivatives(r.model, d, r.q, r.v, r.x),
        (save(out, d.dtau_dq), save(out, d.dtau_dv), save_symmetric(out, d.M)))
+#ifndef ORACLE_QUICK
 ORACLE(aba_derivatives, pin::computeABADerivatives(r.model, d, r.q, r.v, r.x),
        (save(out, d.ddq_dq), save(out, d.ddq_dv), save_symmetric(out, d.Minv)))
+#endif
 // zeroes its tensors each time
 ORACLE(second_order, pin::ComputeRNEASecondOrderDerivatives(r.model, d, r.q, r.v, r.x), save_tensors(out, d))
 // writes into tensors that stay as they are where the tree has structural zeros

@@ -1,0 +1,123 @@
+"""What holds at the start for the parts of the state that a file does not name: said by ``start: {others: ..}``, never assumed.
+
+Only the first phase has a start of its own; later ones go on from the phase before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dynamics.errors import near
+from dynamics.model.model import Model
+from ocp.app.files import load_parts as lp
+from ocp.app.files import robot_state
+from ocp.app.files.schema_state import StartState
+from ocp.app.files.yaml_source import KeyPath
+
+OTHERS = "others"
+WORDS = ("free", "neutral")
+SHOWN = 12  # names in a message
+LATER = "a later phase goes on from the one before; only the first has others"
+
+
+def _first(phase: KeyPath) -> bool:
+    return phase in (("phase",), ("phases", 0))
+
+
+# ---- systems of differential equations ------------------------------------------------------------------------------------
+def read_others(reader: lp.Reader, given: Any, states: Sequence[str]) -> Any:
+    """What the file gives as the start, with ``others`` turned into states; a state about which it says nothing is recorded."""
+    if not isinstance(given, Mapping):
+        return given  # one number for all, or a list with one for each
+    path: KeyPath = (*reader.phase, "start")
+    named = {name: value for name, value in given.items() if name != OTHERS}
+    word, left = given.get(OTHERS), [name for name in states if name not in named]
+    if not _first(reader.phase):
+        if word is not None:
+            reader.findings.add((*path, OTHERS), LATER, at_key=True)
+        return named
+    if word is None:
+        if left and not named.keys() - set(states):  # a name of no state has an error of its own
+            reader.findings.add(path, f"{_list(left)} {_is(left)} not named; give a value, or say what holds for the rest, "
+                                      "others: free (the solver chooses) or others: neutral (zero)")
+    elif word not in WORDS:
+        reader.findings.add((*path, OTHERS), f"expected free or neutral (zero), got {word!r}")
+    return {**named, **dict.fromkeys(left, 0.0)} if word == "neutral" else named
+
+
+# ---- robots ---------------------------------------------------------------------------------------------------------------
+def read_start(names: robot_state.RobotNames, given: StartState | None, phase: KeyPath) -> robot_state.PartialState | None:
+    """The given part of the start of the phase at ``phase``; errors are recorded, among them parts about which a first phase says
+    nothing."""
+    findings, path = names.reader.findings, (*phase, "start")
+    before = len(findings.found)
+    found = None if given is None else robot_state.read_state(names, given, path)
+    word = None if given is None else given.others
+    if not _first(phase):
+        if word is not None:
+            findings.add((*path, OTHERS), LATER, at_key=True)
+    elif word is None:
+        left = _left(names.model, np.zeros(names.space.ndx, bool) if found is None else found.tangent)
+        if left and len(findings.found) == before:
+            findings.add(path, f"{_list(left)} {_is(left)} not named; give a value, or say what holds for the rest, "
+                               f"others: {_choices(names.model)}")
+    elif found is not None and word != "free":
+        _fill(names, found, word, (*path, OTHERS))
+    return found
+
+
+def _left(model: Model, given: np.ndarray) -> list[str]:
+    """What no part of the start names, in the words of the file. given [ndx]: which tangent components are named."""
+    base, nv, places, speeds = robot_state.floating_base(model), model.nv, [], []
+    for i, body in enumerate(model.bodies):
+        vs = model.v_slice(i)
+        if body.joint.mimic is not None or vs.start == vs.stop:
+            continue
+        if i == base:
+            places += [f"base.{part}" for part, at in (("position", vs.start), ("rotation", vs.start + 3))
+                       if not given[at : at + 3].all()]
+            speeds += [f"base.{part}_velocity" for part, at in (("linear", vs.start), ("angular", vs.start + 3))
+                       if not given[nv + at : nv + at + 3].all()]
+            continue
+        places += [] if given[vs].all() else [f"joint {body.joint.name!r}"]
+        speeds += [] if given[nv + vs.start : nv + vs.stop].all() else [f"velocity of {body.joint.name!r}"]
+    if speeds and not given[nv:].any():
+        speeds = ["every velocity (rest: true makes them zero)"]
+    return places + speeds
+
+
+def _fill(names: robot_state.RobotNames, found: robot_state.PartialState, word: str, path: KeyPath) -> None:
+    """Give what is not named the values of a configuration, at rest."""
+    model, findings = names.model, names.reader.findings
+    if word in WORDS and word in model.configurations:
+        findings.add(path, f"the robot has a configuration named {word!r}, too; write configuration: {word} for that one")
+        return
+    if word not in WORDS and word not in model.configurations:
+        findings.add(path, f"expected {_choices(model)}, got {word!r}{near(word, (*WORDS, *model.configurations))}")
+        return
+    values = np.array(names.space.neutral)
+    if word not in WORDS:
+        values[: model.nq] = model.configurations[word]
+    left = np.flatnonzero(~found.coordinates)
+    found.x[left] = values[left]
+    found.coordinates[:] = found.tangent[:] = True
+    for k in left:
+        lower, upper = names.bounds[k]
+        lp.check_inside(findings, found.x[k], lower, upper, path, repr(names.space.names[k]))
+
+
+def _choices(model: Model) -> str:
+    named = f"one of {', '.join(model.configurations)}" if model.configurations else "a named configuration"
+    return f"free (the solver chooses), neutral (zero, at rest) or {named} (at rest)"
+
+
+def _list(left: Sequence[str]) -> str:
+    more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
+    return ", ".join(left[:SHOWN]) + more
+
+
+def _is(left: Sequence[str]) -> str:
+    return "is" if len(left) == 1 else "are"

@@ -1,0 +1,284 @@
+"""What kind of point was found: minimum, flat, saddle or maximum, and how far below the optimum of the discrete problem may lie.
+
+At a point that satisfies the first-order conditions, with the constraints that push held as equations A, the Hessian H of the
+Lagrangian on the null space of A decides (Nocedal and Wright 2006, Theorems 12.5 and 12.6). Variables are measured by their sizes
+s, curvatures by those of the objective F and by the part w of the phase that belongs to a variable: the eigenvalues k of
+
+    (Z' S H S Z) v = k F (Z' W Z) v
+
+do not depend on units, and hardly on the mesh: a deviation by its own size all along the phase changes the objective by k F / 2.
+How many lie below k is told by the inertia of the matrix [S H S / F - k W, A'; A, 0] (Gould 1985), whose blocks along time are
+factorised one after another with the pivots of Bunch and Kaufman. Constraints that are met without pushing (weakly active) are
+first left out: if the rest is a minimum, so is the whole; if not, a direction counts only if it leaves none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg.lapack import dsysv, dsytrf
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.sparse.linalg import splu
+
+from ocp.nlp.local import CONTROL, COORDINATE, DURATION, PARAMETER, TANGENT, Local
+
+if TYPE_CHECKING:
+    from ocp.certify.motion import Motion
+
+Array = np.ndarray
+
+#: eigenvalues within these count as flat
+FLAT = 1e-4
+#: distance from a bound within which it is met, relative to the size; density of a multiplier that pushes, to the objective
+MET, PUSHES = 1e-4, 1e-6
+#: keeps the matrix regular where constraints repeat each other
+REGULAR = 1e-10
+#: unknowns with more neighbours than this part of all come last; blocks are at least so large
+BORDER, LEAST = 0.15, 48
+#: columns that LAPACK factorises at once
+BLOCKED = 64
+#: unknowns from which the matrix is too large for the blocks
+LARGEST = 200_000
+
+MINIMUM, FLAT_MINIMUM, SADDLE, MAXIMUM = "a strict minimum", "a minimum, flat along some directions", "a saddle", "a maximum"
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """kind: one of the four; lowest: the lowest curvature that was found, minus infinity for below every bound tried; below: how
+    many eigenvalues are negative, of all; direction [n]: one of negative curvature in the program's unknowns, or None;
+    decrease: by how much a Newton step would change the objective, over its size, NaN where there is no minimum;
+    weak: constraints that are met and do not push; pushing: inequalities that do;
+    slope: largest density of the gradient of the Lagrangian, over the variation of the objective."""
+
+    kind: str
+    lowest: float
+    below: int
+    free: int
+    direction: Array | None
+    decrease: float
+    weak: int
+    pushing: int
+    slope: float
+
+    @property
+    def minimum(self) -> bool:
+        return self.kind in (MINIMUM, FLAT_MINIMUM)
+
+
+def sizes(local: Local, motions: Sequence[Motion]) -> Array:
+    """The size of every unknown [n]."""
+    own, found = local.owners, np.ones(len(local.x))
+    for number, motion in enumerate(motions):
+        scales = motion.scales
+        for kind, values in ((COORDINATE, scales.wide_coordinates), (TANGENT, scales.wide_tangent), (CONTROL, scales.wide_control),
+                             (PARAMETER, scales.parameters), (DURATION, np.array([motion.duration]))):
+            here = (own.phase == number) & (own.kind == kind) & (own.component >= 0)
+            found[here] = values[own.component[here]]
+    other = own.component < 0
+    found[other] = np.maximum(np.abs(local.x[other]), 1e-3)
+    return found
+
+
+class _Scaled:
+    """The program at its point in variables over their sizes, the objective over its size; what is held."""
+
+    def __init__(self, local: Local, size: Array, objective: float, weak: bool):
+        """weak: whether constraints that are met without pushing are held, too."""
+        self.local, self.size = local, size
+        S = sp.diags(size)
+        A = sp.csr_matrix(local.jacobian @ S)
+        rows = np.maximum(abs(A).max(axis=1).toarray().ravel() if A.shape[0] else np.zeros(0), 1e-300)
+        pressed, near = self._held(local.g, local.g_lower, local.g_upper, local.lam_g * rows / objective, rows, 1.0)
+        self.weak_rows = near & ~pressed
+        self.rows = np.flatnonzero(pressed | (near & weak) | (local.g_lower == local.g_upper))
+        self.row_sizes, apart = rows, local.g_lower < local.g_upper
+        fixed, close = self._held(local.x, local.x_lower, local.x_upper, local.lam_x * size / objective, size, local.owners.share)
+        self.weak_columns = close & ~fixed & (local.x_lower < local.x_upper)
+        self.columns = np.flatnonzero(~(fixed | (close & weak) | (local.x_lower == local.x_upper)))
+        self.pushing = int((pressed & apart).sum() + (fixed & (local.x_lower < local.x_upper)).sum())
+        self.H = sp.csc_matrix(S @ local.hessian @ S / objective)[self.columns][:, self.columns]
+        self.A = sp.csc_matrix(sp.diags(1 / rows) @ A)[self.rows][:, self.columns]
+        # rows whose every entry is fixed say nothing
+        self.W = local.owners.share[self.columns]
+
+    @staticmethod
+    def _held(value: Array, lower: Array, upper: Array, push: Array, size: Array, share: Array | float) -> tuple[Array, Array]:
+        """(constraints that push, constraints that are met)."""
+        with np.errstate(invalid="ignore"):
+            distance = np.minimum(np.where(np.isfinite(lower), value - lower, np.inf),
+                                  np.where(np.isfinite(upper), upper - value, np.inf)) / size
+        density = np.abs(push) / share
+        return (distance <= MET) & (density > np.maximum(PUSHES, np.maximum(distance, 0.0))), distance <= MET
+
+    def matrix(self, shift: float) -> sp.csc_matrix:
+        """[H - shift W, A'; A, -small]."""
+        return sp.bmat([[self.H - shift * sp.diags(self.W), self.A.T],
+                        [self.A, -REGULAR * sp.eye(self.A.shape[0])]], format="csc")
+
+    def below(self, shift: float) -> int:
+        """How many eigenvalues lie below the shift."""
+        return negative(self.matrix(shift)) - self.A.shape[0]
+
+
+def judge(local: Local, motions: Sequence[Motion], objective: float, varied: float) -> Curvature | None:
+    """What kind of point the program stands at; None where derivatives are not finite or the program is too large.
+
+    objective, varied: the size of the objective, and by how much it varies with states and controls.
+    """
+    size = sizes(local, motions)
+    finite = all(np.all(np.isfinite(part)) for part in (local.hessian.data, local.jacobian.data, local.gradient, size))
+    if not finite or len(local.x) + len(local.g) > LARGEST:
+        return None
+    free = local.x_lower < local.x_upper
+    slope = float(np.max(np.abs(local.slope() * size / local.owners.share)[free], initial=0.0)) / varied
+    loose = _Scaled(local, size, varied, weak=False)
+    weak = int(loose.weak_rows.sum() + loose.weak_columns.sum())
+    held = loose
+    below = loose.below(-FLAT)
+    direction: Array | None = None
+    if below > 0:
+        direction = _leaving(loose)
+        if direction is None and weak:
+            held = _Scaled(local, size, varied, weak=True)
+            below = held.below(-FLAT)
+            direction = _leaving(held) if below > 0 else None
+        if direction is None:
+            below = 0
+    if below > 0:
+        assert direction is not None
+        independent = len(held.columns) - _rank(held)
+        kind = MAXIMUM if below >= independent > 0 else SADDLE
+        full = np.zeros(len(local.x))
+        full[held.columns] = direction * size[held.columns]
+        lowest = float(direction @ (held.H @ direction)) / float(direction @ (held.W * direction))
+        return Curvature(kind, lowest, below, independent, full, float("nan"), weak, loose.pushing, slope)
+    kind = MINIMUM if held is loose and held.below(FLAT) == 0 else FLAT_MINIMUM
+    return Curvature(kind, FLAT if kind == MINIMUM else -FLAT, 0, len(held.columns) - held.A.shape[0], None,
+                     _decrease(local, size, objective), weak, loose.pushing, slope)
+
+
+def complementarity(local: Local, objective: float) -> float:
+    """Sum of the products of multipliers and distances to the bounds that they stand for, over the size of the objective; a
+    multiplier whose bound is infinite counts as it is."""
+    total = 0.0
+    for value, lower, upper, lam in ((local.x, local.x_lower, local.x_upper, local.lam_x),
+                                     (local.g, local.g_lower, local.g_upper, local.lam_g)):
+        for bound, force in ((upper, np.maximum(lam, 0)), (lower, np.maximum(-lam, 0))):
+            distance = np.where(np.isfinite(bound), np.abs(np.where(np.isfinite(bound), bound, 0.0) - value), 1.0)
+            total += float(np.sum((distance * force)[lower < upper]))
+    return total / objective
+
+
+def _rank(held: _Scaled) -> int:
+    """Independent rows among those that are held."""
+    return negative(sp.bmat([[1e-3 * sp.eye(len(held.columns)), held.A.T], [held.A, None]], format="csc")
+                    + sp.diags(np.r_[np.zeros(len(held.columns)), np.full(held.A.shape[0], 1e-9)])) if held.A.shape[0] else 0
+
+
+def _leaving(held: _Scaled) -> Array | None:
+    """A direction of negative curvature that keeps what is held and leaves no weakly active constraint; None: none is found."""
+    n, shift = len(held.columns), -FLAT
+    while held.below(4 * shift) > 0 and shift > -1e12:
+        shift *= 4
+    try:
+        factor = splu(held.matrix(2 * shift))
+    except RuntimeError:
+        return None
+    v = np.random.default_rng(0).standard_normal(n)
+    for _ in range(30):
+        z = factor.solve(np.r_[held.W * v, np.zeros(held.A.shape[0])])[:n]
+        v = z / np.max(np.abs(z))
+    curved = float(v @ (held.H @ v)) / float(v @ (held.W * v))
+    kept = float(np.max(np.abs(held.A @ v), initial=0.0))
+    if not (curved < -FLAT / 2 and kept < 1e-5):
+        return None
+    for sign in (1.0, -1.0):
+        if _stays(held, sign * v):
+            return sign * v
+    return None
+
+
+def _stays(held: _Scaled, v: Array) -> bool:
+    """Whether a direction [columns] leaves none of the weakly active constraints."""
+    local, small = held.local, 1e-6
+    full = np.zeros(len(local.x))
+    full[held.columns] = v
+    for weak, value, lower, upper, move in (
+            (held.weak_columns, local.x, local.x_lower, local.x_upper, full),
+            (held.weak_rows, local.g, local.g_lower, local.g_upper, (local.jacobian @ (full * held.size)) / held.row_sizes)):
+        at_lower = weak & (value - lower <= upper - value)
+        if np.any(move[at_lower] < -small) or np.any(move[weak & ~at_lower] > small):
+            return False
+    return True
+
+
+def _decrease(local: Local, size: Array, objective: float) -> float:
+    """Change of the objective by a Newton step onto the constraints that push, over its size."""
+    held = _Scaled(local, size, objective, weak=False)
+    n = len(held.columns)
+    slope = (local.gradient + local.jacobian.T @ local.lam_g)[held.columns] * size[held.columns] / objective
+    at = local.g[held.rows]
+    bound = np.where(np.abs(at - local.g_lower[held.rows]) <= np.abs(local.g_upper[held.rows] - at),
+                     local.g_lower[held.rows], local.g_upper[held.rows])
+    missed = (at - bound) / held.row_sizes[held.rows]
+    try:
+        step = splu(held.matrix(-FLAT)).solve(-np.r_[slope, missed])
+    except RuntimeError:
+        return float("nan")
+    d = step[:n]
+    return float(abs(slope @ d + 0.5 * d @ (held.H @ d)) + abs((local.lam_g[held.rows] / objective
+                                                               * held.row_sizes[held.rows]) @ missed))
+
+
+def negative(matrix: sp.spmatrix) -> int:
+    """How many eigenvalues of a symmetric matrix are negative: along a banded order, block after block; what has many neighbours
+    comes last."""
+    matrix = sp.csr_matrix(matrix)
+    n = matrix.shape[0]
+    if not n:
+        return 0
+    degree = np.diff(matrix.indptr)
+    last = np.flatnonzero(degree > max(LEAST, BORDER * n)) if n > 4 * LEAST else np.zeros(0, dtype=int)
+    first = np.setdiff1d(np.arange(n), last)
+    inner = matrix[first][:, first]
+    order = first[reverse_cuthill_mckee(sp.csr_matrix(inner), symmetric_mode=True)]
+    arranged = matrix[order][:, order].tocoo()
+    width = max(LEAST, int(np.max(np.abs(arranged.row - arranged.col), initial=0)))
+    edges = np.append(np.arange(0, len(order), width), len(order))
+    banded, border = arranged.tocsr(), matrix[order][:, last].toarray()
+    corner, count = matrix[last][:, last].toarray(), 0
+    carried = np.zeros((0, 0))
+    for a, b, c in zip(edges[:-1], edges[1:], np.append(edges[2:], edges[-1]), strict=True):
+        block = banded[a:b, a:b].toarray()
+        block[:carried.shape[0], :carried.shape[0]] -= carried
+        right = np.hstack([banded[a:b, b:c].toarray(), border[a:b]])
+        sides = right if right.shape[1] else np.zeros((b - a, 1))
+        factor, pivots, solved, _ = dsysv(block, sides, lower=1, lwork=BLOCKED * (b - a))
+        count += _negative_pivots(factor, pivots)
+        eliminated = right.T @ solved if right.shape[1] else np.zeros((0, 0))
+        k = c - b
+        carried = eliminated[:k, :k]
+        border[b:c] -= eliminated[:k, k:]
+        corner -= eliminated[k:, k:]
+    if len(last):
+        factor, pivots, _ = dsytrf(corner, lower=1)
+        count += _negative_pivots(factor, pivots)
+    return count
+
+
+def _negative_pivots(factor: Array, pivots: Array) -> int:
+    """Negative eigenvalues of the block diagonal D of a factorisation L D L'."""
+    count, i = 0, 0
+    while i < len(pivots):
+        if pivots[i] < 0:  # two by two, always of either sign
+            count += 1
+            i += 2
+        else:
+            count += bool(factor[i, i] < 0)
+            i += 1
+    return count

@@ -1,0 +1,231 @@
+"""Where to look along a motion: at many times that no mesh chooses, and where functions break or turn sharply.
+
+Functions of a problem may hide what is narrower than any sampling: a force for microseconds, a wall of micrometres. Their graphs
+tell. What is compared, or stands in ``abs``, ``min``, ``max`` or ``sign``, is a *switch*: the function breaks at its zeros.
+What stands in an exponential, a hyperbolic tangent, a denominator, a root or a logarithm is a *ridge*: the function turns sharply
+where it has an extremum. Both are evaluated along the motion and their extremes are hunted down: so events are found whose width
+no sampling resolves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import casadi as ca
+import numpy as np
+
+from ocp.problem import At
+
+if TYPE_CHECKING:
+    from ocp.certify.motion import Motion
+
+Array = np.ndarray
+
+#: samples of a motion: at least, at most, and operations of all functions together that may be spent on them
+FEWEST, MOST, OPERATIONS = 4_000, 100_000, 6e7
+#: rates that have neither switches nor ridges are looked at so often
+SMOOTH = 2_000
+#: a zoom looks at so many times in its window, again and again: 32^-9 of a sample
+ZOOM, ROUNDS = 33, 9
+#: places that are hunted for at once, and breaks that are kept, of a phase
+WINDOWS, BREAKS = 400, 600
+#: a ridge counts where its argument bends by this much within a sample
+BEND = 1e-7
+
+SWITCHES = (ca.OP_LT, ca.OP_LE, ca.OP_EQ, ca.OP_NE, ca.OP_FMIN, ca.OP_FMAX)
+SIGNS = (ca.OP_FABS, ca.OP_SIGN)
+RIDGES = (ca.OP_EXP, ca.OP_TANH, ca.OP_ERF, ca.OP_ATAN)
+#: whose argument, or denominator, counts by its logarithm
+POLES = (ca.OP_SQRT, ca.OP_LOG, ca.OP_INV, ca.OP_TAN)
+
+
+@dataclass(frozen=True)
+class Look:
+    """t [k]: times to look at, increasing; x [k, nx], u [k, nu] there; breaks [b]: inside the phase, where functions break or turn
+    sharply; width: the largest distance of two times [s]."""
+
+    t: Array
+    x: Array
+    u: Array
+    breaks: Array
+    width: float
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The switches and ridges of a function as functions of (t, x, u, p), None where there are none, and its operations."""
+
+    switches: ca.Function | None
+    ridges: ca.Function | None
+    operations: int
+
+    @property
+    def sharp(self) -> bool:
+        return self.switches is not None or self.ridges is not None
+
+
+def look(motion: Motion) -> Look:
+    """Where to look along a motion."""
+    phase, system = motion.phase, motion.phase.system
+    functions = [c.function for c in phase.constraints if c.at in (At.PATH, At.INTEGRAL)]
+    functions += [c.function for c in phase.costs if c.at is At.PATH]
+    watched = [watch(function) for function in (system.rate, *functions)]
+    work = sum(own.operations for own in (watched if watched[0].sharp else watched[1:])) + 10 * (system.nx + system.nu) + 1
+    count = int(np.clip(OPERATIONS / work, FEWEST, MOST))
+    t = np.linspace(*motion.span, count)
+    x, u = motion.state(t), motion.control(t)
+    found: list[Array] = []
+    for own in watched:
+        for function, hunt in ((own.switches, switched), (own.ridges, ridged)):
+            if function is not None:
+                found.append(hunt(_along(motion, function), t, motion.call(function, t, x, u)))
+    breaks = np.unique(np.concatenate([np.zeros(0), *found]))
+    inside = (breaks > t[0]) & (breaks < t[-1])
+    breaks = _apart(breaks[inside], 1e-13 * motion.duration)[:BREAKS]
+    beside = 1e-9 * motion.duration
+    more = np.concatenate([breaks, breaks - beside, breaks + beside, (breaks[1:] + breaks[:-1]) / 2])
+    more = np.clip(more, *motion.span)
+    if len(more):
+        t = np.union1d(t, more)
+        x, u = motion.state(t), motion.control(t)
+    return Look(t, x, u, breaks, motion.duration / (count - 1))
+
+
+def _along(motion: Motion, function: ca.Function) -> Callable[[Array], Array]:
+    return lambda t: motion.call(function, t, motion.state(t), motion.control(t))
+
+
+def switched(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
+    """Times at which values [k, n] at times t [k] change sign; ``of`` gives them at any times."""
+    found = []
+    with np.errstate(invalid="ignore"):
+        for j, w in enumerate(values.T):
+            positive = w > 0
+            i = np.flatnonzero(positive[1:] != positive[:-1])[:BREAKS]
+            brackets = [np.column_stack([t[i], t[i + 1]])]
+            size = np.abs(w)
+            near = 1 + np.flatnonzero((size[1:-1] <= size[:-2]) & (size[1:-1] <= size[2:]) & (positive[1:-1] == positive[:-2])
+                                      & (positive[1:-1] == positive[2:]))
+            steep = np.maximum(size[near - 1], size[near + 1]) - size[near]
+            near = near[size[near] <= 2 * steep][:WINDOWS]
+            if len(near):  # a switch that turns back before it changes sign, at the samples
+                at, top = zoom(_signed(of, j, np.where(positive[near], -1.0, 1.0)), t[near - 1], t[near + 1])
+                through = top > 0
+                brackets += [np.column_stack([t[near - 1], at])[through], np.column_stack([at, t[near + 1]])[through]]
+                found.append(at[through | (top == 0)])
+            found.append(_roots(of, j, np.concatenate(brackets)))
+    return np.concatenate([np.zeros(0), *found])
+
+
+def ridged(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
+    """Times at which values [k, n] at times t [k] have sharp extremes."""
+    found = []
+    with np.errstate(invalid="ignore"):
+        for j, w in enumerate(values.T):
+            bend = w[2:] - 2 * w[1:-1] + w[:-2]
+            for sign in (1.0, -1.0):
+                v = sign * w
+                i = 1 + np.flatnonzero((v[1:-1] >= v[:-2]) & (v[1:-1] >= v[2:]) & (-sign * bend > BEND))
+                i = i[np.argsort(sign * bend[i - 1], kind="stable")[:WINDOWS // 2]]
+                if len(i):
+                    found.append(zoom(_signed(of, j, np.full(len(i), sign)), t[i - 1], t[i + 1])[0])
+    return np.concatenate([np.zeros(0), *found])
+
+
+def _signed(of: Callable[[Array], Array], j: int, sign: Array) -> Callable[[Array, Array], Array]:
+    """Component j, with the sign of each window."""
+    return lambda t, k: np.asarray(sign[k] * of(t)[:, j])
+
+
+def zoom(of: Callable[[Array, Array], Array], low: Array, high: Array) -> tuple[Array, Array]:
+    """(times [k], values [k]) of the largest values in windows from low to high [k]; ``of(times, which window)`` gives values."""
+    low, high, every = np.array(low), np.array(high), np.arange(len(low))
+    share = np.linspace(0, 1, ZOOM)
+    best, at = np.full(len(low), -np.inf), (low + high) / 2
+    for _ in range(ROUNDS):
+        times = low[:, None] + (high - low)[:, None] * share
+        values = np.asarray(of(times.ravel(), np.repeat(every, ZOOM))).reshape(times.shape)
+        values = np.where(np.isnan(values), -np.inf, values)
+        i = np.argmax(values, axis=1)
+        better = values[every, i] > best
+        best, at = np.where(better, values[every, i], best), np.where(better, times[every, i], at)
+        low, high = times[every, np.maximum(i - 1, 0)], times[every, np.minimum(i + 1, ZOOM - 1)]
+    return at, best
+
+
+def _roots(of: Callable[[Array], Array], j: int, brackets: Array) -> Array:
+    """Times at which component j changes its sign, one in each bracket [k, 2]."""
+    low, high = brackets.T
+    if not len(low):
+        return np.zeros(0)
+    side = of(low)[:, j] > 0
+    for _ in range(48):
+        middle = (low + high) / 2
+        same = (of(middle)[:, j] > 0) == side
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    return np.asarray((low + high) / 2)
+
+
+def _apart(times: Array, least: float) -> Array:
+    return times[np.r_[True, np.diff(times) > least]] if len(times) else times
+
+
+@lru_cache(maxsize=256)
+def watch(function: ca.Function) -> Watched:
+    """The switches and ridges in the graph of a function of (t, x, u, p).
+
+    A function that cannot be written out in scalars (it calls compiled loops, say) has none that are known.
+    """
+    expanded = function
+    if not function.is_a("SXFunction"):
+        try:
+            expanded = function.expand()
+        except RuntimeError:
+            return Watched(None, None, max(1, function.n_instructions()) if function.is_a("MXFunction") else 1000)
+    codes = {expanded.instruction_id(k) for k in range(expanded.n_instructions())}
+    sharp = {*SWITCHES, *SIGNS, *RIDGES, *POLES, ca.OP_DIV, ca.OP_POW, ca.OP_CONSTPOW}
+    if not codes & sharp:
+        return Watched(None, None, expanded.n_instructions())
+    arguments = expanded.sx_in()
+    switches: list[ca.SX] = []
+    ridges: list[ca.SX] = []
+    for kind, expression in _arguments(expanded, arguments):
+        (switches if kind == "switch" else ridges).append(expression)
+
+    def made(expressions: list[ca.SX]) -> ca.Function | None:
+        kept = [e for e in expressions if not e.is_constant()]
+        return ca.Function("watched", arguments, [ca.vertcat(*kept)]) if kept else None
+
+    return Watched(made(switches), made(ridges), expanded.n_instructions())
+
+
+def _arguments(function: ca.Function, arguments: list[ca.SX]) -> Iterator[tuple[str, ca.SX]]:
+    """(kind, expression) of what decides where an SX function breaks or turns, found by going through its instructions."""
+    work: dict[int, ca.SX] = {}
+    for k in range(function.n_instructions()):
+        code, into, given = function.instruction_id(k), function.instruction_output(k), function.instruction_input(k)
+        if code == ca.OP_INPUT:
+            work[into[0]] = arguments[given[0]].nz[given[1]]
+            continue
+        if code == ca.OP_CONST:
+            work[into[0]] = ca.SX(function.instruction_constant(k))
+            continue
+        if code == ca.OP_OUTPUT:
+            continue
+        operands = [work[i] for i in given]
+        if code in SWITCHES:
+            yield "switch", operands[0] - operands[1]
+        elif code in SIGNS:
+            yield "switch", operands[0]
+        elif code in RIDGES:
+            yield "ridge", operands[0]
+        elif code in POLES:
+            yield "ridge", ca.log(ca.fabs(ca.tan(operands[0]) if code == ca.OP_TAN else operands[0]))
+        elif code == ca.OP_DIV:
+            yield "ridge", ca.log(ca.fabs(operands[1]))
+        elif code in (ca.OP_POW, ca.OP_CONSTPOW) and not operands[0].is_constant():
+            yield "ridge", ca.log(ca.fabs(operands[0]))
+        work[into[0]] = (ca.SX.unary(code, operands[0]) if len(operands) == 1 else ca.SX.binary(code, *operands))

@@ -1,0 +1,67 @@
+"""A nonlinear program at a point: values and first and second derivatives, with what every unknown stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+Array = np.ndarray
+
+#: kinds of unknowns
+COORDINATE, TANGENT, CONTROL, DURATION, PARAMETER = range(5)
+
+
+@dataclass(frozen=True, eq=False)
+class Owners:
+    """What the unknowns [n] stand for: kind; phase (0 where it matters not); component, of the state, the control or the parameters
+    of the system; share: the part of the phase that belongs to it, 1 for what belongs to all of it."""
+
+    kind: Array
+    phase: Array
+    component: Array
+    share: Array
+
+    @staticmethod
+    def empty(n: int) -> Owners:
+        return Owners(np.full(n, PARAMETER), np.zeros(n, dtype=int), np.full(n, -1), np.ones(n))
+
+    def put(self, columns: Array, kind: int, phase: int, component: Any, share: Any = 1.0) -> None:
+        self.kind[columns], self.phase[columns] = kind, phase
+        self.component[columns], self.share[columns] = component, share
+
+
+@dataclass(frozen=True, eq=False)
+class Local:
+    """minimise f(x) subject to lower <= g <= upper, x_lower <= x <= x_upper at a point; signs of multipliers as in ``NLP``.
+
+    x, gradient (of f), lam_x [n]; g, lam_g [m]; jacobian [m, n], hessian [n, n] of the Lagrangian, both halves; exact: whether the
+    Hessian is; owners of the unknowns.
+    """
+
+    x: Array
+    x_lower: Array
+    x_upper: Array
+    lam_x: Array
+    g: Array
+    g_lower: Array
+    g_upper: Array
+    lam_g: Array
+    gradient: Array
+    jacobian: sp.csr_matrix
+    hessian: sp.csr_matrix
+    owners: Owners
+
+    def slope(self) -> Array:
+        """Gradient of the Lagrangian [n]."""
+        return np.asarray(self.gradient + self.jacobian.T @ self.lam_g + self.lam_x)
+
+
+def cells(places: Array) -> Array:
+    """The share of [0, 1] that belongs to each of these places, which increase."""
+    if len(places) < 2:
+        return np.ones(len(places))
+    edges = np.concatenate([places[:1], (places[1:] + places[:-1]) / 2, places[-1:]])
+    return np.asarray(np.maximum(np.diff(edges), 1e-9))

@@ -1,0 +1,197 @@
+"""The discrete problem of a shooting solution as a sparse program at its point, differentiated by differences of adjoints.
+
+With multipliers y of ``step(x_k, u_k) - x_{k+1} = 0`` in ambient coordinates, the gradient of the Lagrangian by the tangent of
+knot k is ``N(x)' (adjoint(x, u, y_{k+1}) - y_k)``, where the bracket vanishes at the point itself: so the derivative of the bracket
+alone gives the Hessian, and no curvature of the manifold is left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import casadi as ca
+import numpy as np
+import scipy.sparse as sp
+
+from ocp.nlp.local import CONTROL, TANGENT, Local, Owners
+from ocp.shooting.stages.horizon import Horizon
+from ocp.shooting.stages.rows import BELOW, CONE
+
+Array = np.ndarray
+
+#: difference of central differences, relative to 1 + the magnitude of the component
+STEP = 1e-5
+
+
+class _Knots:
+    """All knots of one kind: functions at all of them at once. Arguments and results have one row a knot."""
+
+    def __init__(self, horizon: Horizon, kind: int, x: Array, u: Array, weights: Array, y: Array):
+        self.stage, self.at = horizon.kinds[kind], np.flatnonzero(horizon.which == kind)
+        stage, at = self.stage, self.at
+        self.n, self.m = stage.space.ndx, stage.nu
+        self.x = x[at, :stage.space.nx]
+        self.u = u[at, :self.m] if self.m else np.zeros((len(at), 0))
+        self.t, self.h = horizon.t[at], horizon.h[at]
+        self.p = horizon.p[kind, :stage.step.size1_in(3)]
+        self.y = y[at, :stage.space.nx]
+        self.after = y[np.minimum(at + 1, len(y) - 1), :stage.after.nx]
+        self.following = x[np.minimum(at + 1, len(x) - 1), :stage.after.nx]
+        self.weights = weights[at, :stage.rows.count]
+        a = ca.SX.sym("a", stage.space.nx)
+        self.rate = ca.Function("rate", [a], [ca.densify(ca.SX(stage.space.rate(a)))])
+
+    def call(self, function: ca.Function, *arguments: Array) -> list[Array]:
+        found: Any = function.call([np.asarray(a).T if np.ndim(a) == 2 else np.asarray(a)[None, :] for a in arguments])
+        return [np.asarray(one).T for one in found]
+
+    def first(self, x: Array, u: Array) -> tuple[Array, Array, Array]:
+        """(gradient of the Lagrangian by (x, u), ambient, without y of the knot itself; state after [nx']; rows)."""
+        stage, p = self.stage, np.repeat(self.p[None, :], len(x), axis=0)
+        slope_x, slope_u = self.call(stage.adjoint, self.t, x, u, p, self.h, self.after)
+        rows = np.zeros((len(x), 0))
+        if stage.rows.count:
+            by_x, by_u = self.call(stage.rows.adjoint, self.t, x, u, p, self.weights)
+            slope_x, slope_u = slope_x + by_x, slope_u + by_u
+            rows = self.call(stage.rows.value, self.t, x, u, p)[0]
+        return np.hstack([slope_x - self.y, slope_u]), self.call(stage.step, self.t, x, u, p, self.h)[0], rows
+
+    def derivatives(self) -> tuple[Array, Array, Array, Array]:
+        """By (dx, du), central differences: Hessian [k, z, z], step into the tangent of the next knot [k, n', z], rows [k, r, z];
+        and the rows [k, r]."""
+        k, z = len(self.x), self.n + self.m
+        _, end, rows = self.first(self.x, self.u)
+        H, F, C = np.zeros((k, z, z)), np.zeros((k, self.stage.after.ndx, z)), np.zeros((k, rows.shape[1], z))
+        N = self._frames()
+        for i in range(z):
+            size = STEP * (1 + (np.abs(self.u[:, i - self.n]) if i >= self.n else np.zeros(k)))
+            sides = []
+            for sign in (1.0, -1.0):
+                x, u = self.x, self.u.copy()
+                if i < self.n:
+                    x = self.call(self.stage.plus, x, (sign * size)[:, None] * np.eye(self.n)[i])[0]
+                else:
+                    u[:, i - self.n] += sign * size
+                sides.append(self.first(x, u))
+            slope, after, values = ((a - b) / (2 * size[:, None]) for a, b in zip(*sides, strict=True))
+            nx = self.x.shape[1]
+            H[:, :self.n, i], H[:, self.n:, i] = np.einsum("kxn,kx->kn", N, slope[:, :nx]), slope[:, nx:]
+            if F.shape[1]:
+                F[:, :, i] = self._tangent(end, after)
+            C[:, :, i] = values
+        return (H + H.transpose(0, 2, 1)) / 2, F, C, rows
+
+    def _frames(self) -> Array:
+        """N(x) [k, nx, ndx]."""
+        found = np.asarray(self.rate(self.x.T))
+        return found.reshape(self.x.shape[1], len(self.x), self.n).transpose(1, 0, 2)
+
+    def _tangent(self, x: Array, rate: Array) -> Array:
+        """Rates of states after the step as tangent rates [k, ndx']."""
+        space = self.stage.after
+        a, b = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx)
+        inward = ca.Function("inward", [a, b], [space.rate_inverse(a) @ b])
+        return self.call(inward, x, rate)[0]
+
+
+def costates(horizon: Horizon, x: Array, u: Array, weights: Array) -> Array:
+    """Ambient adjoints y [S+1, nx] of all knots, by the reverse sweep."""
+    found, y = np.zeros_like(x), np.zeros(0)
+    for k in range(horizon.stages, -1, -1):
+        stage = horizon.kind(k)
+        arguments = (horizon.t[k], x[k, :stage.space.nx], u[k, :stage.nu] if k < horizon.stages else np.zeros(0),
+                     horizon.p[horizon.which[k], :stage.step.size1_in(3)])
+        slope = np.asarray(stage.adjoint(*arguments, horizon.h[k], y)[0]).ravel()
+        if stage.rows.count:
+            slope = slope + np.asarray(stage.rows.adjoint(*arguments, weights[k, :stage.rows.count])[0]).ravel()
+        found[k, :stage.space.nx] = y = slope
+    return found
+
+
+def localised(horizon: Horizon, x: Array, u: Array, weights: Array) -> Local:
+    """The discrete problem at a point as a program: unknowns (dx_k, du_k) knot after knot, rows of the dynamics, then the others.
+
+    Rows of cones are left out where their multiplier vanishes, else held as one equation: tangents of the cone.
+    """
+    S = horizon.stages
+    sizes = np.array([[horizon.kind(k).space.ndx, horizon.kind(k).nu if k < S else 0] for k in range(S + 1)])
+    first = np.append(0, np.cumsum(sizes.sum(axis=1)))
+    n = int(first[-1])
+    y, holds = costates(horizon, x, u, weights), horizon.holds()
+    lower, upper, values = np.full(n, -np.inf), np.full(n, np.inf), np.zeros(n)
+    hessian: list[tuple[Array, Array, Array]] = []
+    rows: list[tuple[Array, Array, float, float, float, float]] = []  # columns, entries, value, lower, upper, multiplier
+    slope = np.zeros(n)
+    for kind in range(len(horizon.kinds)):
+        own = _Knots(horizon, kind, x, u, weights, y)
+        H, F, C, c = own.derivatives()
+        gradient = own.first(own.x, own.u)[0][:, own.x.shape[1]:]
+        z = own.n + own.m
+        for i, k in enumerate(own.at):
+            columns = first[k] + np.arange(z)
+            H[i] += _cone_bends(own, c[i], C[i], own.weights[i])
+            a, b = np.nonzero(H[i])
+            hessian.append((columns[a], columns[b], H[i][a, b]))
+            slope[columns[own.n:]] = gradient[i]
+            values[columns[own.n:]] = own.u[i]
+            if k < S:
+                lower[columns[own.n:]], upper[columns[own.n:]] = horizon.lower[k, :own.m], horizon.upper[k, :own.m]
+                following = first[k + 1] + np.arange(F.shape[1])
+                for j in range(F.shape[1]):
+                    rows.append((np.append(columns, following[j]), np.append(F[i, j], -1.0), 0.0, 0.0, 0.0, 0.0))
+            rows += _own_rows(own, i, columns, c[i], C[i], holds[k])
+    lower[:sizes[0, 0]] = upper[:sizes[0, 0]] = 0.0  # the state of the first knot is given; what is free of it is a control
+    across, along, entries = (np.concatenate(part) for part in zip(*hessian, strict=True))
+    m = len(rows)
+    A = sp.csr_matrix((np.concatenate([r[1] for r in rows]),
+                       (np.repeat(np.arange(m), [len(r[0]) for r in rows]), np.concatenate([r[0] for r in rows]))), (m, n))
+    g, g_lower, g_upper, lam_g = (np.array([r[k] for r in rows]) for k in (2, 3, 4, 5))
+    # what bounds take from the gradient is their multiplier
+    at_bound = np.where(slope > 0, values - lower, upper - values)
+    lam_x = np.where(at_bound <= np.abs(slope), -slope, 0.0)
+    lam_x[:sizes[0, 0]] = 0.0
+    return Local(values, lower, upper, lam_x, g, g_lower, g_upper, lam_g, slope - A.T @ lam_g, A,
+                 sp.csr_matrix((entries, (across, along)), (n, n)), _owners(horizon, first, sizes, x))
+
+
+def _cone_bends(own: _Knots, c: Array, C: Array, weights: Array) -> Array:
+    """What the curvature of cones ``|c[1:]| <= c[0]`` themselves adds to the Hessian of the Lagrangian [z, z]."""
+    found = np.zeros((own.n + own.m, own.n + own.m))
+    for r in np.flatnonzero(own.stage.rows.kind == CONE):
+        part = slice(r + 1, r + int(own.stage.rows.size[r]))
+        norm, push = float(np.linalg.norm(c[part])), float(np.linalg.norm(weights[part]))
+        if norm > 0 and push > 0:
+            across = np.eye(len(c[part])) - np.outer(c[part], c[part]) / norm**2
+            found += push / norm * C[part].T @ across @ C[part]
+    return found
+
+
+def _own_rows(own: _Knots, i: int, columns: Array, c: Array, C: Array, holds: Array) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    kinds, r = own.stage.rows.kind, 0
+    while r < len(kinds):
+        size = int(own.stage.rows.size[r]) if kinds[r] == CONE else 1
+        if holds[r]:
+            part, push = slice(r, r + size), own.weights[i, r:r + size]
+            if kinds[r] != CONE:
+                low = -np.inf if kinds[r] == BELOW else 0.0
+                found.append((columns, C[r], float(c[r]), low, 0.0, float(push[0])))
+            else:
+                norm = float(np.linalg.norm(c[r + 1:r + size]))
+                normal = np.r_[-1.0, c[r + 1:r + size] / norm] if norm > 0 else np.r_[-1.0, np.zeros(size - 1)]
+                found.append((columns, normal @ C[part], norm - float(c[r]), -np.inf, 0.0, float(np.linalg.norm(push))))
+        r += size
+    return found
+
+
+def _owners(horizon: Horizon, first: Array, sizes: Array, x: Array) -> Owners:
+    found = Owners.empty(int(first[-1]))
+    for leg in horizon.legs:
+        system, number = leg.stretch.phase.system, leg.stretch.number
+        share = 1.0 / max(1, leg.last - leg.first)
+        for k in range(leg.first, leg.last + 1):
+            found.put(first[k] + np.arange(system.space.ndx), TANGENT, number, np.arange(system.space.ndx), share)
+            if k < leg.last:
+                start = first[k] + sizes[k, 0]
+                found.put(start + np.arange(system.nu), CONTROL, number, np.arange(system.nu), share)
+    return found

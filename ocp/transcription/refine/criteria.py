@@ -1,0 +1,202 @@
+"""When a refinement may stop, and which errors of intervals decide what the next mesh is.
+
+``ByMesh``: every interval reaches a tolerance of its own (``refine: h | p | hp``). ``ByCertificate``: the certificate holds, and
+errors are what it measures, in parts of what it allows: gaps of segments, defects, and what leaves bounds and constraints between
+nodes (``refine: certificate``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ocp.problem import Phase, Problem, Solution, Trajectory
+from ocp.transcription.mesh import Mesh
+from ocp.transcription.refine.error import Estimate, Estimator, PhaseErrors
+from ocp.transcription.refine.margins import Margins
+from ocp.transcription.refine.passes import Pass, Plans
+from ocp.transcription.refine.policy import AIM, Rules
+
+Array = np.ndarray
+#: from a solution to the same solution with its certificate
+Judge = Callable[[Solution], Solution]
+
+#: places in an interval where bounds are looked at
+LOOKS = 24
+#: relative change of the objective that is none, where the certificate decides
+STILL = 1e-6
+#: what overshoots by more than this part of its range calls for shorter intervals
+FAR = 0.01
+#: margins of an interval are measured anew so many times; then it is cut
+DRAWN = 3
+#: estimated errors of segments this many times what is allowed need no certificate to call for another mesh
+SCREEN = 1.5
+#: how much a check of the whole motion may ask of its worst interval at once
+MOST = 1e3
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What a criterion says of a pass: the solution (with its certificate, where that decides), errors by phase beside the
+    tolerance of the rules, margins of the next pass, the error in words, and
+    the largest of all."""
+
+    solution: Solution
+    errors: tuple[PhaseErrors, ...]
+    margins: tuple[Margins, ...]
+    words: str
+    worst: float
+
+
+class ByMesh:
+    """Every interval reaches the tolerance of the rules."""
+
+    def __init__(self, rules: Rules):
+        self.rules = rules
+        self.still = AIM * rules.tolerance
+        self.shift = rules.tolerance
+
+    def look(self, solution: Solution, estimate: Estimate, plans: Plans, meshes: Sequence[Mesh], margins: tuple[Margins, ...]) -> Verdict:
+        return Verdict(solution, estimate.phases, margins, f"error {estimate.where(solution.problem)}", estimate.largest)
+
+    def accurate(self, passes: Sequence[Pass], shaped: bool) -> bool:
+        """shaped: whether the shape of controls counts."""
+        return passes[-1].largest <= self.rules.tolerance or (not shaped and self.undetermined(passes))
+
+    def undetermined(self, passes: Sequence[Pass]) -> bool:
+        """Whether all that is left is controls that the objective does not feel, as along a singular arc: motions are as accurate
+        as asked, and another mesh changed the objective by less than the tolerance asks of it."""
+        return len(passes) > 1 and passes[-1].estimate.motion <= self.rules.tolerance and same(passes[-2:], self.still)
+
+
+class ByCertificate:
+    """The certificate holds. Errors are relative to what it allows: the tolerance of the rules is 1."""
+
+    def __init__(self, judge: Judge, estimator: Estimator, allowed: tuple[float, float]):
+        self.judge, self.estimator, self.of_segment = judge, estimator, allowed
+        self.still = self.shift = STILL
+        self.allowed: dict[str, float] = {}
+
+    def look(self, solution: Solution, estimate: Estimate, plans: Plans, meshes: Sequence[Mesh], margins: tuple[Margins, ...]) -> Verdict:
+        overshoots = self._overshoots(solution, plans)
+        states = [np.nan_to_num(np.maximum(own.gap / self.of_segment[0], own.defect / self.of_segment[1]), nan=np.inf)
+                  for own in estimate.phases]
+        over = max(one.worst for one in overshoots)
+        certificate = None
+        if max(float(np.max(state)) for state in states) <= SCREEN and over <= 1:
+            solution = self.judge(solution)
+            certificate = solution.certificate
+            assert certificate is not None
+            self.allowed = {v.name: v.tolerance_between for v in certificate.violations}
+            overshoots = self._overshoots(solution, plans)
+            over = max(one.worst for one in overshoots)
+            states = self._measured(solution, estimate, plans)
+        errors, new = [], []
+        for own, state, one, margin in zip(estimate.phases, states, overshoots, margins, strict=True):
+            near = one.near & (margin.times < DRAWN)[:, None]
+            nx, chosen = one.states.shape[1], (near & one.bad)[:, :, None]
+            new.append(margin.grown(np.where(chosen[:, :nx], one.states, 0.0), np.where(chosen[:, nx:], one.rows, 0.0)))
+            errors.append(replace(own, state=state, control=np.zeros_like(state), integral=np.zeros_like(state),
+                                  path=np.max(np.where(near, 0.0, one.ratio), axis=1, initial=0.0)))
+        worst = max(over, *(float(np.max(state)) for state in states))
+        if certificate is None:
+            words = f"too coarse: {worst:.2g} times what the certificate allows"
+        else:
+            failures = certificate.failures
+            words = "certified" if not failures else f"not certified: {failures[0]}" + (
+                f" and {len(failures) - 1} more" if len(failures) > 1 else "")
+        return Verdict(solution, tuple(errors), tuple(new), words, worst)
+
+    def _measured(self, solution: Solution, estimate: Estimate, plans: Plans) -> list[Array]:
+        """Errors of the states of intervals as the certificate measured them. Where a check of the whole motion fails, all share
+        in it by their size."""
+        certificate = solution.certificate
+        assert certificate is not None
+        gaps, defects = (_by_phase(solution.extra[f"certificate_segment_{name}"], plans) for name in ("gap", "defect"))
+        whole = max(_ratio(check) for check in (certificate.gap_total, certificate.energy, certificate.objective) if check is not None)
+        worst = max(np.max(np.nan_to_num(own.of_motion.total, posinf=1e300)) for own in estimate.phases)
+        found = []
+        for gap, defect, own in zip(gaps, defects, estimate.phases, strict=True):
+            state = np.nan_to_num(np.maximum(gap / certificate.gap_segment.tolerance, defect / certificate.error_estimate.tolerance),
+                                  nan=np.inf)
+            if whole > 1:
+                share = np.maximum(state / max(float(np.max(state)), 1e-300), own.of_motion.total / max(worst, 1e-300))
+                state = np.maximum(state, min(whole, MOST) * np.nan_to_num(share, nan=1.0, posinf=1.0))
+            found.append(state)
+        return found
+
+    def accurate(self, passes: Sequence[Pass], shaped: bool) -> bool:
+        certificate = passes[-1].solution.certificate
+        return certificate is not None and certificate.holds
+
+    def undetermined(self, passes: Sequence[Pass]) -> bool:
+        return False
+
+    def _overshoots(self, solution: Solution, plans: Plans) -> list[_Overshoots]:
+        """What leaves bounds of states and path constraints between nodes, by interval; what is allowed, as the last certificate
+        said."""
+        parts = solution.parts or (solution.trajectory,)
+        return [self._in_phase(functions, phase, part, f"{phase.name}: " if len(parts) > 1 else "")
+                for functions, phase, part in zip(self.estimator.phases, solution.problem.phases, parts, strict=True)]
+
+    def _in_phase(self, functions: Any, phase: Phase, part: Trajectory, prefix: str) -> _Overshoots:
+        t = part.t[:-1, None] + np.diff(part.t)[:, None] * (np.arange(LOOKS) + 0.5) / LOOKS
+        flat, N = t.ravel(), len(part.t) - 1
+        x = np.asarray(part.state(flat)).reshape(len(flat), -1)
+        names = [f"bound {name}" for name in phase.system.space.names]
+        values, bounds = [x], [(np.asarray(phase.x_lower), np.asarray(phase.x_upper))]
+        if functions.path_names:
+            u = np.asarray(part.control(flat)).reshape(len(flat), -1)
+            p = np.asarray(phase.system.parameter_values, dtype=float)
+            values.append(functions(flat, x, u, p, x, float(part.t[-1] - part.t[0]))[2])
+            bounds.append((functions.path_bounds[0], functions.path_bounds[1]))
+            names += [name.partition("[")[0].removesuffix(" (cone)").removesuffix(" (cone axis)") for name in functions.path_names]
+        every = np.concatenate(values, axis=1).reshape(N, LOOKS, -1)
+        low, high = (np.concatenate([pair[side] for pair in bounds]) for side in (0, 1))
+        over = np.stack([np.maximum(0.0, np.max(low - every, axis=1)), np.maximum(0.0, np.max(every - high, axis=1))], axis=2)
+        limit = np.array([self.allowed.get(prefix + name, np.inf) for name in names])
+        size = np.maximum(np.ptp(every, axis=(0, 1)), 1e-12)
+        ratio = np.max(over, axis=2) / limit
+        near = (low != high) & (np.max(over, axis=2) <= FAR * size)
+        nx = x.shape[1]
+        return _Overshoots(over[:, :nx], over[:, nx:], ratio, near, ratio > AIM, float(np.max(ratio, initial=0.0)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Overshoots:
+    """states [N, nx, 2], rows [N, m, 2]: by how much, below and above; ratio, near, bad [N, nx + m]: in parts of what is allowed;
+    whether margins can mend it; whether it calls for some; worst: the largest ratio."""
+
+    states: Array
+    rows: Array
+    ratio: Array
+    near: Array
+    bad: Array
+    worst: float
+
+
+def same(passes: Sequence[Pass], still: float) -> bool:
+    """Whether the objective of these passes is the same."""
+    values = [p.solution.objective for p in passes]
+    return max(values) - min(values) <= still * (1 + abs(values[-1]))
+
+
+def _ratio(check: Any) -> float:
+    return float(np.nan_to_num(check.value / check.tolerance, nan=np.inf, posinf=np.inf))
+
+
+def _by_phase(values: Array, plans: Plans) -> list[Array]:
+    """Values of all segments, with one of no meaning between phases, phase by phase."""
+    found, first = [], 0
+    for plan in plans:
+        found.append(np.asarray(values)[first:first + plan.intervals])
+        first += plan.intervals + 1
+    return found
+
+
+def first_margins(problem: Problem, plans: Plans, estimator: Estimator) -> tuple[Margins, ...]:
+    return tuple(Margins.none(plan.intervals, phase.system.nx, len(functions.path_names))
+                 for phase, plan, functions in zip(problem.phases, plans, estimator.phases, strict=True))

@@ -1,0 +1,114 @@
+"""Bounds and path constraints drawn in where a motion overshoots them between nodes.
+
+A program holds them at its nodes; along a boundary arc the polynomial between nodes still bulges out by the order of the mesh. The
+next pass holds the nodes of just those intervals a little inside, by what was measured. What that costs is at most the multipliers
+times the margins, and a note says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ocp.problem import Problem, Solution
+from ocp.transcription.mesh import Mesh
+from ocp.transcription.program import Transcription
+from ocp.transcription.refine.plan import Plan
+
+Array = np.ndarray
+
+#: a margin is so much more than the overshoot that was measured
+MORE = 1.1
+#: nodes this near to an edge (in fractions of the phase) belong to both intervals
+SMALL = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Margins:
+    """Margins of one phase by interval: of states [N, nx, 2] and of rows of path constraints [N, m, 2], lower and upper side;
+    times [N]: how often an interval was drawn in."""
+
+    states: Array
+    rows: Array
+    times: Array
+
+    @classmethod
+    def none(cls, intervals: int, states: int, rows: int) -> Margins:
+        return cls(np.zeros((intervals, states, 2)), np.zeros((intervals, rows, 2)), np.zeros(intervals, dtype=int))
+
+    @property
+    def any(self) -> bool:
+        return bool(np.any(self.states) or np.any(self.rows))
+
+    def grown(self, states: Array, rows: Array) -> Margins:
+        """With these overshoots beyond the true bounds, shaped as the margins, added."""
+        again = np.any(states > 0, axis=(1, 2)) | np.any(rows > 0, axis=(1, 2))
+        return Margins(self.states + MORE * states, self.rows + MORE * rows, self.times + again)
+
+    def on(self, before: Plan, after: Plan) -> Margins:
+        """The same on another mesh: unchanged intervals keep theirs, parts of a cut one get the square of their share."""
+        edges, new = np.array(before.edges), np.array(after.edges)
+        of = np.clip(np.searchsorted(edges, (new[1:] + new[:-1]) / 2, side="right") - 1, 0, before.intervals - 1)
+        share = np.minimum(1.0, np.diff(new) / np.diff(edges)[of]) ** 2
+        share[share < 1 - 1e-9] *= np.array([after.degrees[k] <= before.degrees[of[k]] for k in np.flatnonzero(share < 1 - 1e-9)])
+        same = share > 1 - 1e-9
+        return Margins(self.states[of] * share[:, None, None], self.rows[of] * share[:, None, None], self.times[of] * same)
+
+
+def drawn_in(program: Transcription, problem: Problem, meshes: Sequence[Mesh], margins: Sequence[Margins],
+             row_names: Sequence[Sequence[str]]) -> Transcription:
+    """The program with its bounds drawn in. row_names: of the path constraints of each phase, in the order of the margins."""
+    if not any(margin.any for margin in margins):
+        return program
+    nlp = program.nlp
+    bounds = [nlp.x_lower.copy(), nlp.x_upper.copy(), nlp.g_lower.copy(), nlp.g_upper.copy()]
+    for phase, mesh, margin, form, columns, names in zip(problem.phases, meshes, margins, program.forms, program.state_columns,
+                                                         row_names, strict=True):
+        at = _at(mesh.edges, mesh.fractions, margin.states)  # [M, nx, 2]
+        for i in range(at.shape[1]):
+            k = form.space.tangent_index[i] if form.tangent else i
+            if k >= 0:
+                _draw(bounds[0], bounds[1], columns[:, k], at[:, i])
+        if np.any(margin.rows):
+            prefix = f"{phase.name}: " if len(problem.phases) > 1 else ""
+            places = dict(zip(mesh.node_names, mesh.fractions, strict=True)) | dict(zip(mesh.place_names, mesh.places.fraction,
+                                                                                        strict=True))
+            own = {f"{prefix}{name}": i for i, name in enumerate(names)}
+            found = [(row, own[head], places[place]) for row, (head, _, place) in enumerate(
+                name.partition(" @ ") for name in nlp.constraints) if head in own and place in places]
+            if found:
+                rows, which, s = (np.array(column) for column in zip(*found, strict=True))
+                amounts = _at(mesh.edges, s, margin.rows)
+                for i in np.unique(which):
+                    _draw(bounds[2], bounds[3], rows[which == i], amounts[which == i, i])
+    lower, upper, low, high = bounds
+    return replace(program, nlp=replace(nlp, x_lower=lower, x_upper=upper, g_lower=low, g_upper=high))
+
+
+def price(solution: Solution, problem: Problem, program_bounds: tuple[Array, ...]) -> float:
+    """What margins cost at most, to first order: multipliers times margins. program_bounds: before they were drawn in."""
+    found = solution.optimality
+    now = (found.nlp.x_lower, found.nlp.x_upper, found.nlp.g_lower, found.nlp.g_upper)
+    total = 0.0
+    for lam, (low, high), (was_low, was_high) in ((found.lam_x, now[:2], program_bounds[:2]), (found.lam_g, now[2:], program_bounds[2:])):
+        moved = np.where(lam > 0, np.nan_to_num(was_high - high, nan=0.0), np.nan_to_num(low - was_low, nan=0.0))
+        total += float(np.sum(np.abs(lam) * moved))
+    return total
+
+
+def _at(edges: Array, s: Array, by_interval: Array) -> Array:
+    """Margins at the fractions s: at an edge the larger of both sides."""
+    last = len(edges) - 2
+    left = np.clip(np.searchsorted(edges, s - SMALL, side="right") - 1, 0, last)
+    right = np.clip(np.searchsorted(edges, s + SMALL, side="right") - 1, 0, last)
+    return np.maximum(by_interval[left], by_interval[right])
+
+
+def _draw(lower: Array, upper: Array, where: Array, amounts: Array) -> None:
+    """Draw bounds in, in place, by at most a quarter of what lies between; what is fixed stays."""
+    low, high = lower[where], upper[where]
+    most = np.where(np.isfinite(high - low), 0.25 * (high - low), np.inf)
+    lower[where] = low + np.minimum(amounts[:, 0], most)
+    upper[where] = high - np.minimum(amounts[:, 1], most)

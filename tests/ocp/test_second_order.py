@@ -1,0 +1,125 @@
+"""What kind of point a solution is: the inertia against dense eigenvalues, verdicts with known answers, and the way down."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from ocp.app.files.load import load_text
+from ocp.certify.curvature import negative
+from ocp.methods import solve
+from ocp.problem import Status
+
+METHODS = ("collocation", "multiple_shooting", "ilqr")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_inertia_is_that_of_dense_eigenvalues(seed):
+    """Banded indefinite KKT matrices with a variable that meets every row."""
+    rng = np.random.default_rng(seed)
+    n, m, band = int(rng.integers(30, 300)), int(rng.integers(5, 25)), int(rng.integers(2, 7))
+    H = sp.diags([rng.standard_normal(n - abs(k)) for k in range(-band, band + 1)], range(-band, band + 1))
+    A = sp.lil_matrix((m, n))
+    for i in range(m):
+        near = np.unique(np.clip(i * n // m + rng.integers(-5, 6, 4), 0, n - 2))
+        A[i, near] = rng.standard_normal(len(near))
+        A[i, n - 1] = rng.standard_normal()
+    K = sp.bmat([[H + H.T, A.T], [A, -1e-10 * sp.eye(m)]])
+    assert negative(K) == int(np.sum(np.linalg.eigvalsh(K.toarray()) < 0))
+
+
+def problem(cost, bounds="{}", start="{x: 0}", dynamics="u", duration=1.0):
+    return load_text(f"""
+name: one state
+system: {{states: {{x: m}}, controls: {{u: m/s}}, dynamics: {{x: {dynamics!r}}}}}
+phase: {{duration: {duration}, start: {start}, bounds: {bounds}, costs: [{{name: c, running: "{cost}"}}]}}
+""").problem
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_objective_without_a_lower_bound_is_named(method):
+    """x' = u from 0 over 1 s: u^2 - k x^2 is bounded below iff sqrt(k) < pi / 2."""
+    below = solve(problem("u**2 - 20*x**2"), method, {"intervals": 30})
+    assert below.status is Status.UNBOUNDED
+    assert not below.ok
+    held = solve(problem("u**2 - 2*x**2"), method, {"intervals": 30})
+    assert held.ok, held.certificate.failures
+    assert "a strict minimum" in held.certificate.second_order.words
+
+
+@pytest.mark.parametrize(("factor", "kind"), [(0.97, "minimum"), (1.03, "saddle")])
+def test_the_edge_between_minimum_and_saddle_is_where_theory_puts_it(factor, kind):
+    """The conjugate point of u^2 - k x^2 lies at the end for k = (pi / 2)^2."""
+    found = solve(problem(f"u**2 - {factor * (np.pi / 2) ** 2}*x**2"), "collocation", {"intervals": 30})
+    assert (found.status is Status.UNBOUNDED) == (kind == "saddle")
+
+
+@pytest.mark.parametrize("method", ["multiple_shooting", "ilqr"])
+def test_a_maximum_is_left(method):
+    found = solve(problem("-u**2", "{u: [-1, 1]}"), method, {"intervals": 20})
+    assert found.objective == pytest.approx(-1.0, abs=1e-6)
+    assert any("left a maximum" in note for note in found.notes)
+
+
+def test_a_pendulum_that_hangs_still_swings_up():
+    text = """
+name: pendulum
+system: {states: {q: rad, v: rad/s}, controls: {u: N m}, dynamics: {q: v, v: "u - 9.81*sin(q)"}}
+phase:
+  duration: 3.0
+  start: {q: 0, v: 0}
+  bounds: {u: [-3, 3]}
+  costs: [{name: effort, running: "0.01*u**2"}, {name: up, final: "10*(1 + cos(q))"}]
+"""
+    found = solve(load_text(text).problem, "ilqr", {"intervals": 100})
+    assert found.ok, found.certificate.failures
+    assert found.objective < 4.0  # hanging still costs 20
+    assert any("left a saddle of objective 20" in note for note in found.notes)
+
+
+def test_weakly_active_bounds_are_treated_as_theory_says():
+    """-x^2 at x = 0 with x >= 0: the bound is met and does not push; inwards the objective falls: a saddle, though -x would leave
+    the bound. With +x^2 it is a minimum, with both sides held by bounds of zero width there is nothing left to choose."""
+    falling = solve(problem("-x**2 + 0.001*u**2", "{x: [0, 1], u: [-5, 5]}"), "collocation", {"intervals": 20})
+    assert falling.objective < -0.1
+    rising = solve(problem("x**2 + u**2", "{x: [0, 1]}"), "collocation", {"intervals": 20})
+    assert rising.ok, rising.certificate.failures
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_flat_directions_are_said(method):
+    """Two thrusters that do the same: their difference costs nothing."""
+    text = """
+name: twins
+system: {states: {x: m, v: m/s}, controls: {a: N, b: N}, dynamics: {x: v, v: a + b}}
+phase:
+  duration: 1
+  start: {x: 0, v: 0}
+  final: {x: 1, v: 0}
+  bounds: {a: [-20, 20], b: [-20, 20]}
+  costs: [{name: effort, running: "(a + b)**2"}]
+"""
+    found = solve(load_text(text).problem, method, {"intervals": 20})
+    assert found.ok, found.certificate.failures
+    assert "flat" in found.certificate.second_order.words
+
+
+def test_curvature_does_not_depend_on_units():
+    """Kilometres and millinewtons: the same words."""
+    words = []
+    for s in (1.0, 1e-3, 1e3):
+        text = f"""
+name: move
+system: {{states: {{x: m, v: m/s}}, controls: {{u: N}}, dynamics: {{x: v, v: u}}}}
+phase:
+  duration: 1
+  start: {{x: 0, v: 0}}
+  final: {{x: {s}, v: 0}}
+  costs: [{{name: effort, running: "(u/{s})**2"}}]
+"""
+        found = solve(load_text(text).problem, "collocation", {"intervals": 20})
+        assert found.ok, found.certificate.failures
+        assert found.objective == pytest.approx(12.0, rel=1e-6)
+        words.append(found.certificate.second_order.words)
+    assert len(set(words)) == 1
+
+
