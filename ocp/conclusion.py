@@ -26,7 +26,7 @@ Finer = Callable[[Problem, Any, Solution], Solution]
 AWAY, LEFT = (0.3, -0.3, 1.0), 3
 #: an objective that falls by so many of its sizes falls without bound; what counts as lower
 FALLS, LOWER = 1e4, 1e-9
-#: errors of the objective fall at least linearly with the length of intervals, which halves: twice the change covers them, and a bit
+#: errors of the objective fall at least linearly with the lengths of intervals, which halve: this times the change covers them
 COVERS = 2.5
 
 

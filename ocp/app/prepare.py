@@ -19,7 +19,9 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.methods import solve
+from ocp.app.files.load import LoadedProblem
+from ocp.derivatives import choose
+from ocp.methods import make_options, method, solve
 from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, System
 from ocp.spaces import euclidean
 
@@ -81,14 +83,30 @@ PARTS: Mapping[str, Part] = {part.name: part for part in (
          ("ocp/nlp/interior_point/iterate.py", "advance")),
 )}
 #: seconds that a part took on one core of a two-core server, for whoever waits
-USUAL = {"inverse kinematics": 7, "ilqr": 27, "ilqr with constraints": 45, "ilqr in loops over robots": 60, "interior point": 60}
+USUAL = {"inverse kinematics": 7, "ilqr": 27, "ilqr with constraints": 25, "ilqr in loops over robots": 45, "interior point": 60}
 
 
-def needed(method: str, options: Any, constrained: bool, by_loops: bool) -> tuple[str, ...]:
+def needed(method: str, options: Any, problem: Problem) -> tuple[str, ...]:
     """The parts that a solve runs in."""
     if method != "ilqr":
         return ("interior point",) if getattr(options, "solver", "") == "interior_point" else ()
-    return ("ilqr in loops over robots",) if by_loops else ("ilqr with constraints",) if constrained else ("ilqr",)
+    phase = problem.phases[0]
+    if choose(phase.system, options.derivatives, options.execution)[1]:
+        return ("ilqr", "ilqr in loops over robots")
+    hard = any(one.constraints or one.final is not None or np.isfinite([*one.x_lower, *one.x_upper]).any()
+               for one in problem.phases)
+    return ("ilqr", "ilqr with constraints") if hard or problem.linkages else ("ilqr",)
+
+
+def waiting(loaded: LoadedProblem, method_name: str) -> str:
+    """What to tell somebody whose solve will wait for the compiler; empty where it will not."""
+    if method(method_name).unsupported(loaded.problem):
+        return ""
+    options = make_options(method_name, loaded.options_for(method_name))
+    parts = needed(method_name, options, loaded.problem)
+    absent = missing(parts) if parts else ()
+    return "" if not absent else (f"compiling {', '.join(absent)}, once on this machine, about {sum(USUAL[n] for n in absent)} s "
+                                  "(ocp doctor --prepare compiles everything)")
 
 
 def missing(names: Iterable[str] = PARTS) -> tuple[str, ...]:
@@ -108,7 +126,8 @@ def prepare(names: Sequence[str], done: Callable[[str, float], Any] = lambda nam
 
     done: called with the name and the seconds of each part that is ready. Returns what went wrong, by part. Ctrl-C ends them all.
     """
-    waiting, running, wrong = list(names), dict[str, tuple[subprocess.Popen[bytes], float]](), dict[str, str]()
+    waiting, wrong = list(names), dict[str, str]()
+    running: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
     code = "import sys; from ocp.app.prepare import PARTS; PARTS[sys.argv[1]].make()"
     try:
         while waiting or running:

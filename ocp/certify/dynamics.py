@@ -20,7 +20,9 @@ Array = np.ndarray
 RTOL, ATOL = 1e-10, 1e-12
 RTOL_TOTAL, ATOL_TOTAL = 1e-9, 1e-11
 #: deviations from the start that show how errors grow: their size, and how many at most; growth that is worth a word
-TWIN, TWINS, GROWN = 1e-5, 3, 10.0
+TWIN, TWINS, GROWN = 1e-3, 3, 10.0
+#: relative and absolute tolerance with which these are integrated
+ROUGH = 1e-6, 1e-8
 #: segments, times deviations, times operations of the rates, up to which all are integrated side by side
 STACKED = 2e7
 #: calls of the field by the explicit method until the implicit one is tried, and until it is given up
@@ -74,26 +76,27 @@ def gaps(motion: Motion) -> Gaps:
         return unknown(motion, when)
     again, rows = _Again(motion), np.arange(len(t) - 1)
     few = len(rows) * (1 + motion.phase.system.space.ndx) * own.operations < STACKED
-    starts = [x[:-1]] if not few else _beside(motion, x[:-1])
-    end, implicit = again.over(np.tile(rows, len(starts)), np.concatenate(starts), RTOL, ATOL, False)
+    end, implicit = again.over(rows, x[:-1], RTOL, ATOL, False)
     if end is None:
         return unknown(motion, "the re-integration failed")
-    ends = end.reshape(len(starts), len(rows), -1)
-    by_segment = motion.distance(x[1:], ends[0])
+    by_segment = motion.distance(x[1:], end)
     worst = int(np.argmax(by_segment))
-    whole = _linear(motion, ends) if few else _whole(motion, again, implicit)
+    starts = _beside(motion, x[:-1]) if few else []
+    beside, _ = again.over(np.tile(rows, len(starts)), np.concatenate(starts), *ROUGH, implicit) if few else (None, implicit)
+    whole = (_whole(motion, again, implicit) if beside is None
+             else _linear(motion, end, beside.reshape(len(starts), len(rows), -1)))
     return Gaps(float(by_segment[worst]), f"on [{t[worst]:.6g}, {t[worst + 1]:.6g}] s", by_segment, *whole, implicit)
 
 
-def _linear(motion: Motion, ends: Array) -> tuple[float, float, float]:
-    """(judged, open-loop gap, largest growth) from the ends [1 + ndx, N, nx] of segments and of deviations by TWIN sizes at their
-    starts: ``e' = Phi e + gap``, in tangent components over their sizes."""
+def _linear(motion: Motion, end: Array, ends: Array) -> tuple[float, float, float]:
+    """(judged, open-loop gap, largest growth) from the ends [N, nx] of segments, and from rough ones [1 + ndx, N, nx] of these and
+    of deviations by TWIN sizes at their starts: ``e' = Phi e + gap``, in tangent components over their sizes."""
     x, scale = motion.trajectory.x, motion.scale
 
     def apart(a: Array, b: Array) -> Array:
         return np.asarray(motion.minus(a.T, b.T)).T / scale
 
-    gap = apart(x[1:], ends[0])
+    gap = apart(x[1:], end)
     Phi = np.stack([apart(ends[0], other) for other in ends[1:]], axis=2) / TWIN
     e, spread = np.zeros(len(scale)), np.eye(len(scale))
     grown, total, judged = [1.0], 0.0, 0.0

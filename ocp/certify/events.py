@@ -32,6 +32,8 @@ SMOOTH = 2_000
 ZOOM, ROUNDS = 33, 9
 #: places that are hunted for at once, and breaks that are kept, of a phase
 WINDOWS, BREAKS = 400, 600
+#: kinks of one control that are placed; more are chattering
+KINKS = 40
 #: a ridge counts where its argument bends by this much within a sample
 BEND = 1e-7
 
@@ -82,6 +84,7 @@ def look(motion: Motion) -> Look:
         for function, hunt in ((own.switches, switched), (own.ridges, ridged)):
             if function is not None:
                 found.append(hunt(_along(motion, function), t, motion.call(function, t, x, u)))
+    found.append(_bends(motion, t, u))
     breaks = np.unique(np.concatenate([np.zeros(0), *found]))
     inside = (breaks > t[0]) & (breaks < t[-1])
     breaks = _apart(breaks[inside], 1e-13 * motion.duration)[:BREAKS]
@@ -96,6 +99,22 @@ def look(motion: Motion) -> Look:
 
 def _along(motion: Motion, function: ca.Function) -> Callable[[Array], Array]:
     return lambda t: motion.call(function, t, motion.state(t), motion.control(t))
+
+
+def _bends(motion: Motion, t: Array, u: Array) -> Array:
+    """Times at which controls meet their bounds, or leave them: polynomials that are cut off there have kinks."""
+    lower, upper = (np.asarray(b, dtype=float) for b in (motion.phase.u_lower, motion.phase.u_upper))
+    width = np.where(np.isfinite(upper - lower), upper - lower, 0.0)
+
+    def at_bound(u: Array) -> Array:
+        return np.where((u >= upper - 1e-9 * width) | (u <= lower + 1e-9 * width), 1.0, -1.0)
+
+    samples, found = at_bound(u), [np.zeros(0)]
+    for j in np.flatnonzero(width > 0):
+        i = np.flatnonzero(samples[1:, j] != samples[:-1, j])
+        if len(i) <= KINKS:
+            found.append(_roots(lambda s: at_bound(motion.control(s)), int(j), np.column_stack([t[i], t[i + 1]])))
+    return np.concatenate(found)
 
 
 def switched(of: Callable[[Array], Array], t: Array, values: Array) -> Array:

@@ -119,14 +119,18 @@ def code_of(*arguments):
 def test_after_an_interrupt_the_certificate_has_a_deadline(monkeypatch):
     problem, seen = load_problem(ROOT / "problems" / "block_move.yaml").problem, []
 
-    def slow(solution, tolerances=None, deadline=None):
-        seen.append(None if deadline is None else deadline - time.perf_counter())
-        if deadline is None:
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.01)
+    def first(*given):
+        seen.append(None)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+        pytest.fail("Ctrl-C did not come")
+
+    def second(solution, tolerances=None, deadline=None):
+        seen.append(deadline - time.perf_counter())
         return certify(solution, tolerances)
 
-    monkeypatch.setattr(methods, "certify", slow)
+    monkeypatch.setattr(methods, "conclude", first)
+    monkeypatch.setattr(methods, "certify", second)
     found = solve(problem, "collocation", {"intervals": 10})
     assert seen == [None, pytest.approx(methods.AFTER_INTERRUPT, abs=0.1)]
     assert found.status is Status.CONVERGED  # it was in time
@@ -138,7 +142,7 @@ def test_after_an_interrupt_the_certificate_has_a_deadline(monkeypatch):
 
 
 def test_a_run_whose_certificate_was_cut_goes_on_from_its_motion(tmp_path, monkeypatch):
-    monkeypatch.setattr(methods, "_certified", lambda solution, tolerances, hurried: methods.dataclasses.replace(
+    monkeypatch.setattr(methods, "_concluded", lambda solution, *rest: methods.dataclasses.replace(
         solution, status=Status.INTERRUPTED))
     assert code_of("solve", PROBLEM, "--out", tmp_path / "run", "--quiet") == 1
     (tmp_path / "run" / "checkpoint.npz").unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 import csv
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,23 @@ def test_places_that_do_not_exist_exit_with_two(tmp_path, capsys, monkeypatch):
     assert call("verify") == 2  # no gallery here
     assert "problems" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_compilation_is_no_solving_time(gallery, tmp_path, capsys, monkeypatch):
+    compiled = []
+
+    def prepare(names):
+        compiled.append(tuple(names))
+        time.sleep(3.0)
+
+    monkeypatch.setattr(module, "missing", lambda names: tuple(name for name in names if not compiled))
+    monkeypatch.setattr(module, "prepare", prepare)
+    change(gallery, "block_move.yaml", "method: collocation", "method: ilqr")
+    (gallery / "gear_ratio.yaml").unlink()
+    begin = time.monotonic()
+    call("verify", gallery, "--out", tmp_path / "board")
+    whole = time.monotonic() - begin
+    assert compiled == [("ilqr", "ilqr with constraints")]
+    assert "compiling ilqr, ilqr with constraints, once on this machine" in capsys.readouterr().out
+    (block,) = [row for row in rows(tmp_path / "board") if row["file"] == "block_move.yaml"]
+    assert 0.0 < float(block["seconds"]) < whole - 3.0

@@ -24,7 +24,7 @@ MEANING = {
     "stationarity": "No small allowed change helps: gradient of the Lagrangian, gain of a Newton step.",
     "complementarity": "A bound pushes only where it is touched: products of multipliers and slacks, beside the objective.",
     "gap_segment": "Each segment, integrated again by an independent high-order method, ends where the solution says.",
-    "gap_total": "The whole motion, integrated again from the start in one go, arrives where the solution says; judged by how errors grow.",
+    "gap_total": "The whole motion, integrated again in one go, ends where the solution says; judged by how errors grow.",
     "error_estimate": "How far the solution may be from the continuous motion because of its mesh.",
     "energy": "Energy gained equals the work supplied.",
     "objective": "The objective is what its terms come to along the trajectory, by a quadrature of its own.",

@@ -19,6 +19,7 @@ from dynamics.errors import ModelError
 from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.pages.csv_text import csv_text
 from ocp.app.pipeline import provenance
+from ocp.app.prepare import missing, needed, prepare
 from ocp.app.screen import wide_console
 from ocp.app.verify import terminal
 from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard, gather, not_a_problem
@@ -111,6 +112,7 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
         options = make_options(method, loaded.options_for(method))
         if quick and (size := program_size(loaded, options)) > QUICK_SIZE:
             return Score(name, method, SKIPPED, f"too large for --quick ({size:.0f} > {QUICK_SIZE:.0f})")
+        begin += _prepared(loaded, method, options, show)
         watch = _Watch(begin, limit, show)
         solution = solve(loaded.problem, method, options, tolerances=Tolerances(**loaded.accept), progress=watch)
     except (ProblemError, ModelError) as error:
@@ -124,6 +126,16 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
     if solution.status is Status.INTERRUPTED and not watch.late:
         return None
     return judge(name, solution, time.perf_counter() - begin, limit if watch.late else None)
+
+
+def _prepared(loaded: LoadedProblem, method: str, options: Any, show: Any) -> float:
+    """Compile the loops that a solve needs, once on a machine; the seconds that it took, which are none of the solve's."""
+    begin = time.perf_counter()
+    wanted = needed(method, options, loaded.problem)
+    if wanted and (absent := missing(wanted)):
+        show.say(f"compiling {', '.join(absent)}, once on this machine; its time is not counted")
+        prepare(absent)
+    return time.perf_counter() - begin
 
 
 class _Watch:

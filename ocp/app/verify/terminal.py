@@ -23,6 +23,9 @@ class Shown:
     def begin(self, k: int, file: str, method: str | None) -> None:
         """A file is taken up."""
 
+    def say(self, words: str) -> None:
+        """Something that takes a while before it."""
+
     def iteration(self, row: Mapping[str, Any]) -> None:
         """A row of its iteration log."""
 
@@ -40,6 +43,9 @@ def running(console: Console, total: int, *, quiet: bool = False) -> Iterator[Sh
         class Lines(Shown):
             done = 0
 
+            def say(self, words: str) -> None:
+                console.print(words, markup=False, soft_wrap=True)
+
             def end(self, score: Score) -> None:
                 self.done += 1
                 console.print(f"[{self.done}/{total}] {brief(score)}", markup=False, soft_wrap=True)
@@ -56,6 +62,9 @@ def running(console: Console, total: int, *, quiet: bool = False) -> Iterator[Sh
             def begin(self, k: int, file: str, method: str | None) -> None:
                 self.file = f"{file} {method}" if method else file
                 bar.update(task, completed=k, description=_plain(self.file))
+
+            def say(self, words: str) -> None:
+                bar.update(task, description=_plain(words))
 
             def iteration(self, row: Mapping[str, Any]) -> None:
                 bar.update(task, description=_plain(f"{self.file}: iteration {int(row.get('iteration', 0))}"))
