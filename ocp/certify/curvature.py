@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 
-#: eigenvalues within these count as flat
-FLAT = 1e-4
+#: eigenvalues within these count as flat; below minus the second they lead down: discretisation bends singular arcs by less
+FLAT, DOWN = 1e-4, 5e-3
 #: distance from a bound within which it is met, relative to the size; density of a multiplier that pushes, to the objective
 MET, PUSHES = 1e-4, 1e-6
 #: keeps the matrix regular where constraints repeat each other
@@ -139,13 +139,13 @@ def judge(local: Local, motions: Sequence[Motion], objective: float, varied: flo
     loose = _Scaled(local, size, varied, weak=False)
     weak = int(loose.weak_rows.sum() + loose.weak_columns.sum())
     held = loose
-    below = loose.below(-FLAT)
+    below = loose.below(-DOWN)
     direction: Array | None = None
     if below > 0:
         direction = _leaving(loose)
         if direction is None and weak:
             held = _Scaled(local, size, varied, weak=True)
-            below = held.below(-FLAT)
+            below = held.below(-DOWN)
             direction = _leaving(held) if below > 0 else None
         if direction is None:
             below = 0
@@ -158,7 +158,7 @@ def judge(local: Local, motions: Sequence[Motion], objective: float, varied: flo
         lowest = float(direction @ (held.H @ direction)) / float(direction @ (held.W * direction))
         return Curvature(kind, lowest, below, independent, full, float("nan"), weak, loose.pushing, slope)
     kind = MINIMUM if held is loose and held.below(FLAT) == 0 else FLAT_MINIMUM
-    return Curvature(kind, FLAT if kind == MINIMUM else -FLAT, 0, len(held.columns) - held.A.shape[0], None,
+    return Curvature(kind, FLAT if kind == MINIMUM else -DOWN, 0, 0, None,
                      _decrease(local, size, objective), weak, loose.pushing, slope)
 
 
@@ -182,7 +182,7 @@ def _rank(held: _Scaled) -> int:
 
 def _leaving(held: _Scaled) -> Array | None:
     """A direction of negative curvature that keeps what is held and leaves no weakly active constraint; None: none is found."""
-    n, shift = len(held.columns), -FLAT
+    n, shift = len(held.columns), -DOWN
     while held.below(4 * shift) > 0 and shift > -1e12:
         shift *= 4
     try:
@@ -195,7 +195,7 @@ def _leaving(held: _Scaled) -> Array | None:
         v = z / np.max(np.abs(z))
     curved = float(v @ (held.H @ v)) / float(v @ (held.W * v))
     kept = float(np.max(np.abs(held.A @ v), initial=0.0))
-    if not (curved < -FLAT / 2 and kept < 1e-5):
+    if not (curved < -DOWN / 2 and kept < 1e-5):
         return None
     for sign in (1.0, -1.0):
         if _stays(held, sign * v):
@@ -226,13 +226,25 @@ def _decrease(local: Local, size: Array, objective: float) -> float:
     bound = np.where(np.abs(at - local.g_lower[held.rows]) <= np.abs(local.g_upper[held.rows] - at),
                      local.g_lower[held.rows], local.g_upper[held.rows])
     missed = (at - bound) / held.row_sizes[held.rows]
+    # what is left of a barrier keeps the step inside bounds that are near and hardly push
+    columns = _stiffness(local.x, local.x_lower, local.x_upper, local.lam_x)[held.columns] * size[held.columns]**2 / objective
+    loose = np.setdiff1d(np.arange(len(local.g)), held.rows)
+    rows = _stiffness(local.g, local.g_lower, local.g_upper, local.lam_g)[loose] / objective
+    C = sp.csr_matrix(local.jacobian @ sp.diags(size))[loose][:, held.columns]
+    barrier = sp.diags(columns) + C.T @ sp.diags(rows) @ C + DOWN * sp.diags(held.W)
+    matrix = held.matrix(0.0) + sp.block_diag((barrier, sp.csc_matrix((len(missed), len(missed)))))
     try:
-        step = splu(held.matrix(-FLAT)).solve(-np.r_[slope, missed])
+        d = splu(sp.csc_matrix(matrix)).solve(-np.r_[slope, missed])[:n]
     except RuntimeError:
         return float("nan")
-    d = step[:n]
-    return float(abs(slope @ d + 0.5 * d @ (held.H @ d)) + abs((local.lam_g[held.rows] / objective
-                                                               * held.row_sizes[held.rows]) @ missed))
+    return float(abs(slope @ d + 0.5 * d @ (held.H @ d + (barrier - DOWN * sp.diags(held.W)) @ d))
+                 + abs((local.lam_g[held.rows] / objective * held.row_sizes[held.rows]) @ missed))
+
+
+def _stiffness(value: Array, lower: Array, upper: Array, lam: Array) -> Array:
+    """Multipliers over the distances to the bounds that they stand for; zero where these are infinite or met."""
+    distance = np.where(lam > 0, upper - value, value - lower)
+    return np.where(np.isfinite(distance) & (distance > 0), np.abs(lam) / np.where(distance > 0, distance, 1.0), 0.0)
 
 
 def negative(matrix: sp.spmatrix) -> int:

@@ -32,6 +32,8 @@ ROUNDING = 1e-6
 VANISHING = 1e-4
 #: states with less than this part of the largest range are noise, whatever their units
 NOISE = 1e-9
+#: steps from what stands still to what moves
+CHAIN = 3
 #: bounds so many times wider than the motion declare nothing
 WIDEST = 1e6
 #: deviations from states and controls that stand still, to see what they do, relative to their magnitude
@@ -96,45 +98,47 @@ def _tangent_of(motion: Motion, values: Array) -> Array:
 def _declared(motion: Motion, t: Array, x: Array, u: Array, ranges: Array, sizes: Array) -> tuple[Array, Array]:
     """Declared sizes of states [ndx] and controls [nu]: the smaller of the width of the bounds and of what deviations do. Zero for
     what moves, where nothing need be declared."""
-    phase, space = motion.phase, motion.phase.system.space
-    width = _tangent_of(motion, np.subtract(phase.x_upper, phase.x_lower))
-    declared_x, declared_u = (np.where(np.isfinite(w) & (w > 0) & ((w <= WIDEST * own) | (own == 0)), w, np.inf) for w, own in (
-        (width, ranges), (np.subtract(phase.u_upper, phase.u_lower), sizes)))
-    narrow_x, narrow_u = (np.where(np.isfinite(w), w, 0.0) for w in (declared_x, declared_u))
-    magnitude = _tangent_of(motion, np.max(np.abs(x), axis=0))
-    still_x = np.flatnonzero(ranges <= STILL * np.maximum(narrow_x, np.maximum(magnitude, ranges.max(initial=0.0))))
-    still_u = np.flatnonzero(sizes <= STILL * np.maximum(narrow_u, float(sizes.max(initial=0.0))))
-    some = np.linspace(0, len(t) - 1, min(TRIED, len(t))).astype(int)
-    t, x, u, moving = t[some], x[some], u[some], ranges > NOISE * ranges.max(initial=0.0)
-    plus, largest = plus_of(motion), max(float(magnitude.max(initial=0.0)), float(sizes.max(initial=0.0))) or 1.0
+    phase, ndx = motion.phase, len(ranges)
+    own = np.r_[ranges, sizes]
+    width = np.r_[_tangent_of(motion, np.subtract(phase.x_upper, phase.x_lower)), np.subtract(phase.u_upper, phase.u_lower)]
+    declared = np.where(np.isfinite(width) & (width > 0) & ((width <= WIDEST * own) | (own == 0)), width, np.inf)
+    narrow = np.where(np.isfinite(declared), declared, 0.0)
+    magnitude = np.r_[_tangent_of(motion, np.max(np.abs(x), axis=0)), sizes]
+    among = np.r_[np.maximum(magnitude[:ndx], ranges.max(initial=0.0)), np.full(len(sizes), sizes.max(initial=0.0))]
+    still = own <= STILL * np.maximum(narrow, among)
+    largest = float(magnitude.max(initial=0.0)) or 1.0
+    effects = _effects(motion, t, x, u, magnitude, largest, np.flatnonzero(still))
+    moving, span = ranges > NOISE * ranges.max(initial=0.0), ranges.copy()
+    for _ in range(CHAIN):  # what moves only what stands still is measured by what that moves
+        for i in np.flatnonzero(still).tolist():
+            strongest = float(np.max(effects[i][moving] / span[moving], initial=0.0)) * motion.duration
+            if strongest > 1e-12 / largest:
+                declared[i] = min(declared[i], 1 / strongest)
+        found = still[:ndx] & np.isfinite(declared[:ndx])
+        span, moving = np.where(found & ~moving, declared[:ndx], span), moving | found
+    noise = magnitude <= NOISE * largest
+    declared = np.where(np.isfinite(declared), declared, np.where(noise, largest, magnitude))
+    declared = np.where(still, declared, 0.0)
+    return declared[:ndx], declared[ndx:]
 
-    def reach(change: Callable[[float], tuple[Array, Array]], at: float) -> float:
-        """The deviation whose effect on the rates moves some state that moves through its range within the phase."""
-        size = NUDGE * (at if at > NUDGE * largest else largest)
-        effect = np.abs(rate(*change(size)) - rate(x, u))[:, moving].max(axis=0, initial=0.0) * motion.duration / ranges[moving]
-        strongest = float(np.max(np.nan_to_num(effect), initial=0.0))
-        return size / strongest if strongest > 1e-12 else np.inf
+
+def _effects(motion: Motion, t: Array, x: Array, u: Array, magnitude: Array, largest: float, which: Array) -> dict[int, Array]:
+    """What one unit of deviation from each of these states and controls does to the rates at most, [ndx] each."""
+    some = np.linspace(0, len(t) - 1, min(TRIED, len(t))).astype(int)
+    t, x, u, ndx, plus = t[some], x[some], u[some], motion.phase.system.space.ndx, plus_of(motion)
 
     def rate(x: Array, u: Array) -> Array:
         return np.asarray(motion.tangent(x.T, motion.call(motion.field, t, x, u).T)).T
 
-    for i in still_x:
-        def shifted(size: float, i: int = int(i)) -> tuple[Array, Array]:
-            return np.asarray(plus(x.T, (size * np.eye(space.ndx)[i])[:, None])).T, u
-
-        declared_x[i] = min(declared_x[i], reach(shifted, float(magnitude[i])))
-    for i in still_u:
-        def pushed(size: float, i: int = int(i)) -> tuple[Array, Array]:
-            return x, u + size * np.eye(u.shape[1])[i]
-
-        declared_u[i] = min(declared_u[i], reach(pushed, float(sizes[i])))
-    for declared, still, own in ((declared_x, still_x, magnitude), (declared_u, still_u, sizes)):
-        for i in np.setdiff1d(np.arange(len(declared)), still):
-            declared[i] = 0.0
-        for i in still:
-            if not np.isfinite(declared[i]):
-                declared[i] = own[i] if own[i] > 0 else 1.0
-    return declared_x, declared_u
+    base, found = rate(x, u), {}
+    for i in which.tolist():
+        nudge = NUDGE * (float(magnitude[i]) if magnitude[i] > NUDGE * largest else largest)
+        if i < ndx:
+            changed = rate(np.asarray(plus(x.T, (nudge * np.eye(ndx)[i])[:, None])).T, u)
+        else:
+            changed = rate(x, u + nudge * np.eye(u.shape[1])[i - ndx])
+        found[i] = np.nan_to_num(np.abs(changed - base)).max(axis=0) / nudge
+    return found
 
 
 def plus_of(motion: Motion) -> ca.Function:

@@ -166,7 +166,7 @@ class Certificate:
     stationarity: gradient of the Lagrangian, and what one more Newton step would change; complementarity: products of multipliers
     and distances to their bounds; second_order: what kind of point it is; gap_segment: largest distance, over the segments, between
     the returned state and an independent high-order re-integration of that segment; gap_total: the same from the start to the end,
-    over the growth of errors; error_estimate: discretisation error; energy: energy balance error, None when the system has no energy;
+    over the growth of errors; error_estimate: discretisation error; energy: energy balance error, None when the system has none;
     objective: the objective against an independent quadrature; point: distance of trajectory and objective from the point whose
     optimality was judged, None where a method leaves no such point; objective_error: half the bar of the objective, None where
     nobody solved again on a finer mesh; objective_size: what it is measured by; resolution: the width [s] down to which the motion

@@ -173,5 +173,6 @@ def _guessed(phases: Sequence[Phase], guess: Guess | Sequence[Guess]) -> tuple[P
 
 
 def finer(problem: Problem, options: ILQROptions, solution: Solution) -> Solution:
-    """The problem, whose guess is the solution, on twice as many intervals."""
-    return solve(problem, replace(options, intervals=2 * options.intervals))
+    """The problem, whose guess is the solution, on twice as many intervals; from its states, for controls alone would leave an
+    unstable motion."""
+    return solve(problem, replace(options, intervals=2 * options.intervals, shooting="feasible"))
