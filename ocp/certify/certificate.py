@@ -16,6 +16,8 @@ from ocp.problem import Certificate, Residual, Solution, Statement
 
 #: the sum of all defects, times this, is what discretisation may take the objective away from its quadrature
 BY_DEFECTS = 10.0
+#: a gradient counts this much beside what a Newton step gains: it costs its square, yet tells whether multipliers are right
+BY_SLOPE = 0.3
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,8 @@ def _optimality(solution: Solution, motions: Sequence[Motion], size: float, vari
     words = f"{found.kind}{_discrete(found, solution)}"
     if not found.minimum:
         words += f": {found.below} of {found.free} free directions lead down"
-    return (Residual("stationarity", max(found.slope, found.decrease if found.minimum else 0.0), tolerances.stationarity, raw),
+    stationarity = max(BY_SLOPE * found.slope, found.decrease if found.minimum else 0.0)
+    return (Residual("stationarity", stationarity, tolerances.stationarity, raw),
             Residual("complementarity", curvature.complementarity(local, size), tolerances.complementarity),
             Statement("second order", words, found.minimum), found.direction)
 

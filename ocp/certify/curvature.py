@@ -33,6 +33,8 @@ Array = np.ndarray
 
 #: eigenvalues within these count as flat; below minus the second they lead down: discretisation bends singular arcs by less
 FLAT, DOWN = 1e-4, 5e-3
+#: and a move by the whole size must gain this much: ripples of a singular arc over a few short intervals gain nothing
+GAIN = 1e-3
 #: distance from a bound within which it is met, relative to the size; density of a multiplier that pushes, to the objective
 MET, PUSHES = 1e-4, 1e-6
 #: keeps the matrix regular where constraints repeat each other
@@ -53,7 +55,7 @@ class Curvature:
     many eigenvalues are negative, of all; direction [n]: one of negative curvature in the program's unknowns, or None;
     decrease: by how much a Newton step would change the objective, over its size, NaN where there is no minimum;
     weak: constraints that are met and do not push; pushing: inequalities that do;
-    slope: largest density of the gradient of the Lagrangian, over the variation of the objective."""
+    slope: gradient of the Lagrangian, root mean square over the phase, over the variation of the objective."""
 
     kind: str
     lowest: float
@@ -135,7 +137,7 @@ def judge(local: Local, motions: Sequence[Motion], objective: float, varied: flo
     if not finite or len(local.x) + len(local.g) > LARGEST:
         return None
     free = local.x_lower < local.x_upper
-    slope = float(np.max(np.abs(local.slope() * size / local.owners.share)[free], initial=0.0)) / varied
+    slope = float(np.sqrt(np.sum(((local.slope() * size)**2 / local.owners.share)[free]))) / varied
     loose = _Scaled(local, size, varied, weak=False)
     weak = int(loose.weak_rows.sum() + loose.weak_columns.sum())
     held = loose
@@ -195,7 +197,7 @@ def _leaving(held: _Scaled) -> Array | None:
         v = z / np.max(np.abs(z))
     curved = float(v @ (held.H @ v)) / float(v @ (held.W * v))
     kept = float(np.max(np.abs(held.A @ v), initial=0.0))
-    if not (curved < -DOWN / 2 and kept < 1e-5):
+    if not (curved < -DOWN / 2 and v @ (held.H @ v) < -2 * GAIN and kept < 1e-5):
         return None
     for sign in (1.0, -1.0):
         if _stays(held, sign * v):
