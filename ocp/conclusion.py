@@ -78,11 +78,12 @@ def _parameters(found: Solution) -> dict[str, float]:
 
 
 def _with_bar(found: Solution, options: Any, finer: Finer, tolerances: Tolerances) -> Solution:
-    """The solution with half the bar of its objective: twice the change on a finer mesh, and what is left of complementarity."""
+    """The solution with half the bar of its objective: what a finer mesh changes, what is left of optimality, what margins cost."""
     certificate = found.certificate
     assert certificate is not None
     size, rows = certificate.objective_size, found.extra.get("refinement")
-    rest = certificate.complementarity.value + certificate.stationarity.value
+    margins = float(np.sum(found.extra.get("margins_cost", 0.0))) / size
+    rest = certificate.complementarity.value + certificate.stationarity.value + margins
     if rows is not None and len(rows) > 1:
         at = found.extra["refinement_columns"].tolist().index("objective")
         before = abs(float(rows[-2][at]) - found.objective) / size + rest

@@ -74,6 +74,8 @@ def finished(problem: Problem, passes: Sequence[Pass], last: Solution, plans: Pl
                      "controls is not determined to more; another mesh no longer changed the objective")
     extra = dict(chosen.extra) | {"refinement": np.array([p.row for p in passes]).reshape(-1, len(COLUMNS)),
                                   "refinement_columns": text(COLUMNS)}
+    if drawn is not None:
+        extra["margins_cost"] = np.array([drawn])
     freeze = dict(chosen.freeze)
     if best is not None:
         freeze |= {"scheme": family.scheme, "mesh": plans_text(best.plans), "refine": "none" if drawn is None else "certificate",
