@@ -10,7 +10,7 @@ import pytest
 from ocp.certify import constraints, events
 from ocp.certify.events import ridged, switched, watch, zoom
 from ocp.certify.motion import Motion
-from ocp.problem import INF, At, Constraint, Trajectory
+from ocp.problem import INF, At, Constraint, Cost, Trajectory
 
 
 def watched(expression_of):
@@ -80,3 +80,19 @@ def test_a_violation_is_measured_at_its_peak_and_not_at_the_next_sample(monkeypa
     found = next(v for v in constraints.violations(motion, 1e-6, 1e-4) if v.name == "ceiling")
     assert found.between_knots == pytest.approx(1e-3, abs=1e-10)
     assert found.time_between == pytest.approx(np.pi / 10, abs=1e-5)
+
+
+@pytest.mark.parametrize("width", [1e-3, 1e-5])
+def test_integrals_resolve_pulses(width):
+    """The unit pulse of a running cost, narrower than any panel."""
+    def state(t):
+        return np.stack([np.asarray(t), np.ones_like(t)], axis=-1)
+
+    def control(t):
+        return np.zeros((*np.shape(t), 1))
+
+    pulse = known.function(2, 1, lambda t, x, u, p: ca.exp(-((x[0] - 0.4321) / width) ** 2) / (width * np.sqrt(np.pi)))
+    knots = np.linspace(0, 1, 6)
+    motion = Motion(replace(known.block_move().phase, costs=(Cost("pulse", At.PATH, pulse),)),
+                    Trajectory(knots, state(knots), control(knots[:-1]), knots[:-1], state, control))
+    assert motion.integral(lambda *at: motion.call(pulse, *at)) == pytest.approx(1.0, abs=1e-6)
