@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ocp.certify import Tolerances, certify
+from ocp.certify.ringing import ringing
 from ocp.guess import from_motion
 from ocp.problem import SOLVED, Problem, Residual, Solution, Status
 
@@ -37,6 +38,7 @@ def conclude(solution: Solution, options: Any, run: Run, finer: Finer, tolerance
     """
     tolerances = tolerances or Tolerances()
     found = solution if solution.certificate is not None else certify(solution, tolerances)
+    found = replace(found, notes=(*found.notes, *ringing(found)))
     for _ in range(LEFT):
         if found.escape is None or found.status not in SOLVED:
             break

@@ -1,0 +1,37 @@
+"""Controls whose points alternate: light and fast modes that a coarse mesh answers with a saw."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ocp.problem import Solution
+
+#: share of neighbouring steps of a control that turn back, and their size relative to the control's range, from where it rings
+TURNS, SAW = 0.6, 0.01
+#: control points below which nothing is said
+FEW = 20
+
+
+def ringing(solution: Solution) -> tuple[str, ...]:
+    """A sentence where polynomial controls of a collocation solution ring; none otherwise.
+
+    What turns back at every point is measured by second differences over 4, in the median over the points; controls at their bounds
+    are left out.
+    """
+    if solution.method != "collocation" or solution.options.get("controls", "polynomial") != "polynomial":
+        return ()
+    found = []
+    for phase, part in zip(solution.problem.phases, solution.parts or (solution.trajectory,), strict=True):
+        for j, name in enumerate(phase.system.controls):
+            u = part.u[:, j]
+            u = u[(u > phase.u_lower[j] + 1e-6 * np.ptp(u)) & (u < phase.u_upper[j] - 1e-6 * np.ptp(u))]
+            if len(u) < FEW or not np.ptp(u) > 0:
+                continue
+            steps = np.diff(u)
+            turns, saw = float(np.mean(steps[1:] * steps[:-1] < 0)), float(np.median(np.abs(np.diff(steps)))) / 4 / np.ptp(u)
+            if turns > TURNS and saw > SAW:
+                found.append(f"{name} ({100 * turns:.0f} % of its points turn back, by {100 * saw:.0f} % of its range)")
+    if not found:
+        return ()
+    better = "controls: linear" if solution.options.get("scheme") == "gauss" else "scheme: gauss"
+    return (f"controls ring: {', '.join(found)}, in fast modes that the cost hardly feels; {better} or more intervals may help",)
