@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ocp.app.files.load import load_problem, load_text
-from ocp.certify import certify, dynamics
+from ocp.certify import certify, dynamics, objective
 from ocp.certify.motion import Motion
 from ocp.methods import solve
 
@@ -61,3 +61,33 @@ def test_accelerations_are_integrated_as_efforts(intervals, holds):
     rate = np.asarray(motion.driven(0.3, motion.state(np.array([0.3]))[0], motion.drive(np.array([0.3]))[0], [])).ravel()
     a = rate[len(rate) // 2:]
     np.testing.assert_allclose(a, motion.control(np.array([0.3]))[0], rtol=1e-8, atol=1e-8)
+
+
+def test_rates_that_are_not_finite_for_a_moment_are_found():
+    """The root of a number that is negative for a tenth of a millisecond."""
+    problem = load_text("""
+name: hole
+system: {states: {x: m}, controls: {u: m/s}, dynamics: {x: "u + 1e-9*sqrt((t - 0.61234)**2 - 2.5e-9)"}}
+phase: {duration: 1, start: {x: 0}, final: {x: 1}, costs: [{name: effort, running: "u**2"}]}
+""").problem
+    found = solve(problem, "collocation", {"intervals": 20})
+    assert not found.ok
+    assert any("rates are not finite at t = 0.6123" in one for one in found.certificate.failures)
+
+
+@pytest.mark.parametrize("factor", [1e-9, 1.0, 1e9])
+def test_the_size_of_the_objective_follows_the_cost(factor):
+    """And a constant that nothing changes is no part of it."""
+    sizes = [objective.size([Motion(phase, found.trajectory)])[0] for phase, found in (
+        (scaled(f"{factor}*u**2").phase, solve(scaled("u**2"), "collocation", {"intervals": 10})),
+        (scaled(f"{factor}*(u**2 + 1e6)").phase, solve(scaled("u**2"), "collocation", {"intervals": 10})))]
+    assert sizes[0] == pytest.approx(12 * factor, rel=0.3)
+    assert sizes[1] < 10 * sizes[0]
+
+
+def scaled(cost):
+    return load_text(f"""
+name: move
+system: {{states: {{x: m, v: m/s}}, controls: {{u: N}}, dynamics: {{x: v, v: u}}}}
+phase: {{duration: 1, start: {{x: 0, v: 0}}, final: {{x: 1, v: 0}}, costs: [{{name: effort, running: "{cost}"}}]}}
+""").problem

@@ -1,6 +1,7 @@
 """Ringing controls are named with what helps; smooth, bang-bang and held ones are not."""
 
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +34,8 @@ def test_switches_are_no_ringing():
     assert ringing(found) == ()
 
 
+@pytest.mark.skipif(not list(metadata.distributions(name="example-robot-data")), reason="the robots extra is not installed")
 def test_light_wrists_ring_by_hermite_simpson_and_not_by_gauss():
-    pytest.importorskip("example_robot_data", reason="the robots extra")
     problem = load_problem(FOLDER.parent / "tests" / "first_files" / "ur10_move.yaml").problem
     said = [ringing(method("collocation").run(problem, make_options("collocation", {"scheme": scheme, "intervals": n}), None))
             for scheme, n in (("hermite_simpson", 50), ("gauss", 20))]
