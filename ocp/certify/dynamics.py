@@ -51,7 +51,7 @@ class Gaps:
 def unknown(motion: Motion, why: str = "was not examined") -> Gaps:
     """Gaps that nobody found."""
     nan = float("nan")
-    return Gaps(nan, why, np.full(len(motion.trajectory.t) - 1, nan), nan, nan, 1.0, False)
+    return Gaps(nan, f"({why})" if why else "", np.full(len(motion.trajectory.t) - 1, nan), nan, nan, 1.0, False)
 
 
 class _TooMany(Exception):
