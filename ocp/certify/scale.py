@@ -104,11 +104,18 @@ def _declared(motion: Motion, t: Array, x: Array, u: Array, ranges: Array, sizes
     declared = np.where(np.isfinite(width) & (width > 0) & ((width <= WIDEST * own) | (own == 0)), width, np.inf)
     narrow = np.where(np.isfinite(declared), declared, 0.0)
     magnitude = np.r_[_tangent_of(motion, np.max(np.abs(x), axis=0)), sizes]
+    hint = np.r_[_tangent_of(motion, np.max(np.abs(phase.guess.x), axis=0)), np.max(np.abs(phase.guess.u), axis=0, initial=0.0)]
     among = np.r_[np.maximum(magnitude[:ndx], ranges.max(initial=0.0)), np.full(len(sizes), sizes.max(initial=0.0))]
     still = own <= STILL * np.maximum(narrow, among)
-    largest = float(magnitude.max(initial=0.0)) or 1.0
-    effects = _effects(motion, t, x, u, magnitude, largest, np.flatnonzero(still))
+    largest = float(magnitude.max(initial=0.0))
+    if largest <= NOISE * float(hint.max(initial=0.0)):  # nothing moves at all: the guess tells what would be much
+        still, magnitude, largest = np.ones(len(own), dtype=bool), hint, float(hint.max())
+    largest = largest or 1.0
+    effects = _effects(motion, t, x, u, magnitude, largest, np.flatnonzero(still | (np.arange(len(own)) >= ndx)))
     moving, span = ranges > NOISE * ranges.max(initial=0.0), ranges.copy()
+    for i in range(ndx, len(own)):  # a control that moves nothing by more than a rounding stands still, though it be the largest
+        pushed = float(np.max(effects[i][moving] / span[moving], initial=0.0)) * motion.duration * float(own[i])
+        still[i] |= 0 < pushed <= ROUNDING
     for _ in range(CHAIN):  # what moves only what stands still is measured by what that moves
         for i in np.flatnonzero(still).tolist():
             strongest = float(np.max(effects[i][moving] / span[moving], initial=0.0)) * motion.duration

@@ -223,6 +223,8 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     Raises UnsupportedError naming each thing that collocation cannot enforce, ProblemError for a malformed problem or a
     checkpoint of another one.
     """
+    if reasons := unsupported(problem):
+        raise UnsupportedError(METHOD, reasons, ())
     if options.refine == "none":
         begin = Ask(problem, uniform_meshes(problem, options), progress, checkpoint, resume)
         found = _run(options, replace(begin, ladder=resume is None))

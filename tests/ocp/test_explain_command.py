@@ -134,7 +134,7 @@ def test_a_run_without_an_end_says_what_it_sees(short, capsys, wide):
     text = SHORT.replace("[-1, 1]", "[-20, 20]").replace('"force**2"', '"-force**2 * (1 + x**2)"').replace(
         "bounds: {force: [-20, 20]}", "bounds: {}")
     short.write_text(text, encoding="utf-8")
-    assert call("explain", short, "--set", "solve.collocation.max_iterations=30", "--set", "solve.collocation.intervals=20") == 0
+    assert call("explain", short, "--set", "solve.collocation.max_iterations=30", "--set", "solve.collocation.intervals=10") == 0
     printed = capsys.readouterr().out
     assert "Worst rows at the last iterate" in printed
     assert "u.force has grown to" in printed
@@ -190,8 +190,8 @@ def uncertified(folder, *settings):
 
 
 @pytest.mark.parametrize(("settings", "fails", "keys"), [
-    (["solve.collocation.intervals=20"], "re-integration gap",
-     {"solve.collocation.intervals": "40", "solve.collocation.refine": "h"}),
+    (["solve.collocation.intervals=10"], "re-integration gap",
+     {"solve.collocation.intervals": "20", "solve.collocation.refine": "h"}),
     (["accept.stationarity=1e-30"], "stationarity", {"solve.collocation.tolerance": "1e-10", "solve.collocation.scaling": "auto"}),
 ])
 def test_a_run_that_converged_uncertified_gets_advice_that_the_file_takes(tmp_path, capsys, wide, settings, fails, keys):
@@ -211,7 +211,7 @@ def test_a_run_that_converged_uncertified_gets_advice_that_the_file_takes(tmp_pa
 
 
 def test_the_first_advice_helps(tmp_path, capsys, wide):
-    uncertified(tmp_path / "run", "--set", "solve.collocation.intervals=20")
+    uncertified(tmp_path / "run", "--set", "solve.collocation.intervals=10")
     capsys.readouterr()
     call("explain", tmp_path / "run")
     (first, *_) = [line.partition("--set ")[2].rstrip(")") for line in capsys.readouterr().out.splitlines() if "--set " in line]

@@ -24,7 +24,7 @@ from ocp.transcription.schemes import make_scheme
 
 FOLDER = Path(__file__).resolve().parents[2] / "problems"
 RICH = direct_twin.rich()
-PLAIN = CollocationOptions(kernels="interpreted", hessian="gauss_newton")
+PLAIN = CollocationOptions(scheme="hermite_simpson", kernels="interpreted", hessian="gauss_newton")
 
 
 def meshes():
