@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ocp.app.files.load import LoadedProblem
@@ -22,7 +23,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
     solution, problem = outcome.solution, outcome.solution.problem
     certificate = solution.certificate
     verdict = "[bold green]certified[/]" if solution.ok else "[bold red]not certified[/]"
-    out.print(f"\n[bold]{problem.name}[/]  {solution.method}: {verdict}", soft_wrap=True)
+    out.print(f"\n[bold]{escape(problem.name)}[/]  {solution.method}: {verdict}", soft_wrap=True)
     out.print(f"  {solution.status.sentence} {solution.message}".rstrip(), soft_wrap=True, markup=False)
     out.print(f"  objective   {with_bar(solution)}", markup=False)
     if problem.reference is not None:
