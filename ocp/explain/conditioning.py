@@ -12,8 +12,8 @@ from ocp.explain.groups import base
 from ocp.nlp import NLP, worst_violations
 from ocp.problem import At, Problem
 
-#: a variable of this size without a bound on that side looks as if it were running away
-FAR = 1e6
+#: a variable of this size without a bound on that side looks as if it were running away; where the objective falls without bound
+FAR, FALLING = 1e6, 1e3
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,15 @@ def _extremes(norms: np.ndarray, names: Sequence[str]) -> tuple[Extreme, Extreme
     return Extreme(names[high], float(norms[high])), Extreme(names[low], float(norms[low]))
 
 
-def unbounded_hints(problem: Problem, nlp: NLP, x: np.ndarray) -> tuple[str, ...]:
-    """Sentences about what may run away: variables far out without a bound on that side, and controls that cost nothing."""
+def unbounded_hints(problem: Problem, nlp: NLP, x: np.ndarray, falling: bool = False) -> tuple[str, ...]:
+    """Sentences about what may run away: variables far out without a bound on that side, and controls that cost nothing.
+
+    falling: whether the objective is known to fall without bound.
+    """
     found = []
     far: dict[str, float] = {}
     for name, value, lower, upper in zip(nlp.variables, x, nlp.x_lower, nlp.x_upper, strict=True):
-        if abs(value) >= FAR and np.isinf(upper if value > 0 else lower):
+        if abs(value) >= (FALLING if falling else FAR) and np.isinf(upper if value > 0 else lower):
             far[base(name)] = max(far.get(base(name), 0.0), abs(float(value)))
     for name, value in sorted(far.items(), key=lambda item: -item[1]):
         found.append(f"{name} has grown to {value:.2g} and has no bound there; give it one")

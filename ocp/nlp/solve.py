@@ -31,6 +31,9 @@ BACK_ENDS: dict[str, Callable[[NLP, SolverOptions], Run]] = {
 #: how much more than the tolerance an unscaled violation may be before a note says so
 SLACK = 10.0
 
+#: an objective that falls by so many times its first sizes at points that violate less than so much falls without bound
+FALLS, FEASIBLE = 1e8, 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class Solver:
@@ -57,7 +60,17 @@ class Solver:
             if np.shape(value) != (size,):
                 raise ProblemError(f"{name} needs {size} values, got shape {np.shape(value)}", where="nlp")
         found = self.run(start, warm, progress, watch_point)
+        if found.status in (Status.ITERATION_LIMIT, Status.STALLED, Status.DIVERGED) and (told := _falls(found)):
+            found = replace(found, status=Status.UNBOUNDED, message=told)
         return replace(found, notes=(*self.notes, *found.notes)) if self.notes else found
+
+
+def _falls(found: NLPResult) -> str:
+    """The fall in words where the objective of feasible iterates falls without bound, else ""."""
+    values = [row["objective"] for row in found.iterations if row["inf_pr"] <= FEASIBLE]
+    if len(values) < 4 or not values[-1] < -FALLS * max(map(abs, values[:3])) or not np.isfinite(values[-1]):
+        return ""
+    return f"At points that satisfy the constraints the objective fell from {values[0]:.3g} to {values[-1]:.3g} and went on falling."
 
 
 def _scaled_run(nlp: NLP, options: SolverOptions) -> tuple[Run, tuple[str, ...]]:

@@ -34,8 +34,8 @@ NUMBERED = {"coarse": range(1, 1_000_000), "multistart": range(STARTS)}
 #: a point that violates its program no more is feasible
 FEASIBLE = 1e-5
 
-#: what another guess does not mend: a stop by the user, and functions that are not finite, which is for the user to see
-FINAL = (Status.INTERRUPTED, Status.NOT_A_NUMBER)
+#: what another guess does not mend: a stop by the user, functions that are not finite, and objectives that fall without bound
+FINAL = (Status.INTERRUPTED, Status.NOT_A_NUMBER, Status.UNBOUNDED)
 
 Attempt = Callable[[Problem, Any], Solution]
 

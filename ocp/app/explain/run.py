@@ -220,7 +220,8 @@ def explanation(subject: Subject, say: terminal.Say, out: Console | None = None)
         say("looking at scales and ranks")
         parts["conditioning"] = condition(program.nlp, x)
         terminal.print_worst(worst_rows(program.nlp, x), out)
-        parts |= {"dependences": dependent_rows(program.nlp, x), "hints": unbounded_hints(problem, program.nlp, x)}
+        parts |= {"dependences": dependent_rows(program.nlp, x),
+                  "hints": unbounded_hints(problem, program.nlp, x, status is Status.UNBOUNDED)}
         worst = max((size for _, size in worst_violations(program.nlp, x, 1)), default=0.0)
         if status is Status.INFEASIBLE or not worst <= VIOLATED:
             def improved(found: Infeasibility) -> None:
