@@ -1,7 +1,7 @@
-"""From a robot model to a controlled system with x = (q, v), in one of two forms.
+"""The one door from a robot to a controlled system with x = (q, v) and its limits, in one of two forms.
 
-Forward dynamics: u = joint efforts and thrusts, rate = (v, FD(q, v, u)). Inverse dynamics: u = accelerations and thrusts, rate =
-(v, a); efforts are then functions of (x, u), their limits and the absence of a motor are path constraints.
+Forward dynamics: u = efforts of motors and thrusts, rate = (v, FD(q, v, u)). Inverse dynamics: u = accelerations and thrusts, rate
+= (v, a); efforts are then functions of (x, u), their limits and the absence of a motor are path constraints.
 """
 
 from __future__ import annotations
@@ -15,35 +15,17 @@ import numpy as np
 
 from dynamics import algorithms as alg
 from dynamics import spatial
-from dynamics.algorithms import tree
-from dynamics.errors import near
+from dynamics.errors import ModelError, UnknownNameError
+from dynamics.forces import Force
 from dynamics.joints import KINDS
 from dynamics.lie import se3, so3
+from dynamics.mechanism import Mechanism, Thruster, direct_motors
 from dynamics.model.model import Model
 from ocp.errors import ProblemError
-from ocp.problem import At, Constraint, Sense, System
+from ocp.problem import INF, At, Constraint, Sense, System
 from ocp.spaces import Space
 
 Expr = Any
-
-
-@dataclass(frozen=True)
-class Thruster:
-    """A control that pushes along a fixed axis of a frame: force ``u axis`` [N] and moment ``moment_ratio u axis`` [N m]
-    (propeller drag), both in frame axes at the frame origin."""
-
-    name: str
-    frame: str
-    axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
-    moment_ratio: float = 0.0
-
-
-@dataclass(frozen=True)
-class Actuation:
-    """How controls act on a robot: generalised forces ``selection @ u[:k]`` [nv], then one thruster for each further control."""
-
-    selection: ca.DM
-    thrusters: tuple[Thruster, ...] = ()
 
 
 def model_space(model: Model) -> Space:
@@ -76,105 +58,134 @@ def model_space(model: Model) -> Space:
     )
 
 
-def actuated_joints(model: Model) -> tuple[str, ...]:
-    """Joints that a robot drives unless told otherwise: all but free-flyers and mimic joints."""
-    return tuple(b.joint.name for b in model.bodies
-                 if b.joint.mimic is None and KINDS[b.joint.kind].nv and b.joint.kind != "free_flyer")
+def state_limits(model: Model) -> np.ndarray:
+    """Limits [nx, 2] of x = (q, v) as the robot's file gives them: positions and speeds of joints."""
+    speed = model.limit("velocity")
+    return np.column_stack([np.concatenate([model.limit("lower"), -speed]), np.concatenate([model.limit("upper"), speed])])
 
 
-def robot_system(model: Model, *, actuated: str | Sequence[str] = "all", thrusters: Sequence[Thruster] = (),
-                 parameters: Mapping[str, float] | None = None) -> System:
-    """The system ``d/dt (q, v) = (v, FD(q, v, S^T u + thrust))``.
+def mechanism_of(robot: Model | Mechanism, actuated: str | Sequence[str] = "all", thrusters: Sequence[Thruster] = (),
+                 forces: Sequence[Force] = ()) -> Mechanism:
+    """A model with a motor at each of the joints ``actuated`` ("all", or names), thrusters and forces; a mechanism as it is.
 
-    actuated: "all" or joint names; a joint with several velocity components has one control for each.
-    parameters: names and values that costs and constraints may use; the dynamics do not.
-    Raises ProblemError for unknown joints, UnknownNameError for unknown frames.
+    Raises ProblemError for what the robot cannot have, and where a mechanism is given drives or forces a second time.
     """
-    space, nv = model_space(model), model.nv
-    names, selection = _selection(model, actuated)
-    controls = _control_names(names, thrusters)
-    (t, x, u, p), q, v = _arguments(model, space, len(controls), parameters)
-    tau = selection @ u[: len(names)] if names else ca.SX(nv, 1)
-    wrenches = thrust_wrenches(model, thrusters, u[len(names):])
-    a = alg.forward_dynamics(model, q, v, tau, wrenches)
-    system = _system(model, space, controls, [t, x, u, p], a, _power(model, q, v, tau, wrenches), parameters)
-    return replace(system, actuation=Actuation(selection, tuple(thrusters)), units=_units(model, names, thrusters))
+    if isinstance(robot, Mechanism):
+        if actuated != "all" or thrusters or forces:
+            raise ProblemError("is a mechanism, which has its drives and forces; give them there", where="robot")
+        return robot
+    try:
+        motors = direct_motors(robot, actuated)
+    except ModelError as error:
+        raise ProblemError(error.message, where="system.actuated") from error
+    try:
+        return Mechanism(robot, motors, tuple(thrusters), tuple(forces))
+    except UnknownNameError:
+        raise
+    except ModelError as error:
+        raise ProblemError(str(error), where="system") from error
 
 
-def inverse_dynamics_system(model: Model, *, thrusters: Sequence[Thruster] = (), parameters: Mapping[str, float] | None = None
-                            ) -> System:
+def robot_system(robot: Model | Mechanism, *, actuated: str | Sequence[str] = "all", thrusters: Sequence[Thruster] = (),
+                 forces: Sequence[Force] = (), parameters: Mapping[str, float] | None = None) -> System:
+    """The system ``d/dt (q, v) = (v, FD(q, v, S^T u + thrust + forces))`` with the limits of joints and drives.
+
+    robot: a mechanism, or a model with ``actuated``, ``thrusters`` and ``forces`` as in ``mechanism_of``; a joint with several
+    velocity components has one control for each. parameters: names and values that costs and constraints may use; the dynamics do
+    not. Raises ProblemError for unknown joints, UnknownNameError for unknown frames.
+    """
+    mechanism = mechanism_of(robot, actuated, thrusters, forces)
+    model = mechanism.model
+    space = model_space(model)
+    (t, x, u, p), q, v = _arguments(model, space, mechanism.nu, parameters)
+    tau, thrusts = mechanism.motor_effort(u), u[len(mechanism.motors):]
+    a = mechanism.forward_dynamics(q, v, u)
+    system = _system(mechanism, space, mechanism.controls, [t, x, u, p], a, mechanism.power(q, v, tau, thrusts), parameters)
+    return replace(system, mechanism=mechanism, units=_units(mechanism), u_limits=_pairs(mechanism.control_limits))
+
+
+def inverse_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Thruster] = (), forces: Sequence[Force] = (),
+                            parameters: Mapping[str, float] | None = None) -> System:
     """The system ``d/dt (q, v) = (v, a)``, whose controls are all accelerations a [nv] (rad/s^2 or m/s^2), named as velocities are,
     and thrusts.
 
     It is the robot only together with ``effort_constraints``: components without a motor need an effort, and get none. Its power
     is that of all efforts ``inverse_effort``. Raises as ``robot_system`` does.
     """
-    space = model_space(model)
-    controls = _control_names(model.velocity_names, thrusters)
-    (t, x, u, p), q, v = _arguments(model, space, len(controls), parameters)
-    wrenches = thrust_wrenches(model, thrusters, u[model.nv:])
-    a = u[:model.nv]
-    power = _power(model, q, v, alg.inverse_dynamics(model, q, v, a, wrenches), wrenches)
-    system = _system(model, space, controls, [t, x, u, p], a, power, parameters)
-    return replace(system, units=_units(model, model.velocity_names, thrusters, accelerations=True))
+    mechanism = mechanism_of(robot, "all", thrusters, forces)
+    model = mechanism.model
+    space, names = model_space(model), (*model.velocity_names, *(thruster.name for thruster in mechanism.thrusters))
+    if len(set(names)) < len(names):
+        raise ProblemError(f"control name {next(n for n in names if names.count(n) > 1)!r} is used twice", where="system.thrusters")
+    (t, x, u, p), q, v = _arguments(model, space, len(names), parameters)
+    a, thrusts = u[:model.nv], u[model.nv:]
+    power = mechanism.power(q, v, mechanism.inverse_dynamics(q, v, a, thrusts), thrusts)
+    system = _system(mechanism, space, names, [t, x, u, p], a, power, parameters)
+    limits = np.vstack([np.tile([-INF, INF], (model.nv, 1)), mechanism.control_limits[len(mechanism.motors):]])
+    return replace(system, inverse=mechanism, units=_units(mechanism, accelerations=True), u_limits=_pairs(limits))
 
 
-def inverse_effort(model: Model, x: Expr, u: Expr, thrusters: Sequence[Thruster] = ()) -> Expr:
-    """Generalised effort [nv] of the joints in the system of ``inverse_dynamics_system``: ``RNEA(q, v, a) - sum J^T thrust``."""
-    wrenches = thrust_wrenches(model, thrusters, u[model.nv:])
-    return alg.inverse_dynamics(model, x[:model.nq], x[model.nq:], u[:model.nv], wrenches)
+def inverse_effort(robot: Model | Mechanism, x: Expr, u: Expr, thrusters: Sequence[Thruster] = ()) -> Expr:
+    """Generalised effort [nv] of motors in the system of ``inverse_dynamics_system``: ``RNEA(q, v, a) - thrusts - forces``."""
+    mechanism = mechanism_of(robot, "all", thrusters)
+    nq, nv = mechanism.model.nq, mechanism.model.nv
+    return mechanism.inverse_dynamics(x[:nq], x[nq:], u[:nv], u[nv:])
 
 
-def effort_constraints(model: Model, actuated: str | Sequence[str] = "all", thrusters: Sequence[Thruster] = (), *,
+def motor_shares(mechanism: Mechanism) -> dict[str, tuple[str, float]]:
+    """(velocity, ratio) of each motor by its name, where the effort at that velocity is its work alone.
+
+    Raises ProblemError where a motor drives several joints or shares one: accelerations as controls then leave its share open.
+    """
+    users = [velocity for motor in mechanism.motors for velocity, _ in motor.gears]
+    shares = {}
+    for motor in mechanism.motors:
+        if len(motor.gears) > 1 or users.count(motor.gears[0][0]) > 1:
+            raise ProblemError(f"the motor {motor.name!r} drives several joints or shares one with another motor; inverse dynamics "
+                               "leave its share open: take forward dynamics", where="system.formulation")
+        shares[motor.name] = motor.gears[0]
+    return shares
+
+
+def effort_constraints(robot: Model | Mechanism, actuated: str | Sequence[str] = "all", thrusters: Sequence[Thruster] = (), *,
                        limits: Mapping[str, tuple[float, float]] | None = None, parameters: int = 0, where: str | None = None
                        ) -> tuple[Constraint, ...]:
-    """Path constraints that make ``inverse_dynamics_system`` the robot: "effort limits" of components with a motor (left out where
-    nothing is limited) and "no motor", zero effort of all others (left out where there are none).
+    """Path constraints that make ``inverse_dynamics_system`` the robot: "effort limits" of motors (left out where nothing is
+    limited) and "no motor", zero effort of all other components (left out where there are none).
 
-    limits: (lower, upper) [N m or N] of efforts by name; None: those of the robot file. parameters: how many the system has.
-    Raises ProblemError for unknown joints.
+    limits: (lower, upper) [N m or N] of efforts by the name of their motor; None: those of the robot. parameters: how many the
+    system has. Raises ProblemError for unknown joints, and as ``motor_shares`` does.
     """
-    driven, _ = _selection(model, actuated)
-    names, (arguments, _, _) = model.velocity_names, _arguments(model, model_space(model), model.nv + len(thrusters), parameters)
-    effort = inverse_effort(model, arguments[1], arguments[2], thrusters)
+    mechanism = mechanism_of(robot, actuated, thrusters)
+    model, shares = mechanism.model, motor_shares(mechanism)
+    arguments, _, _ = _arguments(model, model_space(model), model.nv + len(mechanism.thrusters), parameters)
+    effort = inverse_effort(mechanism, arguments[1], arguments[2])
     if limits is None:
-        limits = {name: (-most, most) for name, most in zip(names, model.limit("effort"), strict=True)}
-    limited = [n for n in driven if n in limits and any(np.isfinite(limits[n]))]
-    free = [n for n in names if n not in driven]
+        limits = {n: (low, high) for n, (low, high) in zip(mechanism.controls, mechanism.control_limits.tolist(), strict=True)}
+    limited = [name for name in shares if name in limits and any(np.isfinite(limits[name]))]
+    free = [name for name in model.velocity_names if name not in mechanism.driven]
+    at = model.velocity_names.index
 
-    def constraint(name: str, chosen: Sequence[str], lower: Sequence[float], upper: Sequence[float], sense: Sense) -> Constraint:
-        function = ca.Function("effort", arguments, [ca.densify(effort[[names.index(n) for n in chosen]])],
-                               ["t", "x", "u", "p"], ["value"])
-        return Constraint(name, At.PATH, function, tuple(lower), tuple(upper), sense, where=where, labels=tuple(chosen))
+    def constraint(name: str, labels: Sequence[str], values: Sequence[Expr], lower: Sequence[float], upper: Sequence[float],
+                   sense: Sense) -> Constraint:
+        function = ca.Function("effort", arguments, [ca.densify(ca.vertcat(*values))], ["t", "x", "u", "p"], ["value"])
+        return Constraint(name, At.PATH, function, tuple(lower), tuple(upper), sense, where=where, labels=tuple(labels))
 
     found = []
     if limited:
         low, high = zip(*(limits[n] for n in limited), strict=True)
-        found.append(constraint("effort limits", limited, low, high, Sense.BOX))
+        # a ratio of one leaves the effort as it is: its recursion is looked for in the graph
+        values = [effort[at(v)] if ratio == 1.0 else effort[at(v)] / ratio for v, ratio in (shares[n] for n in limited)]
+        found.append(constraint("effort limits", limited, values, low, high, Sense.BOX))
     if free:
-        found.append(constraint("no motor", free, (0.0,) * len(free), (0.0,) * len(free), Sense.EQUAL))
+        none = (0.0,) * len(free)
+        found.append(constraint("no motor", free, [effort[at(n)] for n in free], none, none, Sense.EQUAL))
     return tuple(found)
 
 
 def accelerations(system: System) -> Model | None:
     """The model of a system whose first controls are its accelerations, else None."""
-    model = system.model
-    if model is None or system.actuation is not None or system.nu < model.nv or not system.rate.is_a("SXFunction"):
-        return None
-    t, x, u, p = (ca.SX.sym(name, size) for name, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True))
-    rate = ca.SX(system.rate(t, x, u, p))
-    half = ca.vertcat(x[model.nq:], u[:model.nv])
-    if rate.shape != half.shape or not all(ca.is_equal(rate[i], half[i]) for i in range(half.shape[0])):
-        return None
-    return model
-
-
-def _control_names(names: Sequence[str], thrusters: Sequence[Thruster]) -> tuple[str, ...]:
-    controls = tuple(names) + tuple(t.name for t in thrusters)
-    repeated = {n for n in controls if controls.count(n) > 1}
-    if repeated:
-        raise ProblemError(f"control name {sorted(repeated)[0]!r} is used twice", where="system.thrusters")
-    return controls
+    return None if system.inverse is None else system.inverse.model
 
 
 def _arguments(model: Model, space: Space, nu: int, parameters: Mapping[str, float] | int | None) -> tuple[list[Expr], Expr, Expr]:
@@ -184,80 +195,36 @@ def _arguments(model: Model, space: Space, nu: int, parameters: Mapping[str, flo
     return [ca.SX.sym("t"), x, ca.SX.sym("u", nu), ca.SX.sym("p", count)], x[:model.nq], x[model.nq:]
 
 
-def _power(model: Model, q: Expr, v: Expr, tau: Expr, wrenches: Mapping[str, Expr]) -> Expr:
-    """Power [W] of efforts and thrusts, less what joints dissipate."""
-    power = ca.dot(v, tau) - ca.dot(v, tree.diagonal(model, "damping") * v)
-    twists = alg.body_velocities(model, q, v) if wrenches else []
-    for name, wrench in wrenches.items():
-        power += ca.dot(twists[model.body_index(name)], wrench)
-    return power
-
-
-def _system(model: Model, space: Space, controls: tuple[str, ...], arguments: list[Expr], a: Expr, power: Expr,
+def _system(mechanism: Mechanism, space: Space, controls: tuple[str, ...], arguments: list[Expr], a: Expr, power: Expr,
             parameters: Mapping[str, float] | None) -> System:
-    q, v, names = arguments[1][:model.nq], arguments[1][model.nq:], ["t", "x", "u", "p"]
+    model, names = mechanism.model, ["t", "x", "u", "p"]
+    q, v = arguments[1][:model.nq], arguments[1][model.nq:]
     return System(
         name=model.name, space=space, controls=controls, model=model,
         rate=ca.Function("rate", arguments, [ca.densify(ca.vertcat(v, a))], names, ["xi"]),
-        energy=ca.Function("energy", arguments, [alg.total_energy(model, q, v)], names, ["E"]),
+        energy=ca.Function("energy", arguments, [mechanism.energy(q, v)], names, ["E"]),
         power=ca.Function("power", arguments, [power], names, ["P"]),
         parameters=tuple(parameters or ()), parameter_values=tuple((parameters or {}).values()),
+        x_limits=_pairs(state_limits(model)),
     )
 
 
-def _units(model: Model, driven: Sequence[str], thrusters: Sequence[Thruster], *, accelerations: bool = False) -> dict[str, str]:
+def _pairs(limits: np.ndarray) -> tuple[tuple[float, float], ...]:
+    return tuple((float(low), float(high)) for low, high in limits)
+
+
+def _units(mechanism: Mechanism, *, accelerations: bool = False) -> dict[str, str]:
     """Unit of every state and control by its name."""
+    model = mechanism.model
     angular = dict(zip(model.velocity_names, alg.configuration.velocity_kinds(model), strict=True))
     coordinates = [unit for i, body in enumerate(model.bodies) if body.joint.mimic is None for unit in model.kind(i).q_units]
     units = {f"q.{name}": unit for name, unit in zip(model.coordinate_names, coordinates, strict=True)}
     units |= {f"v.{name}": "rad/s" if turns else "m/s" for name, turns in angular.items()}
-    turning, straight = ("rad/s^2", "m/s^2") if accelerations else ("N m", "N")
-    return units | {name: turning if angular[name] else straight for name in driven} | {t.name: "N" for t in thrusters}
-
-
-def _selection(model: Model, actuated: str | Sequence[str]) -> tuple[list[str], ca.DM]:
-    """Control names and the matrix S^T [nv, n] that carries them into generalised forces."""
-    known = actuated_joints(model)
-    if isinstance(actuated, str):
-        if actuated != "all":
-            raise ProblemError(f"must be 'all' or a list of joint names, got {actuated!r}", where="system.actuated")
-        chosen: Sequence[str] = known
+    if accelerations:
+        units |= {name: "rad/s^2" if turns else "m/s^2" for name, turns in angular.items()}
     else:
-        chosen = actuated
-    names: list[str] = []
-    rows: list[int] = []
-    for joint in chosen:
-        if joint not in known:
-            raise ProblemError(f"cannot drive joint {joint!r}{near(joint, known)}", where="system.actuated")
-        i = model.joint_index(joint)
-        vs = model.v_slice(i)
-        names += list(model.velocity_names[vs])
-        rows += list(range(vs.start, vs.stop))
-    S = ca.DM(model.nv, len(rows))
-    for column, row in enumerate(rows):
-        S[row, column] = 1.0
-    return names, ca.sparsify(S)
-
-
-def thrust_wrenches(model: Model, thrusters: Sequence[Thruster], u: Expr) -> dict[str, Expr]:
-    """Wrench [6] on each pushed body by its name, body coordinates; u: one thrust [N] for each thruster."""
-    total: dict[str, Expr] = {}
-    for k, thruster in enumerate(thrusters):
-        frame = model.frame(thruster.frame)
-        if frame.body < 0:
-            raise ProblemError(f"frame {thruster.frame!r} is fixed to the world and cannot be pushed",
-                               where=f"system.thrusters[{k}].frame")
-        local = unit_wrench(thruster) * u[k]
-        wrench = spatial.force_to_parent(tree.placement_transform(frame.placement), local)
-        body = model.bodies[frame.body].name
-        total[body] = total[body] + wrench if body in total else wrench
-    return total
-
-
-def unit_wrench(thruster: Thruster) -> Expr:
-    """Wrench [6] in frame axes per newton of thrust."""
-    axis = spatial.constant(np.asarray(thruster.axis, float) / np.linalg.norm(thruster.axis))
-    return spatial.force(axis, axis * thruster.moment_ratio)
+        units |= {motor.name: "N m" if angular[motor.gears[0][0]] else "N" for motor in mechanism.motors}
+    return units | {thruster.name: "N" for thruster in mechanism.thrusters}
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ from dynamics.derivatives.efforts import recursion, split
 from dynamics.derivatives.numeric import NUMERIC_SOURCES, numeric_function
 from dynamics.errors import near
 from dynamics.kernels import operations
+from dynamics.mechanism import Mechanism, Thruster, thrust_wrenches
 from dynamics.model.model import Model
-from ocp.bridge import Thruster, accelerations, thrust_wrenches
+from ocp.bridge import accelerations
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Cost, Phase, System
 
@@ -97,7 +98,7 @@ def _without_closed_form(system: System) -> str:
     model = accelerations(system)
     if model is not None and system.nu > model.nv:
         return "closed-form derivatives of efforts know no thrusters"
-    if model is None and system.actuation is None:
+    if model is None and system.mechanism is None:
         return "closed-form derivatives exist for the dynamics of a robot only"
     return ""
 
@@ -108,11 +109,14 @@ def _refusal(system: System, reason: str) -> ProblemError:
 
 def _obstacle(system: System) -> str:
     """Why loops cannot serve a system; empty where they can."""
-    if system.actuation is None or system.model is None:
+    if system.mechanism is None or system.model is None:
         return "the system is not the forward dynamics of a robot"
-    if system.actuation.thrusters:
-        names = ", ".join(repr(thruster.name) for thruster in system.actuation.thrusters)
+    if system.mechanism.thrusters:
+        names = ", ".join(repr(thruster.name) for thruster in system.mechanism.thrusters)
         return f"loops know forces at joints only, and the robot has thrusters ({names})"
+    if system.mechanism.forces:
+        names = ", ".join(repr(force.name) for force in system.mechanism.forces)
+        return f"loops know motors only, and forces act on the robot ({names})"
     return ""
 
 
@@ -181,12 +185,21 @@ def _symbols(system: System) -> list[ca.MX]:
 
 
 def _analytic_rate(system: System, x: ca.MX, u: ca.MX) -> ca.MX:
-    model, actuation = system.model, system.actuation
-    q, v, efforts = x[:model.nq], x[model.nq:], actuation.selection.shape[1]
-    tau = ca.mtimes(ca.MX(actuation.selection), u[:efforts]) if efforts else ca.MX(model.nv, 1)
-    if actuation.thrusters:
-        tau += _thrust_force(model, actuation.thrusters)(q, u[efforts:])
+    model, mechanism = system.model, system.mechanism
+    q, v = x[:model.nq], x[model.nq:]
+    tau = mechanism.motor_effort(u)
+    if mechanism.thrusters:
+        tau += _thrust_force(model, mechanism.thrusters)(q, u[len(mechanism.motors):])
+    if mechanism.forces:
+        tau += _forces(mechanism)(q, v)
     return ca.vertcat(v, analytic_function(model, "forward_dynamics")(q, v, tau))
+
+
+def _forces(mechanism: Mechanism) -> ca.Function:
+    """(q, v) -> generalised force [nv] of the mechanism's own forces, of unit quaternions."""
+    q, v = ca.SX.sym("q", mechanism.model.nq), ca.SX.sym("v", mechanism.model.nv)
+    unit, _ = unit_configuration(mechanism.model, q)
+    return ca.Function("forces", [q, v], [ca.densify(ca.cse(mechanism.force(unit, v)))])
 
 
 def _thrust_force(model: Model, thrusters: Sequence[Thruster]) -> ca.Function:

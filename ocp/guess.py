@@ -62,8 +62,8 @@ def inverse_dynamics_controls(phase: Phase, intervals: int) -> np.ndarray | None
     every stretch), and inverse dynamics gives the generalised forces; those that no motor can give are left out.
     """
     system, guess = phase.system, phase.guess
-    actuation = system.actuation
-    if actuation is None or actuation.thrusters or len(guess.s) < 2 or not system.nu:
+    mechanism = system.mechanism
+    if mechanism is None or mechanism.thrusters or len(guess.s) < 2 or not system.nu:
         return None
     model, nq = system.model, system.model.nq
     q = np.asarray(guess.x, dtype=float)[:, :nq]
@@ -71,9 +71,10 @@ def inverse_dynamics_controls(phase: Phase, intervals: int) -> np.ndarray | None
     steps = [np.array(away(a, b)).ravel() for a, b in zip(q[:-1], q[1:], strict=True)]
     if not any(np.any(np.abs(d) > 0) for d in steps):
         return None
-    move, inverse = dynamics.make(model, "integrate"), dynamics.make(model, "inverse_dynamics")
+    symbols = [ca.SX.sym(name, size) for name, size in (("q", nq), ("v", model.nv), ("a", model.nv))]
+    move, inverse = dynamics.make(model, "integrate"), ca.Function("inverse", symbols, [mechanism.inverse_dynamics(*symbols)])
     duration = phase.duration.guess
-    selection = np.array(ca.DM(actuation.selection))
+    share = np.linalg.pinv(np.array(ca.DM(mechanism.selection)))
     u = np.zeros((intervals, system.nu))
     for k in range(intervals):
         s = (k + 0.5) / intervals
@@ -83,7 +84,7 @@ def inverse_dynamics_controls(phase: Phase, intervals: int) -> np.ndarray | None
         at, speed = r**3 * (10 - 15 * r + 6 * r * r), 30 * r * r * (1 - r) ** 2 * rate
         bend = 60 * r * (1 - r) * (1 - 2 * r) * rate**2
         tau = np.array(inverse(move(q[i], at * steps[i]), speed * steps[i], bend * steps[i])).ravel()
-        u[k] = selection.T @ tau
+        u[k] = share @ tau
     return u
 
 

@@ -35,14 +35,14 @@ from dynamics.model.validation import smallest_inertia
 from dynamics.model.xmltree import Element, Notes, load, parse
 
 
-def read_urdf(path_or_text: str | os.PathLike[str], *, root: Literal["fixed", "free_flyer"] = "fixed",
+def read_urdf(path_or_text: str | os.PathLike[str], *, root: Literal["fixed", "free_flyer", "planar"] = "fixed",
               lump_fixed: bool = True, packages: Mapping[str, str | os.PathLike[str]] | None = None,
               srdf: str | os.PathLike[str] | None = None, mimic: Literal["couple", "independent"] = "couple",
               gravity: tuple[float, ...] = GRAVITY) -> Model:
     """The robot described by a URDF file, given as a path or as its text.
 
     root: "fixed" welds the root link to the world (its inertia then has no effect, its name is a frame of the world);
-        "free_flyer" carries it by a joint named ``root_joint``.
+        "free_flyer" and "planar" (in the x-y plane of the world) carry it by a joint named ``root_joint``.
     lump_fixed: merge links behind fixed joints into the body that carries them, each name staying as a frame. False
         keeps every one as a body with a joint of kind "fixed".
     packages: folder of each package by name, for ``package://`` and ``model://`` mesh paths (see ``packages.resolve``).
@@ -59,8 +59,8 @@ def read_urdf(path_or_text: str | os.PathLike[str], *, root: Literal["fixed", "f
 
     Raises ModelError with source, line and element.
     """
-    if root not in ("fixed", "free_flyer"):
-        raise ModelError(f"unknown root {root!r}{near(str(root), ('fixed', 'free_flyer'))}")
+    if root not in ("fixed", "free_flyer", "planar"):
+        raise ModelError(f"unknown root {root!r}{near(str(root), ('fixed', 'free_flyer', 'planar'))}")
     if mimic not in ("couple", "independent"):
         raise ModelError(f"unknown treatment of mimic joints {mimic!r}{near(str(mimic), ('couple', 'independent'))}")
     content, source, path = load(path_or_text, "URDF")
@@ -161,9 +161,9 @@ def _grow(tree: _Tree, links: Mapping[str, LinkElement], joints: Mapping[str, Jo
     for joint in joints.values():
         below[joint.parent].append(joint)
     body = -1
-    if root == "free_flyer":
+    if root != "fixed":
         name = _free_name("root_joint", joints)
-        body = tree.carry(_moving_name(start, links, tree.notes), -1, Joint(name, "free_flyer"))
+        body = tree.carry(_moving_name(start, links, tree.notes), -1, Joint(name, root))
     _name_frame(tree, start, body, Placement(), links)
     tree.attach(links[start], body, Placement())
     pending = [(j, body, Placement()) for j in reversed(below[start])]

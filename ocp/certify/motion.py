@@ -8,8 +8,7 @@ from functools import cached_property
 import casadi as ca
 import numpy as np
 
-from dynamics.algorithms import forward_dynamics, inverse_dynamics
-from ocp.bridge import accelerations
+from dynamics.algorithms import forward_dynamics
 from ocp.certify.events import Look, look
 from ocp.certify.scale import Scales, scales
 from ocp.problem import Phase, Trajectory
@@ -48,10 +47,10 @@ class Motion:
         y = ca.SX.sym("y", system.nx)
         self.field = ca.Function("field", [t, x, u, p], [space.rate(x) @ system.rate(t, x, u, p)])
         self.driven, self._efforts = self.field, None
-        if (model := accelerations(system)) is not None:
-            q, v, tau = x[:model.nq], x[model.nq:], ca.SX.sym("tau", model.nv)
-            self._efforts = ca.Function("efforts", [t, x, u, p], [inverse_dynamics(model, q, v, u[:model.nv])])
-            rate = ca.vertcat(v, forward_dynamics(model, q, v, tau))
+        if (robot := system.inverse) is not None:
+            q, v, tau = x[:robot.model.nq], x[robot.model.nq:], ca.SX.sym("tau", robot.model.nv)
+            self._efforts = ca.Function("efforts", [t, x, u, p], [robot.inverse_dynamics(q, v, u[:robot.model.nv])])
+            rate = ca.vertcat(v, forward_dynamics(robot.model, q, v, tau + robot.force(q, v)))
             self.driven = ca.Function("driven", [t, x, tau, p], [space.rate(x) @ rate])
         self.minus = ca.Function("minus", [x, y], [space.minus(x, y)])
         self.tangent = ca.Function("tangent", [x, y], [space.rate_inverse(x) @ y])

@@ -1,6 +1,7 @@
 """The closed-form derivatives of a robot's rate, assembled by the chain rule from those of forward dynamics.
 
-The rate is (v, FD(q, v, tau)) with tau = S u + sum J_k(q)' w_k u_k over the thrusters. With w = (dq, v, tau) and B = dw/dz the
+The rate is (v, FD(q, v, tau)) with tau = S u + sum J_k(q)' w_k u_k over the thrusters + f(q, v). With w = (dq, v, tau) and B =
+dw/dz the
 Jacobian is ``[v-rows of B; D FD(w) B]`` and the Hessian of ``mu' FD`` is ``B' H_w B + g_tau' d2 tau/dz2``.
 """
 
@@ -9,10 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import casadi as ca
-import numpy as np
 
 from dynamics import algorithms as alg
-from dynamics import spatial
 from dynamics.derivatives import forward_dynamics_derivatives, forward_dynamics_hessian, symmetrised
 from dynamics.errors import ModelError
 from ocp.problem import System
@@ -28,8 +27,8 @@ class ClosedForm:
 
 def closed_form(system: System) -> tuple[ClosedForm | None, str]:
     """The fourth road, or why there is none."""
-    model, actuation = system.model, system.actuation
-    if model is None or actuation is None:
+    model = system.model
+    if model is None or system.mechanism is None:
         return None, "the system is not the forward dynamics of a robot"
     try:
         first, second = forward_dynamics_derivatives(model, "analytic"), forward_dynamics_hessian(model)
@@ -40,7 +39,10 @@ def closed_form(system: System) -> tuple[ClosedForm | None, str]:
     u, lam = ca.SX.sym("u", system.nu), ca.SX.sym("lam", 2 * nv)
     q, v = x[:model.nq], x[model.nq:]
     nothing = ca.SX.zeros(nz)
-    force = _force(system, alg.jet(model, q, z[:nv]), u + z[2 * nv:2 * nv + system.nu])
+    moved = alg.jet(model, q, z[:nv]), v + z[nv:2 * nv], u + z[2 * nv:2 * nv + system.nu]
+    mechanism = system.mechanism
+    force = (mechanism.motor_effort(moved[2]) + mechanism.thrust_effort(moved[0], moved[2][len(mechanism.motors):])
+             + mechanism.force(*moved[:2]))
     tau, T = ca.substitute([force, ca.jacobian(force, z)], [z], [nothing])
     B = ca.vertcat(ca.SX(ca.DM.eye(nz)[:2 * nv, :]), T)
     acceleration = ca.horzcat(*first(q, v, tau)) @ B
@@ -54,15 +56,3 @@ def closed_form(system: System) -> tuple[ClosedForm | None, str]:
         ca.Function("closed_jacobian", [x, u], [ca.densify(ca.vertcat(B[nv:2 * nv, :], acceleration))]),
         ca.Function("closed_hessian", [x, u, lam], [ca.densify(B.T @ H @ B + bend)]),
     ), ""
-
-
-def _force(system: System, q: ca.SX, u: ca.SX) -> ca.SX:
-    """Generalised force [nv] of the controls."""
-    model, actuation = system.model, system.actuation
-    efforts = actuation.selection.shape[1]
-    force = ca.SX(actuation.selection) @ u[:efforts] if efforts else ca.SX(model.nv, 1)
-    for k, thruster in enumerate(actuation.thrusters):
-        axis = np.asarray(thruster.axis, float) / np.linalg.norm(thruster.axis)
-        wrench = spatial.force(ca.DM(axis), ca.DM(thruster.moment_ratio * axis))
-        force += alg.frame_jacobian(model, q, thruster.frame, "body").T @ wrench * u[efforts + k]
-    return force

@@ -119,7 +119,8 @@ def pushed_system(system: System, pushes: Sequence[Push]) -> System:
             rate = rate + active * _force_rate(system, push, x)
     total = ca.Function("pushed", [t, x, s, p], [ca.densify(system.rate(t, x, u, p) + rate)])
     controls = (*system.controls, *(f"push {i}" for i in range(len(pushes))))
-    return replace(system, controls=controls, rate=total, energy=None, power=None)
+    return replace(system, controls=controls, rate=total, energy=None, power=None, mechanism=None, inverse=None,
+                   u_limits=())
 
 
 def _force_rate(system: System, push: Push, x: Expr) -> Expr:

@@ -27,7 +27,10 @@ class System:
     energy(t, x, u, p): total mechanical energy [J]; power(t, x, u, p): power supplied to it [W], actuators minus
     losses. Both or neither; they feed the energy balance of the certificate.
     model: the robot (``dynamics.model.Model``), or None; x starts with its configuration q.
-    actuation: how u acts on that robot (``ocp.bridge.Actuation``), or None where rate is not its forward dynamics.
+    mechanism: that robot with its drives and forces (``dynamics.mechanism.Mechanism``) where rate is its forward dynamics, u the
+    controls of its drives; inverse: the same where rate is ``(v, u[:nv])``, the first controls its accelerations. Else None.
+    x_limits, u_limits: (lower, upper) of each coordinate and control as the system itself has them; a phase without bounds takes
+    them. Empty: none.
     derivatives: where derivatives of ``rate`` come from, see ``ocp.derivatives``.
     """
 
@@ -40,9 +43,12 @@ class System:
     energy: ca.Function | None = None
     power: ca.Function | None = None
     model: Any = None
-    actuation: Any = None
+    mechanism: Any = None
+    inverse: Any = None
     derivatives: str = "ad"
     units: Mapping[str, str] = field(default_factory=dict)
+    x_limits: tuple[tuple[float, float], ...] = ()
+    u_limits: tuple[tuple[float, float], ...] = ()
 
     @property
     def nx(self) -> int:
@@ -166,7 +172,8 @@ class Guess:
 
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of time with one system. Bounds are per coordinate: x_lower, x_upper [nx], u_lower, u_upper [nu].
+    """One stretch of time with one system. Bounds are per coordinate: x_lower, x_upper [nx], u_lower, u_upper [nu]; where they are
+    left empty, the limits of the system hold (-inf and inf where it has none).
 
     free_parameters: (index, lower, upper) of each parameter of the system that the solver chooses, once for the whole problem;
     phases whose systems have a parameter of the same name share it. The guess is its value in ``system.parameter_values``.
@@ -194,7 +201,9 @@ class Phase:
                            ("u_lower", self.system.nu), ("u_upper", self.system.nu)):
             values = getattr(self, name)
             if not values and size:
-                object.__setattr__(self, name, (-INF if name.endswith("lower") else INF,) * size)
+                limits = self.system.x_limits if name[0] == "x" else self.system.u_limits
+                which, none = (0, -INF) if name.endswith("lower") else (1, INF)
+                object.__setattr__(self, name, tuple(pair[which] for pair in limits) or (none,) * size)
             elif len(values) != size:
                 raise ProblemError(f"{name} needs {size} values, got {len(values)}", where=f"phase {self.name!r}")
         for index, low, high in self.free_parameters:

@@ -66,7 +66,7 @@ def dynamics_functions(block: Block, system: System, place: tuple[Expr, Expr, Ex
     n, size = block.v.shape[0], block.size
     unit, _ = unit_configuration(model, q)
     before = ca.Function("before", [block.v, block.data], [ca.densify(ca.SX(e)) for e in (
-        unit, w, ca.mtimes(ca.SX(system.actuation.selection), u), T)])
+        unit, w, ca.mtimes(ca.SX(system.mechanism.selection), u), T)])
     tables = make_tables(model)
     start, none = (tables.integers, tables.reals, tables.workspace()), np.zeros((0, 6))
     a, first, second = np.zeros((count, nv)), np.zeros((count, 3, nv, nv)), np.zeros((count, 4, nv, nv))
@@ -123,7 +123,7 @@ def _after(system: System, block: Block, place: tuple[Expr, Expr, Expr]) -> tupl
     first, second = ca.SX.sym("first", 3 * nv * nv), ca.SX.sym("second", 4 * nv * nv)
     by_q, by_v, by_tau = (ca.reshape(first[k * nv * nv:(k + 1) * nv * nv], nv, nv).T for k in range(3))
     qq, vq, vv, tq = (ca.reshape(second[k * nv * nv:(k + 1) * nv * nv], nv, nv).T for k in range(4))
-    q, S = x[:nq], ca.SX(system.actuation.selection)
+    q, S = x[:nq], ca.SX(system.mechanism.selection)
     E = ambient_map(model, q)
     slopes = ca.horzcat(by_q @ E, by_v, by_tau @ S)
     jacobian = ca.horzcat(T * slopes, a)

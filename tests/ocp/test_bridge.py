@@ -8,9 +8,10 @@ import pytest
 
 import dynamics
 from dynamics import algorithms as alg
+from dynamics.mechanism import drivable_joints
 from dynamics.model.synthetic import random_tree
 from dynamics.model.urdf import read_urdf
-from ocp.bridge import RobotTerms, Thruster, actuated_joints, model_space, robot_system
+from ocp.bridge import RobotTerms, Thruster, model_space, robot_system
 from ocp.errors import ProblemError
 
 
@@ -99,7 +100,7 @@ def test_robot_terms():
 
 
 def test_errors_name_joints_and_frames(robot):
-    joint = actuated_joints(robot)[0]
+    joint = drivable_joints(robot)[0]
     with pytest.raises(ProblemError, match=f"cannot drive joint '{joint}x'; did you mean '{joint}'"):
         robot_system(robot, actuated=[joint + "x"])
     with pytest.raises(ProblemError, match="must be 'all' or a list"):

@@ -8,12 +8,12 @@ import pytest
 
 import dynamics
 from dynamics import algorithms as alg
+from dynamics.mechanism import drivable_joints
 from dynamics.model.synthetic import random_tree
 from dynamics.model.urdf import read_urdf
 from ocp.app.files.load import load_problem, load_text
 from ocp.bridge import (
     Thruster,
-    actuated_joints,
     effort_constraints,
     inverse_dynamics_system,
     inverse_effort,
@@ -47,7 +47,7 @@ def test_forward_dynamics_of_the_efforts_gives_the_accelerations_back(robot):
     thrusters = (Thruster("jet", robot.frames[-1].name, (0.0, 0.6, 0.8), 0.3),)
     system = inverse_dynamics_system(robot, thrusters=thrusters)
     assert system.controls == (*robot.velocity_names, "jet")
-    assert system.actuation is None
+    assert system.mechanism is None
     x, u = point(robot, system.nu)
     X, U = ca.SX.sym("x", system.nx), ca.SX.sym("u", system.nu)
     tau = np.asarray(ca.Function("tau", [X, U], [inverse_effort(robot, X, U, thrusters)])(x, u)).ravel()
@@ -70,7 +70,7 @@ def test_energy_changes_by_the_power_of_the_efforts(robot):
 
 
 def test_components_without_a_motor_are_named_equalities(robot):
-    driven = actuated_joints(robot)[1:]
+    driven = drivable_joints(robot)[1:]
     limits = dict.fromkeys(robot.velocity_names, (-3.0, 5.0))
     limited, free = effort_constraints(robot, driven, limits=limits)
     passive = [n for n in robot.velocity_names if n.split(".")[0] not in driven]
@@ -119,7 +119,7 @@ def test_collocation_finds_the_same_optimum(name, intervals):
     expected = np.array([value(system.rate, path.state(s), path.control(s)) for s in t])[:, system.model.nv:]
     own = np.array([inverse.trajectory.control(s) for s in t])[:, :system.model.nv]
     np.testing.assert_allclose(own, expected, atol=1e-3 * (1 + np.abs(expected).max()))
-    assert problem.phase.system.nu == system.model.nv + len(system.actuation.thrusters)
+    assert problem.phase.system.nu == system.model.nv + len(system.inverse.thrusters)
 
 
 def test_ilqr_costs_agree_as_the_mesh_is_refined():

@@ -378,7 +378,7 @@ def _holding(problem: Problem) -> np.ndarray:
     q = np.array(problem.phase.start.value[:system.model.nq])
     zero = np.zeros(system.model.nv)
     tau = np.array(dynamics.make(system.model, "inverse_dynamics")(q, zero, zero)).ravel()
-    return np.array(ca.DM(system.actuation.selection)).T @ tau
+    return np.array(ca.DM(system.mechanism.selection)).T @ tau
 
 
 def _loaded(name: str, problem: Problem, N: int, u0: Sequence[float], noise_u: Sequence[float],

@@ -18,7 +18,7 @@ from ocp.app.files import load_parts as lp
 from ocp.app.files.expressions import parse_vector
 from ocp.app.files.findings import Findings
 from ocp.app.files.load import LoadedProblem
-from ocp.app.files.load_robot import RESERVED, robot_numbers, robot_of_file
+from ocp.app.files.load_robot import RESERVED, controlled, robot_numbers
 from ocp.app.files.load_symbolic import symbolic_system
 from ocp.app.files.schema import SymbolicPhases
 from ocp.app.files.schema_robot import RobotPhases, RobotProblem
@@ -109,9 +109,9 @@ def _reader(loaded: LoadedProblem, source: Source, system: Any, origin: Origin, 
         constants = lp.read_constants(findings, file.constants, RESERVED)
         parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
         numbers = robot_numbers(findings, constants, parameters, place, phase)
-        robot = robot_of_file(numbers, system, loaded.problem.phases[origin.phase].system.model)
-        assert robot is not None  # it was read before
-        return robot.reader
+        read = loaded.problem.phases[origin.phase].system
+        mechanism = read.mechanism or read.inverse
+        return controlled(numbers, system, mechanism, mechanism).reader
     constants = lp.read_constants(findings, file.constants)
     parameters = lp.read_parameters(findings, constants, file.parameters)
     return symbolic_system(findings, constants, parameters, system, file.name, loaded.folder, place, phase)[0]

@@ -18,7 +18,7 @@ from ocp.app.files import robot_state, yaml_source
 from ocp.app.files.expressions import Scope
 from ocp.app.files.findings import Findings, add_validation_errors, describe
 from ocp.app.files.ik_tasks import TaskList, read_clearances, read_tasks, unmet
-from ocp.app.files.load_model import read_model
+from ocp.app.files.load_model import read_mechanism
 from ocp.app.files.load_robot import RESERVED, UNAVAILABLE
 from ocp.app.files.overrides import apply_overrides
 from ocp.app.files.schema_parts import Name, Number, Part, expected
@@ -27,7 +27,7 @@ from ocp.app.files.schema_state import Configuration
 from ocp.app.files.schema_tasks import Clearance as ClearancePart
 from ocp.app.files.schema_tasks import Task as TaskPart
 from ocp.app.files.yaml_source import Source, parse_source, read_source
-from ocp.bridge import model_space
+from ocp.bridge import model_space, state_limits
 from ocp.control.clearance import Clearance
 from ocp.control.ik import IKResult, solve_ik
 from ocp.errors import ProblemError
@@ -138,10 +138,11 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedI
     given = RobotModel.model_validate({"robot": file.robot}) if isinstance(file.robot, str) else file.robot
     named = [file.start, *(task.posture for task in file.tasks)]
     uses_names = any(part is not None and part.configuration for part in named)
-    model = read_model(numbers, given, folder, "robot", configurations=uses_names)
-    if model is None:
+    robot = read_mechanism(numbers, given, folder, "robot", configurations=uses_names)
+    if robot is None:
         findings.raise_any()
-    assert model is not None  # a missing robot always leaves a finding
+    assert robot is not None  # a missing robot always leaves a finding
+    model = robot.model
     names = _names(numbers, model, file)
     start = robot_state.read_configuration(names, file.start, ("start",)) if file.start else None
     tasks = read_tasks(names, file.tasks, ("tasks",))
@@ -184,7 +185,7 @@ def _names(numbers: lp.Reader, model: Model, file: IKFile) -> robot_state.RobotN
     space = model_space(model)
     bounds = np.tile([-INF, INF], (space.nx, 1))
     if file.limits.position:
-        bounds[: model.nq] = np.stack([model.limit("lower"), model.limit("upper")], axis=1)
+        bounds[: model.nq] = state_limits(model)[: model.nq]
         stuck = [n for k, n in enumerate(model.coordinate_names) if not bounds[k].any()]
         if stuck:  # robot files write 0 for "not known"
             numbers.findings.add(("robot",), f"the robot file limits the position of {', '.join(map(repr, stuck))} to 0; set "

@@ -1,12 +1,13 @@
-"""The robot that a file names, read from its URDF or MJCF file."""
+"""The robot that a file names, read from its URDF or MJCF file with all that moves it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from dynamics.errors import near
-from dynamics.model.lock import lock_joints
-from dynamics.model.model import GRAVITY, Model
+from dynamics.mechanism import Mechanism, direct_motors
+from dynamics.model.model import GRAVITY
 from ocp.app.files.load_parts import Reader
 from ocp.app.files.schema_robot import RobotModel
 from ocp.app.files.yaml_source import KeyPath
@@ -15,8 +16,9 @@ from ocp.errors import ProblemError
 COLLECTION = "robots:"
 
 
-def read_model(numbers: Reader, given: RobotModel, folder: Path, place: str | KeyPath, *, configurations: bool) -> Model | None:
-    """The robot; None after an error was recorded. Paths are relative to ``folder``.
+def read_mechanism(numbers: Reader, given: RobotModel, folder: Path, place: str | KeyPath, *, configurations: bool
+                   ) -> Mechanism | None:
+    """The robot with the drives and forces of its file; None after an error was recorded. Paths are relative to ``folder``.
 
     place: the key, or the keys, that describe the robot; configurations: whether the file uses named ones, so that the SRDF beside
     the URDF is read.
@@ -24,21 +26,21 @@ def read_model(numbers: Reader, given: RobotModel, folder: Path, place: str | Ke
     at: KeyPath = (place,) if isinstance(place, str) else place
     path: KeyPath = (*at, "robot")
     gravity = None if given.gravity is None else numbers.vector(given.gravity, 3, (*at, "gravity"), "components")
-    model: Model | None = None
+    robot: Mechanism | None = None
     with numbers.findings.collecting(path if numbers.findings.source.entries.get(path) else at):
-        robot = robot_path(given.robot, folder)
-        if robot.suffix == ".urdf":
-            model = _read_urdf(given, robot, folder, gravity, configurations)
+        file = robot_path(given.robot, folder)
+        if file.suffix == ".urdf":
+            robot = _read_urdf(given, file, folder, gravity, configurations)
         else:
-            model = _read_mjcf(given, robot, gravity, str(at[-1]))
+            robot = _read_mjcf(given, file, gravity, str(at[-1]))
     for name, value in given.lock.items():
         spot: KeyPath = (*at, "lock", name)
         listed = value if isinstance(value, tuple) else (value,)
         values = [numbers.number(x, (*spot, i) if isinstance(value, tuple) else spot) for i, x in enumerate(listed)]
-        if model is not None:
+        if robot is not None:
             with numbers.findings.collecting(spot):
-                model = lock_joints(model, {name: values})
-    return model
+                robot = robot.locked({name: values})
+    return robot
 
 
 def robot_path(words: str, folder: Path) -> Path:
@@ -60,7 +62,7 @@ def robot_path(words: str, folder: Path) -> Path:
     return path
 
 
-def _read_urdf(given: RobotModel, robot: Path, folder: Path, gravity: tuple[float, ...] | None, configurations: bool) -> Model:
+def _read_urdf(given: RobotModel, robot: Path, folder: Path, gravity: tuple[float, ...] | None, configurations: bool) -> Mechanism:
     from dynamics.model.urdf import read_urdf
 
     srdf: str | Path | None = None
@@ -68,12 +70,13 @@ def _read_urdf(given: RobotModel, robot: Path, folder: Path, gravity: tuple[floa
         srdf = folder / given.srdf
     elif configurations:
         srdf = "auto"
-    return read_urdf(robot, root=given.root, packages={name: folder / path for name, path in given.packages.items()},
-                     srdf=srdf, mimic=given.mimic, gravity=GRAVITY if gravity is None else gravity)
+    model = read_urdf(robot, root=given.root, packages={name: folder / path for name, path in given.packages.items()},
+                      srdf=srdf, mimic=given.mimic, gravity=GRAVITY if gravity is None else gravity)
+    return Mechanism(model, direct_motors(model))
 
 
-def _read_mjcf(given: RobotModel, robot: Path, gravity: tuple[float, ...] | None, place: str) -> Model:
-    from dynamics.model.mjcf import read_mjcf
+def _read_mjcf(given: RobotModel, robot: Path, gravity: tuple[float, ...] | None, place: str) -> Mechanism:
+    from dynamics.mechanism.mjcf import read_mjcf_mechanism  # MuJoCo is an extra
 
     if given.root != "fixed":
         raise ProblemError(f"{place}.root applies to URDF; an MJCF file says itself whether its base floats (<freejoint/>)")
@@ -81,4 +84,7 @@ def _read_mjcf(given: RobotModel, robot: Path, gravity: tuple[float, ...] | None
     if any(urdf_only.values()):
         key = next(key for key, used in urdf_only.items() if used)
         raise ProblemError(f"{place}.{key} applies to URDF, not to MJCF")
-    return read_mjcf(robot, gravity=gravity)
+    robot_of_file = read_mjcf_mechanism(robot, gravity=gravity)
+    if robot_of_file.nu or not robot_of_file.model.nv:
+        return robot_of_file
+    return replace(robot_of_file, motors=direct_motors(robot_of_file.model))  # a file without actuators says nothing about drives

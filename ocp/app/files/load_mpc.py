@@ -254,14 +254,13 @@ def _changed_file(reader: Reader, changes: Mapping[str, Any], reload: Reload) ->
 
 def _system_of(reader: Reader, file: Any, system: System, model: Model) -> System | None:
     """The system again for a changed robot."""
-    if system.actuation is None:
+    mechanism = system.mechanism
+    if mechanism is None:
         reader.findings.add(("mpc", "plant"), "masses and damping need the robot's forward dynamics")
         return None
-    actuated = file.system.actuated
     parameters = dict(zip(system.parameters, system.parameter_values, strict=True))
     with reader.findings.collecting(("mpc", "plant")):
-        return robot_system(model, actuated=actuated if isinstance(actuated, str) else list(actuated),
-                            thrusters=system.actuation.thrusters, **({"parameters": parameters} if parameters else {}))
+        return robot_system(replace(mechanism, model=model), parameters=parameters)
     return None
 
 

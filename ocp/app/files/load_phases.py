@@ -14,7 +14,7 @@ from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
 from ocp.app.files.drawing import read_drawing
 from ocp.app.files.findings import Findings
-from ocp.app.files.load_model import read_model
+from ocp.app.files.load_model import read_mechanism
 from ocp.app.files.load_robot import RESERVED, LoadedRobot, names_configurations, robot_numbers, robot_of_file, robot_phase
 from ocp.app.files.load_symbolic import symbolic_phase, symbolic_system
 from ocp.app.files.schema import SymbolicPhases
@@ -68,10 +68,10 @@ def load_robot_phases(file: RobotPhases, findings: Findings, folder: Path
         numbers = robot_numbers(findings, constants, parameters, place, ("phases", i))
         # phases of one robot share its model, which takes a moment to read
         same = next((robot for robot in robots if robot.given == system), None)
-        model = same.model if same else read_model(numbers, system, folder, place, configurations=configurations)
-        robot = robot_of_file(numbers, system, model) if model is not None else None
-        if robot is None:
-            return None, model, [numbers]
+        base = same.base if same else read_mechanism(numbers, system, folder, place, configurations=configurations)
+        robot = robot_of_file(numbers, system, base) if base is not None else None
+        if base is None or robot is None:
+            return None, None if base is None else base.model, [numbers]
         phase = robot_phase(robot, given, given.name)
         if i:
             values = {} if given.reset is None else _robot_reset(robot, robots[-1], given.reset)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import keyword
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dynamics.errors import near
+from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
@@ -20,17 +19,17 @@ from ocp.app.files.expressions import RESERVED_NAMES, Scope, Table, VectorFuncti
 from ocp.app.files.findings import Findings
 from ocp.app.files.load_costs import named_error, read_costs
 from ocp.app.files.load_definitions import read_robot_definitions
-from ocp.app.files.load_model import read_model
+from ocp.app.files.load_drives import mechanism_of_file, state_scope
+from ocp.app.files.load_model import read_mechanism
 from ocp.app.files.schema_robot import GuessState, RobotConstraint, RobotPhase, RobotProblem, RobotSystem
 from ocp.app.files.start_state import WORDS, read_start
 from ocp.app.files.yaml_source import KeyPath
 from ocp.bridge import (
     RobotTerms,
-    Thruster,
-    actuated_joints,
     effort_constraints,
     inverse_dynamics_system,
     inverse_effort,
+    motor_shares,
     robot_system,
 )
 from ocp.problem import Constraint, Guess, Phase, Problem, System
@@ -43,17 +42,22 @@ RESERVED = ("q", "v", "tau", "position", "velocity", "com", "energy", "angular_m
 class LoadedRobot:
     """A robot as a system of a file.
 
+    base: as its own file has it; mechanism: with what the problem file adds.
     inputs: names of efforts of driven joints, then of thrusts; effort [ni]: these as expressions of ``reader``. forward: the system
     whose controls they are, which is ``system`` itself unless the formulation is inverse.
     """
 
-    model: Model
+    base: Mechanism
+    mechanism: Mechanism
     given: RobotSystem
     system: System
     forward: System
-    thrusters: tuple[Thruster, ...]
     reader: lp.Reader
     effort: SX
+
+    @property
+    def model(self) -> Model:
+        return self.mechanism.model
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -69,14 +73,14 @@ def load_robot(file: RobotProblem, findings: Findings, folder: Path) -> tuple[Pr
     constants = lp.read_constants(findings, file.constants, RESERVED)
     parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
     numbers = robot_numbers(findings, constants, parameters)
-    model = read_model(numbers, file.system, folder, "system", configurations=names_configurations([file.phase]))
-    robot = robot_of_file(numbers, file.system, model) if model is not None else None
-    if robot is None:
-        return None, model, numbers
+    base = read_mechanism(numbers, file.system, folder, "system", configurations=names_configurations([file.phase]))
+    robot = robot_of_file(numbers, file.system, base) if base is not None else None
+    if base is None or robot is None:
+        return None, None if base is None else base.model, numbers
     phase = robot_phase(robot, file.phase, "phase")
     reference = lp.read_reference(robot.reader, file.reference)
     problem = None if findings.found else Problem(file.name, (phase,), file.description, file.source, reference)
-    return problem, model, robot.reader
+    return problem, base.model, robot.reader
 
 
 UNAVAILABLE = {**dict.fromkeys(RESERVED, "it belongs to the state or the controls; only numbers and constants can"),
@@ -105,37 +109,22 @@ def names_configurations(phases: Sequence[RobotPhase]) -> bool:
     return any(given is not None and given.configuration for given in named) or any(word not in (None, *WORDS) for word in others)
 
 
-def robot_of_file(numbers: lp.Reader, given: RobotSystem, model: Model) -> LoadedRobot | None:
-    """The robot with motors and thrusters; None after an error was recorded."""
-    findings, place = numbers.findings, numbers.place
-    before = len(findings.found)
-    if isinstance(given.actuated, tuple):
-        known = actuated_joints(model)
-        for i, joint in enumerate(given.actuated):
-            if joint not in known:
-                findings.add((*place, "actuated", i), f"no joint named {joint!r} that can have a motor{near(joint, known)}")
-            elif joint in given.actuated[:i]:
-                findings.add((*place, "actuated", i), f"the joint {joint!r} is listed twice")
-    thrusters = []
-    for i, thruster in enumerate(given.thrusters):
-        path: KeyPath = (*place, "thrusters", i)
-        axis = numbers.vector(thruster.axis, 3, (*path, "axis"), "components")
-        if not any(axis):
-            findings.add((*path, "axis"), "the axis is zero")
-        with findings.collecting((*path, "frame")):
-            model.frame(thruster.frame)
-        ratio = numbers.number(thruster.moment_ratio, (*path, "moment_ratio"))
-        thrusters.append(Thruster(thruster.name, thruster.frame, (axis[0], axis[1], axis[2]), ratio))
-    if len(findings.found) > before:
+def robot_of_file(numbers: lp.Reader, given: RobotSystem, base: Mechanism) -> LoadedRobot | None:
+    """The robot of the robot file as the system of the problem file; None after an error was recorded."""
+    mechanism = mechanism_of_file(numbers, given, base)
+    if mechanism is None:
         return None
-    actuated = given.actuated if isinstance(given.actuated, str) else list(given.actuated)
-    values = {p.name: p.value for p in numbers.parameters}
-    with findings.collecting(place):
-        forward = robot_system(model, actuated=actuated, thrusters=thrusters, parameters=values)
-        system = forward if given.formulation == "forward_dynamics" else \
-            inverse_dynamics_system(model, thrusters=thrusters, parameters=values)
-        return _with_reader(numbers, LoadedRobot(model, given, system, forward, tuple(thrusters), numbers, ca.SX(0, 1)))
+    with numbers.findings.collecting(numbers.place):
+        return controlled(numbers, given, mechanism, base)
     return None
+
+
+def controlled(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, base: Mechanism) -> LoadedRobot:
+    """The mechanism as a system, with the reader of its expressions. Raises ProblemError where the formulation does not serve."""
+    values = {p.name: p.value for p in numbers.parameters}
+    forward = robot_system(mechanism, parameters=values)
+    system = forward if given.formulation == "forward_dynamics" else inverse_dynamics_system(mechanism, parameters=values)
+    return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, forward, numbers, ca.SX(0, 1)))
 
 
 # ---- what names mean ----------------------------------------------------------------------------------------------------
@@ -144,12 +133,13 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
     model, system = robot.model, robot.system
     x = ca.vertcat(*(ca.SX.sym(name) for name in system.space.names))
     u = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(name) for name in system.controls))
-    q, v, terms = x[: model.nq], x[model.nq :], RobotTerms(model)
+    q, v = x[: model.nq], x[model.nq :]
     if robot.inverse:
         a, thrusts = u[: model.nv], u[model.nv :]
-        tau = inverse_effort(model, x, u, robot.thrusters)
-        efforts = dict(zip(model.velocity_names, ca.vertsplit(tau), strict=True))
-        efforts |= {thruster.name: thrusts[i] for i, thruster in enumerate(robot.thrusters)}
+        tau = dict(zip(model.velocity_names, ca.vertsplit(inverse_effort(robot.mechanism, x, u)), strict=True))
+        shares = {name: tau[velocity] if ratio == 1.0 else tau[velocity] / ratio
+                  for name, (velocity, ratio) in motor_shares(robot.mechanism).items()}
+        efforts = {**tau, **shares, **{thruster.name: thrusts[i] for i, thruster in enumerate(robot.mechanism.thrusters)}}
     else:
         a = system.rate(0, x, u, np.zeros(system.np))[model.nv :]
         efforts = {name: u[i] for i, name in enumerate(system.controls)}
@@ -158,24 +148,12 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
     taken = {*RESERVED, *RESERVED_NAMES, *numbers.constants.names, *(p.name for p in numbers.parameters)}
     plain = {name: value for name, value in inputs.items()
              if name.isidentifier() and not keyword.iskeyword(name) and name not in taken}
-
-    @functools.cache
-    def position(frame: str) -> SX:
-        return terms.position(frame, q)
-
-    @functools.cache
-    def velocity(frame: str) -> SX:
-        return terms.velocity(frame, q, v)
-
+    state = state_scope(numbers, model, x)
     scope = Scope(
         names=plain,
-        tables={"q": Table(q, robot_state.entries(model, q, velocities=False)),
-                "v": Table(v, robot_state.entries(model, v, velocities=True)),
-                "a": Table(a, robot_state.entries(model, a, velocities=True)), "tau": Table(effort, efforts)},
-        functions={"position": VectorFunction(position), "velocity": VectorFunction(velocity),
-                   "com": VectorFunction(lambda: terms.com(q), takes_name=False),
-                   "energy": VectorFunction(lambda: terms.energy(q, v), takes_name=False),
-                   "angular_momentum": VectorFunction(lambda frame, about: terms.angular_momentum(frame, about, q, v), count=2)},
+        tables={**state.tables, "a": Table(a, robot_state.entries(model, a, velocities=True)), "tau": Table(effort, efforts)},
+        functions={**state.functions,
+                   "energy": VectorFunction(lambda: robot.mechanism.energy(q, v), takes_name=False)},
     )
     reader = lp.make_reader(numbers.findings, numbers.constants, x, u, scope, numbers.parameters, numbers.place, numbers.phase)
     return replace(robot, reader=read_robot_definitions(reader, robot.given.define, RESERVED), effort=effort)
@@ -185,7 +163,7 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
 def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     """The phase at the keys ``robot.reader.phase``."""
     reader, model, system, at = robot.reader, robot.model, robot.system, robot.reader.phase
-    boxes = robot_state.read_bounds(reader, model, robot.inputs, robot.given.limits, given.bounds)
+    boxes = robot_state.read_bounds(reader, robot.mechanism, robot.given.limits, given.bounds)
     u_bounds, efforts = _control_bounds(robot, given, boxes)
     names = robot_state.RobotNames(reader, model, system.space, boxes.x)
     start = read_start(names, given.start, at)
@@ -218,9 +196,9 @@ def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: robot_state.Ro
                 findings.add((*at, key, "accelerations"), "accelerations are controls in system.formulation: inverse_dynamics; "
                              'a constraint on a["joint"] holds in both', at_key=True)
         return boxes.inputs, ()
-    first = len(robot.inputs) - len(robot.thrusters)
+    first = len(robot.mechanism.motors)
     limits = {name: (low, high) for name, (low, high) in zip(robot.inputs[:first], boxes.inputs.tolist(), strict=False)}
-    efforts = effort_constraints(robot.model, robot.given.actuated, robot.thrusters, limits=limits, parameters=robot.system.np,
+    efforts = effort_constraints(robot.mechanism, limits=limits, parameters=robot.system.np,
                                  where=findings.source.where((*robot.reader.place, "formulation")))
     return np.vstack([boxes.accelerations, boxes.inputs[first:]]), efforts
 
@@ -294,10 +272,10 @@ def _guess(names: robot_state.RobotNames, robot: LoadedRobot, given: RobotPhase,
         x = robot_state.guess_path(names, start, final, pieces, s)
     if robot.inverse:
         a = np.array([lp.sample(row, s) for row in moves]).T
-        if any(name in robot.inputs[: len(robot.inputs) - len(robot.thrusters)] for name in given.guess.controls):
+        if any(name in robot.inputs[: len(robot.mechanism.motors)] for name in given.guess.controls):
             rates = robot.forward.rate(np.zeros((1, len(s))), x.T, u.T, np.zeros((robot.system.np, len(s))))
             a = np.asarray(rates).T[:, robot.model.nv :]
-        u = np.column_stack([a, u[:, len(robot.inputs) - len(robot.thrusters) :]])
+        u = np.column_stack([a, u[:, len(robot.mechanism.motors) :]])
     return Guess(s, x, u)
 
 

@@ -15,11 +15,13 @@ from dynamics.errors import near
 from dynamics.joints import KINDS
 from dynamics.lie import quaternion as quaternions
 from dynamics.lie import rpy as rpy_angles
+from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files.schema_robot import RobotBounds, UseLimits
 from ocp.app.files.schema_state import ROTATION_FORMS, Base, BasePose, Configuration, RobotState, Rotation
 from ocp.app.files.yaml_source import KeyPath
+from ocp.bridge import state_limits
 from ocp.problem import INF, Boundary
 from ocp.spaces import Space
 
@@ -289,21 +291,13 @@ class RobotBoxes:
     accelerations: np.ndarray
 
 
-def read_bounds(reader: lp.Reader, model: Model, inputs: tuple[str, ...], use: UseLimits, given: RobotBounds) -> RobotBoxes:
-    """The robot file's bounds, replaced where the problem names others. inputs: names of efforts and thrusts."""
-    nq, nv = model.nq, model.nv
-    x = np.tile([-INF, INF], (nq + nv, 1))
-    u = np.tile([-INF, INF], (len(inputs), 1))
-    a = np.tile([-INF, INF], (nv, 1))
-    if use.position:
-        x[:nq] = np.stack([model.limit("lower"), model.limit("upper")], axis=1)
-    if use.velocity:
-        x[nq:] = model.limit("velocity")[:, None] * [-1.0, 1.0]
-    effort = dict(zip(model.velocity_names, model.limit("effort"), strict=True))
-    if use.effort:
-        for k, name in enumerate(inputs):
-            if name in effort:
-                u[k] = -effort[name], effort[name]
+def read_bounds(reader: lp.Reader, mechanism: Mechanism, use: UseLimits, given: RobotBounds) -> RobotBoxes:
+    """The robot's limits, replaced where the problem names others."""
+    model, inputs, nq = mechanism.model, mechanism.controls, mechanism.model.nq
+    x, u, a = state_limits(model), mechanism.control_limits.copy(), np.tile([-INF, INF], (model.nv, 1))
+    for used, values in ((use.position, x[:nq]), (use.velocity, x[nq:]), (use.effort, u)):
+        if not used:
+            values[:] = -INF, INF
     own = _own_bounds(reader, model, given.joints, model.coordinate_names, "joints")
     for k, bound in own.items():
         x[k] = bound

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, StrictBool, Tag
 
+from ocp.app.files.schema_forces import RobotForce
 from ocp.app.files.schema_mpc import MPC
 from ocp.app.files.schema_parts import (
     Bound,
@@ -89,7 +90,8 @@ class Thruster(Part):
     """A control that pushes along an axis of a frame."""
 
     name: Name = Field(description="name of the control [N]")
-    frame: Name = Field(description="frame at whose origin the force acts")
+    frame: Name = Field(description="frame that is pushed")
+    position: Vector3 = Field((0.0, 0.0, 0.0), description="point of the frame where the force acts [m]")
     axis: Vector3 = Field((0.0, 0.0, 1.0), description="direction of the force in frame axes, any length but zero")
     moment_ratio: Number = Field(0.0, description="moment about the axis per force [m]")
 
@@ -103,7 +105,7 @@ class RobotModel(Part):
 
     robot: Name = Field(
         description="path of a .urdf or .xml file relative to this file, or robots:NAME from the robots extra")
-    root: Literal["fixed", "free_flyer"] = Field("fixed", description="how the root link is attached (URDF)")
+    root: Literal["fixed", "free_flyer", "planar"] = Field("fixed", description="how the root link is attached (URDF)")
     mimic: Literal["couple", "independent"] = Field(
         "couple", description="mimic joints follow their leader exactly, or are joints of their own (URDF)")
     lock: dict[str, NumberOrList] = Field(
@@ -121,12 +123,14 @@ class RobotSystem(RobotModel):
     formulation: Literal["forward_dynamics", "inverse_dynamics"] = Field(
         "forward_dynamics", description="forward_dynamics: efforts are the controls; inverse_dynamics: accelerations are, and "
                                         "limits of efforts and joints without a motor become constraints")
-    actuated: Annotated[Annotated[Literal["all"], Tag("<all>")] | Annotated[tuple[str, ...], Tag("<list>")],
-                        Discriminator(_actuated_tag, **expected("'all' or a list of joint names"))] = Field(
-        "all", description="joints with a motor: all, or a list of names")
+    actuated: Annotated[Annotated[Literal["all", "joints"], Tag("<all>")] | Annotated[tuple[str, ...], Tag("<list>")],
+                        Discriminator(_actuated_tag, **expected("'all', 'joints' or a list of names"))] = Field(
+        "all", description="what drives the robot: all, the actuators of its file (URDF: every joint); joints, a motor at every "
+                           "joint; or a list of names of actuators and joints")
     limits: UseLimits = Field(
         default_factory=lambda: UseLimits.model_validate({}), description="limits of the robot file that become bounds")
     thrusters: tuple[Thruster, ...] = Field((), description="controls that push along an axis of a frame")
+    forces: tuple[RobotForce, ...] = Field((), description="springs, dampers, drag and other forces that act by themselves")
     define: dict[str, Number] = Field(default_factory=dict, description="named expressions, usable in all later ones")
 
 

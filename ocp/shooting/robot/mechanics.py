@@ -123,7 +123,7 @@ def make_mechanics(system: System, integrator: str, rectangle: bool, kernels: Ma
                 flat += [(q + k, v + k) for k in range(kind.nv)]
             else:
                 curved.append((CURVED.index(kind.name), q, v))
-    selection = np.array(system.actuation.selection.full()).reshape(model.nv, system.nu)
+    selection = np.array(system.mechanism.selection.full()).reshape(model.nv, system.nu)
     drive = np.argwhere(selection)
     nodes = len(clock)
     return Mechanics(

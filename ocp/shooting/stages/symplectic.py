@@ -18,7 +18,6 @@ import casadi as ca
 
 from dynamics import algorithms as alg
 from dynamics.derivatives.forward_second import contracted_forward_dynamics, forward_dynamics_partials
-from ocp.bridge import thrust_wrenches, unit_wrench
 from ocp.problem import System
 
 Expr = Any
@@ -37,14 +36,15 @@ def robot_step(system: System, x: Expr, u: Expr, h: Expr) -> RobotStep:
 
     Thrusts are constant in the axes of the bodies that they push. Raises ModelError for a joint kind without closed form.
     """
-    model, actuation = system.model, system.actuation
-    n, efforts = model.nv, actuation.selection.shape[1]
-    q, v, pushes = x[:model.nq], x[model.nq:], u[efforts:]
-    tau = ca.mtimes(ca.SX(actuation.selection), u[:efforts])
-    wrenches = thrust_wrenches(model, actuation.thrusters, pushes)
-    a, by_q, by_v, by_tau, _ = forward_dynamics_partials(model, q, v, tau, wrenches)
-    forces = [alg.frame_jacobian(model, q, thruster.frame, "body").T @ unit_wrench(thruster) for thruster in actuation.thrusters]
-    by_u = ca.mtimes(by_tau, ca.horzcat(ca.SX(actuation.selection), *forces))
+    model, mechanism = system.model, system.mechanism
+    n, q, v, thrusts = model.nv, x[:model.nq], x[model.nq:], u[len(mechanism.motors):]
+    tau = mechanism.motor_effort(u) + mechanism.force(q, v)
+    a, by_q, by_v, by_tau, _ = forward_dynamics_partials(model, q, v, tau, mechanism.wrenches(thrusts))
+    pushes = [alg.frame_jacobian(model, q, thruster.frame, "body").T @ thruster.unit_wrench() for thruster in mechanism.thrusters]
+    by_u = ca.mtimes(by_tau, ca.horzcat(ca.SX(mechanism.selection), *pushes))
+    if mechanism.forces:
+        by_q = by_q + ca.mtimes(by_tau, mechanism.stiffness(q, v))
+        by_v = by_v + ca.mtimes(by_tau, mechanism.damping(q, v))
 
     moved = v + h * a
     dv_x = h * ca.horzcat(by_q, by_v) + ca.horzcat(ca.SX(n, n), ca.SX.eye(n))
@@ -59,11 +59,11 @@ def robot_step(system: System, x: Expr, u: Expr, h: Expr) -> RobotStep:
 
 
 def robot_curvature(system: System, x: Expr, u: Expr, h: Expr, costate: Expr) -> Expr:
-    """Hessian [ndx + nu, ndx + nu] of ``costate . minus(x', step)`` for a robot of flat coordinates without thrusters.
+    """Hessian [ndx + nu, ndx + nu] of ``costate . minus(x', step)`` for a robot of flat coordinates without thrusters and forces.
 
     There the step is linear in a, ``(h^2 costate_q + h costate_v) . a`` in all, and a'' contracted has a closed form.
     """
-    model, S = system.model, ca.SX(system.actuation.selection)
+    model, S = system.model, ca.SX(system.mechanism.selection)
     n = model.nv
     q, v, tau = x[:model.nq], x[model.nq:], ca.mtimes(S, u)
     found = contracted_forward_dynamics(model, q, v, tau, h * (h * costate[:n] + costate[n:]))

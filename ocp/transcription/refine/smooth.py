@@ -64,7 +64,7 @@ def linear_controls(phase: Phase) -> Array:
     t, x, u, p = ((ca.SX if system.derivatives == "ad" else ca.MX).sym(name, size) for name, size in sizes)
     values = [c.expression(t, x, u, p) for c in phase.costs if c.at is At.PATH]
     values += [c.function(t, x, u, p) for c in phase.constraints if c.at in (At.PATH, At.INTEGRAL)]
-    if system.actuation is None:  # forward dynamics of robots are linear in efforts and thrusts
+    if system.mechanism is None:  # forward dynamics of robots are linear in efforts and thrusts
         values.append(system.rate(t, x, u, p))
     for value in values:
         slope = ca.Function("slope", [t, x, u, p], [ca.vec(ca.jacobian(value, u))])

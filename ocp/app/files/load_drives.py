@@ -1,0 +1,89 @@
+"""What moves the robot of a problem file: the drives of its own file or those named, thrusters and forces."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+import casadi as ca
+
+from dynamics.errors import near
+from dynamics.mechanism import Mechanism, Motor, Thruster, direct_motors, drivable_joints
+from dynamics.model.model import Model
+from ocp.app.files import load_parts as lp
+from ocp.app.files import robot_state
+from ocp.app.files.expressions import Scope, Table, VectorFunction
+from ocp.app.files.load_forces import read_forces
+from ocp.app.files.schema_robot import RobotSystem
+from ocp.app.files.yaml_source import KeyPath
+from ocp.bridge import RobotTerms, model_space
+
+SX = Any
+
+
+def mechanism_of_file(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) -> Mechanism | None:
+    """The robot of the robot file with the drives and forces of the problem file; None after an error was recorded."""
+    findings, place = numbers.findings, numbers.place
+    before = len(findings.found)
+    motors = _motors(numbers, given, robot)
+    thrusters = tuple(_thruster(numbers, robot.model, i, t) for i, t in enumerate(given.thrusters))
+    forces = read_forces(state_reader(numbers, robot.model), robot.model, given.forces, (*place, "forces")) if given.forces else ()
+    if len(findings.found) > before:
+        return None
+    own = robot.thrusters if given.actuated == "all" else ()
+    with findings.collecting(place):
+        return Mechanism(robot.model, motors, (*own, *thrusters), (*robot.forces, *forces))
+    return None
+
+
+def _motors(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) -> tuple[Motor, ...]:
+    """Drives by name, of the robot file first, else motors at joints."""
+    findings, path = numbers.findings, (*numbers.place, "actuated")
+    if given.actuated == "all":
+        return robot.motors
+    if given.actuated == "joints":
+        return direct_motors(robot.model)
+    own, joints = {motor.name: motor for motor in robot.motors}, drivable_joints(robot.model)
+    found: list[Motor] = []
+    for i, name in enumerate(given.actuated):
+        if name in given.actuated[:i]:
+            findings.add((*path, i), f"the joint {name!r} is listed twice")
+        elif name in own:
+            found.append(own[name])
+        elif name in joints:
+            found += direct_motors(robot.model, [name])
+        else:
+            findings.add((*path, i), f"no joint named {name!r} that can have a motor{near(name, [*own, *joints])}")
+    return tuple(found)
+
+
+def _thruster(numbers: lp.Reader, model: Model, i: int, given: Any) -> Thruster:
+    path: KeyPath = (*numbers.place, "thrusters", i)
+    axis, position = (numbers.vector(getattr(given, key), 3, (*path, key), "components") for key in ("axis", "position"))
+    if not any(axis):
+        numbers.findings.add((*path, "axis"), "the axis is zero")
+    with numbers.findings.collecting((*path, "frame")):
+        model.frame(given.frame)
+    ratio = numbers.number(given.moment_ratio, (*path, "moment_ratio"))
+    return Thruster(given.name, given.frame, (axis[0], axis[1], axis[2]), ratio, (position[0], position[1], position[2]))
+
+
+def state_reader(numbers: lp.Reader, model: Model) -> lp.Reader:
+    """A reader of expressions of the state x = (q, v): by joint, and of points of the robot."""
+    x = ca.vertcat(*(ca.SX.sym(name) for name in model_space(model).names))
+    return replace(numbers, x=x, scope=state_scope(numbers, model, x))
+
+
+def state_scope(numbers: lp.Reader, model: Model, x: SX) -> Scope:
+    """What names mean in expressions of x = (q, v)."""
+    q, v, terms = x[: model.nq], x[model.nq :], RobotTerms(model)
+    position = functools.cache(lambda frame: terms.position(frame, q))
+    velocity = functools.cache(lambda frame: terms.velocity(frame, q, v))
+    return replace(
+        numbers.scope,
+        tables={"q": Table(q, robot_state.entries(model, q, velocities=False)),
+                "v": Table(v, robot_state.entries(model, v, velocities=True))},
+        functions={"position": VectorFunction(position), "velocity": VectorFunction(velocity),
+                   "com": VectorFunction(lambda: terms.com(q), takes_name=False),
+                   "angular_momentum": VectorFunction(lambda frame, about: terms.angular_momentum(frame, about, q, v), count=2)})

@@ -1,0 +1,106 @@
+"""Forces of a robot, read from a problem file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import casadi as ca
+
+from dynamics import forces as law
+from dynamics.forces import Force, Place
+from dynamics.model.model import Model
+from ocp.app.files import load_parts as lp
+from ocp.app.files import robot_state
+from ocp.app.files import schema_forces as schema
+from ocp.app.files.yaml_source import KeyPath
+
+SX = Any
+
+
+def read_forces(state: lp.Reader, model: Model, given: tuple[schema.RobotForce, ...], path: KeyPath) -> tuple[Force, ...]:
+    """The forces under the key ``path``; errors go to the findings of ``state``, the reader of expressions of x = (q, v)."""
+    found: list[Force] = []
+    for i, item in enumerate(given):
+        form = item.form()
+        at: KeyPath = (*path, i, form)
+        name = item.name or f"{form.replace('_', ' ')} {i + 1}"
+        force = _READERS[form](state, model, name, getattr(item, form), at)
+        if force is None:
+            continue
+        with state.findings.collecting(at):
+            force.check(model)
+            found.append(force)
+    lp.unique_names(state.findings, [force.name for force in found], path)
+    return tuple(found)
+
+
+def _place(state: lp.Reader, point: schema.Point, at: KeyPath) -> Place:
+    x, y, z = state.vector(point.position, 3, (*at, "position"), "components")
+    return Place(point.frame, (x, y, z))
+
+
+def _places(state: lp.Reader, points: tuple[schema.Point, ...], at: KeyPath) -> tuple[Place, ...]:
+    return tuple(_place(state, point, (*at, "points", k)) for k, point in enumerate(points))
+
+
+def _joint_spring(state: lp.Reader, model: Model, name: str, given: schema.JointSpring, at: KeyPath) -> Force:
+    rest = given.rest
+    listed = rest if isinstance(rest, tuple) else () if rest is None else (rest,)
+    values = tuple(state.number(x, (*at, "rest", k) if isinstance(rest, tuple) else (*at, "rest")) for k, x in enumerate(listed))
+    return law.JointSpring(name, given.joint, state.number(given.stiffness, (*at, "stiffness")), values or None)
+
+
+def _joint_damper(state: lp.Reader, model: Model, name: str, given: schema.JointDamper, at: KeyPath) -> Force:
+    return law.JointDamper(name, given.joint, state.number(given.linear, (*at, "linear")),
+                           state.number(given.quadratic, (*at, "quadratic")))
+
+
+def _joint_friction(state: lp.Reader, model: Model, name: str, given: schema.JointFriction, at: KeyPath) -> Force:
+    level, speed = (state.number(getattr(given, key), (*at, key)) for key in ("level", "speed"))
+    return law.JointFriction(name, given.joint, level, speed)
+
+
+def _spring(state: lp.Reader, model: Model, name: str, given: schema.Spring, at: KeyPath) -> Force:
+    kind = law.Cable if isinstance(given, schema.Cable) else law.Spring
+    return kind(name, _places(state, given.points, at), state.number(given.stiffness, (*at, "stiffness")),
+                state.number(given.length, (*at, "length")), state.number(given.damping, (*at, "damping")))
+
+
+def _bushing(state: lp.Reader, model: Model, name: str, given: schema.Bushing, at: KeyPath) -> Force:
+    first, second = _places(state, given.points, at)
+    return law.Bushing(name, first, second, state.number(given.stiffness, (*at, "stiffness")),
+                       state.number(given.damping, (*at, "damping")))
+
+
+def _push(state: lp.Reader, model: Model, name: str, given: schema.Push, at: KeyPath) -> Force:
+    x, y, z = state.vector(given.force, 3, (*at, "force"), "components")
+    return law.PointForce(name, _place(state, given.point, (*at, "point")), (x, y, z))
+
+
+def _drag(state: lp.Reader, model: Model, name: str, given: schema.Drag, at: KeyPath) -> Force:
+    linear, quadratic = (state.vector(values, 6, (*at, key), "components") if values is not None else (0.0,) * 6
+                         for key, values in (("linear", given.linear), ("quadratic", given.quadratic)))
+    return law.Drag(name, given.frame, linear, quadratic)
+
+
+def _efforts(state: lp.Reader, model: Model, name: str, given: Mapping[str, Any], at: KeyPath) -> Force | None:
+    total, before = ca.SX(model.nv, 1), len(state.findings.found)
+    for joint, text in given.items():
+        real = robot_state.alias(model, joint)
+        if real not in model.velocity_names:
+            lp.unknown(state.findings, joint, model.velocity_names, (*at, joint), "joint")
+        elif (value := state.expression(text, (*at, joint))) is not None:
+            if state.depends(value, ca.vertcat(state.t, state.p)):
+                state.findings.add((*at, joint), "depends on time or parameters; a force is a function of q and v")
+            total[model.velocity_names.index(real)] = value
+    if len(state.findings.found) > before:
+        return None
+    q, v = state.x[:model.nq], state.x[model.nq:]
+    return law.Expression(name, ca.Function("force", [q, v], [ca.densify(total)]))
+
+
+_READERS: dict[str, Callable[[lp.Reader, Model, str, Any, KeyPath], Force | None]] = {
+    "joint_spring": _joint_spring, "joint_damper": _joint_damper, "joint_friction": _joint_friction, "spring": _spring,
+    "cable": _spring, "bushing": _bushing, "push": _push, "drag": _drag, "efforts": _efforts}
+

@@ -1,0 +1,105 @@
+"""Forces of a robot in a problem file: springs, dampers, cables, drag, and whatever is written down."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from ocp.app.files.schema_parts import Name, Number, NumberOrList, Part, Vector3, exactly_one
+
+
+class Point(Part):
+    """A point of the robot, or of the world."""
+
+    frame: Name = Field("world", description="frame of the robot, or world")
+    position: Vector3 = Field((0.0, 0.0, 0.0), description="coordinates in the frame [m]")
+
+
+class JointSpring(Part):
+    """``-stiffness (q - rest)``; of a spherical joint the rotation vector from rest."""
+
+    joint: Name = Field(description="joint")
+    stiffness: Number = Field(description="N m/rad or N/m")
+    rest: NumberOrList | None = Field(None, description="coordinates without force; null: the neutral ones")
+
+
+class JointDamper(Part):
+    """``-linear v - quadratic |v| v`` at each velocity of the joint."""
+
+    joint: Name = Field(description="joint")
+    linear: Number = Field(0.0, description="N m s/rad or N s/m")
+    quadratic: Number = Field(0.0, description="N m s^2/rad^2 or N s^2/m^2")
+
+
+class JointFriction(Part):
+    """Dry friction made smooth: ``-level tanh(v / speed)``."""
+
+    joint: Name = Field(description="joint")
+    level: Number = Field(description="N m or N")
+    speed: Number = Field(0.01, description="at three times this speed 99.5 % of the level act [rad/s or m/s]")
+
+
+class Spring(Part):
+    """A spring and damper along straight lines from point to point."""
+
+    points: tuple[Point, ...] = Field(min_length=2, description="points in order")
+    stiffness: Number = Field(description="N/m")
+    damping: Number = Field(0.0, description="N s/m")
+    length: Number = Field(description="length without force [m]")
+
+
+class Cable(Spring):
+    """The same, which pulls or does nothing."""
+
+
+class Bushing(Part):
+    """A spring and damper of the same strength in all directions between two points that may meet."""
+
+    points: tuple[Point, ...] = Field(min_length=2, max_length=2, description="the two points")
+    stiffness: Number = Field(description="N/m")
+    damping: Number = Field(0.0, description="N s/m")
+
+
+class Push(Part):
+    """A constant force in the axes of the world."""
+
+    point: Point = Field(description="where it acts")
+    force: Vector3 = Field(description="N")
+
+
+class Drag(Part):
+    """``-linear V - quadratic |V| V`` for each component of the twist V of a frame, in its axes."""
+
+    frame: Name = Field(description="frame of the robot")
+    linear: tuple[Number, ...] | None = Field(None, min_length=6, max_length=6, description="[translation; rotation], N s/m, N m s")
+    quadratic: tuple[Number, ...] | None = Field(
+        None, min_length=6, max_length=6, description="[translation; rotation], N s^2/m^2, N m s^2")
+
+
+FORMS = ("joint_spring", "joint_damper", "joint_friction", "spring", "cable", "bushing", "push", "drag", "efforts")
+
+
+class RobotForce(Part):
+    """A force that acts on the robot by itself."""
+
+    name: Name | None = Field(None, description="name; null: what it is, with a number")
+    joint_spring: JointSpring | None = Field(None, description="a spring at a joint")
+    joint_damper: JointDamper | None = Field(None, description="a damper at a joint")
+    joint_friction: JointFriction | None = Field(None, description="dry friction at a joint")
+    spring: Spring | None = Field(None, description="a spring and damper between points")
+    cable: Cable | None = Field(None, description="a cable over points")
+    bushing: Bushing | None = Field(None, description="a spring of the same strength in all directions between two points")
+    push: Push | None = Field(None, description="a constant force at a point")
+    drag: Drag | None = Field(None, description="resistance of a medium")
+    efforts: dict[str, Number] | None = Field(
+        None, description="efforts [N m or N] by joint, as expressions of q, v and constants")
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        self.form()
+        return self
+
+    def form(self) -> str:
+        """Which of the forms is given."""
+        return exactly_one(self, FORMS)
