@@ -119,7 +119,7 @@ def test_collocation_finds_the_same_optimum(name, intervals):
     expected = np.array([value(system.rate, path.state(s), path.control(s)) for s in t])[:, system.model.nv:]
     own = np.array([inverse.trajectory.control(s) for s in t])[:, :system.model.nv]
     np.testing.assert_allclose(own, expected, atol=1e-3 * (1 + np.abs(expected).max()))
-    assert problem.phase.system.nu == system.model.nv + len(system.inverse.thrusters)
+    assert problem.phase.system.nu == system.model.nv + len(system.mechanism.thrusters)
 
 
 def test_ilqr_costs_agree_as_the_mesh_is_refined():
