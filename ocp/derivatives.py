@@ -38,9 +38,9 @@ RK4: two joints (69 operations) expand in 2.5 us of generated code and 7.8 us of
 generated code loses, and takes seconds to minutes to compile (results/benchmarks/solver_derivatives.md)."""
 
 LOOPS_FROM_EXACT = 5000
-"""The same for the direct methods, whose small functions become machine code within milliseconds. Measured over whole solves, code
-against loops: UR5 (1260 operations) 0.9 against 0.9 s, Panda (1971) 1.5 against 1.5, a quadruped of 18 degrees of freedom (3141)
-5.6 against 6.9. The first solve on a machine: quadruped 6.5 s, against 25 s of Numba's compiler for the loops."""
+"""The same for the direct methods. Measured over whole solves, machine code of small functions against loops: UR5 (1260
+operations) 0.9 against 0.9 s, Panda (1971) 1.5 against 1.5, a quadruped of 18 degrees of freedom (3141) 5.6 against 6.9
+(interpreted, 16 % more). The first solve on a machine: quadruped 6.5 s, against 25 s of Numba's compiler for the loops."""
 
 CLOSED_FROM, CLOSED_FROM_INVERSE = 350, 200
 """Operations of one evaluation of forward dynamics, or of inverse dynamics where accelerations are controls, from which "auto"

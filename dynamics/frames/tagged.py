@@ -3,9 +3,11 @@
     A_H_B @ B_H_C     -> A_H_C            A_H_B @ B_p    -> A_p           A_H_B @ B_f   -> A_f
     C_H_D @ D_v_AB    -> C_v_AB           C_v_AB + C_v_BD -> C_v_AD       -C_v_AB       -> C_v_BA
     B_M @ B_v_AB      -> B_f (momentum)   B_f.power(B_v_AB)               D_J_AE @ nu   -> D_v_AE
+    A_R_B @ B_R_C     -> A_R_C            A_R_B @ B_r_PQ -> A_r_PQ        A_r_PQ + A_r_QS -> A_r_PS
 
 Values are CasADi expressions or numbers; the composite frame B[A] is the name ``"B[A]"``. Meant for set-up code, checks and
-teaching: inner loops use the plain functions. Names after Traversaro and Saccon, Multibody dynamics notation.
+teaching: inner loops use the plain functions. Names after Traversaro and Saccon, Multibody dynamics notation, and for 3-vectors
+after Hutter et al. 2023, Robot dynamics lecture notes, section 2.1.
 """
 
 from __future__ import annotations
@@ -13,11 +15,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, overload
 
+import casadi as ca
+
 from dynamics import spatial
 from dynamics.algorithms.tree import as_column
 from dynamics.errors import FrameMismatchError
 from dynamics.frames import twists, wrenches
 from dynamics.frames.representation import as_pose
+from dynamics.lie.expression import column, matrix
 from dynamics.spatial import Transform
 
 Expr = Any
@@ -39,6 +44,56 @@ class TaggedPoint:
 
     A: str
     value: Expr
+
+
+@dataclass(frozen=True)
+class TaggedVector:
+    """``A_r_PQ`` [3] in A, from P to Q: points, or frames for an angular velocity, which adds in the same way."""
+
+    A: str
+    P: str
+    Q: str
+    value: Expr
+
+    def __str__(self) -> str:
+        return f"{self.A}_r_{self.P}{self.Q}"
+
+    def __add__(self, other: TaggedVector) -> TaggedVector:
+        _meet(f"{self} + {other}, coordinates", self.A, other.A)
+        _meet(f"{self} + {other}, chain", self.Q, other.P)
+        return TaggedVector(self.A, self.P, other.Q, column(self.value, 3, "value") + column(other.value, 3, "value"))
+
+    def __neg__(self) -> TaggedVector:
+        return TaggedVector(self.A, self.Q, self.P, -column(self.value, 3, "value"))
+
+    def derivative(self, time: Expr, rate: Expr = 1.0) -> TaggedVector:
+        """Entrywise derivative of a graph in ``time``, whose own derivative is ``rate``; the velocity only where A is inertial."""
+        return TaggedVector(self.A, self.P, self.Q, ca.jacobian(column(self.value, 3, "value"), time) @ as_column(rate))
+
+
+@dataclass(frozen=True)
+class TaggedRotation:
+    """``A_R_B`` [3, 3]: takes components in B to components in A."""
+
+    A: str
+    B: str
+    value: Expr
+
+    def inverse(self) -> TaggedRotation:
+        """``B_R_A``."""
+        return TaggedRotation(self.B, self.A, matrix(self.value, 3, 3, "value").T)
+
+    @overload
+    def __matmul__(self, other: TaggedRotation) -> TaggedRotation: ...
+    @overload
+    def __matmul__(self, other: TaggedVector) -> TaggedVector: ...
+    def __matmul__(self, other: Any) -> Any:
+        """Change components from B to A. Raises FrameMismatchError when the other is not in B."""
+        _meet(f"{self.A}_R_{self.B} times {type(other).__name__}", self.B, other.A)
+        R = matrix(self.value, 3, 3, "value")
+        if isinstance(other, TaggedRotation):
+            return TaggedRotation(self.A, other.B, R @ matrix(other.value, 3, 3, "value"))
+        return TaggedVector(self.A, other.P, other.Q, R @ column(other.value, 3, "value"))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Symbolic function -> kernel that is called by address: compiled and cached, machine code made here, or CasADi's interpreter.
+"""Symbolic function -> kernel that is called by address: compiled and cached, machine code by LLVM, or CasADi's interpreter.
 
 `compile_kernel` and `compile_many` make kernels, `workspace` the arrays that Numba loops hand to `dynamics.kernels.calls.call`
 (a module apart, because importing Numba takes time that other users need not spend).
@@ -9,7 +9,6 @@ from dynamics.kernels.cache import CacheStatistics, cache_directory, cache_stati
 from dynamics.kernels.compiler import KernelError, find_compiler
 from dynamics.kernels.expressions import remembered
 from dynamics.kernels.kernel import Kernel, Workspace, workspace
-from dynamics.kernels.machine import in_graphs, worthwhile
 from dynamics.kernels.size import operations
 
 __all__ = [
@@ -23,10 +22,8 @@ __all__ = [
     "compile_kernel",
     "compile_many",
     "find_compiler",
-    "in_graphs",
     "is_cached",
     "operations",
     "remembered",
     "workspace",
-    "worthwhile",
 ]

@@ -12,7 +12,7 @@ from typing import Literal
 
 import casadi as ca
 
-from dynamics.kernels import cache, interpreter, machine
+from dynamics.kernels import cache, interpreter, llvm
 from dynamics.kernels.compiler import (
     MAX_OPTIMISED_STATEMENTS,
     NATIVE,
@@ -37,20 +37,18 @@ def compile_kernel(
     flags: Sequence[str] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     max_optimised_statements: int = MAX_OPTIMISED_STATEMENTS,
-    evaluations: float | None = None,
 ) -> Kernel:
     """Make a kernel of a CasADi function.
 
     mode "compiled": by the cache or the C compiler, else KernelError. "interpreted": by CasADi's interpreter. "auto": compiled
-    if possible, else interpreted, with the reason in `Kernel.notes`. "jit": machine code made here (`dynamics.kernels.machine`),
-    for functions that are SX or can be expanded, else interpreted, with the reason in the notes; needs no compiler, flags or limit.
-    evaluations: how often a function will be evaluated, roughly, by which "jit" spends more or less time on it.
+    if possible, else interpreted, with the reason in `Kernel.notes`. "jit": machine code by LLVM (`dynamics.kernels.llvm`), for
+    functions that are SX or can be expanded, else interpreted, with the reason in the notes; needs no compiler, flags or limit.
     flags: compiler flags; -ffp-contract=off is always set first. None: -O1, for large functions with -march=native unless the
     compiler refuses it (noted). cache_dir: see `cache_directory`. Functions with more C statements than max_optimised_statements
     are compiled with -O0 (noted).
     Raises KernelError if the function has free variables, cannot be serialised, or (mode "compiled") cannot be compiled.
     """
-    return compile_many([function], 1, mode, flags, cache_dir, max_optimised_statements, evaluations)[0]
+    return compile_many([function], 1, mode, flags, cache_dir, max_optimised_statements)[0]
 
 
 def compile_many(
@@ -60,7 +58,6 @@ def compile_many(
     flags: Sequence[str] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     max_optimised_statements: int = MAX_OPTIMISED_STATEMENTS,
-    evaluations: float | None = None,
 ) -> tuple[Kernel, ...]:
     """`compile_kernel` for several functions, with up to `workers` compiler processes at a time."""
     if mode not in ("auto", "compiled", "interpreted", "jit"):
@@ -73,7 +70,7 @@ def compile_many(
     if mode == "interpreted":
         return tuple(_interpreted(function, ()) for function in dense)
     if mode == "jit":
-        codes = machine.machine_code(dense, evaluations, cache_dir)
+        codes = llvm.machine_code(dense, cache_dir)
         return tuple(_machine(function, code) for function, code in zip(dense, codes, strict=True))
     compiler, directories = current_compiler(), cache.lookup_directories(cache_dir)
     used = [automatic_flags(function) if flags is None else tuple(flags) for function in dense]
@@ -186,7 +183,7 @@ def _interpreted(function: ca.Function, notes: tuple[str, ...]) -> Kernel:
     return _kernel(function, "interpreted", address, work, check_out, give_back, None, False, notes)
 
 
-def _machine(function: ca.Function, code: machine.Code | KernelError) -> Kernel:
+def _machine(function: ca.Function, code: llvm.Code | KernelError) -> Kernel:
     if isinstance(code, KernelError):
         return _interpreted(function, (f"interpreted: {code}",))
 
@@ -198,7 +195,7 @@ def _machine(function: ca.Function, code: machine.Code | KernelError) -> Kernel:
 
     work = (function.n_in(), function.n_out(), 0, code.work)
     kernel = _kernel(function, "jit", code.address, work, check_out, give_back, None, code.cache_hit, ())
-    return replace(kernel, compile_seconds=code.seconds, _external=lambda: machine.external(function, code))
+    return replace(kernel, compile_seconds=code.seconds)
 
 
 def _kernel(

@@ -52,7 +52,7 @@ class Workspace:
 class Kernel:
     """A function callable by address; made by `compile_kernel` and `compile_many`.
 
-    mode: by a C compiler, by CasADi's interpreter, or "jit", machine code made here. input_shapes, output_shapes: (rows, columns).
+    mode: by a C compiler, by CasADi's interpreter, or "jit", machine code by LLVM. input_shapes, output_shapes: (rows, columns).
     n_instructions: CasADi's count (0 for kinds that it does not count). sz_arg, sz_res, sz_iw, sz_w: lengths of the work arrays.
     compile_seconds: what the compiler took when the library was built, now or when it entered the cache; of machine code its part
     of the request. cache_hit: the library, or the machine code, came from the cache. library: its file, None unless compiled.
@@ -79,7 +79,6 @@ class Kernel:
     function: ca.Function = field(repr=False)
     _checkout: Callable[[], int] = field(repr=False)
     _release: Callable[[int], None] = field(repr=False)
-    _external: Callable[[], ca.Function] | None = field(repr=False, default=None)
     _local: threading.local = field(repr=False, default_factory=threading.local)
 
     def __call__(self, *arrays: ArrayLike) -> Any:
@@ -115,12 +114,9 @@ class Kernel:
     def as_casadi(self) -> ca.Function:
         """A CasADi function that evaluates this kernel, for use in MX graphs (also under `map`).
 
-        Interpreted: the function itself. Compiled, and machine code ("jit") where the system loads it (Linux on x86-64, not by
-        LLVM; elsewhere the function itself, so interpreted): an external function without derivatives; kernels of the
-        derivatives have to be made and attached by whoever needs them.
+        Interpreted, and machine code ("jit"), which graphs cannot call: the function itself. Compiled: an external function
+        without derivatives; kernels of the derivatives have to be made and attached by whoever needs them.
         """
-        if self._external is not None:
-            return self._external()
         if self.library is None:
             return self.function
         return ca.external(entry_symbol(self.library.name[:40]), str(self.library))

@@ -38,8 +38,9 @@ def _function(kind: Any, address: int) -> Any:
     return kind(address)
 
 
-def plain_twin(name: str) -> ModuleType:
-    """The module ``name`` once more, as plain Python. Of its imports ``numba.njit`` and ``dynamics.kernels.calls`` are replaced."""
+def plain_twin(name: str, *below: str) -> ModuleType:
+    """The module ``name`` once more, as plain Python. Of its imports ``numba.njit`` and ``dynamics.kernels.calls`` are replaced,
+    and the modules ``below`` by their own twins."""
     spec = importlib.util.find_spec(name)
     assert spec is not None
     assert spec.origin is not None
@@ -47,6 +48,7 @@ def plain_twin(name: str) -> ModuleType:
         code = compile(file.read(), spec.origin, "exec")
     replaced: dict[str, Any] = {"numba": SimpleNamespace(njit=_identity),
                                 "dynamics.kernels.calls": SimpleNamespace(call=call, address_of=address_of)}
+    replaced |= {other: plain_twin(other) for other in below}
 
     def load(module: str, *rest: Any) -> Any:
         return replaced[module] if module in replaced else __import__(module, *rest)

@@ -12,7 +12,6 @@ import struct
 import casadi as ca
 
 from dynamics.kernels.library import ONE, TWO
-from dynamics.kernels.tape import Tape
 
 #: Operations in a basic block: the time of LLVM's fast register allocator grows with the square of a block's length.
 BLOCK = 1000
@@ -68,13 +67,19 @@ def declarations(opaque: bool = True) -> str:
     return "\n".join(calls)
 
 
-def written(tape: Tape, inputs: int, outputs: int, longest: int, symbol: str, opaque: bool = True) -> str:
-    """A definition of ``i32 symbol(arg, res, iw, w, mem)``, CasADi's calling convention.
+def longest_output(function: ca.Function) -> int:
+    """Numbers of the longest output: the length of ``w`` that the code of a function needs."""
+    return max(map(function.numel_out, range(function.n_out())), default=0)
 
-    inputs, outputs: how many; longest: numbers of the longest input. No address need be given: inputs without one are zero, and
-    results without one go to ``w``, which is as long as the longest. opaque: pointers have no types (LLVM 17 and later know no
-    others).
+
+def written(function: ca.Function, symbol: str, opaque: bool = True) -> str:
+    """A definition of ``i32 symbol(arg, res, iw, w, mem)``, CasADi's calling convention, of a dense SX function.
+
+    No address need be given: inputs without one are zero, and results without one go to ``w``, see `longest_output`. opaque:
+    pointers have no types (LLVM 17 and later know no others).
     """
+    inputs, outputs = function.n_in(), function.n_out()
+    longest = max(map(function.numel_in, range(inputs)), default=0)
     number, double, byte = ("ptr", "ptr", "ptr") if opaque else ("double*", "double**", "i8*")
     zeros = f"[{longest + 1} x double]"
     out = [f"@{symbol}.zeros = internal global {zeros} zeroinitializer",
@@ -87,7 +92,7 @@ def written(tape: Tape, inputs: int, outputs: int, longest: int, symbol: str, op
                        f"%{letter}v{i} = load {number}, {double} %{letter}p{i}\n"
                        f"%{letter}n{i} = icmp eq {number} %{letter}v{i}, null\n"
                        f"%{letter}{i} = select i1 %{letter}n{i}, {number} %{other}, {number} %{letter}v{i}")
-    slots, n, zero = [""] * max(1, tape.slots), 0, f"0x{0:016X}"
+    slots, n, zero = [""] * function.sz_w(), 0, f"0x{0:016X}"
     read = f"%%%d = getelementptr double, {number} %%a%d, i64 %d\n%%%d = load double, {number} %%%d"
     place = f"%%%d = getelementptr double, {number} %%r%d, i64 %d"
     is_input, is_output, is_constant = int(ca.OP_INPUT), int(ca.OP_OUTPUT), int(ca.OP_CONST)
@@ -103,21 +108,17 @@ def written(tape: Tape, inputs: int, outputs: int, longest: int, symbol: str, op
             out.append(f"{place % (n + j, to, first + j)}\nstore double 0.0, {number} %{n + j}")
         return n + count
 
-    operations = zip(tape.op.tolist(), tape.to.tolist(), tape.a.tolist(), tape.b.tolist(), tape.value.tolist(), strict=True)
-    for k, (op, to, a, b, value) in enumerate(operations):
+    for k in range(function.n_instructions()):
+        op, target, source = function.instruction_id(k), function.instruction_output(k), function.instruction_input(k)
         if k and k % BLOCK == 0:
             out.append(f"br label %b{k}\nb{k}:")
         if op in _FORMS:
             kind, line = _FORMS[op]
-            if kind == 2:
-                out.append(line % (n, slots[a], slots[b]))
-            elif kind == 1:
-                out.append(line % (n, slots[a]))
-            else:
-                out.append(line % (n, slots[a], slots[a]))
-            slots[to] = f"%{n}"
+            out.append(line % (n, slots[source[0]], *([slots[source[-1]]] if kind > 1 else [])))
+            slots[target[0]] = f"%{n}"
             n += 1
         elif op == is_output:
+            (to, b), a = target, source[0]
             if slots[a] == zero and run[2] and run[0] == to and run[1] + run[2] == b:
                 run = (to, run[1], run[2] + 1)
                 continue
@@ -128,20 +129,20 @@ def written(tape: Tape, inputs: int, outputs: int, longest: int, symbol: str, op
             out.append(f"{place % (n, to, b)}\nstore double {slots[a]}, {number} %{n}")
             n += 1
         elif op == is_constant:
-            slots[to] = f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+            slots[target[0]] = f"0x{struct.unpack('<Q', struct.pack('<d', function.instruction_constant(k)))[0]:016X}"
         elif op == is_input:
             n, run = cleared(n), (0, 0, 0)
-            out.append(read % (n, a, b, n + 1, n))
-            slots[to] = f"%{n + 1}"
+            out.append(read % (n, *source, n + 1, n))
+            slots[target[0]] = f"%{n + 1}"
             n += 2
         elif op in _COMPARED:
             p = q = ""
             for line in _COMPARED[op]:
-                out.append(f"%{n} = " + line.format(a=slots[a], b=slots[b], p=p, q=q))
+                out.append(f"%{n} = " + line.format(a=slots[source[0]], b=slots[source[-1]], p=p, q=q))
                 p, q, n = f"%{n}", p, n + 1
-            slots[to] = p
+            slots[target[0]] = p
         else:  # OP_ASSIGN, OP_LIFT
-            slots[to] = slots[a]
+            slots[target[0]] = slots[source[0]]
     cleared(n)
     out.append("ret i32 0\n}")
     return "\n".join(out)

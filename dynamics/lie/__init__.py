@@ -3,7 +3,6 @@
 from dynamics.lie import (
     angle_axis,
     euler,
-    framed,
     operators,
     perturbation,
     position,
@@ -24,7 +23,6 @@ __all__ = [
     "Pose",
     "angle_axis",
     "euler",
-    "framed",
     "operators",
     "perturbation",
     "position",

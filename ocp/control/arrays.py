@@ -38,6 +38,22 @@ class Box(NamedTuple):
     at: np.ndarray
 
 
+class Work(NamedTuple):
+    """Work arrays of a quadratic program over a box of at most m unknowns: L [m, m] a Cholesky factor; slope, step,
+    move [m]; free [m]: unknowns that no bound holds, ascending."""
+
+    L: np.ndarray
+    slope: np.ndarray
+    step: np.ndarray
+    move: np.ndarray
+    free: np.ndarray
+
+
+def work_for(m: int) -> Work:
+    """Zeros of the right sizes."""
+    return Work(np.zeros((m, m)), np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m, dtype=np.int64))
+
+
 class Scratch(NamedTuple):
     """Work arrays of one thread for one robot and task list."""
 
@@ -49,34 +65,15 @@ class Scratch(NamedTuple):
     Jt_next: np.ndarray
     H: np.ndarray
     damped: np.ndarray
-    L: np.ndarray
     g: np.ndarray
     d: np.ndarray
     lo: np.ndarray
     hi: np.ndarray
-    x: np.ndarray
-    rows: np.ndarray
-    held: np.ndarray
+    qp: Work
 
 
 def scratch(nq: int, nv: int, m: int) -> Scratch:
     """Fresh work arrays."""
     z = np.zeros
-    return Scratch(
-        z(nq),
-        z(nq),
-        z(m),
-        z(m),
-        z((nv, m)),
-        z((nv, m)),
-        z((nv, nv)),
-        z((nv, nv)),
-        z((nv, nv)),
-        z(nv),
-        z(nv),
-        z(nv),
-        z(nv),
-        z(nv),
-        z(nv, np.int64),
-        z(nv, np.bool_),
-    )
+    return Scratch(z(nq), z(nq), z(m), z(m), z((nv, m)), z((nv, m)), z((nv, nv)), z(nv * nv), z(nv), z(nv), z(nv), z(nv),
+                   work_for(nv))

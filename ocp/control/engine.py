@@ -17,7 +17,7 @@ import numpy as np
 
 from dynamics.kernels.plain import plain_twin
 
-COMPILED = "ocp.control.loops"
+COMPILED, BELOW = "ocp.control.loops", ("ocp.control.box_qp",)
 PATIENCE = 2.0
 
 
@@ -32,7 +32,7 @@ class Loops:
         if COMPILED in sys.modules or self.spent > PATIENCE:
             found: Callable[..., Any] = getattr(importlib.import_module(COMPILED), name)
             return found
-        self._plain = self._plain or plain_twin(COMPILED)
+        self._plain = self._plain or plain_twin(COMPILED, *BELOW)
         function = getattr(self._plain, name)
 
         def timed(*arguments: Any) -> Any:

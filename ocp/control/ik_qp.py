@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dynamics.model.model import Model
+from ocp.control.arrays import work_for
 from ocp.control.clearance import Clearance, ClearanceKernel, compile_clearances
 from ocp.control.descent import Descent
 from ocp.control.engine import loops
@@ -90,12 +91,10 @@ def bounded_minimum(H: Array, g: Array, lower: Array, upper: Array) -> Array:
     n = g.size
     if not (lower <= upper).all():
         raise ProblemError("a lower bound exceeds its upper bound", where="bounded_minimum")
-    centre = np.clip(0.0, lower, upper)  # the loop starts from a feasible point
-    d = np.empty(n)
-    work = np.empty((n, n)), np.empty(n, np.int64), np.empty(n, np.bool_), np.empty(n)
-    if not loops.box_step(H, g + H @ centre, lower - centre, upper - centre, d, *work):
+    x = np.zeros(n)
+    if loops.box_qp(np.ascontiguousarray(H).ravel(), 0, n, g, lower, upper, x, work_for(n)) == -1:
         raise ProblemError("the matrix is not positive definite", where="bounded_minimum")
-    return np.clip(centre + d, lower, upper)
+    return x
 
 
 def _with_rows(P: Array, c: Array, lower: Array, upper: Array, G: Array, least: Array) -> tuple[Array, Array]:

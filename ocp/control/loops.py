@@ -11,6 +11,7 @@ from numba import njit
 
 from dynamics.kernels.calls import address_of, call
 from ocp.control.arrays import CONVERGED, EXHAUSTED, FAILED, STATIONARY, Box, Evaluator, Scratch, Weights
+from ocp.control.box_qp import box_qp
 
 
 @njit(cache=True)
@@ -47,108 +48,6 @@ def within_tolerance(e: np.ndarray, weights: Weights) -> bool:
             total += e[i] * e[i]
         if not total <= weights.tolerance[k] * weights.tolerance[k]:
             return False
-    return True
-
-
-@njit(cache=True)
-def factor(H: np.ndarray, rows: np.ndarray, n: int, L: np.ndarray) -> bool:
-    """Cholesky factor of H[rows[:n], rows[:n]] into the lower triangle of L[:n, :n]."""
-    for j in range(n):
-        for i in range(j, n):
-            total = H[rows[i], rows[j]]
-            for k in range(j):
-                total -= L[i, k] * L[j, k]
-            if i == j:
-                if not total > 0.0:
-                    return False
-                L[j, j] = np.sqrt(total)
-            else:
-                L[i, j] = total / L[j, j]
-    return True
-
-
-@njit(cache=True)
-def backsolve(L: np.ndarray, n: int, x: np.ndarray) -> None:
-    """x[:n] <- (L L')^-1 x[:n]."""
-    for i in range(n):
-        total = x[i]
-        for k in range(i):
-            total -= L[i, k] * x[k]
-        x[i] = total / L[i, i]
-    for i in range(n - 1, -1, -1):
-        total = x[i]
-        for k in range(i + 1, n):
-            total -= L[k, i] * x[k]
-        x[i] = total / L[i, i]
-
-
-@njit(cache=True)
-def box_step(
-    H: np.ndarray,
-    g: np.ndarray,
-    lo: np.ndarray,
-    hi: np.ndarray,
-    d: np.ndarray,
-    L: np.ndarray,
-    rows: np.ndarray,
-    held: np.ndarray,
-    x: np.ndarray,
-) -> bool:
-    """d = argmin 1/2 d'Hd + g'd with lo <= d <= hi (lo <= 0 <= hi, H positive definite): primal active set, exact in finitely
-    many steps.
-
-    Without an active bound this is one Cholesky solve. L, rows, held, x: work arrays.
-    """
-    nv = g.size
-    for i in range(nv):
-        d[i] = 0.0
-        held[i] = (lo[i] >= 0.0 and g[i] > 0.0) or (hi[i] <= 0.0 and g[i] < 0.0)
-    for _ in range(8 * nv + 8):
-        n = 0
-        for i in range(nv):
-            if not held[i]:
-                rows[n] = i
-                n += 1
-        if not factor(H, rows, n, L):
-            return False
-        for a in range(n):
-            i = rows[a]
-            total = g[i]
-            for j in range(nv):
-                total += H[i, j] * d[j]
-            x[a] = -total
-        backsolve(L, n, x)
-        length, blocking = 1.0, -1
-        for a in range(n):
-            i = rows[a]
-            if x[a] > 0.0 and d[i] + x[a] > hi[i]:
-                ratio = (hi[i] - d[i]) / x[a]
-            elif x[a] < 0.0 and d[i] + x[a] < lo[i]:
-                ratio = (lo[i] - d[i]) / x[a]
-            else:
-                continue
-            if ratio < length:
-                length, blocking = max(ratio, 0.0), i
-        for a in range(n):
-            d[rows[a]] += length * x[a]
-        if blocking >= 0:
-            d[blocking] = hi[blocking] if d[blocking] > 0.5 * (lo[blocking] + hi[blocking]) else lo[blocking]
-            held[blocking] = True
-            continue
-        worst, release = 0.0, -1
-        for i in range(nv):
-            if held[i]:
-                slope = g[i]
-                for j in range(nv):
-                    slope += H[i, j] * d[j]
-                wrong = -slope if d[i] <= lo[i] else slope
-                if lo[i] == hi[i]:
-                    continue
-                if wrong > worst:
-                    worst, release = wrong, i
-        if release < 0 or worst <= 1e-14 * (1.0 + abs(g[release])):
-            return True
-        held[release] = False
     return True
 
 
@@ -228,12 +127,12 @@ def descend(
         accepted = False
         damping = factor_ * cost + 1e-12 * top
         for i in range(nv):
+            s.d[i] = 0.0
             for j in range(nv):
-                s.damped[i, j] = s.H[i, j]
-            s.damped[i, i] += damping
-        if box_step(s.damped, s.g, s.lo, s.hi, s.d, s.L, s.rows, s.held, s.x) and evaluate(
-            f, s.q, s.d, s.q_next, s.e_next, s.Jt_next
-        ):
+                s.damped[i * nv + j] = s.H[i, j]
+            s.damped[i * nv + i] += damping
+        solved = box_qp(s.damped, 0, nv, s.g, s.lo, s.hi, s.d, s.qp) != -1
+        if solved and evaluate(f, s.q, s.d, s.q_next, s.e_next, s.Jt_next):
             after = cost_of(s.e_next, weights)
             predicted = 0.0
             for i in range(nv):

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from ocp.errors import ProblemError
 
 HESSIANS = ("exact", "gauss_newton", "limited_memory")
-SOLVERS = ("ipopt", "interior_point", "fatrop", "sqp")
+SOLVERS = ("ipopt", "interior_point", "fatrop")
 SCALINGS = ("none", "bounds", "jacobian", "auto")
 
 #: what a solver cannot do, and why
@@ -16,7 +16,6 @@ REFUSED = {
     ("fatrop", "limited_memory"): "FATROP has no quasi-Newton update; take hessian exact or gauss_newton, or solver ipopt",
     ("interior_point", "limited_memory"): "our interior-point method has no quasi-Newton update; take hessian exact or "
                                           "gauss_newton, or solver ipopt",
-    ("sqp", "limited_memory"): "our SQP has no quasi-Newton update; take hessian exact or gauss_newton, or solver ipopt",
 }
 
 
@@ -26,7 +25,7 @@ class SolverOptions:
 
     hessian: "exact"; "gauss_newton", where the program brings one; "limited_memory" (BFGS from gradients, IPOPT only)
     solver: "ipopt" (interior point, sparse), "interior_point" (the same method in compiled loops along the intervals, ours),
-        "fatrop" (interior point on stages), "sqp" (sequential quadratic programming, ours)
+        "fatrop" (interior point on stages)
     scaling: "none", "bounds", "jacobian" or "auto", see ``ocp.nlp.scaling``; IPOPT scales by gradients on its own besides
     """
 

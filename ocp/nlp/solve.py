@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.nlp import fatrop, ipopt, sqp
+from ocp.nlp import fatrop, ipopt
 from ocp.nlp.options import SolverOptions
 from ocp.nlp.program import NLP, worst_violations
 from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint
@@ -25,7 +25,7 @@ def _interior_point(nlp: NLP, options: SolverOptions) -> Run:
 
 #: solver -> what makes a run of a program and options
 BACK_ENDS: dict[str, Callable[[NLP, SolverOptions], Run]] = {
-    "ipopt": ipopt.prepare, "interior_point": _interior_point, "fatrop": fatrop.prepare, "sqp": sqp.prepare}
+    "ipopt": ipopt.prepare, "interior_point": _interior_point, "fatrop": fatrop.prepare}
 
 
 #: how much more than the tolerance an unscaled violation may be before a note says so

@@ -2,7 +2,7 @@
 
 A refined mesh stands in ``mesh``, the start that served in ``guess``, factors of a scaling in ``scaling``; derivatives, execution
 and kernels are what they were for this problem on this machine. Where phases chose differently, "auto" stays: it follows from
-their sizes, as does which functions become machine code.
+their sizes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def frozen(found: Solution, options: Any) -> Solution:
     """The solution with ``freeze``: every option that differs from its default, or was chosen."""
     given = {f.name: getattr(options, f.name) for f in fields(options) if getattr(options, f.name) != _default(f)}
     chosen = {**_derivatives(found, options), **dict(found.freeze)}
-    if options.kernels == AUTO and not any(note.startswith("kernels: ") and "machine code" in note for note in found.notes):
+    if options.kernels == AUTO:
         chosen["kernels"] = "compiled" if any(note.startswith("kernels: compiled") for note in found.notes) else "interpreted"
     meshed = "mesh" in chosen or "mesh" in given
     if getattr(options, "degree", None) == AUTO and not meshed:

@@ -50,7 +50,6 @@ ACCURACY, LOOSE = 1e-6, {"pendulum_min_time": 1e-4, "robot_arm_min_time": 1e-4, 
 SAME = 1e-6  # by which objectives of the same program may differ
 PATIENCE = 7  # seconds of processor time after which a slow tool is stopped
 LONG = 200  # milliseconds of a solve from which one set-up and three re-solves have to do
-SQP = 100  # iterations
 UNTIL = 2.0  # seconds of processor time for the search for a mesh
 FEW = 10  # intervals for dymos, whose SLSQP is dense
 LINEAR, COMPRESSED = "Hermite-Simpson, linear controls", "Hermite-Simpson, compressed"  # Drake's is the first; dymos' the second
@@ -238,10 +237,10 @@ def equal_accuracy(name: str, problem: Problem) -> list[Row]:
     quick = interleaved(builds, 1, 1)
     fast = sorted((p for p in quick if p.startswith("ours")), key=lambda p: quick[p]["resolve_ms"])[:2]
     for program in fast:  # the other solvers on the best schemes
-        for solver in ("interior_point", "fatrop", "sqp"):
-            limit, scheme = SQP if solver == "sqp" else ITERATIONS, OURS[program.removeprefix("ours: ")]
+        for solver in ("interior_point", "fatrop"):
+            scheme = OURS[program.removeprefix("ours: ")]
             meshes[f"{program}, {solver}"] = own = meshes[program]
-            builds[f"{program}, {solver}"] = partial(ours, problem, own["intervals"], **scheme, solver=solver, iterations=limit)
+            builds[f"{program}, {solver}"] = partial(ours, problem, own["intervals"], **scheme, solver=solver)
     for program, build in COARSE.items() if name != "biped_walking" else ():
         try:
             found = search(lambda count, build=build: partial(build, problem, count), reference, tolerance, UNTIL,

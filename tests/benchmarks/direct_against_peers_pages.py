@@ -103,7 +103,7 @@ EQUAL = """Within {accuracy:g} of the reference, relative, on this mesh and the 
 Hermite-Simpson (separated, compressed), Gauss, Radau, Lobatto of degree 3 to 5 with IPOPT, the other solvers on the best two,
 and RK4 shooting with our interior-point method and FATROP where that is accurate enough by hand; Opti Hermite-Simpson (separated,
 compressed), Radau and Legendre of degree 3 with a control at every point, RK4 shooting. Of each side the two fastest are measured
-in turns, the others once. Our SQP gets 100 iterations.
+in turns, the others once.
 
 """
 AIMS = (("separated", 0.5, "re-solve, separated"), ("compressed", 0.5, "re-solve, compressed"),

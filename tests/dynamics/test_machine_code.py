@@ -1,4 +1,4 @@
-"""Machine code made here (mode "jit"): every operation, and whole robots, against CasADi's own evaluation, to the last bit."""
+"""Machine code by LLVM (mode "jit"): every operation, and whole robots, against CasADi's own evaluation, to the last bit."""
 
 import gc
 import os
@@ -14,11 +14,10 @@ import pytest
 
 import dynamics
 from dynamics import kernels
-from dynamics.kernels import compile_kernel, compile_many, llvm, machine, stencils, tape, text, workspace, worthwhile
+from dynamics.kernels import compile_kernel, compile_many, llvm, text, workspace
 from dynamics.model.urdf import read_urdf
 
 ROOT = Path(__file__).resolve().parents[2]
-OFTEN = 10 * machine.WORTH_LLVM
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -3.0, 7.25, 1e-310, -1e-310, 1e308, -1e308, np.inf, -np.inf, np.nan]
 ONE = {
     "neg": lambda x: -x, "exp": ca.exp, "log": ca.log, "sqrt": ca.sqrt, "sq": lambda x: x * x, "twice": lambda x: x + x,
@@ -44,13 +43,8 @@ def cache(tmp_path, monkeypatch):
     return directory
 
 
-@pytest.fixture(params=[pytest.param(10, id="quick"), pytest.param(OFTEN, id="llvm")])
-def evaluations(request):
-    return request.param
-
-
-def make(function, evaluations):
-    kernel = compile_kernel(function, "jit", evaluations=evaluations)
+def make(function):
+    kernel = compile_kernel(function, "jit")
     assert (kernel.mode, kernel.notes, kernel.library, kernel.handle < 0) == ("jit", (), None, True)
     return kernel
 
@@ -92,20 +86,20 @@ def agree(kernel, function, arguments):
 
 # ---- operations ----
 @pytest.mark.parametrize("name", ONE)
-def test_operations_of_one_argument(name, evaluations):
+def test_operations_of_one_argument(name):
     x = ca.SX.sym("x", len(SPECIAL) + 20)
     function = ca.Function("one", [x], [ONE[name](x)])
     numbers = np.concatenate([SPECIAL, 3 * np.random.default_rng(1).normal(size=20)])
-    same(make(function, evaluations)(numbers), function(numbers).full().ravel())
+    same(make(function)(numbers), function(numbers).full().ravel())
 
 
 @pytest.mark.parametrize("name", TWO)
-def test_operations_of_two_arguments(name, evaluations):
+def test_operations_of_two_arguments(name):
     numbers = np.concatenate([SPECIAL, 3 * np.random.default_rng(2).normal(size=4)])
     first, second = (grid.ravel() for grid in np.meshgrid(numbers, numbers))
     x, y = ca.SX.sym("x"), ca.SX.sym("y")
     function = ca.Function("two", [x, y], [TWO[name](x, y)])
-    kernel, expected = make(function, evaluations), function.map(len(first))(first[None], second[None]).full().ravel()
+    kernel, expected = make(function), function.map(len(first))(first[None], second[None]).full().ravel()
     results = np.array([kernel(a, b) for a, b in zip(first, second, strict=True)])
     if name in ("fmin", "fmax"):  # which of two zeros is left open by C, and differs between versions of CasADi
         results, expected = results + 0.0, expected + 0.0
@@ -113,13 +107,12 @@ def test_operations_of_two_arguments(name, evaluations):
 
 
 def test_all_operations_are_covered_or_refused():
-    """What the generators know is what the tests above have made; nothing else that scalar graphs are made of is let through."""
+    """What the generator knows is what the tests above have made; nothing else that scalar graphs are made of is let through."""
     x, y = ca.SX.sym("x"), ca.SX.sym("y")
     functions = [ca.Function("f", [x], [op(x)]) for op in ONE.values()]
     functions += [ca.Function("f", [x, y], [op(x, y)]) for op in TWO.values()]
     made = {f.instruction_id(k) for f in functions for k in range(f.n_instructions())}
-    assert stencils.KNOWN == text.KNOWN
-    assert made <= stencils.KNOWN <= made | {ca.OP_LIFT, ca.OP_ASSIGN, ca.OP_TWICE}  # CasADi writes x + x in more than one way
+    assert made <= text.KNOWN <= made | {ca.OP_LIFT, ca.OP_ASSIGN, ca.OP_TWICE}  # CasADi writes x + x in more than one way
     kernel = compile_kernel(ca.Function("inverse", [x], [ca.erfinv(x)]), "jit")
     assert kernel.mode == "interpreted"
     assert kernel.notes == ("interpreted: function 'inverse' has operations without machine code: OP_ERFINV",)
@@ -143,25 +136,25 @@ def random_graph(seed, size):
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("size", [20, 200, 3000])
-def test_random_graphs(seed, size, evaluations):
+def test_random_graphs(seed, size):
     function = random_graph(seed, size)
-    agree(make(function, evaluations), function, values(function, seed + 50))
+    agree(make(function), function, values(function, seed + 50))
 
 
 @pytest.mark.parametrize("name", ["inverse_dynamics", "forward_dynamics"])
 @pytest.mark.parametrize("base", ["ur5", "quadruped"])
-def test_robots(base, name, evaluations):
+def test_robots(base, name):
     function = with_jacobian(scalar_function(name, robot(base, root="free_flyer") if base == "quadruped" else robot(base)))
     assert function.n_instructions() > 3000
-    agree(make(function, evaluations), function, values(function, 3))
+    agree(make(function), function, values(function, 3))
 
 
 # ---- convention ----
-def test_addresses_that_are_not_given(evaluations):
+def test_addresses_that_are_not_given():
     """Inputs without an address are zero, results without one are not written; nothing is remembered from call to call."""
     x, y = ca.SX.sym("x", 3), ca.SX.sym("y", 2)
     function = ca.Function("f", [x, y], [ca.sin(x) + y[0], ca.vertcat(x, y, 1), ca.SX(2, 9)])
-    kernel = make(function, evaluations)
+    kernel = make(function)
     work = workspace(kernel)
     work.w[:] = np.nan
     given = [np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0])]
@@ -183,10 +176,10 @@ def test_addresses_that_are_not_given(evaluations):
             np.testing.assert_allclose(result, np.nan if gone else number, rtol=1e-15)
 
 
-def test_work_arrays_are_long_enough(evaluations):
+def test_work_arrays_are_long_enough():
     """Nothing is written beyond the lengths that the kernel asks for."""
     function = with_jacobian(scalar_function("forward_dynamics", robot()))
-    kernel = make(function, evaluations)
+    kernel = make(function)
     guard = 64
     w = np.full(kernel.sz_w + guard, 12.5)
     arrays = [np.ascontiguousarray(a.ravel()) for a in values(function)]
@@ -198,29 +191,29 @@ def test_work_arrays_are_long_enough(evaluations):
     assert (arg[-1], res[-1]) == (77, 77)
 
 
-def test_empty_and_sparse(evaluations):
+def test_empty_and_sparse():
     x, nothing, D = ca.SX.sym("x", 3), ca.SX.sym("nothing", 0), ca.SX.sym("D", ca.Sparsity.diag(3))
     function = ca.Function("f", [x, nothing, D], [ca.jacobian(ca.sin(x), x), ca.SX(0, 1), D @ x, ca.SX(40, 3), ca.SX.zeros(2, 0)])
-    kernel = make(function, evaluations)
+    kernel = make(function)
     full = np.arange(1.0, 10).reshape(3, 3)
     J, empty, product, zeros, flat = kernel([0.1, 0.2, 0.3], np.zeros(0), full)
     np.testing.assert_array_equal(J, np.diag(np.cos([0.1, 0.2, 0.3])))
     # only the diagonal of the sparse input exists
     np.testing.assert_allclose(product, np.diag(full) * [0.1, 0.2, 0.3], rtol=1e-15)
     assert (empty.shape, flat.shape, zeros.shape, np.abs(zeros).max()) == ((0,), (2, 0), (40, 3), 0.0)
-    assert make(ca.Function("none", [], []), evaluations)() == ()
-    assert make(ca.Function("unused", [x], []), evaluations)(np.ones(3)) == ()
-    np.testing.assert_array_equal(make(ca.Function("constants", [], [ca.SX([1.0, -0.0, 2.5])]), evaluations)(), [1.0, 0.0, 2.5])
+    assert make(ca.Function("none", [], []))() == ()
+    assert make(ca.Function("unused", [x], []))(np.ones(3)) == ()
+    np.testing.assert_array_equal(make(ca.Function("constants", [], [ca.SX([1.0, -0.0, 2.5])]))(), [1.0, 0.0, 2.5])
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_zeros_among_results(seed, evaluations):
+def test_zeros_among_results(seed):
     """Stretches of zeros of every length, within a result and across results: all are written, and nothing else."""
     rng = np.random.default_rng(seed)
     x = ca.SX.sym("x", 100)
     masks = [np.repeat(rng.random(12) < 0.5, rng.integers(1, 14, size=12))[:100] for _ in range(3)]
     outputs = [ca.vertcat(*(x[i] if kept else 0 for i, kept in enumerate(mask))) for mask in masks]
-    kernel = make(ca.Function("f", [x], outputs), evaluations)
+    kernel = make(ca.Function("f", [x], outputs))
     work, numbers = workspace(kernel), rng.normal(size=100)
     results = [np.full(len(mask) + 2, np.nan) for mask in masks]
     work.arg[0], work.res[:3] = numbers.ctypes.data, [result[1:].ctypes.data for result in results]
@@ -230,12 +223,12 @@ def test_zeros_among_results(seed, evaluations):
         same(result, np.concatenate([[np.nan], np.where(mask, numbers[: len(mask)], 0.0), [np.nan]]))
 
 
-def test_matrix_graphs_are_expanded(evaluations):
+def test_matrix_graphs_are_expanded():
     inner = ca.Function("inner", [z := ca.SX.sym("z", 3)], [ca.sin(z) * z[0]])
     X = ca.MX.sym("X", 3, 4)
     function = ca.Function("outer", [X], [inner.map(4)(X), ca.mtimes(X, X.T), ca.diag(X[:, 0])])
-    agree(make(function, evaluations), function, values(function))
-    agree(make(inner.map(4), evaluations), inner.map(4), values(function))
+    agree(make(function), function, values(function))
+    agree(make(inner.map(4)), inner.map(4), values(function))
 
 
 def test_what_cannot_be_expanded_is_interpreted_and_says_why(monkeypatch):
@@ -247,60 +240,24 @@ def test_what_cannot_be_expanded_is_interpreted_and_says_why(monkeypatch):
     assert len(first.notes) == 1
     assert "function 'solve' cannot be expanded into scalar operations" in first.notes[0]
     np.testing.assert_allclose(np.diag([1.0, 2, 3]) @ first([1.0, 2.0, 3.0]) + first([1.0, 2.0, 3.0]).sum(), [1, 2, 3], rtol=1e-14)
-    monkeypatch.setattr(machine, "MAX_OPERATIONS", 5)
+    monkeypatch.setattr(llvm, "MAX_OPERATIONS", 5)
     large = compile_kernel(ca.Function("large", [X], [ca.sin(X) * ca.cos(X)]), "jit")
     assert (large.mode, large.notes) == (
         "interpreted", ("interpreted: function 'large' has 9 operations: no machine code above 5",))
 
 
-def test_in_graphs(evaluations):
-    """Also under map, from several threads, and without the derivatives of the original where it is machine code."""
+def test_in_graphs():
+    """Graphs cannot call the code: they get the function itself, derivatives and all."""
     function = with_jacobian(scalar_function("inverse_dynamics", robot()))
-    kernel = make(function, evaluations)
-    inner = kernel.as_casadi()
-    assert (inner.name_in(), inner.name_out()) == (function.name_in(), function.name_out())
-    assert [inner.size_in(i) for i in range(3)] == [function.size_in(i) for i in range(3)]
-    assert (inner.class_name() == "External") == (evaluations < OFTEN and stencils.available() and sys.platform == "linux")
-    inputs = [ca.MX.sym(function.name_in(i), function.size1_in(i), 5) for i in range(3)]
-    for way in ("serial", "thread"):
-        outputs = inner.map(5, way)(*inputs)
-        graph = ca.Function("graph", inputs, [2 * outputs[0], outputs[1]])
-        arguments = [np.random.default_rng(4).normal(size=(a.shape)) for a in inputs]
-        tau, J = (value.full() for value in graph(*arguments))
-        for k, (part, block) in enumerate(zip(tau.T, np.split(J, 5, axis=1), strict=True)):
-            expected = function(*(a[:, k] for a in arguments))
-            np.testing.assert_array_equal(part, 2 * expected[0].full().ravel())
-            np.testing.assert_array_equal(block, ca.densify(expected[1]).full())
-    assert kernel.as_casadi().name() == inner.name()
-    again = compile_kernel(inner, "jit")
-    assert (again.mode, again.notes) == ("jit", ())
-    assert again.address == kernel.address or inner.class_name() != "External"
-
-
-def test_many_inputs_and_outputs_in_graphs():
-    x, M, nothing = ca.SX.sym("x", 3), ca.SX.sym("M", 2, 3), ca.SX.sym("nothing", 0)
-    function = ca.Function("f", [x, nothing, M], [M @ x, ca.SX(0, 1), ca.SX(2, 40), M.T], ["x", "nothing", "a_rather_long_name"],
-                           ["y", "none", "zeros", "transpose"])
-    inner = compile_kernel(function, "jit").as_casadi()
-    given = values(function)
-    for result, expected in zip(inner(*given), function(*given), strict=True):
-        same(result.full(), ca.densify(expected).full())
-    assert inner.name_in() == function.name_in()
-    constant = compile_kernel(ca.Function("constant", [], [ca.SX([1.0, 2.5])]), "jit").as_casadi()
-    same(constant()["o0"].full().ravel(), [1.0, 2.5])
-
-
-def test_a_folder_that_forbids_libraries_leaves_the_interpreter(monkeypatch):
-    x = ca.SX.sym("x", 3)
-    kernel = compile_kernel(ca.Function("f", [x], [ca.sin(x) - 0.123]), "jit")
-    monkeypatch.setattr(machine.elf, "shared_library", lambda *arguments: b"no library")
-    assert kernel.as_casadi().is_a("SXFunction")
+    kernel = make(function)
+    assert kernel.as_casadi() is kernel.function
+    agree(compile_kernel(kernel.as_casadi(), "jit"), function, values(function))
 
 
 # ---- threads, lifetime ----
-def test_threads(evaluations):
+def test_threads():
     function = with_jacobian(scalar_function("inverse_dynamics", robot()))
-    kernel, failures = make(function, evaluations), []
+    kernel, failures = make(function), []
     cases = [(values(function, seed), function(*values(function, seed))[0].full().ravel()) for seed in range(4)]
 
     def run(arguments, expected):
@@ -325,10 +282,8 @@ def test_code_lives_as_long_as_a_workspace():
         return status, y[0]
 
     x = ca.SX.sym("x")
-    one, other = compile_many([ca.Function("f", [x], [3 * x]), ca.Function("g", [x], [x - 4])], mode="jit", evaluations=10)
-    keep = one._release.__defaults__[0].keep
-    memory = weakref.ref(keep[0] if stencils.available() else keep)
-    del keep
+    one, other = compile_many([ca.Function("f", [x], [3 * x]), ca.Function("g", [x], [x - 4])], mode="jit")
+    memory = weakref.ref(one._release.__defaults__[0].keep)
     works = workspace(one), workspace(other)
     del one, other
     gc.collect()
@@ -346,8 +301,7 @@ def test_the_same_function_is_made_once():
     first = made()
     second = made()
     assert first[0].address == first[2].address != first[1].address
-    if stencils.available():
-        assert [kernel.address for kernel in second] == [kernel.address for kernel in first]
+    assert [kernel.address for kernel in second] == [kernel.address for kernel in first]
     keep = weakref.ref(first[0]._release.__defaults__[0])
     del first, second
     gc.collect()
@@ -355,56 +309,30 @@ def test_the_same_function_is_made_once():
     agree(made()[1], random_graph(1, 50), values(random_graph(1, 50)))
 
 
-# ---- tapes ----
-def test_tapes_read_and_asked_for_are_the_same():
-    for function in (random_graph(1, 500), with_jacobian(scalar_function("inverse_dynamics", robot()))):
-        function = kernels.compiler.densified(function)
-        read, asked = tape._deserialised(function, function.serialize()), tape._asked(function)
-        assert read is not None
-        np.testing.assert_array_equal(read.op, asked.op)
-        np.testing.assert_array_equal(read.to, asked.to)
-        has_a = read.op != ca.OP_CONST
-        has_b = np.array([tape.binary(op) or op in (ca.OP_INPUT, ca.OP_OUTPUT) for op in read.op.tolist()])
-        np.testing.assert_array_equal(read.a[has_a], asked.a[has_a])
-        np.testing.assert_array_equal(read.b[has_b], asked.b[has_b])
-        np.testing.assert_array_equal(read.value, asked.value)
-        assert read.slots == asked.slots <= function.sz_w()
-
-
-@pytest.mark.parametrize("damage", ["other", "short", "not letters"])
-def test_a_form_that_is_not_understood_is_not_believed(damage):
-    x = ca.SX.sym("x", 4)
-    function = ca.Function("f", [x], [ca.sin(x) * x[0] + 2.5])
-    other = ca.Function("f", [x], [ca.cos(x) * x[1] - 2.5])
-    assert other.n_instructions() == function.n_instructions()
-    right = function.serialize()
-    found = tape.tape(function, {"other": other.serialize(), "short": right[:-400], "not letters": "!" + right[1:]}[damage])
-    assert all(np.array_equal(a, b) for a, b in zip(found, tape._asked(function), strict=True))
-
-
-def test_a_kernel_from_an_asked_tape_is_right(monkeypatch, evaluations):
-    monkeypatch.setattr(tape, "_deserialised", lambda function, serialised: None)
-    function = random_graph(5, 300)
-    agree(make(function, evaluations), function, values(function))
-
-
 # ---- many functions, cache ----
-def test_many_functions_at_once(evaluations):
+def test_many_functions_at_once():
     functions = [random_graph(seed, 100) for seed in (0, 1, 2, 3, 4, 0)]
     functions.append(scalar_function("inverse_dynamics", robot()))
-    made = compile_many(functions, mode="jit", evaluations=evaluations)
+    made = compile_many(functions, mode="jit")
     assert [kernel.mode for kernel in made] == ["jit"] * 7
     for kernel, function in zip(made, functions, strict=True):
         agree(kernel, function, values(function, 9))
 
 
 def test_the_same_request_gives_the_same_bytes():
-    functions = {f"f{seed}": (tape.tape(f := kernels.compiler.densified(random_graph(seed, 200))), f.n_in(), f.n_out(), 7)
-                 for seed in range(3)}
+    functions = {f"f{seed}": kernels.compiler.densified(random_graph(seed, 200)) for seed in range(3)}
     assert llvm.compiled(functions) == llvm.compiled(functions)
-    codes = [stencils.translated([given[:3] for given in functions.values()], 1 << 40, 1 << 41) for _ in range(2)]
-    assert codes[0][0].tobytes() == codes[1][0].tobytes()
-    assert codes[0][1] == codes[1][1]
+
+
+def test_code_that_is_alive_is_not_made_again(monkeypatch):
+    """Of a request only what nobody holds goes to LLVM."""
+    first = make(random_graph(0, 50))
+    asked = []
+    compiled = llvm.compiled
+    monkeypatch.setattr(llvm, "compiled", lambda functions: asked.append(len(functions)) or compiled(functions))
+    again, other = compile_many([random_graph(0, 50), random_graph(1, 50)], mode="jit")
+    assert (asked, again.address == first.address, other.address == first.address) == ([1], True, False)
+    agree(other, random_graph(1, 50), values(random_graph(1, 50)))
 
 
 RUN = """
@@ -414,7 +342,7 @@ x = ca.SX.sym("x", 50)
 y = x
 for k in range(20):
     y = ca.sin(y) * x + {number}
-kernel = compile_kernel(ca.Function("f", [x], [y]), "jit", evaluations=1e9)
+kernel = compile_kernel(ca.Function("f", [x], [y]), "jit")
 print(kernel.cache_hit, kernel.mode, kernel(np.linspace(0, 1, 50)).sum().hex())
 """
 
@@ -434,17 +362,3 @@ def test_object_files_are_kept(cache):
     assert run(0.5) == first
     assert kernels.clear_cache() == 0  # manifests of libraries, of which there are none
     assert not list(cache.glob("*.o"))
-
-
-# ---- policy ----
-def test_worthwhile(monkeypatch):
-    function = with_jacobian(scalar_function("inverse_dynamics", robot()))
-    assert worthwhile(function, 3000)
-    assert worthwhile(function, 1) or not stencils.available()
-    assert not worthwhile(ca.Function("inverse", [x := ca.SX.sym("x")], [ca.erfinv(x)]), 1e6)
-    X = ca.MX.sym("X", 3)
-    assert worthwhile(ca.Function("sine", [X], [ca.sin(X)]), 1000)
-    assert not worthwhile(ca.Function("solve", [X], [ca.solve(ca.diag(X) + 1, X)]), 1e6)
-    monkeypatch.setattr(stencils, "available", lambda: False)
-    assert worthwhile(function, 3000)
-    assert not worthwhile(function, 500)

@@ -6,7 +6,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from dynamics.errors import ChartSingularityError
-from dynamics.lie import angle_axis, euler, framed, quaternion, rotation, rotation_matrix, rotation_vector, so3
+from dynamics.frames.tagged import TaggedRotation, TaggedVector
+from dynamics.lie import angle_axis, euler, quaternion, rotation, rotation_matrix, rotation_vector, so3
 
 KINDS = list(rotation.PARAMETERISATIONS)
 SEQUENCES = list(euler.SEQUENCES)
@@ -171,11 +172,11 @@ def test_angular_velocities_change_frame_and_add():
     # the motion of C in A is the product of both
     rate = ab["rate"] @ bc["C"] + ab["C"] @ bc["rate"]
     whole = flat(rotation.angular_velocity("matrix", ab["C"] @ bc["C"], rate, "world"))
-    first = framed.vector(ab["world"], "A", "A", "B")
-    second = framed.express(framed.rotation(ab["C"], "A", "B"), framed.vector(bc["world"], "B", "B", "C"))
-    total = framed.add(first, second)
+    first = TaggedVector("A", "A", "B", ab["world"])
+    second = TaggedRotation("A", "B", ab["C"]) @ TaggedVector("B", "B", "C", bc["world"])
+    total = first + second
     assert str(total) == "A_r_AC"
-    close(flat(total.components), whole)
+    close(flat(total.value), whole)
     inverse_rate = ab["rate"].T
     close(flat(rotation.angular_velocity("matrix", ab["C"].T, inverse_rate, "world")), -ab["body"])
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.linalg import ldl, solve, solve_discrete_are
 
-from ocp.shooting.engine import box, lq
+from ocp.control.arrays import work_for
+from ocp.control.box_qp import box_qp
+from ocp.shooting.engine import lq
 
 INF = np.inf
 SHAPES = {
@@ -297,12 +299,11 @@ def test_numbers_that_are_none_are_failures(where):
 # ---- control bounds
 def solve_box(H, g, lower, upper, start):
     m, w = len(g), 8 * (-(-len(g) // 8))
-    work = box.box(m, w)
-    work.lower[:m], work.upper[:m] = lower, upper
+    work = work_for(m)
     stored = np.tril(H) + np.triu(np.full((m, m), np.nan), 1)  # what lies above the diagonal must not be read
     flat, x = np.zeros(m * w), np.array(start, float)
     flat.reshape(m, w)[:, :m] = stored
-    count = box.box_qp(flat, 0, w, m, np.array(g, float), 0, x, 0, work)
+    count = box_qp(flat, 0, w, np.array(g, float), np.array(lower, float), np.array(upper, float), x, work)
     return x, work.free[:max(count, 0)].copy(), count
 
 

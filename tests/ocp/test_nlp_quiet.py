@@ -42,7 +42,7 @@ CASES = {"more equations than unknowns": three_lines(), "contradictions": three_
          "linearly dependent": program(lambda x: [x[0] - 1, 2 * x[0] - 2], [0] * 2, [0] * 2)}
 
 
-@pytest.mark.parametrize("solver", ["ipopt", "sqp"])
+@pytest.mark.parametrize("solver", ["ipopt", "interior_point"])
 @pytest.mark.parametrize("case", CASES)
 def test_programs_of_every_kind_are_solved_in_silence(case, solver, capfd):
     prepare_solver(CASES[case], SolverOptions(solver=solver, max_iterations=50)).solve()

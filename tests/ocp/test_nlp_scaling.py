@@ -71,7 +71,7 @@ def test_factors_follow_bounds_magnitudes_and_the_first_jacobian():
         SolverOptions(scaling="autos")
 
 
-@pytest.mark.parametrize("solver", ["ipopt", "sqp"])
+@pytest.mark.parametrize("solver", ["ipopt", "interior_point"])
 @pytest.mark.parametrize("how", ["bounds", "jacobian", "auto"])
 def test_answers_and_multipliers_come_back_unscaled(solver, how):
     nlp = staged(order=3, limit=2.0)
@@ -95,7 +95,7 @@ def test_stages_survive_scaling():
 
 def test_a_badly_scaled_program_becomes_easy():
     nlp = badly()
-    found = solve_nlp(nlp, SolverOptions(solver="sqp", scaling="auto"))
+    found = solve_nlp(nlp, SolverOptions(solver="interior_point", scaling="auto"))
     assert found.status is Status.CONVERGED
     # unscaled, by hand: 1e3 x0 + 1e13 x1 = 2e9 with x0 = 1e6 a, x1 = 1e-4 b is a + b = 2
     easy = program(3, lambda x: (x[0] - 2) ** 2 + (x[1] - 1) ** 4 + (x[2] - 1) ** 2 + x[2] * x[0],
@@ -109,7 +109,7 @@ def test_a_badly_scaled_program_becomes_easy():
 
 def test_progress_watch_and_warm_starts_speak_of_the_program_itself():
     nlp, seen, points = replace(badly(), diagnose=None), [], []
-    solver = prepare_solver(nlp, SolverOptions(solver="sqp", scaling="auto"))
+    solver = prepare_solver(nlp, SolverOptions(solver="interior_point", scaling="auto"))
     cold = solver.solve(progress=seen.append, watch_point=(lambda: True, lambda point, rows: points.append(point)))
     assert [row["objective"] for row in seen] == [row["objective"] for row in cold.iterations]
     np.testing.assert_allclose(points[-1].x, cold.x)

@@ -1,4 +1,4 @@
-"""Quadratic minimisation over the controls of one stage: elimination of free controls, and the box QP that finds which are free.
+"""Quadratic minimisation over the controls of one stage: elimination of the free ones.
 
 The rows of the controls in the lower triangle of a Hessian in (x, u), ``(Qux | Quu)``, are all that is needed. Controls are
 eliminated from the last to the first, so that rows stay rows: with Quu = L' D L and L unit lower triangular,
@@ -18,36 +18,32 @@ from numba import njit
 
 from dynamics.loops.dense import padded
 from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, store, total
-from dynamics.loops.vectors import OPTIONS
+from ocp.control.arrays import Work, work_for
 from ocp.shooting.engine.flat import INLINED, PRIVATE, product
 
 Array = np.ndarray
 
 _BLOCK = WIDTH
-_BOX_ITERATIONS = 100
-_ARMIJO = 0.1
 
 
 class Box(NamedTuple):
     """Work arrays for the controls of one stage, at most M of them, flat: Y, Z [M, w] rows under elimination; the others
-    [padded(M)]: bounds of the step, right-hand side, gradient, direction, trial; indices of free controls, ascending."""
+    [padded(M)]: bounds of the step, right-hand side, a spare, direction; and what finds the free controls."""
 
     Y: Array
     Z: Array
     lower: Array
     upper: Array
     y: Array
-    slope: Array
+    spare: Array
     direction: Array
-    trial: Array
-    free: Array
+    qp: Work
 
 
 def box(M: int, w: int) -> Box:
     """Zeros of the right sizes."""
-    lower, upper, y, slope, direction, trial = (np.zeros(padded(M)) for _ in range(6))
-    return Box(np.zeros(M * w), np.zeros(M * w), lower, upper, y, slope, direction, trial,
-               np.zeros(padded(M), dtype=np.int64))
+    lower, upper, y, spare, direction = (np.zeros(padded(M)) for _ in range(5))
+    return Box(np.zeros(M * w), np.zeros(M * w), lower, upper, y, spare, direction, work_for(M))
 
 
 @njit(**INLINED)
@@ -128,80 +124,3 @@ def substitute(Z: Array, row: int, n: int, m: int, y: Array, K: Array, at_K: int
                     for j in range(begin, i):
                         x = x + get(Z, i * row + n + j) * load(K, at_K + j * K_row + b)
                     store(K, at_K + i * K_row + b, x)
-
-
-@njit(**INLINED)
-def _times(H: Array, at: int, row: int, m: int, x: Array, at_x: int, i: int) -> float:
-    """Row i of a symmetric matrix, of which the lower triangle is stored, times x."""
-    value = 0.0
-    for j in range(m):
-        value += get(H, at + max(i, j) * row + min(i, j)) * get(x, at_x + j)
-    return value
-
-
-@njit(**OPTIONS)
-def box_qp(H: Array, at: int, row: int, m: int, g: Array, at_g: int, x: Array, at_x: int, work: Box) -> int:
-    """Minimise ``1/2 x' H x + g' x`` over ``work.lower <= x <= work.upper`` by projected Newton, from x.
-
-    H: lower triangle of m rows from a flat index. Tassa, Mansard, Todorov 2014, section II.C. Leaves in ``work.free`` the
-    indices strictly inside, or held by no multiplier; returns their number, -1 when H is not positive definite there, -2 when
-    the iteration limit is reached.
-    """
-    Y, Z, y, free, slope, direction = work.Y, work.Z, work.y, work.free, work.slope, work.direction
-    trial, lower, upper, zero = work.trial, work.lower, work.upper, 0 * m
-    for i in range(m):
-        start = get(x, at_x + i)
-        put(x, at_x + i, min(max(start if start == start else 0.0, get(lower, i)), get(upper, i)))
-    for _ in range(_BOX_ITERATIONS):
-        count = zero
-        for i in range(m):
-            gradient = get(g, at_g + i) + _times(H, at, row, m, x, at_x, i)
-            put(slope, i, gradient)
-            low, high = get(x, at_x + i) == get(lower, i), get(x, at_x + i) == get(upper, i)
-            if not ((low and high) or (low and gradient > 0.0) or (high and gradient < 0.0)):
-                put(free, count, i)
-                count += 1
-        if count == 0:
-            return 0
-        for i in range(count):
-            source = at + get(free, i) * row
-            put(y, i, get(slope, get(free, i)))
-            for j in range(i + 1):
-                put(Y, i * row + j, get(H, source + get(free, j)))
-        if not eliminate(Y, Z, row, zero, count, y):
-            return -1
-        substitute(Z, row, zero, count, y, Z, zero, row, direction, zero)
-        inside, small = True, True
-        for i in range(count):
-            j, step = get(free, i), get(direction, i)
-            value = get(x, at_x + j) + step
-            inside = inside and get(lower, j) <= value <= get(upper, j)
-            small = small and abs(step) <= 1e-14 * (1.0 + abs(get(x, at_x + j)))
-        if small:
-            return count
-        # projected line search on the exact quadratic; y is free to hold the move
-        length, accepted = 1.0, False
-        for _ in range(60):
-            for i in range(m):
-                put(trial, i, get(x, at_x + i))
-            for i in range(count):
-                j = get(free, i)
-                put(trial, j, min(max(get(trial, j) + length * get(direction, i), get(lower, j)), get(upper, j)))
-            if inside and length == 1.0:
-                accepted = True
-                break
-            for i in range(m):
-                put(y, i, get(trial, i) - get(x, at_x + i))
-            linear, bend = 0.0, 0.0
-            for i in range(m):
-                linear += get(slope, i) * get(y, i)
-                bend += get(y, i) * _times(H, at, row, m, y, zero, i)
-            if linear + 0.5 * bend <= _ARMIJO * linear:
-                accepted = True
-                break
-            length *= 0.5
-        if not accepted:
-            return count  # no decrease left above rounding
-        for i in range(m):
-            put(x, at_x + i, get(trial, i))
-    return -2

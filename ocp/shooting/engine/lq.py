@@ -33,7 +33,8 @@ from numba import njit
 from dynamics.loops.dense import clear, copy, padded
 from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, splat, store, store_masked, total
 from dynamics.loops.vectors import OPTIONS
-from ocp.shooting.engine.box import Box, box, box_qp, eliminate, first, lanes, substitute
+from ocp.control.box_qp import box_qp
+from ocp.shooting.engine.box import Box, box, eliminate, first, lanes, substitute
 from ocp.shooting.engine.flat import INLINED, PRIVATE, flat, product
 
 Array = np.ndarray
@@ -167,7 +168,7 @@ def _gains(rows: Array, at: int, w: int, n: int, m: int, q: Array, at_q: int, bo
 
     Returns the number of free controls, negative when Quu is not positive definite on them.
     """
-    Y, Z, y, free, step, lower, upper = box.Y, box.Z, box.y, box.free, box.direction, box.lower, box.upper
+    Y, Z, y, free, step, lower, upper = box.Y, box.Z, box.y, box.qp.free, box.direction, box.lower, box.upper
     # where the last answer was inside its bounds this one may be: then elimination of all controls is all there is to do
     count, clamped = m, False
     if bounded:
@@ -175,7 +176,7 @@ def _gains(rows: Array, at: int, w: int, n: int, m: int, q: Array, at_q: int, bo
             clamped = clamped or not get(lower, i) < get(k, at_k + i) < get(upper, i)
     while True:
         if clamped:
-            count = box_qp(rows, at + n, w, m, q, at_q, k, at_k, box)
+            count = box_qp(rows, at + n, w, q[at_q : at_q + m], lower, upper, k[at_k : at_k + m], box.qp)
             if count < 0:
                 return count
         for i in range(count):
@@ -224,8 +225,7 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
     T, Q, R, v, p, z, nothing = (flat(work.T), flat(work.Q), flat(work.R), flat(work.v), flat(work.p), flat(work.slopes),
                                  flat(work.zero))
     b = work.box
-    box = Box(flat(b.Y), flat(b.Z), flat(b.lower), flat(b.upper), flat(b.y), flat(b.slope), flat(b.direction), flat(b.trial),
-              flat(b.free))
+    box = Box(flat(b.Y), flat(b.Z), flat(b.lower), flat(b.upper), flat(b.y), flat(b.spare), flat(b.direction), b.qp)
     # variables: Numba would compile callees once more for every constant argument
     zero, one, full, half = 0 * S, 0 * S + 1, S < 0, S >= 0
     regular = mu_control > 0.0 or mu_state > 0.0
@@ -287,8 +287,8 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
                 x = get(z, n + i)
                 for j in range(m):
                     x += get(Q, at_u + i * w + n + j) * get(k, at_k + j)
-                put(box.slope, i, x)
-            _add_rows(Vx, at_x, box.slope, zero, m, K, at_K, nw, n, Vx, at_x)
+                put(box.spare, i, x)
+            _add_rows(Vx, at_x, box.spare, zero, m, K, at_K, nw, n, Vx, at_x)
         else:
             product(Q, zero, w, box.Y, zero, one, w, box.Z, zero, w, Q, zero, w, n, free, lanes(n), half)
         trace = _mirror(Q, zero, w, V, s * N * nw, nw, n)
