@@ -17,7 +17,7 @@ from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.algorithms import tree
 from dynamics.errors import near
-from dynamics.joints import KINDS
+from dynamics.joints import record
 from dynamics.lie import se3, so3
 from dynamics.model.model import Model
 from ocp.errors import ProblemError
@@ -51,14 +51,10 @@ def model_space(model: Model) -> Space:
     nq, nv = model.nq, model.nv
     flat: list[int] = []
     quaternions: list[int] = []
-    for i, body in enumerate(model.bodies):
-        kind = KINDS[body.joint.kind]
-        if body.joint.mimic or not kind.nv:
-            continue
-        start = model.v_slice(i).start
-        flat += list(range(start, start + kind.nv)) if kind.is_vector_space else [-1] * kind.nq
+    for kind, qs, vs in model.factors:
+        flat += list(range(vs.start, vs.stop)) if kind.is_vector_space else [-1] * kind.nq
         if kind.quaternion is not None:
-            quaternions.append(model.q_slice(i).start + kind.quaternion.start)
+            quaternions.append(qs.start + kind.quaternion.start)
 
     def split(function: Any) -> Any:
         return lambda x, d: ca.vertcat(function(model, x[:nq], d[:nv]), x[nq:] + d[nv:])
@@ -79,7 +75,7 @@ def model_space(model: Model) -> Space:
 def actuated_joints(model: Model) -> tuple[str, ...]:
     """Joints that a robot drives unless told otherwise: all but free-flyers and mimic joints."""
     return tuple(b.joint.name for b in model.bodies
-                 if b.joint.mimic is None and KINDS[b.joint.kind].nv and b.joint.kind != "free_flyer")
+                 if b.joint.mimic is None and record(b.joint).nv and b.joint.kind != "free_flyer")
 
 
 def robot_system(model: Model, *, actuated: str | Sequence[str] = "all", thrusters: Sequence[Thruster] = (),
