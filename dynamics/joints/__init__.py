@@ -7,14 +7,19 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from dynamics.errors import ModelError, near
+from dynamics.joints.composite import COMPOSITE
+from dynamics.joints.curve import SPLINE_CURVE
+from dynamics.joints.euler import EULER
 from dynamics.joints.kind import Family, JointKind
 from dynamics.joints.one_dof import CONTINUOUS, FIXED, PRISMATIC, REVOLUTE
 from dynamics.joints.planar import PLANAR
 from dynamics.joints.rotational import FREE_FLYER, SPHERICAL
+from dynamics.joints.translational import PLANAR_TRANSLATION, TRANSLATION
 from dynamics.joints.universal import UNIVERSAL
 
 KINDS = MappingProxyType({k.name: k for k in (
-    FIXED, REVOLUTE, CONTINUOUS, PRISMATIC, UNIVERSAL, PLANAR, SPHERICAL, FREE_FLYER)})
+    FIXED, REVOLUTE, CONTINUOUS, PRISMATIC, UNIVERSAL, PLANAR, SPHERICAL, FREE_FLYER, EULER, PLANAR_TRANSLATION, TRANSLATION,
+    SPLINE_CURVE, COMPOSITE)})
 FIELDS = ("chart", "parts", "points")  # of a Joint, beside its axes
 
 

@@ -13,18 +13,19 @@ from dynamics.joints.kind import Expr, JointKind, Pose, Step, part, vector_space
 from dynamics.spatial import Transform, constant
 
 
-def chained(name: str, links: Sequence[tuple[JointKind, Pose]], q_names: Sequence[str] = (), v_names: Sequence[str] = ()
+def chained(name: str, links: Sequence[tuple[JointKind, Pose]], q_names: Sequence[str], v_names: Sequence[str]
             ) -> JointKind:
     """The joint that moves by these joints one after the other, each placed in the frame of the one before.
 
-    Coordinates and velocities are theirs in a row; so is the manifold. The names must not be given for joints of one kind only.
+    Coordinates and velocities are theirs in a row; so is the manifold.
     """
     steps = _steps(links)
     kinds = [step.kind for step in steps]
     manifold = vector_space(sum(k.nv for k in kinds)) if all(k.is_vector_space for k in kinds) else _manifold(steps)
-    varies = len([k for k in kinds if k.nv]) > 1 or any(k.bias for k in kinds) or any(s.pose != Pose() for s in steps)
+    nq, nv = sum(k.nq for k in kinds), sum(k.nv for k in kinds)
+    varies = ca.SX(_bias(steps, ca.SX.sym("q", nq), ca.SX.sym("v", nv))).nnz() > 0
     return JointKind(
-        name=name, nq=sum(k.nq for k in kinds), nv=sum(k.nv for k in kinds),
+        name=name, nq=nq, nv=nv,
         q_names=tuple(q_names), v_names=tuple(v_names), neutral=tuple(x for k in kinds for x in k.neutral),
         transform=lambda q: _transform(steps, q), subspace=lambda q: _subspace(steps, q),
         bias=(lambda q, v: _bias(steps, q, v)) if varies else None,
