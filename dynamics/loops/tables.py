@@ -6,6 +6,7 @@ degree of freedom is turned so that the axis is its z axis; subtrees, ancestors 
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +15,14 @@ import numpy as np
 
 from dynamics.algorithms import tree
 from dynamics.algorithms.reduced_tree import Link, ReducedTree, reduced_tree
+from dynamics.kernels import Workspace, workspace
+from dynamics.loops import hooks
 from dynamics.loops import layout as at
 from dynamics.loops.lanes import WIDTH
 from dynamics.model.model import BodyInertia, Model, Placement
 from dynamics.model.rigid import compose, inverse, moved, placement, rotation_from_z
 
-_GROUPS = {"line": at.ONE, "spherical": at.SPHERICAL, "planar": at.PLANAR, "free": at.FREE}
+_GROUPS = {"line": at.ONE, "spherical": at.SPHERICAL, "planar": at.PLANAR, "free": at.FREE, "": at.GENERIC}
 
 
 @dataclass(frozen=True)
@@ -76,26 +79,31 @@ def make_tables(model: Model) -> Tables:
     _fill_constants(reals[_constants_at(model.nv):], links, firsts)
 
     header = np.zeros(at.HEADER, dtype=np.int64)
-    bodies = [(address(int(firsts[i]), at.ROWS), -1 if link.parent < 0 else address(int(firsts[link.parent]), at.ROWS),
-               link.kind, link.link.q.start, link.columns, int(firsts[i])) for i, link in enumerate(links)]
-    per_column = [(address(int(firsts[i]) + c, at.ROWS), link.link.q.start if link.kind == at.ONE else -1, link.link.v.start + c)
+    bodies = [[address(int(firsts[i]), at.ROWS), -1 if link.parent < 0 else address(int(firsts[link.parent]), at.ROWS),
+               link.kind, link.link.q.start, link.columns, int(firsts[i])] for i, link in enumerate(links)]
+    # general links have columns without a velocity of their own: coordinate and velocity are any, with multiplier zero
+    per_column = [(address(int(firsts[i]) + c, at.ROWS), link.link.q.start if link.kind in (at.ONE, at.GENERIC) else -1,
+                   link.link.v.start + (0 if link.kind == at.GENERIC else c))
                   for i, link in enumerate(links) for c in range(link.columns)]
-    coupled = columns != model.nv
+    coupled = columns != model.nv or bool(reduced.moving)
     lower, upper, above, active = _relations(links, firsts, model.nv if coupled else -1)
     multi = [i for i, link in enumerate(links) if link.kind != at.ONE]
-    parts = [header, np.ravel(bodies), np.ravel(per_column), lower, upper, above, active, np.array(multi)]
+    square, pairs = WIDTH * blocks * columns, int(above[model.nv])
+    room = np.cumsum([blocks * at.ROWS, (7 if reduced.moving else 4) * square, square, 3 * square,
+                      at.PANEL * model.nv + 2 * at.PANEL, pairs + WIDTH, model.nv + WIDTH, model.nv + WIDTH, columns + WIDTH])
+    room = -(-room // WIDTH) * WIDTH
+    work, general, functions, spaces = _general(reduced, model.nq, firsts, bodies, int(room[-1]))
+    parts = [header, np.ravel(bodies), np.ravel(per_column), lower, upper, above, active, np.array(multi), general, functions]
     starts = np.concatenate([[0], np.cumsum([len(p) for p in parts])])
     integers = np.concatenate([np.asarray(p, dtype=np.int64) for p in parts])
     integers[at.N_BODIES:at.AT_BODIES] = len(links), columns, blocks, model.nv, coupled, len(multi)
     integers[at.AT_BODIES:at.SCRATCH] = starts[1:8]
-    square, pairs = WIDTH * blocks * columns, int(above[model.nv])
-    room = np.cumsum([blocks * at.ROWS, 4 * square, square, 3 * square, at.PANEL * model.nv + 2 * at.PANEL, pairs + WIDTH,
-                      model.nv + WIDTH, model.nv + WIDTH])
-    room = -(-room // WIDTH) * WIDTH
-    integers[at.SCRATCH:at.AT_BIAS + 1] = room[:-1]
+    integers[at.SCRATCH:at.AT_ROWS + 1] = room[:-1]
+    integers[at.N_GENERAL:at.AT_HOOKS + 1] = len(reduced.moving), starts[8], starts[9]
+    if spaces:
+        weakref.finalize(integers, len, spaces)  # the functions live as long as the table that holds their addresses
     for array in (integers, reals):
         array.setflags(write=False)
-    work = int(room[-1])
     return Tables(integers, reals, model.nq, model.nv, columns, work, tuple(carriers), tuple(int(f) for f in firsts[:-1]))
 
 
@@ -127,6 +135,31 @@ def _bodies(reduced: ReducedTree) -> list[_Body]:
     return out
 
 
+def _general(reduced: ReducedTree, nq: int, firsts: np.ndarray, bodies: list[list[int]], start: int
+             ) -> tuple[int, list[int], list[int], list[Workspace]]:
+    """Length of a workspace with the room of general links, which begins at ``start``; their records, those of their functions, and
+    what must outlive the table. Their poses become the coordinates of the bodies."""
+    if not reduced.moving:
+        return start, [], [], []
+    kernels = hooks.compiled(reduced, nq)
+    spaces = [workspace(kernel) for kernel in kernels]
+    inputs = np.concatenate([[0], np.cumsum([nq, *[reduced.nv] * 3, hooks.WEIGHTS * len(reduced.moving)])]) + start
+    results = [int(inputs[-1])]
+    records: list[list[int]] = [[int(firsts[reduced.links.index(x)]), x.v.start, x.kind.nv] for x in reduced.moving]
+    for which in range(4):
+        end = results[-1]
+        for link, record in zip(reduced.moving, records, strict=True):
+            record.append(end)
+            end += hooks.sizes(link)[which]
+        results.append(end)
+    for link, record in zip(reduced.moving, records, strict=True):
+        bodies[reduced.links.index(link)][at.FIRST_Q] = record[3 + hooks.POSE]
+    sizes = [max(len(getattr(s, name)) for s in spaces) for name in ("arg", "res", "iw", "w")]
+    memory = np.cumsum([-(-x // WIDTH) * WIDTH for x in (results[-1], *sizes)])
+    functions = [x for space, to in zip(spaces, results[:-1], strict=True) for x in (space.address, space.handle, to)]
+    return int(memory[-1]), [x for r in records for x in r], [*functions, *inputs[:-1].tolist(), *memory[:-1].tolist()], spaces
+
+
 def _fill_constants(constants: np.ndarray, links: list[_Body], firsts: np.ndarray) -> None:
     total = np.zeros(len(links))
     for i, link in enumerate(links):
@@ -139,7 +172,7 @@ def _fill_constants(constants: np.ndarray, links: list[_Body], firsts: np.ndarra
             at.K_REVOLUTE: [link.revolute], at.K_PRISMATIC: [link.prismatic],
             at.K_M: [inertia.mass], at.K_H: inertia.mass * com,
             at.K_S: [second[0, 0], second[1, 1], second[2, 2], second[0, 1], second[0, 2], second[1, 2]],
-            at.K_MULTIPLIER: [link.link.multiplier], at.K_OFFSET: [link.link.offset]}
+            at.K_MULTIPLIER: [0.0 if link.kind == at.GENERIC else link.link.multiplier], at.K_OFFSET: [link.link.offset]}
         for row, numbers in values.items():
             for k, x in enumerate(numbers):
                 constants[address(int(firsts[i]), at.CONSTANTS) + row + WIDTH * k] = x
