@@ -57,8 +57,8 @@ _FREE_FLYER = JointKind(
     subspace=lambda q: ca.DM.eye(6), bias=None,
     plus=se3.integrate, minus=se3.difference, rate=_free_rate, rate_inverse=_free_rate_inverse, jet=_free_jet,
     transport=lambda d: se3.adjoint(se3.exp(-d)), right_jacobian=se3.right_jacobian,
-    random=_free_random, is_vector_space=False, group="free", angular=(False, False, False, True, True, True), quaternion=slice(3, 7),
-    coordinate_units=("m",) * 3 + ("",) * 4,
+    random=_free_random, is_vector_space=False, group="free", quaternion=slice(3, 7),
+    angular=(False, False, False, True, True, True), coordinate_units=("m",) * 3 + ("",) * 4,
 )
 SPHERICAL = Family("spherical", 0, lambda joint: _SPHERICAL)
 FREE_FLYER = Family("free_flyer", 0, lambda joint: _FREE_FLYER)

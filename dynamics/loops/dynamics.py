@@ -27,8 +27,8 @@ class LoopDynamics:
     structure of the tree are never written), and nothing is allocated.
 
     NaN and infinity in the input appear in the output. Wrong shapes raise ModelError, unknown bodies UnknownNameError. Every joint
-    kind is served; for those known by pose and S(q) alone, small functions are compiled at construction. One record serves one thread: its workspace is reused.
-    Compiled on first use (seconds), then loaded from Numba's cache on disk, whatever the robot.
+    kind is served; for those known by pose and S(q) alone, small functions are compiled at construction. One record serves one
+    thread: its workspace is reused. Compiled on first use (seconds), then loaded from Numba's cache on disk, whatever the robot.
     """
 
     model: Model

@@ -15,7 +15,7 @@ from dynamics.loops import hooks
 from dynamics.loops import layout as at
 from dynamics.loops.kinematics import column_address, constants_at
 from dynamics.loops.lanes import WIDTH, get, put
-from dynamics.loops.vectors import INLINE, OPTIONS, add3, cross3, cross_motion, dot3, dot6, get3
+from dynamics.loops.vectors import INLINE, OPTIONS, add3, cross_motion, dot3, dot6, get3
 
 Array = np.ndarray
 
@@ -52,13 +52,29 @@ def add_pulled(table: Array, reals: Array, work: Array, y: int, out: Array, to: 
             put(out, to + stride * (v + j), get(out, to + stride * (v + j)) + total)
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def fold(table: Array, reals: Array, work: Array, start: int, width: int, out: Array, to: int, out_width: int) -> None:
     """Columns of the tree to velocities, G^T X G, for X in the workspace; out from ``to``, [nv, nv]."""
-    nv, first, base, row = get(table, at.N_V), get(table, at.AT_COLUMNS), constants_at(table), get(table, at.AT_ROWS)
+    columns, nv, first, base = get(table, at.N_COLUMNS), get(table, at.N_V), get(table, at.AT_COLUMNS), constants_at(table)
     for i in range(nv):
         for j in range(nv):
             put(out, to + i * out_width + j, 0.0)
+    if get(table, at.N_GENERAL) > 0:
+        _fold_general(table, reals, work, start, width, out, to, out_width)
+        return
+    factors = get(table, at.AT_ROWS)
+    for c in range(columns):
+        put(work, factors + c, scale(table, reals, base, c))
+    for r in range(columns):
+        at_row, source, left = to + get(table, first + 3 * r + 2) * out_width, start + r * width, get(work, factors + r)
+        for c in range(columns):
+            here = at_row + get(table, first + 3 * c + 2)
+            put(out, here, get(out, here) + left * get(work, factors + c) * get(work, source + c))
+
+
+@njit(**OPTIONS)
+def _fold_general(table: Array, reals: Array, work: Array, start: int, width: int, out: Array, to: int, out_width: int) -> None:
+    nv, first, base, row = get(table, at.N_V), get(table, at.AT_COLUMNS), constants_at(table), get(table, at.AT_ROWS)
     for r in range(get(table, at.N_COLUMNS)):
         left = scale(table, reals, base, r)
         if left != 0.0:
@@ -163,11 +179,13 @@ def first_general(table: Array, reals: Array, work: Array, by_u: int, mass: int,
 
 
 @njit(**OPTIONS)
-def second_general(table: Array, reals: Array, work: Array, start: int, size: int, width: int, out: Array, symmetric: bool) -> None:
+def second_general(table: Array, reals: Array, work: Array, start: int, size: int, width: int, out: Array, symmetric: bool
+                   ) -> None:
     """What joints with S(q) add to the four Hessians in ``out``. From ``start``, each ``size`` after the one before, lie matrices of
     the columns: qq, vq, vv, aq, then dtau/dchi, dtau/du and M."""
     nv, columns, y = get(table, at.N_V), get(table, at.N_COLUMNS), get(table, at.AT_ROWS)
-    vq, vv, aq, by_q, by_u, mass = start + size, start + 2 * size, start + 3 * size, start + 4 * size, start + 5 * size, start + 6 * size
+    vq, vv, aq = start + size, start + 2 * size, start + 3 * size
+    by_q, by_u, mass = start + 4 * size, start + 5 * size, start + 6 * size
     to_vq, to_vv, to_aq = nv * nv, 2 * nv * nv, 3 * nv * nv
     weights(table, work, True)
     hooks.evaluate(table, work, hooks.SLOPES)

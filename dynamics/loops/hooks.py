@@ -1,8 +1,8 @@
 """What loops do for joints of which only pose and S(q) are known: small compiled functions of these joints, called by address.
 
-Such a joint is a free body to the loops, whose pose, G = S(q) and rates come from four functions of all such joints of a model, made
-and compiled when its tables are: ``dynamics.joints.moving`` with the coordinates of the model. All take (q, v, a, lam, w), which
-``place``, ``move``, ``accelerate``, ``weigh`` leave in the workspace, and give one vector, there too, for each joint in turn:
+Such a joint is a free body to the loops, whose pose, G = S(q) and rates come from four functions of all such joints of a model,
+made and compiled when its tables are: ``dynamics.joints.moving`` with the coordinates of the model. All take (q, v, a, lam, w),
+which ``place``, ``move``, ``accelerate``, ``weigh`` leave in the workspace, and give one vector, there too, joint after joint:
 
     POSE    columns of R [9], p [3], G [6 n]                    RATE    dG/dt v [6]
     SLOPES  D(G v), D(G a + dG/dt v), d(dG/dt v)/dv [6 n each], D_k (w_t^T G)_j [n n]

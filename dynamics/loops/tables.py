@@ -1,7 +1,8 @@
 """A Model as flat arrays, for loops that serve every robot with one binary.
 
 The links are those of ``dynamics.algorithms.reduced_tree``. What is decided here once: the frame of every body on a joint of one
-degree of freedom is turned so that the axis is its z axis; subtrees, ancestors and the structural zeros of the tree become lists of (block, lane mask).
+degree of freedom is turned so that the axis is its z axis; subtrees, ancestors and the structural zeros of the tree become lists
+of (block, lane mask).
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def make_tables(model: Model) -> Tables:
     integers[at.SCRATCH:at.AT_ROWS + 1] = room[:-1]
     integers[at.N_GENERAL:at.AT_HOOKS + 1] = len(reduced.moving), starts[8], starts[9]
     if spaces:
-        weakref.finalize(integers, len, spaces)  # the functions live as long as the table that holds their addresses
+        weakref.finalize(integers, _kept, spaces)  # the functions live as long as the table that holds their addresses
     for array in (integers, reals):
         array.setflags(write=False)
     return Tables(integers, reals, model.nq, model.nv, columns, work, tuple(carriers), tuple(int(f) for f in firsts[:-1]))
@@ -133,6 +134,10 @@ def _bodies(reduced: ReducedTree) -> list[_Body]:
         out.append(_Body(link, _GROUPS[link.kind.group], link.columns.stop - link.columns.start, place, turned, inertia,
                          revolute, along))
     return out
+
+
+def _kept(_: list[Workspace]) -> None:
+    """Nothing: a finaliser holds on to its arguments."""
 
 
 def _general(reduced: ReducedTree, nq: int, firsts: np.ndarray, bodies: list[list[int]], start: int

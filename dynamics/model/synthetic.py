@@ -22,7 +22,8 @@ def random_tree(
 
     depth_first: branch only from ancestors of the predecessor, so that every subtree is contiguous.
 
-    kinds: joint kinds to draw from, of those that need nothing but axes (default: ``SIMPLE``); root: kind of the first joint (default: drawn).
+    kinds: joint kinds to draw from, of those that need nothing but axes (default: ``SIMPLE``); root: kind of the first joint
+    (default: drawn).
     Joint placements, axes and inertias are random; every tensor is that of a real body (random point masses), so the
     triangle inequality holds. Raises KeyError for an unknown kind.
     """

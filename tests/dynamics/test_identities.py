@@ -3,6 +3,7 @@
 import casadi as ca
 import numpy as np
 import pytest
+from joint_examples import example
 from numerical_symbols import NumericalSymbols
 
 import dynamics
@@ -37,8 +38,7 @@ def every_kind(seed=0):
 
     bodies = []
     for body, kind in zip(model.bodies, MOVING, strict=True):
-        axes = tuple((0.0, 0.6, 0.8) if k == 0 else (1.0, 0.0, 0.0) for k in range(KINDS[kind].n_axes))
-        joint = replace(body.joint, kind=kind, axes=axes, armature=())
+        joint = example(replace(body.joint, axes=()), kind)
         n = record(joint).nv
         joint = replace(joint, armature=(0.05,) * n, damping=(0.3,) * n)
         bodies.append(replace(body, joint=joint))

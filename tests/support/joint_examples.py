@@ -13,7 +13,7 @@ from dynamics.joints import KINDS
 from dynamics.joints.kind import Family, JointKind, sample_box, vector_space
 from dynamics.joints.moving import from_pose
 from dynamics.joints.one_dof import rotation_about
-from dynamics.lie import quaternion, so3
+from dynamics.lie import quaternion
 from dynamics.model import Joint, Model, Placement
 from dynamics.model.synthetic import as_tuple, random_rotation, random_tree
 from dynamics.spatial import Transform
@@ -95,8 +95,3 @@ def tree_of_kinds(*kinds: str, seed: int = 0, branching: float = 0.4, damping: b
             joint = replace(joint, armature=tuple(rng.uniform(0.01, 0.1, n)), damping=tuple(rng.uniform(0.1, 1.0, n)))
         bodies.append(replace(body, joint=joint))
     return replace(model, bodies=tuple(bodies))
-
-
-def so3_bracket() -> np.ndarray:
-    """c[l, j, k] of SO(3)."""
-    return np.stack([np.array(so3.hat(e)) for e in np.eye(3)], axis=1)

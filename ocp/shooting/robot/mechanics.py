@@ -48,8 +48,8 @@ class Mechanics(structref.StructRefProxy):
 
     table, reals, work, wrenches: of ``dynamics.loops`` (no wrenches act); tableau as in the module docstring, node times
     clock [s] and cost weights quadrature [s] in units of h; flat [k, 2]: (coordinate, velocity); curved [k, 4]: (record, first
-    coordinate, first velocity, number of velocities); drive [k, 2]: (velocity, control) and gain [k]; then the slots: x [s + 1, nx], a [s, nv],
-    tau [nv], alpha [s + 1], time [1], cost [1].
+    coordinate, first velocity, number of velocities); drive [k, 2]: (velocity, control) and gain [k]; then the slots:
+    x [s + 1, nx], a [s, nv], tau [nv], alpha [s + 1], time [1], cost [1].
     """
 
     def __new__(cls, *fields: Any) -> Mechanics:

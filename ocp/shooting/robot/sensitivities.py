@@ -85,8 +85,8 @@ def make_sensitivities(mechanics: Mechanics, system: System, integrator: str, su
         mechanics, X, np.zeros((nodes, nv, width)), np.zeros((nodes, 3, nv, nv)), np.zeros((nodes + 1, joints, 6 * rows)),
         np.zeros(z), np.zeros((r, r)), np.zeros((m, r)), np.zeros((m, m)), np.array(support, dtype=np.int64),
         np.zeros((z, width)), np.zeros((1, width)), np.zeros((tall, width)), np.zeros((tall, width)), np.zeros((m, width)),
-        _workspaces(mechanics.work.size, nodes), np.zeros((nodes + 1, n)), np.zeros((nodes, nv)), np.zeros(nv), np.zeros((4, nv, nv)),
-        np.zeros((4, nv, nv)), np.zeros((n, n)), np.zeros((m, n)), np.zeros((rows, rows)))
+        _workspaces(mechanics.work.size, nodes), np.zeros((nodes + 1, n)), np.zeros((nodes, nv)), np.zeros(nv),
+        np.zeros((4, nv, nv)), np.zeros((4, nv, nv)), np.zeros((n, n)), np.zeros((m, n)), np.zeros((rows, rows)))
 
 
 def _workspaces(length: int, count: int) -> Array:
