@@ -17,7 +17,6 @@ from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.errors import ModelError, UnknownNameError
 from dynamics.forces import Force
-from dynamics.joints import KINDS
 from dynamics.lie import se3, so3
 from dynamics.mechanism import Mechanism, Thruster, direct_motors
 from dynamics.model.model import Model
@@ -33,14 +32,10 @@ def model_space(model: Model) -> Space:
     nq, nv = model.nq, model.nv
     flat: list[int] = []
     quaternions: list[int] = []
-    for i, body in enumerate(model.bodies):
-        kind = KINDS[body.joint.kind]
-        if body.joint.mimic or not kind.nv:
-            continue
-        start = model.v_slice(i).start
-        flat += list(range(start, start + kind.nv)) if kind.is_vector_space else [-1] * kind.nq
+    for kind, qs, vs in model.factors:
+        flat += list(range(vs.start, vs.stop)) if kind.is_vector_space else [-1] * kind.nq
         if kind.quaternion is not None:
-            quaternions.append(model.q_slice(i).start + kind.quaternion.start)
+            quaternions.append(qs.start + kind.quaternion.start)
 
     def split(function: Any) -> Any:
         return lambda x, d: ca.vertcat(function(model, x[:nq], d[:nv]), x[nq:] + d[nv:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import casadi as ca
@@ -10,19 +10,14 @@ import numpy as np
 
 from dynamics.algorithms import tree
 from dynamics.joints import JointKind
+from dynamics.joints.kind import part
 from dynamics.model.model import Model
 
 Expr = Any
 
 
-def _independent(model: Model) -> Iterator[tuple[JointKind, slice, slice]]:
-    for i, body in enumerate(model.bodies):
-        if body.joint.mimic is None and model.kind(i).nv:
-            yield model.kind(i), model.q_slice(i), model.v_slice(i)
-
-
 def _stack(model: Model, pieces: Callable[[JointKind, slice, slice], Expr]) -> Expr:
-    parts = [pieces(*item) for item in _independent(model)]
+    parts = [pieces(*item) for item in model.factors]
     return ca.vertcat(*parts) if parts else ca.DM(0, 1)
 
 
@@ -30,20 +25,20 @@ def integrate(model: Model, q: Expr, d: Expr) -> Expr:
     """q [+] d: move from q [nq] along the body-frame tangent d [nv] for unit time."""
     q, d = tree.as_column(q), tree.as_column(d)
     tree.check_sizes(model, q=(q, model.nq), d=(d, model.nv))
-    return _stack(model, lambda kind, qs, vs: kind.plus(q[qs], d[vs]))
+    return _stack(model, lambda kind, qs, vs: kind.plus(part(q, qs), part(d, vs)))
 
 
 def difference(model: Model, q0: Expr, q1: Expr) -> Expr:
     """The d [nv] with integrate(q0, d) = q1 (q1 [-] q0)."""
     q0, q1 = tree.as_column(q0), tree.as_column(q1)
     tree.check_sizes(model, q0=(q0, model.nq), q1=(q1, model.nq))
-    return _stack(model, lambda kind, qs, vs: kind.minus(q0[qs], q1[qs]))
+    return _stack(model, lambda kind, qs, vs: kind.minus(part(q0, qs), part(q1, qs)))
 
 
 def jet(model: Model, q: Expr, d: Expr) -> Expr:
     """A polynomial in d equal to ``integrate`` up to second order: for exact derivatives at d = 0."""
     q, d = tree.as_column(q), tree.as_column(d)
-    return _stack(model, lambda kind, qs, vs: kind.jet(q[qs], d[vs]))
+    return _stack(model, lambda kind, qs, vs: kind.jet(part(q, qs), part(d, vs)))
 
 
 def integrate_partials(model: Model, d: Expr) -> tuple[Expr, Expr]:
@@ -53,28 +48,28 @@ def integrate_partials(model: Model, d: Expr) -> tuple[Expr, Expr]:
     """
     d = tree.as_column(d)
     tree.check_sizes(model, d=(d, model.nv))
-    parts = [(kind.transport(d[vs]), kind.right_jacobian(d[vs])) for kind, _, vs in _independent(model)]
+    parts = [(kind.transport(part(d, vs)), kind.right_jacobian(part(d, vs))) for kind, _, vs in model.factors]
     return tuple(ca.diagcat(*blocks) for blocks in zip(*parts, strict=True)) if parts else (ca.DM(0, 0), ca.DM(0, 0))
 
 
 def rate_matrix(model: Model, q: Expr) -> Expr:
     """N(q) [nq, nv] with dq/dt = N v; also the derivative of ``integrate`` with respect to d at d = 0."""
     q = tree.as_column(q)
-    blocks = [kind.rate(q[qs]) for kind, qs, _ in _independent(model)]
+    blocks = [kind.rate(part(q, qs)) for kind, qs, _ in model.factors]
     return ca.diagcat(*blocks) if blocks else ca.DM(0, 0)
 
 
 def rate_matrix_inverse(model: Model, q: Expr) -> Expr:
     """Left inverse [nv, nq] of N on the tangent space: v = N^+ dq/dt."""
     q = tree.as_column(q)
-    blocks = [kind.rate_inverse(q[qs]) for kind, qs, _ in _independent(model)]
+    blocks = [kind.rate_inverse(part(q, qs)) for kind, qs, _ in model.factors]
     return ca.diagcat(*blocks) if blocks else ca.DM(0, 0)
 
 
 def neutral(model: Model) -> np.ndarray:
     """The configuration [nq] with every joint at zero and identity rotations."""
     out = np.zeros(model.nq)
-    for kind, qs, _ in _independent(model):
+    for kind, qs, _ in model.factors:
         out[qs] = kind.neutral
     return out
 
@@ -86,11 +81,11 @@ def random_configuration(model: Model, rng: np.random.Generator) -> np.ndarray:
     """
     lower, upper = model.limit("lower"), model.limit("upper")
     out = np.zeros(model.nq)
-    for kind, qs, _ in _independent(model):
+    for kind, qs, _ in model.factors:
         out[qs] = kind.random(rng, lower[qs], upper[qs])
     return out
 
 
 def velocity_kinds(model: Model) -> tuple[bool, ...]:
     """Per component of v: True where it is an angular rate (rad/s), False where it is linear (m/s)."""
-    return tuple(angular for kind, _, _ in _independent(model) for angular in kind.angular)
+    return tuple(angular for kind, _, _ in model.factors for angular in kind.angular)

@@ -15,6 +15,7 @@ from dynamics import spatial
 from dynamics.algorithms import tree
 from dynamics.algorithms.inverse_dynamics import bias_force
 from dynamics.algorithms.mass_matrix import mass_matrix
+from dynamics.joints.kind import part
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
 
@@ -63,7 +64,7 @@ def _articulated_body(model: Model, q: Expr, v: Expr, tau: Expr, f_ext: Mapping[
     biases: list[Expr] = []
     for i, body in enumerate(model.bodies):
         X, S = tree.parent_transform(model, i, q), tree.coupled_subspace(model, i, q)
-        own = S @ v[model.v_slice(i)]
+        own = S @ part(v, model.v_slice(i))
         if body.parent >= 0:
             twist = spatial.motion_to_child(X, twists[body.parent]) + own
             drift = spatial.cross_motion(twist, own)
@@ -90,7 +91,7 @@ def _articulated_body(model: Model, q: Expr, v: Expr, tau: Expr, f_ext: Mapping[
             continue
         U = _times(inertias[i], S)
         D = S.T @ U + ca.diag(armature[vs])
-        u = tau[vs] - damping[vs] * v[vs] - S.T @ biases[i]
+        u = part(tau, vs) - part(damping, vs) * part(v, vs) - S.T @ biases[i]
         K = _solve_small(D, ca.horzcat(U.T, u))  # [D^-1 U^T, D^-1 u]
         UD, Du = K[:, :6], K[:, 6]
         gains[i] = (UD, Du)

@@ -12,6 +12,7 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import tree
+from dynamics.joints.kind import part
 from dynamics.model.model import Model
 
 Expr = Any
@@ -37,9 +38,9 @@ def inverse_dynamics(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Mapping[str
     forces: list[Expr] = []
     for i, body in enumerate(model.bodies):
         X, S, vs = tree.parent_transform(model, i, q), tree.coupled_subspace(model, i, q), model.v_slice(i)
-        own = S @ v[vs]
+        own = S @ part(v, vs)
         above = accelerations[body.parent] if body.parent >= 0 else base
-        acc = spatial.motion_to_child(X, above) + S @ a[vs]
+        acc = spatial.motion_to_child(X, above) + S @ part(a, vs)
         if body.parent >= 0:
             twist = spatial.motion_to_child(X, twists[body.parent]) + own
             acc = acc + spatial.cross_motion(twist, own)
@@ -59,7 +60,7 @@ def inverse_dynamics(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Mapping[str
     tau = tree.zeros(model.nv, 1, q, v, a, *external.values())
     tau += tree.diagonal(model, "armature") * a + tree.diagonal(model, "damping") * v
     for i in reversed(range(len(model.bodies))):
-        tau[model.v_slice(i)] += subspaces[i].T @ forces[i]
+        tau[model.v_slice(i), :] += subspaces[i].T @ forces[i]
         parent = model.bodies[i].parent
         if parent >= 0:
             forces[parent] = forces[parent] + spatial.force_to_parent(transforms[i], forces[i])

@@ -14,6 +14,7 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import jacobians, kinematics, tree
+from dynamics.joints.kind import part
 from dynamics.model.model import Model
 
 Expr = Any
@@ -29,7 +30,7 @@ def subspace_rate(model: Model, i: int, q: Expr, v: Expr) -> Expr | None:
     if kind.bias is None:
         return None
     qi, vi = ca.SX.sym("q", kind.nq), ca.SX.sym("v", kind.nv)
-    S = ca.densify(ca.SX(kind.subspace(joint.axes, qi)))
+    S = ca.densify(ca.SX(kind.subspace(qi)))
     rate = ca.reshape(ca.jtimes(ca.vec(S), qi, ca.mtimes(kind.rate(qi), vi)), 6, kind.nv)
     along = ca.Function("subspace_rate", [qi, vi], [ca.sparsify(rate)])
     value = along(tree.joint_configuration(model, i, q), tree.joint_velocity(model, i, v))
@@ -80,7 +81,7 @@ def body_jacobian_rates(model: Model, q: Expr, v: Expr) -> list[Expr]:
         rate, vs = tree.zeros(6, model.nv, q, v), model.v_slice(i)
         if body.parent >= 0:
             X = tree.parent_transform(model, i, q)
-            own = tree.coupled_subspace(model, i, q) @ v[vs]
+            own = tree.coupled_subspace(model, i, q) @ part(v, vs)
             rate = rate + spatial.motion_to_child(X, out[body.parent]) \
                 - spatial.cross_motion(own, spatial.motion_to_child(X, J[body.parent]))
         turning = subspace_rate(model, i, q, v)

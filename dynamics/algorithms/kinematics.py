@@ -8,6 +8,7 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import tree
+from dynamics.joints.kind import part
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
 
@@ -38,7 +39,7 @@ def body_velocities(model: Model, q: Expr, v: Expr) -> list[Expr]:
     tree.check_sizes(model, q=(q, model.nq), v=(v, model.nv))
     twists: list[Expr] = []
     for i, body in enumerate(model.bodies):
-        own = tree.coupled_subspace(model, i, q) @ v[model.v_slice(i)]
+        own = tree.coupled_subspace(model, i, q) @ part(v, model.v_slice(i))
         if body.parent >= 0:
             own = spatial.motion_to_child(tree.parent_transform(model, i, q), twists[body.parent]) + own
         twists.append(own)
@@ -52,7 +53,7 @@ def body_accelerations(model: Model, q: Expr, v: Expr, a: Expr) -> list[Expr]:
     accelerations: list[Expr] = []
     for i, body in enumerate(model.bodies):
         S, vs = tree.coupled_subspace(model, i, q), model.v_slice(i)
-        acc = S @ a[vs] + spatial.cross_motion(twists[i], S @ v[vs])
+        acc = S @ part(a, vs) + spatial.cross_motion(twists[i], S @ part(v, vs))
         bias = tree.joint_bias(model, i, q, v)
         if bias is not None:
             acc = acc + bias

@@ -9,6 +9,7 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.errors import ModelError, UnknownNameError
+from dynamics.joints.kind import part
 from dynamics.model.model import Model, Placement
 from dynamics.spatial import Transform
 
@@ -42,37 +43,34 @@ def zeros(rows: int, columns: int, *like: Expr) -> Expr:
 
 def joint_configuration(model: Model, i: int, q: Expr) -> Expr:
     """Coordinates of joint i, through its coupling when it mimics another joint."""
-    own, mimic = q[model.q_slice(i)], model.bodies[i].joint.mimic
+    own, mimic = part(q, model.q_slice(i)), model.bodies[i].joint.mimic
     return own if mimic is None else mimic.multiplier * own + mimic.offset
 
 
 def joint_velocity(model: Model, i: int, v: Expr) -> Expr:
     """Velocity of joint i, through its coupling when it mimics another joint."""
-    own, mimic = v[model.v_slice(i)], model.bodies[i].joint.mimic
+    own, mimic = part(v, model.v_slice(i)), model.bodies[i].joint.mimic
     return own if mimic is None else mimic.multiplier * own
 
 
 def parent_transform(model: Model, i: int, q: Expr) -> Transform:
     """Pose of body i in its parent body."""
     joint = model.bodies[i].joint
-    moved = model.kind(i).transform(joint.axes, joint_configuration(model, i, q))
+    moved = model.kind(i).transform(joint_configuration(model, i, q))
     return spatial.compose(placement_transform(joint.placement), moved)
 
 
 def coupled_subspace(model: Model, i: int, q: Expr) -> Expr:
     """S [6, nv_i] with respect to the model's own velocity slice (a mimic joint's multiplier is inside)."""
     joint = model.bodies[i].joint
-    S = model.kind(i).subspace(joint.axes, joint_configuration(model, i, q))
+    S = model.kind(i).subspace(joint_configuration(model, i, q))
     return S if joint.mimic is None else S * joint.mimic.multiplier
 
 
 def joint_bias(model: Model, i: int, q: Expr, v: Expr) -> Expr | None:
     """``dS/dt v`` [6] of joint i, or None where S is constant."""
     bias = model.kind(i).bias
-    if bias is None:
-        return None
-    joint = model.bodies[i].joint
-    return bias(joint.axes, joint_configuration(model, i, q), joint_velocity(model, i, v))
+    return None if bias is None else bias(joint_configuration(model, i, q), joint_velocity(model, i, v))
 
 
 def wrench_by_body(model: Model, f_ext: Mapping[str, Expr] | None) -> dict[int, Expr]:

@@ -19,7 +19,6 @@ import casadi as ca
 import numpy as np
 
 from dynamics.derivatives.roads import BUILDERS, QUANTITIES, Quantity
-from dynamics.derivatives.simple_tree import simple_tree
 from dynamics.errors import ModelError, UnknownNameError
 from dynamics.model.model import Model
 
@@ -119,24 +118,11 @@ def _obstacle(model: Model, what: Quantity, source: str) -> str:
         return "" if source in ("analytic", "loop") else "nothing to differentiate: the algorithm itself is 'analytic'"
     if source == "ad_of_analytic" and what.order == 1:
         return "the closed form is itself of first order: nothing to differentiate"
-    if source == "loop":
-        return _refusal(_loops, model)
-    needs_closed_form = source in ("analytic", "ad_of_analytic") or (what.order == 2 and source in ("complex_step", "fd"))
-    if needs_closed_form and (sentence := _refusal(simple_tree, model)):
-        return sentence
     if what.tensor and source in LARGEST_GRAPH:
         size, limit = _graph_size(model, what), LARGEST_GRAPH[source]
         if size > limit:
             return (f"differentiating the graph twice would take about {size / 1e6:.0f} million instructions, the limit is "
                     f"{limit / 1e6:.0f} million")
-    return ""
-
-
-def _refusal(function: Callable[[Model], Any], model: Model) -> str:
-    try:
-        function(model)
-    except ModelError as error:
-        return str(error)
     return ""
 
 

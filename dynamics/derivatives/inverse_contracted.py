@@ -29,6 +29,7 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import tree
+from dynamics.derivatives.inverse_first import backward
 from dynamics.derivatives.sweep import (
     Sweep,
     add_coriolis,
@@ -38,6 +39,7 @@ from dynamics.derivatives.sweep import (
     moment_columns,
     sweep,
 )
+from dynamics.joints.kind import part
 from dynamics.model.model import Model
 from dynamics.spatial import angular, linear
 
@@ -70,12 +72,12 @@ def contracted_inverse_dynamics(model: Model, q: Expr, v: Expr, a: Expr, multipl
     q, v, a, multiplier = (tree.as_column(x) for x in (q, v, a, multiplier))
     tree.check_sizes(model, multiplier=(multiplier, model.nv))
     passed = sweep(model, q, v, a, f_ext, hubs)
-    simple = passed.simple
-    gq, gv, ga, qq, qv, vv, qa = _backward(passed, simple.lift(multiplier), q, v, a, multiplier)
+    first = backward(passed, q, v, a) if passed.reduced.moving else ()
+    links = _backward(passed, passed.lifted.lift(multiplier), q, v, a, multiplier)
+    gq, gv, ga, *matrices = passed.lifted.second(multiplier, first, links)
     armature, damping = tree.diagonal(model, "armature"), tree.diagonal(model, "damping")
     return ContractedInverse(
-        simple.lower_rows(gq), simple.lower_rows(gv) + damping * multiplier, simple.lower_rows(ga) + armature * multiplier,
-        *(simple.lower(x) for x in (qq, qv, vv, qa)))
+        gq, gv + damping * multiplier, ga + armature * multiplier, *matrices)
 
 
 class _Multiplier(NamedTuple):
@@ -87,11 +89,11 @@ class _Multiplier(NamedTuple):
 
 def _multipliers(passed: Sweep, u: Expr) -> list[_Multiplier]:
     out: list[_Multiplier] = []
-    for link, x in zip(passed.simple.links, passed.links, strict=True):
+    for link, x in zip(passed.reduced.links, passed.links, strict=True):
         above = ca.DM(6, 1) if link.parent < 0 else out[link.parent].w
         if x.hop is not None and link.parent >= 0:
             above = spatial.motion_to_child(x.hop, above)
-        out.append(_Multiplier(above + x.S @ u[link.columns], spatial.cross_motion(above, x.S)))
+        out.append(_Multiplier(above + x.S @ part(u, link.columns), spatial.cross_motion(above, x.S)))
     return out
 
 
@@ -108,8 +110,7 @@ class _Carried(NamedTuple):
 
 
 def _backward(passed: Sweep, u: Expr, *like: Expr) -> tuple[Expr, ...]:
-    simple, links = passed.simple, passed.links
-    n = simple.nu
+    n, links = passed.reduced.nu, passed.links
     gq, gv, ga = (tree.zeros(n, 1, *like) for _ in range(3))
     qq, qv, vv, qa = (tree.zeros(n, n, *like) for _ in range(4))
     over = _multipliers(passed, u)
@@ -119,7 +120,7 @@ def _backward(passed: Sweep, u: Expr, *like: Expr) -> tuple[Expr, ...]:
     D = [coriolis(x.inertia, m.w) for x, m in zip(links, over, strict=True)]
     below: list[list[_Carried]] = [[] for _ in links]
     for i in reversed(range(len(links))):
-        x, own, turned, parent = links[i], passed.columns(i), over[i].turned, simple.links[i].parent
+        x, own, turned, parent = links[i], passed.columns(i), over[i].turned, passed.reduced.links[i].parent
         S, fast = x.S, x.psi_dot + x.S_dot
         IS = spatial.apply_inertia(inertia[i], S)
         # every force of e and of a cancels: 2 w x p = 2 w x p, and z is a moment

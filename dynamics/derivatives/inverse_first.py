@@ -45,12 +45,10 @@ def inverse_dynamics_partials(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Ma
     """
     q, v, a = tree.as_column(q), tree.as_column(v), tree.as_column(a)
     passed = sweep(model, q, v, a, f_ext, hubs)
-    simple = passed.simple
-    tau, dq, dv, M = backward(passed, q, v, a)
+    tau, dq, dv, M = passed.lifted.first(*backward(passed, q, v, a))
     armature, damping = tree.diagonal(model, "armature"), tree.diagonal(model, "damping")
     return InversePartials(
-        simple.lower_rows(tau) + armature * a + damping * v, simple.lower(dq),
-        simple.lower(dv) + ca.diag(damping), simple.lower(M) + ca.diag(armature))
+        tau + armature * a + damping * v, dq, dv + ca.diag(damping), M + ca.diag(armature))
 
 
 def inverse_dynamics_and_mass(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Mapping[str, Expr] | None = None,
@@ -58,12 +56,12 @@ def inverse_dynamics_and_mass(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Ma
     """tau [nv] and M [nv, nv] of ``inverse_dynamics_partials``, term by term the same graphs, without the other derivatives."""
     q, v, a = tree.as_column(q), tree.as_column(v), tree.as_column(a)
     passed = sweep(model, q, v, a, f_ext, hubs)
-    simple, links = passed.simple, passed.links
-    tau, M = tree.zeros(simple.nu, 1, q, v, a), tree.zeros(simple.nu, simple.nu, q, v, a)
+    n, links = passed.reduced.nu, passed.links
+    tau, M = tree.zeros(n, 1, q, v, a), tree.zeros(n, n, q, v, a)
     inertia, f = [x.inertia for x in links], [x.force for x in links]
     below: list[list[tuple[list[int], Expr]]] = [[] for _ in links]
     for i in reversed(range(len(links))):
-        x, own, parent = links[i], passed.columns(i), simple.links[i].parent
+        x, own, parent = links[i], passed.columns(i), passed.reduced.links[i].parent
         h = spatial.apply_inertia(inertia[i], x.S)
         tau[own] = x.S.T @ f[i]
         M[own, own] = ca.triu2symm(ca.triu(x.S.T @ h))
@@ -80,7 +78,7 @@ def inverse_dynamics_and_mass(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Ma
         inertia[parent], f[parent] = spatial.add_inertia(inertia[parent], moved), f[parent] + moved_f
         below[parent] += parts
     armature, damping = tree.diagonal(model, "armature"), tree.diagonal(model, "damping")
-    return simple.lower_rows(tau) + armature * a + damping * v, simple.lower(M) + ca.diag(armature)
+    return passed.lifted.rows(tau) + armature * a + damping * v, passed.lifted.congruence(M) + ca.diag(armature)
 
 
 class _Carried(NamedTuple):
@@ -95,9 +93,8 @@ class _Carried(NamedTuple):
 
 
 def backward(passed: Sweep, *like: Expr) -> tuple[Expr, Expr, Expr, Expr]:
-    """tau, dtau/dq, dtau/dv and M of the simple joints, from a forward sweep."""
-    simple, links = passed.simple, passed.links
-    n = simple.nu
+    """tau, dtau/dq, dtau/dv and M of the links, from a forward sweep."""
+    n, links = passed.reduced.nu, passed.links
     tau = tree.zeros(n, 1, *like)
     dq, dv, M = (tree.zeros(n, n, *like) for _ in range(3))
     inertia, B, f = [x.inertia for x in links], [x.B for x in links], [x.force for x in links]
@@ -117,7 +114,7 @@ def backward(passed: Sweep, *like: Expr) -> tuple[Expr, Expr, Expr, Expr]:
             dv[index, own] = part.b.T @ angular(x.S) + part.h.T @ (x.psi_dot + x.S_dot)
             block = x.S.T @ part.h
             M[own, index], M[index, own] = block, block.T
-        parent = simple.links[i].parent
+        parent = passed.reduced.links[i].parent
         if parent < 0:
             continue
         parts = [_Carried(list(range(own.start, own.stop)), h, free + cross_columns(x.S, f[i]), by_v, b), *below[i]]

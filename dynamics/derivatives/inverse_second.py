@@ -21,6 +21,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics import spatial
+from dynamics.derivatives.inverse_contracted import contracted_inverse_dynamics
 from dynamics.derivatives.sweep import (
     Coriolis,
     Sweep,
@@ -56,7 +57,9 @@ def inverse_dynamics_second_partials(model: Model, q: Expr, v: Expr, a: Expr,
     Armature and damping are linear and do not appear.
     """
     passed = sweep(model, q, v, a, f_ext, "root")
-    simple, n = passed.simple, passed.simple.nu
+    if passed.reduced.moving:
+        return _row_by_row(model, q, v, a, f_ext)
+    n, reduced = passed.reduced.nu, passed.reduced
     tensors = _Tensors(n)
     inertia, B, f = [x.inertia for x in passed.links], [x.B for x in passed.links], [x.force for x in passed.links]
     ways = _ways(passed)
@@ -67,16 +70,23 @@ def inverse_dynamics_second_partials(model: Model, q: Expr, v: Expr, a: Expr,
             j = i
             while j >= 0:
                 _blocks(tensors, own.start + p, bend, j == i, passed.links[j], ways[j])
-                j = simple.links[j].parent
-        parent = simple.links[i].parent
+                j = reduced.links[j].parent
+        parent = reduced.links[i].parent
         if parent >= 0:
             inertia[parent], B[parent] = spatial.add_inertia(inertia[parent], inertia[i]), add_coriolis(B[parent], B[i])
             f[parent] = f[parent] + f[i]
     full = [tensors.matrix(name) for name in InverseSecondPartials._fields]
-    if not simple.plain:
-        pairs = ca.kron(simple.G, simple.G)
-        full = [simple.G.T @ T @ pairs for T in full]
+    if (G := passed.lifted.G) is not None:
+        pairs = ca.kron(G, G)
+        full = [G.T @ T @ pairs for T in full]
     return InverseSecondPartials(*full)
+
+
+def _row_by_row(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Mapping[str, Expr] | None) -> InverseSecondPartials:
+    """Joints with S(q): the contraction with every unit vector, in a graph that finds what they share."""
+    rows = [contracted_inverse_dynamics(model, q, v, a, unit, f_ext) for unit in ca.horzsplit(ca.DM.eye(model.nv))]
+    fields = [(x.qq, x.vv, x.qv, x.qa.T) for x in rows]
+    return InverseSecondPartials(*(ca.sparsify(ca.vertcat(*(ca.vec(ca.densify(row[k])).T for row in fields))) for k in range(4)))
 
 
 def dense(tensor: Any, nv: int) -> np.ndarray:
@@ -125,7 +135,7 @@ class _Way(NamedTuple):
 
 def _ways(passed: Sweep) -> list[_Way]:
     out: list[_Way] = []
-    for i, (link, x) in enumerate(zip(passed.simple.links, passed.links, strict=True)):
+    for i, (link, x) in enumerate(zip(passed.reduced.links, passed.links, strict=True)):
         columns = (x.S, x.psi_dot, x.psi_ddot, x.psi_dot + x.S_dot)
         index = np.arange(passed.columns(i).start, passed.columns(i).stop)
         above = out[link.parent] if link.parent >= 0 else None

@@ -15,15 +15,13 @@ Source: Singh, Russell and Wensing (2022), section on Lie derivatives; Sola, Der
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import casadi as ca
 import numpy as np
 
-from dynamics import spatial
 from dynamics.algorithms import configuration, tree
-from dynamics.joints import JointKind
+from dynamics.joints.kind import part
 from dynamics.model.model import Model
 
 Expr = Any
@@ -32,17 +30,15 @@ Expr = Any
 def structure_constants(model: Model) -> np.ndarray:
     """c[l, j, k], [nv, nv, nv], with ``S_j x S_k = sum_l c[l, j, k] S_l`` inside each joint, zero across joints.
 
-    A universal joint counts as two joints of one degree of freedom: its coordinates are a vector space and commute.
+    Read from the manifold, where ``Ad(exp(-d)) = 1 - ad_d + ...``: joints whose coordinates are a vector space commute.
     """
     out = np.zeros((model.nv,) * 3)
-    for i, body in enumerate(model.bodies):
-        kind, vs = model.kind(i), model.v_slice(i)
-        if kind.is_vector_space:
-            continue
-        S = ca.DM(kind.subspace(body.joint.axes, ca.DM(kind.neutral)))
-        inverse = np.linalg.pinv(np.array(S))
-        for k in range(kind.nv):
-            out[vs, vs, vs.start + k] = -inverse @ np.array(spatial.cross_motion(S[:, k], S))
+    for kind, _, vs in model.factors:
+        if not kind.is_vector_space:
+            d, n = ca.SX.sym("d", kind.nv), kind.nv
+            slope = ca.jacobian(ca.densify(kind.transport(d)), d)
+            at_zero = ca.Function("slope", [d], [ca.densify(slope)])(ca.DM.zeros(n))
+            out[vs, vs, vs] = -np.array(at_zero).reshape(n, n, n, order="F").swapaxes(1, 2)
     return out
 
 
@@ -58,24 +54,18 @@ def symmetrised_tensor(raw: Expr) -> Expr:
     return (raw + raw[:, exchanged]) / 2
 
 
-def _joints(model: Model) -> Iterator[tuple[JointKind, slice, slice]]:
-    for i, body in enumerate(model.bodies):
-        if body.joint.mimic is None and model.kind(i).nv:
-            yield model.kind(i), model.q_slice(i), model.v_slice(i)
-
-
 def unit_configuration(model: Model, q: Expr) -> tuple[Expr, Expr]:
     """q [nq] with every quaternion scaled to unit length, and the scale [nq] that did it (1 for other coordinates)."""
     q = tree.as_column(q)
     tree.check_sizes(model, q=(q, model.nq))
     parts = []
-    for kind, qs, _ in _joints(model):
+    for kind, qs, _ in model.factors:
         if kind.quaternion is None:
             parts.append(ca.DM.ones(kind.nq))
             continue
-        part = q[qs][kind.quaternion]
-        before, count = kind.quaternion.start, part.shape[0]
-        factor = 1 / ca.sqrt(ca.dot(part, part))
+        own = part(q, qs)[kind.quaternion]
+        before, count = kind.quaternion.start, own.shape[0]
+        factor = 1 / ca.sqrt(ca.dot(own, own))
         parts += [ca.DM.ones(before), ca.repmat(factor, count, 1), ca.DM.ones(kind.nq - before - count)]
     scale = ca.vertcat(*parts) if parts else ca.DM(0, 1)
     return q * scale, scale
@@ -108,7 +98,7 @@ def ambient_hessian(model: Model, q: Expr, gradient: Expr, hessian: Expr) -> Exp
     g_unit = configuration.rate_matrix_inverse(model, unit).T @ tree.as_column(gradient)
     out = E.T @ (hessian - _curvature(model, unit, g_unit)) @ E
     radial = tree.zeros(model.nq, model.nq, out)
-    for kind, qs, _ in _joints(model):
+    for kind, qs, _ in model.factors:
         if kind.quaternion is None:
             continue
         at = slice(qs.start + kind.quaternion.start, qs.start + kind.quaternion.stop)
@@ -120,8 +110,8 @@ def ambient_hessian(model: Model, q: Expr, gradient: Expr, hessian: Expr) -> Exp
 def _curvature(model: Model, q: Expr, gradient: Expr) -> Expr:
     """``sum_m gradient_m d2 jet_m / dd2`` [nv, nv] at d = 0, joint by joint."""
     blocks = []
-    for kind, qs, _ in _joints(model):
+    for kind, qs, _ in model.factors:
         x, g, d = ca.SX.sym("x", kind.nq), ca.SX.sym("g", kind.nq), ca.SX.sym("d", kind.nv)
         H = ca.substitute(ca.hessian(ca.dot(g, kind.jet(x, d)), d)[0], d, ca.SX.zeros(kind.nv))
-        blocks.append(ca.Function("curvature", [x, g], [H])(q[qs], gradient[qs]))
+        blocks.append(ca.Function("curvature", [x, g], [H])(part(q, qs), part(gradient, qs)))
     return ca.diagcat(*blocks) if blocks else ca.DM(0, 0)

@@ -25,8 +25,10 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import tree
-from dynamics.derivatives.simple_tree import SimpleTree, link_wrenches, simple_tree
+from dynamics.algorithms.reduced_tree import ReducedTree, link_wrenches, reduced_tree
+from dynamics.derivatives.pullback import Pullback, pullback
 from dynamics.errors import ModelError, near
+from dynamics.joints.kind import part
 from dynamics.model.model import Model
 from dynamics.spatial import Inertia, Transform, angular, linear
 
@@ -113,11 +115,12 @@ class Swept(NamedTuple):
 class Sweep:
     """The forward sweep over all links."""
 
-    simple: SimpleTree
+    reduced: ReducedTree
+    lifted: Pullback
     links: tuple[Swept, ...]
 
     def columns(self, i: int) -> slice:
-        return self.simple.links[i].columns
+        return self.reduced.links[i].columns
 
 
 HUBS = ("root", "link", "limb")
@@ -125,34 +128,34 @@ HUBS = ("root", "link", "limb")
 share the hub above them (the shortest on most robots, by some per cent)."""
 
 
-def _own_hub(simple: SimpleTree, i: int, hubs: str) -> bool:
-    if simple.links[i].parent < 0 or hubs == "link":
+def _own_hub(reduced: ReducedTree, i: int, hubs: str) -> bool:
+    if reduced.links[i].parent < 0 or hubs == "link":
         return True
-    return hubs == "limb" and any(simple.children[child] for child in simple.children[i])
+    return hubs == "limb" and any(reduced.children[child] for child in reduced.children[i])
 
 
 def sweep(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Mapping[str, Expr] | None = None, hubs: str = "limb") -> Sweep:
     """q [nq], v, a [nv]; f_ext as in ``inverse_dynamics``; hubs: one of HUBS.
 
-    Raises ModelError (sizes, hubs, joint kinds), UnknownNameError.
+    Raises ModelError (sizes, hubs), UnknownNameError.
     """
     if hubs not in HUBS:
         raise ModelError(f"no choice of hubs {hubs!r}{near(hubs, HUBS)}")
     q, v, a = tree.as_column(q), tree.as_column(v), tree.as_column(a)
     tree.check_sizes(model, q=(q, model.nq), v=(v, model.nv), a=(a, model.nv))
-    simple = simple_tree(model)
-    external = link_wrenches(model, simple, f_ext)
-    u, du = simple.lift(v), simple.lift(a)
+    reduced = reduced_tree(model)
+    external = link_wrenches(model, reduced, f_ext)
+    lifted = pullback(reduced, q, v, a)
     # a base accelerating against gravity stands in for the weight of every body
     base = spatial.motion(-spatial.constant(model.gravity), ca.DM(3, 1))
     at: list[Transform | None] = []  # pose of each link in its hub, None for the hub itself
     out: list[Swept] = []
-    for i, link in enumerate(simple.links):
-        local = link.pose(model, q)
+    for i, link in enumerate(reduced.links):
+        local = link.pose(q)
         above = out[link.parent] if link.parent >= 0 else None
         parent_at = at[link.parent] if above else None
         pose = spatial.compose(parent_at, local) if parent_at else local
-        new = _own_hub(simple, i, hubs)
+        new = _own_hub(reduced, i, hubs)
         hop = pose if new else None
         at.append(None if new else pose)
         into = (lambda m: spatial.motion_to_child(pose, m)) if new else (lambda m: m)  # noqa: B023  used at once
@@ -160,15 +163,16 @@ def sweep(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Mapping[str, Expr] | N
         a_above = into(above.acceleration if above else base)
         S, inertia = (link.subspace, link.spatial_inertia) if new else (
             spatial.motion_to_parent(pose, link.subspace), spatial.transform_inertia(pose, link.spatial_inertia))
-        own = S @ u[link.columns]
+        u, du = part(lifted.u, link.columns), part(lifted.du, link.columns)
+        own = S @ u
         psi_dot = spatial.cross_motion(v_above, S)
         # within a joint of one degree of freedom S does not turn itself
         S_dot = psi_dot if S.shape[1] == 1 else psi_dot + spatial.cross_motion(own, S)
         psi_ddot = spatial.cross_motion(a_above, S) + spatial.cross_motion(v_above, psi_dot)
         twist = v_above + own
-        acc = a_above + S @ du[link.columns] + psi_dot @ u[link.columns]
+        acc = a_above + S @ du + psi_dot @ u
         f = spatial.apply_inertia(inertia, acc) + spatial.cross_force(twist, spatial.apply_inertia(inertia, twist))
         if i in external:
             f = f - (external[i] if new else spatial.force_to_parent(pose, external[i]))
         out.append(Swept(hop, S, S_dot, psi_dot, psi_ddot, twist, acc, inertia, coriolis(inertia, twist), f))
-    return Sweep(simple, tuple(out))
+    return Sweep(reduced, lifted, tuple(out))

@@ -19,6 +19,7 @@ import casadi as ca
 from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.algorithms import tree
+from dynamics.joints.kind import part
 from dynamics.model.model import Model
 
 Expr = Any
@@ -42,10 +43,9 @@ def hamel_function(model: Model, brackets: bool = True) -> ca.Function:
     tau = ca.jtimes(p, v, a) + ca.jtimes(p, q, rate @ v) - rate.T @ ca.gradient(lagrangian, q)
     if brackets:
         moving = p - tree.diagonal(model, "armature") * v  # rotors are fixed to their axes: no bracket, as everywhere else
-        for i, body in enumerate(model.bodies):
-            if body.joint.mimic is None and not model.kind(i).is_vector_space:
-                vs = model.v_slice(i)
+        for kind, qs, vs in model.factors:
+            if not kind.is_vector_space:
                 # such joints have constant orthonormal S whose span is closed under the bracket: ad* is that of SE(3) in it
-                S = tree.coupled_subspace(model, i, q)
-                tau[vs] += S.T @ spatial.cross_force(S @ v[vs], S @ moving[vs])
+                S = kind.subspace(part(q, qs))
+                tau[vs] += S.T @ spatial.cross_force(S @ part(v, vs), S @ part(moving, vs))
     return ca.Function("hamel", [q, v, a], [tau], ["q", "v", "a"], ["tau"])

@@ -1,10 +1,10 @@
-"""What a joint kind is: one record of functions. Every algorithm works through this record only."""
+"""What a joint is: one record of functions with its parameters bound. Every algorithm works through this record only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,15 +14,22 @@ Expr = Any
 Axes = tuple[tuple[float, ...], ...]
 
 
-@dataclass(frozen=True)
+class Pose(NamedTuple):
+    """A constant pose as plain numbers: rotation [3, 3], position [3] (m)."""
+
+    rotation: Axes = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    position: tuple[float, ...] = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
 class JointKind:
-    """One kind of joint between a parent body P and a child body C (joint frames coincide at ``neutral``).
+    """One joint between a parent body P and a child body C (joint frames coincide at ``neutral``, unless its text says otherwise).
 
     The velocity v [nv] lives in the tangent of the configuration manifold; ``plus`` is its right perturbation.
 
-    transform(axes, q):   pose ``P_H_C`` of the child in the joint frame
-    subspace(axes, q):    S [6, nv], twist of C relative to P in child coordinates is ``S v``
-    bias(axes, q, v):     [6] ``dS/dt v`` in child coordinates, or None where S is constant
+    transform(q):         pose ``P_H_C`` of the child in the joint frame
+    subspace(q):          S [6, nv], twist of C relative to P in child coordinates is ``S v``
+    bias(q, v):           [6] ``dS/dt v`` in child coordinates, or None where S is constant
     plus(q, d):           q [+] d, [nq], [nv] -> [nq]
     minus(q0, q1):        the d with ``q0 [+] d = q1``
     rate(q):              N [nq, nv] with ``dq/dt = N v``, also the derivative of ``plus`` at d = 0
@@ -31,18 +38,23 @@ class JointKind:
     transport(d):         [nv, nv] derivative of ``q [+] d`` by q, tangent spaces on both sides: ``Ad(exp(-d))`` on a group
     right_jacobian(d):    [nv, nv] derivative of ``q [+] d`` by d, in the tangent space of the result
     random(rng, lower, upper): a configuration inside finite limits, otherwise within one turn or one metre
+
+    Two fields tell the reduction of the tree (``dynamics.algorithms.reduced_tree``) what the joint is made of:
+
+    group:  motions that form a group, in coordinates that compiled loops know by heart: "line" (one degree of freedom and constant
+            S; any), "spherical", "planar", "free". Empty for all others, of which only transform and S are used.
+    steps:  a joint that is a chain of others names them; itself it is then nothing but their sequence.
     """
 
     name: str
     nq: int
     nv: int
-    n_axes: int
     q_names: tuple[str, ...]
     v_names: tuple[str, ...]
     neutral: tuple[float, ...]
-    transform: Callable[[Axes, Expr], Transform]
-    subspace: Callable[[Axes, Expr], Expr]
-    bias: Callable[[Axes, Expr, Expr], Expr] | None
+    transform: Callable[[Expr], Transform]
+    subspace: Callable[[Expr], Expr]
+    bias: Callable[[Expr, Expr], Expr] | None
     plus: Callable[[Expr, Expr], Expr]
     minus: Callable[[Expr, Expr], Expr]
     rate: Callable[[Expr], Expr]
@@ -55,11 +67,51 @@ class JointKind:
     angular: tuple[bool, ...] = ()  # per velocity component: measured in rad (True) or m (False)
     quaternion: slice | None = None  # which components of q form a unit quaternion (w, x, y, z)
     coordinate_units: tuple[str, ...] = ()  # unit of each component of q where they differ from those of ``angular``
+    group: str = ""
+    steps: tuple[Step, ...] = ()
 
     @property
     def q_units(self) -> tuple[str, ...]:
         """Unit of each component of q: rad, m, or nothing for a quaternion."""
         return self.coordinate_units or tuple("rad" if angular else "m" for angular in self.angular)
+
+    @property
+    def chain(self) -> tuple[Step, ...]:
+        """The steps, or the joint itself as the only one: none of them is a chain."""
+        return self.steps or (Step(self),)
+
+
+class Step(NamedTuple):
+    """One joint of a chain: placed in the frame of the step before, its coordinates and velocities from these indices on."""
+
+    kind: JointKind
+    pose: Pose = Pose()
+    q: int = 0
+    v: int = 0
+
+    @property
+    def coordinates(self) -> slice:
+        return slice(self.q, self.q + self.kind.nq)
+
+    @property
+    def velocities(self) -> slice:
+        return slice(self.v, self.v + self.kind.nv)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of joint before its parameters are bound. n_axes: how many unit vectors ``Joint.axes`` it needs; takes: further
+    fields of a Joint that it needs; make(joint): the record. ``make`` raises ValueError for parameters it cannot use."""
+
+    name: str
+    n_axes: int
+    make: Callable[[Any], JointKind]
+    takes: tuple[str, ...] = ()
+
+
+def part(x: Expr, which: slice) -> Expr:
+    """Rows of a column: plain slices of a column of one row would be read as columns."""
+    return x[which, :]
 
 
 def vector_space(nv: int) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import casadi as ca
 import numpy as np
 
-from dynamics.joints.kind import Axes, Expr, JointKind, sample_box, vector_space
+from dynamics.joints.kind import Expr, Family, JointKind, sample_box, vector_space
 from dynamics.spatial import Transform, constant, identity, motion
 
 
@@ -23,36 +25,32 @@ def _hat(a: np.ndarray) -> np.ndarray:
     return np.array([[0, -a[2], a[1]], [a[2], 0, -a[0]], [-a[1], a[0], 0]])
 
 
-def _revolute(axes: Axes, q: Expr) -> Transform:
-    return Transform(rotation_about(axes[0], q), constant(np.zeros(3)))
-
-
-def _prismatic(axes: Axes, q: Expr) -> Transform:
-    return Transform(constant(np.eye(3)), constant(axes[0]) * q)
-
-
-def _record(name: str, transform, subspace, angular: bool, span: float) -> JointKind:  # type: ignore[no-untyped-def]
+def _record(name: str, transform: Callable[[Expr], Transform], S: ca.DM, angular: bool, span: float) -> JointKind:
     return JointKind(
-        name=name, nq=1, nv=1, n_axes=1, q_names=("q",), v_names=("v",), neutral=(0.0,),
-        transform=transform, subspace=subspace, bias=None,
+        name=name, nq=1, nv=1, q_names=("q",), v_names=("v",), neutral=(0.0,),
+        transform=transform, subspace=lambda q: S, bias=None, group="line",
         random=lambda rng, lower, upper: sample_box(rng, lower, upper, span), angular=(angular,), **vector_space(1),
     )
 
 
-def _rotation_subspace(axes: Axes, q: Expr) -> Expr:
-    return ca.sparsify(motion(ca.DM(3, 1), constant(axes[0])))
+def revolute(axis: tuple[float, ...], name: str = "revolute") -> JointKind:
+    """Rotation about a unit axis through the origin of the joint frame."""
+    return _record(name, lambda q: Transform(rotation_about(axis, q), constant(np.zeros(3))),
+                   ca.sparsify(motion(ca.DM(3, 1), constant(axis))), True, np.pi)
 
 
-def _translation_subspace(axes: Axes, q: Expr) -> Expr:
-    return ca.sparsify(motion(constant(axes[0]), ca.DM(3, 1)))
+def prismatic(axis: tuple[float, ...]) -> JointKind:
+    """Translation along a unit axis."""
+    return _record("prismatic", lambda q: Transform(constant(np.eye(3)), constant(axis) * q),
+                   ca.sparsify(motion(constant(axis), ca.DM(3, 1))), False, 1.0)
 
 
-REVOLUTE = _record("revolute", _revolute, _rotation_subspace, True, np.pi)
-CONTINUOUS = _record("continuous", _revolute, _rotation_subspace, True, np.pi)
-PRISMATIC = _record("prismatic", _prismatic, _translation_subspace, False, 1.0)
-
-FIXED = JointKind(
-    name="fixed", nq=0, nv=0, n_axes=0, q_names=(), v_names=(), neutral=(),
-    transform=lambda axes, q: identity(), subspace=lambda axes, q: ca.DM(6, 0), bias=None,
+_FIXED = JointKind(
+    name="fixed", nq=0, nv=0, q_names=(), v_names=(), neutral=(),
+    transform=lambda q: identity(), subspace=lambda q: ca.DM(6, 0), bias=None,
     random=lambda rng, lower, upper: np.zeros(0), **vector_space(0),
 )
+FIXED = Family("fixed", 0, lambda joint: _FIXED)
+REVOLUTE = Family("revolute", 1, lambda joint: revolute(joint.axes[0]))
+CONTINUOUS = Family("continuous", 1, lambda joint: revolute(joint.axes[0], "continuous"))
+PRISMATIC = Family("prismatic", 1, lambda joint: prismatic(joint.axes[0]))

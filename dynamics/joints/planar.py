@@ -5,17 +5,17 @@ from __future__ import annotations
 import casadi as ca
 import numpy as np
 
-from dynamics.joints.kind import Axes, Expr, JointKind, sample_box
+from dynamics.joints.kind import Expr, Family, JointKind, sample_box
 from dynamics.joints.one_dof import rotation_about
 from dynamics.lie import se2
 from dynamics.spatial import Transform, motion
 
 
-def _transform(axes: Axes, q: Expr) -> Transform:
+def _transform(q: Expr) -> Transform:
     return Transform(rotation_about((0, 0, 1), q[2]), ca.vertcat(q[0], q[1], 0))
 
 
-def _subspace(axes: Axes, q: Expr) -> Expr:
+def _subspace(q: Expr) -> Expr:
     return ca.sparsify(motion(ca.DM([[1, 0, 0], [0, 1, 0], [0, 0, 0]]), ca.DM([[0, 0, 0], [0, 0, 0], [0, 0, 1]])))
 
 
@@ -35,10 +35,11 @@ def _random(rng: np.random.Generator, lower: np.ndarray, upper: np.ndarray) -> n
     return np.concatenate([sample_box(rng, lower[:2], upper[:2], 1.0), sample_box(rng, lower[2:], upper[2:], np.pi)])
 
 
-PLANAR = JointKind(
-    name="planar", nq=3, nv=3, n_axes=0, q_names=("x", "y", "theta"), v_names=("vx", "vy", "omega"),
+_PLANAR = JointKind(
+    name="planar", nq=3, nv=3, q_names=("x", "y", "theta"), v_names=("vx", "vy", "omega"),
     neutral=(0.0, 0.0, 0.0), transform=_transform, subspace=_subspace, bias=None,
     plus=se2.integrate, minus=se2.difference, rate=_rate, rate_inverse=lambda q: _rate(q).T, jet=_jet,
     transport=lambda d: se2.adjoint(se2.exp(-d)), right_jacobian=se2.right_jacobian,
-    random=_random, is_vector_space=False, angular=(False, False, True), coordinate_units=("m", "m", "rad"),
+    random=_random, is_vector_space=False, group="planar", angular=(False, False, True), coordinate_units=("m", "m", "rad"),
 )
+PLANAR = Family("planar", 0, lambda joint: _PLANAR)

@@ -53,33 +53,68 @@ def call(typingctx: Any, address: Any, handle: Any, arg: Any, res: Any, iw: Any,
     _require(w, types.float64, "w")
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        where = context.cast(builder, values[0], signature.args[0], types.int64)
-        which = context.cast(builder, values[1], signature.args[1], types.int64)
         work = [
             builder.bitcast(context.make_array(kind)(context, builder, value).data, _POINTER)
             for kind, value in zip(signature.args[2:], values[2:], strict=True)
         ]
-        compiled = builder.icmp_signed("<", which, ir.Constant(_LONG, 0))
-        kernel_type = ir.FunctionType(_INT, [_POINTER] * 4 + [_INT])
-        interpreter_type = ir.FunctionType(_INT, [_INT] + [_POINTER] * 4 + [_INT])
-        with builder.if_else(compiled, likely=True) as (then, otherwise):
-            with then:
-                function = builder.inttoptr(where, kernel_type.as_pointer())
-                memory = builder.trunc(builder.not_(which), _INT)
-                kernel_status = builder.call(function, [*work, memory])
-                kernel_block = builder.block
-            with otherwise:
-                function = builder.inttoptr(where, interpreter_type.as_pointer())
-                number = builder.trunc(builder.lshr(which, ir.Constant(_LONG, 32)), _INT)
-                memory = builder.trunc(which, _INT)
-                interpreter_status = builder.call(function, [number, *work, memory])
-                interpreter_block = builder.block
-        status = builder.phi(_INT)
-        status.add_incoming(kernel_status, kernel_block)
-        status.add_incoming(interpreter_status, interpreter_block)
-        return builder.sext(status, _LONG)
+        return _called(context, builder, signature, values, work)
 
     return types.int64(address, handle, arg, res, iw, w), codegen
+
+
+@intrinsic
+def call_at(typingctx: Any, address: Any, handle: Any, arg: Any, res: Any, iw: Any, w: Any) -> Any:
+    """``call`` with the addresses of the four arrays (intp) in place of the arrays."""
+    for number, name in ((address, "address"), (handle, "handle"), (arg, "arg"), (res, "res"), (iw, "iw"), (w, "w")):
+        if not isinstance(number, types.Integer):
+            raise TypingError(f"{name} must be an integer, got {number}")
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        work = [builder.inttoptr(context.cast(builder, value, kind, types.int64), _POINTER)
+                for kind, value in zip(signature.args[2:], values[2:], strict=True)]
+        return _called(context, builder, signature, values, work)
+
+    return types.int64(address, handle, arg, res, iw, w), codegen
+
+
+def _called(context: Any, builder: Any, signature: Any, values: Any, work: Any) -> Any:
+    """Code that calls a kernel, compiled or interpreted, with pointers to arg, res, iw, w; its status as int64."""
+    where, which = (context.cast(builder, value, kind, types.int64)
+                    for kind, value in zip(signature.args[:2], values[:2], strict=True))
+    compiled = builder.icmp_signed("<", which, ir.Constant(_LONG, 0))
+    kernel_type = ir.FunctionType(_INT, [_POINTER] * 4 + [_INT])
+    interpreter_type = ir.FunctionType(_INT, [_INT] + [_POINTER] * 4 + [_INT])
+    with builder.if_else(compiled, likely=True) as (then, otherwise):
+        with then:
+            function = builder.inttoptr(where, kernel_type.as_pointer())
+            memory = builder.trunc(builder.not_(which), _INT)
+            kernel_status = builder.call(function, [*work, memory])
+            kernel_block = builder.block
+        with otherwise:
+            function = builder.inttoptr(where, interpreter_type.as_pointer())
+            number = builder.trunc(builder.lshr(which, ir.Constant(_LONG, 32)), _INT)
+            memory = builder.trunc(which, _INT)
+            interpreter_status = builder.call(function, [number, *work, memory])
+            interpreter_block = builder.block
+    status = builder.phi(_INT)
+    status.add_incoming(kernel_status, kernel_block)
+    status.add_incoming(interpreter_status, interpreter_block)
+    return builder.sext(status, _LONG)
+
+
+@intrinsic
+def put_integer(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+    """put_integer(array, i, n): write the eight bytes of an integer (an address, say) in place of one number of a float64 array."""
+    _require(array, types.float64, "array", "CF")
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, values[0]).data
+        at = builder.gep(data, [context.cast(builder, values[1], signature.args[1], types.int64)])
+        number = context.cast(builder, values[2], signature.args[2], types.int64)
+        builder.store(number, builder.bitcast(at, _LONG.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.none(array, index, value), codegen
 
 
 @intrinsic

@@ -26,9 +26,9 @@ class LoopDynamics:
     the result's shape that began as zeros and has since held only results of the same method (entries that are zero by the
     structure of the tree are never written), and nothing is allocated.
 
-    NaN and infinity in the input appear in the output. Wrong shapes raise ModelError, unknown bodies UnknownNameError, joint
-    kinds that the loops do not know ModelError at construction. One record serves one thread: its workspace is reused.
-    Compiled on first use (seconds), then loaded from Numba's cache on disk, whatever the robot.
+    NaN and infinity in the input appear in the output. Wrong shapes raise ModelError, unknown bodies UnknownNameError. Every joint
+    kind is served; for those known by pose and S(q) alone, small functions are compiled at construction. One record serves one
+    thread: its workspace is reused. Compiled on first use (seconds), then loaded from Numba's cache on disk, whatever the robot.
     """
 
     model: Model

@@ -19,6 +19,7 @@ from numba import njit
 
 from dynamics.loops import layout as at
 from dynamics.loops.bodies import coriolis, coriolis_transposed, external, forces, inertias, subtree_sums
+from dynamics.loops.general import first_general, fold
 from dynamics.loops.kinematics import column_address, constants_at, move, place
 from dynamics.loops.lanes import WIDTH, get, load, put, splat, store_masked
 from dynamics.loops.vectors import (
@@ -122,26 +123,6 @@ def rows_first(table: Array, work: Array, out: Array, start_q: int, start_v: int
 
 
 @njit(**INLINE)
-def fold(table: Array, reals: Array, source: Array, start: int, width: int, out: Array, to: int,
-         out_width: int) -> None:
-    """Columns of the tree to velocities, G^T X G with the coupling matrix G of mimic joints; out from ``to``, [nv, nv]."""
-    columns, nv, first, base = get(table, at.N_COLUMNS), get(table, at.N_V), get(table, at.AT_COLUMNS), constants_at(table)
-    for i in range(nv):
-        for j in range(nv):
-            put(out, to + i * out_width + j, 0.0)
-    for r in range(columns):
-        i = get(table, first + 3 * r + 2)
-        left = get(reals, base + r // WIDTH * at.CONSTANTS + r % WIDTH + at.K_MULTIPLIER)
-        left = 1.0 if get(table, first + 3 * r + 1) < 0 else left
-        for c in range(columns):
-            j = get(table, first + 3 * c + 2)
-            right = get(reals, base + c // WIDTH * at.CONSTANTS + c % WIDTH + at.K_MULTIPLIER)
-            right = 1.0 if get(table, first + 3 * c + 1) < 0 else right
-            here = to + i * out_width + j
-            put(out, here, get(out, here) + left * right * get(source, start + r * width + c))
-
-
-@njit(**INLINE)
 def add_diagonal(out: Array, reals: Array, start: int, n: int, width: int, offset: int) -> None:
     for i in range(n):
         to = offset + i * (width + 1)
@@ -160,7 +141,7 @@ def mass_matrix(table: Array, reals: Array, work: Array, q: Array, out: Array) -
 
 @njit(**OPTIONS)
 def write_mass(table: Array, reals: Array, work: Array, out: Array, to: int, out_width: int) -> None:
-    """M from the columns IS, through the coupling of mimic joints, with armature."""
+    """M from the columns IS, through the coupling G, with armature."""
     nv, width = get(table, at.N_V), WIDTH * get(table, at.N_BLOCKS)
     if get(table, at.COUPLED) != 0:
         scratch = get(table, at.SCRATCH)
@@ -195,13 +176,17 @@ def inverse_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Arr
 
 @njit(**OPTIONS)
 def write_first(table: Array, reals: Array, work: Array, out: Array, to_q: int, to_v: int, out_width: int) -> None:
-    """dtau/dq and dtau/dv from the columns, through the coupling of mimic joints."""
+    """dtau/dq and dtau/dv from the columns, through the coupling G."""
     nv, width, scratch = get(table, at.N_V), WIDTH * get(table, at.N_BLOCKS), get(table, at.SCRATCH)
     if get(table, at.COUPLED) != 0:
         second = scratch + get(table, at.N_COLUMNS) * width
         rows_first(table, work, work, scratch, second, width)
         fold(table, reals, work, scratch, width, out, to_q, out_width)
         fold(table, reals, work, second, width, out, to_v, out_width)
+        if get(table, at.N_GENERAL) > 0:
+            mass = second + get(table, at.N_COLUMNS) * width
+            rows_of_mass(table, work, work, mass, width)
+            first_general(table, reals, work, second, mass, width, out, to_q, to_v, out_width)
     else:
         rows_first(table, work, out, to_q, to_v, out_width)
     add_diagonal(out, reals, at.AT_ARMATURE + nv, nv, out_width, to_v)

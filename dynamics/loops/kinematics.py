@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from dynamics.loops import hooks
 from dynamics.loops import layout as at
 from dynamics.loops.lanes import WIDTH, get, load, put, store
 from dynamics.loops.trigonometry import LARGEST, sine_cosine
@@ -46,6 +47,9 @@ def constants_at(table: Array) -> int:
 def place(table: Array, reals: Array, work: Array, q: Array) -> None:
     """Fill R, p, S, and a_above of the roots (gravity as a base that accelerates, RBDA section 5.3). q: [nq]."""
     columns, blocks, first, base = get(table, at.N_COLUMNS), get(table, at.N_BLOCKS), get(table, at.AT_COLUMNS), constants_at(table)
+    if get(table, at.N_GENERAL) > 0:
+        hooks.remember(table, work, 0, q)
+        hooks.evaluate(table, work, hooks.POSE)
     large = False
     for s in range(columns):
         at_q, w = get(table, first + 3 * s + 1), get(table, first + 3 * s)
@@ -96,7 +100,10 @@ def _place_multi(table: Array, reals: Array, work: Array, q: Array, base: int) -
         c = base + s // WIDTH * at.CONSTANTS + s % WIDTH
         x, y, z = get3(reals, c + at.K_R), get3(reals, c + at.K_R + 3 * WIDTH), get3(reals, c + at.K_R + 6 * WIDTH)
         p = get3(reals, c + at.K_P)
-        if kind == at.PLANAR:
+        if kind == at.GENERIC:  # written by a function of the joint
+            r0, r1, r2 = _three(work, k), _three(work, k + 3), _three(work, k + 6)
+            p = add3(p, apply(x, y, z, _three(work, k + 9)))
+        elif kind == at.PLANAR:
             cosine, sine = math.cos(get(q, k + 2)), math.sin(get(q, k + 2))
             r0, r1, r2 = (cosine, sine, 0.0), (-sine, cosine, 0.0), (0.0, 0.0, 1.0)
             p = add3(p, apply(x, y, z, (get(q, k), get(q, k + 1), 0.0)))
@@ -109,6 +116,11 @@ def _place_multi(table: Array, reals: Array, work: Array, q: Array, base: int) -
         put3(work, w + at.RELATIVE_R + 3 * WIDTH, apply(x, y, z, r1))
         put3(work, w + at.RELATIVE_R + 6 * WIDTH, apply(x, y, z, r2))
         put3(work, w + at.RELATIVE_P, p)
+
+
+@njit(**INLINE)
+def _three(array: Array, i: int) -> Any:
+    return get(array, i), get(array, i + 1), get(array, i + 2)
 
 
 @njit(**INLINE)
@@ -159,7 +171,7 @@ def _subspaces_multi(table: Array, work: Array) -> None:
         p = get3(work, w + at.P)
         for c in range(get(table, body + at.COLUMNS)):
             axis, turns = c, True
-            if kind == at.FREE:
+            if kind >= at.FREE:
                 axis, turns = c % 3, c >= 3
             elif kind == at.PLANAR:
                 turns = c == 2
@@ -174,7 +186,7 @@ def _subspaces_multi(table: Array, work: Array) -> None:
 
 @njit(**INLINE)
 def gather(table: Array, reals: Array, work: Array, row: int, x: Array) -> None:
-    """Spread a velocity-like vector [nv] over the columns, through the coupling of mimic joints."""
+    """Spread a velocity-like vector [nv] over the columns, ``G x``."""
     first, base = get(table, at.AT_COLUMNS), constants_at(table)
     coupled = get(table, at.COUPLED) != 0
     for s in range(get(table, at.N_COLUMNS)):
@@ -182,6 +194,8 @@ def gather(table: Array, reals: Array, work: Array, row: int, x: Array) -> None:
         if coupled and get(table, first + 3 * s + 1) >= 0:
             value *= get(reals, base + s // WIDTH * at.CONSTANTS + s % WIDTH + at.K_MULTIPLIER)
         put(work, w + row, value)
+    if get(table, at.N_GENERAL) > 0:
+        hooks.spread(table, work, row, x)
 
 
 @njit(**OPTIONS)
@@ -217,6 +231,9 @@ def accumulate(table: Array, work: Array, joint: int, body: int, above: int) -> 
 def move(table: Array, reals: Array, work: Array, v: Array, a: Array) -> None:
     """Fill twists and accelerations of the bodies. v, a: [nv]. Needs ``place``."""
     gather(table, reals, work, at.V, v)
+    if get(table, at.N_GENERAL) > 0:
+        hooks.remember(table, work, 1, v)
+        hooks.evaluate(table, work, hooks.RATE)
     for b in range(get(table, at.N_BLOCKS)):
         w = b * at.ROWS
         store6(work, w + at.V_JOINT, mul6(load(work, w + at.V), load6(work, w + at.S)))
@@ -228,6 +245,9 @@ def move(table: Array, reals: Array, work: Array, v: Array, a: Array) -> None:
 def accelerate(table: Array, reals: Array, work: Array, a: Array) -> None:
     """Fill accelerations of the bodies. a: [nv]. Needs the twists."""
     gather(table, reals, work, at.A, a)
+    if get(table, at.N_GENERAL) > 0:
+        hooks.remember(table, work, 2, a)
+        hooks.add_rates(table, work, at.A)
     for b in range(get(table, at.N_BLOCKS)):
         w = b * at.ROWS
         # v_i x S_i qd_i, in which the joint's own twist cancels once its columns are summed

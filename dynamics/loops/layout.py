@@ -51,13 +51,18 @@ QA, QB, QE, VV = (_w[k] for k in ("qa", "qb", "qe", "vv"))
 (N_BODIES, N_COLUMNS, N_BLOCKS, N_V, COUPLED, N_MULTI, AT_BODIES, AT_COLUMNS, AT_LOWER, AT_UPPER, AT_ABOVE, AT_ACTIVE,
  AT_MULTI) = range(13)
 # where in the workspace: room for ``fold``, M, right-hand sides, panel of a solve, L, 1 / D, a vector
-SCRATCH, AT_MASS, AT_RIGHT, AT_PANEL, AT_L, AT_D, AT_BIAS = range(13, 20)
+SCRATCH, AT_MASS, AT_RIGHT, AT_PANEL, AT_L, AT_D, AT_BIAS, AT_ROWS = range(13, 21)
+# links of which only pose and S(q) are known (``dynamics.loops.hooks``); AT_ROWS: room for vectors over the columns
+N_GENERAL, AT_GENERAL, AT_HOOKS = range(21, 24)
 HEADER = 24
+GENERAL = 7  # first column, first velocity, number of velocities, where the four functions write for this link
+# functions: (address, handle, where results go) of each; where q, v, a, lam, w lie; where arg, res, iw and w of a call lie
+HOOK_INPUTS, HOOK_MEMORY, HOOKS = 12, 17, 21
 PANEL = 48  # six blocks of eight columns are solved at once
 # a body: address of its first column, of its parent's (-1: none), kind, first index in q, number of columns, first column
 BODY = 6
 ADDRESS, PARENT, KIND, FIRST_Q, COLUMNS, COLUMN = range(6)
-ONE, SPHERICAL, PLANAR, FREE = range(4)  # kinds: revolute and prismatic differ only in the constant table
+ONE, SPHERICAL, PLANAR, FREE, GENERIC = range(5)  # kinds: revolute and prismatic differ only in the constant table
 # real numbers before the constant table: gravity, then armature and damping per velocity
 AT_GRAVITY = 0
 AT_ARMATURE = 8

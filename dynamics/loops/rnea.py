@@ -7,6 +7,7 @@ from numba import njit
 
 from dynamics.loops import layout as at
 from dynamics.loops.bodies import external, forces, subtree_sums
+from dynamics.loops.general import project_general
 from dynamics.loops.kinematics import constants_at, move, place
 from dynamics.loops.lanes import WIDTH, get, put, store
 from dynamics.loops.vectors import INLINE, OPTIONS, dot6, load6
@@ -16,7 +17,7 @@ Array = np.ndarray
 
 @njit(**INLINE)
 def project(table: Array, reals: Array, work: Array, v: Array, a: Array, tau: Array) -> None:
-    """tau [nv] from the subtree wrenches F, with armature and damping, through the coupling of mimic joints."""
+    """tau [nv] from the subtree wrenches F, with armature and damping, through the coupling G."""
     for b in range(get(table, at.N_BLOCKS)):
         w = b * at.ROWS
         store(work, w + at.TAU, dot6(load6(work, w + at.S), load6(work, w + at.F)))
@@ -29,6 +30,8 @@ def project(table: Array, reals: Array, work: Array, v: Array, a: Array, tau: Ar
         if coupled and get(table, first + 3 * s + 1) >= 0:
             value *= get(reals, base + s // WIDTH * at.CONSTANTS + s % WIDTH + at.K_MULTIPLIER)
         put(tau, i, get(tau, i) + value)
+    if get(table, at.N_GENERAL) > 0:
+        project_general(table, work, at.TAU, tau, 0)
 
 
 @njit(**OPTIONS)

@@ -25,9 +25,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from dynamics.loops import hooks
 from dynamics.loops import layout as at
 from dynamics.loops.bodies import coriolis_transposed, external, forces, rate_matrix, subtree_sums
-from dynamics.loops.first_order import columns_first, fold, splat3, splat6
+from dynamics.loops.first_order import columns_first, rows_first, rows_of_mass, splat3, splat6
+from dynamics.loops.general import fold, gradient_general, second_general
 from dynamics.loops.kinematics import accumulate, column_address, constants_at, gather, move, place
 from dynamics.loops.lanes import WIDTH, get, load, put, store, store_masked
 from dynamics.loops.vectors import (
@@ -59,6 +61,8 @@ Array = np.ndarray
 def weigh(table: Array, reals: Array, work: Array, lam: Array) -> None:
     """Fill w of the bodies and, from their own H, SIGMA, L, K (before those are summed), HW, Z, KW. lam: [nv]."""
     gather(table, reals, work, at.LAM, lam)
+    if get(table, at.N_GENERAL) > 0:
+        hooks.remember(table, work, 3, lam)
     base, blocks = constants_at(table), get(table, at.N_BLOCKS)
     for b in range(blocks):
         w = b * at.ROWS
@@ -193,7 +197,7 @@ def own_block(table: Array, work: Array, out: Array, start: int, size: int, widt
 
 @njit(**OPTIONS)
 def write_second(table: Array, reals: Array, work: Array, out: Array, symmetric: bool) -> None:
-    """The four Hessians from the columns, through the coupling of mimic joints."""
+    """The four Hessians from the columns, through the coupling G."""
     nv = get(table, at.N_V)
     if get(table, at.COUPLED) != 0:
         width, first = WIDTH * get(table, at.N_BLOCKS), get(table, at.SCRATCH)
@@ -202,6 +206,10 @@ def write_second(table: Array, reals: Array, work: Array, out: Array, symmetric:
         own_blocks(table, work, work, first, size, width, symmetric)
         for k in range(4):
             fold(table, reals, work, first + k * size, width, out, k * nv * nv, nv)
+        if get(table, at.N_GENERAL) > 0:
+            rows_first(table, work, work, first + 4 * size, first + 5 * size, width)
+            rows_of_mass(table, work, work, first + 6 * size, width)
+            second_general(table, reals, work, first, size, width, out, symmetric)
     else:
         rows_second(table, work, out, 0, nv * nv, nv)
         own_blocks(table, work, out, 0, nv * nv, nv, symmetric)
@@ -261,3 +269,5 @@ def contracted_gradient(table: Array, reals: Array, work: Array, q: Array, v: Ar
         scale = 1.0 if get(table, first + 3 * s + 1) < 0 else scale
         for k in range(3):
             put(out, k * nv + i, get(out, k * nv + i) + scale * get(work, w + at.QA + k * WIDTH))
+    if get(table, at.N_GENERAL) > 0:
+        gradient_general(table, work, out, nv)

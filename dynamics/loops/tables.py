@@ -1,12 +1,13 @@
 """A Model as flat arrays, for loops that serve every robot with one binary.
 
-What is decided here once: bodies behind fixed joints are merged into their carriers; a universal joint becomes two revolute
-joints with a massless body between; the frame of every body on a joint of one degree of freedom is turned so that the axis is
-its z axis; subtrees, ancestors and the structural zeros of the tree become lists of (block, lane mask).
+The links are those of ``dynamics.algorithms.reduced_tree``. What is decided here once: the frame of every body on a joint of one
+degree of freedom is turned so that the axis is its z axis; subtrees, ancestors and the structural zeros of the tree become lists
+of (block, lane mask).
 """
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,15 @@ import casadi as ca
 import numpy as np
 
 from dynamics.algorithms import tree
-from dynamics.errors import ModelError
+from dynamics.algorithms.reduced_tree import Link, ReducedTree, reduced_tree
+from dynamics.kernels import Workspace, workspace
+from dynamics.loops import hooks
 from dynamics.loops import layout as at
 from dynamics.loops.lanes import WIDTH
 from dynamics.model.model import BodyInertia, Model, Placement
-from dynamics.model.rigid import compose, inverse, merged, moved, placement, rotation_from_z
+from dynamics.model.rigid import compose, inverse, moved, placement, rotation_from_z
 
-_MULTI = {"spherical": (at.SPHERICAL, 3), "planar": (at.PLANAR, 3), "free_flyer": (at.FREE, 6)}
+_GROUPS = {"line": at.ONE, "spherical": at.SPHERICAL, "planar": at.PLANAR, "free": at.FREE, "": at.GENERIC}
 
 
 @dataclass(frozen=True)
@@ -45,25 +48,29 @@ class Tables:
         return raw[skip:skip + self.work]
 
 
-@dataclass
-class _Link:
-    """One body of the tables while they are being built."""
+@dataclass(frozen=True)
+class _Body:
+    """One body of the tables: a link of the reduced tree in the frame that the loops use, turned against the link's own."""
 
-    parent: int
+    link: Link
     kind: int
     columns: int
-    q: int
-    v: int
     placement: Placement
-    inertias: list[BodyInertia]
-    prismatic: bool = False
-    multiplier: float = 1.0
-    offset: float = 0.0
+    turned: Placement
+    inertia: BodyInertia
+    revolute: float
+    prismatic: float
+
+    @property
+    def parent(self) -> int:
+        return self.link.parent
 
 
 def make_tables(model: Model) -> Tables:
-    """Flat arrays of a model. Raises ModelError for a joint kind that the loops do not know."""
-    links, carriers = _links(model)
+    """Flat arrays of a model."""
+    reduced = reduced_tree(model)
+    links = _bodies(reduced)
+    carriers = [(i, place if i < 0 else compose(inverse(links[i].turned), place)) for i, place in reduced.where]
     firsts = np.concatenate([[0], np.cumsum([link.columns for link in links])]).astype(int)
     columns, blocks = int(firsts[-1]), -(-int(firsts[-1]) // WIDTH)
     reals = np.concatenate([np.zeros(_constants_at(model.nv)), np.zeros(blocks * at.CONSTANTS)])
@@ -73,26 +80,31 @@ def make_tables(model: Model) -> Tables:
     _fill_constants(reals[_constants_at(model.nv):], links, firsts)
 
     header = np.zeros(at.HEADER, dtype=np.int64)
-    bodies = [(address(int(firsts[i]), at.ROWS), -1 if link.parent < 0 else address(int(firsts[link.parent]), at.ROWS),
-               link.kind, link.q, link.columns, int(firsts[i])) for i, link in enumerate(links)]
-    per_column = [(address(int(firsts[i]) + c, at.ROWS), link.q if link.kind == at.ONE else -1, link.v + c)
+    bodies = [[address(int(firsts[i]), at.ROWS), -1 if link.parent < 0 else address(int(firsts[link.parent]), at.ROWS),
+               link.kind, link.link.q.start, link.columns, int(firsts[i])] for i, link in enumerate(links)]
+    # general links have columns without a velocity of their own: coordinate and velocity are any, with multiplier zero
+    per_column = [(address(int(firsts[i]) + c, at.ROWS), link.link.q.start if link.kind in (at.ONE, at.GENERIC) else -1,
+                   link.link.v.start + (0 if link.kind == at.GENERIC else c))
                   for i, link in enumerate(links) for c in range(link.columns)]
-    coupled = columns != model.nv
+    coupled = columns != model.nv or bool(reduced.moving)
     lower, upper, above, active = _relations(links, firsts, model.nv if coupled else -1)
     multi = [i for i, link in enumerate(links) if link.kind != at.ONE]
-    parts = [header, np.ravel(bodies), np.ravel(per_column), lower, upper, above, active, np.array(multi)]
+    square, pairs = WIDTH * blocks * columns, int(above[model.nv])
+    room = np.cumsum([blocks * at.ROWS, (7 if reduced.moving else 4) * square, square, 3 * square,
+                      at.PANEL * model.nv + 2 * at.PANEL, pairs + WIDTH, model.nv + WIDTH, model.nv + WIDTH, columns + WIDTH])
+    room = -(-room // WIDTH) * WIDTH
+    work, general, functions, spaces = _general(reduced, model.nq, firsts, bodies, int(room[-1]))
+    parts = [header, np.ravel(bodies), np.ravel(per_column), lower, upper, above, active, np.array(multi), general, functions]
     starts = np.concatenate([[0], np.cumsum([len(p) for p in parts])])
     integers = np.concatenate([np.asarray(p, dtype=np.int64) for p in parts])
     integers[at.N_BODIES:at.AT_BODIES] = len(links), columns, blocks, model.nv, coupled, len(multi)
     integers[at.AT_BODIES:at.SCRATCH] = starts[1:8]
-    square, pairs = WIDTH * blocks * columns, int(above[model.nv])
-    room = np.cumsum([blocks * at.ROWS, 4 * square, square, 3 * square, at.PANEL * model.nv + 2 * at.PANEL, pairs + WIDTH,
-                      model.nv + WIDTH, model.nv + WIDTH])
-    room = -(-room // WIDTH) * WIDTH
-    integers[at.SCRATCH:at.AT_BIAS + 1] = room[:-1]
+    integers[at.SCRATCH:at.AT_ROWS + 1] = room[:-1]
+    integers[at.N_GENERAL:at.AT_HOOKS + 1] = len(reduced.moving), starts[8], starts[9]
+    if spaces:
+        weakref.finalize(integers, _kept, spaces)  # the functions live as long as the table that holds their addresses
     for array in (integers, reals):
         array.setflags(write=False)
-    work = int(room[-1])
     return Tables(integers, reals, model.nq, model.nv, columns, work, tuple(carriers), tuple(int(f) for f in firsts[:-1]))
 
 
@@ -105,52 +117,67 @@ def address(column: int, rows: int) -> int:
     return column // WIDTH * rows + column % WIDTH
 
 
-def _links(model: Model) -> tuple[list[_Link], list[tuple[int, Placement]]]:
-    links: list[_Link] = []
-    carriers: list[tuple[int, Placement]] = []
-    for i, body in enumerate(model.bodies):
-        joint, name = body.joint, body.joint.kind
-        above, inside = carriers[body.parent] if body.parent >= 0 else (-1, Placement())
-        place = compose(inside, joint.placement)
-        q, v = model.q_slice(i).start, model.v_slice(i).start
-        if name == "fixed":
-            carriers.append((above, place))
-            if above >= 0:
-                links[above].inertias.append(moved(place, body.inertia))
-            continue
-        turned = Placement()
-        if name in ("revolute", "continuous", "prismatic"):
-            turned = placement(rotation_from_z(joint.axes[0]))
-            scale = (joint.mimic.multiplier, joint.mimic.offset) if joint.mimic else (1.0, 0.0)
-            links.append(_Link(above, at.ONE, 1, q, v, compose(place, turned), [], name == "prismatic", *scale))
-        elif name == "universal":
-            first, turned = (placement(rotation_from_z(axis)) for axis in joint.axes)
-            links.append(_Link(above, at.ONE, 1, q, v, compose(place, first), []))
-            links.append(_Link(len(links) - 1, at.ONE, 1, q + 1, v + 1, compose(inverse(first), turned), []))
-        elif name in _MULTI:
-            kind, columns = _MULTI[name]
-            links.append(_Link(above, kind, columns, q, v, place, []))
-        else:
-            raise ModelError(f"the loops do not know joint kind {name!r}; use a symbolic execution",
-                             element=f"joint {joint.name!r}")
-        carriers.append((len(links) - 1, inverse(turned)))  # the model's body frame inside the turned one
-        links[-1].inertias.append(moved(inverse(turned), body.inertia))
-    return links, carriers
+def _bodies(reduced: ReducedTree) -> list[_Body]:
+    out: list[_Body] = []
+    for link in reduced.links:
+        turned, revolute, along = Placement(), 0.0, 0.0
+        if link.kind.group == "line":
+            S = np.array(ca.densify(link.subspace)).ravel()
+            axis = S[3:] if S[3:].any() else S[:3]
+            # a rotation may come with a translation along its axis: a screw
+            revolute, along = float(S[3:].any()), float(S[:3] @ axis)
+            turned = placement(rotation_from_z(axis))
+        above = inverse(out[link.parent].turned) if link.parent >= 0 else Placement()
+        place, inertia = compose(compose(above, link.placement), turned), link.inertia
+        if turned != Placement():
+            inertia = moved(inverse(turned), inertia)
+        out.append(_Body(link, _GROUPS[link.kind.group], link.columns.stop - link.columns.start, place, turned, inertia,
+                         revolute, along))
+    return out
 
 
-def _fill_constants(constants: np.ndarray, links: list[_Link], firsts: np.ndarray) -> None:
+def _kept(_: list[Workspace]) -> None:
+    """Nothing: a finaliser holds on to its arguments."""
+
+
+def _general(reduced: ReducedTree, nq: int, firsts: np.ndarray, bodies: list[list[int]], start: int
+             ) -> tuple[int, list[int], list[int], list[Workspace]]:
+    """Length of a workspace with the room of general links, which begins at ``start``; their records, those of their functions, and
+    what must outlive the table. Their poses become the coordinates of the bodies."""
+    if not reduced.moving:
+        return start, [], [], []
+    kernels = hooks.compiled(reduced, nq)
+    spaces = [workspace(kernel) for kernel in kernels]
+    inputs = np.concatenate([[0], np.cumsum([nq, *[reduced.nv] * 3, hooks.WEIGHTS * len(reduced.moving)])]) + start
+    results = [int(inputs[-1])]
+    records: list[list[int]] = [[int(firsts[reduced.links.index(x)]), x.v.start, x.kind.nv] for x in reduced.moving]
+    for which in range(4):
+        end = results[-1]
+        for link, record in zip(reduced.moving, records, strict=True):
+            record.append(end)
+            end += hooks.sizes(link)[which]
+        results.append(end)
+    for link, record in zip(reduced.moving, records, strict=True):
+        bodies[reduced.links.index(link)][at.FIRST_Q] = record[3 + hooks.POSE]
+    sizes = [max(len(getattr(s, name)) for s in spaces) for name in ("arg", "res", "iw", "w")]
+    memory = np.cumsum([-(-x // WIDTH) * WIDTH for x in (results[-1], *sizes)])
+    functions = [x for space, to in zip(spaces, results[:-1], strict=True) for x in (space.address, space.handle, to)]
+    return int(memory[-1]), [x for r in records for x in r], [*functions, *inputs[:-1].tolist(), *memory[:-1].tolist()], spaces
+
+
+def _fill_constants(constants: np.ndarray, links: list[_Body], firsts: np.ndarray) -> None:
     total = np.zeros(len(links))
     for i, link in enumerate(links):
-        inertia = merged(link.inertias) if link.inertias else BodyInertia()
+        inertia = link.inertia
         total[i] = inertia.mass
         com, about_com = np.asarray(inertia.com), np.asarray(inertia.inertia)
         second = np.trace(about_com) / 2 * np.eye(3) - about_com + inertia.mass * np.outer(com, com)
         values: dict[int, Any] = {
             at.K_R: np.asarray(link.placement.rotation).T.ravel(), at.K_P: np.asarray(link.placement.position),
-            at.K_REVOLUTE: [float(link.kind == at.ONE and not link.prismatic)], at.K_PRISMATIC: [float(link.prismatic)],
+            at.K_REVOLUTE: [link.revolute], at.K_PRISMATIC: [link.prismatic],
             at.K_M: [inertia.mass], at.K_H: inertia.mass * com,
             at.K_S: [second[0, 0], second[1, 1], second[2, 2], second[0, 1], second[0, 2], second[1, 2]],
-            at.K_MULTIPLIER: [link.multiplier], at.K_OFFSET: [link.offset]}
+            at.K_MULTIPLIER: [0.0 if link.kind == at.GENERIC else link.link.multiplier], at.K_OFFSET: [link.link.offset]}
         for row, numbers in values.items():
             for k, x in enumerate(numbers):
                 constants[address(int(firsts[i]), at.CONSTANTS) + row + WIDTH * k] = x
@@ -161,7 +188,7 @@ def _fill_constants(constants: np.ndarray, links: list[_Link], firsts: np.ndarra
             constants[address(int(firsts[i]) + c, at.CONSTANTS) + at.K_TOTAL] = total[i]
 
 
-def _relations(links: list[_Link], firsts: np.ndarray, dense: int) -> list[np.ndarray]:
+def _relations(links: list[_Body], firsts: np.ndarray, dense: int) -> list[np.ndarray]:
     """Lists per row: blocks and masks of ancestors with the own joint, of strict descendants; then the ancestors of a
     velocity, nearest first, for the factorisation (every earlier one when ``dense`` >= 0 velocities couple), and what a solve
     has to visit."""

@@ -10,7 +10,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics.errors import ModelError, UnknownNameError
-from dynamics.joints import KINDS
+from dynamics.joints import record
 from dynamics.model.model import Body, Joint, Model
 from dynamics.model.rigid import compose, placement
 
@@ -45,7 +45,7 @@ def lock_joints(model: Model, values: Mapping[str, float | Sequence[float]]) -> 
 
 
 def _coordinates(joint: Joint, given: Any) -> np.ndarray:
-    kind, where = KINDS[joint.kind], f"joint {joint.name!r}"
+    kind, where = record(joint), f"joint {joint.name!r}"
     if joint.mimic is not None:
         raise ModelError(f"follows {joint.mimic.leader!r}; lock that one", element=where)
     if not kind.nq:
@@ -53,11 +53,13 @@ def _coordinates(joint: Joint, given: Any) -> np.ndarray:
     q = np.atleast_1d(np.asarray(given, dtype=float))
     if q.shape != (kind.nq,) or not np.all(np.isfinite(q)):
         raise ModelError(f"is locked at {given!r}; expected {kind.nq} finite numbers ({', '.join(kind.q_names)})", element=where)
-    if kind.quaternion is not None:
-        length = float(np.linalg.norm(q[kind.quaternion]))
-        if not length > 0:
-            raise ModelError("is locked at a quaternion of length zero", element=where)
-        q[kind.quaternion] /= length
+    for step in kind.chain:
+        if step.kind.quaternion is not None:
+            unit = q[step.coordinates][step.kind.quaternion]  # a view
+            length = float(np.linalg.norm(unit))
+            if not length > 0:
+                raise ModelError("is locked at a quaternion of length zero", element=where)
+            unit /= length
     for limit, sign in ((joint.limits.lower, 1), (joint.limits.upper, -1)):
         if limit is not None and np.any(sign * (q - np.asarray(limit)) < -1e-9):
             raise ModelError(f"is locked at {q.tolist()}, outside its limits {joint.limits.lower} ... {joint.limits.upper}",
@@ -67,6 +69,6 @@ def _coordinates(joint: Joint, given: Any) -> np.ndarray:
 
 def _fixed(body: Body, q: np.ndarray) -> Body:
     joint = body.joint
-    pose = KINDS[joint.kind].transform(joint.axes, ca.DM(q))
+    pose = record(joint).transform(ca.DM(q))
     at = compose(joint.placement, placement(np.array(ca.DM(pose.R)), np.array(ca.DM(pose.p)).ravel()))
     return dataclasses.replace(body, joint=Joint(joint.name, "fixed", at))

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from dynamics.errors import ModelError, UnknownNameError
-from dynamics.joints import KINDS, JointKind
+from dynamics.joints import JointKind, record
 from dynamics.model.records import (
     GRAVITY,
     IDENTITY,
@@ -62,7 +62,7 @@ class Model:
         place: dict[str, tuple[slice, slice]] = {}
         iq = iv = 0
         for body in self.bodies:
-            kind, mimic = KINDS[body.joint.kind], body.joint.mimic
+            kind, mimic = record(body.joint), body.joint.mimic
             if mimic is None:
                 place[body.joint.name] = (slice(iq, iq + kind.nq), slice(iv, iv + kind.nv))
                 iq, iv = iq + kind.nq, iv + kind.nv
@@ -79,8 +79,19 @@ class Model:
         return sum(self.kind(i).nv for i, b in enumerate(self.bodies) if b.joint.mimic is None)
 
     def kind(self, i: int) -> JointKind:
-        """The joint kind of body ``i``."""
-        return KINDS[self.bodies[i].joint.kind]
+        """The record of joint ``i``, its parameters bound."""
+        return record(self.bodies[i].joint)
+
+    @property
+    def factors(self) -> tuple[tuple[JointKind, slice, slice], ...]:
+        """The configuration manifold as a product: records of joints that are no chains, where they sit in q and in v."""
+        out = []
+        for i, body in enumerate(self.bodies):
+            if body.joint.mimic is None:
+                q, v = self.q_slice(i).start, self.v_slice(i).start
+                out += [(s.kind, slice(q + s.q, q + s.q + s.kind.nq), slice(v + s.v, v + s.v + s.kind.nv))
+                        for s in self.kind(i).chain if s.kind.nv]
+        return tuple(out)
 
     def q_slice(self, i: int) -> slice:
         """Where the coordinates of joint ``i`` (of its leader, for a mimic joint) sit in q."""

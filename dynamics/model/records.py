@@ -54,7 +54,10 @@ class Mimic:
 class Joint:
     """One joint: kind (a key of ``dynamics.joints.KINDS``), placement of the joint frame in the parent body, axes
     (unit vectors in the joint frame; as many as the kind needs), limits, armature (reflected rotor inertia added to the
-    diagonal of the mass matrix, kg m^2 or kg), damping (N m s/rad or N s/m), dry friction (N m or N), all [nv]."""
+    diagonal of the mass matrix, kg m^2 or kg), damping (N m s/rad or N s/m), dry friction (N m or N), all [nv].
+
+    Some kinds need more: chart, the name of coordinates (``euler``: three letters); parts, the joints of a chain (``composite``;
+    each with kind, placement in the frame of the one before, and parameters of its own); points of a curve [n][3] (m)."""
 
     name: str
     kind: str
@@ -65,6 +68,9 @@ class Joint:
     damping: Vector = ()
     friction: Vector = ()
     mimic: Mimic | None = None
+    chart: str = ""
+    parts: tuple[Joint, ...] = ()
+    points: tuple[Vector, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 
 from dynamics.errors import near
-from dynamics.joints import KINDS
-from dynamics.model.model import Model
+from dynamics.joints import record
+from dynamics.model.model import Joint, Model
 from dynamics.model.xmltree import Element, Notes, attribute, load, parse, to_number
 
 _ROOT_NAMES = ("root_joint",)  # what files call the joint of a floating base, beside their <virtual_joint>
@@ -75,7 +75,7 @@ def _base_names(top: Element, model: Model) -> dict[str, str | None]:
 
 def _configuration(state: Element, where: str, model: Model, base: dict[str, str | None], fixed: Collection[str],
                    notes: Notes, lenient: bool) -> tuple[float, ...]:
-    q = np.concatenate([np.asarray(KINDS[b.joint.kind].neutral, float) for b in model.bodies if b.joint.mimic is None]
+    q = np.concatenate([np.asarray(record(b.joint).neutral, float) for b in model.bodies if b.joint.mimic is None]
                        or [np.zeros(0)])
     joints = {b.joint.name: i for i, b in enumerate(model.bodies)}
     followers: list[tuple[Element, int, float]] = []
@@ -97,7 +97,7 @@ def _configuration(state: Element, where: str, model: Model, base: dict[str, str
         if target not in joints:
             raise element.error(where, f"joint {name!r} does not exist in {model.name!r}{near(name, joints)}")
         i = joints[target]
-        coordinates = _coordinates(values, model.bodies[i].joint.kind, element, where, name)
+        coordinates = _coordinates(values, model.bodies[i].joint, element, where, name)
         if model.bodies[i].joint.mimic is not None:
             followers.append((element, i, coordinates[0]))
         else:
@@ -115,9 +115,9 @@ def _configuration(state: Element, where: str, model: Model, base: dict[str, str
     return tuple(float(x) for x in q)
 
 
-def _coordinates(values: list[float], kind: str, element: Element, where: str, name: str) -> list[float]:
+def _coordinates(values: list[float], joint: Joint, element: Element, where: str, name: str) -> list[float]:
     """Values in the file's order -> coordinates of the joint kind in ours."""
-    if kind == "free_flyer":
+    if joint.kind == "free_flyer":
         if len(values) != 7:
             raise element.error(where, f"joint {name!r} needs 7 numbers x y z qx qy qz qw, got {len(values)}")
         x, y, z, qx, qy, qz, qw = values
@@ -125,7 +125,7 @@ def _coordinates(values: list[float], kind: str, element: Element, where: str, n
         if abs(norm - 1) > UNIT_SLACK:
             raise element.error(where, f"joint {name!r}: quaternion qx qy qz qw has length {norm:.6g}, expected 1")
         return [x, y, z, qw / norm, qx / norm, qy / norm, qz / norm]
-    size = KINDS[kind].nq
+    size = record(joint).nq
     if len(values) != size:
-        raise element.error(where, f"joint {name!r} of kind {kind!r} needs {size} number(s), got {len(values)}")
+        raise element.error(where, f"joint {name!r} of kind {joint.kind!r} needs {size} number(s), got {len(values)}")
     return values

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from dynamics.joints import KINDS
+from dynamics.joints import KINDS, record
 from dynamics.model.builder import Builder
 from dynamics.model.model import BodyInertia, Joint, Model, Placement
+
+SIMPLE = ("revolute", "continuous", "prismatic", "universal", "planar", "spherical", "free_flyer")
 
 
 def random_tree(
@@ -19,25 +22,28 @@ def random_tree(
 
     depth_first: branch only from ancestors of the predecessor, so that every subtree is contiguous.
 
-    kinds: joint kinds to draw from (default: all of them but ``fixed``); root: kind of the first joint (default: drawn).
+    kinds: joint kinds to draw from, of those that need nothing but axes (default: ``SIMPLE``); root: kind of the first joint
+    (default: drawn).
     Joint placements, axes and inertias are random; every tensor is that of a real body (random point masses), so the
     triangle inequality holds. Raises KeyError for an unknown kind.
     """
-    names = list(kinds) if kinds is not None else [k for k in KINDS if k != "fixed"]
+    names = list(kinds) if kinds is not None else list(SIMPLE)
     builder = Builder(f"random_tree_{bodies}")
     parents: list[int] = []
     for i in range(bodies):
-        kind = KINDS[root if (i == 0 and root) else str(rng.choice(names))]
+        family = KINDS[root if (i == 0 and root) else str(rng.choice(names))]
         above = i - 1
         if i and rng.random() < branching:
             above = int(rng.choice(_ancestors(parents, i - 1) if depth_first else range(i)))
         parents.append(above)
         parent = f"b{above}" if i else "world"
         joint = Joint(
-            f"j{i}", kind.name,
+            f"j{i}", family.name,
             Placement(as_tuple(random_rotation(rng)), tuple(rng.uniform(-0.4, 0.4, 3).tolist())),
-            tuple(random_unit(rng) for _ in range(kind.n_axes)),
-            armature=tuple(rng.uniform(0.01, 0.1, kind.nv).tolist()) if armature else (),
+            tuple(random_unit(rng) for _ in range(family.n_axes)))
+        kind = record(joint)
+        joint = replace(
+            joint, armature=tuple(rng.uniform(0.01, 0.1, kind.nv).tolist()) if armature else (),
             damping=tuple(rng.uniform(0.1, 1.0, kind.nv).tolist()) if damping else (),
         )
         builder.body(f"b{i}", parent=parent, joint=joint, inertia=random_inertia(rng))
@@ -59,9 +65,9 @@ def serial_chain(bodies: int, *, kind: str = "revolute", root: str | None = None
     builder = Builder(f"serial_chain_{bodies}")
     inertia = BodyInertia(1.0, (0.25, 0.0, 0.0), ((0.002, 0.0, 0.0), (0.0, 0.021, 0.0), (0.0, 0.0, 0.021)))
     for i in range(bodies):
-        record = KINDS[root if (i == 0 and root) else kind]
+        family = KINDS[root if (i == 0 and root) else kind]
         axis = (0.0, 1.0, 0.0) if i % 2 == 0 else (0.0, 0.0, 1.0)
-        joint = Joint(f"j{i}", record.name, Placement(position=(0.5 if i else 0.0, 0.0, 0.0)), (axis,) * record.n_axes)
+        joint = Joint(f"j{i}", family.name, Placement(position=(0.5 if i else 0.0, 0.0, 0.0)), (axis,) * family.n_axes)
         builder.body(f"b{i}", parent="world" if i == 0 else f"b{i - 1}", joint=joint, inertia=inertia)
     return builder.build()
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dynamics.errors import ModelError, near
-from dynamics.joints import KINDS
+from dynamics.joints import record
 from dynamics.model.records import Body, Frame
 
 # Inertia tensors in real robot files are rounded; a relative slack of 1e-6 separates rounding from nonsense.
@@ -39,14 +39,7 @@ def validate(bodies: Sequence[Body], frames: Sequence[Frame], gravity: Sequence[
 def _joint(body: Body) -> None:
     joint = body.joint
     where = f"joint {joint.name!r}"
-    if joint.kind not in KINDS:
-        raise ModelError(f"unknown joint kind {joint.kind!r}{near(joint.kind, KINDS)}", element=where)
-    kind = KINDS[joint.kind]
-    if len(joint.axes) != kind.n_axes:
-        raise ModelError(f"kind {kind.name!r} needs {kind.n_axes} axes, got {len(joint.axes)}", element=where)
-    for axis in joint.axes:
-        if len(axis) != 3 or not abs(np.linalg.norm(axis) - 1.0) < 1e-9:
-            raise ModelError(f"axis {tuple(axis)} must be a unit vector of three numbers", element=where)
+    kind = record(joint)
     R = np.asarray(joint.placement.rotation, float)
     if R.shape != (3, 3) or not np.allclose(R @ R.T, np.eye(3), atol=1e-8) or np.linalg.det(R) < 0:
         raise ModelError("placement rotation is not a rotation matrix", element=where)
@@ -97,6 +90,6 @@ def _mimics(bodies: Sequence[Body]) -> None:
         if leader.mimic is not None:
             raise ModelError(f"mimics {leader.name!r}, which itself mimics {leader.mimic.leader!r}; "
                              "name the independent joint instead", element=where)
-        if KINDS[joint.kind].nv != 1 or KINDS[leader.kind].nv != 1:
+        if record(joint).nv != 1 or record(leader).nv != 1:
             raise ModelError(f"mimic needs joints of one degree of freedom, got {joint.kind!r} following {leader.kind!r}",
                              element=where)

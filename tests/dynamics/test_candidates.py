@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import casadi as ca
@@ -197,29 +196,6 @@ def test_unknown_names_and_missing_roads_are_said():
     assert "million instructions" in candidate(large, "forward_second", "ad_sx").reason
     assert "million instructions" in candidate(large, "inverse_second", "ad_mx").reason
     assert not candidate(large, "inverse_second", "analytic").reason
-
-
-@pytest.mark.row("002:H20")
-def test_a_joint_without_closed_form_leaves_the_roads_that_do_not_need_one(monkeypatch):
-    from dynamics.joints import KINDS
-    from dynamics.model import model as module
-
-    monkeypatch.setattr(module, "KINDS", {**KINDS, "bent": replace(KINDS["universal"], name="bent")})
-    plain = tree_of("revolute", "universal")
-    model = object.__new__(type(plain))
-    tail = plain.bodies[1]
-    model.__dict__.update(plain.__dict__, bodies=(plain.bodies[0], replace(tail, joint=replace(tail.joint, kind="bent"))))
-    for quantity in ("inverse_contracted", "inverse_second", "forward_contracted"):
-        reasons = {c.source: c.reason for c in candidates(model, quantity)}
-        assert [s for s, reason in reasons.items() if not reason] == ["ad_sx", "ad_mx"]
-        assert "'bent' varies" in reasons["analytic"]
-        assert "bent" in reasons["loop"]
-    assert [c.source for c in candidates(model, "inverse_first") if not c.reason] == ["ad_sx", "ad_mx", "complex_step", "fd"]
-    # and they are right: the joint moves as the universal joint does
-    q, v, a, lam = [0.1, 0.2, 0.3], *np.random.default_rng(0).standard_normal((3, 3))
-    for ours, theirs in zip(candidate(model, "inverse_contracted", "ad_sx").evaluator()(q, v, a, lam),
-                            candidate(plain, "inverse_contracted", "analytic").evaluator()(q, v, a, lam), strict=True):
-        close(ours, theirs, EXACT)
 
 
 def test_evaluators_check_their_arguments_and_return_new_arrays():

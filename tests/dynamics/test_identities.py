@@ -3,11 +3,12 @@
 import casadi as ca
 import numpy as np
 import pytest
+from joint_examples import example
 from numerical_symbols import NumericalSymbols
 
 import dynamics
 from dynamics import algorithms as alg
-from dynamics.joints import KINDS
+from dynamics.joints import KINDS, record
 from dynamics.model import BodyInertia, Builder, Joint, Mimic, Placement
 from dynamics.model.synthetic import random_tree
 
@@ -37,9 +38,9 @@ def every_kind(seed=0):
 
     bodies = []
     for body, kind in zip(model.bodies, MOVING, strict=True):
-        record = KINDS[kind]
-        axes = tuple((0.0, 0.6, 0.8) if k == 0 else (1.0, 0.0, 0.0) for k in range(record.n_axes))
-        joint = replace(body.joint, kind=kind, axes=axes, armature=(0.05,) * record.nv, damping=(0.3,) * record.nv)
+        joint = example(replace(body.joint, axes=()), kind)
+        n = record(joint).nv
+        joint = replace(joint, armature=(0.05,) * n, damping=(0.3,) * n)
         bodies.append(replace(body, joint=joint))
     return replace(model, bodies=tuple(bodies))
 
@@ -212,46 +213,6 @@ def test_frame_jacobian_velocity_and_drift(model, reference):
         np.testing.assert_allclose(np.array(velocity(q, v)).ravel()[:3], speed, atol=1e-7)
         spin = (np.array(pose(ahead)[0]) - np.array(pose(behind)[0])) / (2 * h) @ np.array(pose(q)[0]).T
         np.testing.assert_allclose(np.array(velocity(q, v)).ravel()[3:], [spin[2, 1], spin[0, 2], spin[1, 0]], atol=1e-7)
-
-
-@pytest.mark.parametrize("kind", MOVING)
-def test_joint_kind_manifold_and_motion_subspace(kind):
-    """plus and minus invert each other, N is the derivative of plus, jet its second order, S the derivative of the pose."""
-    record, rng = KINDS[kind], np.random.default_rng(9)
-    axes = tuple((0.0, 0.6, 0.8) if k == 0 else (1.0, 0.0, 0.0) for k in range(record.n_axes))
-    q0 = record.random(rng, np.full(record.nq, -np.inf), np.full(record.nq, np.inf))
-    d, v = rng.uniform(-1, 1, record.nv), rng.standard_normal(record.nv)
-    q1 = np.array(record.plus(ca.DM(q0), ca.DM(d))).ravel()
-    np.testing.assert_allclose(np.array(record.minus(ca.DM(q0), ca.DM(q1))).ravel(), d, atol=1e-12)
-    h = 1e-5
-    plus = [np.array(record.plus(ca.DM(q0), ca.DM(s * h * v))).ravel() for s in (1, -1)]
-    N = np.array(ca.DM(record.rate(ca.DM(q0))))
-    np.testing.assert_allclose((plus[0] - plus[1]) / (2 * h), N @ v, atol=1e-9)
-    np.testing.assert_allclose(np.array(ca.DM(record.rate_inverse(ca.DM(q0)))) @ N, np.eye(record.nv), atol=1e-12)
-    # third order: the jet and plus may differ only by O(h^3)
-    gaps = [np.abs(np.array(record.jet(ca.DM(q0), ca.DM(s * v)) - record.plus(ca.DM(q0), ca.DM(s * v)))).max()
-            for s in (1e-2, 5e-3)]
-    assert gaps[0] < 1e-5
-    assert gaps[0] < 1e-12 or gaps[0] / gaps[1] > 7.0
-
-    # derivatives of plus away from d = 0, tangent spaces on both sides
-    moved = [[np.array(record.minus(ca.DM(q1), record.plus(base, ca.DM(step)))).ravel() for base, step in (
-        (record.plus(ca.DM(q0), ca.DM(s * h * v)), d), (ca.DM(q0), d + s * h * v))] for s in (1, -1)]
-    for i, slope in enumerate((record.transport, record.right_jacobian)):
-        np.testing.assert_allclose((moved[0][i] - moved[1][i]) / (2 * h), np.array(ca.DM(slope(ca.DM(d)))) @ v, atol=1e-8)
-
-    def pose(q):
-        T = record.transform(axes, ca.DM(q))
-        return np.array(ca.DM(T.R)), np.array(ca.DM(T.p)).ravel()
-
-    (Ra, pa), (Rb, pb), (R, _) = pose(plus[0]), pose(plus[1]), pose(q0)
-    S = np.array(ca.DM(record.subspace(axes, ca.DM(q0))))
-    spin = R.T @ (Ra - Rb) / (2 * h)
-    twist = np.r_[R.T @ (pa - pb) / (2 * h), spin[2, 1], spin[0, 2], spin[1, 0]]
-    np.testing.assert_allclose(S @ v, twist, atol=1e-8)
-    numeric = [np.array(ca.DM(record.subspace(axes, ca.DM(x)))) @ v for x in plus]
-    bias = np.zeros(6) if record.bias is None else np.array(record.bias(axes, ca.DM(q0), ca.DM(v))).ravel()
-    np.testing.assert_allclose((numeric[0] - numeric[1]) / (2 * h), bias, atol=1e-8)
 
 
 def test_mimic_equals_the_uncoupled_robot_projected():

@@ -112,7 +112,7 @@ def brackets(model):
         kind, at = model.kind(i), model.v_slice(i)
         if body.joint.kind not in ("spherical", "planar", "free_flyer"):
             continue
-        S = np.array(ca.densify(kind.subspace(body.joint.axes, ca.DM(kind.neutral))))
+        S = np.array(ca.densify(kind.subspace(ca.DM(kind.neutral))))
         for x in range(kind.nv):
             for y in range(kind.nv):
                 moved = np.r_[np.cross(S[3:, x], S[:3, y]) + np.cross(S[:3, x], S[3:, y]), np.cross(S[3:, x], S[3:, y])]

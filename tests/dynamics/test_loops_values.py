@@ -139,20 +139,3 @@ def test_bad_arguments_are_named():
         loops.inverse_dynamics(q, v, a, {"b0": np.zeros(3)})
     with pytest.raises(ModelError, match="out must be a writeable C-contiguous"):
         loops.mass_matrix(q, np.zeros((model.nv, model.nv)).T[::1, :-1])
-
-
-@pytest.mark.row("002:H20")
-def test_an_unknown_joint_kind_is_refused(monkeypatch):
-    """A kind that Models know but the loops do not (a screw, say) must not be taken for another."""
-    from dynamics.joints import KINDS
-    from dynamics.loops.tables import make_tables
-    from dynamics.model import model as records
-    from dynamics.model import validation
-
-    kinds = {**KINDS, "screw": replace(KINDS["revolute"], name="screw")}
-    for module in (records, validation):
-        monkeypatch.setattr(module, "KINDS", kinds)
-    model = mixed_tree(1, 22, "revolute")
-    strange = replace(model, bodies=(replace(model.bodies[0], joint=replace(model.bodies[0].joint, kind="screw")),))
-    with pytest.raises(ModelError, match="the loops do not know joint kind 'screw'"):
-        make_tables(strange)

@@ -22,10 +22,9 @@ from dynamics.derivatives import (
 from dynamics.derivatives.inverse_contracted import contracted_inverse_dynamics
 from dynamics.derivatives.inverse_first import inverse_dynamics_partials
 from dynamics.derivatives.inverse_second import dense
-from dynamics.derivatives.simple_tree import simple_tree
 from dynamics.derivatives.sweep import HUBS
 from dynamics.errors import ModelError
-from dynamics.joints import KINDS
+from dynamics.joints import record
 from dynamics.model import Builder, Joint, Placement
 from dynamics.model.records import BodyInertia
 from dynamics.model.synthetic import random_inertia, random_tree, serial_chain
@@ -45,8 +44,8 @@ def case(seed):
     """A tree with every constant joint kind in it, a free joint at the root for even seeds and one inside always."""
     rng = np.random.default_rng(seed)
     base = tree_of("free_flyer" if seed % 2 == 0 else "revolute", *rng.permutation(CONSTANT).tolist(), seed=seed, branching=0.8)
-    bodies = tuple(replace(b, joint=replace(b.joint, armature=tuple(rng.uniform(0, 0.1, KINDS[b.joint.kind].nv).tolist()),
-                                            damping=tuple(rng.uniform(0, 1, KINDS[b.joint.kind].nv).tolist())))
+    bodies = tuple(replace(b, joint=replace(b.joint, armature=tuple(rng.uniform(0, 0.1, record(b.joint).nv).tolist()),
+                                            damping=tuple(rng.uniform(0, 1, record(b.joint).nv).tolist())))
                    for b in base.bodies)
     model = replace(base, bodies=bodies)
     q = alg.random_configuration(model, rng)
@@ -309,21 +308,6 @@ def test_universal_and_mimic_joints_to_second_order():
         ours[3] = (ours[3] + ours[3].T) / 2
         for x, y in zip(ours, differentiated(model)(q, v, a, lam), strict=True):
             close(x, y)
-
-
-@pytest.mark.row("002:H20")
-def test_an_unknown_varying_subspace_is_refused(monkeypatch):
-    from dynamics.joints import KINDS as table
-    from dynamics.model import model as module
-
-    bent = replace(table["universal"], name="bent")
-    monkeypatch.setattr(module, "KINDS", {**table, "bent": bent})
-    model = tree_of("revolute", "universal")
-    tail = model.bodies[1]
-    broken = object.__new__(type(model))
-    broken.__dict__.update(model.__dict__, bodies=(model.bodies[0], replace(tail, joint=replace(tail.joint, kind="bent"))))
-    with pytest.raises(ModelError, match=r"joint 'j1'.*'bent' varies.*source 'ad'"):
-        simple_tree(broken)
 
 
 def test_an_unknown_choice_of_hubs_is_named():

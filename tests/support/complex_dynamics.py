@@ -65,11 +65,11 @@ def read(model, q, f_ext=None) -> Tree:
         kind, joint = model.kind(i), body.joint
         assert kind.bias is None
         assert joint.mimic is None
-        pose = kind.transform(joint.axes, ca.DM(q[model.q_slice(i)]))
+        pose = kind.transform(ca.DM(q[model.q_slice(i)]))
         R0 = np.array(joint.placement.rotation)
         R.append(R0 @ np.array(ca.DM(pose.R)))
         p.append(np.array(joint.placement.position) + R0 @ np.array(ca.DM(pose.p)).ravel())
-        S.append(np.array(ca.DM(kind.subspace(joint.axes, ca.DM(kind.neutral)))))
+        S.append(np.array(ca.DM(kind.subspace(ca.DM(kind.neutral)))))
         m, c = body.inertia.mass, hat(body.inertia.com)
         inertias.append(np.block([[m * np.eye(3), -m * c], [m * c, np.array(body.inertia.inertia) - m * c @ c]]))
     stack = [np.concatenate([np.array(getattr(b.joint, w) or np.zeros(model.kind(i).nv)) for i, b in enumerate(model.bodies)])

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import casadi as ca
 import numpy as np
+from joint_examples import example
 
 import dynamics
 from dynamics import algorithms
-from dynamics.joints import KINDS
 from dynamics.model import Builder, Joint, Mimic, Model, Placement
 from dynamics.model.synthetic import random_inertia, random_tree
 
@@ -19,8 +19,7 @@ def tree_of(*kinds: str, seed: int = 0, branching: float = 0.0) -> Model:
     model = random_tree(len(kinds), np.random.default_rng(seed), kinds=["universal"], branching=branching)
     bodies = []
     for body, kind in zip(model.bodies, kinds, strict=True):
-        joint = replace(body.joint, kind=kind, axes=body.joint.axes[:KINDS[kind].n_axes], armature=())
-        bodies.append(replace(body, joint=joint))
+        bodies.append(replace(body, joint=example(body.joint, kind)))
     return replace(model, bodies=tuple(bodies))
 
 

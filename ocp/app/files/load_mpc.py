@@ -12,7 +12,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics.errors import near
-from dynamics.joints import KINDS
+from dynamics.joints import record
 from dynamics.model.model import Body, Model
 from dynamics.model.rigid import body_inertia
 from ocp.app.files import schema_mpc as schema
@@ -282,12 +282,12 @@ def _with_mass(reader: Reader, model: Model, name: str, mass: float, path: KeyPa
 
 def _with_damping(reader: Reader, model: Model, name: str, damping: float, path: KeyPath) -> Model:
     """The robot with another viscous damping of one joint."""
-    movable = [body.joint.name for body in model.bodies if KINDS[body.joint.kind].nv]
+    movable = [body.joint.name for body in model.bodies if record(body.joint).nv]
     if name not in movable:
         unknown(reader.findings, name, movable, path, "joint that moves")
         return model
 
     def damped(body: Body) -> Body:
-        return replace(body, joint=replace(body.joint, damping=(damping,) * KINDS[body.joint.kind].nv))
+        return replace(body, joint=replace(body.joint, damping=(damping,) * record(body.joint).nv))
 
     return replace(model, bodies=tuple(damped(body) if body.joint.name == name else body for body in model.bodies))

@@ -12,7 +12,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics.errors import near
-from dynamics.joints import KINDS
+from dynamics.joints import record
 from dynamics.lie import quaternion as quaternions
 from dynamics.lie import rpy as rpy_angles
 from dynamics.mechanism import Mechanism
@@ -103,9 +103,9 @@ def _joint(names: RobotNames, name: str, path: KeyPath, *, at_key: bool = True) 
                 "floats inside the robot; its value cannot be prescribed by name"
             findings.add(path, f"{name!r} {how}", at_key=at_key)
             return None
-        if KINDS[joint.kind].nv:
+        if record(joint).nv:
             return joints[name]
-    movable = [n for n, i in joints.items() if KINDS[model.bodies[i].joint.kind].nv and not model.bodies[i].joint.mimic
+    movable = [n for n, i in joints.items() if model.kind(i).nv and not model.bodies[i].joint.mimic
                and model.bodies[i].joint.kind != "free_flyer"]
     findings.add(path, f"no joint that moves named {name!r}{near(name, movable)}", at_key=at_key)
     return None
@@ -339,11 +339,9 @@ def _own_bounds(reader: lp.Reader, model: Model, given: Mapping[str, Any], known
 def quaternion_coordinates(model: Model) -> set[str]:
     """Names of the coordinates that are components of quaternions."""
     found: set[str] = set()
-    for i, body in enumerate(model.bodies):
-        part = model.kind(i).quaternion
-        if part is not None and body.joint.mimic is None:
-            start = model.q_slice(i).start
-            found |= set(model.coordinate_names[start + part.start : start + part.stop])
+    for kind, qs, _ in model.factors:
+        if kind.quaternion is not None:
+            found |= set(model.coordinate_names[qs][kind.quaternion])
     return found
 
 

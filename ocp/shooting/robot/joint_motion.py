@@ -6,7 +6,7 @@ A joint with curved coordinates q reaches its next value from a base q and sourc
     exponential:  q [+] alpha_1 v_1                        the Euler methods; q_1 is not used
 
 Derivatives are those of minus(next, next(...)) in z = (d, d_1, w_1, d_2, w_2, ...): q [+] d, q_i [+] d_i, v_i + w_i. They depend
-on the joint kind only, so every robot shares the kernels.
+on the manifold only, so every robot shares the kernels.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 import casadi as ca
 
-from dynamics.joints import KINDS, JointKind
+from dynamics.joints import JointKind
+from dynamics.model.model import Model
 
 Expr = Any
-CURVED = ("spherical", "planar", "free_flyer")
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,13 @@ class Motion:
     bend: ca.Function
 
 
-def motion(name: str, sources: int, exponential: bool) -> Motion:
-    """The functions of a joint kind in CURVED."""
-    kind = KINDS[name]
+def curved_kinds(model: Model) -> tuple[JointKind, ...]:
+    """The different records among the curved joints of a robot."""
+    return tuple(dict.fromkeys(kind for kind, _, _ in model.factors if not kind.is_vector_space))
+
+
+def motion(kind: JointKind, sources: int, exponential: bool) -> Motion:
+    """The functions of one curved joint."""
     q, alpha, z = ca.SX.sym("q", kind.nq), ca.SX.sym("alpha", sources), ca.SX.sym("z", kind.nv * (1 + 2 * sources))
     costate, pairs, near = ca.SX.sym("lambda", kind.nv), [], []
     d = ca.vertsplit(z, kind.nv)
@@ -47,7 +51,7 @@ def motion(name: str, sources: int, exponential: bool) -> Motion:
     after = _moved(kind, q, alpha, pairs, exponential)
     change = kind.minus(after, _moved(kind, kind.jet(q, d[0]), alpha, near, exponential))
     arguments = [q, alpha, *(symbol for pair in pairs for symbol in pair)]
-    label = f"{name}_{'plus' if exponential else sources}"
+    label = f"{kind.name}_{'plus' if exponential else sources}"
     J = ca.substitute(ca.jacobian(change, z), z, ca.DM.zeros(z.shape))
     H = ca.substitute(ca.hessian(ca.dot(costate, change), z)[0], z, ca.DM.zeros(z.shape))
     return Motion(_function(f"move_{label}", arguments, after), _function(f"slope_{label}", arguments, J.T),

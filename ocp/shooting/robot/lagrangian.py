@@ -19,7 +19,6 @@ from dynamics.loops import forward
 from dynamics.loops.dense import add_congruence, clear, copy
 from ocp.shooting.robot.mechanics import BEND, COST_EXACT, bind_motion, evaluate
 from ocp.shooting.robot.sensitivities import (
-    VELOCITIES,
     Sensitivities,
     add_control_rows,
     add_cost_hessian,
@@ -123,7 +122,7 @@ def _motion(s: Sensitivities, j: int, h: float) -> int:
     flat, curved, bank, velocity_weights, position_weights = m.flat, m.curved, m.bank, m.velocity_weights, m.position_weights
     nv = a_bar.shape[1]
     for joint in range(curved.shape[0]):
-        v, count = curved[joint, 2], VELOCITIES[curved[joint, 0]]
+        v, count = curved[joint, 2], curved[joint, 3]
         slot = bind_motion(m, j, joint, h)
         rows = gather(s, j, joint)
         bank.arg[rows // count + 1] = row_address(x_bar, j) + 8 * v

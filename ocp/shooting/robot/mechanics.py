@@ -18,7 +18,6 @@ import numpy as np
 from numba import njit, types
 from numba.experimental import structref
 
-from dynamics.joints import KINDS
 from dynamics.kernels import Kernel, Workspace
 from dynamics.kernels.bank import evaluate, make_bank
 from dynamics.kernels.calls import address_of, row_address
@@ -26,15 +25,14 @@ from dynamics.loops import forward, make_tables
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS
 from ocp.problem import System
-from ocp.shooting.robot.joint_motion import CURVED, motion
+from ocp.shooting.robot.joint_motion import curved_kinds, motion
 from ocp.shooting.stages.costs import LocalCost
 
 Array = np.ndarray
-# slots of the bank: costs, then (value, slope, bend) of each joint kind for each number of sources
+# slots of the bank: costs, then (value, slope, bend) of each curved record for each number of sources
 COST, COST_SLOPE, COST_BEND, COST_EXACT, MOTION = 0, 1, 2, 3, 4
 VALUE, SLOPE, BEND = 0, 1, 2
 SOURCES = max(len(i.tableau.b) for i in INTEGRATORS.values() if i.loops and i.tableau)
-_BANK = MOTION + 3 * SOURCES * len(CURVED)
 
 
 @structref.register
@@ -49,9 +47,9 @@ class Mechanics(structref.StructRefProxy):
     """A robot, an integrator and the memory of one step. One record serves one thread.
 
     table, reals, work, wrenches: of ``dynamics.loops`` (no wrenches act); tableau as in the module docstring, node times
-    clock [s] and cost weights quadrature [s] in units of h; flat [k, 2]: (coordinate, velocity); curved [k, 3]: (kind, first
-    coordinate, first velocity); drive [k, 2]: (velocity, control) and gain [k]; then the slots: x [s + 1, nx], a [s, nv],
-    tau [nv], alpha [s + 1], time [1], cost [1].
+    clock [s] and cost weights quadrature [s] in units of h; flat [k, 2]: (coordinate, velocity); curved [k, 4]: (record, first
+    coordinate, first velocity, number of velocities); drive [k, 2]: (velocity, control) and gain [k]; then the slots:
+    x [s + 1, nx], a [s, nv], tau [nv], alpha [s + 1], time [1], cost [1].
     """
 
     def __new__(cls, *fields: Any) -> Mechanics:
@@ -91,10 +89,10 @@ def motions(system: System, integrator: str, full: bool) -> dict[int, Any]:
     exponential = integrator in ("euler", "semi_implicit_euler")
     sources = {int(count) for count in np.count_nonzero(tableau(integrator)[1], axis=1) if count}
     found: dict[int, Any] = {}
-    for name in {body.joint.kind for body in system.model.bodies} & set(CURVED):
+    for number, kind in enumerate(curved_kinds(system.model)):
         for count in sources:
-            made = motion(name, count, exponential)
-            first = _motion_slot(CURVED.index(name), count)
+            made = motion(kind, count, exponential)
+            first = _motion_slot(number, count)
             found |= {first + VALUE: made.value, first + SLOPE: made.slope} | ({first + BEND: made.bend} if full else {})
     return found
 
@@ -109,26 +107,24 @@ def make_mechanics(system: System, integrator: str, rectangle: bool, kernels: Ma
                    ) -> tuple[Mechanics, list[Workspace]]:
     """A record with memory of its own, and the workspaces that must outlive it. rectangle: costs at the knot only."""
     model = system.model
-    tables, (loaded, spaces) = make_tables(model), make_bank(kernels, _BANK)
+    kinds = curved_kinds(model)
+    tables, (loaded, spaces) = make_tables(model), make_bank(kernels, MOTION + 3 * SOURCES * len(kinds))
     velocity, position, clock, quadrature = tableau(integrator)
     if rectangle:
         quadrature = np.eye(1, len(quadrature))[0]
     flat: list[tuple[int, int]] = []
-    curved: list[tuple[int, int, int]] = []
-    for i, body in enumerate(model.bodies):
-        kind = KINDS[body.joint.kind]
-        if body.joint.mimic is None and kind.nv:
-            q, v = model.q_slice(i).start, model.v_slice(i).start
-            if kind.is_vector_space:
-                flat += [(q + k, v + k) for k in range(kind.nv)]
-            else:
-                curved.append((CURVED.index(kind.name), q, v))
+    curved: list[tuple[int, int, int, int]] = []
+    for kind, qs, vs in model.factors:
+        if kind.is_vector_space:
+            flat += [(qs.start + k, vs.start + k) for k in range(kind.nv)]
+        else:
+            curved.append((kinds.index(kind), qs.start, vs.start, kind.nv))
     selection = np.array(system.mechanism.selection.full()).reshape(model.nv, system.nu)
     drive = np.argwhere(selection)
     nodes = len(clock)
     return Mechanics(
         tables.integers, tables.reals, tables.workspace(), np.zeros((0, 6)), velocity, position, clock, quadrature,
-        _table(flat, 2), _table(curved, 3), _table(drive, 2), selection[tuple(drive.T)].astype(float), loaded,
+        _table(flat, 2), _table(curved, 4), _table(drive, 2), selection[tuple(drive.T)].astype(float), loaded,
         np.zeros((nodes + 1, system.nx)), np.zeros((nodes, model.nv)), np.zeros(model.nv), np.zeros(nodes + 1), np.zeros(1),
         np.zeros(1)), spaces
 

@@ -17,11 +17,10 @@ from numba import njit, types
 from numba.experimental import structref
 
 from dynamics.kernels.calls import address_of, row_address
-from dynamics.loops import forward, make_tables
+from dynamics.loops import forward
 from dynamics.loops.dense import add, add_congruence, clear, copy, multiply_add, padded
 from dynamics.loops.lanes import WIDTH
 from ocp.problem import System
-from ocp.shooting.robot.joint_motion import CURVED
 from ocp.shooting.robot.mechanics import (
     COST_BEND,
     COST_SLOPE,
@@ -36,7 +35,6 @@ from ocp.shooting.robot.mechanics import (
 )
 
 Array = np.ndarray
-VELOCITIES = np.array([{"spherical": 3, "planar": 3, "free_flyer": 6}[name] for name in CURVED])
 
 
 @structref.register
@@ -77,7 +75,7 @@ def make_sensitivities(mechanics: Mechanics, system: System, integrator: str, su
     """Memory for a step; the mechanics become part of the record and must not be used elsewhere."""
     position = tableau(integrator)[1]
     nodes, nv, m, r = len(position) - 1, system.model.nv, system.nu, len(support)
-    n, joints = 2 * nv, sum(body.joint.kind in CURVED for body in system.model.bodies)
+    n, joints = 2 * nv, sum(not kind.is_vector_space for kind, _, _ in system.model.factors)
     z, width = n + m, padded(n + m)
     X = np.zeros((nodes + 1, n, width))
     X[0, :, :n] = np.eye(n)
@@ -87,13 +85,13 @@ def make_sensitivities(mechanics: Mechanics, system: System, integrator: str, su
         mechanics, X, np.zeros((nodes, nv, width)), np.zeros((nodes, 3, nv, nv)), np.zeros((nodes + 1, joints, 6 * rows)),
         np.zeros(z), np.zeros((r, r)), np.zeros((m, r)), np.zeros((m, m)), np.array(support, dtype=np.int64),
         np.zeros((z, width)), np.zeros((1, width)), np.zeros((tall, width)), np.zeros((tall, width)), np.zeros((m, width)),
-        _workspaces(system, nodes), np.zeros((nodes + 1, n)), np.zeros((nodes, nv)), np.zeros(nv), np.zeros((4, nv, nv)),
-        np.zeros((4, nv, nv)), np.zeros((n, n)), np.zeros((m, n)), np.zeros((rows, rows)))
+        _workspaces(mechanics.work.size, nodes), np.zeros((nodes + 1, n)), np.zeros((nodes, nv)), np.zeros(nv),
+        np.zeros((4, nv, nv)), np.zeros((4, nv, nv)), np.zeros((n, n)), np.zeros((m, n)), np.zeros((rows, rows)))
 
 
-def _workspaces(system: System, count: int) -> Array:
+def _workspaces(length: int, count: int) -> Array:
     """Workspaces of ``dynamics.loops`` [count, size], each on a cache-line boundary."""
-    size = padded(make_tables(system.model).work)
+    size = padded(length)
     raw = np.zeros(count * size + WIDTH)
     skip = (-raw.ctypes.data // raw.itemsize) % WIDTH
     return raw[skip:skip + count * size].reshape(count, size)
@@ -165,7 +163,7 @@ def _carry(s: Sensitivities, j: int, h: float) -> int:
         status = evaluate(bank, slot + SLOPE)
         if status != 0:
             return status
-        v, count = curved[joint, 2], VELOCITIES[curved[joint, 0]]
+        v, count = curved[joint, 2], curved[joint, 3]
         rows = gather(s, j, joint)
         at = 2 * j * size + v * width
         clear(X, at, count * width)
@@ -180,7 +178,7 @@ def gather(s: Sensitivities, j: int, joint: int) -> int:
     m, X, Z = s.mechanics, s.X, s.Z
     curved, weights = m.curved, m.position_weights
     n, width = X.shape[1], X.shape[2]
-    v, count = curved[joint, 2], VELOCITIES[curved[joint, 0]]
+    v, count = curved[joint, 2], curved[joint, 3]
     copy(X, v * width, Z, 0, count * width)
     at = count
     for i in range(X.shape[0]):

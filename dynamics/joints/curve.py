@@ -1,0 +1,54 @@
+"""A body that slides along a curve without turning: one degree of freedom, the cubic spline through ``Joint.points``.
+
+The coordinate s [m] is 0 at the first point and grows by the chord from each point to the next. The curve has continuous curvature;
+beyond its ends it goes on straight. Points are in the joint frame; at s = 0 the body's frame sits at the first of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynamics.joints.kind import Expr, Family, JointKind, sample_box, vector_space
+from dynamics.joints.moving import from_pose
+from dynamics.spatial import Transform, constant
+
+
+def _natural(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Knots [n], slope at the start [3] and jumps [n, 3] of a natural spline p0 + slope s + sum jump_k max(0, s - knot_k)^3."""
+    chords = np.linalg.norm(np.diff(points, axis=0), axis=1)
+    if not np.all(chords > 0):
+        raise ValueError("neighbouring points of a curve must differ")
+    knots, n = np.concatenate([[0.0], np.cumsum(chords)]), len(points)
+    # unknowns: slope, jumps; conditions: the points, then no second and third derivative beyond the last
+    A = np.zeros((n + 1, n + 1))
+    A[: n - 1, 0] = knots[1:]
+    A[: n - 1, 1:] = np.maximum(0.0, knots[1:, None] - knots[None, :]) ** 3
+    A[n - 1, 1:], A[n, 1:] = 1.0, knots
+    found = np.linalg.solve(A, np.vstack([points[1:] - points[0], np.zeros((2, 3))]))
+    return knots, found[0], found[1:]
+
+
+def _make(joint: Any) -> JointKind:
+    points = np.asarray(joint.points, float)
+    if points.ndim != 2 or points.shape[1] != 3 or len(points) < 2 or not np.all(np.isfinite(points)):
+        raise ValueError("a curve needs at least two points of three finite numbers each")
+    knots, slope, jumps = _natural(points)
+
+    def transform(q: Expr) -> Transform:
+        p = constant(points[0]) + constant(slope) * q
+        for knot, jump in zip(knots, jumps, strict=True):
+            p = p + constant(jump) * ca.fmax(q - knot, 0) ** 3
+        return Transform(constant(np.eye(3)), p)
+
+    def random(rng: np.random.Generator, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+        return sample_box(rng, np.where(np.isfinite(lower), lower, 0.0), np.where(np.isfinite(upper), upper, knots[-1]), 1.0)
+
+    return JointKind(
+        name="spline_curve", nq=1, nv=1, q_names=("s",), v_names=("v",), neutral=(0.0,), random=random, angular=(False,),
+        **from_pose(transform, 1, 1), **vector_space(1))
+
+
+SPLINE_CURVE = Family("spline_curve", 0, _make, takes=("points",))
