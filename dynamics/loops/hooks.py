@@ -56,7 +56,7 @@ def compiled(reduced: ReducedTree, nq: int) -> tuple[Kernel, ...]:
         out[BENDS] += [_rows(m * first), *(_rows(m**2 * x) for x in second)]
     names = ("pose", "rate", "slopes", "bends")
     return compile_many([ca.Function(name, [q, v, a, lam, w], ca.cse([ca.densify(ca.vertcat(*parts))]))
-                         for name, parts in zip(names, out, strict=True)], mode="jit", evaluations=1e6)
+                         for name, parts in zip(names, out, strict=True)], mode="jit")
 
 
 def _rows(matrix: Any) -> ca.SX:
