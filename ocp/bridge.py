@@ -108,6 +108,9 @@ def inverse_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Thr
     is that of all efforts ``inverse_effort``. Raises as ``robot_system`` does.
     """
     mechanism = mechanism_of(robot, "all", thrusters, forces)
+    if mechanism.constraints:
+        raise ProblemError("constraints of the mechanism need forces of their own, which inverse dynamics leave open: take forward "
+                           "dynamics", where="system.formulation")
     model = mechanism.model
     space, names = model_space(model), (*model.velocity_names, *(thruster.name for thruster in mechanism.thrusters))
     if len(set(names)) < len(names):
@@ -175,6 +178,21 @@ def effort_constraints(robot: Model | Mechanism, actuated: str | Sequence[str] =
     if free:
         none = (0.0,) * len(free)
         found.append(constraint("no motor", free, [effort[at(n)] for n in free], none, none, Sense.EQUAL))
+    return tuple(found)
+
+
+def start_constraints(mechanism: Mechanism, parameters: int = 0, where: str | None = None) -> tuple[Constraint, ...]:
+    """Conditions g(q) = 0 and J v = 0 at the start for each constraint of a mechanism: from there the dynamics keep them. Rows that
+    hold whatever the state (a plane that the tree keeps anyway) are left out. parameters: how many the system has."""
+    model = mechanism.model
+    arguments, q, v = _arguments(model, model_space(model), mechanism.nu, parameters)
+    found = []
+    for c in mechanism.constraints:
+        rows = ca.vertcat(c.value(model, q), c.jacobian(model, q) @ v)
+        kept = [i for i in range(rows.shape[0]) if ca.depends_on(rows[i], arguments[1])]
+        function = ca.Function("closed", arguments, [ca.densify(rows[kept])], ["t", "x", "u", "p"], ["value"])
+        none = (0.0,) * len(kept)
+        found.append(Constraint(c.name, At.START, function, none, none, Sense.EQUAL, where=where))
     return tuple(found)
 
 

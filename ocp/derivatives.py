@@ -96,6 +96,8 @@ def operations_of(system: System) -> int:
 def _without_closed_form(system: System) -> str:
     """Why the dynamics have no closed-form derivatives; empty where they have."""
     model = accelerations(system)
+    if system.mechanism is not None and system.mechanism.constraints:
+        return "closed-form derivatives know no constraints of the mechanism"
     if model is not None and system.nu > model.nv:
         return "closed-form derivatives of efforts know no thrusters"
     if model is None and system.mechanism is None:
@@ -114,6 +116,8 @@ def _obstacle(system: System) -> str:
     if system.mechanism.thrusters:
         names = ", ".join(repr(thruster.name) for thruster in system.mechanism.thrusters)
         return f"loops know forces at joints only, and the robot has thrusters ({names})"
+    if system.mechanism.constraints:
+        return "loops know trees only, and constraints close loops of the robot"
     if system.mechanism.forces:
         names = ", ".join(repr(force.name) for force in system.mechanism.forces)
         return f"loops know motors only, and forces act on the robot ({names})"

@@ -63,7 +63,7 @@ def inverse_dynamics_controls(phase: Phase, intervals: int) -> np.ndarray | None
     """
     system, guess = phase.system, phase.guess
     mechanism = system.mechanism
-    if mechanism is None or mechanism.thrusters or len(guess.s) < 2 or not system.nu:
+    if mechanism is None or mechanism.thrusters or mechanism.constraints or len(guess.s) < 2 or not system.nu:
         return None
     model, nq = system.model, system.model.nq
     q = np.asarray(guess.x, dtype=float)[:, :nq]

@@ -1,6 +1,6 @@
-"""A robot with all that acts on it: the tree, its drives with their limits, and its own forces.
+"""A robot with all that acts on it: the tree, its drives with their limits, its own forces, and constraints that close loops.
 
-    M(q) a + h(q, v) = S u_motors + sum J' thrust + sum f(q, v)
+    M(q) a + h(q, v) = S u_motors + sum J' thrust + sum f(q, v) + J_c' lambda        J_c a + dJ_c/dt v = 0
 
 The tree's algorithms know gravity, damping and armature of joints; drives and forces enter here, once, for every equation.
 """
@@ -19,6 +19,8 @@ import numpy as np
 from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.algorithms import tree
+from dynamics.algorithms.forward_dynamics import solve_mass
+from dynamics.constraints import Constraint
 from dynamics.errors import ModelError, UnknownNameError, near
 from dynamics.forces import Force
 from dynamics.mechanism.drives import INF, Motor, Thruster, check_drives
@@ -28,9 +30,13 @@ from dynamics.model.model import Model
 Expr = Any
 
 
+#: rate [1/s] at which violations of constraints decay; what is added to the diagonal, relative to its mean
+RATE, EPSILON = 10.0, 1e-9
+
+
 @dataclass(frozen=True)
 class Mechanism:
-    """A model, its motors and thrusters (in the order of the controls u) and its forces. Frozen data.
+    """A model, its motors and thrusters (in the order of the controls u), its forces and its constraints. Frozen data.
 
     Raises ModelError or UnknownNameError where a record does not fit the model, naming it.
     """
@@ -39,17 +45,19 @@ class Mechanism:
     motors: tuple[Motor, ...] = ()
     thrusters: tuple[Thruster, ...] = ()
     forces: tuple[Force, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
 
     def __post_init__(self) -> None:
         check_drives(self.model, self.motors, self.thrusters)
-        names = [force.name for force in self.forces]
-        for force in self.forces:
-            if names.count(force.name) > 1:
-                raise ModelError(f"force name {force.name!r} is used twice", element=f"model {self.model.name!r}")
-            try:
-                force.check(self.model)
-            except UnknownNameError as error:
-                raise ModelError(str(error), element=f"force {force.name!r}") from error
+        for what, items in (("force", self.forces), ("constraint", self.constraints)):
+            names = [item.name for item in items]
+            for item in items:
+                if names.count(item.name) > 1:
+                    raise ModelError(f"{what} name {item.name!r} is used twice", element=f"model {self.model.name!r}")
+                try:
+                    item.check(self.model)
+                except UnknownNameError as error:
+                    raise ModelError(str(error), element=f"{what} {item.name!r}") from error
 
     # ---- controls ---------------------------------------------------------------------------------------------------
     @property
@@ -130,9 +138,35 @@ class Mechanism:
 
     def forward_dynamics(self, q: Expr, v: Expr, u: Expr) -> Expr:
         """Acceleration a [nv] under the controls u [nu]."""
+        if self.constraints:
+            return self.constrained_dynamics(q, v, u)[0]
         q, v, u = tree.as_column(q), tree.as_column(v), tree.as_column(u)
         tau = self.motor_effort(u) + self.force(q, v)
         return alg.forward_dynamics(self.model, q, v, tau, self.wrenches(u[len(self.motors):]))
+
+    def constrained_dynamics(self, q: Expr, v: Expr, u: Expr) -> tuple[Expr, Expr]:
+        """(a [nv], lambda [m]): the solution of ``M a - J' lambda = tau - h``, ``J a = -dJ/dt v - 2 RATE J v - RATE^2 g``.
+
+        Rows may depend on each other: ``(J M^-1 J' + eps) lambda = b`` is refined twice, so that eps leaves nothing behind where
+        rows are independent, and lambda is the smallest one where they are not; a is unique. Off the constraint, g decays at
+        ``RATE`` (Baumgarte 1972), on it the terms vanish. q, v, u: expressions or numbers.
+        """
+        q, v, u = tree.as_column(q), tree.as_column(v), tree.as_column(u)
+        h = alg.bias_force(self.model, q, v, self.wrenches(u[len(self.motors):]))
+        M = alg.mass_matrix(self.model, q)
+        J = ca.vertcat(*(c.jacobian(self.model, q) for c in self.constraints))
+        g = ca.vertcat(*(c.value(self.model, q) for c in self.constraints))
+        drift = ca.vertcat(*(c.drift(self.model, q, v) for c in self.constraints))
+        found = solve_mass(M, ca.densify(ca.horzcat(self.motor_effort(u) + self.force(q, v) - h, J.T)))
+        free, across = found[:, 0], found[:, 1:]
+        A = ca.densify(J @ across)
+        b = ca.densify(-drift - 2 * RATE * (J @ v) - RATE**2 * g - J @ free)
+        count = A.shape[0]
+        small = EPSILON * ca.trace(A) / count * ca.DM.eye(count)
+        multipliers: Expr = ca.DM(count, 1)
+        for _ in range(3):
+            multipliers = multipliers + _solve(A + small, b - A @ multipliers)
+        return free + across @ multipliers, multipliers
 
     def inverse_dynamics(self, q: Expr, v: Expr, a: Expr, thrusts: Expr | None = None) -> Expr:
         """Generalised force [nv] that motors have to give for the acceleration a [nv]; thrusts [N]: of the thrusters, None: 0."""
@@ -161,7 +195,8 @@ class Mechanism:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything that the dynamics depend on."""
-        return hashlib.sha256("\n".join([self.model.fingerprint, *map(repr, (self.motors, self.thrusters, self.forces))]).encode()
+        return hashlib.sha256("\n".join([self.model.fingerprint,
+                                         *map(repr, (self.motors, self.thrusters, self.forces, self.constraints))]).encode()
                               ).hexdigest()
 
     def locked(self, values: Mapping[str, float | Sequence[float]]) -> Mechanism:
@@ -171,7 +206,16 @@ class Mechanism:
         motors = (replace(motor, gears=tuple(gear for gear in motor.gears if gear[0] in left)) for motor in self.motors)
         return Mechanism(model, tuple(motor for motor in motors if motor.gears),
                          tuple(t for t in self.thrusters if model.frame(t.frame).body >= 0),
-                         tuple(kept for force in self.forces if (kept := force.remaining(model)) is not None))
+                         tuple(kept for force in self.forces if (kept := force.remaining(model)) is not None),
+                         tuple(left_over for c in self.constraints if (left_over := c.remaining(model)) is not None))
+
+
+def _solve(A: Expr, b: Expr) -> Expr:
+    """``A^-1 b`` of a symmetric positive definite matrix."""
+    if isinstance(A, ca.MX) or isinstance(b, ca.MX):
+        return ca.solve(A, b)
+    D, LT, p = ca.ldl(A)
+    return ca.ldl_solve(b, D, LT, p)
 
 
 def thrust_wrenches(model: Model, thrusters: Sequence[Thruster], thrusts: Expr) -> dict[str, Expr]:

@@ -30,6 +30,8 @@ def closed_form(system: System) -> tuple[ClosedForm | None, str]:
     model = system.model
     if model is None or system.mechanism is None:
         return None, "the system is not the forward dynamics of a robot"
+    if system.mechanism.constraints:
+        return None, "closed forms know no constraints of the mechanism"
     try:
         first, second = forward_dynamics_derivatives(model, "analytic"), forward_dynamics_hessian(model)
     except ModelError as error:

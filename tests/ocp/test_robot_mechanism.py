@@ -350,3 +350,92 @@ phase:
     path.write_text(text.replace("acrobot.xml}", "acrobot.xml, actuated: [moto]}"), encoding="utf-8")
     with pytest.raises(ProblemError, match="did you mean 'motor'"):
         load_problem(path)
+
+
+# ---- closed loops -------------------------------------------------------------------------------------------------------
+LINKAGE = """\
+name: Linkage
+system:
+  robot: four_bar.urdf
+  actuated: [crank]
+  constraints: [{name: pin, closure: {first: end, second: tip, joint: %s, axis: [0, 1, 0]}}]
+phase:
+  duration: 0.5
+  start: %s
+  final: {joints: {crank: -0.6}}
+  costs: [{name: effort, running: "crank**2"}]
+  guess: {states: [{joints: {coupler: -0.5, rocker: -1.5}}]}
+solve: {collocation: {scheme: hermite_simpson, intervals: 15, refine: none}}
+"""
+
+
+def linkage(tmp_path, start, joint="revolute"):
+    (tmp_path / "four_bar.urdf").write_text(Path("problems/models/four_bar.urdf").read_text(encoding="utf-8"), encoding="utf-8")
+    path = tmp_path / "file.yaml"
+    path.write_text(LINKAGE % (joint, start), encoding="utf-8")
+    return load_problem(path)
+
+
+def test_joints_that_nobody_names_are_assembled(tmp_path):
+    phase = linkage(tmp_path, "{joints: {crank: -0.4}, velocities: {crank: 2}, others: assembled}").problem.phase
+    pin, model, x = phase.system.mechanism.constraints[0], phase.system.model, np.array(phase.start.value)
+    assert all(phase.start.fixed)
+    assert x[0] == -0.4
+    assert x[3] == 2
+    assert np.abs(np.array(ca.DM(pin.value(model, ca.DM(x[:3]))))).max() < 1e-9
+    assert np.abs(np.array(ca.DM(pin.jacobian(model, ca.DM(x[:3])))) @ x[3:]).max() < 1e-9
+    assert np.abs(x[4:]).min() > 0.1
+
+
+@pytest.mark.parametrize(("start", "words"), [
+    ("{joints: {crank: 0, coupler: 0.1, rocker: 0.2}, rest: true}", "breaks a constraint of the mechanism: 'pin' by"),
+    ("{joints: {crank: 0, coupler: 3.1}, rest: true, others: assembled}", "cannot be assembled from what is named: 'pin'"),
+    ("{joints: {crank: -0.4}, velocities: {crank: 2, coupler: 0, rocker: 0}, others: assembled}", "velocities do not keep it")])
+def test_starts_that_do_not_close_are_refused(start, words, tmp_path):
+    with pytest.raises(ProblemError, match="file.yaml:8") as caught:
+        linkage(tmp_path, start)
+    assert words in str(caught.value)
+
+
+def test_a_free_start_is_closed_by_conditions(tmp_path):
+    from ocp.methods import solve
+
+    loaded = linkage(tmp_path, "{joints: {crank: 0}, velocities: {crank: 0}, others: free}")
+    (closed,) = [c for c in loaded.problem.phase.constraints if c.at is At.START]
+    assert closed.name == "pin"
+    assert closed.size == 4  # x and z of the pin and of its velocity; what the plane keeps anyway is left out
+    free = solve(loaded.problem, "collocation", loaded.options_for("collocation"))
+    held = linkage(tmp_path, "{joints: {crank: 0}, velocities: {crank: 0}, others: assembled}")
+    found = solve(held.problem, "collocation", held.options_for("collocation"))
+    assert free.status.name == found.status.name == "CONVERGED"
+    model, pin = loaded.problem.phase.system.model, loaded.problem.phase.system.mechanism.constraints[0]
+    for solution in (free, found):
+        for x in solution.trajectory.x:
+            assert np.abs(np.array(ca.DM(pin.value(model, ca.DM(x[:3]))))).max() < 1e-5
+    assert free.objective == pytest.approx(found.objective, rel=1e-5)
+
+
+def test_closed_loops_have_no_inverse_form_and_no_closed_derivatives(tmp_path):
+    system = linkage(tmp_path, "{joints: {crank: 0}, rest: true, others: assembled}").problem.phase.system
+    with pytest.raises(ProblemError, match="take forward dynamics"):
+        inverse_dynamics_system(system.mechanism)
+    with pytest.raises(ProblemError, match="know no constraints"):
+        differentiated(system, "analytic")
+    with pytest.raises(ProblemError, match="constraints close loops"):
+        choose(system, "analytic", "loops")
+    assert choose(system, "auto", "auto")[0] == "ad"
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("{closure: {first: end, second: tipp}}", "tipp"), ("{closure: {first: end, second: tip, joint: hinge}}", "no closure by"),
+    ("{rod: {points: [{frame: end}, {frame: tip}], length: -1}}", "length must be positive"),
+    ("{coupling: {ratios: {crank: 1, rockr: 2}}}", "rockr"), ("{closure: {first: end, second: coupler}}", "same body"),
+    ("{name: a}", "needs exactly one of")])
+def test_constraints_of_files_that_are_wrong_are_refused(text, words, tmp_path):
+    (tmp_path / "four_bar.urdf").write_text(Path("problems/models/four_bar.urdf").read_text(encoding="utf-8"), encoding="utf-8")
+    path = tmp_path / "file.yaml"
+    path.write_text((LINKAGE % ("fixed", "{others: free}")).replace(
+        "{name: pin, closure: {first: end, second: tip, joint: fixed, axis: [0, 1, 0]}}", text), encoding="utf-8")
+    with pytest.raises(ProblemError, match="file.yaml:5") as caught:
+        load_problem(path)
+    assert words in str(caught.value)

@@ -14,7 +14,7 @@ from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
 from ocp.app.files.expressions import Scope, Table, VectorFunction
-from ocp.app.files.load_forces import read_forces
+from ocp.app.files.load_forces import read_constraints, read_forces
 from ocp.app.files.schema_robot import RobotSystem
 from ocp.app.files.yaml_source import KeyPath
 from ocp.bridge import RobotTerms, model_space
@@ -29,11 +29,12 @@ def mechanism_of_file(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) 
     motors = _motors(numbers, given, robot)
     thrusters = tuple(_thruster(numbers, robot.model, i, t) for i, t in enumerate(given.thrusters))
     forces = read_forces(state_reader(numbers, robot.model), robot.model, given.forces, (*place, "forces")) if given.forces else ()
+    constraints = read_constraints(numbers, robot.model, given.constraints, (*place, "constraints"))
     if len(findings.found) > before:
         return None
     own = robot.thrusters if given.actuated == "all" else ()
     with findings.collecting(place):
-        return Mechanism(robot.model, motors, (*own, *thrusters), (*robot.forces, *forces))
+        return Mechanism(robot.model, motors, (*own, *thrusters), (*robot.forces, *forces), (*robot.constraints, *constraints))
     return None
 
 

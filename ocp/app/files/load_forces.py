@@ -1,4 +1,4 @@
-"""Forces of a robot, read from a problem file."""
+"""Forces and constraints of a robot, read from a problem file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import casadi as ca
 
 from dynamics import forces as law
+from dynamics.constraints import Closure, Constraint, Coupling, Rod
 from dynamics.forces import Force, Place
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
@@ -33,6 +34,33 @@ def read_forces(state: lp.Reader, model: Model, given: tuple[schema.RobotForce, 
             found.append(force)
     lp.unique_names(state.findings, [force.name for force in found], path)
     return tuple(found)
+
+
+def read_constraints(numbers: lp.Reader, model: Model, given: tuple[schema.MechanismConstraint, ...], path: KeyPath
+                     ) -> tuple[Constraint, ...]:
+    """The constraints under the key ``path``; errors go to the findings."""
+    found: list[Constraint] = []
+    for i, item in enumerate(given):
+        form = item.form()
+        at: KeyPath = (*path, i, form)
+        name = item.name or f"{form} {i + 1}"
+        with numbers.findings.collecting(at):
+            made = _constraint(numbers, name, getattr(item, form), at)
+            made.check(model)
+            found.append(made)
+    lp.unique_names(numbers.findings, [constraint.name for constraint in found], path)
+    return tuple(found)
+
+
+def _constraint(numbers: lp.Reader, name: str, given: Any, at: KeyPath) -> Constraint:
+    if isinstance(given, schema.Loop):
+        x, y, z = numbers.vector(given.axis, 3, (*at, "axis"), "components")
+        return Closure(name, given.first, given.second, given.joint, (x, y, z))
+    if isinstance(given, schema.Rod):
+        first, second = _places(numbers, given.points, at)
+        return Rod(name, first, second, numbers.number(given.length, (*at, "length")))
+    ratios = tuple((joint, numbers.number(ratio, (*at, "ratios", joint))) for joint, ratio in given.ratios.items())
+    return Coupling(name, ratios, numbers.number(given.offset, (*at, "offset")))
 
 
 def _place(state: lp.Reader, point: schema.Point, at: KeyPath) -> Place:

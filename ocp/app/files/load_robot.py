@@ -31,6 +31,7 @@ from ocp.bridge import (
     inverse_effort,
     motor_shares,
     robot_system,
+    start_constraints,
 )
 from ocp.problem import Constraint, Guess, Phase, Problem, System
 
@@ -165,7 +166,7 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     reader, model, system, at = robot.reader, robot.model, robot.system, robot.reader.phase
     boxes = robot_state.read_bounds(reader, robot.mechanism, robot.given.limits, given.bounds)
     u_bounds, efforts = _control_bounds(robot, given, boxes)
-    names = robot_state.RobotNames(reader, model, system.space, boxes.x)
+    names = robot_state.RobotNames(reader, model, system.space, boxes.x, constraints=robot.mechanism.constraints)
     start = read_start(names, given.start, at)
     final = robot_state.read_state(names, given.final, (*at, "final")) if given.final else None
     constraints = [found for i, c in enumerate(given.constraints)
@@ -175,13 +176,16 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     def error(cost: Any, form: str, path: KeyPath) -> SX | None:
         return _error(robot, names, getattr(cost, form), path, form)
 
+    closed = () if given.start is None or not robot.mechanism.constraints or (start and start.coordinates.all()) else \
+        start_constraints(robot.mechanism, system.np, reader.findings.source.where((*reader.place, "constraints")))
+
     return Phase(
         name=name, system=system, duration=lp.read_duration(reader, given.duration),
         guess=_guess(names, robot, given, start, final, boxes.inputs),
         start=start.boundary() if start else None, final=final.boundary() if final else None,
         x_lower=tuple(boxes.x[:, 0]), x_upper=tuple(boxes.x[:, 1]),
         u_lower=tuple(u_bounds[:, 0]), u_upper=tuple(u_bounds[:, 1]),
-        costs=read_costs(reader, given.costs, error), constraints=(*constraints, *efforts),
+        costs=read_costs(reader, given.costs, error), constraints=(*constraints, *efforts, *closed),
         free_parameters=lp.free_parameters(reader),
     )
 

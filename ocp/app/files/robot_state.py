@@ -11,6 +11,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dynamics.constraints import Constraint
 from dynamics.errors import near
 from dynamics.joints import record
 from dynamics.lie import quaternion as quaternions
@@ -31,14 +32,15 @@ UNIT_SLACK = 1e-3  # how far from unit length a rounded quaternion may be
 
 @dataclass(frozen=True)
 class RobotNames:
-    """What is needed to read states: the reader, the robot, its state space, the bounds [nx, 2] that values must keep, and the key
-    under which the file describes the robot."""
+    """What is needed to read states: the reader, the robot, its state space, the bounds [nx, 2] that values must keep, the key
+    under which the file describes the robot, and the constraints of its mechanism."""
 
     reader: lp.Reader
     model: Model
     space: Space
     bounds: np.ndarray
     place: str = "system"
+    constraints: tuple[Constraint, ...] = ()
 
     @cached_property
     def joints(self) -> dict[str, int]:

@@ -77,6 +77,50 @@ class Drag(Part):
         None, min_length=6, max_length=6, description="[translation; rotation], N s^2/m^2, N m s^2")
 
 
+class Loop(Part):
+    """A joint between two frames that the tree of the robot does not have."""
+
+    first: Name = Field(description="frame of the robot, or world")
+    second: Name = Field(description="frame of another body; it coincides with the first but for the joint's motion")
+    joint: Name = Field("fixed", description="fixed, revolute, prismatic, cylindrical, spherical or planar")
+    axis: Vector3 = Field((0.0, 0.0, 1.0), description="of the joint, in the axes of both frames; planar: the normal")
+
+
+class Rod(Part):
+    """Two points at a constant distance."""
+
+    points: tuple[Point, ...] = Field(min_length=2, max_length=2, description="the two points")
+    length: Number = Field(description="distance [m]")
+
+
+class Belt(Part):
+    """``sum ratio q + offset = 0``."""
+
+    ratios: dict[str, Number] = Field(min_length=1, description="joints of one coordinate and their ratios")
+    offset: Number = Field(0.0, description="rad or m")
+
+
+CONSTRAINTS = ("closure", "rod", "coupling")
+
+
+class MechanismConstraint(Part):
+    """What the robot's own mechanics hold."""
+
+    name: Name | None = Field(None, description="name; null: what it is, with a number")
+    closure: Loop | None = Field(None, description="a joint that closes a loop")
+    rod: Rod | None = Field(None, description="a rod between two points")
+    coupling: Belt | None = Field(None, description="a linear coupling of joints")
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        self.form()
+        return self
+
+    def form(self) -> str:
+        """Which of the forms is given."""
+        return exactly_one(self, CONSTRAINTS)
+
+
 FORMS = ("joint_spring", "joint_damper", "joint_friction", "spring", "cable", "bushing", "push", "drag", "efforts")
 
 

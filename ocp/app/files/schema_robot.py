@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, StrictBool, Tag
 
-from ocp.app.files.schema_forces import RobotForce
+from ocp.app.files.schema_forces import MechanismConstraint, RobotForce
 from ocp.app.files.schema_mpc import MPC
 from ocp.app.files.schema_parts import (
     Bound,
@@ -131,6 +131,7 @@ class RobotSystem(RobotModel):
         default_factory=lambda: UseLimits.model_validate({}), description="limits of the robot file that become bounds")
     thrusters: tuple[Thruster, ...] = Field((), description="controls that push along an axis of a frame")
     forces: tuple[RobotForce, ...] = Field((), description="springs, dampers, drag and other forces that act by themselves")
+    constraints: tuple[MechanismConstraint, ...] = Field((), description="loop closures, rods and couplings of joints")
     define: dict[str, Number] = Field(default_factory=dict, description="named expressions, usable in all later ones")
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import casadi as ca
 import numpy as np
 
+import dynamics
 from dynamics.errors import near
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
@@ -19,6 +21,8 @@ from ocp.app.files.yaml_source import KeyPath
 
 OTHERS = "others"
 WORDS = ("free", "neutral")
+ASSEMBLED = "assembled"  # of robots whose mechanism has constraints
+CLOSED, STEPS, TRIES = 1e-9, 50, 20
 SHOWN = 12  # names in a message
 LATER = "a later phase goes on from the one before; only the first has others"
 
@@ -64,8 +68,12 @@ def read_start(names: robot_state.RobotNames, given: StartState | None, phase: K
         if left and len(findings.found) == before:
             findings.add(path, f"{_list(left)} {_is(left)} not named; give a value, or say what holds for the rest, "
                                f"others: {_choices(names.model)}")
+    elif found is not None and word == ASSEMBLED and names.constraints:
+        assemble(names, found, (*path, OTHERS))
     elif found is not None and word != "free":
         _fill(names, found, word, (*path, OTHERS))
+    if found is not None and found.coordinates.all() and names.constraints and len(findings.found) == before:
+        _check_closed(names, found, path)
     return found
 
 
@@ -107,6 +115,66 @@ def _fill(names: robot_state.RobotNames, found: robot_state.PartialState, word: 
     for k in left:
         lower, upper = names.bounds[k]
         lp.check_inside(findings, found.x[k], lower, upper, path, repr(names.space.names[k]))
+
+
+def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, path: KeyPath) -> None:
+    """Give what is not named the values that close the mechanism, and the least velocities that keep it closed. Gauss-Newton steps
+    begin at the neutral values, then at random ones around them (mechanisms are often stretched out there); the first that close are
+    taken, so that whoever wants another way to assemble it names one more joint."""
+    model, space = names.model, names.space
+    left = np.flatnonzero(~found.tangent[: model.nv])
+    q = np.where(found.coordinates[: model.nq], found.x[: model.nq], space.neutral[: model.nq])
+    symbols = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
+    g, J = (ca.Function(key, [symbols[0]], [ca.densify(ca.SX(ca.vertcat(*parts)))]) for key, parts in (
+        ("g", [c.value(model, symbols[0]) for c in names.constraints]),
+        ("J", [c.jacobian(model, symbols[0]) for c in names.constraints])))
+    move, begin = dynamics.make(model, "integrate"), q
+
+    def closing(q: np.ndarray) -> np.ndarray:
+        for _ in range(STEPS):
+            step, miss = np.zeros(model.nv), np.array(g(q)).ravel()
+            if np.abs(miss).max() < CLOSED:
+                break
+            step[left] = -np.linalg.lstsq(np.array(J(q))[:, left], miss, rcond=1e-9)[0]
+            q = np.array(move(q, step * min(1.0, 0.5 / max(np.abs(step).max(), 1e-300)))).ravel()
+        return q
+
+    rng, away = np.random.default_rng(0), np.zeros(model.nv)
+    for _ in range(TRIES):
+        q = closing(np.array(move(begin, away)).ravel())
+        if np.abs(np.array(g(q))).max() < CLOSED:
+            break
+        away[left] = rng.standard_normal(len(left))
+    else:
+        names.reader.findings.add(path, f"the mechanism cannot be assembled from what is named: {_open(names, q)} at the last of "
+                                        f"{TRIES} trials")
+        return
+    fixed, rate = found.tangent[model.nv :], np.array(J(q))
+    speed = np.where(fixed, found.x[model.nq :], 0.0)
+    speed[~fixed] = -np.linalg.lstsq(rate[:, ~fixed], rate @ speed, rcond=1e-9)[0]
+    found.x[:] = np.concatenate([q, speed])
+    found.coordinates[:] = found.tangent[:] = True
+    for k in range(space.nx):
+        lower, upper = names.bounds[k]
+        lp.check_inside(names.reader.findings, found.x[k], lower, upper, path, repr(space.names[k]))
+
+
+def _check_closed(names: robot_state.RobotNames, found: robot_state.PartialState, path: KeyPath) -> None:
+    """Record a complete start that breaks the constraints of the mechanism."""
+    model = names.model
+    q, v = ca.DM(found.x[: model.nq]), ca.DM(found.x[model.nq :])
+    worst = max(float(ca.norm_inf(ca.DM(x))) for c in names.constraints for x in (c.value(model, q), c.jacobian(model, q) @ v))
+    if worst > 1e-6:
+        missed = _open(names, np.array(q).ravel())
+        names.reader.findings.add(path, f"breaks a constraint of the mechanism: {missed}; name fewer joints and write others: "
+                                        f"{ASSEMBLED}, or others: free")
+
+
+def _open(names: robot_state.RobotNames, q: np.ndarray) -> str:
+    """The constraint that is missed most, and by how much; of velocities where positions fit."""
+    misses = {c.name: float(ca.norm_inf(ca.DM(c.value(names.model, ca.DM(q))))) for c in names.constraints}
+    name = max(misses, key=lambda key: misses[key])
+    return f"{name!r} by {misses[name]:.2g} (m, rad)" if misses[name] > 1e-6 else "velocities do not keep it"
 
 
 def _choices(model: Model) -> str:

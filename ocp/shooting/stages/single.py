@@ -48,7 +48,7 @@ def bends(phase: Phase) -> bool:
     joints and by nothing else, that are not too large. All others leave it to loops over the robot."""
     system = phase.system
     robot = system.mechanism
-    return (robot is not None and not robot.thrusters and not robot.forces and system.space.is_vector_space
+    return (robot is not None and not (robot.thrusters or robot.forces or robot.constraints) and system.space.is_vector_space
             and system.space.nx == system.space.ndx and operations(system.rate) <= BENDS_LIMIT)
 
 
@@ -57,7 +57,7 @@ def closed_form(phase: Phase, options: ILQROptions) -> bool:
     is not too large, where neither other derivatives nor loops are asked for."""
     system = phase.system
     return (options.integrator == "semi_implicit_euler" and options.derivatives in ("auto", "analytic")
-            and options.execution in ("auto", "generated") and system.mechanism is not None
+            and options.execution in ("auto", "generated") and system.mechanism is not None and not system.mechanism.constraints
             and operations(system.rate) <= CLOSED_LIMIT and _inlined(phase, ()))
 
 
