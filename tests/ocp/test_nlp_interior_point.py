@@ -11,7 +11,7 @@ from pathlib import Path
 import casadi as ca
 import numpy as np
 import pytest
-from nlp_programs import program, staged
+from nlp_programs import program, staged, with_functions
 from scipy.optimize import linprog
 
 from ocp.app.files.load import load_problem
@@ -103,7 +103,7 @@ def doubled(nlp):
     more = {"g": ca.Function("g", [x], [ca.mtimes(spread, g)]), "jac": ca.Function("J", [x], [ca.mtimes(spread, g),
                                                                                           ca.mtimes(spread, J)]),
             "hess": ca.Function("H", [x, sigma, lam], [nlp.hess(x, sigma, ca.mtimes(spread.T, lam))])}
-    return replace(nlp, **more, constraints=names, g_lower=np.r_[nlp.g_lower, 2 * nlp.g_lower[rows]],
+    return replace(with_functions(nlp, **more), constraints=names, g_lower=np.r_[nlp.g_lower, 2 * nlp.g_lower[rows]],
                    g_upper=np.r_[nlp.g_upper, 2 * nlp.g_upper[rows]])
 
 
