@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from ocp.derivatives import DERIVATIVES, EXECUTIONS
+from ocp.derivatives import EXECUTIONS
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.nlp import HESSIANS, SCALINGS, SOLVERS, SolverOptions, Warm
-from ocp.nlp.scaling_text import check_scaling, rule
+from ocp.nlp import SCALINGS, SolverOptions, Warm
+from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution, Status
 from ocp.problem.checkpoint import Checkpoint, Keep
-from ocp.transcription.charts import STATES, form
+from ocp.transcription.charts import form
 from ocp.transcription.direct import Optimality, solve_program, unsupported
 from ocp.transcription.freeze import frozen
-from ocp.transcription.kernels import KERNELS
-from ocp.transcription.ladder import climb, read_guess
+from ocp.transcription.ladder import climb
 from ocp.transcription.mesh import Compressed, Mesh, uniform_mesh
-from ocp.transcription.program import How, Transcription, build, kernels_for
+from ocp.transcription.options import check_options, how, solver_options
+from ocp.transcription.program import How, Transcription, build
 from ocp.transcription.refine.carry import carried
 from ocp.transcription.refine.criteria import Judge
 from ocp.transcription.refine.loop import refine
@@ -94,18 +94,8 @@ class CollocationOptions:
 
     def __post_init__(self) -> None:
         self._choose()
-        for name, value, known in (
-                ("scheme", self.scheme, SCHEMES), ("form", self.form, (*FORMS, "compressed")), ("controls", self.controls,
-                                                                                                CONTROLS),
-                ("states", self.states, STATES), ("hessian", self.hessian, HESSIANS), ("solver",
-                                                                                                                       self.solver,
-                                                                                                                       SOLVERS),
-                ("derivatives", self.derivatives, DERIVATIVES),
-                ("execution", self.execution, EXECUTIONS), ("kernels", self.kernels, KERNELS), ("refine", self.refine, POLICIES)):
-            if value not in known:
-                raise ProblemError(f"must be one of {', '.join(known)}, got {value!r}", where=f"{METHOD}.{name}")
-        read_guess(self.guess, f"{METHOD}.guess")
-        check_scaling(self.scaling, f"{METHOD}.scaling")
+        check_options(self, METHOD, {"scheme": SCHEMES, "form": (*FORMS, "compressed"), "controls": CONTROLS,
+                                     "execution": EXECUTIONS, "refine": POLICIES})
         if self.scaling not in SCALINGS and self.refine != "none":
             raise ProblemError("holds factors of one mesh, and refine changes the mesh; take scaling auto",
                                where=f"{METHOD}.scaling")
@@ -150,12 +140,10 @@ class CollocationOptions:
         return make_scheme(self.scheme, None if self.degree == "auto" else self.degree, form)
 
     def nlp(self) -> SolverOptions:
-        return SolverOptions(max_iterations=self.max_iterations, tolerance=self.tolerance, hessian=self.hessian, solver=self.solver,
-                             scaling=rule(self.scaling))
+        return solver_options(self)
 
     def how(self) -> How:
-        return How(self.states, self.derivatives, self.execution, kernels_for(self.solver, self.kernels),
-                   self.hessian == "gauss_newton")
+        return how(self, self.execution)
 
 
 def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh | Compressed, ...]:
