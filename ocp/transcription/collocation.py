@@ -93,7 +93,8 @@ class CollocationOptions:
     switches: bool = True
 
     def __post_init__(self) -> None:
-        self._choose()
+        for name, value in _chosen(self).items():  # once and for all: ``replace`` keeps what was chosen
+            object.__setattr__(self, name, value)
         check_options(self, METHOD, {"scheme": SCHEMES, "form": (*FORMS, "compressed"), "controls": CONTROLS,
                                      "execution": EXECUTIONS, "refine": POLICIES})
         if self.scaling not in SCALINGS and self.refine != "none":
@@ -103,17 +104,6 @@ class CollocationOptions:
             raise ProblemError(f"must be at least 1, got {self.intervals}", where=f"{METHOD}.intervals")
         self._check_refinement(self.record().degree)
         self.nlp()
-
-    def _choose(self) -> None:
-        """What stands for "auto" in scheme, intervals and refine."""
-        given = (self.scheme, self.intervals, self.degree) != (AUTO,) * 3 or self.mesh != UNIFORM or self.form == "compressed"
-        if self.refine == AUTO:
-            object.__setattr__(self, "refine", "none" if given else "certificate")
-        if self.scheme == AUTO:
-            scheme = {"certificate": "radau", "p": "gauss", "hp": "gauss"}.get(self.refine, "hermite_simpson")
-            object.__setattr__(self, "scheme", scheme)
-        if self.intervals == AUTO:
-            object.__setattr__(self, "intervals", 20 if self.refine == "certificate" else 50)
 
     def _check_refinement(self, degree: int) -> None:
         raises = self.refine in ("p", "hp")
@@ -144,6 +134,16 @@ class CollocationOptions:
 
     def how(self) -> How:
         return how(self, self.execution)
+
+
+def _chosen(given: CollocationOptions) -> dict[str, int | str]:
+    """What "auto" stands for in refine, scheme and intervals."""
+    any_mesh = (given.scheme, given.intervals, given.degree) == (AUTO,) * 3 and given.mesh == UNIFORM and given.form != "compressed"
+    refine = ("certificate" if any_mesh else "none") if given.refine == AUTO else given.refine
+    scheme = {"certificate": "radau", "p": "gauss", "hp": "gauss"}.get(refine, "hermite_simpson")
+    intervals = 20 if refine == "certificate" else 50
+    return {"refine": refine, "scheme": scheme if given.scheme == AUTO else given.scheme,
+            "intervals": intervals if given.intervals == AUTO else given.intervals}
 
 
 def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh | Compressed, ...]:
