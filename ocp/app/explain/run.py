@@ -22,7 +22,8 @@ from ocp.app.explain import terminal
 from ocp.app.explain.places import Spot, locate
 from ocp.app.explain.records import Explanation, Subject
 from ocp.app.files.load import load_problem, load_text
-from ocp.app.pages.results import CHECKPOINT, is_run, is_unfinished, read_run
+from ocp.app.pages.folders import CHECKPOINT, is_run, is_unfinished
+from ocp.app.pages.results import read_run
 from ocp.app.screen import wide_console
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.explain import (
