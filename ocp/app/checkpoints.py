@@ -25,10 +25,9 @@ from dynamics.errors import near
 from ocp.app.files.load import LoadedProblem, load_text
 from ocp.app.files.portable import Portable
 from ocp.app.motion import from_run
-from ocp.app.pages.results import (
+from ocp.app.pages.folders import (
     CHECKPOINT,
     FORMAT,
-    REPORT,
     UNFINISHED,
     check_target,
     is_abandoned,
@@ -37,6 +36,7 @@ from ocp.app.pages.results import (
     new_folder,
     write_arrays,
 )
+from ocp.app.pages.results import REPORT
 from ocp.errors import ProblemError
 from ocp.problem import Status
 from ocp.problem.checkpoint import Checkpoint

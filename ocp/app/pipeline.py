@@ -18,8 +18,9 @@ from dynamics.model.model import Model
 from ocp.app.checkpoints import Started, start_run
 from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.files.portable import portable
+from ocp.app.pages.folders import is_run
 from ocp.app.pages.legs import legs
-from ocp.app.pages.results import is_run, write_data, write_pages
+from ocp.app.pages.results import write_data, write_pages
 from ocp.certify import Tolerances
 from ocp.interrupts import held
 from ocp.methods import Progress, make_options, method, solve

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ocp.app.files.load import LoadedProblem, load_text
-from ocp.app.pages.results import Run, read_run, write_arrays
+from ocp.app.pages.folders import write_arrays
+from ocp.app.pages.results import Run, read_run
 from ocp.errors import ProblemError
 from ocp.shooting.export import Policy, c_header, c_source, make_policy, policy_arrays
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,135 +56,68 @@ class Task:
     gain: float = 1.0
 
 
-def position_task(
-    frame: str,
-    position: ArrayLike,
-    *,
-    reference: str = "world",
-    components: Sequence[int] | None = None,
-    weight: ArrayLike = 1.0,
-    rate: ArrayLike = 0.0,
-    gain: float = 1.0,
-    name: str | None = None,
-) -> Task:
+class How(TypedDict, total=False):
+    """What every kind of task takes besides: see ``Task``; name: default by kind and frame."""
+
+    weight: ArrayLike
+    rate: ArrayLike
+    gain: float
+    name: str | None
+
+
+def position_task(frame: str, position: ArrayLike, *, reference: str = "world", components: Sequence[int] | None = None,
+                  **how: Unpack[How]) -> Task:
     """Origin of ``frame`` at ``position`` [3] (m) in the axes of ``reference``; components: which of x, y, z (0, 1, 2)."""
     shape = Shape("position", frame, reference, components=_rows(components, 3))
-    return _task(name or f"position of {frame}", shape, _vector(position, 3, "position"), weight, rate, gain)
+    return _task(f"position of {frame}", shape, _vector(position, 3, "position"), **how)
 
 
-def orientation_task(
-    frame: str,
-    rotation: ArrayLike,
-    *,
-    reference: str = "world",
-    components: Sequence[int] | None = None,
-    weight: ArrayLike = 1.0,
-    rate: ArrayLike = 0.0,
-    gain: float = 1.0,
-    name: str | None = None,
-) -> Task:
+def orientation_task(frame: str, rotation: ArrayLike, *, reference: str = "world", components: Sequence[int] | None = None,
+                     **how: Unpack[How]) -> Task:
     """Axes of ``frame`` as the columns of ``rotation`` [3, 3] in ``reference``; components: error axes, those of the target."""
     shape = Shape("orientation", frame, reference, components=_rows(components, 3))
-    return _task(name or f"orientation of {frame}", shape, _rotation(rotation), weight, rate, gain)
+    return _task(f"orientation of {frame}", shape, _rotation(rotation), **how)
 
 
-def pose_task(
-    frame: str,
-    rotation: ArrayLike,
-    position: ArrayLike,
-    *,
-    reference: str = "world",
-    components: Sequence[int] | None = None,
-    weight: ArrayLike = 1.0,
-    rate: ArrayLike = 0.0,
-    gain: float = 1.0,
-    name: str | None = None,
-) -> Task:
+def pose_task(frame: str, rotation: ArrayLike, position: ArrayLike, *, reference: str = "world",
+              components: Sequence[int] | None = None, **how: Unpack[How]) -> Task:
     """Pose of ``frame`` in ``reference``: rotation [3, 3] and position [3] (m). The error is [linear; angular]."""
     target = np.concatenate([_rotation(rotation), _vector(position, 3, "position")])
-    return _task(
-        name or f"pose of {frame}", Shape("pose", frame, reference, components=_rows(components, 6)), target, weight, rate, gain
-    )
+    return _task(f"pose of {frame}", Shape("pose", frame, reference, components=_rows(components, 6)), target, **how)
 
 
-def com_task(
-    position: ArrayLike,
-    *,
-    components: Sequence[int] | None = None,
-    weight: ArrayLike = 1.0,
-    rate: ArrayLike = 0.0,
-    gain: float = 1.0,
-    name: str | None = None,
-) -> Task:
+def com_task(position: ArrayLike, *, components: Sequence[int] | None = None, **how: Unpack[How]) -> Task:
     """Centre of mass at ``position`` [3] (m, world)."""
-    return _task(
-        name or "centre of mass",
-        Shape("com", components=_rows(components, 3)),
-        _vector(position, 3, "position"),
-        weight,
-        rate,
-        gain,
-    )
+    return _task("centre of mass", Shape("com", components=_rows(components, 3)), _vector(position, 3, "position"), **how)
 
 
-def posture_task(
-    configuration: ArrayLike,
-    *,
-    joints: Sequence[str] | None = None,
-    weight: ArrayLike = 1.0,
-    rate: ArrayLike = 0.0,
-    gain: float = 1.0,
-    name: str | None = None,
-) -> Task:
+def posture_task(configuration: ArrayLike, *, joints: Sequence[str] | None = None, **how: Unpack[How]) -> Task:
     """The named joints (default: all) at ``configuration``, their coordinates one after the other."""
-    target = np.asarray(configuration, float).ravel()
     shape = Shape("posture", joints=None if joints is None else tuple(joints))
-    return _task(name or "posture", shape, target, weight, rate, gain)
+    return _task("posture", shape, np.asarray(configuration, float).ravel(), **how)
 
 
-def joint_task(
-    joint: str, value: ArrayLike, *, weight: ArrayLike = 1.0, rate: ArrayLike = 0.0, gain: float = 1.0, name: str | None = None
-) -> Task:
+def joint_task(joint: str, value: ArrayLike, **how: Unpack[How]) -> Task:
     """One joint at ``value`` (rad or m; its coordinates for a joint with several)."""
-    return posture_task(
-        np.atleast_1d(np.asarray(value, float)), joints=(joint,), weight=weight, rate=rate, gain=gain, name=name or f"joint {joint}"
-    )
+    return _task(f"joint {joint}", Shape("posture", joints=(joint,)), np.atleast_1d(np.asarray(value, float)).ravel(), **how)
 
 
-def alignment_task(
-    frame: str,
-    axis: ArrayLike,
-    direction: ArrayLike,
-    *,
-    reference: str = "world",
-    weight: ArrayLike = 1.0,
-    rate: ArrayLike = 0.0,
-    gain: float = 1.0,
-    name: str | None = None,
-) -> Task:
+def alignment_task(frame: str, axis: ArrayLike, direction: ArrayLike, *, reference: str = "world", **how: Unpack[How]) -> Task:
     """``axis`` [3] of ``frame`` along ``direction`` [3] of ``reference``. The chord error vanishes only when they agree; its
     length is 2 sin(half the angle), so opposite directions are a maximum that a solver leaves only by chance."""
     shape = Shape("alignment", frame, reference, axis=tuple(_unit(axis, "axis").tolist()))
-    return _task(name or f"alignment of {frame}", shape, _unit(direction, "direction"), weight, rate, gain)
+    return _task(f"alignment of {frame}", shape, _unit(direction, "direction"), **how)
 
 
-def aim_task(
-    frame: str,
-    axis: ArrayLike,
-    point: ArrayLike,
-    *,
-    reference: str = "world",
-    weight: ArrayLike = 1.0,
-    rate: ArrayLike = 0.0,
-    gain: float = 1.0,
-    name: str | None = None,
-) -> Task:
+def aim_task(frame: str, axis: ArrayLike, point: ArrayLike, *, reference: str = "world", **how: Unpack[How]) -> Task:
     """``axis`` [3] of ``frame`` from its origin towards ``point`` [3] (m) of ``reference`` (undefined at the point itself)."""
     shape = Shape("aim", frame, reference, axis=tuple(_unit(axis, "axis").tolist()))
-    return _task(name or f"aim of {frame}", shape, _vector(point, 3, "point"), weight, rate, gain)
+    return _task(f"aim of {frame}", shape, _vector(point, 3, "point"), **how)
 
 
-def _task(name: str, shape: Shape, target: Array, weight: ArrayLike, rate: ArrayLike, gain: float) -> Task:
+def _task(kind: str, shape: Shape, target: Array, *, weight: ArrayLike = 1.0, rate: ArrayLike = 0.0, gain: float = 1.0,
+          name: str | None = None) -> Task:
+    name = name or kind
     if not np.isfinite(target).all():
         raise ProblemError("the target has entries that are not finite", where=f"task {name!r}")
     w, r = np.asarray(weight, float), np.asarray(rate, float)

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ocp.explain.groups import LOWER, UPPER, Group, Limit
-from ocp.nlp import NLP, NLPResult, SolverOptions, solve_nlp
+from ocp.nlp import NLP, Functions, NLPResult, SolverOptions, solve_nlp
 from ocp.problem import Status
 
 #: a slack below this fraction of the group's scale is none
@@ -119,13 +119,14 @@ def _program(nlp: NLP, groups: Sequence[Group], sides: Sequence[tuple[Group, str
     hessian = nlp.hess(v, 0.0, lam[:m] + ca.mtimes(P.T, lam[m:])) + sigma * ca.diag(ca.DM(size))
     rows_of = [ca.densify(ca.vertcat(value, ca.mtimes(P, value) + rest)) for value in (g, g_jac)]
     slack = _needed(nlp, sides, start, nlp.g(start).full().ravel())
-    return NLP(
+    functions = Functions(
         f=ca.Function("f", [z], [f], ["x"], ["f"]), g=ca.Function("g", [z], [rows_of[0]], ["x"], ["g"]),
         grad=ca.Function("gradient", [z], [f, ca.densify(gradient)], ["x"], ["f", "gradient"]),
         jac=ca.Function("jacobian", [z], [rows_of[1], jacobian], ["x"], ["g", "jacobian"]),
         hess=ca.Function("hessian", [z, sigma, lam], [ca.triu(ca.diagcat(hessian, ca.MX(k, k)))], ["x", "sigma", "lam_g"],
-                         ["hessian"]),
-        x0=np.concatenate([start, slack]),
+                         ["hessian"]))
+    return NLP(
+        functions, x0=np.concatenate([start, slack]),
         x_lower=np.concatenate([x_lower, np.zeros(k)]), x_upper=np.concatenate([x_upper, np.full(k, np.inf)]),
         g_lower=np.concatenate([g_lower, np.where(below, values, -np.inf)]),
         g_upper=np.concatenate([g_upper, np.where(below, np.inf, values)]),

@@ -17,11 +17,12 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from ocp.nlp.check_stages import check_stages
 from ocp.nlp.ipopt import MU_LEAST, QUIET, hessian, overdetermined
 from ocp.nlp.options import SolverOptions
 from ocp.nlp.program import NLP, kkt, not_finite
 from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, told
-from ocp.nlp.stages import check_stages, permuted
+from ocp.nlp.stages import permuted
 from ocp.nlp.unfolded import through_copies
 from ocp.nlp.watch import Watch, interrupts
 from ocp.problem import Status

@@ -9,7 +9,7 @@ where the lower bound is, and of either sign on equalities and fixed variables.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import casadi as ca
@@ -26,32 +26,33 @@ from ocp.nlp.whole import Whole
 S_MAX = 100.0
 
 
-#: in place of a function: it is built from ``NLP.separable`` when somebody asks for it
-LATE: Any = None
-FUNCTIONS = ("f", "g", "grad", "jac", "hess", "gauss_newton")
-
-
 @dataclass(frozen=True)
-class NLP:
-    """A nonlinear program with exact sparse derivatives, each a CasADi Function of the variables x [n].
-
-    f(x) -> f;  g(x) -> g [m];  grad(x) -> (f, gradient [n]);  jac(x) -> (g, Jacobian [m, n], sparse)
-    hess(x, sigma, lam_g) -> upper triangle [n, n] of the Hessian of ``sigma f + lam_g' g``, sparse
-    variables [n], constraints [m]: a name for each column and row, in the user's words
-    diagnose(x): sentences that name each user function that is not finite at x; None where nothing is known
-    keep: what the functions call and must live as long as they do
-    stages: the structure of optimal control where the program has it; chain: where copies would give it, see ``ocp.nlp.stages``
-    gauss_newton(x, sigma) -> upper triangle [n, n] of sigma times a positive semidefinite approximation of the Hessian of f
-    separable: the same program by its elements, where it is made of such. Functions may then be LATE. A program with other
-        functions than those of its elements (as ``dataclasses.replace`` makes them) is no longer separable
-    whole: the functions of ``separable``, made by the program itself
-    """
+class Functions:
+    """The functions of a program, ready made, as ``NLP`` describes them."""
 
     f: ca.Function
     g: ca.Function
     grad: ca.Function
     jac: ca.Function
     hess: ca.Function
+    gauss_newton: ca.Function | None = None
+
+
+@dataclass(frozen=True)
+class NLP:
+    """A nonlinear program with exact sparse derivatives, each a CasADi Function of the variables x [n].
+
+    functions: ready made, or those of a program given by its elements, each built when somebody asks for it:
+        f(x) -> f;  g(x) -> g [m];  grad(x) -> (f, gradient [n]);  jac(x) -> (g, Jacobian [m, n], sparse)
+        hess(x, sigma, lam_g) -> upper triangle [n, n] of the Hessian of ``sigma f + lam_g' g``, sparse
+        gauss_newton(x, sigma) -> upper triangle [n, n] of sigma times a positive semidefinite approximation of the Hessian of f
+    variables [n], constraints [m]: a name for each column and row, in the user's words
+    diagnose(x): sentences that name each user function that is not finite at x; None where nothing is known
+    keep: what the functions call and must live as long as they do
+    stages: the structure of optimal control where the program has it; chain: where copies would give it, see ``ocp.nlp.stages``
+    """
+
+    functions: Functions | Whole
     x0: np.ndarray
     x_lower: np.ndarray
     x_upper: np.ndarray
@@ -62,11 +63,7 @@ class NLP:
     diagnose: Callable[[np.ndarray], tuple[str, ...]] | None = None
     keep: Any = None
     stages: Stages | None = None
-    # by a factory: a plain default would be found on the class, and the late function never be asked for
-    gauss_newton: ca.Function | None = field(default_factory=lambda: None)
     chain: Chain | None = None
-    separable: Separable | None = None
-    whole: Whole | None = None
 
     def __post_init__(self) -> None:
         sizes = {"x0": self.n, "x_lower": self.n, "x_upper": self.n, "g_lower": self.m, "g_upper": self.m}
@@ -77,37 +74,39 @@ class NLP:
         for lower, upper, names in (columns, rows):
             for i in np.flatnonzero(~(lower <= upper)):
                 raise ProblemError(f"lower bound {lower[i]:.6g} is not below upper bound {upper[i]:.6g}", where=names[i])
-        self._settle()
 
-    def _settle(self) -> None:
-        """Leave late functions to ``__getattr__``; forget the elements where a function is not theirs."""
-        given = {name: self.__dict__[name] for name in FUNCTIONS}
-        whole = self.whole
-        if self.separable is None or whole is None or whole.separable is not self.separable:
-            whole = None if self.separable is None else Whole(self.separable)
-        if whole is not None and any(value is not LATE and value is not whole.__dict__.get(name) for name, value in given.items()):
-            for name, value in given.items():
-                object.__setattr__(self, name, getattr(whole, name) if value is LATE else value)
-            object.__setattr__(self, "separable", None)
-            whole = None
-        object.__setattr__(self, "whole", whole)
-        for name, value in given.items():
-            if whole is not None and value is LATE:
-                object.__delattr__(self, name)
-            elif value is LATE and name != "gauss_newton":
-                raise ProblemError(f"has neither a function {name} nor elements", where="nlp")
+    @property
+    def f(self) -> ca.Function:
+        return self.functions.f
 
-    def __getattr__(self, name: str) -> Any:
-        """A late function, built now."""
-        whole = self.__dict__.get("whole")
-        if name not in FUNCTIONS or whole is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        object.__setattr__(self, name, getattr(whole, name))
-        return self.__dict__[name]
+    @property
+    def g(self) -> ca.Function:
+        return self.functions.g
+
+    @property
+    def grad(self) -> ca.Function:
+        return self.functions.grad
+
+    @property
+    def jac(self) -> ca.Function:
+        return self.functions.jac
+
+    @property
+    def hess(self) -> ca.Function:
+        return self.functions.hess
+
+    @property
+    def gauss_newton(self) -> ca.Function | None:
+        return self.functions.gauss_newton
+
+    @property
+    def separable(self) -> Separable | None:
+        """The same program by its elements, where it is made of such."""
+        return self.functions.separable if isinstance(self.functions, Whole) else None
 
     def built(self, *names: str) -> bool:
         """Whether these functions stand ready."""
-        return all(name in self.__dict__ or (self.whole is not None and name in self.whole.__dict__) for name in names)
+        return not isinstance(self.functions, Whole) or all(name in vars(self.functions) for name in names)
 
     @property
     def n(self) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ocp.errors import ProblemError
 from ocp.nlp.options import SCALINGS
-from ocp.nlp.program import NLP
+from ocp.nlp.program import NLP, Functions
 from ocp.nlp.result import NLPResult, Warm
 
 #: factors outside are cut: entries at the first point say little about others
@@ -144,15 +144,17 @@ def scaled(nlp: NLP, how: str | Scaling, magnitudes: np.ndarray | None = None) -
     approximate: Callable[..., Any] | None = nlp.gauss_newton
     gauss_newton = None if approximate is None else ca.Function(
         "gauss_newton", [z, sigma], [weighted(approximate(x, sigma * s.objective), s.columns)], ["x", "sigma"], ["hessian"])
-    return replace(
-        nlp, f=ca.Function("f", [z], [s.objective * nlp.f(x)], ["x"], ["f"]),
+    functions = Functions(
+        f=ca.Function("f", [z], [s.objective * nlp.f(x)], ["x"], ["f"]),
         g=ca.Function("g", [z], [s.rows * nlp.g(x)], ["x"], ["g"]),
         grad=ca.Function("gradient", [z], [s.objective * f, s.objective * s.columns * gradient], ["x"], ["f", "gradient"]),
         jac=ca.Function("jacobian", [z], [s.rows * g, weighted(jacobian, s.rows)], ["x"], ["g", "jacobian"]),
         hess=ca.Function("hessian", [z, sigma, lam], [second], ["x", "sigma", "lam_g"], ["hessian"]),
-        x0=nlp.x0 / s.columns, x_lower=nlp.x_lower / s.columns, x_upper=nlp.x_upper / s.columns,
+        gauss_newton=gauss_newton)
+    return replace(
+        nlp, functions=functions, x0=nlp.x0 / s.columns, x_lower=nlp.x_lower / s.columns, x_upper=nlp.x_upper / s.columns,
         g_lower=nlp.g_lower * s.rows, g_upper=nlp.g_upper * s.rows,
-        diagnose=None if diagnose is None else seen, gauss_newton=gauss_newton, keep=(nlp.keep, nlp)), back
+        diagnose=None if diagnose is None else seen, keep=(nlp.keep, nlp)), back
 
 
 def _power(values: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.nlp.program import NLP
+from ocp.nlp.program import NLP, Functions
 from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint
 from ocp.nlp.stages import Chain, Stages
 
@@ -130,14 +130,15 @@ def unfolded(nlp: NLP, chain: Chain) -> Unfolded:
     shared = np.isin(copies.source, chain.shared)
     lower[shared], upper[shared] = nlp.x_lower[copies.source[shared]], nlp.x_upper[copies.source[shared]]
     zeros = np.zeros(m - nlp.m)
-    new = replace(
-        nlp, f=ca.Function("f", [x], [nlp.f(old)], ["x"], ["f"]),
+    functions = Functions(
+        f=ca.Function("f", [x], [nlp.f(old)], ["x"], ["f"]),
         g=ca.Function("g", [x], [ca.vertcat(nlp.g(old), copied)], ["x"], ["g"]),
         grad=ca.Function("gradient", [x], [f_old, ca.densify(scattered)], ["x"], ["f", "gradient"]),
         jac=ca.Function("jacobian", [x], [ca.vertcat(g_old, copied), jac], ["x"], ["g", "jacobian"]),
-        hess=ca.Function("hessian", [x, sigma, lam], [hess], ["x", "sigma", "lam_g"], ["hessian"]), gauss_newton=gauss,
-        x0=nlp.x0[copies.source], x_lower=lower, x_upper=upper, g_lower=np.r_[nlp.g_lower, zeros], g_upper=np.r_[nlp.g_upper,
-                                                                                                                 zeros],
+        hess=ca.Function("hessian", [x, sigma, lam], [hess], ["x", "sigma", "lam_g"], ["hessian"]), gauss_newton=gauss)
+    new = replace(
+        nlp, functions=functions, x0=nlp.x0[copies.source], x_lower=lower, x_upper=upper,
+        g_lower=np.r_[nlp.g_lower, zeros], g_upper=np.r_[nlp.g_upper, zeros],
         variables=_names(nlp, copies), constraints=(*nlp.constraints, *names),
         diagnose=None if nlp.diagnose is None else (lambda values: nlp.diagnose(values[copies.primary]) if nlp.diagnose else ()),
         stages=Stages(copies.states, copies.controls, tuple(dynamics), tuple(np.array(p, dtype=int) for p in path)), chain=None)

@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from ocp.derivatives import DERIVATIVES, EXECUTIONS
+from ocp.derivatives import EXECUTIONS
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.nlp import HESSIANS, SCALINGS, SOLVERS, SolverOptions, Warm
-from ocp.nlp.scaling_text import check_scaling, rule
+from ocp.nlp import SCALINGS, SolverOptions, Warm
+from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution, Status
 from ocp.problem.checkpoint import Checkpoint, Keep
-from ocp.transcription.charts import STATES, form
+from ocp.transcription.charts import form
 from ocp.transcription.direct import Optimality, solve_program, unsupported
 from ocp.transcription.freeze import frozen
-from ocp.transcription.kernels import KERNELS
-from ocp.transcription.ladder import climb, read_guess
+from ocp.transcription.ladder import climb
 from ocp.transcription.mesh import Compressed, Mesh, uniform_mesh
-from ocp.transcription.program import How, Transcription, build, kernels_for
+from ocp.transcription.options import check_options, how, solver_options
+from ocp.transcription.program import How, Transcription, build
 from ocp.transcription.refine.carry import carried
 from ocp.transcription.refine.criteria import Judge
 from ocp.transcription.refine.loop import refine
@@ -93,19 +93,10 @@ class CollocationOptions:
     switches: bool = True
 
     def __post_init__(self) -> None:
-        self._choose()
-        for name, value, known in (
-                ("scheme", self.scheme, SCHEMES), ("form", self.form, (*FORMS, "compressed")), ("controls", self.controls,
-                                                                                                CONTROLS),
-                ("states", self.states, STATES), ("hessian", self.hessian, HESSIANS), ("solver",
-                                                                                                                       self.solver,
-                                                                                                                       SOLVERS),
-                ("derivatives", self.derivatives, DERIVATIVES),
-                ("execution", self.execution, EXECUTIONS), ("kernels", self.kernels, KERNELS), ("refine", self.refine, POLICIES)):
-            if value not in known:
-                raise ProblemError(f"must be one of {', '.join(known)}, got {value!r}", where=f"{METHOD}.{name}")
-        read_guess(self.guess, f"{METHOD}.guess")
-        check_scaling(self.scaling, f"{METHOD}.scaling")
+        for name, value in _chosen(self).items():  # once and for all: ``replace`` keeps what was chosen
+            object.__setattr__(self, name, value)
+        check_options(self, METHOD, {"scheme": SCHEMES, "form": (*FORMS, "compressed"), "controls": CONTROLS,
+                                     "execution": EXECUTIONS, "refine": POLICIES})
         if self.scaling not in SCALINGS and self.refine != "none":
             raise ProblemError("holds factors of one mesh, and refine changes the mesh; take scaling auto",
                                where=f"{METHOD}.scaling")
@@ -113,17 +104,6 @@ class CollocationOptions:
             raise ProblemError(f"must be at least 1, got {self.intervals}", where=f"{METHOD}.intervals")
         self._check_refinement(self.record().degree)
         self.nlp()
-
-    def _choose(self) -> None:
-        """What stands for "auto" in scheme, intervals and refine."""
-        given = (self.scheme, self.intervals, self.degree) != (AUTO,) * 3 or self.mesh != UNIFORM or self.form == "compressed"
-        if self.refine == AUTO:
-            object.__setattr__(self, "refine", "none" if given else "certificate")
-        if self.scheme == AUTO:
-            scheme = {"certificate": "radau", "p": "gauss", "hp": "gauss"}.get(self.refine, "hermite_simpson")
-            object.__setattr__(self, "scheme", scheme)
-        if self.intervals == AUTO:
-            object.__setattr__(self, "intervals", 20 if self.refine == "certificate" else 50)
 
     def _check_refinement(self, degree: int) -> None:
         raises = self.refine in ("p", "hp")
@@ -150,12 +130,20 @@ class CollocationOptions:
         return make_scheme(self.scheme, None if self.degree == "auto" else self.degree, form)
 
     def nlp(self) -> SolverOptions:
-        return SolverOptions(max_iterations=self.max_iterations, tolerance=self.tolerance, hessian=self.hessian, solver=self.solver,
-                             scaling=rule(self.scaling))
+        return solver_options(self)
 
     def how(self) -> How:
-        return How(self.states, self.derivatives, self.execution, kernels_for(self.solver, self.kernels),
-                   self.hessian == "gauss_newton")
+        return how(self, self.execution)
+
+
+def _chosen(given: CollocationOptions) -> dict[str, int | str]:
+    """What "auto" stands for in refine, scheme and intervals."""
+    any_mesh = (given.scheme, given.intervals, given.degree) == (AUTO,) * 3 and given.mesh == UNIFORM and given.form != "compressed"
+    refine = ("certificate" if any_mesh else "none") if given.refine == AUTO else given.refine
+    scheme = {"certificate": "radau", "p": "gauss", "hp": "gauss"}.get(refine, "hermite_simpson")
+    intervals = 20 if refine == "certificate" else 50
+    return {"refine": refine, "scheme": scheme if given.scheme == AUTO else given.scheme,
+            "intervals": intervals if given.intervals == AUTO else given.intervals}
 
 
 def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh | Compressed, ...]:

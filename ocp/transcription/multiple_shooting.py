@@ -12,21 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from dynamics.errors import near
-from ocp.derivatives import DERIVATIVES
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import INTEGRATORS
-from ocp.nlp import HESSIANS, SOLVERS, SolverOptions
-from ocp.nlp.scaling_text import check_scaling, rule
+from ocp.nlp import SolverOptions
+from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution
 from ocp.problem.checkpoint import Checkpoint, Keep
-from ocp.transcription.charts import STATES
 from ocp.transcription.direct import solve_program, unsupported
 from ocp.transcription.freeze import frozen
-from ocp.transcription.kernels import KERNELS
-from ocp.transcription.ladder import climb, read_guess
+from ocp.transcription.ladder import climb
 from ocp.transcription.mesh import Grid
-from ocp.transcription.program import How, Transcription, build, kernels_for
+from ocp.transcription.options import check_options, how, solver_options
+from ocp.transcription.program import Transcription, build
 
 __all__ = ["METHOD", "MultipleShootingOptions", "solve", "transcribe", "unsupported"]
 
@@ -59,31 +56,14 @@ class MultipleShootingOptions:
     kernels: str = "auto"
 
     def __post_init__(self) -> None:
-        for name, value, known in (
-                ("integrator", self.integrator, tuple(INTEGRATORS)), ("controls", self.controls, CONTROLS),
-                ("states", self.states, STATES), ("hessian", self.hessian, HESSIANS), ("solver",
-                                                                                                                       self.solver,
-                                                                                                                       SOLVERS),
-                ("derivatives", self.derivatives, DERIVATIVES),
-                ("kernels", self.kernels, KERNELS)):
-            if value not in known:
-                raise ProblemError(f"must be one of {', '.join(known)}, got {value!r}{near(str(value), known)}",
-                                   where=f"{METHOD}.{name}")
-        read_guess(self.guess, f"{METHOD}.guess")
-        check_scaling(self.scaling, f"{METHOD}.scaling")
+        check_options(self, METHOD, {"integrator": tuple(INTEGRATORS), "controls": CONTROLS})
         for name, count in (("steps", self.steps), ("intervals", self.intervals)):
             if count < 1:
                 raise ProblemError(f"must be at least 1, got {count}", where=f"{METHOD}.{name}")
         self.nlp()
 
     def nlp(self) -> SolverOptions:
-        return SolverOptions(max_iterations=self.max_iterations, tolerance=self.tolerance, hessian=self.hessian, solver=self.solver,
-                             scaling=rule(self.scaling))
-
-
-def _how(options: MultipleShootingOptions) -> How:
-    return How(options.states, options.derivatives, "generated", kernels_for(options.solver, options.kernels),
-               options.hessian == "gauss_newton")
+        return solver_options(self)
 
 
 def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequence[Grid] | None = None,
@@ -95,7 +75,7 @@ def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequen
     if grids is None:
         edges = np.linspace(0.0, 1.0, options.intervals + 1)
         grids = tuple(Grid(edges, options.integrator, options.steps, options.controls == "linear") for _ in problem.phases)
-    return build(problem, grids, _how(options), centres)
+    return build(problem, grids, how(options, "generated"), centres)
 
 
 def solve(problem: Problem, options: MultipleShootingOptions, progress: Callable[[dict[str, float]], Any] | None = None,

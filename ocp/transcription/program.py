@@ -16,7 +16,6 @@ from ocp.derivatives import choose, differentiated_phase
 from ocp.nlp import NLP
 from ocp.nlp.local import CONTROL, COORDINATE, DURATION, PARAMETER, TANGENT, Owners, cells
 from ocp.nlp.names import Names
-from ocp.nlp.program import LATE
 from ocp.nlp.separable import Separable
 from ocp.nlp.values import at_places, evaluated
 from ocp.nlp.whole import Whole
@@ -127,7 +126,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     elements = separable(whole.linear, whole.blocks, functions, how.gauss_newton)
     bounds = shared.bounds.T
     nlp = NLP(
-        f=LATE, g=LATE, grad=LATE, jac=LATE, hess=LATE, separable=elements, whole=Whole(elements, blocks.FLAT_BELOW),
+        functions=Whole(elements, blocks.FLAT_BELOW),
         x0=np.concatenate([*(layout.guess for layout in layouts), bounds[2]]),
         x_lower=np.concatenate([*(layout.lower for layout in layouts), bounds[0]]),
         x_upper=np.concatenate([*(layout.upper for layout in layouts), bounds[1]]),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import casadi as ca
 import direct_twin
 import numpy as np
 import pytest
+from nlp_programs import with_functions
 
 from ocp.transcription import blocks
 from ocp.transcription.collocation import CollocationOptions
@@ -123,4 +122,4 @@ def test_the_twin_would_notice():
     scale[nlp.constraints.index("two: defect v @ interval 2")] = 1.01
     wrong = ca.Function("wrong", [x], [nlp.g(x), ca.diag(ca.DM(scale)) @ nlp.jac(x)[1]])
     with pytest.raises(AssertionError, match="jacobian"):
-        compare(replace(nlp, jac=wrong), twin, 7)
+        compare(with_functions(nlp, jac=wrong), twin, 7)

@@ -14,7 +14,8 @@ import pytest
 import ocp.methods as methods
 from ocp.app import cli
 from ocp.app.files.load import load_problem
-from ocp.app.pages.results import is_run, read_run
+from ocp.app.pages.folders import is_run
+from ocp.app.pages.results import read_run
 from ocp.certify import certify
 from ocp.interrupts import held
 from ocp.methods import solve

@@ -9,14 +9,13 @@ import casadi as ca
 import direct_twin
 import numpy as np
 import pytest
-from nlp_programs import program
+from nlp_programs import with_functions
 
 from ocp.app.files.load import load_problem
-from ocp.errors import ProblemError
-from ocp.nlp import NLP, IpoptOptions, solve_nlp
+from ocp.nlp import NLP, Functions, IpoptOptions, solve_nlp
 from ocp.nlp.names import Names
 from ocp.nlp.ordered import ordered, starts
-from ocp.nlp.program import FUNCTIONS, LATE, kkt, not_finite, worst_violations
+from ocp.nlp.program import kkt, not_finite, worst_violations
 from ocp.nlp.separable import Gather
 from ocp.nlp.values import Values
 from ocp.nlp.whole import Whole, gathered
@@ -24,6 +23,7 @@ from ocp.transcription.collocation import CollocationOptions, transcribe, unifor
 from ocp.transcription.program import BY_SOLVER, build
 
 FOLDER = Path(__file__).resolve().parents[2] / "problems"
+FUNCTIONS = ("f", "g", "grad", "jac", "hess", "gauss_newton")
 BOUNDS = ("x0", "x_lower", "x_upper", "g_lower", "g_upper")
 
 
@@ -34,7 +34,7 @@ def rich(**options):
 def given(nlp):
     """The same program with functions that stand ready and without elements."""
     functions = {name: getattr(nlp, name) for name in FUNCTIONS}
-    return NLP(**functions, **{name: getattr(nlp, name) for name in BOUNDS}, variables=tuple(nlp.variables),
+    return NLP(Functions(**functions), **{name: getattr(nlp, name) for name in BOUNDS}, variables=tuple(nlp.variables),
                constraints=tuple(nlp.constraints))
 
 
@@ -98,14 +98,12 @@ def test_other_bounds_keep_the_elements_and_other_functions_lose_them():
     assert wider.jac is nlp.jac
     x = ca.MX.sym("x", nlp.n)
     double = ca.Function("double", [x], [2 * nlp.f(x)])
-    other = replace(nlp, f=double)
+    other = with_functions(nlp, f=double)
     assert other.separable is None
     assert other.f is double
     assert float(other.f(nlp.x0)) == pytest.approx(2 * float(nlp.f(nlp.x0)))
     np.testing.assert_array_equal(np.array(other.jac(nlp.x0)[1]), np.array(nlp.jac(nlp.x0)[1]))
-    without = replace(nlp, separable=None)
-    assert without.separable is None
-    assert without.hess is nlp.hess
+    assert other.hess is nlp.hess
 
 
 def test_a_scaled_program_is_not_taken_for_its_elements():
@@ -121,15 +119,6 @@ def test_a_scaled_program_is_not_taken_for_its_elements():
     free = inner.x_lower < inner.x_upper
     found = kkt(inner, x / 4, np.zeros(nlp.n), lam)
     assert found.stationarity == pytest.approx(np.abs(expected[free]).max(), rel=1e-12)
-
-
-def test_functions_are_needed_where_there_are_no_elements():
-    nlp = program(2, lambda x: ca.sumsqr(x), lambda x: [x[0] + x[1]], [1.0, 1.0], g_bounds=(1.0, 1.0))
-    with pytest.raises(ProblemError, match="neither a function hess nor elements"):
-        replace(nlp, hess=LATE)
-    with pytest.raises(AttributeError, match="nonsense"):
-        _ = nlp.nonsense
-    assert nlp.gauss_newton is None
 
 
 def test_a_solver_gets_the_same_from_late_functions():

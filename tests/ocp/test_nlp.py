@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ocp.errors import ProblemError
-from ocp.nlp import NLP, IpoptOptions, kkt, not_finite, solve_nlp, worst_violations
+from ocp.nlp import NLP, Functions, IpoptOptions, kkt, not_finite, solve_nlp, worst_violations
 from ocp.problem import Status
 
 INF = np.inf
@@ -26,10 +26,10 @@ def program(n, objective, constraints, x0, x_bounds=(-INF, INF), g_bounds=(-INF,
     sigma, lam = ca.SX.sym("sigma"), ca.SX.sym("lam", m)
     hess = ca.triu(ca.hessian(sigma * f + ca.dot(lam, g), x)[0])
     return NLP(
-        f=ca.Function("f", [x], [f]), g=ca.Function("g", [x], [g]),
+        Functions(f=ca.Function("f", [x], [f]), g=ca.Function("g", [x], [g]),
         grad=ca.Function("gradient", [x], [f, wrong.get("grad", 1) * ca.densify(ca.gradient(f, x))]),
         jac=ca.Function("jacobian", [x], [g, wrong.get("jac", 1) * ca.jacobian(g, x)]),
-        hess=ca.Function("hessian", [x, sigma, lam], [wrong.get("hess", 1) * hess]),
+        hess=ca.Function("hessian", [x, sigma, lam], [wrong.get("hess", 1) * hess])),
         x0=np.array(x0, dtype=float), x_lower=np.full(n, 1.0) * x_bounds[0], x_upper=np.full(n, 1.0) * x_bounds[1],
         g_lower=np.full(m, 1.0) * g_bounds[0], g_upper=np.full(m, 1.0) * g_bounds[1],
         variables=tuple(names or (f"x{i}" for i in range(n))), constraints=tuple(rows or (f"row {i}" for i in range(m))),

@@ -10,7 +10,7 @@ import casadi as ca
 import direct_problems as direct
 import numpy as np
 import pytest
-from nlp_programs import program, staged
+from nlp_programs import program, staged, with_functions
 
 from ocp.errors import ProblemError
 from ocp.methods import solve
@@ -94,7 +94,8 @@ def test_fatrop_uses_the_derivatives_it_is_given():
 
     for name, output, factor in (("grad", 1, 1.5), ("hess", 0, 3.0)):
         nlp = staged()
-        other = solve_nlp(replace(nlp, **{name: scaled(getattr(nlp, name), output, factor)}), replace(FATROP, max_iterations=30))
+        other = solve_nlp(with_functions(nlp, **{name: scaled(getattr(nlp, name), output, factor)}),
+                          replace(FATROP, max_iterations=30))
         assert [r["objective"] for r in other.iterations] != [r["objective"] for r in right.iterations], name
 
 
@@ -170,7 +171,7 @@ def test_a_hessian_that_is_not_finite_does_not_hang():
     x, sigma, lam = ca.SX.sym("x", nlp.n), ca.SX.sym("sigma"), ca.SX.sym("lam", nlp.m)
     here = ca.if_else(x[3] < 10, ca.inf - ca.inf, 1.0) * 1.0
     broken = ca.Function("hessian", [x, sigma, lam], [nlp.hess(x, sigma, lam) * here])
-    found = solve_nlp(replace(nlp, hess=broken), replace(FATROP, max_iterations=50))
+    found = solve_nlp(with_functions(nlp, hess=broken), replace(FATROP, max_iterations=50))
     assert len(found.iterations) <= 51
     assert np.all(np.isfinite(found.x))
 

@@ -11,7 +11,7 @@ import pytest
 from control_problems import function
 
 from ocp.methods import solve
-from ocp.nlp import NLP, SolverOptions, prepare_solver
+from ocp.nlp import NLP, Functions, SolverOptions, prepare_solver
 from ocp.problem import At, Constraint, Status
 
 INF = np.inf
@@ -23,9 +23,10 @@ def program(rows, lower, upper, x_lower=(-INF, -INF), x0=(0.0, 0.0)):
     f, g = ca.sumsqr(x), ca.densify(ca.vertcat(*rows(x)))
     lam = ca.SX.sym("lam", g.shape[0])
     hess = ca.triu(ca.hessian(sigma * f + ca.dot(lam, g), x)[0])
-    return NLP(f=ca.Function("f", [x], [f]), g=ca.Function("g", [x], [g]),
+    return NLP(
+        Functions(f=ca.Function("f", [x], [f]), g=ca.Function("g", [x], [g]),
                grad=ca.Function("gradient", [x], [f, ca.densify(ca.gradient(f, x))]),
-               jac=ca.Function("jacobian", [x], [g, ca.jacobian(g, x)]), hess=ca.Function("hessian", [x, sigma, lam], [hess]),
+               jac=ca.Function("jacobian", [x], [g, ca.jacobian(g, x)]), hess=ca.Function("hessian", [x, sigma, lam], [hess])),
                x0=np.array(x0), x_lower=np.array(x_lower), x_upper=np.full(2, INF), g_lower=np.array(lower, float),
                g_upper=np.array(upper, float), variables=("a", "b"), constraints=tuple(f"row {i}" for i in range(g.shape[0])))
 

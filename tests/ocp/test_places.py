@@ -13,7 +13,7 @@ import pytest
 import ocp.app.pages.results as results
 import ocp.app.pipeline as pipeline
 from ocp.app import cli
-from ocp.app.pages.results import is_run
+from ocp.app.pages.folders import is_run
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = ROOT / "problems" / "block_move.yaml"

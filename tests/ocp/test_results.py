@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from made_solutions import DURATION, INTERVALS, cart, cart_state, certificate
 
-from ocp.app.pages import plots, results
+from ocp.app.pages import folders, plots, results
+from ocp.app.pages.folders import jsonable, restore
 from ocp.app.pages.iterations import columns, iteration_table
-from ocp.app.pages.results import jsonable, read_run, restore, write_run
+from ocp.app.pages.results import read_run, write_run
 from ocp.app.pages.sheet import places
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Residual, Sense, Status, Violation
@@ -174,14 +175,14 @@ def test_an_interrupted_write_leaves_no_folder(tmp_path: Path, monkeypatch: pyte
 
 def test_the_folder_appears_only_when_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
-    original = results._put_in_place
+    original = folders._put_in_place
 
     def watch(partial: Path, target: Path) -> None:
         seen.append(target.exists())
         assert {p.name for p in partial.iterdir()} == FILES
         original(partial, target)
 
-    monkeypatch.setattr(results, "_put_in_place", watch)
+    monkeypatch.setattr(folders, "_put_in_place", watch)
     write(tmp_path / "run")
     assert seen == [False]
 
@@ -213,7 +214,7 @@ def test_an_earlier_run_comes_back_when_the_new_one_cannot_take_its_place(
             raise OSError("disk on fire")
         rename(a, b)
 
-    monkeypatch.setattr(results.os, "rename", fail_second)
+    monkeypatch.setattr(folders.os, "rename", fail_second)
     with pytest.raises(OSError, match="disk on fire"):
         write(folder, cart(objective=1.0), overwrite=True)
     assert read_run(folder).summary["objective"] == 60.3
@@ -221,13 +222,13 @@ def test_an_earlier_run_comes_back_when_the_new_one_cannot_take_its_place(
 
 
 def test_what_a_killed_process_leaves_is_not_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results.shutil, "rmtree", lambda *_, **__: None)  # a killed process does not tidy up
+    monkeypatch.setattr(folders.shutil, "rmtree", lambda *_, **__: None)  # a killed process does not tidy up
     monkeypatch.setattr("ocp.app.pages.report.render_report", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write(tmp_path / "run")
     (left,) = tmp_path.iterdir()
     assert any(left.iterdir())
-    assert not results.is_run(left)
+    assert not folders.is_run(left)
 
 
 @pytest.mark.parametrize("overwrite", [False, True])

@@ -16,7 +16,8 @@ from ocp.app import cli
 from ocp.app.checkpoints import load_resumable
 from ocp.app.files.load import load_problem
 from ocp.app.files.portable import portable
-from ocp.app.pages.results import is_unfinished, read_run
+from ocp.app.pages.folders import is_unfinished
+from ocp.app.pages.results import read_run
 from ocp.app.pipeline import run, run_loaded
 from ocp.app.policy import export_policy
 from ocp.errors import ProblemError

@@ -8,6 +8,7 @@ import casadi as ca
 import control_problems as known
 import numpy as np
 import pytest
+from nlp_programs import with_functions
 
 from dynamics.kernels import find_compiler
 from ocp.errors import ProblemError, UnsupportedError
@@ -203,8 +204,8 @@ def test_wrong_derivatives_change_the_path():
     nlp = transcribe(known.cart_pole(), CollocationOptions(intervals=10)).nlp
     right = solve_nlp(nlp, IpoptOptions())
     x, sigma, lam = ca.MX.sym("x", nlp.n), ca.MX.sym("s"), ca.MX.sym("l", nlp.m)
-    wrong_hess = replace(nlp, hess=ca.Function("wrong", [x, sigma, lam], [3 * nlp.hess(x, sigma, lam)]))
-    wrong_jac = replace(nlp, jac=ca.Function("wrong", [x], [nlp.g(x), 1.1 * nlp.jac(x)[1]]))
+    wrong_hess = with_functions(nlp, hess=ca.Function("wrong", [x, sigma, lam], [3 * nlp.hess(x, sigma, lam)]))
+    wrong_jac = with_functions(nlp, jac=ca.Function("wrong", [x], [nlp.g(x), 1.1 * nlp.jac(x)[1]]))
     for wrong in (wrong_hess, wrong_jac):
         other = solve_nlp(wrong, IpoptOptions(max_iterations=60))
         assert [r["objective"] for r in other.iterations] != [r["objective"] for r in right.iterations]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import casadi as ca
 import numpy as np
 
-from ocp.nlp import NLP, Stages
+from ocp.nlp import NLP, Functions, Stages
 
 INF = np.inf
 
@@ -25,14 +27,20 @@ def program(n, objective, constraints, x0, x_bounds=(-INF, INF), g_bounds=(-INF,
         J = ca.jacobian(residual(x), x)
         gauss_newton = ca.Function("gauss_newton", [x, sigma], [ca.triu(sigma * ca.mtimes(J.T, J))])
     return NLP(
-        f=ca.Function("f", [x], [f]), g=ca.Function("g", [x], [g]),
+        Functions(f=ca.Function("f", [x], [f]), g=ca.Function("g", [x], [g]),
         grad=ca.Function("gradient", [x], [f, ca.densify(ca.gradient(f, x))]),
         jac=ca.Function("jacobian", [x], [g, ca.jacobian(g, x)]),
-        hess=ca.Function("hessian", [x, sigma, lam], [hess]),
+        hess=ca.Function("hessian", [x, sigma, lam], [hess]), gauss_newton=gauss_newton),
         x0=np.array(x0, dtype=float), x_lower=np.full(n, 1.0) * x_bounds[0], x_upper=np.full(n, 1.0) * x_bounds[1],
         g_lower=np.full(m, 1.0) * g_bounds[0], g_upper=np.full(m, 1.0) * g_bounds[1],
         variables=tuple(names or (f"x{i}" for i in range(n))), constraints=tuple(rows or (f"row {i}" for i in range(m))),
-        gauss_newton=gauss_newton, **more)
+        **more)
+
+
+def with_functions(nlp, **changed):
+    """The same program with other functions."""
+    own = {name: getattr(nlp, name) for name in ("f", "g", "grad", "jac", "hess", "gauss_newton")}
+    return replace(nlp, functions=Functions(**{**own, **changed}))
 
 
 def staged(N=20, order=None, factor=-1.0, limit=INF, step=0.2, swing=True):
@@ -70,10 +78,10 @@ def staged(N=20, order=None, factor=-1.0, limit=INF, step=0.2, swing=True):
         if name.startswith("u"):
             low[i], high[i] = -limit, limit
     return NLP(
-        f=ca.Function("f", [w], [f]), g=ca.Function("g", [w], [g]),
+        Functions(f=ca.Function("f", [w], [f]), g=ca.Function("g", [w], [g]),
         grad=ca.Function("gradient", [w], [f, ca.densify(ca.gradient(f, w))]),
         jac=ca.Function("jacobian", [w], [g, ca.jacobian(g, w)]),
-        hess=ca.Function("hessian", [w, sigma, lam], [ca.triu(ca.hessian(sigma * f + ca.dot(lam, g), w)[0])]),
+        hess=ca.Function("hessian", [w, sigma, lam], [ca.triu(ca.hessian(sigma * f + ca.dot(lam, g), w)[0])])),
         x0=np.zeros(n), x_lower=low, x_upper=high, g_lower=np.array([r[2] for r in rows]), g_upper=np.array([r[3] for r in rows]),
         variables=tuple(c[0] for c in columns), constraints=tuple(r[0] for r in rows), stages=stages)
 
@@ -93,5 +101,5 @@ def from_shooting(s, x, u):
                  ca.Function("gradient", [w], [f, ca.densify(ca.gradient(f, w))]),
                  ca.Function("jacobian", [w], [g, ca.jacobian(g, w)]),
                  ca.Function("hessian", [w, sigma, lam], [ca.triu(ca.hessian(sigma * f + ca.dot(lam, g), w)[0])])]
-    return NLP(*functions, x0=s.join(x, u), x_lower=s.w_lower, x_upper=s.w_upper, g_lower=s.g_lower, g_upper=s.g_upper,
+    return NLP(Functions(*functions), x0=s.join(x, u), x_lower=s.w_lower, x_upper=s.w_upper, g_lower=s.g_lower, g_upper=s.g_upper,
                variables=tuple(f"w{i}" for i in range(n)), constraints=tuple(f"g{i}" for i in range(m)), stages=stages)

@@ -85,11 +85,6 @@ class Entry:
             return None
         return bool(self.error <= self.limit)
 
-    @property
-    def fastest_us(self) -> float | None:
-        known = [t for t in (self.interpreted_us, self.compiled_us) if t is not None]
-        return min(known, default=None)
-
 
 @dataclass(frozen=True)
 class Reference:

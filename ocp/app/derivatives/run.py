@@ -24,8 +24,8 @@ from ocp.app.derivatives.records import DIFFERENCES, FAILED, FUNCTIONS, MEASURED
 from ocp.app.derivatives.study import Settings, chosen, run_study
 from ocp.app.derivatives.target import find_target
 from ocp.app.pages.csv_text import csv_text
+from ocp.app.pages.folders import jsonable, new_folder, write_summary
 from ocp.app.pages.report import environment
-from ocp.app.pages.results import jsonable, new_folder, write_summary
 from ocp.app.pipeline import provenance
 
 FORMAT, FORMAT_VERSION = "lieocp derivatives", 1

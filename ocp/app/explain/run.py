@@ -10,7 +10,7 @@ import importlib
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +20,16 @@ from rich.console import Console
 from dynamics.errors import near
 from ocp.app.explain import terminal
 from ocp.app.explain.places import Spot, locate
-from ocp.app.files.load import LoadedProblem, load_problem, load_text
-from ocp.app.pages.results import CHECKPOINT, is_run, is_unfinished, read_run
+from ocp.app.explain.records import Explanation, Subject
+from ocp.app.files.load import load_problem, load_text
+from ocp.app.pages.folders import CHECKPOINT, is_run, is_unfinished
+from ocp.app.pages.results import read_run
 from ocp.app.screen import wide_console
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.explain import (
-    Advice,
-    Conditioning,
-    Dependence,
     Infeasibility,
     Origin,
-    Price,
     Program,
-    advice,
     condition,
     dependent_rows,
     explain_infeasibility,
@@ -48,71 +45,13 @@ from ocp.explain import (
 from ocp.explain.elastic import uninterrupted
 from ocp.methods import make_options, method
 from ocp.nlp import NLPResult, SolverOptions, solve_nlp, worst_violations
-from ocp.problem import SOLVED, Certificate, Guess, Phase, Status
+from ocp.problem import SOLVED, Guess, Phase, Status
 
 EXPLAINED, UNEXPLAINED = 0, 1
 #: methods whose program is looked at; others are seen through the first
 TRANSCRIBING = ("collocation", "multiple_shooting")
 #: a point that violates more than this is asked whether its constraints contradict each other
 VIOLATED = 1e-4
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What is to be explained.
-
-    name: of the file, for places in it; status, message: how the run ended, None where it has to be solved; method: that made it;
-    arrays: of its trajectory, and of its checkpoint with the prefix "checkpoint."; certificate, options: of a run that ended
-    """
-
-    loaded: LoadedProblem
-    name: str
-    status: Status | None
-    message: str
-    method: str
-    arrays: Mapping[str, np.ndarray]
-    certificate: Certificate | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def advice(self) -> tuple[Advice, ...]:
-        """About a certificate that fails though the method converged."""
-        if self.certificate is None or self.status not in SOLVED:
-            return ()
-        return advice(self.certificate, self.method, self.options)
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """What was found; parts that do not apply are empty.
-
-    x: the point that was looked at; mesh: words about the program; solved: whether a solve led there; spots: places in the file,
-    beside ``origins``
-    """
-
-    subject: Subject
-    program: Program
-    status: Status
-    message: str
-    x: np.ndarray
-    cost: float
-    mesh: str
-    solved: bool
-    origins: tuple[Origin, ...] = ()
-    spots: tuple[Spot | None, ...] = ()
-    infeasibility: Infeasibility | None = None
-    conditioning: Conditioning | None = None
-    dependences: tuple[Dependence, ...] = ()
-    hints: tuple[str, ...] = ()
-    prices: tuple[Price, ...] = ()
-    interrupted: bool = False
-
-    @property
-    def explained(self) -> bool:
-        """Whether a cause was named."""
-        remedies = self.infeasibility is not None and (self.infeasibility.feasible or any(
-            r.verified for r in self.infeasibility.remedies))
-        return bool(self.status is Status.CONVERGED or self.origins or remedies or self.dependences or self.hints)
 
 
 def explain(target: Path, *, overrides: Mapping[str, str] | None = None, quiet: bool = False,

@@ -6,19 +6,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ocp.app.explain.places import Spot
+from ocp.app.explain.records import Explanation, Subject
 from ocp.explain import Advice, Amount, Dependence, Finding, Infeasibility, Origin, Price, Program, Remedy
 from ocp.explain.groups import UPPER
 from ocp.problem import SOLVED, Status
-
-if TYPE_CHECKING:
-    from ocp.app.explain.places import Spot
-    from ocp.app.explain.run import Explanation, Subject
 
 MOST = 12
 """Lines of one table."""

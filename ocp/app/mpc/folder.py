@@ -14,8 +14,8 @@ from ocp.app.files.load import LoadedProblem
 from ocp.app.mpc.figures import CAPTIONS, plot_loop
 from ocp.app.mpc.motion import loop_scene
 from ocp.app.pages.csv_text import csv_text
+from ocp.app.pages.folders import jsonable, write_arrays, write_summary
 from ocp.app.pages.report import environment, motion
-from ocp.app.pages.results import jsonable, write_arrays, write_summary
 from ocp.app.pipeline import provenance
 from ocp.mpc import ClosedLoop, Ending, PlantSpec
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.mpc import terminal
 from ocp.app.mpc.folder import FORMAT, write
-from ocp.app.pages.results import new_folder
+from ocp.app.pages.folders import new_folder
 from ocp.app.screen import wide_console
 from ocp.errors import ProblemError
 from ocp.methods import make_options

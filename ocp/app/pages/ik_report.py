@@ -21,9 +21,9 @@ from ocp.app.files.ik_file import IKOutcome, LoadedIK
 from ocp.app.files.robot_state import floating_base
 from ocp.app.files.yaml_source import dump
 from ocp.app.pages.csv_text import csv_text
+from ocp.app.pages.folders import jsonable, new_folder, write_arrays, write_summary
 from ocp.app.pages.ik_picture import draw, ik_scene, marks
 from ocp.app.pages.report import environment, motion
-from ocp.app.pages.results import jsonable, new_folder, write_arrays, write_summary
 from ocp.app.pipeline import provenance
 
 FORMAT, FORMAT_VERSION = "lieocp inverse kinematics", 1

@@ -12,23 +12,15 @@ A run folder holds
 - ``freeze.yaml``: the section ``solve`` of a problem file with everything that was chosen, the mesh included;
 - ``checkpoint.npz``: where a solve that did not converge can go on from (``ocp resume``);
 - ``iterations.jsonl``: one line per iteration; ``*.png``: plots; ``report.html``: everything on one page.
-
-JSON knows no NaN and no infinity. They are written as the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``, which
-``float()`` of Python and ``Number()`` of JavaScript turn back into numbers.
 """
 
 from __future__ import annotations
 
-import enum
-import io
 import json
 import math
 import os
-import shutil
 import uuid
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,14 +28,15 @@ from typing import Any
 import numpy as np
 
 from ocp.app.pages.csv_text import csv_text
+from ocp.app.pages.folders import CHECKPOINT, FORMAT, is_run, jsonable, new_folder, restore, write_arrays, write_summary
 from ocp.app.pages.frozen import frozen_lines
 from ocp.app.pages.legs import Leg, alike, chosen, legs, union, widened
 from ocp.app.pages.scene import Scene
 from ocp.errors import ProblemError
 from ocp.problem.solution import Certificate, Residual, Solution, Statement, Violation
 
-FORMAT, FORMAT_VERSION = "lieocp run", 1
-UNFINISHED, CHECKPOINT, REPORT, FROZEN = "unfinished.json", "checkpoint.npz", "report.html", "freeze.yaml"
+FORMAT_VERSION = 1
+REPORT, FROZEN = "report.html", "freeze.yaml"
 RESIDUALS = ("stationarity", "complementarity", "gap_segment", "gap_total", "error_estimate", "energy", "objective", "point",
              "objective_error")
 RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names")
@@ -154,40 +147,6 @@ def read_run(folder: str | Path) -> Run:
                tuple({k: restore(v) for k, v in json.loads(line).items()} for line in lines))
 
 
-def is_run(folder: Path, kind: str = FORMAT) -> bool:
-    """Whether a folder holds a run (or another result, by the ``format`` of its summary) that was written whole."""
-    try:
-        record = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(record, dict) and record.get("format") == kind
-
-
-def is_unfinished(folder: Path) -> bool:
-    """Whether a folder was made for a run whose solve has not ended."""
-    try:
-        record = json.loads((folder / UNFINISHED).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(record, dict) and record.get("format") == FORMAT
-
-
-def is_abandoned(folder: Path) -> bool:
-    """Whether a folder was made for a run whose process died before there was anything to go on from."""
-    if not is_unfinished(folder) or (folder / CHECKPOINT).is_file():
-        return False
-    process = json.loads((folder / UNFINISHED).read_text(encoding="utf-8")).get("process")
-    if os.name != "posix" or not isinstance(process, int):
-        return process is None
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False  # somebody else's
-    return False
-
-
 # ------------------------------------------------------------------------------------------------ summary
 def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Everything about a solution but its arrays, as plain JSON data."""
@@ -278,34 +237,6 @@ def _certificate(record: Mapping[str, Any]) -> Certificate:
                        objective_size=float(record.get("objective_size", 1.0)), resolution=record.get("resolution"))
 
 
-def jsonable(value: Any) -> Any:
-    """Plain JSON data: arrays become lists, enumerations their names, paths text, non-finite numbers strings."""
-    if isinstance(value, enum.Enum):
-        return value.name
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, (np.bool_, np.integer, np.floating)):
-        return jsonable(value.item())
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        if value != value:
-            return "NaN"
-        return value if abs(value) != float("inf") else ("Infinity" if value > 0 else "-Infinity")
-    if isinstance(value, Mapping):
-        return {str(k): jsonable(v) for k, v in value.items()}
-    if isinstance(value, np.ndarray):
-        return jsonable(value.tolist())
-    if isinstance(value, (Sequence, set, frozenset)):
-        return [jsonable(v) for v in (sorted(value, key=str) if isinstance(value, (set, frozenset)) else value)]
-    return str(value)
-
-
-def restore(value: Any) -> Any:
-    """The number behind one of the three strings that stand for non-finite numbers; anything else unchanged."""
-    return float(value) if isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity") else value
-
-
 # ------------------------------------------------------------------------------------------------ arrays
 def _arrays(solution: Solution) -> dict[str, np.ndarray]:
     """Of several phases: each one's arrays under its name, the whole where all have the same states and controls."""
@@ -330,16 +261,6 @@ def _trajectory_arrays(leg: Leg) -> dict[str, np.ndarray]:
             "control_names": np.array(system.controls, dtype=np.str_)}
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """An ``.npz`` archive, as numpy reads it; with a fixed date, so that equal arrays give equal files."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
-        for name, array in arrays.items():
-            buffer = io.BytesIO()
-            np.lib.format.write_array(buffer, array, allow_pickle=False)
-            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-            archive.writestr(member, buffer.getvalue(), compress_type=zipfile.ZIP_DEFLATED)
-
-
 def _csv(solution: Solution) -> str:
     found = legs(solution)
     states, controls = union([leg.phase.system.space.names for leg in found]), union([leg.phase.system.controls for leg in found])
@@ -357,63 +278,3 @@ def _csv(solution: Solution) -> str:
             cells = ["" if missing else repr(float(v)) for v, missing in zip(row, lacks, strict=True)]
             rows.append([*((leg.phase.name,) if several else ()), *cells])
     return csv_text(rows)
-
-
-# ------------------------------------------------------------------------------------------------ folders
-@contextmanager
-def new_folder(target: Path, overwrite: bool, kind: str) -> Iterator[Path]:
-    """A folder to fill, which takes the name ``target`` when the block ends without an error and vanishes otherwise.
-
-    A target that is absent or empty is made; an earlier result of the same ``kind`` (see :func:`is_run`) is replaced only with
-    ``overwrite``. Raises ProblemError for any other target.
-    """
-    check_target(target, overwrite, kind)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # the name says that it is not a result, and a rename within one folder is atomic
-    partial = target.parent / f".{target.name}.partial-{uuid.uuid4().hex[:8]}"
-    partial.mkdir()
-    try:
-        yield partial
-        _put_in_place(partial, target)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-
-
-def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
-    """``summary.json``, to be written last: without it no folder is a result, not even one left behind by a killed process."""
-    text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False)
-    (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
-
-
-def check_target(target: Path, overwrite: bool, kind: str) -> None:
-    """Raises ProblemError unless a result of this kind may be written to ``target``."""
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise ProblemError("is not a folder; name another place for the run", where=str(target))
-    if not target.is_dir() or not any(target.iterdir()):
-        return
-    if kind == FORMAT and is_unfinished(target):
-        if overwrite or is_abandoned(target):
-            return
-        raise ProblemError("holds a run that was cut short; go on with it (ocp resume), allow overwriting or name another folder",
-                           where=str(target))
-    if not is_run(target, kind):
-        raise ProblemError("is not empty and holds no earlier run; nothing in it was touched. Name another folder",
-                           where=str(target))
-    if not overwrite:
-        raise ProblemError("already holds a run; allow overwriting or name another folder", where=str(target))
-
-
-def _put_in_place(partial: Path, target: Path) -> None:
-    """Rename the finished folder to its name; an earlier run steps aside first and comes back should that fail."""
-    if not target.exists():
-        os.rename(partial, target)
-        return
-    aside = target.parent / f".{target.name}.replaced-{uuid.uuid4().hex[:8]}"
-    os.rename(target, aside)
-    try:
-        os.rename(partial, target)
-    except BaseException:
-        os.rename(aside, target)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)

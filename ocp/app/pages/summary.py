@@ -9,9 +9,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from ocp.app.files.load import LoadedProblem
+from ocp.app.pages.folders import CHECKPOINT
 from ocp.app.pages.frozen import choice
 from ocp.app.pages.legs import chosen, legs
-from ocp.app.pages.results import CHECKPOINT, FROZEN, REPORT, with_bar
+from ocp.app.pages.results import FROZEN, REPORT, with_bar
 from ocp.app.pipeline import Outcome
 from ocp.app.screen import wide_console
 from ocp.methods import METHODS

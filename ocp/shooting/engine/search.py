@@ -69,7 +69,7 @@ class Search:
             options.tolerance, options.constraint_tolerance, options.penalty_growth, options.penalty_max, options.max_outer,
             options.regularisation, options.polish == "newton")
         self.checkpoint, self.pace = checkpoint, Pace()
-        self.attempt, self.patient, self.hopeless = attempt, patient, False
+        self.attempt, self.patient = attempt, patient
         self._best, self._since, self._looked = np.inf, 0, 0
         self.resumed: tuple[Mapping[str, float], ...] = ()
         self.before, self.first = before, len(before)
@@ -262,7 +262,6 @@ class Search:
             if ending != it.RUNNING:
                 return self._told(ending)
             if self._left <= 0:
-                self.hopeless = True
                 return self._named(Status.STALLED, f"violation and gaps have not halved within {PATIENCE} iterations")
         return self._at_limit()
 

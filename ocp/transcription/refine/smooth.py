@@ -19,14 +19,13 @@ the program sums: there is no such point then, and the solution stays as it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import casadi as ca
 import numpy as np
 import scipy.sparse as sp
 
-from ocp.nlp import NLP, NLPResult, Warm, kkt
+from ocp.nlp import NLP, Functions, NLPResult, Warm, kkt
 from ocp.problem import INF, At, Phase, Problem, Status
 from ocp.transcription import points
 from ocp.transcription.mesh import Mesh
@@ -220,14 +219,11 @@ def _with_quadratic(nlp: NLP, P: sp.csc_matrix, centre: Array) -> NLP:
     away = x - ca.DM(centre)
     pull = ca.mtimes(matrix, away)
     (f, gradient), more = nlp.grad(x), ca.dot(away, pull) / 2
-    changed: dict[str, Any] = {
-        "f": ca.Function("f", [x], [nlp.f(x) + more], ["x"], ["f"]),
-        "grad": ca.Function("gradient", [x], [f + more, gradient + pull], ["x"], ["f", "gradient"]),
-        "hess": ca.Function("hessian", [x, sigma, lam], [nlp.hess(x, sigma, lam) + sigma * upper], ["x", "sigma", "lam_g"],
-                            ["hessian"]),
-        "gauss_newton": None if nlp.gauss_newton is None else ca.Function(
-            "gauss_newton", [x, sigma], [nlp.gauss_newton(x, sigma) + sigma * upper], ["x", "sigma"], ["hessian"]),
-        "keep": (nlp.keep, nlp)}
-    if any(field.name == "separable" for field in fields(nlp)):
-        changed["separable"] = None
-    return replace(nlp, **changed)
+    functions = Functions(
+        f=ca.Function("f", [x], [nlp.f(x) + more], ["x"], ["f"]), g=nlp.g, jac=nlp.jac,
+        grad=ca.Function("gradient", [x], [f + more, gradient + pull], ["x"], ["f", "gradient"]),
+        hess=ca.Function("hessian", [x, sigma, lam], [nlp.hess(x, sigma, lam) + sigma * upper], ["x", "sigma", "lam_g"],
+                         ["hessian"]),
+        gauss_newton=None if nlp.gauss_newton is None else ca.Function(
+            "gauss_newton", [x, sigma], [nlp.gauss_newton(x, sigma) + sigma * upper], ["x", "sigma"], ["hessian"]))
+    return replace(nlp, functions=functions, keep=(nlp.keep, nlp))
