@@ -1,6 +1,7 @@
 """Objectives of the first files by an independent road: transcriptions of our own, IPOPT, and the rigid bodies of Pinocchio.
 
-    python tests/references/own.py [--kernel rk4|midpoint] [--pieces N] [--meshes M] [--held] [--product] problem ...
+    python tests/references/own.py [--kernel rk4|midpoint] [--pieces N] [--meshes M] [--held]
+        [--product] [--controls U ...] [--duration T] problem ...
 
 From lieocp come only the words of the file: rates, costs and constraints of what is no robot, limits and costs of robots. Neither
 its transcriptions, meshes, solvers, rigid bodies nor its certificate are used. Kernels:
@@ -24,6 +25,7 @@ from typing import Any
 
 import casadi as ca
 import numpy as np
+from scipy.integrate import solve_ivp
 
 from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.files.load_model import robot_path
@@ -58,7 +60,7 @@ class Task:
 
 # ---- transcription ------------------------------------------------------------------------------------------------------
 def kernel(task: Task, kind: str, held: bool) -> tuple[ca.Function, int]:
-    """(x, x at the end, w, t, h) -> defect, cost, rows of one interval; and how many controls w has per interval."""
+    """(x, x at the end, w, t, h) -> defect, cost, rows, x in the middle of an interval; and how many controls w holds."""
     nx, nu = len(task.x_bounds), len(task.u_bounds)
     count = 1 if kind == "midpoint" or held else 2
     x, y, w, t, h = ca.SX.sym("x", nx), ca.SX.sym("y", nx), ca.SX.sym("w", nu * count), ca.SX.sym("t"), ca.SX.sym("h")
@@ -75,9 +77,11 @@ def kernel(task: Task, kind: str, held: bool) -> tuple[ca.Function, int]:
             cost += h / 2 * task.running(t + c * h, point, u)
             rows.append(task.rows(t + c * h, point, u))
         ahead = ca.vertcat(*states(h))
-        return ca.Function("interval", [x, y, w, t, h], [y - ahead, ca.SX(cost), ca.vertcat(*rows), states(h / 2)[1]]), count
+        inner = ca.vertcat(*states(h / 2))
+        return ca.Function("interval", [x, y, w, t, h], [y - ahead, ca.SX(cost), ca.vertcat(*rows), inner]), count
     if kind == "midpoint":
         middle, at = (x + y) / 2, t + h / 2
+        inner = middle
         defect, cost = y - x - h * task.rate(at, middle, w), h * task.running(at, middle, w)
     else:
         whole, now, cost, steps = h, x, 0, 2
@@ -90,11 +94,12 @@ def kernel(task: Task, kind: str, held: bool) -> tuple[ca.Function, int]:
             k2, c2 = rate(half, now + h / 2 * k1)
             k3, c3 = rate(half, now + h / 2 * k2)
             k4, c4 = rate((i + 1) / steps, now + h * k3)
+            inner = now
             now, cost = now + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4), cost + h / 6 * (c1 + 2 * c2 + 2 * c3 + c4)
         h, defect = whole, y - now
     if task.rows is not None:
-        rows = [task.rows(t, x, first), task.rows(t + h, y, last)]
-    return ca.Function("interval", [x, y, w, t, h], [defect, ca.SX(cost), ca.vertcat(*rows), ca.SX(0, 1)]), count
+        rows = [task.rows(t, x, first), task.rows(t + h / 2, inner, (first + last) / 2), task.rows(t + h, y, last)]
+    return ca.Function("interval", [x, y, w, t, h], [defect, ca.SX(cost), ca.vertcat(*rows), inner]), count
 
 
 def transcribed(task: Task, pieces: int, kind: str, held: bool, guess: Callable[[float], tuple[np.ndarray, np.ndarray]],
@@ -107,7 +112,8 @@ def transcribed(task: Task, pieces: int, kind: str, held: bool, guess: Callable[
     times = h * ca.DM(np.arange(n)).T
     defects, costs, rows, inner = each.map(n)(x[:, :-1], x[:, 1:], w, times, ca.repmat(h, 1, n))
     g, low, high = [ca.vec(defects)], [np.zeros(nx * n)], [np.zeros(nx * n)]
-    for found, bounds in ((rows, task.row_bounds), (inner, task.x_bounds[nu:] if task.spline else np.zeros((0, 2)))):
+    bounded = np.flatnonzero(np.isfinite(task.x_bounds).any(axis=1)).tolist()
+    for found, bounds in ((rows, task.row_bounds), (inner[bounded, :], task.x_bounds[bounded])):
         times_each = found.shape[0] // max(len(bounds), 1)
         if len(bounds):
             g.append(ca.vec(found))
@@ -177,7 +183,7 @@ def stacked(phase: Any, at: At, p: Any, u: Any = None) -> tuple[Callable[..., Ex
     return (lambda t, x, u=u: ca.vertcat(*(c.function(t, x, u, p) for c in chosen))), bounds
 
 
-def straight(loaded: LoadedProblem, start: np.ndarray, final: np.ndarray, u_bounds: np.ndarray) -> Callable[[float], tuple[Any, Any]]:
+def straight(start: np.ndarray, final: np.ndarray, u_bounds: np.ndarray) -> Callable[[float], tuple[Any, Any]]:
     """A line from the start to the end, and controls in the middle of their bounds."""
     to = np.where(np.isnan(final), start, final)
     u = np.mean(np.clip(u_bounds, -1, 1), axis=1)
@@ -193,7 +199,7 @@ def of_file(loaded: LoadedProblem) -> Task:
     rows, row_bounds = stacked(phase, At.PATH, p)
     end, end_bounds = stacked(phase, At.FINAL, p, zero)
     u_bounds = np.column_stack([phase.u_lower, phase.u_upper])
-    guess = straight(loaded, start, final, u_bounds)
+    guess = straight(start, final, u_bounds)
     return Task(lambda t, x, u: system.rate(t, x, u, p), costs_of(phase, At.PATH, p),
                 lambda t, x: costs_of(phase, At.FINAL, p)(t, x, zero),
                 np.column_stack([phase.x_lower, phase.x_upper]), u_bounds, start, final,
@@ -295,7 +301,7 @@ def arm(loaded: LoadedProblem) -> Task:
     return Task(lambda t, x, a: ca.vertcat(x[n:], a), lambda t, x, a: costs_of(phase, At.PATH, [])(t, x, torque(t, x, a)),
                 lambda t, x: costs_of(phase, At.FINAL, [])(t, x, np.zeros(n)),
                 np.column_stack([phase.x_lower, phase.x_upper]), np.tile([-np.inf, np.inf], (n, 1)), start, final,
-                (phase.duration.lower, phase.duration.upper, phase.duration.guess), straight(loaded, start, final, np.zeros((n, 2))),
+                (phase.duration.lower, phase.duration.upper, phase.duration.guess), straight(start, final, np.zeros((n, 2))),
                 torque, np.column_stack([phase.u_lower, phase.u_upper]), end, end_bounds, spline=True)
 
 
@@ -362,7 +368,7 @@ def task_of(name: str, loaded: LoadedProblem) -> Task:
 def from_product(name: str, loaded: LoadedProblem) -> tuple[Callable[[float], tuple[np.ndarray, np.ndarray]], float]:
     """What ``ocp solve`` finds, as a guess; of arms with accelerations for controls."""
     found = solve(loaded.problem)
-    print(f"{name}: the product finds {found.objective:.10g} +- {found.certificate.bar:.2g}, {'' if found.ok else 'not '}certified")
+    print(f"{name}: the product finds {found.objective:.10g} +- {found.certificate.bar:.2g}, certified: {found.ok}", flush=True)
     last = float(found.trajectory.t[-1])
     system = loaded.problem.phase.system
 
@@ -374,6 +380,15 @@ def from_product(name: str, loaded: LoadedProblem) -> tuple[Callable[[float], tu
     return at, last
 
 
+def simulated(task: Task, controls: Sequence[float], duration: float) -> Callable[[float], tuple[np.ndarray, np.ndarray]]:
+    """The motion of constant controls from the start, as a guess."""
+    u = np.array(controls, dtype=float)
+    x, t = ca.SX.sym("x", len(task.start)), ca.SX.sym("t")
+    rate = ca.Function("rate", [t, x], [task.rate(t, x, u)])
+    found = solve_ivp(lambda t, x: np.array(rate(t, x)).ravel(), (0, duration), task.start, "LSODA", dense_output=True, rtol=1e-8)
+    return lambda s: (found.sol(s * duration), u)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("problems", nargs="+")
@@ -383,11 +398,14 @@ def main() -> None:
     parser.add_argument("--held", action="store_true")
     parser.add_argument("--product", action="store_true")
     parser.add_argument("--duration", type=float, help="guess of a free duration")
+    parser.add_argument("--controls", type=float, nargs="*", help="begin at the motion that these constant controls make")
     arguments = parser.parse_args()
     for name in arguments.problems:
         loaded = load_problem(FILES / f"{name}.yaml")
         task = task_of(name, loaded)
         guess, duration = from_product(name, loaded) if arguments.product else (task.guess, arguments.duration or task.duration[2])
+        if arguments.controls:
+            guess = simulated(task, arguments.controls, duration)
         values = []
         for mesh in range(arguments.meshes):
             pieces = arguments.pieces * 2**mesh
