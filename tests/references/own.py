@@ -34,6 +34,7 @@ from ocp.problem import At
 
 FILES = Path(__file__).resolve().parents[1] / "first_files"
 GRAVITY = (0.0, 0.0, -9.81)
+SMALL = 0.1
 Expr = Any
 
 
@@ -103,8 +104,11 @@ def kernel(task: Task, kind: str, held: bool) -> tuple[ca.Function, int]:
 
 
 def transcribed(task: Task, pieces: int, kind: str, held: bool, guess: Callable[[float], tuple[np.ndarray, np.ndarray]],
-                duration: float) -> tuple[float, float, np.ndarray, np.ndarray, str]:
-    """Objective, duration, states [N+1, nx], controls [N, count, nu] and IPOPT's last word on a mesh of equal intervals."""
+                duration: float, size: float = 1.0) -> tuple[float, float, np.ndarray, np.ndarray, str]:
+    """Objective, duration, states [N+1, nx], controls [N, count, nu] and IPOPT's last word on a mesh of equal intervals.
+
+    size: what objectives are about, for IPOPT's tolerances are absolute.
+    """
     each, count = kernel(task, kind, held)
     nx, nu, n = len(task.x_bounds), len(task.u_bounds), pieces
     x, w, T = ca.MX.sym("x", nx, n + 1), ca.MX.sym("w", nu * count, n), ca.MX.sym("T")
@@ -133,14 +137,14 @@ def transcribed(task: Task, pieces: int, kind: str, held: bool, guess: Callable[
     objective = ca.sum2(costs) + task.final_cost(T, x[:, -1])
     options = {"ipopt": {"print_level": 0, "tol": 1e-9, "constr_viol_tol": 1e-9, "max_iter": 3000, "sb": "yes",
                          "bound_relax_factor": 0.0, "mu_strategy": "adaptive"}, "print_time": False}
-    program = ca.nlpsol("program", "ipopt", {"x": variables, "f": objective, "g": ca.vertcat(*g)}, options)
+    program = ca.nlpsol("program", "ipopt", {"x": variables, "f": objective / size, "g": ca.vertcat(*g)}, options)
     found = program(x0=np.concatenate([np.ravel([b[0] for b in begun]), np.ravel(controls), [duration]]),
                     lbx=np.concatenate([lower.ravel(), np.tile(task.u_bounds[:, 0], count * n), [task.duration[0]]]),
                     ubx=np.concatenate([upper.ravel(), np.tile(task.u_bounds[:, 1], count * n), [task.duration[1]]]),
                     lbg=np.concatenate(low), ubg=np.concatenate(high))
     z = found["x"].full().ravel()
     states, inputs = z[:nx * (n + 1)].reshape(n + 1, nx), z[nx * (n + 1):-1].reshape(n, count, nu)
-    return float(found["f"]), float(z[-1]), states, inputs, program.stats()["return_status"]
+    return float(found["f"]) * size, float(z[-1]), states, inputs, program.stats()["return_status"]
 
 
 def between(states: np.ndarray, inputs: np.ndarray) -> Callable[[float], tuple[np.ndarray, np.ndarray]]:
@@ -406,12 +410,17 @@ def main() -> None:
         guess, duration = from_product(name, loaded) if arguments.product else (task.guess, arguments.duration or task.duration[2])
         if arguments.controls:
             guess = simulated(task, arguments.controls, duration)
-        values = []
-        for mesh in range(arguments.meshes):
-            pieces = arguments.pieces * 2**mesh
-            value, duration, states, inputs, word = transcribed(task, pieces, arguments.kernel, arguments.held, guess, duration)
-            values.append(value)
+        values: list[float] = []
+        size = 1.0
+        while len(values) < arguments.meshes:
+            pieces = arguments.pieces * 2**len(values)
+            value, duration, states, inputs, word = transcribed(
+                task, pieces, arguments.kernel, arguments.held, guess, duration, size)
             guess = between(states, inputs)
+            if size == 1.0 and abs(value) < SMALL:
+                size = abs(value)  # once more, with tolerances that mean something
+                continue
+            values.append(value)
             print(f"{name}: {pieces} intervals, {value:.12g}, {word}", flush=True)
         limit, error = tends_to(values)
         print(f"{name}: {limit:.12g} +- {error:.1e}", flush=True)
