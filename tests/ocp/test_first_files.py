@@ -11,13 +11,13 @@ from ocp.methods import solve
 FILES = {file.stem: file for file in sorted((Path(__file__).resolve().parents[1] / "first_files").glob("*.yaml"))}
 CHEAP = ("batch_reactor", "crane_move", "jacobson_lele", "nagurka", "stirred_tank", "tunnel_diode", "vaccination")
 #: certified in some seconds
-SLOW = ("alp_rider", "aly_chan", "bang_bang_300m", "detumbling", "fishing", "immunology", "iris_hop", "kinova_move",
+SLOW = ("aly_chan", "bang_bang_300m", "detumbling", "fishing", "immunology", "iris_hop", "kinova_move",
         "kinova_pose", "linear_tangent_steering", "mountain_car", "oscillator_min_time", "panda_min_time", "panda_move",
         "panda_pose", "parallel_reactions", "saving", "singular_regulator", "solo_righting", "speed_limit_effort",
-        "talos_move", "triple_integrator", "tuberculosis", "tumour", "two_discs", "ur10_pose", "ur5_move", "ur5_pose",
+        "talos_move", "talos_pose", "triple_integrator", "tuberculosis", "tumour", "two_discs", "ur10_pose", "ur5_move", "ur5_pose",
         "van_der_pol_min_time")
 #: bars taken from a last pass of refinement that changed little of the mesh, and nothing where the error is
-NARROW = ("hot_rod", "isothermal_tank", "missile_turn", "orbit_transfer", "talos_pose")
+NARROW = ("alp_rider", "hot_rod", "isothermal_tank", "missile_turn", "orbit_transfer")
 MOVE = """
 name: Move
 reference: {REFERENCE}

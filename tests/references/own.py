@@ -160,13 +160,13 @@ def between(states: np.ndarray, inputs: np.ndarray) -> Callable[[float], tuple[n
 
 
 def tends_to(values: Sequence[float]) -> tuple[float, float]:
-    """The limit of objectives on meshes that halve, and its error."""
+    """The limit of objectives on meshes that halve, and its error: at least what the last mesh changed."""
     if len(values) < 3:
         return values[-1], abs(values[-1] - values[-2]) if len(values) > 1 else float("nan")
     before, last = values[-2] - values[-3], values[-1] - values[-2]
     ratio = before / last if last else 0.0
-    if 1.6 < ratio < 40:
-        return values[-1] + last / (ratio - 1), abs(last / (ratio - 1))
+    if 1.6 < ratio < 20:
+        return values[-1] + last / (ratio - 1), max(abs(last), abs(last / (ratio - 1)))
     return values[-1], max(abs(last), abs(before) / 4)
 
 
