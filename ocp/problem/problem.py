@@ -245,11 +245,15 @@ class Linkage:
 
 @dataclass(frozen=True)
 class Reference:
-    """A published or closed-form optimum to compare with: objective, relative tolerance and where it is from."""
+    """A published or closed-form optimum to compare with: objective, relative tolerance and where it is from.
+
+    error: how far the objective itself may be from the optimum, such as half its last printed digit, in its own unit.
+    """
 
     objective: float
     tolerance: float
     source: str
+    error: float = 0.0
 
 
 @dataclass(frozen=True)

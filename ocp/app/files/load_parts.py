@@ -209,7 +209,10 @@ def read_reference(reader: Reader, value: parts.Reference | None) -> Reference |
     tolerance = reader.number(value.tolerance, ("reference", "tolerance"))
     if tolerance <= 0:
         reader.findings.add(("reference", "tolerance"), f"must be positive, got {tolerance:g}")
-    return Reference(reader.number(value.objective, ("reference", "objective")), tolerance, value.source)
+    error = reader.number(value.error, ("reference", "error"))
+    if error < 0:
+        reader.findings.add(("reference", "error"), f"must not be negative, got {error:g}")
+    return Reference(reader.number(value.objective, ("reference", "objective")), tolerance, value.source, error)
 
 
 # ---- constraints --------------------------------------------------------------------------------------------------------

@@ -168,6 +168,7 @@ class Reference(Part):
 
     objective: Number = Field(description="objective value at the optimum")
     tolerance: Number = Field(1e-6, description="relative tolerance of the comparison")
+    error: Number = Field(0.0, description="how far the value itself may be from the optimum, in its own unit")
     source: str = Field("", description="where the value is from")
 
 
