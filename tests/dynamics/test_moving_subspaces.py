@@ -1,4 +1,4 @@
-"""Closed forms and loops for joints whose S moves in its own coordinates, and wrenches on welded bodies, against differentiation."""
+"""Closed forms and loops for joints whose S moves in its own coordinates, and wrenches on welded bodies, by other roads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from dynamics.model import Mimic
 TREES = {
     "bead behind six": ("revolute",) * 6 + ("bead",), "bead inside": ("revolute", "bead", "revolute"), "cam": ("cam", "spherical"),
     "surface": ("surface", "revolute"), "curved manifold": ("wobble", "revolute"), "root and tip": ("wobble", "fixed", "cam"),
-    "curve": ("spline_curve", "fixed", "spline_curve"), "composite": ("composite", "cam"), "chains": ("screw", "euler", "translation"),
+    "curve": ("spline_curve", "fixed", "spline_curve"), "composite": ("composite", "cam"),
+    "chains": ("screw", "euler", "translation"),
     "all": ("spline_curve", "planar_translation", "wobble", "universal", "surface", "fixed"), "only": ("surface",),
     "follower": ("revolute", "cam", "spherical", "spline_curve"), "far apart": ("cam", *("revolute",) * 8, "surface"),
 }
