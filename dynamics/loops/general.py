@@ -52,7 +52,7 @@ def add_pulled(table: Array, reals: Array, work: Array, y: int, out: Array, to: 
             put(out, to + stride * (v + j), get(out, to + stride * (v + j)) + total)
 
 
-@njit(**INLINE)
+@njit(**OPTIONS)
 def fold(table: Array, reals: Array, work: Array, start: int, width: int, out: Array, to: int, out_width: int) -> None:
     """Columns of the tree to velocities, G^T X G, for X in the workspace; out from ``to``, [nv, nv]."""
     columns, nv, first, base = get(table, at.N_COLUMNS), get(table, at.N_V), get(table, at.AT_COLUMNS), constants_at(table)
