@@ -52,7 +52,7 @@ def add_pulled(table: Array, reals: Array, work: Array, y: int, out: Array, to: 
             put(out, to + stride * (v + j), get(out, to + stride * (v + j)) + total)
 
 
-@njit(**INLINE)
+@njit(**OPTIONS)
 def fold(table: Array, reals: Array, work: Array, start: int, width: int, out: Array, to: int, out_width: int) -> None:
     """Columns of the tree to velocities, G^T X G, for X in the workspace; out from ``to``, [nv, nv]."""
     columns, nv, first, base = get(table, at.N_COLUMNS), get(table, at.N_V), get(table, at.AT_COLUMNS), constants_at(table)
@@ -181,8 +181,8 @@ def first_general(table: Array, reals: Array, work: Array, by_u: int, mass: int,
 @njit(**OPTIONS)
 def second_general(table: Array, reals: Array, work: Array, start: int, size: int, width: int, out: Array, symmetric: bool
                    ) -> None:
-    """What joints with S(q) add to the four Hessians in ``out``. From ``start``, each ``size`` after the one before, lie matrices of
-    the columns: qq, vq, vv, aq, then dtau/dchi, dtau/du and M."""
+    """What joints with S(q) add to the four Hessians in ``out``. From ``start``, each ``size`` after the one before, lie matrices
+    of the columns: qq, vq, vv, aq, then dtau/dchi, dtau/du and M."""
     nv, columns, y = get(table, at.N_V), get(table, at.N_COLUMNS), get(table, at.AT_ROWS)
     vq, vv, aq = start + size, start + 2 * size, start + 3 * size
     by_q, by_u, mass = start + 4 * size, start + 5 * size, start + 6 * size

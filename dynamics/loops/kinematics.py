@@ -47,9 +47,6 @@ def constants_at(table: Array) -> int:
 def place(table: Array, reals: Array, work: Array, q: Array) -> None:
     """Fill R, p, S, and a_above of the roots (gravity as a base that accelerates, RBDA section 5.3). q: [nq]."""
     columns, blocks, first, base = get(table, at.N_COLUMNS), get(table, at.N_BLOCKS), get(table, at.AT_COLUMNS), constants_at(table)
-    if get(table, at.N_GENERAL) > 0:
-        hooks.remember(table, work, 0, q)
-        hooks.evaluate(table, work, hooks.POSE)
     large = False
     for s in range(columns):
         at_q, w = get(table, first + 3 * s + 1), get(table, first + 3 * s)
@@ -92,7 +89,10 @@ def place(table: Array, reals: Array, work: Array, q: Array) -> None:
 
 @njit(**OPTIONS)
 def _place_multi(table: Array, reals: Array, work: Array, q: Array, base: int) -> None:
-    """Relative pose of the bodies on joints of several degrees of freedom."""
+    """Relative pose of the bodies on joints of several degrees of freedom, and of those known by functions."""
+    if get(table, at.N_GENERAL) > 0:
+        hooks.remember(table, work, 0, q)
+        hooks.evaluate(table, work, hooks.POSE)
     for n in range(get(table, at.N_MULTI)):
         body = get(table, at.AT_BODIES) + at.BODY * get(table, get(table, at.AT_MULTI) + n)
         w, kind, k, s = (get(table, body + at.ADDRESS), get(table, body + at.KIND), get(table, body + at.FIRST_Q),

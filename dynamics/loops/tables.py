@@ -94,9 +94,10 @@ def make_tables(model: Model) -> Tables:
                       at.PANEL * model.nv + 2 * at.PANEL, pairs + WIDTH, model.nv + WIDTH, model.nv + WIDTH, columns + WIDTH])
     room = -(-room // WIDTH) * WIDTH
     work, general, functions, spaces = _general(reduced, model.nq, firsts, bodies, int(room[-1]))
-    parts = [header, np.ravel(bodies), np.ravel(per_column), lower, upper, above, active, np.array(multi), general, functions]
+    parts = [np.ravel(np.asarray(p, dtype=np.int64)) for p in (header, bodies, per_column, lower, upper, above, active, multi,
+                                                                general, functions)]
     starts = np.concatenate([[0], np.cumsum([len(p) for p in parts])])
-    integers = np.concatenate([np.asarray(p, dtype=np.int64) for p in parts])
+    integers = np.concatenate(parts)
     integers[at.N_BODIES:at.AT_BODIES] = len(links), columns, blocks, model.nv, coupled, len(multi)
     integers[at.AT_BODIES:at.SCRATCH] = starts[1:8]
     integers[at.SCRATCH:at.AT_ROWS + 1] = room[:-1]

@@ -137,6 +137,7 @@ def reduced_acceleration(angle, speed, torque, h=1e-5):
     return (torque + force - slope * speed**2 / 2) / inertia(angle)
 
 
+@pytest.mark.row("003:R17")
 @pytest.mark.parametrize("closed", ["revolute", "spherical", "cylindrical"])
 @pytest.mark.parametrize(("angle", "speed", "torque"), [(0.4, 0.0, 1.0), (1.5, 3.0, -0.5), (2.9, -2.0, 0.2), (4.4, 1.0, 0.0)])
 def test_a_four_bar_moves_as_lagrange_says(closed, angle, speed, torque):
@@ -178,6 +179,7 @@ def test_constrained_dynamics_keep_the_energy_and_the_constraint():
     assert np.ptp(found.y[0]) > 0.5
 
 
+@pytest.mark.row("003:R19")
 def test_constraint_forces_satisfy_the_whole_equation():
     mechanism = Mechanism(TREE, direct_motors(TREE), constraints=(RECORDS["spherical"], RECORDS["rod"], RECORDS["coupling"]))
     q, v = state(TREE, 3)
@@ -186,6 +188,19 @@ def test_constraint_forces_satisfy_the_whole_equation():
     J = np.vstack([np.array(functions(TREE, c)[1](q, v)) for c in mechanism.constraints])
     tau = np.array(dynamics.make(TREE, "inverse_dynamics")(q, v, a)).ravel()
     np.testing.assert_allclose(tau, (np.array(mechanism.selection) @ u) + J.T @ multipliers.ravel(), atol=1e-7)
+    g, drift = (np.vstack([np.array(functions(TREE, c)[k](q, v)) for c in mechanism.constraints]).ravel() for k in (0, 2))
+    np.testing.assert_allclose(J @ a.ravel(), -drift - 20.0 * J @ v - 100.0 * g, atol=1e-6 * (1 + np.abs(g).max()))
+
+
+def test_a_violation_decays_as_a_critically_damped_oscillator():
+    model = random_tree(2, np.random.default_rng(0), kinds=["prismatic"])
+    mechanism = Mechanism(model, constraints=(Coupling("belt", (("j0", 1.0), ("j1", -2.0))),))
+    x = [ca.SX.sym(n, 2) for n in "qv"]
+    f = ca.Function("f", x, [mechanism.forward_dynamics(*x, ca.SX(0, 1))])
+    found = solve_ivp(lambda t, y: np.r_[y[2:], np.array(f(y[:2], y[2:])).ravel()], (0, 0.5), [0.3, 0, 0, 0], rtol=1e-10, atol=1e-12,
+                      t_eval=[0.1, 0.3, 0.5])
+    for t, y in zip(found.t, found.y.T, strict=True):
+        assert y[0] - 2 * y[1] == pytest.approx(0.3 * (1 + 10 * t) * np.exp(-10 * t), rel=1e-7)
 
 
 @pytest.mark.parametrize(("record", "words"), [

@@ -5,7 +5,9 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
+import dynamics
 from dynamics import ModelError, UnknownNameError
 from dynamics import algorithms as alg
 from dynamics.forces import (
@@ -20,6 +22,7 @@ from dynamics.forces import (
     PointForce,
     Spring,
 )
+from dynamics.mechanism import Mechanism
 from dynamics.model.synthetic import random_tree
 from tests.support.force_harness import along_tangent, check, functions, state
 from tests.support.row_trees import coupled
@@ -105,6 +108,21 @@ def test_drag_takes_power_from_the_twist_of_its_frame():
     V = np.array(ca.Function("V", [], [alg.frame_velocity(TREE, ca.DM(q), ca.DM(v), drag.frame, "body")])()["o0"]).ravel()
     expected = -np.sum(np.array(drag.linear) * V**2 + np.array(drag.quadratic) * np.abs(V) ** 3)
     assert float(v @ f) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.row("003:R10")
+def test_a_spring_at_a_joint_makes_an_oscillator():
+    model = random_tree(1, np.random.default_rng(0), kinds=["revolute"], armature=False)
+    model = replace(model, gravity=(0.0, 0.0, 0.0))
+    mechanism = Mechanism(model, forces=(JointSpring("k", "j0", 7.0, (0.2,)), JointDamper("c", "j0", 0.3)))
+    M = float(dynamics.make(model, "mass_matrix")(0.0))
+    frequency, decay = np.sqrt(7.0 / M - (0.3 / (2 * M)) ** 2), 0.3 / (2 * M)
+    x = [ca.SX.sym(n, 1) for n in "qv"]
+    f = ca.Function("f", x, [mechanism.forward_dynamics(*x, ca.SX(0, 1))])
+    found = solve_ivp(lambda t, y: [y[1], float(f(*y))], (0, 2), [1.2, 0.0], rtol=1e-10, atol=1e-12, t_eval=[0.3, 1.0, 2.0])
+    for t, y in zip(found.t, found.y[0], strict=True):
+        swing = np.cos(frequency * t) + decay / frequency * np.sin(frequency * t)
+        assert y - 0.2 == pytest.approx(np.exp(-decay * t) * swing, abs=1e-7)
 
 
 def test_friction_holds_its_level():

@@ -18,6 +18,8 @@ from dynamics.joints import record
 from dynamics.joints.moving import slopes
 from dynamics.lie import euler
 from dynamics.model import BodyInertia, Builder, Joint, Limits, Mimic, Placement
+from dynamics.model.lock import lock_joints
+from dynamics.model.rigid import compose
 
 CHARTS = [f"euler-{name}" for name in euler.SEQUENCES]
 KINDS = [k for k in ALL if k not in ("fixed", "euler")] + CHARTS
@@ -56,7 +58,7 @@ def along(joint, q, v, f, h=1e-5):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_manifold(kind):
-    """plus and minus invert each other, N is the derivative of plus, jet its second order, transport and right Jacobian its slopes."""
+    """plus and minus invert each other, N is the derivative of plus, jet its second order, transport, right Jacobian its slopes."""
     joint, q0, d, v, _ = point(kind)
     q1 = column(joint.plus(ca.DM(q0), ca.DM(d)))
     assert len(q0) == len(q1) == joint.nq == len(joint.neutral) == len(joint.q_names) == len(joint.q_units)
@@ -74,6 +76,14 @@ def test_manifold(kind):
         np.testing.assert_allclose((moved[0][i] - moved[1][i]) / (2 * h), number(slope(ca.DM(d))) @ v, atol=1e-8)
 
 
+@pytest.mark.row("003:J00")
+@pytest.mark.row("003:J02")
+@pytest.mark.row("003:J03")
+@pytest.mark.row("003:J04")
+@pytest.mark.row("003:J05")
+@pytest.mark.row("003:J06")
+@pytest.mark.row("003:J07")
+@pytest.mark.row("003:J11")
 @pytest.mark.parametrize("kind", KINDS)
 def test_subspace_and_bias_follow_from_the_pose(kind):
     joint, q, v, _, _ = point(kind)
@@ -93,7 +103,7 @@ def test_subspace_and_bias_follow_from_the_pose(kind):
 @pytest.mark.row("002:H20")
 @pytest.mark.parametrize("kind", KINDS)
 def test_rates_of_the_subspace(kind):
-    """dS/dq and dSdot/dq by complex steps of S and of the bias alone, through the rate map; linear and quadratic in v as they are."""
+    """dS/dq and dSdot/dq by complex steps of S and of the bias alone, through the rate map; linear and quadratic in v."""
     joint, q, v, a, _ = point(kind)
     G, drift, Du, Ddu, du_dv = (number(x) for x in slopes(joint)(q, v, a))
     x, w, y = ca.SX.sym("q", joint.nq), ca.SX.sym("v", joint.nv), ca.SX.sym("a", joint.nv)
@@ -101,7 +111,7 @@ def test_rates_of_the_subspace(kind):
     terms = [ca.densify(joint.subspace(x) @ w), ca.densify(joint.subspace(x) @ y + bias), ca.densify(bias)]
     functions = [ca.Function("f", [x, w, y], [ca.densify(ca.SX(term))]) for term in terms]
     N = number(joint.rate(ca.DM(q)))
-    for ours, f, by in ((Du @ np.eye(joint.nv), functions[0], 0), (Ddu, functions[1], 0), (du_dv, functions[2], 1)):
+    for ours, f, by in ((Du, functions[0], 0), (Ddu, functions[1], 0), (du_dv, functions[2], 1)):
         theirs = number(complex_step_jacobian(f, by)(q, v, a)) @ (N if by == 0 else np.eye(joint.nv))
         np.testing.assert_allclose(ours, theirs, atol=1e-12)
     np.testing.assert_allclose(G, number(joint.subspace(ca.DM(q))), atol=0)
@@ -192,8 +202,6 @@ def test_fingerprint_and_sizes_see_the_parameters():
 
 
 def test_a_locked_composite_is_the_fixed_pose():
-    from dynamics.model.lock import lock_joints
-
     model = tree_of_kinds("revolute", "composite", "revolute")
     q = alg.random_configuration(model, np.random.default_rng(2))
     own = q[model.q_slice(1)]
@@ -210,7 +218,7 @@ def _spread(model):
     for body in model.bodies:
         parent = model.bodies[body.parent].name if body.parent >= 0 else "world"
         joints = [replace(p, name=f"{body.joint.name}.{p.name}") for p in body.joint.parts] or [body.joint]
-        joints[0] = replace(joints[0], placement=tree_compose(body.joint.placement, joints[0].placement) if body.joint.parts
+        joints[0] = replace(joints[0], placement=compose(body.joint.placement, joints[0].placement) if body.joint.parts
                             else joints[0].placement)
         for k, joint in enumerate(joints):
             last = k == len(joints) - 1
@@ -220,12 +228,7 @@ def _spread(model):
     return b.build()
 
 
-def tree_compose(a: Placement, b: Placement) -> Placement:
-    from dynamics.model.rigid import compose
-
-    return compose(a, b)
-
-
+@pytest.mark.row("003:J14")
 def test_a_composite_is_its_parts_in_a_row():
     model = tree_of_kinds("revolute", "composite", "composite", damping=False)
     spread = _spread(model)
@@ -287,7 +290,8 @@ def test_against_pinocchio(kind, monkeypatch):
     np.testing.assert_allclose(tau, pin.rnea(twin, data, q, v, a), atol=1e-12)
     M = pin.crba(twin, data, q)
     np.testing.assert_allclose(number(dynamics.make(model, "mass_matrix")(q)), np.triu(M) + np.triu(M, 1).T, atol=1e-12)
-    np.testing.assert_allclose(column(dynamics.make(model, "forward_dynamics")(q, v, tau)), pin.aba(twin, data, q, v, tau), atol=1e-10)
+    np.testing.assert_allclose(column(dynamics.make(model, "forward_dynamics")(q, v, tau)), pin.aba(twin, data, q, v, tau),
+                               atol=1e-10)
 
 
 # ------------------------------------------------------------------------------------------------ small robots

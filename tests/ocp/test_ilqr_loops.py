@@ -7,6 +7,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from engine_paths import blocks, on_path
+from joint_examples import tree_of_kinds
 from loop_references import coupled_tree
 from shooting_problems import function, pendulum
 
@@ -30,6 +31,7 @@ TREES = {
     "free root": lambda: random_tree(3, np.random.default_rng(2), kinds=("revolute", "spherical"), root="free_flyer", damping=True),
     "curved": lambda: random_tree(4, np.random.default_rng(3), kinds=("planar", "spherical", "revolute"), root="planar"),
     "coupled": lambda: coupled_tree(6, 6),
+    "moving": lambda: tree_of_kinds("composite", "revolute", "spline_curve"),  # S(q), and a ball inside a chain
 }
 
 

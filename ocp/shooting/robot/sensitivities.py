@@ -17,7 +17,7 @@ from numba import njit, types
 from numba.experimental import structref
 
 from dynamics.kernels.calls import address_of, row_address
-from dynamics.loops import forward
+from dynamics.loops import forward, make_tables
 from dynamics.loops.dense import add, add_congruence, clear, copy, multiply_add, padded
 from dynamics.loops.lanes import WIDTH
 from ocp.problem import System
@@ -85,13 +85,13 @@ def make_sensitivities(mechanics: Mechanics, system: System, integrator: str, su
         mechanics, X, np.zeros((nodes, nv, width)), np.zeros((nodes, 3, nv, nv)), np.zeros((nodes + 1, joints, 6 * rows)),
         np.zeros(z), np.zeros((r, r)), np.zeros((m, r)), np.zeros((m, m)), np.array(support, dtype=np.int64),
         np.zeros((z, width)), np.zeros((1, width)), np.zeros((tall, width)), np.zeros((tall, width)), np.zeros((m, width)),
-        _workspaces(mechanics.work.size, nodes), np.zeros((nodes + 1, n)), np.zeros((nodes, nv)), np.zeros(nv),
+        _workspaces(system, nodes), np.zeros((nodes + 1, n)), np.zeros((nodes, nv)), np.zeros(nv),
         np.zeros((4, nv, nv)), np.zeros((4, nv, nv)), np.zeros((n, n)), np.zeros((m, n)), np.zeros((rows, rows)))
 
 
-def _workspaces(length: int, count: int) -> Array:
+def _workspaces(system: System, count: int) -> Array:
     """Workspaces of ``dynamics.loops`` [count, size], each on a cache-line boundary."""
-    size = padded(length)
+    size = padded(make_tables(system.model).work)
     raw = np.zeros(count * size + WIDTH)
     skip = (-raw.ctypes.data // raw.itemsize) % WIDTH
     return raw[skip:skip + count * size].reshape(count, size)
