@@ -83,14 +83,9 @@ def _with_bar(found: Solution, options: Any, finer: Finer, tolerances: Tolerance
     """The solution with half the bar of its objective: what a finer mesh changes, what is left of optimality, what margins cost."""
     certificate = found.certificate
     assert certificate is not None
-    size, rows = certificate.objective_size, found.extra.get("refinement")
+    size = certificate.objective_size
     margins = float(np.sum(found.extra.get("margins_cost", 0.0))) / size
     rest = certificate.complementarity.value + certificate.stationarity.value + margins
-    if rows is not None and len(rows) > 1:
-        at = found.extra["refinement_columns"].tolist().index("objective")
-        before = abs(float(rows[-2][at]) - found.objective) / size + rest
-        if before <= tolerances.objective_error:
-            return _barred(found, before, tolerances, "(from the mesh before)")
     try:
         again = finer(from_motion(found.problem, found.parts or (found.trajectory,), _parameters(found)), options, found)
     except (ArithmeticError, ValueError) as error:

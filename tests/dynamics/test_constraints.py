@@ -197,8 +197,8 @@ def test_a_violation_decays_as_a_critically_damped_oscillator():
     mechanism = Mechanism(model, constraints=(Coupling("belt", (("j0", 1.0), ("j1", -2.0))),))
     x = [ca.SX.sym(n, 2) for n in "qv"]
     f = ca.Function("f", x, [mechanism.forward_dynamics(*x, ca.SX(0, 1))])
-    found = solve_ivp(lambda t, y: np.r_[y[2:], np.array(f(y[:2], y[2:])).ravel()], (0, 0.5), [0.3, 0, 0, 0], rtol=1e-10, atol=1e-12,
-                      t_eval=[0.1, 0.3, 0.5])
+    found = solve_ivp(lambda t, y: np.r_[y[2:], np.array(f(y[:2], y[2:])).ravel()], (0, 0.5), [0.3, 0, 0, 0], rtol=1e-10,
+                      atol=1e-12, t_eval=[0.1, 0.3, 0.5])
     for t, y in zip(found.t, found.y.T, strict=True):
         assert y[0] - 2 * y[1] == pytest.approx(0.3 * (1 + 10 * t) * np.exp(-10 * t), rel=1e-7)
 

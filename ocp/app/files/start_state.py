@@ -119,8 +119,8 @@ def _fill(names: robot_state.RobotNames, found: robot_state.PartialState, word: 
 
 def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, path: KeyPath) -> None:
     """Give what is not named the values that close the mechanism, and the least velocities that keep it closed. Gauss-Newton steps
-    begin at the neutral values, then at random ones around them (mechanisms are often stretched out there); the first that close are
-    taken, so that whoever wants another way to assemble it names one more joint."""
+    begin at the neutral values, then at random ones around them (mechanisms are often stretched out there); the first that close
+    are taken, so that whoever wants another way to assemble it names one more joint."""
     model, space = names.model, names.space
     left = np.flatnonzero(~found.tangent[: model.nv])
     q = np.where(found.coordinates[: model.nq], found.x[: model.nq], space.neutral[: model.nq])
