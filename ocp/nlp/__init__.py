@@ -1,7 +1,7 @@
 """Nonlinear programs with named rows and columns, and their solution: the only package that calls an NLP solver."""
 
 from ocp.nlp.options import HESSIANS, SCALINGS, SOLVERS, IpoptOptions, SolverOptions
-from ocp.nlp.program import KKT, NLP, kkt, not_finite, worst_violations
+from ocp.nlp.program import KKT, NLP, kkt, not_finite, violation, worst_violations
 from ocp.nlp.result import NLPResult, Warm, WatchPoint
 from ocp.nlp.scaling import Scaling, choose_scaling, scaled
 from ocp.nlp.solve import Solver, prepare_solver, solve_nlp
@@ -10,5 +10,5 @@ from ocp.nlp.stages import Chain, Stages, check_stages
 __all__ = [
     "HESSIANS", "KKT", "NLP", "SCALINGS", "SOLVERS", "Chain", "IpoptOptions", "NLPResult", "Scaling", "Solver", "SolverOptions",
     "Stages", "Warm", "WatchPoint", "check_stages", "choose_scaling", "kkt", "not_finite", "prepare_solver", "scaled", "solve_nlp",
-    "worst_violations",
+    "violation", "worst_violations",
 ]
