@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
     "dynamics": ["errors", "kernels", "lie", "spatial", "joints", "model", "algorithms", "functions", "frames", "loops",
                  "derivatives"],
-    "ocp": ["errors", "interrupts", "spaces", "problem", "bridge", "derivatives", "integrators", "guess", "qp", "control", "nlp",
+    "ocp": ["errors", "interrupts", "spaces", "problem", "reach", "bridge", "derivatives", "integrators", "guess", "qp", "control", "nlp",
             "transcription", "shooting", "mpc", "certify", "derivative_check", "explain", "conclusion", "methods", "app"],
 }
 CONFINED = {

@@ -74,6 +74,9 @@ def climb(problem: Problem, options: Any, attempt: Attempt, given: Solution | No
             again = {"max_iterations": min(ITERATIONS, options.max_iterations)} if failed else {}
             known = given if rung == "given" else None
             found = attempt(changed, replace(options, **again)) if known is None else known
+            if found.status is Status.INTERRUPTED and failed:
+                best = min((found, *(other for _, other in failed)), key=left_over)
+                return replace(best, status=found.status)
             if found.status in FINAL:
                 return found
             if found.status is Status.CONVERGED:
@@ -86,7 +89,7 @@ def climb(problem: Problem, options: Any, attempt: Attempt, given: Solution | No
             if rung == "given" and first == "auto" and known is None and (told := hopeless(problem, options, found, attempt)):
                 return replace(found, notes=(*found.notes, told))
             failed.append((name, found))
-    best = min((found for _, found in failed), key=_violation)
+    best = min((found for _, found in failed), key=left_over)
     if len(failed) > 1:
         best = replace(best, notes=(*best.notes, f"guess: all of {', '.join(label for label, _ in failed)} failed"))
     return best
@@ -102,8 +105,8 @@ def hopeless(problem: Problem, options: Any, found: Solution, attempt: Attempt) 
     if found.status is not Status.INFEASIBLE or count >= int(options.intervals):
         return ""
     rough = _rough(problem, options, attempt, count)
-    least, largest = violation(rough.optimality.nlp, rough.optimality.x), _violation(rough)
-    before = violation(found.optimality.nlp, found.optimality.x), _violation(found)
+    least, largest = violation(rough.optimality.nlp, rough.optimality.x), left_over(rough)
+    before = violation(found.optimality.nlp, found.optimality.x), left_over(found)
     if rough.status is not Status.INFEASIBLE or not any(
             abs(new - old) <= SAME * old for new, old in zip((least, largest), before, strict=True)):
         return ""
@@ -129,7 +132,7 @@ def _rough(problem: Problem, options: Any, attempt: Attempt, count: int) -> Solu
 def _slow(found: Solution, options: Any) -> bool:
     """Whether a quasi-Newton method came to a feasible point and then no further, or not in time."""
     return bool(options.hessian == "limited_memory" and found.status in (Status.STALLED, Status.ITERATION_LIMIT)
-                and _violation(found) <= FEASIBLE)
+                and left_over(found) <= FEASIBLE)
 
 
 def _starts(problem: Problem, options: Any, rung: str, number: int | None, attempt: Attempt) -> Iterator[tuple[str, Problem]]:
@@ -158,6 +161,7 @@ def _free(problem: Problem) -> list[str]:
     return list(dict.fromkeys(phase.system.parameters[i] for phase in problem.phases for i, _, _ in phase.free_parameters))
 
 
-def _violation(solution: Solution) -> float:
+def left_over(solution: Solution) -> float:
+    """The largest violation of the program where an attempt ended."""
     worst = worst_violations(solution.optimality.nlp, solution.optimality.x, 1)
     return worst[0][1] if worst else 0.0

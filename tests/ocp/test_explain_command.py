@@ -13,7 +13,7 @@ import pytest
 import ocp.app.explain.run as run_module
 from ocp.app import cli
 from ocp.app.files.load import load_problem
-from ocp.explain import Infeasibility, first_findings
+from ocp.explain import Infeasibility
 from ocp.methods import make_options
 
 FOLDER = Path(__file__).resolve().parents[2] / "problems"

@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ocp.explain import Advice, Amount, Dependence, Finding, Infeasibility, Origin, Price, Program, Remedy
+from ocp.explain import Advice, Amount, Dependence, Infeasibility, Origin, Price, Program, Remedy
 from ocp.explain.groups import UPPER
 from ocp.problem import SOLVED, Status
+from ocp.reach import Finding
 
 if TYPE_CHECKING:
     from ocp.app.explain.places import Spot

@@ -11,6 +11,7 @@ from ocp.problem import Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep, text
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Begin, Polish
+from ocp.transcription.ladder import left_over
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.program import Transcription
 from ocp.transcription.refine.arcs import Jump, duration_of
@@ -78,6 +79,7 @@ class _Refinement:
         self.warm = self.settled = self.shaped = False
         self.ladder = settings.ladder
         self.given: Solution | None = None
+        self.fallen: Solution | None = None
         self.drawn: float | None = None
 
     def go(self) -> Solution:
@@ -106,6 +108,8 @@ class _Refinement:
         self.resume, self.ladder = None, False
         self.told.heard(solution, self.number)
         if solution.status is Status.INTERRUPTED:
+            if self.fallen is not None and not self.passes:
+                self.last = replace(min(self.fallen, solution, key=left_over), status=solution.status)
             return "interrupted"
         if solution.status is not Status.CONVERGED:
             return self._failed(solution, ask)
@@ -118,6 +122,7 @@ class _Refinement:
     def _failed(self, solution: Solution, ask: Ask) -> str | None:
         """After a pass that did not converge: the same mesh from the guess, finer meshes, and the ladder of guesses in the end."""
         self.failures += 1
+        self.fallen = solution if self.fallen is None else min(self.fallen, solution, key=left_over)
         self.told.words.append(f"pass {self.number}: {size_of(self.plans)}: {solution.status.name.lower().replace('_', ' ')}")
         if ask.ladder or self.number >= self.settings.most:
             return "failed"
