@@ -1,7 +1,7 @@
 """Where the states of a phase can be, from bounds alone: a box for every slice of time that holds every motion within them.
 
-Rates are enclosed over the box of a slice (``ocp.reach.intervals``); what they allow from the start onwards and from the end backwards
-narrows the boxes, which narrows the rates. A box that is empty proves that there is no motion.
+Rates are enclosed over the box of a slice (``ocp.reach.intervals``); what they allow from the start onwards and from the end
+backwards narrows the boxes, which narrows the rates. A box that is empty proves that there is no motion.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SLACK = 1e-6
 
 @dataclass(frozen=True)
 class Tube:
-    """low, high [k+1, nx]: of the states at the edges of slices; slice_low, slice_high [k, nx]: within them; t: of slices, since the
-    start of the first phase; empty: why there is no motion at all, or ""."""
+    """low, high [k+1, nx]: of the states at the edges of slices; slice_low, slice_high [k, nx]: within them; t: of slices, since
+    the start of the first phase; empty: why there is no motion at all, or ""."""
 
     low: np.ndarray
     high: np.ndarray

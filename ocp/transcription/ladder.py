@@ -62,9 +62,9 @@ def read_guess(text: str, where: str) -> tuple[str, int | None]:
 def climb(problem: Problem, options: Any, attempt: Attempt, given: Solution | None = None) -> Solution:
     """The first attempt that converges, going up from the rung ``options.guess`` names; "auto" starts with the first.
 
-    given: what the first rung came to, where it was tried before. A rung by name is tried alone. ``Solution.freeze["guess"]`` is the start that served, in words that go into a file; notes say
-    what failed before. Where all rungs fail, the attempt that violates its program least comes back. The coarse solve is an
-    attempt whose options have another guess than ``options``.
+    given: what the first rung came to, where it was tried before. A rung by name is tried alone. ``Solution.freeze["guess"]`` is
+    the start that served, in words that go into a file; notes say what failed before. Where all rungs fail, the attempt that
+    violates its program least comes back. The coarse solve is an attempt whose options have another guess than ``options``.
     """
     first, number = read_guess(options.guess, "guess")
     rungs = RUNGS if first == "auto" else (first,)

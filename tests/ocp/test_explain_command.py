@@ -15,6 +15,7 @@ from ocp.app import cli
 from ocp.app.files.load import load_problem
 from ocp.explain import Infeasibility
 from ocp.methods import make_options
+from ocp.reach import first_findings
 
 FOLDER = Path(__file__).resolve().parents[2] / "problems"
 SHORT = """\

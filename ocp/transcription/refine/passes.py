@@ -59,7 +59,8 @@ class Settings:
 @dataclass(frozen=True, eq=False)
 class Ask:
     """A program to solve: a problem on meshes. show, keep, warm: progress, checkpoint and where to resume; ladder: whether the
-    ladder of guesses is climbed, given: what its first rung came to; polish, begin: as ``solve_program`` says; change: made to the program before it is solved."""
+    ladder of guesses is climbed, given: what its first rung came to; polish, begin: as ``solve_program`` says; change: made to the
+    program before it is solved."""
 
     problem: Problem
     meshes: Sequence[Mesh | Compressed]
