@@ -9,8 +9,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 # floors of each package, lowest first; a module may import its own floor and everything below
 FLOORS = {
-    "dynamics": ["errors", "kernels", "lie", "spatial", "joints", "model", "algorithms", "functions", "frames", "loops",
-                 "derivatives"],
+    "dynamics": ["errors", "kernels", "lie", "spatial", "joints", "model", "algorithms", "functions", "frames", "forces",
+                 "mechanism", "loops", "derivatives"],
     "ocp": ["errors", "interrupts", "spaces", "problem", "reach", "bridge", "derivatives", "integrators", "guess", "qp", "control",
             "nlp", "transcription", "shooting", "mpc", "certify", "derivative_check", "explain", "conclusion", "methods", "app"],
 }

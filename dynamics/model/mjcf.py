@@ -1,6 +1,7 @@
 """Read a robot from MJCF (or any file that MuJoCo compiles) through MuJoCo's own compiler.
 
-Needs the ``mujoco`` extra. What a Model cannot say (springs, tendons, contacts, closed loops) is listed in its notes.
+Needs the ``mujoco`` extra. What a Model cannot say (contacts, closed loops) is listed in its notes; springs, tendons and actuators
+belong to the mechanism, which ``dynamics.mechanism.read_mechanism`` reads.
 Conventions follow the MuJoCo documentation, chapters "Computation" and "XML Reference".
 """
 
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.errors import ModelError
-from dynamics.model.mjcf_constraints import couplings, tell_the_rest
+from dynamics.model.mjcf_constraints import beyond_the_tree, couplings, tell_the_rest
 from dynamics.model.model import Body, BodyInertia, Frame, Geometry, Joint, Limits, Mimic, Model, Placement
 from dynamics.model.rigid import (
     body_inertia,
@@ -48,38 +49,49 @@ def read_mjcf(path_or_text: str | os.PathLike[str], *, gravity: tuple[float, ...
 
     Raises ModelError naming the extra when MuJoCo is missing, and in MuJoCo's words and line when it cannot compile.
     """
-    m, source, mujoco = _compile(path_or_text)
+    m, source, mujoco = compile_mjcf(path_or_text)
     notes = Notes()
-    joint_names = _names(m, mujoco, "JOINT", m.njnt)
+    for sentence in beyond_the_tree(m):
+        notes.tell(sentence)
+    return model_of(m, source, mujoco, notes, gravity)[0]
+
+
+def model_of(m: Any, source: str | None, mujoco: Any, notes: Notes, gravity: tuple[float, ...] | None = None
+             ) -> tuple[Model, tuple[str, ...]]:
+    """The tree of a compiled model, and the names of the frames that its sites have become; ``notes`` get what is left out."""
+    joint_names = names_of(m, mujoco, "JOINT", m.njnt)
     tree = _Tree(m, mujoco, notes, joint_names, couplings(m, mujoco, joint_names, notes))
-    for b, name in enumerate(_names(m, mujoco, "BODY", m.nbody)):
+    for b, name in enumerate(names_of(m, mujoco, "BODY", m.nbody)):
         if b > 0:
             _add_body(tree, b, name)
-    for s, name in enumerate(_names(m, mujoco, "SITE", m.nsite)):
-        _add_frame(tree, name, int(m.site_bodyid[s]), placement(rotation_quaternion(m.site_quat[s]), m.site_pos[s]))
+    sites = tuple(_add_frame(tree, name, int(m.site_bodyid[s]), placement(rotation_quaternion(m.site_quat[s]), m.site_pos[s]))
+                  for s, name in enumerate(names_of(m, mujoco, "SITE", m.nsite)))
     tell_the_rest(m, notes)
     if tree.grounded:
         notes.tell(f"{tree.grounded:g} kg of bodies fixed to the world have no effect")
     bodies = tuple(Body(c.name, c.parent, c.joint, merged(c.parts), tuple(c.geometry)) for c in tree.carriers)
     try:
-        return Model(bytes(m.names).split(b"\0", 1)[0].decode() or "robot",  # the name buffer starts with the model's
-                     bodies, tuple(tree.frames.values()),
-                     tuple(float(x) for x in (m.opt.gravity if gravity is None else gravity)),
-                     _configurations(tree), notes.lines())
+        model = Model(bytes(m.names).split(b"\0", 1)[0].decode() or "robot",  # the name buffer starts with the model's
+                      bodies, tuple(tree.frames.values()),
+                      tuple(float(x) for x in (m.opt.gravity if gravity is None else gravity)),
+                      _configurations(tree), notes.lines())
     except ModelError as err:
         raise ModelError(err.message, source=source, line=err.line, element=err.element) from err
+    return model, sites
 
 
-def _compile(path_or_text: str | os.PathLike[str]) -> tuple[Any, str | None, Any]:
+def compile_mjcf(path_or_text: str | os.PathLike[str]) -> tuple[Any, str | None, Any]:
+    """(MuJoCo's model, name of the file, the module mujoco), with all that the file's flags disable switched off. Raises ModelError
+    as ``read_mjcf`` does."""
     try:
         import mujoco
     except ImportError:
         raise ModelError("reading MJCF needs MuJoCo; get it with: pip install lieocp[mujoco]") from None
     content, source, path = load(path_or_text, "MJCF")
     try:
-        if path is not None:
-            return mujoco.MjModel.from_xml_path(str(path)), source, mujoco
-        return mujoco.MjModel.from_xml_string(content), source, mujoco
+        m = mujoco.MjModel.from_xml_string(content) if path is None else mujoco.MjModel.from_xml_path(str(path))
+        _disable(m, mujoco.mjtDisableBit)
+        return m, source, mujoco
     except ValueError as err:
         words = " ".join(str(err).split())
         line = re.search(r"line(?: number)?[ =]+(\d+)", words, re.IGNORECASE)
@@ -87,7 +99,24 @@ def _compile(path_or_text: str | os.PathLike[str]) -> tuple[Any, str | None, Any
                          line=int(line.group(1)) if line else None) from err
 
 
-def _names(m: Any, mujoco: Any, what: str, count: int) -> list[str]:
+def _disable(m: Any, bit: Any) -> None:
+    """Zero what ``<option><flag .../>`` switches off, as MuJoCo's step would ignore it."""
+    off = int(m.opt.disableflags)
+    for flag, arrays in ((bit.mjDSBL_GRAVITY, (m.opt.gravity,)), (bit.mjDSBL_EQUALITY, (m.eq_active0,)),
+                         (bit.mjDSBL_SPRING, (m.jnt_stiffness, m.tendon_stiffness)),
+                         (bit.mjDSBL_DAMPER, (m.dof_damping, m.tendon_damping)),
+                         (bit.mjDSBL_FRICTIONLOSS, (m.dof_frictionloss, m.tendon_frictionloss)),
+                         (bit.mjDSBL_LIMIT, (m.jnt_limited, m.tendon_limited)),
+                         (bit.mjDSBL_CLAMPCTRL, (m.actuator_ctrllimited,))):
+        constraint = flag in (bit.mjDSBL_EQUALITY, bit.mjDSBL_FRICTIONLOSS, bit.mjDSBL_LIMIT)
+        if off & int(flag) or (constraint and off & int(bit.mjDSBL_CONSTRAINT)):
+            for array in arrays:
+                array[:] = 0
+    if off & int(bit.mjDSBL_SPRING) and off & int(bit.mjDSBL_DAMPER):  # then MuJoCo leaves out all passive forces
+        m.body_gravcomp[:] = 0
+
+
+def names_of(m: Any, mujoco: Any, what: str, count: int) -> list[str]:
     """Names of all objects of one type; what and number, made unique, for those without one."""
     given = [mujoco.mj_id2name(m, getattr(mujoco.mjtObj, f"mjOBJ_{what}"), i) for i in range(count)]
     taken = Counter(name for name in given if name)
@@ -172,10 +201,11 @@ def _add_body(tree: _Tree, b: int, name: str) -> None:
     tree.carriers[body].geometry += _shapes(tree, b, at)
 
 
-def _add_frame(tree: _Tree, name: str, b: int, local: Placement) -> None:
+def _add_frame(tree: _Tree, name: str, b: int, local: Placement) -> str:
     body, at = tree.at[b]
     free = tree.free_name(name)
     tree.frames[free] = Frame(free, body, compose(at, local))
+    return free
 
 
 def _joint(tree: _Tree, j: int, kind: str, at: Placement) -> Joint:
@@ -199,8 +229,6 @@ def _joint(tree: _Tree, j: int, kind: str, at: Placement) -> Joint:
                 tree.notes.tell(f"joint {name!r}: actuator force range {low:g} to {high:g} is lopsided, not carried")
     elif m.jnt_limited[j]:
         tree.notes.tell(f"joint {name!r}: the range of a ball joint is not carried")
-    if np.any(m.jnt_stiffness[j]):
-        tree.notes.tell(f"joint {name!r}: its spring of stiffness {m.jnt_stiffness[j]:g} is not carried")
     for array, rows, what in (("jnt_stiffnesspoly", j, "spring"), ("dof_dampingpoly", dofs, "damper")):
         if np.any(getattr(m, array, np.zeros((m.nv + m.njnt, 1)))[rows]):  # older versions have no such array
             tree.notes.tell(f"joint {name!r}: its nonlinear {what} is not carried")
@@ -242,7 +270,7 @@ def _mesh(m: Any, i: int, here: Placement) -> Geometry:
 def _configurations(tree: _Tree) -> dict[str, tuple[float, ...]]:
     m = tree.m
     found = {"qpos0": _ours(tree, m.qpos0, "qpos0")}
-    for k, name in enumerate(_names(m, tree.mujoco, "KEY", m.nkey)):
+    for k, name in enumerate(names_of(m, tree.mujoco, "KEY", m.nkey)):
         found[f"key {name}" if name in found else name] = _ours(tree, m.key_qpos[k], name)
     return found
 

@@ -58,16 +58,25 @@ def _followed(joint: int, direct: dict[int, tuple[int, float, float]]) -> list[i
     return chain
 
 
+def beyond_the_tree(m: Any) -> list[str]:
+    """What a Model leaves out and a mechanism carries, as sentences."""
+    found = [f"{count} {what} are not carried by a tree; read_mechanism reads them"
+             for count, what in ((m.nu, "actuators"), (m.ntendon, "tendons")) if count]
+    if np.any(m.jnt_stiffness):
+        found.append("springs of joints are not carried by a tree; read_mechanism reads them")
+    if np.any(m.body_gravcomp):
+        found.append("gravity compensation of bodies is not carried by a tree; read_mechanism reads it")
+    return found
+
+
 def tell_the_rest(m: Any, notes: Notes) -> None:
-    """Note everything that has an effect in MuJoCo and none in a Model."""
-    for count, what in ((m.nu, "actuators"), (m.ntendon, "tendons"), (m.nmocap, "mocap bodies"), (m.nflex, "flexes"),
+    """Note everything that has an effect in MuJoCo and none in a Model or a Mechanism."""
+    for count, what in ((m.nmocap, "mocap bodies"), (m.nflex, "flexes"),
                         (m.nplugin, "plugins"), (m.npair, "explicit contact pairs"), (m.nsensor, "sensors")):
         if count:
             notes.tell(f"{count} {what} are not carried")
     if np.any(m.geom_contype) or np.any(m.geom_conaffinity):
         notes.tell("contacts between shapes are not carried")
-    if np.any(m.body_gravcomp):
-        notes.tell("gravity compensation of bodies is not carried")
     if m.opt.density or m.opt.viscosity:
         notes.tell("forces of the surrounding fluid are not carried")
     if m.nkey and (np.any(m.key_qvel) or np.any(m.key_act) or np.any(m.key_ctrl)):

@@ -70,7 +70,7 @@ def _falls(found: NLPResult) -> str:
     values = [row["objective"] for row in found.iterations if row["inf_pr"] <= FEASIBLE]
     if len(values) < 4 or not values[-1] < -FALLS * max(map(abs, values[:3])) or not np.isfinite(values[-1]):
         return ""
-    return f"At points that satisfy the constraints the objective fell from {values[0]:.3g} to {values[-1]:.3g} and went on falling."
+    return f"At feasible points the objective fell from {values[0]:.3g} to {values[-1]:.3g}, and went on falling."
 
 
 def _scaled_run(nlp: NLP, options: SolverOptions) -> tuple[Run, tuple[str, ...]]:

@@ -136,9 +136,11 @@ def _between(ends: tuple[float, float], words: str = "") -> str:
 
 def impossible(phase: Phase, found: Tube) -> Iterator[str]:
     """Constraints that no motion in the tube can meet, in words."""
-    times = {At.START: (found.t[0][:1], found.t[1][:1]), At.FINAL: (found.t[0][-1:], found.t[1][-1:]), At.PATH: found.t}
-    boxes = {At.START: (found.low[:1], found.high[:1]), At.FINAL: (found.low[-1:], found.high[-1:]),
-             At.PATH: (found.slice_low, found.slice_high)}
+    first, last = (found.t[0][:1], found.t[1][:1]), (found.t[0][-1:], found.t[1][-1:])
+    times = {At.START: first, At.FINAL: last, At.PATH: tuple(map(np.concatenate, zip(first, found.t, last, strict=True)))}
+    low, high = found.low, found.high
+    boxes = {At.START: (low[:1], high[:1]), At.FINAL: (low[-1:], high[-1:]),  # ends are known better than the slices beside them
+             At.PATH: (np.vstack([low[:1], found.slice_low, low[-1:]]), np.vstack([high[:1], found.slice_high, high[-1:]]))}
     for constraint in phase.constraints:
         if constraint.soft is None and constraint.sense is not Sense.CONE and constraint.at in boxes:
             values = enclosed(constraint.function, _arguments(phase, times[constraint.at], boxes[constraint.at]))

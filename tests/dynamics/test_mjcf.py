@@ -185,7 +185,7 @@ def test_what_has_no_place_in_a_model_is_named():
       <actuator><motor joint="j"/></actuator><sensor><jointpos joint="j"/></sensor>
       <tendon><fixed><joint joint="j" coef="1"/></fixed></tendon></mujoco>"""
     notes = " ".join(read_mjcf(text).notes)
-    for words in ("stiffness 3", "ellipsoid", "1 actuators", "1 sensors", "1 tendons", "contacts", "gravity compensation",
+    for words in ("springs of joints", "ellipsoid", "1 actuators", "1 sensors", "1 tendons", "contacts", "gravity compensation",
                   "fluid", "range of a ball joint"):
         assert words in notes
 

@@ -1,0 +1,10 @@
+"""Forces of a mechanism as records: value, stiffness K, damping D and energy, each exact. Adding a force is adding a record."""
+
+from dynamics.forces.body import Drag, PointForce
+from dynamics.forces.expression import Expression
+from dynamics.forces.force import Force, Place
+from dynamics.forces.joint import JointDamper, JointFriction, JointSpring
+from dynamics.forces.tension import Bushing, Cable, Spring
+
+__all__ = ["Bushing", "Cable", "Drag", "Expression", "Force", "JointDamper", "JointFriction", "JointSpring", "Place", "PointForce",
+           "Spring"]

@@ -1,0 +1,82 @@
+"""What moves a robot: motors geared to joints, and thrusters that push bodies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynamics import spatial
+from dynamics.algorithms.tree import placement_transform
+from dynamics.errors import ModelError, near
+from dynamics.model.model import Model, Placement
+
+Expr = Any
+INF = float("inf")
+
+
+@dataclass(frozen=True)
+class Motor:
+    """A control u that gives the generalised force ``gear u`` at each velocity it is geared to.
+
+    gears: (name of a velocity of the robot, ratio); one entry is a motor at a joint, several are a transmission between joints.
+    lower, upper: limits of u [N m or N].
+    """
+
+    name: str
+    gears: tuple[tuple[str, float], ...]
+    lower: float = -INF
+    upper: float = INF
+
+
+@dataclass(frozen=True)
+class Thruster:
+    """A control that pushes along a fixed axis of a frame: force ``u axis`` [N] and moment ``(moment_ratio axis + moment) u``
+    [N m] (propeller drag), in frame axes at the point ``position`` [3] (m) of the frame.
+
+    axis: any length but zero, divided by it; all zero for a control that only twists by ``moment``. lower, upper: limits of u [N].
+    """
+
+    name: str
+    frame: str
+    axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    moment_ratio: float = 0.0
+    position: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    moment: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    lower: float = -INF
+    upper: float = INF
+
+    def unit_wrench(self) -> Expr:
+        """Wrench [6] per newton of thrust, at the origin of the frame in its axes."""
+        length = float(np.linalg.norm(self.axis))
+        axis = np.asarray(self.axis, float) / (length or 1.0)
+        local = spatial.force(spatial.constant(axis), spatial.constant(axis * self.moment_ratio + np.asarray(self.moment, float)))
+        return spatial.force_to_parent(placement_transform(Placement(position=self.position)), local)
+
+
+def check_drives(model: Model, motors: tuple[Motor, ...], thrusters: tuple[Thruster, ...]) -> None:
+    """Raises ModelError or UnknownNameError for a drive that the robot cannot have, naming it."""
+    names = [*(motor.name for motor in motors), *(thruster.name for thruster in thrusters)]
+    for name in names:
+        if names.count(name) > 1:
+            raise ModelError(f"control name {name!r} is used twice", element=f"model {model.name!r}")
+    for motor in motors:
+        where = f"motor {motor.name!r}"
+        if not motor.gears:
+            raise ModelError("is geared to nothing", element=where)
+        for velocity, ratio in motor.gears:
+            if velocity not in model.velocity_names:
+                raise ModelError(f"no velocity named {velocity!r}{near(velocity, model.velocity_names)}", element=where)
+            if not np.isfinite(ratio) or ratio == 0.0:
+                raise ModelError(f"the gear ratio to {velocity!r} must be finite and not zero, got {ratio:g}", element=where)
+        if not motor.lower <= motor.upper:
+            raise ModelError(f"limits must be in order, got {motor.lower:g} to {motor.upper:g}", element=where)
+    for thruster in thrusters:
+        where = f"thruster {thruster.name!r}"
+        if model.frame(thruster.frame).body < 0:
+            raise ModelError(f"frame {thruster.frame!r} is fixed to the world and cannot be pushed", element=where)
+        if not any(thruster.axis) and not any(thruster.moment):
+            raise ModelError("pushes along a zero axis and twists by nothing", element=where)
+        if not thruster.lower <= thruster.upper:
+            raise ModelError(f"limits must be in order, got {thruster.lower:g} to {thruster.upper:g}", element=where)

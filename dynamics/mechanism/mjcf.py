@@ -1,0 +1,209 @@
+"""Actuators, springs and tendons of an MJCF file as drives and forces (MuJoCo documentation, "Computation", actuation model).
+
+A control here is the force of the actuator before its gear, u = gain ctrl, so that limits are in N m or N. Feedback inside an
+actuator (position and velocity servos) and its activation are not carried: a note names each, and u drives the joint directly.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynamics.forces import Cable, Expression, Force, JointSpring, Place, PointForce, Spring
+from dynamics.mechanism.drives import INF, Motor, Thruster
+from dynamics.mechanism.mechanism import Mechanism
+from dynamics.model.mjcf import compile_mjcf, model_of, names_of
+from dynamics.model.model import Model
+from dynamics.model.xmltree import Notes
+
+FREE, BALL = 0, 1  # of mjtJoint
+
+
+def read_mjcf_mechanism(path_or_text: str | os.PathLike[str], *, gravity: tuple[float, ...] | None = None) -> Mechanism:
+    """The tree of ``read_mjcf`` with its actuators as motors and thrusters, its springs, tendons and gravity compensation as
+    forces.
+
+    A file without actuators has no drives. What is not carried is in ``model.notes``. Raises ModelError as ``read_mjcf`` does.
+    """
+    m, source, mujoco = compile_mjcf(path_or_text)
+    notes = Notes()
+    model, sites = model_of(m, source, mujoco, notes, gravity)
+    joints = names_of(m, mujoco, "JOINT", m.njnt)
+    forces = [*_springs(m, model, joints, notes), *_tendons(m, mujoco, model, joints, sites, notes),
+              *_compensation(m, mujoco, model)]
+    motors, thrusters, armature = _drives(m, mujoco, model, joints, sites, notes)
+    bodies = tuple(replace(body, joint=replace(body.joint, armature=_more(body.joint.armature, armature.get(body.joint.name, 0.0))))
+                   for body in model.bodies)
+    model = replace(model, bodies=bodies, notes=(*model.notes, *(n for n in notes.lines() if n not in model.notes)))
+    return Mechanism(model, tuple(motors), tuple(thrusters), tuple(forces))
+
+
+def _more(own: tuple[float, ...], rotor: float) -> tuple[float, ...]:
+    return ((own[0] if own else 0.0) + rotor,) if rotor else own
+
+
+# ---- actuators ----------------------------------------------------------------------------------------------------------
+def _drives(m: Any, mujoco: Any, model: Model, joints: list[str], sites: tuple[str, ...], notes: Notes
+            ) -> tuple[list[Motor], list[Thruster], dict[str, float]]:
+    """Motors, thrusters, and what rotors add to the armature of joints by name."""
+    kind = mujoco.mjtTrn
+    motors: list[Motor] = []
+    thrusters: list[Thruster] = []
+    armature: dict[str, float] = {}
+    disabled = int(m.opt.disableflags) & int(mujoco.mjtDisableBit.mjDSBL_ACTUATION)
+    if m.nu and disabled:
+        notes.tell("the file's flags disable its actuators; the robot has no drives")
+        return motors, thrusters, armature
+    for a, name in enumerate(names_of(m, mujoco, "ACTUATOR", m.nu)):
+        what, target, gear = int(m.actuator_trntype[a]), int(m.actuator_trnid[a][0]), np.array(m.actuator_gear[a])
+        low, high = _range(m, mujoco, a, name, notes)
+        gears: list[tuple[str, float]] = []
+        if what in (kind.mjTRN_JOINT, kind.mjTRN_JOINTINPARENT) and int(m.jnt_type[target]) not in (FREE, BALL):
+            gears = [(_leader(model, joints[target]), float(gear[0]) * _ratio(model, joints[target]))]
+        elif what in (kind.mjTRN_JOINT, kind.mjTRN_JOINTINPARENT) and int(m.jnt_type[target]) == BALL \
+                and what == kind.mjTRN_JOINT:
+            gears = [(f"{joints[target]}.{c}", float(x)) for c, x in zip(("wx", "wy", "wz"), gear[:3], strict=True) if x]
+        elif what == kind.mjTRN_TENDON and (fixed := _combination(m, mujoco, model, joints, target)) is not None:
+            gears = [(velocity, float(gear[0]) * ratio) for velocity, ratio in fixed.items() if ratio]
+        elif what == kind.mjTRN_SITE and int(m.actuator_trnid[a][1]) < 0:
+            length = float(np.linalg.norm(gear[:3])) or 1.0
+            axis, moment = tuple(gear[:3] / length), tuple(gear[3:] / length)
+            thrusters.append(Thruster(name, sites[target], (axis[0], axis[1], axis[2]), 0.0, (0.0, 0.0, 0.0),
+                                      (moment[0], moment[1], moment[2]), low * length, high * length))
+            continue
+        if not gears or any(ratio == 0.0 for _, ratio in gears):
+            notes.tell(f"actuator {name!r} is not carried: its transmission ({kind(what).name.removeprefix('mjTRN_').lower()}) "
+                       "is neither a joint, a fixed tendon nor a site")
+            continue
+        rotor = float(getattr(m, "actuator_armature", np.zeros(m.nu))[a])
+        if rotor and what in (kind.mjTRN_JOINT, kind.mjTRN_JOINTINPARENT) and len(gears) == 1:
+            armature[gears[0][0]] = armature.get(gears[0][0], 0.0) + rotor * gears[0][1] ** 2
+        elif rotor:
+            notes.tell(f"actuator {name!r}: the armature of a transmission to several joints is not carried")
+        if np.any(getattr(m, "actuator_damping", np.zeros(m.nu))[a]):
+            notes.tell(f"actuator {name!r}: its damping is not carried")
+        motors.append(Motor(name, tuple(gears), low, high))
+    return motors, thrusters, armature
+
+
+def _range(m: Any, mujoco: Any, a: int, name: str, notes: Notes) -> tuple[float, float]:
+    """Limits of the force of an actuator, [N m or N] before its gear."""
+    low, high = -INF, INF
+    gain, plain = float(m.actuator_gainprm[a][0]), int(m.actuator_gaintype[a]) == int(mujoco.mjtGain.mjGAIN_FIXED)
+    servo = int(m.actuator_biastype[a]) != int(mujoco.mjtBias.mjBIAS_NONE)
+    if servo or not plain:
+        notes.tell(f"actuator {name!r}: its law of feedback or gain is not carried; its force is the control")
+    elif m.actuator_ctrllimited[a]:
+        low, high = sorted(gain * x for x in m.actuator_ctrlrange[a])
+    if int(m.actuator_dyntype[a]) != int(mujoco.mjtDyn.mjDYN_NONE):
+        notes.tell(f"actuator {name!r}: its activation is not carried; its force is the control")
+    if m.actuator_forcelimited[a]:
+        low, high = max(low, float(m.actuator_forcerange[a][0])), min(high, float(m.actuator_forcerange[a][1]))
+    return float(low), float(high)
+
+
+def _leader(model: Model, joint: str) -> str:
+    mimic = model.bodies[model.joint_index(joint)].joint.mimic
+    return joint if mimic is None else mimic.leader
+
+
+def _ratio(model: Model, joint: str) -> float:
+    mimic = model.bodies[model.joint_index(joint)].joint.mimic
+    return 1.0 if mimic is None else mimic.multiplier
+
+
+def _combination(m: Any, mujoco: Any, model: Model, joints: list[str], tendon: int) -> dict[str, float] | None:
+    """The velocities that a fixed tendon adds up, with their coefficients; None for a spatial one."""
+    out: dict[str, float] = {}
+    first = int(m.tendon_adr[tendon])
+    for w in range(first, first + int(m.tendon_num[tendon])):
+        if int(m.wrap_type[w]) != int(mujoco.mjtWrap.mjWRAP_JOINT):
+            return None
+        joint = joints[int(m.wrap_objid[w])]
+        out[_leader(model, joint)] = out.get(_leader(model, joint), 0.0) + float(m.wrap_prm[w]) * _ratio(model, joint)
+    return out
+
+
+# ---- springs, tendons, compensation --------------------------------------------------------------------------------------
+def _springs(m: Any, model: Model, joints: list[str], notes: Notes) -> list[Force]:
+    out: list[Force] = []
+    for j in np.flatnonzero(m.jnt_stiffness):
+        name, k, at = joints[j], float(m.jnt_stiffness[j]), int(m.jnt_qposadr[j])
+        mimic = model.bodies[model.joint_index(name)].joint.mimic
+        if int(m.jnt_type[j]) == FREE:
+            notes.tell(f"joint {name!r}: its spring of stiffness {k:g} is not carried")
+        elif int(m.jnt_type[j]) == BALL:
+            out.append(JointSpring(f"spring of {name}", name, k, tuple(float(x) for x in m.qpos_spring[at:at + 4])))
+        elif mimic is None:
+            out.append(JointSpring(f"spring of {name}", name, k, (float(m.qpos_spring[at]),)))
+        elif mimic.multiplier:
+            rest = (float(m.qpos_spring[at]) - mimic.offset) / mimic.multiplier
+            out.append(JointSpring(f"spring of {name}", mimic.leader, k * mimic.multiplier**2, (rest,)))
+    return out
+
+
+def _tendons(m: Any, mujoco: Any, model: Model, joints: list[str], sites: tuple[str, ...], notes: Notes) -> list[Force]:
+    out: list[Force] = []
+    for t, name in enumerate(names_of(m, mujoco, "TENDON", m.ntendon)):
+        for array, what in (("tendon_armature", "armature"), ("tendon_frictionloss", "dry friction"), ("tendon_limited", "limit")):
+            if np.any(getattr(m, array)[t]):
+                notes.tell(f"tendon {name!r}: its {what} is not carried")
+        k, c, (short, long) = float(m.tendon_stiffness[t]), float(m.tendon_damping[t]), m.tendon_lengthspring[t]
+        if not (k or c):
+            continue
+        fixed = _combination(m, mujoco, model, joints, t)
+        if fixed is not None:
+            out.append(_fixed_tendon(model, name, fixed, _length_at_zero(m, model, joints, t), k, c, float(short), float(long)))
+            continue
+        first = int(m.tendon_adr[t])
+        wraps = range(first, first + int(m.tendon_num[t]))
+        if any(int(m.wrap_type[w]) != int(mujoco.mjtWrap.mjWRAP_SITE) for w in wraps) or (k and short not in (0.0, long)):
+            notes.tell(f"tendon {name!r} is not carried: only straight lines between sites are, with one length at rest")
+            continue
+        places = tuple(Place(sites[int(m.wrap_objid[w])]) for w in wraps)
+        if short == long:
+            out.append(Spring(name, places, k, float(long), c))
+            continue
+        out += [Cable(name, places, k, float(long))] if k else []
+        out += [Spring(f"{name} (damper)", places, 0.0, 0.0, c)] if c else []
+    return out
+
+
+def _length_at_zero(m: Any, model: Model, joints: list[str], tendon: int) -> float:
+    """What followers add to the length of a fixed tendon when their leaders are at zero."""
+    first, total = int(m.tendon_adr[tendon]), 0.0
+    for w in range(first, first + int(m.tendon_num[tendon])):
+        mimic = model.bodies[model.joint_index(joints[int(m.wrap_objid[w])])].joint.mimic
+        total += float(m.wrap_prm[w]) * (mimic.offset if mimic else 0.0)
+    return total
+
+
+def _fixed_tendon(model: Model, name: str, ratios: dict[str, float], offset: float, k: float, c: float, short: float, long: float
+                  ) -> Expression:
+    """Spring with a band where it is slack, and damper, of the length ``sum ratio q + offset``."""
+    q, v = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
+    g = ca.SX(model.nv, 1)
+    length: Any = ca.SX(offset)
+    for velocity, ratio in ratios.items():
+        g[model.velocity_names.index(velocity)] = ratio
+        length = length + ratio * q[model.coordinate_names.index(velocity)]
+    stretch = length - long if short == long else ca.fmax(length - long, 0) + ca.fmin(length - short, 0)
+    return Expression(name, ca.Function("tendon", [q, v], [ca.densify(-g * (k * stretch + c * ca.dot(g, v)))]))
+
+
+def _compensation(m: Any, mujoco: Any, model: Model) -> list[Force]:
+    """Lifts at the centres of mass of bodies whose weight MuJoCo takes away."""
+    out: list[Force] = []
+    names = names_of(m, mujoco, "BODY", m.nbody)
+    known = {body.name for body in model.bodies} | {frame.name for frame in model.frames}
+    for b in np.flatnonzero(m.body_gravcomp):
+        if names[b] in known and model.frame(names[b]).body >= 0:
+            lift = -float(m.body_gravcomp[b] * m.body_mass[b]) * np.array(model.gravity)
+            at = tuple(float(x) for x in m.body_ipos[b])
+            out.append(PointForce(f"gravity compensation of {names[b]}", Place(names[b], (at[0], at[1], at[2])),
+                                  (float(lift[0]), float(lift[1]), float(lift[2]))))
+    return out

@@ -1,0 +1,143 @@
+"""Forces as records: the harness that every record passes by itself, laws in closed form, and refusals."""
+
+from dataclasses import replace
+
+import casadi as ca
+import numpy as np
+import pytest
+
+from dynamics import ModelError, UnknownNameError
+from dynamics import algorithms as alg
+from dynamics.forces import (
+    Bushing,
+    Cable,
+    Drag,
+    Expression,
+    JointDamper,
+    JointFriction,
+    JointSpring,
+    Place,
+    PointForce,
+    Spring,
+)
+from dynamics.model.synthetic import random_tree
+from tests.support.force_harness import along_tangent, check, functions, state
+from tests.support.row_trees import coupled
+
+TREE = random_tree(7, np.random.default_rng(4), kinds=["revolute", "spherical", "universal", "prismatic"], root="free_flyer",
+                   branching=0.5)
+PLANAR = random_tree(5, np.random.default_rng(2), kinds=["revolute", "planar", "continuous"], root="planar")
+WRITTEN = (lambda q, v: Expression("written", ca.Function("f", [q, v], [ca.densify(
+    ca.vertcat(ca.sin(q[7]) * v[0], ca.SX(TREE.nv - 2, 1), -v[3] * q[1] ** 2))])))(ca.SX.sym("q", TREE.nq), ca.SX.sym("v", TREE.nv))
+
+A, B, C = Place("f2", (0.1, -0.2, 0.3)), Place("f5", (0.0, 0.2, 0.1)), Place("world", (1.0, 0.5, 2.0))
+joints = {body.joint.kind: body.joint.name for body in TREE.bodies}
+RECORDS = {
+    "joint spring": JointSpring("s", joints["revolute"], 3.0, (0.4,)),
+    "joint spring, universal": JointSpring("s", joints["universal"], 3.0, (0.4, -0.3)),
+    "joint spring, spherical": JointSpring("s", joints["spherical"], 3.0, (0.8, 0.6, 0.0, 0.0)),
+    "joint spring, free": JointSpring("s", joints["free_flyer"], 2.0),
+    "joint damper": JointDamper("d", joints["spherical"], 0.7, 0.4),
+    "joint friction": JointFriction("c", joints["prismatic"], 2.0, 0.5),
+    "spring": Spring("s", (A, B), 50.0, 0.4, 3.0),
+    "spring through three points": Spring("s", (A, C, B), 50.0, 0.4, 3.0),
+    "taut cable": Cable("c", (A, C), 50.0, 0.1, 0.02),
+    "slack cable": Cable("c", (A, C), 50.0, 100.0, 3.0),
+    "bushing": Bushing("b", A, B, 40.0, 2.0),
+    "bushing to the world": Bushing("b", C, B, 40.0, 2.0),
+    "point force": PointForce("w", B, (1.0, -2.0, 3.0)),
+    "drag": Drag("d", "f4", (1.0, 2.0, 3.0, 0.1, 0.2, 0.3), (0.5, 0.6, 0.7, 0.05, 0.06, 0.07)),
+    "expression": WRITTEN,
+}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("record", RECORDS)
+def test_every_record_passes_the_harness(record, seed):
+    check(TREE, RECORDS[record], *state(TREE, seed))
+
+
+def test_records_on_a_planar_root_and_on_coupled_joints():
+    check(PLANAR, Spring("s", (Place("f1"), Place("f4", (0.1, 0.0, 0.2)), Place("world")), 20.0, 0.3, 1.0), *state(PLANAR, 3))
+    model = coupled()
+    check(model, Spring("s", (Place("tip"), Place("side", (0.1, 0.1, 0.0))), 20.0, 0.3, 1.0), *state(model, 3))
+    check(model, Drag("d", "tip", (1.0,) * 6, (1.0,) * 6), *state(model, 4))
+
+
+@pytest.mark.parametrize("field", ["effort", "stiffness", "damping"])
+def test_the_harness_sees_a_wrong_sign(field):
+    class Wrong(Spring):
+        pass
+
+    setattr(Wrong, field, lambda self, model, q, v: -getattr(Spring, field)(self, model, q, v))
+    with pytest.raises(AssertionError):
+        check(TREE, Wrong("s", (A, B), 50.0, 0.4, 3.0), *state(TREE, 0))
+
+
+def test_a_spring_pulls_its_ends_together_with_equal_forces():
+    # the virtual power of a spring on a robot moved as a whole is nothing, whatever it pulls
+    q, v = state(TREE, 5)
+    f = functions(TREE, Spring("s", (A, B), 50.0, 0.0, 3.0))[0]
+    assert np.max(np.abs(np.array(f(q, v))[:6])) < 1e-9  # a free root feels no inner force
+    assert np.max(np.abs(np.array(f(q, v))[6:])) > 1
+    # power is tension times rate of length, both seen from outside
+    L = ca.Function("L", [qs := ca.SX.sym("q", TREE.nq)], [ca.norm_2(A.at(TREE, qs) - B.at(TREE, qs))])
+    rate = float((along_tangent(TREE, lambda q, v: L(q), q, v) @ v).item())
+    assert float(v @ np.array(f(q, v)).ravel()) == pytest.approx(-(50.0 * float(L(q)) + 3.0 * rate) * rate, rel=1e-6)
+
+
+def test_a_cable_only_pulls():
+    model = random_tree(1, np.random.default_rng(0), kinds=["prismatic"])
+    body, q0 = model.bodies[0], np.zeros(1)
+    axis = np.array(body.joint.placement.rotation) @ np.array(body.joint.axes[0])
+    far = Place("world", tuple((np.array(body.joint.placement.position) - 2.0 * axis).tolist()))
+    f = functions(model, Cable("c", (far, Place("b0")), 10.0, 2.5, 4.0))[0]
+    # length 2 + q: slack below 0.5, then 10 N/m, and the damper never makes it push
+    for q, v, expected in ((0.0, 1.0, 0.0), (0.4, -1.0, 0.0), (1.0, 0.0, -5.0), (1.0, 0.5, -7.0), (1.0, -0.5, -3.0),
+                           (1.0, -2.0, 0.0)):
+        assert float(f(q0 + q, np.array([v]))) == pytest.approx(expected, abs=1e-12)
+
+
+def test_drag_takes_power_from_the_twist_of_its_frame():
+    q, v = state(TREE, 6)
+    drag = RECORDS["drag"]
+    f = np.array(functions(TREE, drag)[0](q, v)).ravel()
+    V = np.array(ca.Function("V", [], [alg.frame_velocity(TREE, ca.DM(q), ca.DM(v), drag.frame, "body")])()["o0"]).ravel()
+    expected = -np.sum(np.array(drag.linear) * V**2 + np.array(drag.quadratic) * np.abs(V) ** 3)
+    assert float(v @ f) == pytest.approx(expected, rel=1e-12)
+
+
+def test_friction_holds_its_level():
+    friction = JointFriction("c", joints["revolute"], 2.0, 0.01)
+    q, _ = state(TREE, 0)
+    at = TREE.v_slice(TREE.joint_index(joints["revolute"])).start
+    for speed in (-1.0, 1.0):
+        v = np.zeros(TREE.nv)
+        v[at] = speed
+        assert float(functions(TREE, friction)[0](q, v)[at]) == pytest.approx(-2.0 * speed)
+
+
+@pytest.mark.parametrize(("force", "words"), [
+    (JointSpring("s", "j77", 1.0), "j77"),
+    (JointSpring("s", joints["revolute"], -1.0), "stiffness must be finite"),
+    (JointSpring("s", joints["spherical"], 1.0, (1.0,)), "rest needs 4 coordinates"),
+    (JointFriction("c", joints["revolute"], 1.0, 0.0), "speed must be positive"),
+    (Spring("s", (A,), 1.0, 1.0), "at least two points"),
+    (Spring("s", (A, Place("nowhere")), 1.0, 1.0), "nowhere"),
+    (Cable("c", (A, B), 1.0, float("nan")), "length must be finite"),
+    (Drag("d", "f1", (1.0,)), "six values"),
+    (PointForce("p", A, (1.0, float("inf"), 0.0)), "three finite components"),
+    (Expression("e", ca.Function("f", [ca.SX.sym("q", 2)], [ca.SX(2, 1)])), "needs a function"),
+])
+def test_records_that_do_not_fit_are_refused(force, words):
+    with pytest.raises((ModelError, UnknownNameError), match=words):
+        force.check(TREE)
+
+
+def test_records_compare_by_content():
+    q, v = ca.SX.sym("q", TREE.nq), ca.SX.sym("v", TREE.nv)
+    again = Expression("written", ca.Function("f", [q, v], [ca.densify(
+        ca.vertcat(ca.sin(q[7]) * v[0], ca.SX(TREE.nv - 2, 1), -v[3] * q[1] ** 2))]))
+    assert again == WRITTEN
+    assert hash(again) == hash(WRITTEN)
+    assert RECORDS["spring"] == replace(RECORDS["spring"]) != replace(RECORDS["spring"], k=51.0)

@@ -1,0 +1,132 @@
+"""Actuators, springs, tendons and flags of MJCF: the acceleration of the mechanism against MuJoCo's own."""
+
+import numpy as np
+import pytest
+
+from dynamics.mechanism.mjcf import read_mjcf_mechanism
+from dynamics.model.mjcf import read_mjcf
+
+mujoco = pytest.importorskip("mujoco")
+
+GEOM = '<geom type="box" size="0.1 0.2 0.3" pos="0.05 -0.1 0.2" euler="20 30 40" mass="1.5" contype="0" conaffinity="0"/>'
+ARM = f"""<mujoco><compiler autolimits="true"/><option>{{flags}}</option><worldbody>
+  <body name="a" pos="0.1 0.2 1" euler="10 20 30" gravcomp="0.5">{GEOM}
+    <joint name="shoulder" axis="1 2 2" pos="0.3 -0.1 0.2" armature="0.2" damping="0.3" stiffness="3" springref="20" ref="5"/>
+    <site name="root" pos="0.1 0 0.3"/>
+    <body name="b" pos="0.4 0 0" euler="0 0 15">{GEOM}
+      <joint name="slide" type="slide" axis="0 1 1" stiffness="20" springref="0.2" ref="0.1" actuatorfrcrange="-4 4"/>
+      <joint name="turn" axis="0 0 1"/>
+      <site name="mid" pos="0.2 0.1 0"/>
+      <body name="c" pos="0 0.3 0">{GEOM}
+        <joint name="ball" type="ball" pos="0.05 0.1 -0.2" stiffness="2" damping="0.1"/>
+        <site name="tip" pos="0 0.1 0.4" euler="0 30 0"/>
+        <body name="d" pos="0 0.3 0.1" gravcomp="1">{GEOM}<joint name="wrist" axis="1 0 0"/></body>
+      </body>
+    </body>
+  </body>
+</worldbody>
+<tendon>
+  <fixed name="pair" stiffness="4" damping="0.5" springlength="0.1">
+    <joint joint="turn" coef="2"/><joint joint="wrist" coef="-0.5"/></fixed>
+  <spatial name="band" stiffness="30" damping="2" springlength="0.4">
+    <site site="root"/><site site="mid"/><site site="tip"/></spatial>
+  <spatial name="rope" stiffness="50" springlength="0 0.3"><site site="root"/><site site="tip"/></spatial>
+  <fixed name="both"><joint joint="shoulder" coef="1.5"/><joint joint="wrist" coef="0.7"/></fixed>
+</tendon>
+<actuator>
+  <motor name="m1" joint="shoulder" gear="30" ctrlrange="-1 2"/>
+  <general name="m2" joint="slide" gear="0.5" gainprm="4" ctrlrange="-1 1"/>
+  <motor name="m3" joint="ball" gear="1 0 2 0 0 0" forcerange="-3 3"/>
+  <motor name="m4" tendon="both" gear="2"/>
+  <motor name="jet" site="tip" gear="0 0 2 0 0.1 0.4" ctrlrange="0 5"/>
+</actuator></mujoco>"""
+RANGES = {"m1": (-1, 2), "m2": (-4, 4), "m3": (-3, 3), "m4": (-np.inf, np.inf), "jet": (0, 10)}
+
+
+def both(text, seed, sign=1.0):
+    """(our acceleration, MuJoCo's) in a random state under random controls within their limits; limits of joints are off."""
+    rng = np.random.default_rng(seed)
+    m, mechanism = mujoco.MjModel.from_xml_string(text), read_mjcf_mechanism(text)
+    d = mujoco.MjData(m)
+    d.qpos[:] = rng.uniform(-1.2, 1.2, m.nq)
+    mujoco.mj_normalizeQuat(m, d.qpos)
+    d.qvel[:] = rng.standard_normal(m.nv)
+    u = sign * rng.uniform(0.1, 0.9, m.nu)
+    d.ctrl[:] = u / np.where(np.arange(m.nu) == [mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_ACTUATOR, i) for i in range(m.nu)].index(
+        "m2") if m.nu > 1 else False, 4.0, 1.0)
+    mujoco.mj_forward(m, d)
+    scale = np.ones(mechanism.nu)
+    if "jet" in mechanism.controls:
+        scale[mechanism.controls.index("jet")] = 2.0  # its gear: ours is the thrust itself
+    return np.array(mechanism.forward_dynamics(d.qpos.copy(), d.qvel.copy(), u * scale)).ravel(), d.qacc.copy(), mechanism
+
+
+FLAGS = ("", '<flag gravity="disable"/>', '<flag spring="disable" damper="disable"/>', '<flag gravity="disable" spring="disable"/>')
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("flags", FLAGS)
+def test_acceleration_is_that_of_mujoco(flags, seed):
+    # joints at rest lengths of the rope on either side: both branches of the cable are met over the seeds
+    ours, theirs, _ = both(ARM.format(flags=flags), seed, 0.9)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_limits_and_names_of_controls():
+    mechanism = read_mjcf_mechanism(ARM.format(flags=""))
+    assert dict(zip(mechanism.controls, map(tuple, mechanism.control_limits.tolist()), strict=True)) == RANGES
+    # the slide's own limit of 4 N leaves room for 8 N before a gear of one half, so the control's range is the tighter one
+    assert mechanism.driven == ("shoulder", "slide", "ball.wx", "ball.wz", "wrist")
+
+
+def test_an_acrobot_has_one_motor_at_its_elbow():
+    text = f"""<mujoco><compiler autolimits="true"/><worldbody><body>{GEOM}<joint name="shoulder" axis="0 1 0"/>
+      <body pos="0 0 1">{GEOM}<joint name="elbow" axis="0 1 0" actuatorfrcrange="-30 30"/></body></body></worldbody>
+      <actuator><motor name="elbow" joint="elbow" gear="20" ctrlrange="-2 2"/></actuator></mujoco>"""
+    mechanism = read_mjcf_mechanism(text)
+    assert mechanism.controls == ("elbow",)
+    np.testing.assert_array_equal(np.array(mechanism.selection), [[0], [20]])
+    # 30 N m at the joint allow 1.5 before the gear of 20, less than the control's own range of 2
+    assert mechanism.control_limits.tolist() == [[-1.5, 1.5]]
+
+
+def test_disabled_limits_and_actuators():
+    text = f"""<mujoco><compiler autolimits="true"/><option>{{}}</option><worldbody><body>{GEOM}
+      <joint name="elbow" axis="0 1 0" range="-90 90"/></body></worldbody>
+      <actuator><motor name="elbow" joint="elbow" ctrlrange="-2 2"/></actuator></mujoco>"""
+    on = read_mjcf_mechanism(text.format(""))
+    off = read_mjcf_mechanism(text.format('<flag limit="disable" actuation="disable"/>'))
+    assert np.isfinite(on.model.limit("upper")).all()
+    assert np.isinf(off.model.limit("upper")).all()
+    assert on.nu == 1
+    assert off.nu == 0
+    assert any("disable its actuators" in note for note in off.model.notes)
+    unclamped = read_mjcf_mechanism(text.format('<flag clampctrl="disable"/>'))
+    assert unclamped.control_limits.tolist() == [[-np.inf, np.inf]]
+
+
+def test_what_is_not_carried_is_named():
+    text = f"""<mujoco><worldbody><body><freejoint name="root"/>{GEOM}<site name="s"/>
+      <body pos="0 0 1">{GEOM}<joint name="elbow" axis="0 1 0"/><site name="t"/></body></body></worldbody>
+      <tendon><spatial name="line" limited="true" range="0 1"><site site="s"/><site site="t"/></spatial></tendon>
+      <actuator><position name="servo" joint="elbow" kp="3" forcerange="-5 5"/><motor name="pull" tendon="line"/>
+      <general name="lag" joint="elbow" dyntype="filter" dynprm="0.1"/></actuator></mujoco>"""
+    mechanism = read_mjcf_mechanism(text)
+    notes = "\n".join(mechanism.model.notes)
+    for words in ("'servo': its law of feedback", "'pull' is not carried", "'lag': its activation", "tendon 'line': its limit"):
+        assert words in notes
+    assert mechanism.controls == ("servo", "lag")
+    assert mechanism.control_limits[0].tolist() == [-5, 5]
+    tree = "\n".join(read_mjcf(text).notes)
+    assert "3 actuators are not carried by a tree" in tree
+
+
+def test_springs_of_coupled_joints_act_on_their_leader():
+    text = f"""<mujoco><worldbody><body>{GEOM}<joint name="one" axis="0 1 0" stiffness="2"/>
+      <body pos="0 0 1">{GEOM}<joint name="two" axis="0 1 0" stiffness="5" springref="30"/></body></body></worldbody>
+      <equality><joint joint1="two" joint2="one" polycoef="0.3 -2 0 0 0"/></equality></mujoco>"""
+    mechanism = read_mjcf_mechanism(text)
+    q = 0.7
+    follower = -2 * q + 0.3
+    expected = -2 * q - 2 * (-5 * (follower - np.pi / 6))
+    assert float(mechanism.force(np.array([q]), np.zeros(1))) == pytest.approx(expected, rel=1e-12)
