@@ -137,7 +137,7 @@ def _between(ends: tuple[float, float], words: str = "") -> str:
 def impossible(phase: Phase, found: Tube) -> Iterator[str]:
     """Constraints that no motion in the tube can meet, in words."""
     first, last = (found.t[0][:1], found.t[1][:1]), (found.t[0][-1:], found.t[1][-1:])
-    times = {At.START: first, At.FINAL: last, At.PATH: tuple(map(np.concatenate, zip(first, found.t, last, strict=True)))}
+    times = {At.START: first, At.FINAL: last, At.PATH: (np.r_[first[0], found.t[0], last[0]], np.r_[first[1], found.t[1], last[1]])}
     low, high = found.low, found.high
     boxes = {At.START: (low[:1], high[:1]), At.FINAL: (low[-1:], high[-1:]),  # ends are known better than the slices beside them
              At.PATH: (np.vstack([low[:1], found.slice_low, low[-1:]]), np.vstack([high[:1], found.slice_high, high[-1:]]))}

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+import control_problems as known
 import numpy as np
 import pytest
 
-import control_problems as known
 from ocp.guess import perturbed
 from ocp.methods import solve
 from ocp.problem import At, Constraint, Status

@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import casadi as ca
+import control_problems as known
 import numpy as np
 import pytest
 
-import control_problems as known
 from ocp.app import cli
 from ocp.app.files.load import load_problem
 from ocp.methods import METHODS, solve
@@ -92,8 +92,8 @@ def test_free_durations_count_with_their_longest():
 
 
 @pytest.mark.parametrize(("at", "height", "words"), [
-    (At.PATH, 0.8, "somewhere on the way; it is to be below 0.8"), (At.FINAL, 0.5, "bounds hold wall 1 at the end; it is to be below 0.5"),
-    (At.FINAL, 1.0, None)])
+    (At.PATH, 0.8, "somewhere on the way; it is to be below 0.8"),
+    (At.FINAL, 0.5, "bounds hold wall 1 at the end; it is to be below 0.5"), (At.FINAL, 1.0, None)])
 def test_constraints_that_no_motion_meets_are_named(at, height, words):
     wall = Constraint("wall", at, known.function(2, 1, lambda t, x, u, p: x[0]), (-INF,), (height,))
     found = told(block((wall,)))
