@@ -175,7 +175,7 @@ def test_first_findings_name_distances_out_of_reach(tmp_path):
     (found,) = first_findings(load_problem(file).problem)
     assert found.sure
     assert found.text == "x moves by 1 from its start to its end; at most 0.5 of v for 1.5 s allow 0.75: 2 s are needed"
-    file.write_text(FAR.replace("duration: 1.5", "duration: 2.1"), encoding="utf-8")
+    file.write_text(FAR.replace("duration: 1.5", "duration: 2.6"), encoding="utf-8")
     assert first_findings(load_problem(file).problem) == ()
 
 
