@@ -39,7 +39,8 @@ def carried(old: NLP, lam_x: Array, lam_g: Array, before: Mesh, new: NLP, after:
     A = jacobian[np.flatnonzero(defects)].tocsc()[:, np.flatnonzero(~fixed)]
     missing = -(gradient + jacobian.T @ rows + bounds)[~fixed]
     system = sp.bmat([[sp.eye(A.shape[1]), A.T], [A, -REGULAR * sp.eye(A.shape[0])]]).tocsc()
-    rows[defects] = linalg.spsolve(system, np.concatenate([missing, np.zeros(A.shape[0])]))[A.shape[1]:]
+    right = np.concatenate([missing, np.zeros(A.shape[0])])
+    rows[defects] = linalg.spsolve(system, right, permc_spec="MMD_AT_PLUS_A")[A.shape[1]:]  # the system is symmetric
     bounds[fixed] = -(gradient + jacobian.T @ rows)[fixed]
     return Warm(x, bounds, rows, BARRIER)
 
