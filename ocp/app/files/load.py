@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -15,7 +15,6 @@ from dynamics.model.model import Model
 from ocp.app.files.findings import Findings, add_validation_errors, describe
 from ocp.app.files.load_fit import check_fit
 from ocp.app.files.load_linkages import read_linkages
-from ocp.app.files.load_mpc import LoadedMPC, read_mpc
 from ocp.app.files.load_options import read_options
 from ocp.app.files.load_parts import Reader
 from ocp.app.files.load_phases import load_robot_phases, load_symbolic_phases
@@ -31,6 +30,9 @@ from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.methods import METHODS
 from ocp.problem import Problem
+
+if TYPE_CHECKING:
+    from ocp.app.files.load_mpc import LoadedMPC
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,8 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         check_fit(findings, file, problem, options)
     mpc = None
     if problem is not None and not findings.found and getattr(file, "mpc", None) is not None:
+        from ocp.app.files.load_mpc import read_mpc  # few files have a closed loop
+
         mpc = read_mpc(reader, file, problem, lambda changed: _load(changed, folder, {}).problem)
     findings.raise_any()
     assert problem is not None  # a missing problem always leaves a finding
