@@ -4,9 +4,9 @@ import json
 import time
 from pathlib import Path
 
+import control_problems as known
 import pytest
 
-import control_problems as known
 import ocp.conclusion
 from ocp import interrupts
 from ocp.app import cli

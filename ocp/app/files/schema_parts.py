@@ -26,7 +26,7 @@ MAX_COMPONENTS = 1000
 class Part(BaseModel):
     """Base of every mapping in a problem file: unknown keys are errors, values never change after reading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)  # built on use: most files use few of them
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def refuse(message: str) -> PydanticCustomError:
