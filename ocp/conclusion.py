@@ -15,6 +15,7 @@ import numpy as np
 from ocp.certify import Tolerances, certify
 from ocp.certify.ringing import ringing
 from ocp.guess import from_motion
+from ocp.interrupts import deadline, late
 from ocp.problem import SOLVED, Problem, Residual, Solution, Status
 
 #: (problem, options) -> the solution by the method
@@ -29,6 +30,10 @@ AWAY, LEFT = (0.3, -0.3, 1.0), 3
 FALLS, LOWER = 1e4, 1e-9
 #: errors of the objective fall at least linearly with the lengths of intervals, which halve: this times the change covers them
 COVERS = 2.5
+#: seconds that a certificate may take after a limit of time
+GRACE = 3.0
+#: what is said where there is no time for more
+NO_BAR = "time limit: the objective has no bar, for that takes a solve on a finer mesh"
 
 
 def conclude(solution: Solution, options: Any, run: Run, finer: Finer, tolerances: Tolerances | None = None) -> Solution:
@@ -37,10 +42,10 @@ def conclude(solution: Solution, options: Any, run: Run, finer: Finer, tolerance
     run: the method; finer: the same on a finer mesh. Raises KeyboardInterrupt where the user ends the way down.
     """
     tolerances = tolerances or Tolerances()
-    found = solution if solution.certificate is not None else certify(solution, tolerances)
+    found = solution if solution.certificate is not None else certify(solution, tolerances, deadline(GRACE))
     found = replace(found, notes=(*found.notes, *ringing(found)))
     for _ in range(LEFT):
-        if found.escape is None or found.status not in SOLVED:
+        if found.escape is None or found.status not in SOLVED or late():
             break
         better = _left(found, options, run, tolerances)
         if better is None:
@@ -60,6 +65,8 @@ def _left(found: Solution, options: Any, run: Run, tolerances: Tolerances) -> So
         begun = from_motion(found.problem, found.optimality.moved(length * found.escape), _parameters(found))
         new = run(begun, replace(options, guess="given") if hasattr(options, "mesh") else options)
         if new.status is Status.INTERRUPTED:
+            if late():
+                return None
             raise KeyboardInterrupt
         note = f"left {kind} of objective {found.objective:.9g} along negative curvature"
         if not new.objective < found.objective - LOWER * size:
@@ -86,12 +93,14 @@ def _with_bar(found: Solution, options: Any, finer: Finer, tolerances: Tolerance
     size = certificate.objective_size
     margins = float(np.sum(found.extra.get("margins_cost", 0.0))) / size
     rest = certificate.complementarity.value + certificate.stationarity.value + margins
+    if late():
+        return replace(found, notes=(*found.notes, NO_BAR))
     try:
         again = finer(from_motion(found.problem, found.parts or (found.trajectory,), _parameters(found)), options, found)
     except (ArithmeticError, ValueError) as error:
         return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh failed: {error})")
     if again.status is Status.INTERRUPTED:
-        return replace(found, notes=(*found.notes, "interrupted before the objective had its bar"))
+        return replace(found, notes=(*found.notes, NO_BAR if late() else "interrupted before the objective had its bar"))
     if again.status not in SOLVED:
         return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh ended: {again.status.name.lower()})")
     return _barred(found, COVERS * abs(again.objective - found.objective) / size + rest, tolerances,

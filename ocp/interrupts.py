@@ -1,7 +1,8 @@
-"""Ctrl-C while an answer is in the making: it stops work, and never costs what has been found.
+"""Ctrl-C, and limits of time, while an answer is in the making: they stop work, and never cost what has been found.
 
 Until the first iteration there is nothing to lose, and Ctrl-C raises KeyboardInterrupt at once. From then on it waits for the next
-iteration, where every method stops with its iterate (``Held.progress`` raises there). A second Ctrl-C raises at once.
+iteration, where every method stops with its iterate (``Held.progress`` raises there). A second Ctrl-C raises at once. A limit of
+time stops the same way, at the first iteration after it (``late``).
 """
 
 from __future__ import annotations
@@ -11,13 +12,38 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 Progress = Callable[[Mapping[str, Any]], None]
 #: seconds after which a KeyboardInterrupt that Python dropped comes again
 AGAIN = 0.01
+#: when the time is up, by ``time.perf_counter``
+_UP: ContextVar[float] = ContextVar("up", default=float("inf"))
+
+
+@contextmanager
+def limited(seconds: float | None) -> Iterator[None]:
+    """A limit of time for all solves within; None: no other than there is."""
+    token = _UP.set(_UP.get() if seconds is None else min(_UP.get(), time.perf_counter() + seconds))
+    try:
+        yield
+    finally:
+        _UP.reset(token)
+
+
+def late() -> bool:
+    """Whether the time is up."""
+    return time.perf_counter() > _UP.get()
+
+
+def deadline(grace: float) -> float | None:
+    """A value of ``time.perf_counter`` by which to end what must not be left out: so many seconds after the limit, at least so many
+    from now; None where there is no limit."""
+    return None if _UP.get() == float("inf") else max(_UP.get(), time.perf_counter()) + grace
 
 
 class Held:
@@ -30,7 +56,7 @@ class Held:
     def progress(self, row: Mapping[str, Any]) -> None:
         """For a method, in place of the progress that was given: after the first row there is an iterate."""
         self.anything = True
-        if self.asked:
+        if self.asked or late():
             raise KeyboardInterrupt
         if self._progress is not None:
             self._progress(row)

@@ -5,21 +5,25 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dynamics.errors import near
 from ocp.certify import Tolerances, certify
-from ocp.conclusion import conclude
+from ocp.conclusion import GRACE, conclude
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.interrupts import held
-from ocp.problem import SOLVED, Problem, Solution, Status
+from ocp.guess import sample_guess
+from ocp.interrupts import deadline, held, late, limited
+from ocp.problem import SOLVED, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.reach import first_findings
 
 Progress = Callable[[Mapping[str, Any]], None]
 #: seconds that the certificate may take after Ctrl-C
-AFTER_INTERRUPT = 3.0
+AFTER_INTERRUPT = GRACE
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Method:
         given: dict[str, Any] = {}
         if self.judged:
             own = judged or Tolerances()
-            given = {"judge": lambda found: certify(found, own), "allowed": (own.gap_segment, own.error_estimate)}
+            given = {"judge": lambda found: certify(found, own, deadline(GRACE)), "allowed": (own.gap_segment, own.error_estimate)}
         solution: Solution = importlib.import_module(self.solver).solve(problem, options, progress, checkpoint, resume, **given)
         return solution
 
@@ -91,18 +95,21 @@ def make_options(name: str, values: Mapping[str, Any]) -> Any:
 def solve(
     problem: Problem, name: str = "collocation", options: Mapping[str, Any] | Any = None, *,
     tolerances: Tolerances | None = None, progress: Progress | None = None, checkpoint: Keep | None = None,
-    resume: Checkpoint | None = None,
+    resume: Checkpoint | None = None, time_limit: float | None = None,
 ) -> Solution:
     """Solve and certify. options: a mapping of option names, or the method's options record.
 
     checkpoint: called with a mapping of arrays (``ocp.problem.checkpoint``) every ten seconds, when the solve is interrupted,
     and at its end unless it converged. resume: such a mapping, of the same problem and method; the solve goes on from there.
     Iterations are numbered on, and the log of the solution has those before, too; limits of iterations count anew.
+    time_limit [s]: whatever is at work stops at the first iteration after it, the best of what was found comes back, without the
+    bar of its objective; status TIME_LIMIT where that is no solution. A problem whose bounds alone prove that it has no solution
+    is not solved: status INFEASIBLE, no certificate.
 
     Raises UnsupportedError, naming every constraint that the method cannot enforce and the methods that can;
     ProblemError for unknown methods and options, and for a checkpoint of another problem.
-    ``solution.ok`` tells whether the answer can be trusted. After Ctrl-C the certificate gets three seconds; where they do not
-    suffice the status is INTERRUPTED.
+    ``solution.ok`` tells whether the answer can be trusted. After Ctrl-C, or the limit, the certificate gets three seconds; where
+    they do not suffice the status is INTERRUPTED, or TIME_LIMIT.
     """
     chosen = method(name)
     reasons = chosen.unsupported(problem)
@@ -111,12 +118,40 @@ def solve(
         raise UnsupportedError(name, reasons, able)
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
     begin = time.perf_counter()
-    with held(False, progress) as ctrl_c:
-        solution = chosen.run(problem, record, ctrl_c.progress, checkpoint, resume, tolerances)
-    middle = time.perf_counter()
-    certified = _concluded(solution, record, chosen, tolerances, ctrl_c.asked or solution.status is Status.INTERRUPTED)
+    if sure := [finding.text for finding in first_findings(problem) if finding.sure]:
+        return _impossible(problem, name, record, sure, time.perf_counter() - begin)
+    with limited(time_limit):
+        with held(False, progress) as ctrl_c:
+            solution = chosen.run(problem, record, ctrl_c.progress, checkpoint, resume, tolerances)
+        middle = time.perf_counter()
+        certified = _concluded(solution, record, chosen, tolerances, ctrl_c.asked or solution.status is Status.INTERRUPTED)
+        if certified.status is Status.INTERRUPTED and late() and not ctrl_c.asked:
+            certified = dataclasses.replace(certified, status=Status.TIME_LIMIT)
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
     return dataclasses.replace(certified, seconds=seconds)
+
+
+def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[str], seconds: float) -> Solution:
+    """What there is to hand back where nothing need be tried: the guess, and why."""
+    parts, begins = [], 0.0
+    for phase in problem.phases:
+        guess, space, length = phase.guess, phase.system.space, phase.duration.guess
+
+        def state(t: Any, own: Any = (guess, space, begins, length)) -> np.ndarray:
+            x, _ = sample_guess(own[0], own[1], np.clip((np.atleast_1d(t) - own[2]) / own[3], 0.0, 1.0))
+            return x if np.ndim(t) else x[0]
+
+        def control(t: Any, own: Any = (guess, space, begins, length)) -> np.ndarray:
+            _, u = sample_guess(own[0], own[1], np.clip((np.atleast_1d(t) - own[2]) / own[3], 0.0, 1.0))
+            return u if np.ndim(t) else u[0]
+
+        t = begins + length * np.linspace(0.0, 1.0, 21)
+        parts.append(Trajectory(t, state(t), control(t), t, state, control))
+        begins += length
+    told = "No motion exists, whatever the method: " + "; ".join(sure) + "."
+    return Solution(problem, name, dataclasses.asdict(options), Status.INFEASIBLE, told, float("nan"), join(parts), (),
+                    {"total": seconds}, parts=tuple(parts) if len(parts) > 1 else (),
+                    notes=("nothing was solved: bounds alone rule it out; the trajectory is the guess",))
 
 
 def _concluded(solution: Solution, options: Any, chosen: Method, tolerances: Tolerances | None, hurried: bool) -> Solution:
@@ -128,13 +163,13 @@ def _concluded(solution: Solution, options: Any, chosen: Method, tolerances: Tol
                 return conclude(solution, options, lambda given, record: chosen.run(given, record, None), chosen.finer, tolerances)
         except KeyboardInterrupt:
             pass
-    deadline = time.perf_counter() + AFTER_INTERRUPT
+    until = time.perf_counter() + AFTER_INTERRUPT
     with held():
         try:
-            solution = certify(solution, tolerances, deadline)
+            solution = certify(solution, tolerances, until)
         except KeyboardInterrupt:  # Ctrl-C for the third time
-            deadline = -1.0
-    if solution.status in SOLVED and time.perf_counter() > deadline:
+            until = -1.0
+    if solution.status in SOLVED and time.perf_counter() > until:
         return dataclasses.replace(solution, status=Status.INTERRUPTED,
                                    message="The method had converged; the certificate is not complete.")
     return solution

@@ -147,7 +147,7 @@ def _cut_late(place: Path) -> bool:
     if not is_run(place):
         return False
     status = json.loads((place / "summary.json").read_text(encoding="utf-8"))["status"]["name"]
-    return status == Status.INTERRUPTED.name or not (place / REPORT).is_file()
+    return status in (Status.INTERRUPTED.name, Status.TIME_LIMIT.name) or not (place / REPORT).is_file()
 
 
 def _nothing(place: Path) -> str:

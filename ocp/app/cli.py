@@ -43,6 +43,7 @@ Overrides = Annotated[
 def solve(
     file: Path, /, *, method: str | None = None, set_: Overrides = None, out: Path | None = None,
     overwrite: bool = False, quiet: bool = False, from_: Annotated[Path | None, Parameter(name="--from")] = None,
+    time_limit: float | None = None,
 ) -> int:
     """Solve a problem file, certify the answer and write a run folder with pictures and a report.
 
@@ -60,12 +61,14 @@ def solve(
         No iteration table.
     from_
         Folder of an earlier run, by any method: its motion is the guess.
+    time_limit
+        Seconds after which the best of what was found is returned; short for ``--set solve.time_limit=``. Default: none.
     """
     begin = time.perf_counter()
     with at_once():
         from ocp.app.files.load import load_problem, parse_overrides
 
-        loaded = load_problem(file, parse_overrides(set_ or []))
+        loaded = load_problem(file, parse_overrides(_limited(set_, time_limit)))
         if from_ is not None:
             from ocp.app.motion import from_run
 
@@ -77,6 +80,7 @@ def solve(
 @app.command
 def resume(
     run: Path, /, *, set_: Overrides = None, out: Path | None = None, overwrite: bool = False, quiet: bool = False,
+    time_limit: float | None = None,
 ) -> int:
     """Go on with a run that was cut short, or that did not converge, from its last checkpoint.
 
@@ -90,15 +94,22 @@ def resume(
         Replace the run that ``--out`` holds.
     quiet
         No iteration table.
+    time_limit
+        As of ``ocp solve``.
     """
     begin = time.perf_counter()
     with at_once():
         from ocp.app.checkpoints import load_resumable
         from ocp.app.files.load import parse_overrides
 
-        loaded, checkpoint = load_resumable(run, parse_overrides(set_ or []))
+        loaded, checkpoint = load_resumable(run, parse_overrides(_limited(set_, time_limit)))
     return _run_and_tell(loaded, run.name, quiet=quiet, method_name=loaded.method, out=out or run,
                          overwrite=overwrite or out is None, begin=begin, resume=checkpoint)
+
+
+def _limited(words: list[str] | None, seconds: float | None) -> list[str]:
+    """The overrides, with that of a limit of time."""
+    return [*(words or []), *(() if seconds is None else (f"solve.time_limit={seconds}",))]
 
 
 def _run_and_tell(loaded: Any, stem: str, *, quiet: bool, method_name: str, **how: Any) -> int:

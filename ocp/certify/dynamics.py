@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
-from scipy.integrate import solve_ivp
 
-from ocp.certify import stiff
+from ocp.certify import explicit, stiff
 from ocp.certify.events import SMOOTH, watch
 from ocp.certify.motion import INSIDE, Motion
 from ocp.certify.scale import plus_of, variation
@@ -217,11 +216,8 @@ class _Again:
             return self.field(rows, np.full(len(rows), s), flat.reshape(y.shape)).ravel()
 
         with np.errstate(all="ignore"):
-            end = solve_ivp(field, (0.0, 1.0), y.ravel(), method="DOP853", rtol=rtol,
-                            atol=atol * np.tile(self.motion.scales.coordinates, len(y)))
-        if not end.success or not np.all(np.isfinite(end.y[:, -1])):
-            return None
-        return np.asarray(end.y[:, -1]).reshape(y.shape)
+            end = explicit.integrate(field, y.ravel(), rtol, atol * np.tile(self.motion.scales.coordinates, len(y)))
+        return None if end is None or not np.all(np.isfinite(end)) else end.reshape(y.shape)
 
 
 class _Piece(_Again):

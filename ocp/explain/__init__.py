@@ -6,15 +6,14 @@ from ocp.explain.advice import Advice, advice
 from ocp.explain.conditioning import Conditioning, condition, unbounded_hints
 from ocp.explain.dependent import Dependence, dependent_rows
 from ocp.explain.elastic import Elastic, relax, solve_elastic
-from ocp.explain.first import Finding, first_findings, worst_rows
-from ocp.explain.groups import Group, Limit, Program, program_of
+from ocp.explain.groups import Group, Limit, Program, program_of, worst_rows
 from ocp.explain.not_finite import Origin, Point, find_not_finite, is_finite, points_of
 from ocp.explain.remedies import Amount, Infeasibility, Remedy, explain_infeasibility
 from ocp.explain.walk import Operand, trace
 
 __all__ = [
-    "Advice", "Amount", "Conditioning", "Dependence", "Elastic", "Finding", "Group", "Infeasibility", "Limit", "Operand", "Origin",
+    "Advice", "Amount", "Conditioning", "Dependence", "Elastic", "Group", "Infeasibility", "Limit", "Operand", "Origin",
     "Point", "Price", "Program", "Remedy", "advice", "condition", "dependent_rows", "explain_infeasibility", "find_not_finite",
-    "first_findings", "is_finite", "points_of", "prices", "program_of", "relax", "solve_elastic", "trace", "unbounded_hints",
+    "is_finite", "points_of", "prices", "program_of", "relax", "solve_elastic", "trace", "unbounded_hints",
     "worst_rows",
 ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ocp.nlp import NLP
+from ocp.nlp import NLP, worst_violations
 from ocp.problem import INF, Duration, Problem, Trajectory
 from ocp.transcription.collocation import CollocationOptions, transcribe
 from ocp.transcription.program import Transcription
@@ -110,6 +110,14 @@ def program_of(problem: Problem, options: Any = None, transcribe: Callable[..., 
 def base(name: str) -> str:
     """``x.theta`` of ``x.theta @ knot 5``."""
     return name.partition(" @ ")[0]
+
+
+def worst_rows(nlp: NLP, x: np.ndarray, most: int = 3) -> tuple[tuple[str, float], ...]:
+    """(constraint, violation) of the constraints that the point x [n] violates most, each once."""
+    found: dict[str, float] = {}
+    for name, size in worst_violations(nlp, x, 200):
+        found.setdefault(base(name), size)
+    return tuple(found.items())[:most]
 
 
 def place(name: str) -> str:

@@ -177,6 +177,11 @@ def _rows(nlp: NLP, x: np.ndarray) -> np.ndarray:
     return np.asarray(nlp.g(np.asarray(x, dtype=float).tolist()).full().ravel())
 
 
+def violation(nlp: NLP, x: np.ndarray) -> float:
+    """The sum of all violations at x, of constraints and bounds: what a search for a feasible point minimises."""
+    return float(np.sum(outside(_rows(nlp, x), nlp.g_lower, nlp.g_upper)) + np.sum(outside(x, nlp.x_lower, nlp.x_upper)))
+
+
 def worst_violations(nlp: NLP, x: np.ndarray, count: int = 3) -> tuple[tuple[str, float], ...]:
     """Names and sizes of the ``count`` largest violations among the constraints and the bounds, largest first."""
     rows = outside(_rows(nlp, x), nlp.g_lower, nlp.g_upper)

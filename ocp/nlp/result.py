@@ -63,6 +63,6 @@ def told(nlp: NLP, x: np.ndarray, status: Status, solver: str, returned: str) ->
     if status is Status.CONVERGED:
         return status, ""
     listed = "; ".join(f"{name}: {value:.3g}" for name, value in worst_violations(nlp, x))
-    if status is Status.INFEASIBLE:
-        return status, f"Most violated: {listed}."
+    if status in (Status.INFEASIBLE, Status.INTERRUPTED):
+        return status, f"Most violated: {listed}." if listed else ""
     return status, f"{solver}: {returned}." + (f" Most violated: {listed}." if listed else "")

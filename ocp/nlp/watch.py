@@ -11,6 +11,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from ocp.interrupts import late
 from ocp.nlp.result import Progress, Warm, WatchPoint
 
 Rows = tuple[Mapping[str, float], ...]
@@ -33,6 +34,7 @@ class Watch:
     def heard(self, rows: Callable[[int], Rows], point: Callable[[Rows], Warm]) -> bool:
         """After an iteration: ``rows(first)`` of the log and the current point, each made only where somebody wants it. Whether
         to stop."""
+        self.stop = self.stop or late()
         try:
             if self.progress is not None and not self.stop:
                 new = rows(self.reported)

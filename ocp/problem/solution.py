@@ -22,6 +22,7 @@ class Status(enum.Enum):
     UNBOUNDED = "The objective falls without bound; a cost, a bound or an end condition is missing."
     NOT_A_NUMBER = "A function returned NaN or infinity; the message names it."
     INTERRUPTED = "Interrupted by the user; the best iterate so far is returned."
+    TIME_LIMIT = "The time limit was reached; the best iterate so far is returned."
     FAILED = "The solver failed for a reason of its own; its message follows."
 
     @property

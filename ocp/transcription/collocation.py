@@ -21,7 +21,7 @@ from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Optimality, solve_program, unsupported
 from ocp.transcription.freeze import frozen
-from ocp.transcription.ladder import climb
+from ocp.transcription.ladder import Attempt, climb, hopeless
 from ocp.transcription.mesh import Compressed, Mesh, uniform_mesh
 from ocp.transcription.options import check_options, how, solver_options
 from ocp.transcription.program import How, Transcription, build
@@ -221,7 +221,9 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
         raise ProblemError("certificate needs what certifies solutions: solve by ocp.methods.solve", where=f"{METHOD}.refine")
     certified = options.refine == "certificate"
     rules = Rules(options.refine, 1.0 if certified else options.tolerance_mesh, options.record().degree, options.max_degree)
-    settings = Settings(rules, options.max_passes, options.switches, options.guess != "auto", options.solver == "ipopt")
+    alone = options.guess != "auto"  # one rung of the ladder, from the first pass on
+    settings = Settings(rules, options.max_passes, options.switches, alone, options.solver == "ipopt",
+                        lambda ask, failed: "" if alone else hopeless(problem, options, failed, _attempt(options, ask)))
     found = refine(problem, _family(options), _plans(problem, options), settings, lambda ask: _run(options, ask),
                    (progress, checkpoint, resume), judge if certified else None, allowed)
     return frozen(_remarked(found, options), options)
@@ -229,6 +231,12 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
 
 def _run(options: CollocationOptions, ask: Ask) -> Solution:
     """The solution of one program, by the ladder of guesses where that is asked for."""
+    attempt = _attempt(options, ask)
+    return climb(ask.problem, options, attempt, ask.given) if ask.ladder else attempt(ask.problem, options)
+
+
+def _attempt(options: CollocationOptions, ask: Ask) -> Attempt:
+    """What solves a program from one guess."""
     def attempt(given: Problem, chosen: CollocationOptions) -> Solution:
         coarse = chosen.guess != options.guess  # that rung of the ladder has a mesh of its own
         meshes = None if coarse else ask.meshes
@@ -240,7 +248,7 @@ def _run(options: CollocationOptions, ask: Ask) -> Solution:
         polish, begin = (None, None) if coarse else (ask.polish, ask.begin)
         return solve_program(given, METHOD, chosen, chosen.nlp(), made, ask.show, ask.keep, ask.warm, polish, begin)
 
-    return climb(ask.problem, options, attempt) if ask.ladder else attempt(ask.problem, options)
+    return attempt
 
 
 def _remarked(found: Solution, options: CollocationOptions) -> Solution:

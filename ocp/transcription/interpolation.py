@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import casadi as ca
@@ -29,29 +29,47 @@ def collocation_trajectory(mesh: Mesh, form: Form, start: float, duration: float
     """
     locate = _locator(mesh.edges, start, duration)
     moved = _moved(form)
-
-    def pieces(t: Any, of: Callable[[int, Array], Array], width: int) -> Array:
-        k, r = locate(t)
-        flat, places = np.atleast_1d(k).ravel(), np.atleast_1d(r).ravel()
-        found = np.empty((len(flat), width))
-        for i in np.unique(flat):
-            here = flat == i
-            found[here] = of(int(i), places[here])
-        return found.reshape(*np.shape(k), width)
-
-    def state_in(k: int, r: Array) -> Array:
-        rise = duration * mesh.widths[k] * np.asarray(mesh.schemes[k].state_basis(r)) @ rates[mesh.places.of[k]]
-        return moved(x[mesh.knots[k]], rise, charts[k])
+    states = _Alike(mesh.schemes, lambda k: rates[mesh.places.of[k]], lambda scheme, r: np.asarray(scheme.state_basis(r)))
+    controls = _Alike(mesh.shapes, lambda k: u[mesh.point(k)], lambda shape, r: np.asarray(shape.basis(r)))
 
     def state(t: Any) -> Array:
-        return on_manifold(form.space, pieces(t, state_in, x.shape[1]))
+        k, r = locate(t)
+        flat = np.atleast_1d(k).ravel()
+        rise = duration * mesh.widths[flat, None] * states(flat, np.atleast_1d(r).ravel())
+        found = moved(x[mesh.knots[flat]], rise, charts[flat] if form.tangent else charts)
+        return on_manifold(form.space, found.reshape(*np.shape(k), x.shape[1]))
 
     def control(t: Any) -> Array:
-        return np.clip(pieces(t, lambda k, r: np.asarray(mesh.shapes[k].basis(r)) @ u[mesh.point(k)], u.shape[1]), *bounds)
+        k, r = locate(t)
+        found = controls(np.atleast_1d(k).ravel(), np.atleast_1d(r).ravel())
+        return np.clip(found.reshape(*np.shape(k), u.shape[1]), *bounds)
 
     return Trajectory(t=start + duration * mesh.edges, x=on_manifold(form.space, x[mesh.knots]), u=u,
                       t_u=start + duration * mesh.control_fractions, state=state, control=control,
                       t_path=start + duration * _within(mesh))
+
+
+class _Alike:
+    """Combinations of the values of intervals, intervals of one kind at once. kinds [N]; values(k): [m, width] of an interval;
+    basis(kind, r [q]) -> [q, m]."""
+
+    def __init__(self, kinds: Sequence[Any], values: Callable[[int], Array], basis: Callable[[Any, Array], Array]):
+        groups: dict[int, list[int]] = {}
+        for k, kind in enumerate(kinds):
+            groups.setdefault(id(kind), []).append(k)
+        self.basis, self.groups = basis, []
+        self.group, self.row = np.zeros(len(kinds), dtype=int), np.zeros(len(kinds), dtype=int)
+        for number, own in enumerate(groups.values()):
+            self.group[own], self.row[own] = number, np.arange(len(own))
+            self.groups.append((kinds[own[0]], np.array([values(k) for k in own])))
+
+    def __call__(self, k: Array, r: Array) -> Array:
+        """[q, width] at the places r [q] within the intervals k [q]."""
+        found, group = np.empty((len(k), self.groups[0][1].shape[2])), self.group[k]
+        for number, (kind, values) in enumerate(self.groups):
+            here = slice(None) if len(self.groups) == 1 else np.flatnonzero(group == number)
+            found[here] = np.einsum("qm,qmw->qw", self.basis(kind, r[here]), values[self.row[k[here]]])
+        return found
 
 
 def _within(mesh: Mesh) -> Array:
@@ -101,9 +119,9 @@ def _locator(edges: Array, start: float, duration: float) -> Callable[[Any], tup
 
 
 def _moved(form: Form) -> Callable[[Array, Array, Array], Array]:
-    """(x [nx], rises [k, size] in a chart, centre of the chart [nx]) -> states [k, nx]."""
+    """(x [k, nx], rises [k, size] in charts, centres of the charts [k, nx]) -> states [k, nx]."""
     if not form.tangent:
         return lambda x, rise, chart: x + rise
     x, c, d = ca.SX.sym("x", form.space.nx), ca.SX.sym("c", form.space.nx), ca.SX.sym("d", form.space.ndx)
     plus = ca.Function("plus", [x, d, c], [form.space.plus(c, form.space.minus(c, x) + d)])
-    return lambda x, rise, chart: np.asarray(plus(x, rise.T, chart)).T
+    return lambda x, rise, chart: np.asarray(plus(x.T, rise.T, chart.T)).T

@@ -7,6 +7,9 @@
 
 ``coarse 10`` and ``multistart 3`` name one start alone: ten intervals, the seed 3. So a solution says which start served, and a
 file holds it.
+
+Where the first rung ends at a stationary point of the violation, scouts ask on a few intervals whether the others are worth their
+time (``hopeless``): a problem that asks for what is not possible fails by each of them.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Any
 from dynamics.errors import near
 from ocp.errors import ProblemError
 from ocp.guess import from_motion, perturbed, with_dynamic_controls
-from ocp.nlp import worst_violations
+from ocp.nlp import violation, worst_violations
 from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution, Status
 
@@ -33,6 +36,9 @@ SHARE, LEAST, TOLERANCE, ITERATIONS = 0.2, 8, 1e-4, 300
 NUMBERED = {"coarse": range(1, 1_000_000), "multistart": range(STARTS)}
 #: a point that violates its program no more is feasible
 FEASIBLE = 1e-5
+
+#: violations this near to each other are the same
+SAME = 0.05
 
 #: what another guess does not mend: a stop by the user, functions that are not finite, and objectives that fall without bound
 FINAL = (Status.INTERRUPTED, Status.NOT_A_NUMBER, Status.UNBOUNDED)
@@ -53,12 +59,12 @@ def read_guess(text: str, where: str) -> tuple[str, int | None]:
     return name, int(number)
 
 
-def climb(problem: Problem, options: Any, attempt: Attempt) -> Solution:
+def climb(problem: Problem, options: Any, attempt: Attempt, given: Solution | None = None) -> Solution:
     """The first attempt that converges, going up from the rung ``options.guess`` names; "auto" starts with the first.
 
-    A rung by name is tried alone. ``Solution.freeze["guess"]`` is the start that served, in words that go into a file; notes say
-    what failed before. Where all rungs fail, the attempt that violates its program least comes back. The coarse solve is an
-    attempt whose options have another guess than ``options``.
+    given: what the first rung came to, where it was tried before. A rung by name is tried alone. ``Solution.freeze["guess"]`` is
+    the start that served, in words that go into a file; notes say what failed before. Where all rungs fail, the attempt that
+    violates its program least comes back. The coarse solve is an attempt whose options have another guess than ``options``.
     """
     first, number = read_guess(options.guess, "guess")
     rungs = RUNGS if first == "auto" else (first,)
@@ -66,7 +72,11 @@ def climb(problem: Problem, options: Any, attempt: Attempt) -> Solution:
     for rung in rungs:
         for name, changed in _starts(problem, options, rung, number, attempt):
             again = {"max_iterations": min(ITERATIONS, options.max_iterations)} if failed else {}
-            found = attempt(changed, replace(options, **again))
+            known = given if rung == "given" else None
+            found = attempt(changed, replace(options, **again)) if known is None else known
+            if found.status is Status.INTERRUPTED and failed:
+                best = min((found, *(other for _, other in failed)), key=left_over)
+                return replace(best, status=found.status)
             if found.status in FINAL:
                 return found
             if found.status is Status.CONVERGED:
@@ -76,17 +86,53 @@ def climb(problem: Problem, options: Any, attempt: Attempt) -> Solution:
             if _slow(found, options):
                 return replace(found, notes=(*found.notes, f"guess: {name}; no other was tried: the point is feasible, and what "
                                              "the limited-memory Hessian lacks are curvatures, not a guess; take hessian exact"))
+            if rung == "given" and first == "auto" and known is None and (told := hopeless(problem, options, found, attempt)):
+                return replace(found, notes=(*found.notes, told))
             failed.append((name, found))
-    best = min((found for _, found in failed), key=_violation)
+    best = min((found for _, found in failed), key=left_over)
     if len(failed) > 1:
         best = replace(best, notes=(*best.notes, f"guess: all of {', '.join(label for label, _ in failed)} failed"))
     return best
 
 
+def hopeless(problem: Problem, options: Any, found: Solution, attempt: Attempt) -> str:
+    """Why no other guess is worth a try after ``found``, the attempt from the given one; "" where one may be.
+
+    Only a stationary point of the violation is hopeless, and only where that on a few intervals violates the program as much: what
+    is left over is not the mesh's. Then each perturbed start is scouted on these intervals, and none may violate less.
+    """
+    count = _few(options)
+    if found.status is not Status.INFEASIBLE or count >= int(options.intervals):
+        return ""
+    rough = _rough(problem, options, attempt, count)
+    least, largest = violation(rough.optimality.nlp, rough.optimality.x), left_over(rough)
+    before = violation(found.optimality.nlp, found.optimality.x), left_over(found)
+    if rough.status is not Status.INFEASIBLE or not any(
+            abs(new - old) <= SAME * old for new, old in zip((least, largest), before, strict=True)):
+        return ""
+    for _, changed in _starts(problem, options, "multistart", None, attempt):
+        scout = _rough(changed, options, attempt, count)
+        if scout.status in FINAL or violation(scout.optimality.nlp, scout.optimality.x) < (1.0 - SAME) * least:
+            return ""
+    return (f"guess: given; no other was tried: on {count} intervals the violation is the same, and {STARTS} perturbed guesses end "
+            "with no less")
+
+
+def _few(options: Any) -> int:
+    """Intervals of a coarse solve."""
+    return max(LEAST, int(SHARE * int(options.intervals)))
+
+
+def _rough(problem: Problem, options: Any, attempt: Attempt, count: int) -> Solution:
+    """A coarse solve."""
+    return attempt(problem, replace(options, intervals=count, guess="given", tolerance=max(TOLERANCE, options.tolerance),
+                                    max_iterations=min(ITERATIONS, options.max_iterations), scaling=rule(options.scaling)))
+
+
 def _slow(found: Solution, options: Any) -> bool:
     """Whether a quasi-Newton method came to a feasible point and then no further, or not in time."""
     return bool(options.hessian == "limited_memory" and found.status in (Status.STALLED, Status.ITERATION_LIMIT)
-                and _violation(found) <= FEASIBLE)
+                and left_over(found) <= FEASIBLE)
 
 
 def _starts(problem: Problem, options: Any, rung: str, number: int | None, attempt: Attempt) -> Iterator[tuple[str, Problem]]:
@@ -98,10 +144,9 @@ def _starts(problem: Problem, options: Any, rung: str, number: int | None, attem
         if changed is not None:
             yield rung, changed
     elif rung == "coarse":
-        count = max(LEAST, int(SHARE * options.intervals)) if number is None else number
+        count = _few(options) if number is None else number
         if number is not None or count < options.intervals:
-            rough = attempt(problem, replace(options, intervals=count, guess="given", tolerance=max(TOLERANCE, options.tolerance),
-                                             max_iterations=min(ITERATIONS, options.max_iterations), scaling=rule(options.scaling)))
+            rough = _rough(problem, options, attempt, count)
             if rough.status in FINAL:
                 return
             values = dict(zip(_free(problem), rough.extra.get("parameters", ()), strict=False))
@@ -116,6 +161,7 @@ def _free(problem: Problem) -> list[str]:
     return list(dict.fromkeys(phase.system.parameters[i] for phase in problem.phases for i, _, _ in phase.free_parameters))
 
 
-def _violation(solution: Solution) -> float:
+def left_over(solution: Solution) -> float:
+    """The largest violation of the program where an attempt ended."""
     worst = worst_violations(solution.optimality.nlp, solution.optimality.x, 1)
     return worst[0][1] if worst else 0.0

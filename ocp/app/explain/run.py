@@ -34,7 +34,6 @@ from ocp.explain import (
     dependent_rows,
     explain_infeasibility,
     find_not_finite,
-    first_findings,
     is_finite,
     points_of,
     prices,
@@ -46,6 +45,7 @@ from ocp.explain.elastic import uninterrupted
 from ocp.methods import make_options, method
 from ocp.nlp import NLPResult, SolverOptions, solve_nlp, worst_violations
 from ocp.problem import SOLVED, Guess, Phase, Status
+from ocp.reach import first_findings
 
 EXPLAINED, UNEXPLAINED = 0, 1
 #: methods whose program is looked at; others are seen through the first

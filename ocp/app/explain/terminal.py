@@ -14,9 +14,10 @@ from rich.text import Text
 
 from ocp.app.explain.places import Spot
 from ocp.app.explain.records import Explanation, Subject
-from ocp.explain import Advice, Amount, Dependence, Finding, Infeasibility, Origin, Price, Program, Remedy
+from ocp.explain import Advice, Amount, Dependence, Infeasibility, Origin, Price, Program, Remedy
 from ocp.explain.groups import UPPER
 from ocp.problem import SOLVED, Status
+from ocp.reach import Finding
 
 MOST = 12
 """Lines of one table."""

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -15,7 +15,6 @@ from dynamics.model.model import Model
 from ocp.app.files.findings import Findings, add_validation_errors, describe
 from ocp.app.files.load_fit import check_fit
 from ocp.app.files.load_linkages import read_linkages
-from ocp.app.files.load_mpc import LoadedMPC, read_mpc
 from ocp.app.files.load_options import read_options
 from ocp.app.files.load_parts import Reader
 from ocp.app.files.load_phases import load_robot_phases, load_symbolic_phases
@@ -32,6 +31,9 @@ from ocp.errors import ProblemError
 from ocp.methods import METHODS
 from ocp.problem import Problem
 
+if TYPE_CHECKING:
+    from ocp.app.files.load_mpc import LoadedMPC
+
 
 @dataclass(frozen=True)
 class LoadedProblem:
@@ -41,7 +43,7 @@ class LoadedProblem:
     drawing: what to animate (symbolic systems), model: the robot (robot systems), or None
     method, method_options: the default method and the options given for it, ready for ``ocp.methods.solve``
     accept: certificate tolerances that differ from the default; options: given options by method; mpc: the section of that name
-    folder: what paths in the file are relative to
+    folder: what paths in the file are relative to; time_limit: of a solve [s], or None
     """
 
     problem: Problem
@@ -55,6 +57,7 @@ class LoadedProblem:
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
     mpc: LoadedMPC | None = None
     folder: Path = Path()
+    time_limit: float | None = None
 
     def options_for(self, method: str) -> dict[str, Any]:
         """The options that the file gives for a method; those under its own name win over what is said for all."""
@@ -127,16 +130,18 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     if problem is not None:
         _refuse_idle_parameters(findings, problem)
     options = {name: read_options(reader, getattr(file.solve, name), name, ("solve", name)) for name in METHODS}
-    accept = _accept(reader, file)
+    accept, limit = _accept(reader, file), _time_limit(reader, file)
     if problem is not None and not findings.found:
         check_fit(findings, file, problem, options)
     mpc = None
     if problem is not None and not findings.found and getattr(file, "mpc", None) is not None:
+        from ocp.app.files.load_mpc import read_mpc  # few files have a closed loop
+
         mpc = read_mpc(reader, file, problem, lambda changed: _load(changed, folder, {}).problem)
     findings.raise_any()
     assert problem is not None  # a missing problem always leaves a finding
     return LoadedProblem(problem, file, source.text, drawing, model, file.solve.method, options[file.solve.method], accept,
-                         {name: values for name, values in options.items() if values}, mpc, folder)
+                         {name: values for name, values in options.items() if values}, mpc, folder, limit)
 
 
 def _validate(source: Source, findings: Findings) -> ProblemFile:
@@ -171,6 +176,16 @@ def _refuse_idle_parameters(findings: Findings, problem: Problem) -> None:
 
 
 # ---- solve and accept ---------------------------------------------------------------------------------------------------
+def _time_limit(reader: Reader, file: ProblemFile) -> float | None:
+    if file.solve.time_limit is None:
+        return None
+    path: KeyPath = ("solve", "time_limit")
+    found = reader.number(file.solve.time_limit, path)
+    if found <= 0:
+        reader.findings.add(path, f"must be positive, got {found:g} s; null for none")
+    return found
+
+
 def _accept(reader: Reader, file: ProblemFile) -> dict[str, float]:
     known = [f.name for f in dataclasses.fields(Tolerances)]
     found = {}

@@ -316,6 +316,8 @@ class Solve(Part):
     method: Literal["collocation", "multiple_shooting", "ilqr"] = Field("collocation", description="method of solution")
     derivatives: Literal["auto", "ad", "analytic", "complex_step", "fd"] | None = Field(
         None, description="source of the derivatives of the dynamics, whatever the method; null: the default of the method")
+    time_limit: Number | None = Field(
+        None, description="[s] after which the best of what was found is returned, whatever the method; null: none")
     collocation: dict[str, Option] = Field(default_factory=dict, description="options of the collocation method")
     multiple_shooting: dict[str, Option] = Field(default_factory=dict, description="options of direct multiple shooting")
     ilqr: dict[str, Option] = Field(default_factory=dict, description="options of iLQR")

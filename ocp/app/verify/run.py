@@ -114,7 +114,8 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
             return Score(name, method, SKIPPED, f"too large for --quick ({size:.0f} > {QUICK_SIZE:.0f})")
         begin += _prepared(loaded, method, options, show)
         watch = _Watch(begin, limit, show)
-        solution = solve(loaded.problem, method, options, tolerances=Tolerances(**loaded.accept), progress=watch)
+        solution = solve(loaded.problem, method, options, tolerances=Tolerances(**loaded.accept), progress=watch,
+                         time_limit=loaded.time_limit)
     except (ProblemError, ModelError) as error:
         return Score(name, method, FAIL, _first_line(str(error)), seconds=time.perf_counter() - begin)
     except KeyboardInterrupt:

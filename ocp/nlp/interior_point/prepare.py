@@ -87,8 +87,7 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
                     if not state.ints[READY]:
                         _start(nlp, options, state, bounds, x0, warm)  # ``begin`` had scaled bounds already
                     state.ints[STATUS] = RUNNING
-                if (progress is not None or watch_point is not None) and watch.heard(lambda first: _log(state, first),
-                                                                                     lambda rows: _point(nlp, state)):
+                if watch.heard(lambda first: _log(state, first), lambda rows: _point(nlp, state)):
                     break
         if watch.error is not None:
             raise watch.error

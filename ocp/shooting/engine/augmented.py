@@ -17,7 +17,7 @@ from numba import njit
 
 from dynamics.kernels.bank import Bank, evaluate
 from dynamics.kernels.calls import row_address
-from dynamics.loops.vectors import INLINE
+from dynamics.loops.vectors import INLINE, OPTIONS
 from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, SLOTS, VALUE, bind
 from ocp.shooting.engine.record import Held, Path, Plan
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE
@@ -205,7 +205,7 @@ def _semidefinite(B: Array, L: Array, size: int) -> bool:
     return True
 
 
-@njit(**INLINE)
+@njit(**OPTIONS)
 def stiffness(bank: Bank, held: Held, plan: Plan, path: Path, k: int, size: int, exact: bool, H: Array) -> bool:
     """Add the Hessian of the augmented terms of knot k, after ``slopes``, to the lower triangle of H [size]: ``C' W C`` and the
     curvature of the rows times their multipliers: always if exact, else where it is positive semidefinite. Rows that bound a

@@ -7,7 +7,7 @@ from numba import njit
 
 from dynamics.loops.dense import clear
 from ocp.shooting.engine.augmented import slopes, stiffness
-from ocp.shooting.engine.flat import flat
+from ocp.shooting.engine.flat import PRIVATE, flat
 from ocp.shooting.engine.knots import bend, complete, differentiate, in_one
 from ocp.shooting.engine.lq import adjoint, costates, projected_gradient
 from ocp.shooting.engine.record import CONVEXIFY, FULL, GAP, GAUSS_NEWTON, GRADIENT, VIOLATION, Engine
@@ -77,7 +77,7 @@ def finish(e: Engine, violation: float) -> bool:
     return _close(e, violation)
 
 
-@njit(cache=True)
+@njit(**PRIVATE)
 def complete_all(e: Engine) -> bool:
     """Everything with full Hessians in one pass from the end to the start, the costates along with it: the same numbers as
     ``differentiate_range``, ``finish`` and ``bend_range``. False where something cannot be evaluated or is not finite; Hessians are
@@ -85,6 +85,7 @@ def complete_all(e: Engine) -> bool:
     plan, path, bank, held, model, derivatives, policy = e.plan, e.path, e.bank, e.held, e.model, e.derivatives, e.policy
     S, N, w = model.F.shape
     nw, M, largest, good = policy.costate.shape[1], policy.gradient.shape[1], 0.0, True
+    exact = e.settings[FULL] != 0.0  # always; a literal would be compiled apart
     g, F, y, slope = flat(model.g), flat(model.F), flat(policy.costate), flat(policy.gradient)
     for k in range(S, -1, -1):
         kind = plan.which[k]
@@ -98,7 +99,7 @@ def complete_all(e: Engine) -> bool:
         if good and held.number[kind] > 0:
             found = slopes(bank, held, plan, path, k, model.g[k])
             largest = max(largest, found)
-            good = not np.isnan(found) and stiffness(bank, held, plan, path, k, model.n[k] + model.m[k], True, model.H[k])
+            good = not np.isnan(found) and stiffness(bank, held, plan, path, k, model.n[k] + model.m[k], exact, model.H[k])
         if not good:
             break
         adjoint(g, F, N, w, k, model.n[k], model.m[k], model.n[k + 1] if k < S else 0, y, nw, slope, M)
@@ -125,6 +126,7 @@ def expand(e: Engine) -> int:
 def coarsen(e: Engine) -> int:
     """Gauss-Newton Hessians, augmented terms included, beside the full ones. Returns the failed knot or -1."""
     plan, path, bank, held, model, derivatives, coarse = e.plan, e.path, e.bank, e.held, e.model, e.derivatives, e.spare.coarse
+    exact = e.settings[FULL] < 0.0  # never; a literal would be compiled apart
     for k in range(plan.which.shape[0]):
         # g and F come out as they were
         if differentiate(derivatives, bank, plan.which[k], plan.t, plan.h, plan.p, path.x, path.u, k, model.g, model.F, coarse,
@@ -133,7 +135,7 @@ def coarsen(e: Engine) -> int:
         if held.number[plan.which[k]] > 0:
             if np.isnan(slopes(bank, held, plan, path, k, model.g[k])):
                 return k
-            if not stiffness(bank, held, plan, path, k, model.n[k] + model.m[k], False, coarse[k]):
+            if not stiffness(bank, held, plan, path, k, model.n[k] + model.m[k], exact, coarse[k]):
                 return k
     return -1
 

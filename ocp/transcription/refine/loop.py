@@ -11,6 +11,7 @@ from ocp.problem import Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep, text
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Begin, Polish
+from ocp.transcription.ladder import left_over
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.program import Transcription
 from ocp.transcription.refine.arcs import Jump, duration_of
@@ -77,6 +78,8 @@ class _Refinement:
         self.number = self.failures = self.chattering = 0
         self.warm = self.settled = self.shaped = False
         self.ladder = settings.ladder
+        self.given: Solution | None = None
+        self.fallen: Solution | None = None
         self.drawn: float | None = None
 
     def go(self) -> Solution:
@@ -98,29 +101,36 @@ class _Refinement:
         meshes = self.family.meshes(self.problem, self.plans)
         smooth, polish = _smoothing(self.current, self.plans, self.family)
         climbs = self.ladder and self.resume is None
-        solution = self.last = self.run(Ask(
-            self.current, meshes, _numbered(self.progress, self.number, len(self.told.log)), _kept(self.checkpoint, self.plans),
-            self.resume, climbs, polish, self._beginning(meshes),
-            lambda program: self._drawn_in(program, meshes)))
+        ask = Ask(self.current, meshes, _numbered(self.progress, self.number, len(self.told.log)),
+                  _kept(self.checkpoint, self.plans), self.resume, climbs, polish, self._beginning(meshes),
+                  lambda program: self._drawn_in(program, meshes), self.given)
+        solution = self.last = self.run(ask)
         self.resume, self.ladder = None, False
         self.told.heard(solution, self.number)
         if solution.status is Status.INTERRUPTED:
+            if self.fallen is not None and not self.passes:
+                self.last = replace(min(self.fallen, solution, key=left_over), status=solution.status)
             return "interrupted"
         if solution.status is not Status.CONVERGED:
-            return self._failed(solution, climbs)
+            return self._failed(solution, ask)
         return self._converged(solution, meshes, smooth, started)
 
     def _drawn_in(self, program: Transcription, meshes: Sequence[Mesh]) -> Transcription:
         self.bounds = bounds_of(program.nlp)
         return drawn_in(program, self.problem, meshes, self.margins, [own.path_names for own in self.estimator.phases])
 
-    def _failed(self, solution: Solution, climbed: bool) -> str | None:
+    def _failed(self, solution: Solution, ask: Ask) -> str | None:
         """After a pass that did not converge: the same mesh from the guess, finer meshes, and the ladder of guesses in the end."""
         self.failures += 1
+        self.fallen = solution if self.fallen is None else min(self.fallen, solution, key=left_over)
         self.told.words.append(f"pass {self.number}: {size_of(self.plans)}: {solution.status.name.lower().replace('_', ' ')}")
-        if climbed or self.number >= self.settings.most:
+        if ask.ladder or self.number >= self.settings.most:
+            return "failed"
+        if self.number == 1 and (told := self.settings.hopeless(ask, solution)):
+            self.told.words.append(told)
             return "failed"
         if self.failures > (FAILURES if not self.certified else FAILURES_OF_CERTIFIED):
+            self.given = None if self.warm else solution
             self.current, self.warm, self.ladder = self.problem, False, True
         elif self.warm:  # the same mesh once more, from the guess
             self.current, self.warm = self.problem, False

@@ -46,19 +46,21 @@ class Family:
 class Settings:
     """rules: of the policy; most: passes; switches: whether edges are put and moved to where controls jump; ladder: whether the
     first pass climbs the ladder of guesses, and not only once all else has failed; carry: whether passes begin with multipliers of
-    the one before."""
+    the one before; hopeless: why no other guess or mesh is worth a try after a first pass that failed, or ""."""
 
     rules: Rules
     most: int
     switches: bool
     ladder: bool
     carry: bool = True
+    hopeless: Callable[[Ask, Solution], str] = lambda ask, found: ""
 
 
 @dataclass(frozen=True, eq=False)
 class Ask:
     """A program to solve: a problem on meshes. show, keep, warm: progress, checkpoint and where to resume; ladder: whether the
-    ladder of guesses is climbed; polish, begin: as ``solve_program`` says; change: made to the program before it is solved."""
+    ladder of guesses is climbed, given: what its first rung came to; polish, begin: as ``solve_program`` says; change: made to the
+    program before it is solved."""
 
     problem: Problem
     meshes: Sequence[Mesh | Compressed]
@@ -69,6 +71,7 @@ class Ask:
     polish: Polish | None = None
     begin: Begin | None = None
     change: Callable[[Transcription], Transcription] | None = None
+    given: Solution | None = None
 
 
 Run = Callable[[Ask], Solution]

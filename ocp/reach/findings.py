@@ -1,4 +1,4 @@
-"""What a look at the problem alone tells, within milliseconds, before anything is transcribed or solved."""
+"""What a look at the problem alone tells: ends that bounds on rates put out of reach, constraints that they rule out."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ocp.explain.groups import base
-from ocp.nlp import NLP, worst_violations
-from ocp.problem import Boundary, Phase, Problem
+from ocp.problem import Phase, Problem
+from ocp.reach.tube import SLACK, impossible, plain, prescribed, tube
 
 #: rates are compared at so many random points
 POINTS = 3
-#: what rounding may do to a prescribed value
-SLACK = 1e-9
 
 
 @dataclass(frozen=True)
@@ -26,39 +23,25 @@ class Finding:
 
 
 def first_findings(problem: Problem) -> tuple[Finding, ...]:
-    """Distances that the speed limits cannot cover in the longest duration. (Ends outside their bounds are refused by files.)"""
+    """What bounds rule out: distances that speed limits cannot cover in the longest duration, states and constraints that no motion
+    within bounds of states, controls and rates can meet. (Ends outside their bounds are refused by files.)"""
     several = len(problem.phases) > 1
-    return tuple(Finding(f"phase {phase.name}: {text}" if several else text, sure)
-                 for phase in problem.phases for text, sure in _too_far(phase))
-
-
-def worst_rows(nlp: NLP, x: np.ndarray, most: int = 3) -> tuple[tuple[str, float], ...]:
-    """(constraint, violation) of the constraints that the point x [n] violates most, each once."""
-    found: dict[str, float] = {}
-    for name, size in worst_violations(nlp, x, 200):
-        found.setdefault(base(name), size)
-    return tuple(found.items())[:most]
-
-
-def _values(phase: Phase, end: Boundary | None) -> Iterator[tuple[int, float]]:
-    """(coordinate, value) of what an end prescribes, where coordinates and tangent components are the same."""
-    if end is None:
-        return
-    for coordinate, component in _flat(phase).items():
-        if end.fixed[component]:
-            yield coordinate, end.value[coordinate]
-
-
-def _flat(phase: Phase) -> dict[int, int]:
-    """Coordinates that are plain numbers, and which component of the tangent each is."""
-    return {i: component for i, component in enumerate(phase.system.space.tangent_index) if component >= 0}
+    found, begins = [], (0.0, 0.0)
+    for phase in problem.phases:
+        own = list(_too_far(phase))
+        if not any(sure for _, sure in own):
+            held = tube(phase, begins)
+            own += [(text, True) for text in ([held.empty] if held.empty else impossible(phase, held))]
+        found += [Finding(f"phase {phase.name}: {text}" if several else text, sure) for text, sure in own]
+        begins = begins[0] + phase.duration.lower, begins[1] + phase.duration.upper
+    return tuple(found)
 
 
 def _too_far(phase: Phase) -> Iterator[tuple[str, bool]]:
     system, longest = phase.system, phase.duration.upper
     if not np.isfinite(longest):
         return
-    names, start, final = system.space.names, dict(_values(phase, phase.start)), dict(_values(phase, phase.final))
+    names, start, final = system.space.names, prescribed(phase, phase.start), prescribed(phase, phase.final)
     for position, rate in _rates(phase).items():
         given = position in start and position in final
         begin, end = (start[position], final[position]) if given else (phase.guess.x[0, position], phase.guess.x[-1, position])
@@ -72,7 +55,7 @@ def _too_far(phase: Phase) -> Iterator[tuple[str, bool]]:
 def _rates(phase: Phase) -> dict[int, int]:
     """Which coordinate of the state is the rate of which: x_i' = x_j."""
     system, rng = phase.system, np.random.default_rng(0)
-    flat = _flat(phase)
+    flat = plain(phase)
     bounded = [j for j in flat if np.isfinite(phase.x_upper[j]) or np.isfinite(phase.x_lower[j])]
     found: dict[int, set[int]] = {}
     for _ in range(POINTS):

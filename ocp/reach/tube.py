@@ -1,0 +1,157 @@
+"""Where the states of a phase can be, from bounds alone: a box for every slice of time that holds every motion within them.
+
+Rates are enclosed over the box of a slice (``ocp.reach.intervals``); what they allow from the start onwards and from the end
+backwards narrows the boxes, which narrows the rates. A box that is empty proves that there is no motion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ocp.problem import At, Boundary, Constraint, Phase, Sense
+from ocp.reach.intervals import INF, Interval, enclosed
+
+#: slices of a phase, and how often their boxes are narrowed
+SLICES, SWEEPS = 64, 3
+#: [s] stands for a duration without bound
+LONG = 1e30
+#: what rounding and tolerances of solvers may do to a prescribed value, relative to its size and absolutely
+SLACK = 1e-6
+
+
+@dataclass(frozen=True)
+class Tube:
+    """low, high [k+1, nx]: of the states at the edges of slices; slice_low, slice_high [k, nx]: within them; t: of slices, since
+    the start of the first phase; empty: why there is no motion at all, or ""."""
+
+    low: np.ndarray
+    high: np.ndarray
+    slice_low: np.ndarray
+    slice_high: np.ndarray
+    t: Interval
+    empty: str = ""
+
+
+def plain(phase: Phase) -> dict[int, int]:
+    """Coordinates that are plain numbers, and which component of the tangent each is."""
+    return {i: component for i, component in enumerate(phase.system.space.tangent_index) if component >= 0}
+
+
+def prescribed(phase: Phase, end: Boundary | None) -> dict[int, float]:
+    """What an end prescribes, by coordinates that are plain numbers."""
+    if end is None:
+        return {}
+    return {i: float(end.value[i]) for i, component in plain(phase).items() if end.fixed[component]}
+
+
+def tube(phase: Phase, begins: tuple[float, float]) -> Tube:
+    """The tube of a phase; begins [s]: between which times it does."""
+    T = phase.duration.lower, min(phase.duration.upper, LONG)
+    bounds = np.array(phase.x_lower), np.array(phase.x_upper)
+    low, high = (np.tile(side, (SLICES + 1, 1)) for side in bounds)
+    for at, end in ((0, phase.start), (-1, phase.final)):
+        for i, value in prescribed(phase, end).items():
+            low[at, i] = high[at, i] = value
+    s = np.arange(SLICES + 1) / SLICES
+    t = begins[0] + T[0] * s[:-1], begins[1] + T[1] * s[1:]
+    inner_low, inner_high = (np.tile(side, (SLICES, 1)) for side in bounds)
+    for _ in range(SWEEPS):
+        travel = _travel(phase, t, (inner_low, inner_high))
+        if travel is None:
+            break
+        found = Tube(low, high, inner_low, inner_high, t, _narrowed(phase, low, high, *travel))
+        if found.empty:
+            return found
+        down, up = np.minimum(travel[0], 0.0), np.maximum(travel[1], 0.0)
+        inner_low = np.maximum.reduce([inner_low, low[:-1] + down, low[1:] - up])
+        inner_high = np.minimum.reduce([inner_high, high[:-1] + up, high[1:] - down])
+    return Tube(low, high, inner_low, inner_high, t)
+
+
+def _travel(phase: Phase, t: Interval, box: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
+    """How far each coordinate moves in each slice [k, nx], at least and at most; None where nothing is known."""
+    system, where = phase.system, plain(phase)
+    moves = range(system.model.nv) if system.model is not None else range(system.space.ndx)  # forward dynamics bound nothing
+    rows = [component for component in where.values() if component in moves]
+    rates = enclosed(system.rate, _arguments(phase, t, box), rows) if rows else None
+    if rates is None:
+        return None
+    low, high = np.full(box[0].shape, -INF), np.full(box[0].shape, INF)
+    by_row = dict(zip(rows, rates, strict=True))
+    shortest, longest = phase.duration.lower / SLICES, min(phase.duration.upper, LONG) / SLICES
+    for i, component in where.items():
+        if component in by_row:
+            least, most = by_row[component]
+            with np.errstate(invalid="ignore"):
+                down, up = np.minimum(least * shortest, least * longest), np.maximum(most * shortest, most * longest)
+            low[:, i], high[:, i] = np.where(np.isnan(down), -INF, down), np.where(np.isnan(up), INF, up)
+    return low, high
+
+
+def _arguments(phase: Phase, t: Interval, box: tuple[np.ndarray, np.ndarray]) -> list[list[Interval]]:
+    """Intervals of t, x, u, p."""
+    system = phase.system
+    values = [(np.full(1, v), np.full(1, v)) for v in system.parameter_values]
+    for index, lower, upper in phase.free_parameters:
+        values[index] = np.full(1, lower), np.full(1, upper)
+    controls = [(np.full(1, a), np.full(1, b)) for a, b in zip(phase.u_lower, phase.u_upper, strict=True)]
+    return [[t], list(zip(box[0].T, box[1].T, strict=True)), controls, values]
+
+
+def _narrowed(phase: Phase, low: np.ndarray, high: np.ndarray, down: np.ndarray, up: np.ndarray) -> str:
+    """Narrow the boxes at edges by what slices allow, onwards and backwards; why one is empty, or ""."""
+    for way, edges in ((1, range(1, SLICES + 1)), (-1, range(SLICES - 1, -1, -1))):
+        for k in edges:
+            before, slice_ = k - way, k - 1 if way > 0 else k
+            reached = (low[before] + down[slice_], high[before] + up[slice_]) if way > 0 else (
+                low[before] - up[slice_], high[before] - down[slice_])
+            a, b = np.maximum(low[k], reached[0]), np.minimum(high[k], reached[1])
+            ends = np.stack([low[k], high[k], *reached])
+            room = SLACK * (1.0 + np.max(np.abs(ends), axis=0, where=np.isfinite(ends), initial=0.0))
+            for i in np.flatnonzero(a > b + room):
+                here, there = (low[k, i], high[k, i]), (reached[0][i], reached[1][i])
+                return _told(phase, int(i), k, *((there, here) if way > 0 else (here, there)))
+            low[k], high[k] = np.minimum(a, b), np.maximum(a, b)
+    return ""
+
+
+def _told(phase: Phase, i: int, k: int, before: tuple[float, float], after: tuple[float, float]) -> str:
+    name, T = phase.system.space.names[i], phase.duration
+    when = f"after {k / SLICES * T.upper:.4g} s" if not T.free else f"after {100 * k / SLICES:.3g} % of the time"
+    whole = f"{T.upper:.4g} s" if not T.free else f"{T.lower:.4g} to {T.upper:.4g} s"
+    if k == SLICES:
+        return f"bounds hold {name} {_between(before)} at the end of {whole}; {_between(after, 'it is to be')}"
+    return f"bounds hold {name} {_between(before)} {when}, and to meet the end it is to be {_between(after)}"
+
+
+def _between(ends: tuple[float, float], words: str = "") -> str:
+    low, high = ends
+    told = f"{low:.4g}" if low == high else f"below {high:.4g}" if low == -INF else f"above {low:.4g}" if high == INF else \
+        f"between {low:.4g} and {high:.4g}"
+    return f"{words} {told}".strip()
+
+
+def impossible(phase: Phase, found: Tube) -> Iterator[str]:
+    """Constraints that no motion in the tube can meet, in words."""
+    first, last = (found.t[0][:1], found.t[1][:1]), (found.t[0][-1:], found.t[1][-1:])
+    times = {At.START: first, At.FINAL: last, At.PATH: (np.r_[first[0], found.t[0], last[0]], np.r_[first[1], found.t[1], last[1]])}
+    low, high = found.low, found.high
+    boxes = {At.START: (low[:1], high[:1]), At.FINAL: (low[-1:], high[-1:]),  # ends are known better than the slices beside them
+             At.PATH: (np.vstack([low[:1], found.slice_low, low[-1:]]), np.vstack([high[:1], found.slice_high, high[-1:]]))}
+    for constraint in phase.constraints:
+        if constraint.soft is None and constraint.sense is not Sense.CONE and constraint.at in boxes:
+            values = enclosed(constraint.function, _arguments(phase, times[constraint.at], boxes[constraint.at]))
+            yield from () if values is None else _missed(constraint, values)
+
+
+def _missed(constraint: Constraint, values: list[Interval]) -> Iterator[str]:
+    where = {At.START: "at the start", At.FINAL: "at the end", At.PATH: "somewhere on the way"}[constraint.at]
+    for name, (low, high), lower, upper in zip(constraint.components(), values, constraint.lower, constraint.upper, strict=True):
+        low, high = np.broadcast_arrays(low, high)
+        room = SLACK * (1.0 + np.max(np.abs([v for v in (lower, upper) if np.isfinite(v)]), initial=0.0))
+        for k in np.flatnonzero((low > upper + room) | (high < lower - room))[:1]:
+            yield (f"bounds hold {name} {_between((float(low[k]), float(high[k])))} {where}; "
+                   f"{_between((lower, upper), 'it is to be')}")
