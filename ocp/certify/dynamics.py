@@ -81,11 +81,25 @@ def gaps(motion: Motion) -> Gaps:
         return unknown(motion, "the re-integration failed")
     by_segment = motion.distance(x[1:], end)
     worst = int(np.argmax(by_segment))
-    starts = _beside(motion, x[:-1]) if few else []
-    beside, _ = again.over(np.tile(rows, len(starts)), np.concatenate(starts), *ROUGH, implicit) if few else (None, implicit)
-    whole = (_whole(motion, again, implicit) if beside is None
-             else _linear(motion, end, beside.reshape(len(starts), len(rows), -1)))
+    beside = _ends_beside(motion, again, implicit) if few else None
+    whole = _whole(motion, again, implicit) if beside is None else _linear(motion, end, beside)
     return Gaps(float(by_segment[worst]), f"on [{t[worst]:.6g}, {t[worst + 1]:.6g}] s", by_segment, *whole, implicit)
+
+
+def _ends_beside(motion: Motion, again: _Again, implicit: bool) -> Array | None:
+    """The rough ends [1 + ndx, N, nx] of all segments, begun where the motion is and beside; None where that cannot be computed."""
+    rows, starts = np.arange(len(again.h)), _beside(motion, motion.trajectory.x[:-1])
+    if implicit:  # to first order: every deviation by itself would take as long as the motion
+        if len(again.broken):
+            grown = None
+        else:
+            grown = stiff.grown(lambda i, *at: again.field(rows[i], *at), lambda i, *at: again.jacobian(rows[i], *at), starts[0],
+                                ROUGH[0], ROUGH[1] * motion.scales.coordinates)
+        if grown is not None and all(np.all(np.isfinite(part)) for part in grown):
+            end, Phi = grown
+            return np.stack([end + np.einsum("kab,kb->ka", Phi, start - starts[0]) for start in starts])
+    found, _ = again.over(np.tile(rows, len(starts)), np.concatenate(starts), *ROUGH, implicit)
+    return None if found is None else found.reshape(len(starts), len(rows), -1)
 
 
 def _linear(motion: Motion, end: Array, ends: Array) -> tuple[float, float, float]:
