@@ -90,12 +90,8 @@ def _ends_beside(motion: Motion, again: _Again, implicit: bool) -> Array | None:
     """The rough ends [1 + ndx, N, nx] of all segments, begun where the motion is and beside; None where that cannot be computed."""
     rows, starts = np.arange(len(again.h)), _beside(motion, motion.trajectory.x[:-1])
     if implicit:  # to first order: every deviation by itself would take as long as the motion
-        if len(again.broken):
-            grown = None
-        else:
-            grown = stiff.grown(lambda i, *at: again.field(rows[i], *at), lambda i, *at: again.jacobian(rows[i], *at), starts[0],
-                                ROUGH[0], ROUGH[1] * motion.scales.coordinates)
-        if grown is not None and all(np.all(np.isfinite(part)) for part in grown):
+        grown = again.grown(starts[0], *ROUGH)
+        if grown is not None:
             end, Phi = grown
             return np.stack([end + np.einsum("kab,kb->ka", Phi, start - starts[0]) for start in starts])
     found, _ = again.over(np.tile(rows, len(starts)), np.concatenate(starts), *ROUGH, implicit)
@@ -183,6 +179,23 @@ class _Again:
         times = self.t[rows] + np.minimum(s, INSIDE) * h
         found = self._slope(times[None, :], y.T, self.motion.drive(times).T, np.repeat(self.motion.p[:, None], k, axis=1))
         return np.asarray(found).reshape(d, k, d).transpose(1, 0, 2) * h[:, None, None]
+
+    def grown(self, y: Array, rtol: float, atol: float) -> tuple[Array, Array] | None:
+        """Ends [N, nx] of all segments from y, implicitly, and their derivatives [N, nx, nx] by y; None where one is not finite."""
+        rows = np.setdiff1d(np.arange(len(self.h)), self.broken)
+        end, Phi = y.copy(), np.tile(np.eye(y.shape[1]), (len(y), 1, 1))
+        pieces: list[tuple[_Again, Array]] = [(self, rows)]
+        for k in self.broken:
+            cuts = np.concatenate([[0.0], self.cuts[self.which == k], [1.0]])
+            pieces += [(_Piece(self, a, b), np.array([k])) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        for piece, own in pieces:
+            found = stiff.grown(lambda i, *at, piece=piece, own=own: piece.field(own[i], *at),
+                                lambda i, *at, piece=piece, own=own: piece.jacobian(own[i], *at), end[own], rtol,
+                                atol * self.motion.scales.coordinates)
+            if found is None or not all(np.all(np.isfinite(part)) for part in found):
+                return None
+            end[own], Phi[own] = found[0], found[1] @ Phi[own]
+        return end, Phi
 
     def over(self, rows: Array, y: Array, rtol: float, atol: float, implicit: bool) -> tuple[Array | None, bool]:
         """States [k, nx] at the ends of these segments, None where that cannot be computed, and whether to go on implicitly."""
