@@ -22,6 +22,8 @@ Array = np.ndarray
 
 #: a margin is so much more than the overshoot that was measured
 MORE = 1.1
+#: the same where one did not suffice: a peak beside the nodes of a boundary arc moves by about half of what they do
+AGAIN = 2.0
 #: nodes this near to an edge (in fractions of the phase) belong to both intervals
 SMALL = 1e-12
 
@@ -44,9 +46,10 @@ class Margins:
         return bool(np.any(self.states) or np.any(self.rows))
 
     def grown(self, states: Array, rows: Array) -> Margins:
-        """With these overshoots beyond the true bounds, shaped as the margins, added."""
+        """With these overshoots beyond the true bounds, shaped as the margins, added; twice where the motion overshoots again."""
         again = np.any(states > 0, axis=(1, 2)) | np.any(rows > 0, axis=(1, 2))
-        return Margins(self.states + MORE * states, self.rows + MORE * rows, self.times + again)
+        share = np.where(self.times > 0, AGAIN, MORE)[:, None, None]
+        return Margins(self.states + share * states, self.rows + share * rows, self.times + again)
 
     def on(self, before: Plan, after: Plan) -> Margins:
         """The same on another mesh: unchanged intervals keep theirs, parts of a cut one get the square of their share."""
