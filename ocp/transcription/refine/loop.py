@@ -35,8 +35,8 @@ CHATTERING = 4
 STALL = 2
 #: the same where the certificate decides: what is left to mend may be in one interval alone
 STALL_OF_CERTIFIED = 4
-#: the certificate allows ramps an interval short in the place of jumps: with more linear controls than these, which jump often and are
-#: singular in turn, shorter intervals take less time than programs that move all their jumps
+#: the certificate allows ramps of a short interval in the place of jumps: with more linear controls than these, which jump often
+#: and are singular in turn, shorter intervals take less time than programs that move all their jumps
 SWITCHING = 4
 #: what each of so many passes must gain in the largest error; cuts at a kink gain more
 GAIN = 0.25
