@@ -1,9 +1,9 @@
 """An implicit integrator for stiff stretches: Radau IIA of five stages, order 9, L-stable.
 
-Many initial-value problems over s in [0, 1] advance side by side, each with a step of its own, so that one call of the field serves
-all of them. Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.5 (methods) and IV.8 (Newton's method, with the
-Jacobian where a step begins, and with those of all stages where that does not contract); the error of a step is judged by two
-halves of it, with the stage order 5, which is what stiff components see.
+Many initial-value problems over s in [0, 1] advance side by side, each with a step of its own, so that one call of the field
+serves all of them. Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.5 (methods) and IV.8 (Newton's
+method, with the Jacobian where a step begins, and with those of all stages where that does not contract); the error of a step is
+judged by two halves of it, with the stage order 5, which is what stiff components see.
 """
 
 from __future__ import annotations
