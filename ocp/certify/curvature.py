@@ -35,6 +35,8 @@ Array = np.ndarray
 FLAT, DOWN = 1e-4, 5e-3
 #: and a move by the whole size must gain this much: ripples of a singular arc over a few short intervals gain nothing
 GAIN = 1e-3
+#: how far curvatures are searched downwards at once, and until where: what lies below is rounding
+LEAP, MOST = 16.0, 1e9
 #: distance from a bound within which it is met, relative to the size; density of a multiplier that pushes, to the objective
 MET, PUSHES = 1e-4, 1e-6
 #: keeps the matrix regular where constraints repeat each other
@@ -185,8 +187,12 @@ def _rank(held: _Scaled) -> int:
 def _leaving(held: _Scaled) -> Array | None:
     """A direction of negative curvature that keeps what is held and leaves no weakly active constraint; None: none is found."""
     n, shift = len(held.columns), -DOWN
-    while held.below(4 * shift) > 0 and shift > -1e12:
-        shift *= 4
+    while held.below(LEAP * shift) > 0:
+        shift *= LEAP
+        if shift < -MOST:
+            return None
+    if held.below(np.sqrt(LEAP) * shift) > 0:
+        shift *= np.sqrt(LEAP)
     try:
         factor = splu(held.matrix(2 * shift))
     except RuntimeError:

@@ -80,11 +80,21 @@ def gaps(motion: Motion) -> Gaps:
         return unknown(motion, "the re-integration failed")
     by_segment = motion.distance(x[1:], end)
     worst = int(np.argmax(by_segment))
-    starts = _beside(motion, x[:-1]) if few else []
-    beside, _ = again.over(np.tile(rows, len(starts)), np.concatenate(starts), *ROUGH, implicit) if few else (None, implicit)
-    whole = (_whole(motion, again, implicit) if beside is None
-             else _linear(motion, end, beside.reshape(len(starts), len(rows), -1)))
+    beside = _ends_beside(motion, again, implicit) if few else None
+    whole = _whole(motion, again, implicit) if beside is None else _linear(motion, end, beside)
     return Gaps(float(by_segment[worst]), f"on [{t[worst]:.6g}, {t[worst + 1]:.6g}] s", by_segment, *whole, implicit)
+
+
+def _ends_beside(motion: Motion, again: _Again, implicit: bool) -> Array | None:
+    """The rough ends [1 + ndx, N, nx] of all segments, begun where the motion is and beside; None where that cannot be computed."""
+    rows, starts = np.arange(len(again.h)), _beside(motion, motion.trajectory.x[:-1])
+    if implicit:  # to first order: every deviation by itself would take as long as the motion
+        grown = again.grown(starts[0], *ROUGH)
+        if grown is not None:
+            end, Phi = grown
+            return np.stack([end + np.einsum("kab,kb->ka", Phi, start - starts[0]) for start in starts])
+    found, _ = again.over(np.tile(rows, len(starts)), np.concatenate(starts), *ROUGH, implicit)
+    return None if found is None else found.reshape(len(starts), len(rows), -1)
 
 
 def _linear(motion: Motion, end: Array, ends: Array) -> tuple[float, float, float]:
@@ -168,6 +178,23 @@ class _Again:
         times = self.t[rows] + np.minimum(s, INSIDE) * h
         found = self._slope(times[None, :], y.T, self.motion.drive(times).T, np.repeat(self.motion.p[:, None], k, axis=1))
         return np.asarray(found).reshape(d, k, d).transpose(1, 0, 2) * h[:, None, None]
+
+    def grown(self, y: Array, rtol: float, atol: float) -> tuple[Array, Array] | None:
+        """Ends [N, nx] of all segments from y, implicitly, and their derivatives [N, nx, nx] by y; None where one is not finite."""
+        rows = np.setdiff1d(np.arange(len(self.h)), self.broken)
+        end, Phi = y.copy(), np.tile(np.eye(y.shape[1]), (len(y), 1, 1))
+        pieces: list[tuple[_Again, Array]] = [(self, rows)]
+        for k in self.broken:
+            cuts = np.concatenate([[0.0], self.cuts[self.which == k], [1.0]])
+            pieces += [(_Piece(self, a, b), np.array([k])) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        for piece, own in pieces:
+            found = stiff.grown(lambda i, *at, piece=piece, own=own: piece.field(own[i], *at),
+                                lambda i, *at, piece=piece, own=own: piece.jacobian(own[i], *at), end[own], rtol,
+                                atol * self.motion.scales.coordinates)
+            if found is None or not all(np.all(np.isfinite(part)) for part in found):
+                return None
+            end[own], Phi[own] = found[0], found[1] @ Phi[own]
+        return end, Phi
 
     def over(self, rows: Array, y: Array, rtol: float, atol: float, implicit: bool) -> tuple[Array | None, bool]:
         """States [k, nx] at the ends of these segments, None where that cannot be computed, and whether to go on implicitly."""

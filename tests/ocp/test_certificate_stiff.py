@@ -103,6 +103,45 @@ def test_rows_with_steps_of_their_own_agree_with_the_matrix_exponential():
     np.testing.assert_allclose(found, expected, atol=2e-9)
 
 
+def test_derivatives_of_the_ends_agree_with_the_matrix_exponential_and_with_differences():
+    M = np.array([[[-1e4, 3.0], [2.0, -0.5]], [[0.0, 1.0], [-4.0, -0.1]]])
+    end, slopes = stiff.grown(lambda i, s, y: np.einsum("kab,kb->ka", M[i], y), lambda i, s, y: M[i], np.ones((2, 2)), 1e-6, 1e-8)
+    np.testing.assert_allclose(slopes, [expm(m) for m in M], atol=1e-6)
+    np.testing.assert_allclose(end, [expm(m) @ np.ones(2) for m in M], atol=1e-5)
+
+    def field(i, s, y):
+        return np.stack([-200 * (y[:, 0] ** 3 - np.cos(3 * s)) + y[:, 1], y[:, 0] * y[:, 1]], axis=1)
+
+    def slope(i, s, y):
+        rows = [[-600 * y[:, 0] ** 2, np.ones(len(y))], [y[:, 1], y[:, 0]]]
+        return np.stack([np.stack(row, axis=1) for row in rows], axis=1)
+
+    start, step = np.array([[1.3, 0.4]]), 1e-5
+    _, found = stiff.grown(field, slope, start, 1e-9, 1e-11)
+    for k in range(2):
+        moved = [stiff.integrate(field, slope, start + sign * step * np.eye(2)[k], 1e-12, 1e-13) for sign in (1, -1)]
+        np.testing.assert_allclose(found[0][:, k], (moved[0] - moved[1])[0] / (2 * step), atol=1e-5)
+
+
+def test_errors_grow_along_stiff_motions_as_their_derivatives_tell():
+    """y' = a y beside a fast component, and a break on the way: the largest growth is exp(2 a)."""
+    a = 1.7
+    system = known.flat_system("growing", ("x", "y"), ("u",), lambda t, x, u, p: ca.vertcat(
+        -1e5 * (x[0] - ca.cos(t)) - ca.sin(t) + 0 * u[0], a * x[1] + 1e-3 * ca.fabs(t - 0.777)))
+    knots = np.linspace(0, 2, 21)
+    exact = solve_ivp(lambda t, y: a * y + 1e-3 * abs(t - 0.777), (0, 2), [1.0], rtol=1e-12, atol=1e-13, max_step=0.01,
+                      dense_output=True)
+
+    def state(t):
+        y = exact.sol(np.atleast_1d(np.asarray(t, float)))[0].reshape(np.shape(t))
+        return np.stack([np.cos(t), y], axis=-1)
+
+    path = Trajectory(knots, state(knots), np.zeros((20, 1)), knots[:-1], state, lambda t: np.zeros((*np.shape(t), 1)))
+    found = dynamics.gaps(Motion(replace(known.block_move().phase, system=system), path))
+    assert found.implicit
+    assert found.growth == pytest.approx(np.exp(2 * a), rel=1e-3)
+
+
 def test_a_nonlinear_oscillator_agrees_with_another_implicit_method():
     """Van der Pol with mu = 1000 (Hairer and Wanner II, IV.10), over a stretch with a jump."""
     mu, length = 1e3, 1200.0

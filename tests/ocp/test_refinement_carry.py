@@ -8,15 +8,24 @@ from pathlib import Path
 import control_problems as known
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from ocp.app.files.load import load_problem
 from ocp.problem import Status
 from ocp.transcription import collocation
 from ocp.transcription.collocation import CollocationOptions, solve, transcribe, uniform_meshes
-from ocp.transcription.refine.carry import carried
+from ocp.transcription.refine.carry import _least_squares, carried
 from ocp.transcription.refine.loop import continued
 
 PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
+
+
+def test_least_squares_of_a_band_with_columns_of_the_whole_phase():
+    rng, (m, n) = np.random.default_rng(0), (400, 600)
+    A = sp.diags([rng.normal(size=m) for _ in range(5)], [0, 30, 60, 90, 199], shape=(m, n)).tolil()
+    A[:, [0, n - 1]] = rng.normal(size=(m, 2))
+    A, right = A.tocsc(), rng.normal(size=n)
+    np.testing.assert_allclose(_least_squares(A, right), np.linalg.lstsq(A.toarray().T, right, rcond=None)[0], atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["van_der_pol_limited", "rayleigh_mixed"])  # a bound of a state, a row along the path

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import casadi as ca
 import control_problems as known
 import numpy as np
 import pytest
 
+from ocp.app.files.load import load_problem
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError
 from ocp.methods import solve
@@ -17,6 +19,8 @@ from ocp.transcription import collocation
 from ocp.transcription.collocation import CollocationOptions
 from ocp.transcription.refine.margins import Margins
 from ocp.transcription.refine.plan import Plan, uniform_plan
+
+FIRST = Path(__file__).resolve().parents[1] / "first_files"
 
 
 def test_auto_means_the_certificate_only_where_no_mesh_is_given():
@@ -72,6 +76,41 @@ def test_margins_follow_intervals_to_another_mesh():
     moved = margins.on(before, after)
     np.testing.assert_allclose(moved.states[:, 0, 1], 1.1 * np.array([0.2, 0.1, 0.1]))
     assert moved.times.tolist() == [1, 0, 0]
+
+
+def test_margins_spread_to_the_intervals_beside_and_grow_twice_where_they_did_not_suffice():
+    over = np.array([0.0, 0.0, 0.4, 0.0])[:, None, None] * np.array([0.0, 1.0])
+    rows = np.zeros((4, 0, 2))
+    once = Margins.none(4, 1, 0).grown(over, rows)
+    np.testing.assert_allclose(once.states[:, 0, 1], 1.1 * np.array([0, 0.2, 0.4, 0.2]))
+    assert once.times.tolist() == [0, 0, 1, 0]
+    assert not once.states[:, 0, 0].any()
+    again = once.grown(0.1 * over, rows)
+    np.testing.assert_allclose(again.states[:, 0, 1], once.states[:, 0, 1] + 0.04 * np.array([0, 1.1 / 2, 2, 1.1 / 2]))
+
+
+def test_estimates_that_only_rounding_moves_are_left_to_the_certificate():
+    """A third state that stays at 1e-14: over its range its errors are never small, and finer meshes change nothing."""
+    system = known.flat_system("idle", ("x", "v", "w"), ("u",), lambda t, x, u, p: ca.vertcat(
+        x[1], u[0], 1e-14 * ca.sin(400 * t)))
+    cost = Cost("effort", At.PATH, known.function(3, 1, lambda t, x, u, p: u[0] ** 2))
+    problem = known.problem(Phase("idle", system, Duration(1.0, 1.0, 1.0), known.line([0, 0, 0], [1, 0, 0], 1),
+                                  known.fixed(0, 0, 0), replace(known.fixed(1, 0, 0), fixed=(True, True, False)), costs=(cost,)))
+    found = solve(problem)
+    assert found.ok
+    assert len(found.extra["refinement"]) <= 3
+    assert found.objective == pytest.approx(12, abs=1e-6)
+
+
+@pytest.mark.parametrize(("name", "objective"), [("talos_min_time", 0.28167), ("ur10_move", 1265.8)])
+def test_arms_along_limits_of_speed_are_certified(name, objective):
+    """Motions along bounds, with many controls that jump and are singular in turn: no edges are moved, and bounds drawn in a few
+    times suffice."""
+    found = solve(load_problem(FIRST / f"{name}.yaml").problem)
+    assert found.ok
+    assert len(found.extra["refinement"]) <= 9
+    assert found.objective == pytest.approx(objective, rel=3e-4)
+    assert not any("controls jump" in note or "singular" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1e-9, 1e9])

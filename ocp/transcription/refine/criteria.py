@@ -33,6 +33,8 @@ FAR = 0.01
 DRAWN = 3
 #: estimated errors of segments this many times what is allowed need no certificate to call for another mesh
 SCREEN = 1.5
+#: estimates that fall by less than this factor from pass to pass make no progress
+PROGRESS = 0.25
 #: how much a check of the whole motion may ask of its worst interval at once
 MOST = 1e3
 
@@ -78,14 +80,16 @@ class ByCertificate:
         self.judge, self.estimator, self.of_segment = judge, estimator, allowed
         self.still = self.shift = STILL
         self.allowed: dict[str, float] = {}
+        self.before: tuple[float, float] | None = None  # objective and largest estimate of the last pass
 
     def look(self, solution: Solution, estimate: Estimate, plans: Plans, margins: tuple[Margins, ...]) -> Verdict:
         overshoots = self._overshoots(solution, plans)
         states = [np.nan_to_num(np.maximum(own.gap / self.of_segment[0], own.defect / self.of_segment[1]), nan=np.inf)
                   for own in estimate.phases]
         over = max(one.worst for one in overshoots)
-        certificate = None
-        if max(float(np.max(state)) for state in states) <= SCREEN and over <= 1:
+        certificate, estimated = None, max(float(np.max(state)) for state in states)
+        idle = self._idle(solution.objective, estimated)
+        if (estimated <= SCREEN or idle) and over <= 1:
             solution = self.judge(solution)
             certificate = solution.certificate
             assert certificate is not None
@@ -108,6 +112,13 @@ class ByCertificate:
             words = "certified" if not failures else f"not certified: {failures[0]}" + (
                 f" and {len(failures) - 1} more" if len(failures) > 1 else "")
         return Verdict(solution, tuple(errors), tuple(new), words, worst)
+
+    def _idle(self, objective: float, estimated: float) -> bool:
+        """Whether another mesh changed neither the objective nor the estimates much: these may be of states that only rounding
+        moves, and only the certificate can tell."""
+        before, self.before = self.before, (objective, estimated)
+        return (before is not None and abs(objective - before[0]) <= self.still * (1 + abs(objective))
+                and estimated > PROGRESS * before[1])
 
     def _measured(self, solution: Solution, estimate: Estimate, plans: Plans) -> list[Array]:
         """Errors of the states of intervals as the certificate measured them. Where a check of the whole motion fails, all share

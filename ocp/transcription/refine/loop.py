@@ -36,6 +36,9 @@ CHATTERING = 4
 STALL = 2
 #: the same where the certificate decides: what is left to mend may be in one interval alone
 STALL_OF_CERTIFIED = 4
+#: the certificate allows ramps of a short interval in the place of jumps: with more linear controls than these, which jump often
+#: and are singular in turn, shorter intervals take less time than programs that move all their jumps
+SWITCHING = 4
 #: what each of so many passes must gain in the largest error; cuts at a kink gain more
 GAIN = 0.25
 
@@ -71,6 +74,7 @@ class _Refinement:
         self.criterion = ByMesh(self.rules) if judge is None else ByCertificate(judge, self.estimator, allowed)
         self.certified = judge is not None
         self.linear = [linear_controls(phase) for phase in problem.phases] if self.certified else []
+        self._switching = 0 < max((own.sum() for own in self.linear), default=0) <= SWITCHING
         self.margins = first_margins(problem, plans, self.estimator)
         self.passes: list[Pass] = []
         self.last: Solution | None = None
@@ -99,7 +103,7 @@ class _Refinement:
         """One pass; why it was the last one ("" where it is good), or None."""
         started = time.perf_counter()
         meshes = self.family.meshes(self.problem, self.plans)
-        smooth, polish = _smoothing(self.current, self.plans, self.family)
+        smooth, polish = ([], None) if self.certified and not self._switching else _smoothing(self.current, self.plans, self.family)
         climbs = self.ladder and self.resume is None
         ask = Ask(self.current, meshes, _numbered(self.progress, self.number, len(self.told.log)),
                   _kept(self.checkpoint, self.plans), self.resume, climbs, polish, self._beginning(meshes),
@@ -219,7 +223,7 @@ class _Refinement:
     def _jumps(self, guided: Solution, solution: Solution, meshes: Sequence[Mesh]) -> list[list[Jump]]:
         """Jumps of the solution's controls or of the smoothed ones, whichever has more of them. Of linear controls that would jump
         it is told."""
-        if not self.settings.switches or (self.certified and not any(own.any() for own in self.linear)):
+        if not self.settings.switches or (self.certified and not self._switching):
             return []
         found = jumps_of(self.problem, solution, self.plans, meshes)
         if self.family.controls == "linear":
