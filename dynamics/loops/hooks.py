@@ -24,7 +24,7 @@ from dynamics.joints.moving import bends, slopes
 from dynamics.kernels import Kernel, compile_many
 from dynamics.kernels.calls import address_of, call_at, put_integer
 from dynamics.loops import layout as at
-from dynamics.loops.lanes import get, put
+from dynamics.loops.lanes import WIDTH, get, put
 from dynamics.loops.vectors import OPTIONS
 
 Array = np.ndarray
@@ -98,7 +98,7 @@ def spread(table: Array, work: Array, row: int, x: Array) -> None:
             total = 0.0
             for j in range(n):
                 total += get(work, G + c * n + j) * get(x, v + j)
-            put(work, (first + c) // 8 * at.ROWS + (first + c) % 8 + row, total)
+            put(work, (first + c) // WIDTH * at.ROWS + (first + c) % WIDTH + row, total)
 
 
 @njit(**OPTIONS)
@@ -108,5 +108,5 @@ def add_rates(table: Array, work: Array, row: int) -> None:
         record = get(table, at.AT_GENERAL) + at.GENERAL * g
         first, rate = get(table, record), get(table, record + 3 + RATE)
         for c in range(6):
-            to = (first + c) // 8 * at.ROWS + (first + c) % 8 + row
+            to = (first + c) // WIDTH * at.ROWS + (first + c) % WIDTH + row
             put(work, to, get(work, to) + get(work, rate + c))

@@ -59,7 +59,8 @@ GENERAL = 7  # first column, first velocity, number of velocities, where the fou
 # functions: (address, handle, where results go) of each; where q, v, a, lam, w lie; where arg, res, iw and w of a call lie
 HOOK_INPUTS, HOOK_MEMORY, HOOKS = 12, 17, 21
 PANEL = 48  # six blocks of eight columns are solved at once
-# a body: address of its first column, of its parent's (-1: none), kind, first index in q, number of columns, first column
+# a body: address of its first column, of its parent's (-1: none), kind, first index in q (GENERIC: in the workspace, of its pose),
+# number of columns, first column
 BODY = 6
 ADDRESS, PARENT, KIND, FIRST_Q, COLUMNS, COLUMN = range(6)
 ONE, SPHERICAL, PLANAR, FREE, GENERIC = range(5)  # kinds: revolute and prismatic differ only in the constant table
