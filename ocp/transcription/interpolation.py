@@ -46,20 +46,8 @@ def collocation_trajectory(mesh: Mesh, form: Form, start: float, duration: float
     def state(t: Any) -> Array:
         return on_manifold(form.space, pieces(t, state_in, x.shape[1]))
 
-    kinds = [(shape, np.array([k for k, own in enumerate(mesh.shapes) if own is shape])) for shape in dict.fromkeys(mesh.shapes)]
-    values = [np.stack([u[mesh.point(k)] for k in own]) for _, own in kinds]
-    kind, number = np.zeros(mesh.intervals, dtype=int), np.zeros(mesh.intervals, dtype=int)
-    for i, (_, own) in enumerate(kinds):
-        kind[own], number[own] = i, np.arange(len(own))
-
     def control(t: Any) -> Array:
-        k, r = locate(t)
-        flat, places = np.atleast_1d(k).ravel(), np.atleast_1d(r).ravel()
-        found = np.empty((len(flat), u.shape[1]))
-        for i in np.unique(kind[flat]):
-            here = kind[flat] == i
-            found[here] = np.einsum("km,kmu->ku", kinds[i][0].basis(places[here]), values[i][number[flat[here]]])
-        return np.clip(found.reshape(*np.shape(k), u.shape[1]), *bounds)
+        return np.clip(pieces(t, lambda k, r: np.asarray(mesh.shapes[k].basis(r)) @ u[mesh.point(k)], u.shape[1]), *bounds)
 
     return Trajectory(t=start + duration * mesh.edges, x=on_manifold(form.space, x[mesh.knots]), u=u,
                       t_u=start + duration * mesh.control_fractions, state=state, control=control,
