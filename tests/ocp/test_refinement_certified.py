@@ -82,11 +82,11 @@ def test_margins_spread_to_the_intervals_beside_and_grow_twice_where_they_did_no
     over = np.array([0.0, 0.0, 0.4, 0.0])[:, None, None] * np.array([0.0, 1.0])
     rows = np.zeros((4, 0, 2))
     once = Margins.none(4, 1, 0).grown(over, rows)
-    np.testing.assert_allclose(once.states[:, 0, 1], 1.1 * np.array([0, 0.2, 0.4, 0.2]))
+    np.testing.assert_allclose(once.states[:, 0, 1], 1.1 * np.array([0, 0.1, 0.4, 0.1]))
     assert once.times.tolist() == [0, 0, 1, 0]
     assert not once.states[:, 0, 0].any()
     again = once.grown(0.1 * over, rows)
-    np.testing.assert_allclose(again.states[:, 0, 1], once.states[:, 0, 1] + 0.04 * np.array([0, 1.1 / 2, 2, 1.1 / 2]))
+    np.testing.assert_allclose(again.states[:, 0, 1], once.states[:, 0, 1] + 0.04 * np.array([0, 1.1 / 4, 2, 1.1 / 4]))
 
 
 def test_estimates_that_only_rounding_moves_are_left_to_the_certificate():

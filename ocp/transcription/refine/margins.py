@@ -25,7 +25,7 @@ MORE = 1.1
 #: the same where one did not suffice: a peak beside the nodes of a boundary arc moves by about half of what they do
 AGAIN = 2.0
 #: and so much of it holds in the intervals beside
-BESIDE = 0.5
+BESIDE = 0.25
 #: nodes this near to an edge (in fractions of the phase) belong to both intervals
 SMALL = 1e-12
 
