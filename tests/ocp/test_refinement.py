@@ -360,7 +360,7 @@ def test_interrupt_returns_the_last_finished_pass():
 def test_several_phases_have_meshes_of_their_own():
     """A block pushed for a second, then one of a fast rate: only the second phase is refined; frozen, both come back."""
     slow = known.flat_system("s", ("x",), ("u",), lambda t, x, u, p: u)
-    fast = known.flat_system("f", ("x",), ("u",), lambda t, x, u, p: 12 * ca.sin(3 * x[0]) + u)
+    fast = known.flat_system("f", ("x",), ("u",), lambda t, x, u, p: u - 12 * ca.sin(3 * x[0]))
     cost = Cost("c", At.PATH, known.function(1, 1, lambda t, x, u, p: u[0]**2 / 2))
     one = Phase("one", slow, Duration(1.0, 1.0, 1.0), known.line([0], [0.2], 1), start=known.fixed(0), costs=(cost,))
     two = Phase("two", fast, Duration(1.0, 1.0, 1.0), known.line([0.2], [1], 1), final=known.fixed(1), costs=(cost,))
