@@ -16,7 +16,7 @@ class Status(enum.Enum):
     CONVERGED = "The method reached its tolerances."
     MESH_TOLERANCE = "The program is solved, but some intervals of the mesh miss the tolerance that was asked of them."
     ITERATION_LIMIT = "The iteration limit was reached; raise it, improve the guess or coarsen the mesh."
-    INFEASIBLE = "No point satisfies the constraints near the last iterate; relax the constraint named first."
+    INFEASIBLE = "No point that satisfies all constraints was found; relax what is named first."
     STALLED = "No step makes progress; check scaling and derivatives, or start from another guess."
     DIVERGED = "The iterates or the rollout grew without bound; shorten the horizon or start from a better guess."
     UNBOUNDED = "The objective falls without bound; a cost, a bound or an end condition is missing."
