@@ -207,7 +207,7 @@ MISTAKES = [
     ("robot key", ("{robot: arm.urdf}", "{robot: arm.urdf, rot: fixed}"),
      "3:26: robot.rot: unknown key; did you mean 'root' or 'robot'?"),
     ("root", ("{robot: arm.urdf}", "{robot: arm.urdf, root: free}"),
-     "3:32: robot.root: expected one of fixed, free_flyer; got the text 'free'"),
+     "3:32: robot.root: expected one of fixed, free_flyer, planar; got the text 'free'"),
     ("start joint", ("{shoulder: 0.1,", "{sholder: 0.1,"),
      "5:12: start.joints.sholder: no joint that moves named 'sholder'; did you mean 'shoulder'?"),
     ("start outside", ("elbow: 0.6", "elbow: 6"), "5:34: start.joints.elbow: 'q.elbow' is 6, outside its bounds [-2, 2]"),

@@ -292,7 +292,7 @@ ROBOT_CASES: dict[str, Case] = {
     "dynamics of a robot": ("  root: fixed\n", "  root: fixed\n  dynamics: {x: 1}\n", "6:3: system.dynamics",
         "unknown key"),
     "unknown root": ("root: fixed", "root: floating", "5:9: system.root",
-        "expected one of fixed, free_flyer; got the text 'floating'"),
+        "expected one of fixed, free_flyer, planar; got the text 'floating'"),
     "motor of no joint": ("root: fixed", "actuated: [shoulder, elbo]", "5:24: system.actuated[1]",
         "no joint named 'elbo' that can have a motor; did you mean 'elbow'?"),
     "motor on a follower": ("root: fixed", "actuated: [grip]", "5:14: system.actuated[0]",

@@ -567,7 +567,6 @@ def test_an_interrupt_keeps_the_last_iterate():
     found = solver.solve(progress=stop)
     limited = solve_nlp(nlp, replace(OURS, max_iterations=4))
     assert found.status is Status.INTERRUPTED
-    assert "interrupted" in found.message
     assert len(found.iterations) == 5
     np.testing.assert_array_equal(found.x, limited.x)
     np.testing.assert_array_equal(found.lam_g, limited.lam_g)

@@ -1,5 +1,7 @@
 """The roads by which references of first files were found: right by themselves, and where two of them lead, equal."""
 
+from importlib import metadata
+
 import casadi as ca
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from ocp.app.files.load import load_problem
 from tests.references import closed, own
 
 
+@pytest.mark.skipif(not list(metadata.distributions(name="example-robot-data")), reason="the robots extra is not installed")
 def test_recursion_of_newton_and_euler_against_pinocchio():
     pin = pytest.importorskip("pinocchio")
     model = own.pinocchio_model(load_problem(own.FILES / "xarm_move.yaml"), False)

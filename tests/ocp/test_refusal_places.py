@@ -95,8 +95,8 @@ def test_an_error_of_a_robot_file_has_both_places(tmp_path: Path) -> None:
 
 
 def test_an_unknown_root_is_told_what_is_known() -> None:
-    with pytest.raises(ProblemError, match=r"2:\d+: system\.root: expected one of fixed, free_flyer; got the text 'planar'"):
-        load_text(ACROBOT.replace("srdf: SRDF", "root: planar"), PROBLEMS)
+    with pytest.raises(ProblemError, match=r"2:\d+: system\.root: expected one of fixed, free_flyer, planar; got the text 'plane'"):
+        load_text(ACROBOT.replace("srdf: SRDF", "root: plane"), PROBLEMS)
 
 
 # ---- expressions that YAML takes apart ------------------------------------------------------------------------------------
