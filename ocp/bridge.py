@@ -181,6 +181,22 @@ def effort_constraints(robot: Model | Mechanism, actuated: str | Sequence[str] =
     return tuple(found)
 
 
+def shared_effort_constraints(mechanism: Mechanism, parameters: int = 0, where: str | None = None) -> tuple[Constraint, ...]:
+    """The path constraint "joint efforts" of ``robot_system``: limits of joints that no bound of a control expresses, because
+    several motors act there or a transmission does. None where there are none. parameters: how many the system has."""
+    names = mechanism.shared_limits
+    if not names:
+        return ()
+    model = mechanism.model
+    arguments, _, _ = _arguments(model, model_space(model), mechanism.nu, parameters)
+    at = [model.velocity_names.index(name) for name in names]
+    most = tuple(float(x) for x in model.limit("effort")[at])
+    effort = ca.densify(mechanism.motor_effort(arguments[2])[at])
+    function = ca.Function("effort", arguments, [effort], ["t", "x", "u", "p"], ["value"])
+    low = tuple(-x for x in most)
+    return (Constraint("joint efforts", At.PATH, function, low, most, Sense.BOX, where=where, labels=names),)
+
+
 def start_constraints(mechanism: Mechanism, parameters: int = 0, where: str | None = None) -> tuple[Constraint, ...]:
     """Conditions g(q) = 0 and J v = 0 at the start for each constraint of a mechanism: from there the dynamics keep them. Rows that
     hold whatever the state (a plane that the tree keeps anyway) are left out. parameters: how many the system has."""

@@ -439,3 +439,40 @@ def test_constraints_of_files_that_are_wrong_are_refused(text, words, tmp_path):
     with pytest.raises(ProblemError, match="file.yaml:5") as caught:
         load_problem(path)
     assert words in str(caught.value)
+
+
+def test_limits_of_joints_that_motors_share_hold_along_the_path(tmp_path):
+    """A differential: two motors, two joints; no bound of a motor says what a joint may bear."""
+    pytest.importorskip("mujoco")
+    from ocp.methods import solve
+
+    differential = MJCF.replace('damping="0.05"', 'damping="0.05" actuatorfrcrange="-4 4"').replace("<actuator>", """<tendon>
+      <fixed name="sum"><joint joint="shoulder" coef="1"/><joint joint="elbow" coef="1"/></fixed>
+      <fixed name="gap"><joint joint="shoulder" coef="1"/><joint joint="elbow" coef="-1"/></fixed></tendon><actuator>
+      <motor name="one" tendon="sum" ctrlrange="-40 40"/><motor name="two" tendon="gap" ctrlrange="-40 40"/>""").replace(
+        '<motor name="motor" joint="elbow" gear="4" ctrlrange="-3 3"/>', "")
+    (tmp_path / "arm.xml").write_text(differential, encoding="utf-8")
+    text = """\
+name: Lift
+system: {robot: arm.xml%s}
+phase:
+  duration: 0.6
+  start: {joints: {shoulder: 0, elbow: 0}, rest: true}
+  final: {joints: {shoulder: 0.15, elbow: 0.15}}
+  costs: [{name: effort, running: "one**2 + two**2"}]
+solve: {collocation: {scheme: hermite_simpson, intervals: 15, refine: none}}
+"""
+    path = tmp_path / "lift.yaml"
+    efforts = []
+    for more in ("", ", limits: {effort: false}"):
+        path.write_text(text % more, encoding="utf-8")
+        loaded = load_problem(path)
+        named = [c for c in loaded.problem.phase.constraints if c.name == "joint efforts"]
+        assert bool(named) == (not more)
+        found = solve(loaded.problem, "collocation", loaded.options_for("collocation"))
+        assert found.status.name == "CONVERGED"
+        S = np.array(loaded.problem.phase.system.mechanism.selection)
+        efforts.append(np.abs(found.trajectory.u @ S.T).max(axis=0))
+    assert named == []
+    assert efforts[0].max() < 4 + 1e-6
+    assert efforts[1].max() > 4.5

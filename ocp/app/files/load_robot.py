@@ -31,6 +31,7 @@ from ocp.bridge import (
     inverse_effort,
     motor_shares,
     robot_system,
+    shared_effort_constraints,
     start_constraints,
 )
 from ocp.problem import Constraint, Guess, Phase, Problem, System
@@ -192,14 +193,16 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
 
 def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: robot_state.RobotBoxes
                     ) -> tuple[np.ndarray, tuple[Constraint, ...]]:
-    """Bounds [nu, 2] of the controls, and the constraints on efforts that the inverse formulation needs."""
+    """Bounds [nu, 2] of the controls, and the constraints on efforts that they do not express."""
     findings, at = robot.reader.findings, robot.reader.phase
     if not robot.inverse:
         for part, key in ((given.bounds, "bounds"), (given.guess, "guess")):
             if part.accelerations:
                 findings.add((*at, key, "accelerations"), "accelerations are controls in system.formulation: inverse_dynamics; "
                              'a constraint on a["joint"] holds in both', at_key=True)
-        return boxes.inputs, ()
+        where = findings.source.where((*robot.reader.place, "robot"))
+        shared = shared_effort_constraints(robot.mechanism, robot.system.np, where) if robot.given.limits.effort else ()
+        return boxes.inputs, shared
     first = len(robot.mechanism.motors)
     limits = {name: (low, high) for name, (low, high) in zip(robot.inputs[:first], boxes.inputs.tolist(), strict=False)}
     efforts = effort_constraints(robot.mechanism, limits=limits, parameters=robot.system.np,
