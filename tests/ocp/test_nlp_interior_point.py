@@ -566,7 +566,9 @@ def test_an_interrupt_keeps_the_last_iterate():
     solver = prepare_solver(nlp, OURS)
     found = solver.solve(progress=stop)
     limited = solve_nlp(nlp, replace(OURS, max_iterations=4))
-    assert limited.status is Status.ITERATION_LIMIT  # far from falling without bound
+    assert limited.status is Status.ITERATION_LIMIT
+    free = program(2, rosenbrock, lambda x: [x[0]], [-1.2, 1], g_bounds=(-INF, 9))
+    assert solve_nlp(free, replace(OURS, max_iterations=6)).status is Status.ITERATION_LIMIT  # far from falling without bound
     assert found.status is Status.INTERRUPTED
     assert len(found.iterations) == 5
     np.testing.assert_array_equal(found.x, limited.x)
