@@ -97,7 +97,11 @@ def test_path_constraints_agree_with_collocation_and_bind(kind):
 def test_the_robot_guess_comes_from_inverse_dynamics():
     loaded = load_problem("problems/panda_reach.yaml")
     u = inverse_dynamics_controls(loaded.problem.phase, 100)
-    assert u.shape == (100, loaded.problem.phase.system.nu)
+    system = loaded.problem.phase.system
+    assert u.shape == (100, system.nu)
+    # the arm starts from rest: its first torques hold it up
+    held, let_go = (np.linalg.norm(np.array(system.rate(0, loaded.problem.phase.start.value, w, []))) for w in (u[0], -u[0]))
+    assert held < 0.5 * let_go
     found = solve(loaded.problem, "ilqr", {"intervals": 100})
     assert found.ok, (found.message, found.certificate.failures)
     assert found.objective == pytest.approx(loaded.problem.reference.objective, rel=loaded.problem.reference.tolerance)
