@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import casadi as ca
 import numpy as np
+from repository import ROOT
 
 from ocp.app.files.load import load_problem, load_text
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, Sense, System
 from ocp.spaces import euclidean
 
-FOLDER = Path(__file__).resolve().parents[2] / "problems"
+FOLDER = ROOT / "problems"
 PI = np.pi
 Rate = Callable[[Any, Any], Any]
 

@@ -1,0 +1,60 @@
+"""The bar of the objective holds the true optimum, on closed forms and on references refined to many digits."""
+
+
+import numpy as np
+import pytest
+from repository import ROOT
+
+from ocp.app.files.load import load_problem
+from ocp.certify import Tolerances
+from ocp.methods import solve
+
+FOLDER = ROOT / "problems"
+#: name -> the optimum: closed forms, and Gauss collocation refined until digits stand still
+TRUE = {"block_move": 12.0, "bryson_denham": 4.0, "lqr_scalar": 1.6894983916, "cartpole_swingup": 58.80766746,
+        "van_der_pol": 3.615181365, "double_integrator_min_time": 2.0, "brachistochrone": 0.8243386815, "rayleigh": 44.7209366}
+COARSE = [("collocation", {"scheme": "hermite_simpson", "intervals": 12, "refine": "none"}),
+          ("collocation", {"scheme": "trapezoid", "intervals": 30, "refine": "none"}),
+          ("collocation", {"scheme": "gauss", "degree": 2, "intervals": 10, "refine": "none"}),
+          ("collocation", {"scheme": "radau", "intervals": 8, "refine": "none"}),
+          ("multiple_shooting", {"intervals": 25}), ("ilqr", {"intervals": 40})]
+
+
+def barred(name, method, options):
+    loaded = load_problem(FOLDER / f"{name}.yaml")
+    return solve(loaded.problem, method, options, tolerances=Tolerances(objective_error=1.0))
+
+
+@pytest.mark.parametrize(("method", "options"), COARSE, ids=str)
+@pytest.mark.parametrize("name", ["block_move", "bryson_denham", "lqr_scalar", "van_der_pol"])
+def test_the_bar_holds_the_true_optimum_on_coarse_meshes(name, method, options):
+    found = barred(name, method, options)
+    bar = found.certificate.bar
+    assert np.isfinite(bar), found.certificate.objective_error
+    assert abs(found.objective - TRUE[name]) <= bar + 1e-9 * (1 + abs(TRUE[name]))
+    assert bar < 0.5 * abs(TRUE[name])  # a bar that is always wide says nothing
+
+
+@pytest.mark.parametrize("name", sorted(TRUE))
+def test_the_bar_holds_the_true_optimum_by_the_options_of_the_gallery(name):
+    loaded = load_problem(FOLDER / f"{name}.yaml")
+    found = solve(loaded.problem, loaded.method, loaded.options_for(loaded.method), tolerances=Tolerances(**loaded.accept))
+    assert found.ok, found.certificate.failures
+    assert abs(found.objective - TRUE[name]) <= found.certificate.bar + 3e-8 * abs(TRUE[name])
+    assert found.certificate.bar < 1e-2 * abs(TRUE[name])
+
+
+def test_the_bar_shrinks_with_the_mesh():
+    bars = [barred("lqr_scalar", "collocation", {"scheme": "trapezoid", "intervals": n, "refine": "none"}).certificate.bar
+            for n in (10, 20, 40)]
+    assert bars[0] / bars[1] == pytest.approx(4, rel=0.2)  # order 2
+    assert bars[1] / bars[2] == pytest.approx(4, rel=0.2)
+
+
+def test_an_objective_whose_bar_is_too_wide_is_not_certified():
+    loaded = load_problem(FOLDER / "van_der_pol.yaml")
+    options = {"scheme": "trapezoid", "intervals": 6, "refine": "none"}
+    found = solve(loaded.problem, "collocation", options, tolerances=Tolerances(
+        violation_between=1, gap_segment=1, gap_total=1, error_estimate=1, objective=1, energy=1, objective_error=1e-3))
+    assert not found.ok
+    assert [c.name for c in found.certificate.checks if not c.holds] == ["error of the objective"]

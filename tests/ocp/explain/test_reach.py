@@ -1,0 +1,134 @@
+"""What bounds alone rule out: boxes that hold every motion, and problems that end before they are solved."""
+
+from dataclasses import replace
+from importlib import metadata
+
+import casadi as ca
+import control_problems as known
+import numpy as np
+import pytest
+from repository import ROOT
+
+from ocp.app import cli
+from ocp.app.files.load import load_problem
+from ocp.methods import METHODS, solve
+from ocp.problem import At, Constraint, Duration, Status
+from ocp.reach import first_findings
+from ocp.reach.intervals import enclosed
+from ocp.reach.tube import SLICES, tube
+
+FOLDER = ROOT / "problems"
+INF = float("inf")
+
+
+def told(problem):
+    found = first_findings(problem)
+    assert all(one.sure for one in found)
+    return [one.text for one in found]
+
+
+def block(constraints=(), **changes):
+    return known.problem(replace(known.block_move().phase, constraints=constraints, **changes))
+
+
+# ---- interval arithmetic
+FUNCTIONS = [
+    lambda a, b: a * b, lambda a, b: a / b, lambda a, b: a / (b * b + 1), lambda a, b: ca.sin(a) * ca.cos(b), lambda a, b: a**2 - b,
+    lambda a, b: a**3 + 2 * b, lambda a, b: ca.exp(a) - ca.sqrt(ca.fabs(b)), lambda a, b: ca.fmin(a, b) + ca.fmax(a, 0.3),
+    lambda a, b: ca.if_else(a < b, a, -b), lambda a, b: ca.atan2(a, b), lambda a, b: ca.tanh(a) / (1 + b * b),
+    lambda a, b: ca.log(1 + a * a) * b**-2, lambda a, b: (a * a + 1)**0.5 - b**4, lambda a, b: ca.erf(a) + b,
+]
+
+
+@pytest.mark.parametrize("number", range(len(FUNCTIONS)))
+def test_values_lie_within_their_intervals(number):
+    a, b = ca.SX.sym("a"), ca.SX.sym("b")
+    function = ca.Function("f", [a, b], [FUNCTIONS[number](a, b)])
+    rng = np.random.default_rng(number)
+    low = rng.uniform(-4, 3, (2, 40))
+    high = low + rng.uniform(0, 3, (2, 40)) * rng.integers(0, 2, (2, 40))
+    ((least, most),) = enclosed(function, [[(low[0], high[0])], [(low[1], high[1])]])
+    for r in rng.uniform(0, 1, (200, 2, 40)):
+        x = low + r * (high - low)
+        values = function(x[:1], x[1:]).full().ravel()
+        ok = np.isfinite(values)
+        room = 1e-9 * (1 + np.abs(values))
+        assert np.all((least <= values + room)[ok])
+        assert np.all((most >= values - room)[ok])
+
+
+def test_intervals_of_simple_functions_are_tight():
+    a, b = ca.SX.sym("a"), ca.SX.sym("b")
+    cases = [(a * b, (-1.0, 2.0), (3.0, 4.0), (-4.0, 8.0)), (ca.sin(a) + 0 * b, (0.0, 2.0), (0.0, 1.0), (0.0, 1.0)),
+             (a * a - b, (-2.0, 1.0), (0.0, 1.0), (-1.0, 4.0)), (a / b, (1.0, 2.0), (2.0, 4.0), (0.25, 1.0)),
+             (ca.cos(a) * b, (3.0, 3.5), (1.0, 1.0), (-1.0, np.cos(3.5))), (ca.fabs(a) + b, (-3.0, 1.0), (0.0, 0.0), (0.0, 3.0))]
+    for value, of_a, of_b, wanted in cases:
+        ((low, high),) = enclosed(ca.Function("f", [a, b], [value]), [[tuple(np.array([v]) for v in of_a)],
+                                                                      [tuple(np.array([v]) for v in of_b)]])
+        assert (float(low[0]), float(high[0])) == pytest.approx(wanted, abs=1e-12)
+
+
+# ---- tubes
+def test_the_tube_of_a_double_integrator_is_its_reach():
+    found = tube(block(u_lower=(-5.0,), u_upper=(5.0,)).phase, (0.0, 0.0))
+    half = SLICES // 2
+    assert not found.empty
+    assert found.high[half, 1] == pytest.approx(2.5, rel=1e-9)  # full force from rest, for half a second
+    assert 0.5 <= found.high[half, 0] <= 0.5 * 5 * 0.25 + 0.05
+    assert found.low[-1, 0] == found.high[-1, 0] == 1.0
+
+
+@pytest.mark.parametrize(("force", "impossible"), [(3.8, True), (4.1, False)])  # four newtons carry it there and stop it
+def test_forces_too_small_for_the_distance_are_ruled_out(force, impossible):
+    words = told(block(u_lower=(-force,), u_upper=(force,)))
+    assert bool(words) is impossible
+    if impossible:
+        assert words == ["bounds hold x between -0.9797 and 0.9797 at the end of 1 s; it is to be 1"]
+
+
+def test_free_durations_count_with_their_longest():
+    changes = {"u_lower": (-1.0,), "u_upper": (1.0,)}  # two seconds are needed
+    assert told(block(**changes, duration=Duration(0.5, 1.9, 1.0)))
+    assert not told(block(**changes, duration=Duration(0.5, 2.1, 1.0)))
+
+
+@pytest.mark.parametrize(("at", "height", "words"), [
+    (At.PATH, 0.8, "somewhere on the way; it is to be below 0.8"),
+    (At.FINAL, 0.5, "bounds hold wall 1 at the end; it is to be below 0.5"), (At.FINAL, 1.0, None)])
+def test_constraints_that_no_motion_meets_are_named(at, height, words):
+    wall = Constraint("wall", at, known.function(2, 1, lambda t, x, u, p: x[0]), (-INF,), (height,))
+    found = told(block((wall,)))
+    assert bool(found) is (words is not None)
+    if words is not None:
+        assert words in found[0]
+        assert "wall" in found[0]
+    assert not told(block((replace(wall, soft=1.0),)))
+
+
+def test_the_gallery_is_not_ruled_out():
+    for file in sorted(FOLDER.glob("*.yaml")):
+        if "robots:" in file.read_text(encoding="utf-8") and not list(metadata.distributions(name="example-robot-data")):
+            continue  # the robots extra is not installed
+        assert not [one for one in first_findings(load_problem(file).problem) if one.sure], file.name
+
+
+# ---- what becomes of it
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_ends_before_it_begins(name):
+    problem = block(u_lower=(-1.0,), u_upper=(1.0,))
+    rows = []
+    found = solve(problem, name, progress=rows.append)
+    assert found.status is Status.INFEASIBLE
+    assert found.message == f"No motion exists, whatever the method: {told(problem)[0]}."
+    assert not rows
+    assert not found.ok
+    np.testing.assert_allclose(found.trajectory.state(np.array([0.0, 1.0])), problem.phase.guess.x[[0, -1]])
+
+
+def test_the_command_says_so_and_exits_with_one(tmp_path, capsys):
+    folder = tmp_path / "run"
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["solve", str(FOLDER / "block_move.yaml"), "--set", "phase.bounds.v=[-0.5, 0.5]", "--quiet", "--out", str(folder)])
+    assert ended.value.code == 1
+    assert "at most 0.5 of v for 1 s allow 0.5: 2 s are needed" in capsys.readouterr().out
+    assert (folder / "report.html").is_file()

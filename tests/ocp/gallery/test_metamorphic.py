@@ -1,0 +1,112 @@
+"""A problem in other units is the same problem: the gallery's files without robots, rewritten, get the same verdict, the same
+motion and the same objective. Solver and certificate may not care whether a metre is 1, 1000 or 0.001."""
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from repository import ROOT
+from rescaled import Units, rescaled, state_factors
+
+from ocp.app.files.load import load_problem
+from ocp.certify import Tolerances
+from ocp.methods import solve
+
+FOLDER = ROOT / "problems"
+#: solved within about a second each; all other files without robots are slow
+QUICK = ("block_move", "bryson_denham", "brachistochrone", "lqr_scalar", "van_der_pol", "zermelo",
+         "cartpole_swingup", "moon_landing", "particle_steering", "nonholonomic_integrator", "rayleigh")
+UNITS = {"mm, ms, MN": Units(length=1e3, time=1e3, force=1e-6, plain=10.0),
+         "km, h": Units(length=1e-3, time=1 / 3600, force=1e-3, plain=0.1),
+         "cost times 1e9": Units(cost=1e9), "cost times 1e-9": Units(cost=1e-9),
+         "rows times 1e6": Units(rows=1e6), "rows times 1e-6": Units(rows=1e-6)}
+# what still depends on units, all of it refused; strict for the quick files, so that whoever mends it hears of it
+OTHER = "the solver ends at another, coarser optimum"
+OPEN = {("zermelo", "mm, ms, MN"): OTHER, ("zermelo", "cost times 1e9"): OTHER,
+        ("double_integrator_min_time", "km, h"): "stationarity of a scaled program",
+        ("jerk_limited_move", "km, h"): "stationarity of a scaled program",
+        ("bouncing_ball", "cost times 1e9"): "the solver ends at a point that is not feasible"}
+
+
+def flat_files():
+    """Names of the gallery's files whose states are written in the file and form a vector space."""
+    names = []
+    for path in sorted(FOLDER.glob("*.yaml")):
+        text = path.read_text(encoding="utf-8")
+        if "robot:" not in text and "matrices:" not in text:
+            names.append(path.stem)
+    return names
+
+
+@lru_cache(maxsize=4)
+def original(name):
+    loaded = load_problem(FOLDER / f"{name}.yaml")
+    tolerances = Tolerances(**loaded.accept)
+    return loaded, tolerances, solve(loaded.problem, loaded.method, loaded.method_options, tolerances=tolerances)
+
+
+def parts(solution):
+    return solution.parts or (solution.trajectory,)
+
+
+@lru_cache(maxsize=128)
+def compared(name, key):
+    """(whether the twin of a file in these units is certified, what differs between the two, in words)."""
+    loaded, tolerances, first = original(name)
+    units = UNITS[key]
+    twin = rescaled(loaded.problem, units)
+    second = solve(twin, loaded.method, loaded.method_options, tolerances=tolerances)
+    found = []
+    if first.ok != second.ok:
+        failures = () if second.certificate is None else second.certificate.failures
+        found.append(f"verdict {first.ok} becomes {second.ok} ({second.status.name}: {failures})")
+    size = max(abs(first.objective), 1e-9)
+    if not abs(second.objective / units.cost - first.objective) <= 1e-4 * size:
+        found.append(f"objective {first.objective:.9g} becomes {second.objective / units.cost:.9g}")
+    for phase, a, b in zip(loaded.problem.phases, parts(first), parts(second), strict=True):
+        s = np.linspace(0, 1, 101)
+        x = a.state(a.t[0] + s * (a.t[-1] - a.t[0]))
+        y = b.state(b.t[0] + s * (b.t[-1] - b.t[0])) / state_factors(phase, units)
+        span = np.maximum(np.ptp(x, axis=0), 1e-3 * np.abs(x).max())
+        far = np.abs(y - x).max(axis=0) / np.where(span > 0, span, 1.0)
+        if not far.max() < 5e-3:
+            found.append(f"{phase.system.space.names[int(np.argmax(far))]} moves by {far.max():.2g} of its range")
+    return second.ok, found
+
+
+def cases():
+    for name in flat_files():
+        for units in UNITS:
+            marks = [] if name in QUICK else [pytest.mark.slow]
+            if (name, units) in OPEN:
+                marks.append(pytest.mark.xfail(strict=name in QUICK, reason=OPEN[name, units]))
+            yield pytest.param(name, units, marks=marks)
+
+
+@pytest.mark.parametrize(("name", "units"), list(cases()))
+def test_other_units_change_nothing(name, units):
+    _, found = compared(name, units)
+    assert not found
+
+
+@pytest.mark.parametrize("units", UNITS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else [pytest.mark.slow]) for n in flat_files()])
+def test_other_units_get_no_certificate_for_another_answer(name, units):
+    """Whatever the solver makes of the units: an answer that differs is refused, in the same basin or not."""
+    ok, found = compared(name, units)
+    assert not ok or not any("becomes" in what and what.startswith("objective") for what in found)
+
+
+def test_the_rewriting_is_exact():
+    """Back and forth gives the same functions: values at random points agree to rounding, and once do not with a wrong factor."""
+    problem = load_problem(FOLDER / "cartpole_swingup.yaml").problem
+    units = UNITS["mm, ms, MN"]
+    back = Units(length=1e-3, time=1e-3, force=1e6, plain=0.1)
+    again = rescaled(rescaled(problem, units), back)
+    rng = np.random.default_rng(0)
+    x, u = rng.standard_normal(4), rng.standard_normal(1)
+    for a, b in ((problem, again), (problem, rescaled(problem, Units()))):
+        np.testing.assert_allclose(*(np.array(y.phase.system.rate(0.3, x, u, [])) for y in (a, b)), rtol=1e-12)
+    sx = state_factors(problem.phase, units)
+    rate = np.array(rescaled(problem, units).phase.system.rate(300.0, sx * x, 1e-6 * u, [])).ravel()
+    np.testing.assert_allclose(rate, sx / 1e3 * np.array(problem.phase.system.rate(0.3, x, u, [])).ravel(), rtol=1e-12)

@@ -1,0 +1,131 @@
+"""Refinement driven by the certificate: it ends when that holds, measures overshoots, draws bounds in, and no unit matters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import metadata
+
+import casadi as ca
+import control_problems as known
+import numpy as np
+import pytest
+from repository import ROOT
+
+from ocp.app.files.load import load_problem
+from ocp.certify import Tolerances, certify
+from ocp.errors import ProblemError
+from ocp.methods import solve
+from ocp.problem import INF, At, Cost, Duration, Phase
+from ocp.transcription import collocation
+from ocp.transcription.collocation import CollocationOptions
+from ocp.transcription.refine.margins import Margins
+from ocp.transcription.refine.plan import Plan, uniform_plan
+
+FIRST = ROOT / "tests" / "first_files"
+
+
+def test_auto_means_the_certificate_only_where_no_mesh_is_given():
+    chosen = CollocationOptions()
+    assert (chosen.scheme, chosen.intervals, chosen.refine) == ("radau", 20, "certificate")
+    for given in ({"intervals": 7}, {"scheme": "gauss"}, {"degree": 3}, {"mesh": "0:3 1"}, {"form": "compressed"}):
+        assert CollocationOptions(**given).refine == "none", given
+    assert CollocationOptions(intervals=7).scheme == "hermite_simpson"
+    assert CollocationOptions(scheme="gauss").intervals == 50
+    assert CollocationOptions(tolerance=1e-8).refine == "certificate"
+
+
+def test_ends_as_soon_as_the_certificate_holds():
+    found = solve(known.block_move())
+    assert found.ok
+    assert len(found.extra["refinement"]) == 1
+    assert found.objective == pytest.approx(12, abs=1e-7)
+
+
+def test_refines_until_it_holds():
+    found = solve(known.bang_bang(), tolerances=Tolerances(gap_segment=1e-6))
+    assert found.ok
+    assert found.certificate.gap_segment.value <= 1e-6
+    assert found.trajectory.t[-1] == pytest.approx(2, abs=1e-5)
+
+
+def test_needs_what_certifies():
+    with pytest.raises(ProblemError, match="certif"):
+        collocation.solve(known.block_move(), CollocationOptions())
+
+
+def test_bounds_are_drawn_in_by_what_was_measured():
+    """A speed limit along an arc of the move: 8 V^2 / (3 tau), tau = 3/2 (1 - 1/V)."""
+    system = known.flat_system("limited", ("x", "v"), ("u",), lambda t, x, u, p: ca.vertcat(x[1], u[0]))
+    cost = Cost("effort", At.PATH, known.function(2, 1, lambda t, x, u, p: u[0] ** 2))
+    problem = known.problem(Phase("limited", system, Duration(1.0, 1.0, 1.0), known.line([0, 0], [1, 0], 1), known.fixed(0, 0),
+                                  known.fixed(1, 0), x_upper=(INF, 1.13), costs=(cost,)))
+    strict = Tolerances(violation_between=1e-5)
+    coarse = certify(collocation.solve(problem, CollocationOptions(scheme="radau", intervals=20)), strict)
+    assert not coarse.ok
+    found = solve(problem, tolerances=strict)
+    assert found.ok
+    assert np.max(found.trajectory.state(np.linspace(0, 1, 20001))[:, 1]) <= 1.13 + 1.2e-5
+    V = 1.13
+    assert found.objective == pytest.approx(8 * V**2 / 3 / (1.5 * (1 - 1 / V)), rel=1e-3)
+    assert any("multipliers times margins" in note for note in found.notes)
+    assert found.freeze["refine"] == "certificate"
+
+
+def test_margins_follow_intervals_to_another_mesh():
+    before, after = uniform_plan(2, 3), Plan((0.0, 0.5, 0.75, 1.0), (3, 3, 3))
+    margins = Margins.none(2, 1, 0).grown(np.array([[[0.0, 0.2]], [[0.0, 0.4]]]), np.zeros((2, 0, 2)))
+    moved = margins.on(before, after)
+    np.testing.assert_allclose(moved.states[:, 0, 1], 1.1 * np.array([0.2, 0.1, 0.1]))
+    assert moved.times.tolist() == [1, 0, 0]
+
+
+def test_margins_spread_to_the_intervals_beside_and_grow_twice_where_they_did_not_suffice():
+    over = np.array([0.0, 0.0, 0.4, 0.0])[:, None, None] * np.array([0.0, 1.0])
+    rows = np.zeros((4, 0, 2))
+    once = Margins.none(4, 1, 0).grown(over, rows)
+    np.testing.assert_allclose(once.states[:, 0, 1], 1.1 * np.array([0, 0.1, 0.4, 0.1]))
+    assert once.times.tolist() == [0, 0, 1, 0]
+    assert not once.states[:, 0, 0].any()
+    again = once.grown(0.1 * over, rows)
+    np.testing.assert_allclose(again.states[:, 0, 1], once.states[:, 0, 1] + 0.04 * np.array([0, 1.1 / 4, 2, 1.1 / 4]))
+
+
+def test_estimates_that_only_rounding_moves_are_left_to_the_certificate():
+    """A third state that stays at 1e-14: over its range its errors are never small, and finer meshes change nothing."""
+    system = known.flat_system("idle", ("x", "v", "w"), ("u",), lambda t, x, u, p: ca.vertcat(
+        x[1], u[0], 1e-14 * ca.sin(400 * t)))
+    cost = Cost("effort", At.PATH, known.function(3, 1, lambda t, x, u, p: u[0] ** 2))
+    problem = known.problem(Phase("idle", system, Duration(1.0, 1.0, 1.0), known.line([0, 0, 0], [1, 0, 0], 1),
+                                  known.fixed(0, 0, 0), replace(known.fixed(1, 0, 0), fixed=(True, True, False)), costs=(cost,)))
+    found = solve(problem)
+    assert found.ok
+    assert len(found.extra["refinement"]) <= 3
+    assert found.objective == pytest.approx(12, abs=1e-6)
+
+
+@pytest.mark.skipif(not list(metadata.distributions(name="example-robot-data")), reason="the robots extra is not installed")
+@pytest.mark.parametrize(("name", "objective"), [("talos_min_time", 0.28167), ("ur10_move", 1265.8)])
+def test_arms_along_limits_of_speed_are_certified(name, objective):
+    """Motions along bounds, with many controls that jump and are singular in turn: no edges are moved, and bounds drawn in a few
+    times suffice."""
+    found = solve(load_problem(FIRST / f"{name}.yaml").problem)
+    assert found.ok
+    assert len(found.extra["refinement"]) <= 9
+    assert found.objective == pytest.approx(objective, rel=3e-4)
+    assert not any("controls jump" in note or "singular" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-9, 1e9])
+def test_units_of_the_cost_do_not_matter(unit):
+    problem = known.cart_pole()
+    plain = solve(problem)
+
+    def scaled(c):
+        a = [ca.SX.sym(name, c.function.size1_in(i)) for i, name in enumerate("txup")]
+        return replace(c, function=ca.Function("cost", a, [unit * c.expression(*a)]), weights=None)
+
+    phase = problem.phase
+    found = solve(replace(problem, phases=(replace(phase, costs=tuple(scaled(c) for c in phase.costs)),)))
+    assert found.ok == plain.ok
+    assert found.objective / unit == pytest.approx(plain.objective, rel=1e-6)
+    np.testing.assert_allclose(found.trajectory.x, plain.trajectory.x, atol=1e-5)
