@@ -15,6 +15,7 @@ import numpy as np
 
 from dynamics import algorithms as alg
 from dynamics import spatial
+from dynamics.constraints import Constraint as MechanismConstraint
 from dynamics.errors import ModelError, UnknownNameError
 from dynamics.forces import Force
 from dynamics.lie import se3, so3
@@ -94,8 +95,11 @@ def robot_system(robot: Model | Mechanism, *, actuated: str | Sequence[str] = "a
     space = model_space(model)
     (t, x, u, p), q, v = _arguments(model, space, mechanism.nu, parameters)
     tau, thrusts = mechanism.motor_effort(u), u[len(mechanism.motors):]
-    a = mechanism.forward_dynamics(q, v, u)
-    system = _system(mechanism, space, mechanism.controls, [t, x, u, p], a, mechanism.power(q, v, tau, thrusts), parameters)
+    a = mechanism.forward_dynamics(q, v, u, t)
+    power = mechanism.power(q, v, tau, thrusts)
+    if mechanism.prescribed:
+        power += mechanism.constraint_power(q, v, u, t)
+    system = _system(mechanism, space, mechanism.controls, [t, x, u, p], a, power, parameters)
     return replace(system, mechanism=mechanism, units=_units(mechanism), u_limits=_pairs(mechanism.control_limits))
 
 
@@ -198,18 +202,24 @@ def shared_effort_constraints(mechanism: Mechanism, parameters: int = 0, where: 
 
 
 def start_constraints(mechanism: Mechanism, parameters: int = 0, where: str | None = None) -> tuple[Constraint, ...]:
-    """Conditions g(q) = 0 and J v = 0 at the start for each constraint of a mechanism: from there the dynamics keep them. Rows that
-    hold whatever the state (a plane that the tree keeps anyway) are left out. parameters: how many the system has."""
+    """Conditions at the start for each constraint of a mechanism, from where the dynamics keep them: g = 0, and a rate of zero.
+    Rows that hold velocities alone have no g; rows that hold whatever the state (a plane that the tree keeps anyway) are left out.
+    parameters: how many the system has."""
+    return tuple(closed(mechanism, c, parameters, where=where) for c in mechanism.constraints)
+
+
+def closed(mechanism: Mechanism, c: MechanismConstraint, parameters: int = 0, *, speeds: bool = True, where: str | None = None
+           ) -> Constraint:
+    """The condition at a start that a constraint holds: see ``start_constraints``. speeds: also its rate."""
     model = mechanism.model
     arguments, q, v = _arguments(model, model_space(model), mechanism.nu, parameters)
-    found = []
-    for c in mechanism.constraints:
-        rows = ca.vertcat(c.value(model, q), c.jacobian(model, q) @ v)
-        kept = [i for i in range(rows.shape[0]) if ca.depends_on(rows[i], arguments[1])]
-        function = ca.Function("closed", arguments, [ca.densify(rows[kept])], ["t", "x", "u", "p"], ["value"])
-        none = (0.0,) * len(kept)
-        found.append(Constraint(c.name, At.START, function, none, none, Sense.EQUAL, where=where))
-    return tuple(found)
+    g = c.value(model, q, arguments[0])
+    positions = [g[i] for i in range(g.shape[0]) if i not in c.velocity_rows]
+    rows = ca.vertcat(ca.SX(0, 1), *positions, *([c.reduced.rate(model, q, v, arguments[0])] if speeds else []))
+    kept = [i for i in range(rows.shape[0]) if ca.depends_on(rows[i], arguments[1])]
+    function = ca.Function("closed", arguments, [ca.densify(rows[kept])], ["t", "x", "u", "p"], ["value"])
+    none = (0.0,) * len(kept)
+    return Constraint(c.name, At.START, function, none, none, Sense.EQUAL, where=where)
 
 
 def accelerations(system: System) -> Model | None:
