@@ -212,7 +212,7 @@ class Mechanism:
                                  element=f"joint {joint!r}")
         selected = (ca.DM.eye(model.nv)[own, :] for own in rows)
         held = constrained.reduced(self.constraints)
-        J = ca.vertcat(constrained.stacked(model, held, "jacobian", q, t), *selected)
+        J = ca.vertcat(*(c.jacobian(model, q, t) for c in held), *selected)
         c = ca.vertcat(*([constrained.demanded(model, held, q, v, t)] if held else []),
                        *map(tree.as_column, prescribed.values()))
         h = alg.bias_force(model, q, v, self._pushed(u, None))
