@@ -107,7 +107,7 @@ def loop_run(model: Model, function: str, point: Mapping[str, Array]) -> Run:
     start = tables.integers, tables.reals, tables.workspace()
     q, v, a, tau, lam, mu = (np.ascontiguousarray(point[name], float) for name in ("q", "v", "a", "tau", "lam", "mu"))
     none, zeros = np.zeros((0, 6)), np.zeros
-    loop, *arrays = {
+    known: dict[str, Callable[[], tuple[Any, ...]]] = {
         "inverse_dynamics": lambda: (inverse_dynamics, q, v, a, none, zeros(n)),
         "forward_dynamics": lambda: (forward_dynamics, q, v, tau, none, zeros(n)),
         "inverse_first": lambda: (inverse_first, q, v, a, none, zeros((3, n, n))),
@@ -118,7 +118,8 @@ def loop_run(model: Model, function: str, point: Mapping[str, Array]) -> Run:
         "inverse_second": lambda: (inverse_second, q, v, a, none, zeros(n), zeros((n, 4, n, n))),
         "forward_second": lambda: (forward_second, q, v, tau, np.eye(n), none, zeros(n), zeros((3, n, n)), zeros(n),
                                    zeros((4, n, n)), zeros((n, 4, n, n))),
-    }[function]()
+    }
+    loop, *arrays = known[function]()
     return lambda count: loop(count, *start, *arrays)
 
 
