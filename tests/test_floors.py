@@ -17,7 +17,7 @@ FLOORS = {
 CONFINED = {
     "matplotlib": ("ocp/app/",), "pydantic": ("ocp/app/",), "rich": ("ocp/app/",), "jinja2": ("ocp/app/",),
     "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/qp.py",), "mujoco": ("dynamics/model/mjcf.py",),
-    "pinocchio": ("ocp/app/derivatives/peer.py",),
+    "pinocchio": (),  # of tests and benchmarks
     "numba": ("ocp/app/derivatives/stopwatch.py", "dynamics/kernels/", "dynamics/loops/", "dynamics/derivatives/", "ocp/shooting/",
               "ocp/nlp/interior_point/", "ocp/transcription/", "ocp/control/"),
 }
