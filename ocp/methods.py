@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.errors import near
+from ocp.algebraic import eliminated, restored, stated
 from ocp.certify import Tolerances, certify
 from ocp.conclusion import GRACE, conclude
 from ocp.errors import ProblemError, UnsupportedError
@@ -32,7 +33,8 @@ class Method:
 
     ``solve(problem, options, progress, checkpoint, resume)`` in ``solver``; the options dataclass and
     ``unsupported(problem)`` in ``options``; ``finer(problem, options, solution)`` in ``solver``, too. judged: whether the solver
-    takes ``judge=``, which certifies a solution on the way.
+    takes ``judge=``, which certifies a solution on the way. carries: whether algebraic unknowns can be unknowns of its program;
+    it sees them eliminated otherwise.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Method:
     options_module: str
     options_name: str
     judged: bool = False
+    carries: bool = False
 
     def options_type(self) -> Any:
         return getattr(importlib.import_module(self.options_module), self.options_name)
@@ -67,7 +70,7 @@ class Method:
 
 METHODS: Mapping[str, Method] = {m.name: m for m in (
     Method("collocation", "direct collocation by schemes of any degree, solved as a nonlinear program",
-           "ocp.transcription.collocation", "ocp.transcription.collocation", "CollocationOptions", True),
+           "ocp.transcription.collocation", "ocp.transcription.collocation", "CollocationOptions", True, True),
     Method("multiple_shooting", "direct multiple shooting with any integrator, solved as a nonlinear program",
            "ocp.transcription.multiple_shooting", "ocp.transcription.multiple_shooting", "MultipleShootingOptions"),
     Method("ilqr", "iterative LQR / DDP with control bounds, compiled loops",
@@ -106,6 +109,8 @@ def solve(
     bar of its objective; status TIME_LIMIT where that is no solution. A problem whose bounds alone prove that it has no solution
     is not solved: status INFEASIBLE, no certificate.
 
+    The solution of a system with algebraic unknowns has them behind its controls, by ``problem.phases[i].system.inputs``.
+
     Raises UnsupportedError, naming every constraint that the method cannot enforce and the methods that can;
     ProblemError for unknown methods and options, and for a checkpoint of another problem.
     ``solution.ok`` tells whether the answer can be trusted. After Ctrl-C, or the limit, the certificate gets three seconds; where
@@ -117,9 +122,10 @@ def solve(
         able = [m.name for m in METHODS.values() if m.name != name and not m.unsupported(problem)]
         raise UnsupportedError(name, reasons, able)
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
+    problem = _served(problem, chosen, record)
     begin = time.perf_counter()
     if sure := [finding.text for finding in first_findings(problem) if finding.sure]:
-        return _impossible(problem, name, record, sure, time.perf_counter() - begin)
+        return restored(_impossible(problem, name, record, sure, time.perf_counter() - begin))
     with limited(time_limit):
         with held(False, progress) as ctrl_c:
             solution = chosen.run(problem, record, ctrl_c.progress, checkpoint, resume, tolerances)
@@ -128,7 +134,15 @@ def solve(
         if certified.status is Status.INTERRUPTED and late() and not ctrl_c.asked:
             certified = dataclasses.replace(certified, status=Status.TIME_LIMIT)
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
-    return dataclasses.replace(certified, seconds=seconds)
+    return restored(dataclasses.replace(certified, seconds=seconds))
+
+
+def _served(problem: Problem, chosen: Method, options: Any) -> Problem:
+    """The problem as the method can serve it: algebraic unknowns stand at the points of a collocation scheme, whose controls then are
+    polynomials there; else they are eliminated."""
+    if chosen.carries and options.controls == "polynomial" and options.form != "compressed":
+        return stated(problem)
+    return eliminated(problem)
 
 
 def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[str], seconds: float) -> Solution:

@@ -90,7 +90,7 @@ def _violations(motion: Motion) -> Iterator[tuple[float, Violation]]:
     for i, name in enumerate(system.space.names):
         yield from _bound(name, (phase.x_lower[i], phase.x_upper[i]), (t, states[:, i]),
                           None if look is None else (look.t, look.x[:, i]), float(scales.coordinates[i]))
-    for i, name in enumerate(system.controls):
+    for i, name in enumerate(system.inputs):
         yield from _bound(name, (phase.u_lower[i], phase.u_upper[i]), (trajectory.t_u, trajectory.u[:, i]),
                           None if look is None else (look.t, look.u[:, i]), float(scales.control[i]))
     for label, boundary, k in (("start", phase.start, 0), ("final", phase.final, -1)):

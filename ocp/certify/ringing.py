@@ -22,7 +22,7 @@ def ringing(solution: Solution) -> tuple[str, ...]:
         return ()
     found = []
     for phase, part in zip(solution.problem.phases, solution.parts or (solution.trajectory,), strict=True):
-        for j, name in enumerate(phase.system.controls):
+        for j, name in enumerate(phase.system.inputs):
             u = part.u[:, j]
             u = u[(u > phase.u_lower[j] + 1e-6 * np.ptp(u)) & (u < phase.u_upper[j] - 1e-6 * np.ptp(u))]
             if len(u) < FEW or not np.ptp(u) > 0:

@@ -205,7 +205,7 @@ def _remarks(term: Term, depends: np.ndarray) -> tuple[str, ...]:
     out = [f"{term.components[i]} depends on nothing: it is constant" for i in np.flatnonzero(~depends.any(axis=1))]
     system = term.phase.system
     begin = system.space.ndx
-    used = [name for k, name in enumerate(system.controls) if depends[:, begin + k].any()]
+    used = [name for k, name in enumerate(system.inputs) if depends[:, begin + k].any()]
     if term.at in (At.START, At.FINAL) and used:
         out.append(f"depends on controls ({', '.join(used)}), which have no value at the {term.at.value}")
     rough = rough_operations(term.function) if term.kind not in ("rate", "energy", "power") else ()

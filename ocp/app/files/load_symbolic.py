@@ -156,7 +156,7 @@ def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name
 
 
 def _bounds(reader: lp.Reader, system: System, given: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    bounds = dict.fromkeys((*system.space.names, *system.controls), (-INF, INF))
+    bounds = dict.fromkeys((*system.space.names, *system.inputs), (-INF, INF))
     for name, value in given.items():
         path: KeyPath = (*reader.phase, "bounds", name)
         if name not in bounds:
@@ -204,5 +204,5 @@ def _guess(reader: lp.Reader, system: System, given: SymbolicPhase, start: Bound
         rows.setdefault(name, (lp.resting_value(*bounds[name]),))
     s = lp.common_fractions([len(values) for values in rows.values()])
     x = [lp.sample(rows[name], s) for name in space.names]
-    u = [lp.sample(rows[name], s) for name in system.controls]
+    u = [lp.sample(rows[name], s) for name in system.inputs]
     return Guess(s, np.array(x).T, np.array(u).T if u else np.zeros((len(s), 0)))

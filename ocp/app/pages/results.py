@@ -258,12 +258,12 @@ def _arrays(solution: Solution) -> dict[str, np.ndarray]:
 def _trajectory_arrays(leg: Leg) -> dict[str, np.ndarray]:
     path, system = leg.trajectory, leg.phase.system
     return {"t": path.t, "x": path.x, "u": path.u, "t_u": path.t_u, "state_names": np.array(system.space.names, dtype=np.str_),
-            "control_names": np.array(system.controls, dtype=np.str_)}
+            "control_names": np.array(system.inputs, dtype=np.str_)}
 
 
 def _csv(solution: Solution) -> str:
     found = legs(solution)
-    states, controls = union([leg.phase.system.space.names for leg in found]), union([leg.phase.system.controls for leg in found])
+    states, controls = union([leg.phase.system.space.names for leg in found]), union([leg.phase.system.inputs for leg in found])
     several = len(found) > 1
     # a torque is often named after its joint; then both names say what they are
     same = set(states) & set(controls) | ({"t", *(("phase",) if several else ())} & {*states, *controls})
@@ -272,8 +272,8 @@ def _csv(solution: Solution) -> str:
     for leg in found:
         path, system = leg.trajectory, leg.phase.system
         u = np.asarray(path.control(path.t), float).reshape(len(path.t), system.nu)
-        values = np.column_stack([path.t, widened(path.x, system.space.names, states), widened(u, system.controls, controls)])
-        lacks = [False, *(n not in system.space.names for n in states), *(n not in system.controls for n in controls)]
+        values = np.column_stack([path.t, widened(path.x, system.space.names, states), widened(u, system.inputs, controls)])
+        lacks = [False, *(n not in system.space.names for n in states), *(n not in system.inputs for n in controls)]
         for row in values:
             cells = ["" if missing else repr(float(v)) for v, missing in zip(row, lacks, strict=True)]
             rows.append([*((leg.phase.name,) if several else ()), *cells])

@@ -54,9 +54,10 @@ ARC = 3
 
 
 def linear_controls(phase: Phase) -> Array:
-    """Which controls [nu] enter the rates, running costs and path constraints of a phase at most linearly, by structure."""
+    """Which inputs [nu] enter the rates, running costs and path constraints of a phase at most linearly, by structure; never
+    algebraic unknowns, which nobody chooses."""
     system = phase.system
-    found = np.ones(system.nu, dtype=bool)
+    found = np.arange(system.nu) < len(system.controls)
     if not system.nu:
         return found
     sizes = (("t", 1), ("x", system.nx), ("u", system.nu), ("p", system.np))
@@ -200,7 +201,7 @@ def _rows(problem: Problem, nlp: NLP, meshes: Sequence[Mesh], plans: Sequence[Pl
         own_rows, h = roughness(mesh, plan.jumps, np.where(chosen, 1 / ranges, 0.0))
         small = own_rows.tocoo()
         widths.append(h)
-        names += [name for name, there in zip(phase.system.controls, chosen, strict=True) if there and name not in names]
+        names += [name for name, there in zip(phase.system.inputs, chosen, strict=True) if there and name not in names]
         pieces.append(sp.csr_matrix((small.data, (small.row, columns.ravel()[small.col])), shape=(small.shape[0], nlp.n)))
     return (sp.vstack(pieces).tocsr(), np.concatenate(widths), tuple(names)) if pieces else None
 
