@@ -133,7 +133,7 @@ def _constraint(motion: Motion, constraint: Constraint) -> tuple[float, Violatio
             t = trajectory.t_u if trajectory.t_path is None else trajectory.t_path
             x = motion.state(t)
         # a held control belongs to the segment on its right
-        values = motion.call(function, t, x, motion.control(np.minimum(t, _inside(trajectory)[-1])))
+        values = motion.call(function, t, x, motion.returned(np.minimum(t, _inside(trajectory)[-1])))
         if motion.finite:
             beside = _hunted(motion, constraint)
         size = constraint_sizes(motion, function, t, values)

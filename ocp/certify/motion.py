@@ -96,8 +96,16 @@ class Motion:
             found.append(np.asarray(function(t[None, here], x[here].T, u[here].T, p)).T)
         return np.concatenate(found)
 
-    def control(self, t: Array) -> Array:
+    def returned(self, t: Array) -> Array:
+        """Inputs [k, nu] as the method interpolates them."""
         return np.asarray(self.trajectory.control(t)).reshape(len(t), self.phase.system.nu)
+
+    def control(self, t: Array) -> Array:
+        """Inputs [k, nu]; of a system with algebraic unknowns these are solved for anew, from where the method has them."""
+        u = self.returned(t)
+        if self._consistent is None or not len(t):
+            return u
+        return self._consistent.solved(t, self.state(t), u, np.repeat(self.p[:, None], len(t), axis=1))
 
     def drive(self, t: Array) -> Array:
         """What drives the motion at these times: controls, or efforts of a robot whose controls are its accelerations."""
@@ -108,14 +116,14 @@ class Motion:
         """dx/dt [k, nx] at states x [k, nx] that need not be those of the motion, under what drives it."""
         if self._consistent is None:
             return self.call(self.driven, t, x, self.drive(t))
-        return self._consistent.field(t, x, self.control(t), np.repeat(self.p[:, None], len(t), axis=1))
+        return self._consistent.field(t, x, self.returned(t), np.repeat(self.p[:, None], len(t), axis=1))
 
     def again_slope(self, t: Array, x: Array) -> Array:
         """d(dx/dt)/dx [k, nx, nx] of ``again``."""
         k, d = x.shape
         p = np.repeat(self.p[:, None], k, axis=1)
         if self._consistent is not None:
-            return self._consistent.jacobian(t, x, self.control(t), p)
+            return self._consistent.jacobian(t, x, self.returned(t), p)
         if self._slope is None:
             arguments = [ca.SX.sym(name, self.driven.size1_in(i)) for i, name in enumerate("txup")]
             self._slope = ca.Function("slope", arguments, [ca.densify(ca.jacobian(self.driven(*arguments), arguments[1]))])
