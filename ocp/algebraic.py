@@ -9,7 +9,7 @@ implicit-function theorem, and the system is explicit; so shooting sees it. Both
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -126,13 +126,13 @@ def check_index(phase: Phase) -> None:
     system = phase.system
     count, z = len(system.controls), system.algebraic
     rows = system.equations or tuple(f"equation {i + 1}" for i in range(len(z)))
-    pattern = np.array(ca.DM(system.residual.jac_sparsity(0, 2), 1), dtype=bool)[:, count:]
+    pattern = np.asarray(ca.DM(system.residual.jac_sparsity(0, 2), 1))[:, count:] > 0
     loose, idle = _unmatched(pattern)
     if loose:
-        told = "; ".join(_loose(z[j], rows, pattern[:, j]) for j in loose)
-        raise ProblemError(f"{told}; {_equations([rows[i] for i in idle])} more unknowns than there are: the index is 2 or higher. "
-                           f"Differentiate {_names([rows[i] for i in idle])} by time until the unknown appears, or take {z[loose[0]]!r} "
-                           "away", where=f"system {system.name!r}")
+        told, over = "; ".join(_loose(z[j], rows, pattern[:, j]) for j in loose), _names([rows[i] for i in idle])
+        raise ProblemError(f"{told}, and {over} is left without an unknown: the index is 2 or higher. Differentiate {over} by "
+                           f"time until {_names([z[j] for j in loose])} appears, or take the unknown away",
+                           where=f"system {system.name!r}")
     F, p = _slopes(system), np.array(system.parameter_values)
     worst: tuple[np.ndarray, np.ndarray] | None = None
     for s, x, u in zip(phase.guess.s, phase.guess.x, phase.guess.u, strict=True):
@@ -160,10 +160,6 @@ def _loose(name: str, rows: Sequence[str], appears: np.ndarray) -> str:
     where = [row for row, there in zip(rows, appears, strict=True) if there]
     return f"algebraic {name!r} appears only in {_names(where)}, which others need" if where else \
         f"algebraic {name!r} appears in no equation"
-
-
-def _equations(names: Sequence[str]) -> str:
-    return f"{_names(names)} {'holds' if len(names) == 1 else 'hold'} no"
 
 
 def _names(names: Sequence[str]) -> str:
@@ -200,28 +196,36 @@ def _eliminated(phase: Phase) -> Phase:
     system = phase.system
     if system.residual is None:
         return phase
-    count = len(system.controls)
-    z = unknowns(phase)
-
-    def plain(function: ca.Function | None) -> ca.Function | None:
-        return None if function is None else _composed(system, z, function)
+    count, plain = len(system.controls), composer(phase)
 
     def held(item: Any) -> Any:
         return replace(item, function=plain(item.function))
 
-    explicit = replace(system, algebraic=(), residual=None, equations=(), rate=plain(system.rate),
-                       energy=plain(system.energy), power=plain(system.power), u_limits=system.u_limits[:count])
     costs: tuple[Cost, ...] = tuple(held(cost) for cost in phase.costs)
     constraints = [held(c) for c in phase.constraints if c.function is not system.residual]
-    return replace(phase, system=explicit, costs=costs, constraints=(*constraints, *_limits(phase, z)),
+    return replace(phase, system=explicit_system(phase), costs=costs, constraints=(*constraints, *_limits(phase)),
                    u_lower=phase.u_lower[:count], u_upper=phase.u_upper[:count],
                    guess=replace(phase.guess, u=phase.guess.u[:, :count]), stated=phase)
 
 
+def explicit_system(phase: Phase) -> System:
+    """The system of a stated phase with its unknowns eliminated."""
+    system, plain = phase.system, composer(phase)
+    energy, power = (None if f is None else plain(f) for f in (system.energy, system.power))
+    return replace(system, algebraic=(), residual=None, equations=(), rate=plain(system.rate), energy=energy, power=power,
+                   u_limits=system.u_limits[:len(system.controls)])
+
+
+def composer(phase: Phase) -> Callable[[ca.Function], ca.Function]:
+    """What makes functions of (t, x, u, p) of those of (t, x, (u, z), p) of a stated phase."""
+    system, z = phase.system, unknowns(phase)
+    return lambda function: _composed(system, z, function)
+
+
 def unknowns(phase: Phase) -> ca.Function:
-    """(t, x, u, p) -> z [nz], u the controls alone, of a stated phase; NaN where Newton's method, which begins where the guess does,
-    does not converge. Exact to every derivative: a linear solve where the equations are linear in z, else the implicit-function
-    theorem (``ocp.implicit``)."""
+    """(t, x, u, p) -> z [nz], u the controls alone, of a stated phase; NaN where Newton's method does not converge, which begins
+    where the guess does. Exact to every derivative: a linear solve where the equations are linear in z, else the
+    implicit-function theorem (``ocp.implicit``)."""
     system = phase.system
     F, n, start = system.residual, len(system.algebraic), phase.guess.u[0, len(system.controls):]
     kind = ca.SX if F.is_a("SXFunction") else ca.MX
@@ -258,13 +262,14 @@ def _composed(system: System, z: ca.Function, function: ca.Function) -> ca.Funct
     return ca.Function(function.name(), arguments, [ca.cse(value) if scalar else value], list("txup"), function.name_out())
 
 
-def _limits(phase: Phase, z: ca.Function) -> tuple[Constraint, ...]:
+def _limits(phase: Phase) -> tuple[Constraint, ...]:
     """Bounds of the unknowns as a path constraint."""
     count = len(phase.system.controls)
     low, high = phase.u_lower[count:], phase.u_upper[count:]
     kept = [i for i in range(len(low)) if (low[i], high[i]) != (-INF, INF)]
     if not kept:
         return ()
+    z = unknowns(phase)
     sym = ca.SX.sym if z.is_a("SXFunction") else ca.MX.sym
     arguments = [sym(name, z.numel_in(i)) for i, name in enumerate("txup")]
     function = ca.Function("limits", arguments, [ca.densify(z(*arguments)[kept])], list("txup"), ["value"])
@@ -274,7 +279,7 @@ def _limits(phase: Phase, z: ca.Function) -> tuple[Constraint, ...]:
 
 # ---- back ---------------------------------------------------------------------------------------------------------------
 def seen(phase: Phase, path: Trajectory) -> tuple[Phase, Trajectory]:
-    """An eliminated phase and its trajectory with the unknowns z behind the controls, solved for at any time; others as they are."""
+    """An eliminated phase and its trajectory with the unknowns z behind the controls, solved for at any time; another as it is."""
     if phase.stated is None:
         return phase, path
     known = replace(phase.stated, duration=phase.duration,

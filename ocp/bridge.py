@@ -1,8 +1,8 @@
 """The one door from a robot to a controlled system with x = (q, v) and its limits, in one of three forms.
 
 Forward dynamics: u = efforts of motors and thrusts, rate = (v, FD(q, v, u)). Inverse dynamics: u = accelerations and thrusts, rate
-= (v, a); efforts are then functions of (x, u), their limits and the absence of a motor are path constraints. Residual: u = efforts and
-thrusts, accelerations and the multipliers of constraints are algebraic unknowns, the equations of motion those of inverse dynamics.
+= (v, a); efforts are then functions of (x, u), their limits and the absence of a motor are path constraints. Residual: u = efforts
+and thrusts; accelerations and the multipliers of constraints are algebraic unknowns of the equations of inverse dynamics.
 """
 
 from __future__ import annotations
@@ -252,7 +252,8 @@ def shared_effort_constraints(mechanism: Mechanism, parameters: int = 0, where: 
 def start_constraints(mechanism: Mechanism, parameters: int = 0, where: str | None = None, unknowns: int = 0
                       ) -> tuple[Constraint, ...]:
     """Conditions g(q) = 0 and J v = 0 at the start for each constraint of a mechanism: from there the dynamics keep them. Rows that
-    hold whatever the state (a plane that the tree keeps anyway) are left out. parameters, unknowns: how many parameters and algebraic unknowns the system has."""
+    hold whatever the state (a plane that the tree keeps anyway) are left out. parameters, unknowns: how many parameters and
+    algebraic unknowns the system has."""
     model = mechanism.model
     arguments, q, v = _arguments(model, model_space(model), mechanism.nu + unknowns, parameters)
     found = []

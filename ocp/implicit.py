@@ -35,7 +35,7 @@ ITERATIONS = 30
 def implicit(name: str, inputs: Sequence[Expr], residual: Expr, J: Expr, right: Expr) -> Solve:
     """``(start, (a_1, ..., a_k)) -> y [n]``, expressions of SX or MX; NaN where Newton's method does not converge.
 
-    inputs: symbols y [n], a_1, ..., a_k, all SX or all MX; residual: G [n]; J [n, n]: dG/dy; right [n, all a]: -dG/d(a_1, ..., a_k).
+    inputs: symbols y [n], a_1, ..., a_k, all SX or all MX; residual: G [n]; J [n, n]: dG/dy; right: -dG/d(a_1, ..., a_k).
     """
     equations = ca.Function(f"{name}_equations", list(inputs), [residual])
     # fast_newton alone of CasADi's root finders leaves as C code; failure is ours to find, so it must not raise

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.errors import near
-from ocp.algebraic import eliminated, restored, stated
+from ocp.algebraic import eliminated, restored
 from ocp.certify import Tolerances, certify
 from ocp.conclusion import GRACE, conclude
 from ocp.errors import ProblemError, UnsupportedError
@@ -33,8 +33,7 @@ class Method:
 
     ``solve(problem, options, progress, checkpoint, resume)`` in ``solver``; the options dataclass and
     ``unsupported(problem)`` in ``options``; ``finer(problem, options, solution)`` in ``solver``, too. judged: whether the solver
-    takes ``judge=``, which certifies a solution on the way. carries: whether algebraic unknowns can be unknowns of its program;
-    it sees them eliminated otherwise.
+    takes ``judge=``, which certifies a solution on the way.
     """
 
     name: str
@@ -43,7 +42,6 @@ class Method:
     options_module: str
     options_name: str
     judged: bool = False
-    carries: bool = False
 
     def options_type(self) -> Any:
         return getattr(importlib.import_module(self.options_module), self.options_name)
@@ -52,6 +50,11 @@ class Method:
         """One sentence for each thing that this method cannot enforce."""
         found: list[str] = importlib.import_module(self.options_module).unsupported(problem)
         return found
+
+    def served(self, problem: Problem, options: Any) -> Problem:
+        """The problem as the method sees algebraic unknowns: those of its program (``served`` in ``solver``), or eliminated."""
+        own = getattr(importlib.import_module(self.solver), "served", None)
+        return eliminated(problem) if own is None else own(problem, options)
 
     def finer(self, problem: Problem, options: Any, solution: Solution) -> Solution:
         """The problem, whose guess is the solution, solved on a finer mesh than that of the solution."""
@@ -70,7 +73,7 @@ class Method:
 
 METHODS: Mapping[str, Method] = {m.name: m for m in (
     Method("collocation", "direct collocation by schemes of any degree, solved as a nonlinear program",
-           "ocp.transcription.collocation", "ocp.transcription.collocation", "CollocationOptions", True, True),
+           "ocp.transcription.collocation", "ocp.transcription.collocation", "CollocationOptions", True),
     Method("multiple_shooting", "direct multiple shooting with any integrator, solved as a nonlinear program",
            "ocp.transcription.multiple_shooting", "ocp.transcription.multiple_shooting", "MultipleShootingOptions"),
     Method("ilqr", "iterative LQR / DDP with control bounds, compiled loops",
@@ -122,7 +125,7 @@ def solve(
         able = [m.name for m in METHODS.values() if m.name != name and not m.unsupported(problem)]
         raise UnsupportedError(name, reasons, able)
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
-    problem = _served(problem, chosen, record)
+    problem = chosen.served(problem, record)
     begin = time.perf_counter()
     if sure := [finding.text for finding in first_findings(problem) if finding.sure]:
         return restored(_impossible(problem, name, record, sure, time.perf_counter() - begin))
@@ -135,14 +138,6 @@ def solve(
             certified = dataclasses.replace(certified, status=Status.TIME_LIMIT)
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
     return restored(dataclasses.replace(certified, seconds=seconds))
-
-
-def _served(problem: Problem, chosen: Method, options: Any) -> Problem:
-    """The problem as the method can serve it: algebraic unknowns stand at the points of a collocation scheme, whose controls then are
-    polynomials there; else they are eliminated."""
-    if chosen.carries and options.controls == "polynomial" and options.form != "compressed":
-        return stated(problem)
-    return eliminated(problem)
 
 
 def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[str], seconds: float) -> Solution:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import casadi as ca
 import numpy as np
 
+from ocp.algebraic import stated
 from ocp.derivative_check.closed_form import ClosedForm, closed_form
 from ocp.derivative_check.compare import Comparison, Entry, compare
 from ocp.derivative_check.records import DerivativeCheck, Finding, Kind, Order, Point, Road, TermCheck
@@ -49,7 +50,7 @@ def check_derivatives(
     checked: list[TermCheck] = []
     remarks: list[str] = []
     begin = 0.0
-    for phase in problem.phases:
+    for phase in stated(problem).phases:
         moved, (closed, note) = moves(phase.system), closed_form(phase.system)
         used = np.zeros(len(variables(phase.system)), bool)
         for term in terms_of(phase, begin, points, rng):

@@ -58,15 +58,15 @@ class System:
     x_limits: tuple[tuple[float, float], ...] = ()
     u_limits: tuple[tuple[float, float], ...] = ()
     algebraic: tuple[str, ...] = ()
-    residual: ca.Function | None = None
+    residual: Any = None
     equations: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         rows = 0 if self.residual is None else self.residual.numel_out(0)
         where = f"system {self.name!r}"
         if rows != len(self.algebraic):
-            raise ProblemError(f"{rows} equations for {len(self.algebraic)} algebraic unknowns ({', '.join(self.algebraic)}); there "
-                               "must be as many of one as of the other", where=where)
+            raise ProblemError(f"{rows} equations for {len(self.algebraic)} algebraic unknowns ({', '.join(self.algebraic)}); "
+                               "their numbers must agree", where=where)
         if self.equations and len(self.equations) != rows:
             raise ProblemError(f"{len(self.equations)} names for {rows} equations", where=where)
         for name in self.algebraic:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ocp.algebraic import eliminated
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import INTEGRATORS
 from ocp.nlp import SolverOptions
@@ -72,6 +73,7 @@ def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequen
     does."""
     if reasons := unsupported(problem):
         raise UnsupportedError(METHOD, reasons, ())
+    problem = eliminated(problem)
     if grids is None:
         edges = np.linspace(0.0, 1.0, options.intervals + 1)
         grids = tuple(Grid(edges, options.integrator, options.steps, options.controls == "linear") for _ in problem.phases)
@@ -81,6 +83,8 @@ def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequen
 def solve(problem: Problem, options: MultipleShootingOptions, progress: Callable[[dict[str, float]], Any] | None = None,
           checkpoint: Keep | None = None, resume: Checkpoint | None = None) -> Solution:
     """Transcribe the problem and solve the program; arguments and errors as those of ``ocp.transcription.collocation.solve``."""
+    problem = eliminated(problem)
+
     def attempt(given: Problem, chosen: MultipleShootingOptions) -> Solution:
         def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:
             return transcribe(given, chosen, centres=centres)

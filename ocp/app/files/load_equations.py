@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import casadi as ca
@@ -50,10 +50,14 @@ def _equation(reader: Reader, text: Any, path: KeyPath) -> SX | None:
     values = []
     for side, shift in sides:
         try:
-            values.append(parse(side, reader.scope, lambda offset, shift=shift: reader.findings.source.where(path, offset + shift)))
+            values.append(parse(side, reader.scope, _where(reader, path, shift)))
         except FollowOnError:
             return None
         except ProblemError as error:
             reader.findings.add_error(error)
             return None
     return values[0] if len(values) == 1 else values[0] - values[1]
+
+
+def _where(reader: Reader, path: KeyPath, shift: int) -> Callable[[int], str]:
+    return lambda offset: reader.findings.source.where(path, offset + shift)

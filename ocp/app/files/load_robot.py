@@ -161,7 +161,8 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
     forces = {"multiplier": Table(ca.vertcat(ca.SX(0, 1), *multipliers.values()), multipliers)} if multipliers else {}
     scope = Scope(
         names=plain,
-        tables={**state.tables, "a": Table(a, robot_state.entries(model, a, velocities=True)), "tau": Table(effort, efforts), **forces},
+        tables={**state.tables, "a": Table(a, robot_state.entries(model, a, velocities=True)), "tau": Table(effort, efforts),
+                **forces},
         functions={**state.functions,
                    "energy": VectorFunction(lambda: robot.mechanism.energy(q, v), takes_name=False)},
     )
@@ -210,7 +211,8 @@ def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: robot_state.Ro
                 findings.add((*at, key, "accelerations"), "accelerations are controls in system.formulation: inverse_dynamics; "
                              'a constraint on a["joint"] holds in both', at_key=True)
         where = findings.source.where((*robot.reader.place, "robot"))
-        shared = shared_effort_constraints(robot.mechanism, robot.system.np, where, len(robot.system.algebraic)) if robot.given.limits.effort else ()
+        shared = () if not robot.given.limits.effort else \
+            shared_effort_constraints(robot.mechanism, robot.system.np, where, len(robot.system.algebraic))
         if not robot.residual:
             return boxes.inputs, shared
         free = np.tile([-np.inf, np.inf], (len(robot.system.algebraic) - robot.model.nv, 1))

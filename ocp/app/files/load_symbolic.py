@@ -106,8 +106,8 @@ def _reader(findings: Findings, constants: Scope, parameters: tuple[lp.FileParam
                    **dict.fromkeys(names.algebraic, f"it is an algebraic unknown; {fixed}"),
                    **dict.fromkeys((p.name for p in parameters), f"it is a parameter; {fixed}"),
                    **dict.fromkeys(names.define, f"it is defined from states; {fixed}"), "t": f"it is the time; {fixed}"}
-    return lp.make_reader(findings, replace(constants, unavailable=unavailable), x, u, Scope(known, derivatives=rates), parameters, place,
-                          phase)
+    return lp.make_reader(findings, replace(constants, unavailable=unavailable), x, u, Scope(known, derivatives=rates), parameters,
+                          place, phase)
 
 
 def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | LinearSystem, name: str

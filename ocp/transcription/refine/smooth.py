@@ -29,6 +29,7 @@ from ocp.nlp import NLP, Functions, NLPResult, Warm, kkt
 from ocp.problem import INF, At, Phase, Problem, Status
 from ocp.transcription import points
 from ocp.transcription.mesh import Mesh
+from ocp.transcription.part import graph_kind
 from ocp.transcription.refine.plan import Plan
 
 Array = np.ndarray
@@ -61,7 +62,7 @@ def linear_controls(phase: Phase) -> Array:
     if not system.nu:
         return found
     sizes = (("t", 1), ("x", system.nx), ("u", system.nu), ("p", system.np))
-    t, x, u, p = ((ca.SX if system.derivatives == "ad" else ca.MX).sym(name, size) for name, size in sizes)
+    t, x, u, p = (graph_kind(system).sym(name, size) for name, size in sizes)
     values = [c.expression(t, x, u, p) for c in phase.costs if c.at is At.PATH]
     values += [c.function(t, x, u, p) for c in phase.constraints if c.at in (At.PATH, At.INTEGRAL)]
     if system.mechanism is None:  # forward dynamics of robots are linear in efforts and thrusts
