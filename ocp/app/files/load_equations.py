@@ -19,7 +19,7 @@ EQUALS = re.compile(r"(?<![=<>!:])=(?!=)")
 
 
 def read_equations(reader: Reader, given: Mapping[str, Any], unknowns: Sequence[str]) -> dict[str, Any]:
-    """The equations as fields of a System; errors are recorded, and then there are none."""
+    """The equations as fields of a System. Errors are recorded; wrong equations are 0, so that names still have their meaning."""
     place: KeyPath = (*reader.place, "equations")
     if len(given) != len(unknowns):
         what = f"({', '.join(unknowns)}); give as many" if unknowns else "; every state has its derivative in 'dynamics', and " \
@@ -27,15 +27,15 @@ def read_equations(reader: Reader, given: Mapping[str, Any], unknowns: Sequence[
         count = f"{len(given) or 'no'} equation{'' if len(given) == 1 else 's'}"
         reader.findings.add(place if given else (*reader.place, "algebraic"), f"{count} for {len(unknowns) or 'no'} unknown"
                             f"{'' if len(unknowns) == 1 else 's'} {what}".replace(" ;", ";"), at_key=True)
-        return {}
     found = [_equation(reader, text, (*place, name)) for name, text in given.items()]
-    rows = [row for row in found if row is not None]
     for name, row in zip(given, found, strict=True):
         if row is not None and not (reader.depends(row, reader.u) or reader.depends(row, reader.x)):
             reader.findings.add((*place, name), "depends on no state, control or unknown")
-    if len(rows) < len(found):
-        return {}
-    return {"algebraic": tuple(unknowns), "equations": tuple(given), "residual": reader.function("residual", ca.vertcat(*rows))}
+    rows = [ca.SX(0) if row is None else row for row in found]
+    rows += [ca.SX(0)] * (len(unknowns) - len(rows))
+    residual = reader.function("residual", ca.vertcat(*rows[:len(unknowns)])) if unknowns else None
+    names = tuple(given) if len(given) == len(unknowns) else ()
+    return {"algebraic": tuple(unknowns), "equations": names, "residual": residual}
 
 
 def _equation(reader: Reader, text: Any, path: KeyPath) -> SX | None:
