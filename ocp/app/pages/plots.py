@@ -102,13 +102,18 @@ def plot_states(motion: Sequence[Drawn]) -> bytes:
 
 
 def plot_controls(motion: Sequence[Drawn]) -> bytes:
-    """Controls in small multiples."""
+    """Controls and algebraic unknowns in small multiples."""
     names = union([one.phase.system.inputs for one in motion])
     if not names:
         return sheet.sentence("This system has no controls.")
     curves = _curves(motion, names, "u")
-    bundles = bundle(names, range(len(names)), curves.units, (), MOST_PANELS)
-    return sheet.sheet([Group("controls", _cells(curves, bundles))], _span(motion), _marks(motion))
+    found = union([one.phase.system.algebraic for one in motion])
+    parts = [(heading, members) for heading, members in (
+        ("controls", [i for i, name in enumerate(names) if name not in found]),
+        ("algebraic unknowns", [i for i, name in enumerate(names) if name in found])) if members]
+    groups = [Group(heading, _cells(curves, bundle(names, members, curves.units, (), MOST_PANELS // len(parts))))
+              for heading, members in parts]
+    return sheet.sheet(groups, _span(motion), _marks(motion))
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,8 @@ def test_names_mean_what_they_say():
     assert cost == pytest.approx(2 * 0.49 + 0.7 * 0.2 + 0.001 * 2.25 + 0.01 * 0.49)
     assert phase.u_lower == (-20, -np.inf, -3)
     assert phase.u_upper == (20, 50, 3)
-    residual = np.array([np.asarray(system.residual(0, a, b, [])).ravel() for a, b in zip(phase.guess.x, phase.guess.u, strict=True)])
-    assert np.abs(residual).max() < 1e-8  # the guess is consistent
+    left = [np.asarray(system.residual(0, a, b, [])).ravel() for a, b in zip(phase.guess.x, phase.guess.u, strict=True)]
+    assert np.abs(left).max() < 1e-8  # the guess is consistent
 
 
 def test_a_file_written_out_is_the_same_problem():

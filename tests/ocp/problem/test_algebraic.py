@@ -1,4 +1,4 @@
-"""Systems with algebraic unknowns: stated and eliminated against each other, closed forms, other roads to derivatives and to index."""
+"""Systems with algebraic unknowns: stated and eliminated against each other, closed forms, other roads to derivatives, index."""
 
 from dataclasses import replace
 
@@ -105,11 +105,13 @@ def test_every_method_finds_the_optimum_of_the_explicit_problem(method, options,
     assert system.inputs == ("u", "z")
     assert path.u[:, 1] == pytest.approx(inverse_cubic(path.state(path.t_u)[:, 0] + path.u[:, 0]), abs=1e-8)
     middle = np.linspace(0.01, 1.99, 7)
-    assert path.control(middle)[:, 1] == pytest.approx(inverse_cubic(path.state(middle)[:, 0] + path.control(middle)[:, 0]), abs=1e-3)
+    x, u = path.state(middle), path.control(middle)
+    assert u[:, 1] == pytest.approx(inverse_cubic(x[:, 0] + u[:, 0]), abs=1e-3)
     assert "equations" in [violation.name for violation in found.certificate.violations]
 
 
-@pytest.mark.parametrize(("method", "options"), [("collocation", {}), ("multiple_shooting", {"controls": "linear", "intervals": 100}), ("ilqr", {})])
+@pytest.mark.parametrize(("method", "options"), [
+    ("collocation", {}), ("multiple_shooting", {"controls": "linear", "intervals": 100}), ("ilqr", {})])
 def test_bounds_of_unknowns_hold_in_every_method(method, options):
     free = solve(cubic(), "collocation")
     low = float(np.min(free.trajectory.u[:, 1])) + 0.03
@@ -157,7 +159,8 @@ def test_implicit_rates_are_unknowns_of_a_fully_implicit_system():
 
 # ---- guesses -------------------------------------------------------------------------------------------------------------
 def test_the_guess_is_made_consistent():
-    guess = consistent(cubic(guess=Guess(np.array([0.0, 1.0]), np.array([[3.0], [-2.0]]), np.array([[5.0, 0.0], [5.0, 9.0]]))).phase)
+    given = Guess(np.array([0.0, 1.0]), np.array([[3.0], [-2.0]]), np.array([[5.0, 0.0], [5.0, 9.0]]))
+    guess = consistent(cubic(guess=given).phase)
     assert guess.u[:, 1] == pytest.approx(inverse_cubic(guess.x[:, 0] + guess.u[:, 0]), abs=1e-8)
     assert np.all(guess.u[:, 0] == 5.0)
 
@@ -198,9 +201,11 @@ def two(residual, equations=("first", "second"), z0=(0.0, 0.0)):
 
 
 @pytest.mark.parametrize(("residual", "words"), [
-    (lambda t, x, w, p: [x[0] ** 2 - 1, w[2] - x[1]], ["algebraic 'T' appears in no equation", "'first'", "index is 2", "Differentiate"]),
+    (lambda t, x, w, p: [x[0] ** 2 - 1, w[2] - x[1]],
+     ["algebraic 'T' appears in no equation", "'first'", "index is 2", "Differentiate"]),
     (lambda t, x, w, p: [w[1] - x[0], w[1] ** 2 - x[1]], ["algebraic 'S' appears in no equation", "'second'"]),
-    (lambda t, x, w, p: [w[1] + w[2] - x[0], 2 * w[1] + 2 * w[2] - x[1]], ["do not determine 'T' and 'S'", "'first' and 'second'"]),
+    (lambda t, x, w, p: [w[1] + w[2] - x[0], 2 * w[1] + 2 * w[2] - x[1]],
+     ["do not determine 'T' and 'S'", "'first' and 'second'"]),
 ], ids=["index 2", "overdetermined", "numerically singular"])
 def test_what_equations_leave_open_is_named(residual, words):
     for reduce in (stated, eliminated):
@@ -224,7 +229,8 @@ def test_malformed_systems_are_refused(changes, words):
 
 # ---- everything that walks over a rate --------------------------------------------------------------------------------------
 def test_a_receding_horizon_runs_on_the_eliminated_system():
-    problem = cubic(final=None, costs=(Cost("x", At.PATH, function(lambda t, x, w, p: [x**2 + 0.1 * w[1] ** 2 + 0.1 * w[0] ** 2], 1, 2)),))
+    cost = Cost("x", At.PATH, function(lambda t, x, w, p: [x**2 + 0.1 * w[1] ** 2 + 0.1 * w[0] ** 2], 1, 2))
+    problem = cubic(final=None, costs=(cost,))
     loop = run(problem, MPCOptions(rate=20.0, duration=1.0, horizon=1.0))
     x = loop.x[:, 0]
     assert abs(x[-1]) < 0.5 * abs(x[0])
