@@ -18,7 +18,7 @@ from dynamics import algorithms as alg
 from dynamics.errors import near
 from dynamics.kernels import Kernel, compile_many
 from ocp.errors import ProblemError
-from ocp.integrators import INTEGRATORS
+from ocp.integrators import INTEGRATORS, refuse_history
 from ocp.problem import Cost, System
 from ocp.spaces import Space
 
@@ -82,6 +82,7 @@ class PlantSpec:
     changed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        refuse_history(self.integrator, "plant")
         if self.integrator not in INTEGRATORS:
             raise ProblemError(f"no integrator named {self.integrator!r}{near(str(self.integrator), INTEGRATORS)}", where="plant")
         if isinstance(self.substeps, bool) or not isinstance(self.substeps, int) or self.substeps < 1:

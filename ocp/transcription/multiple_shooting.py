@@ -14,7 +14,7 @@ import numpy as np
 
 from ocp.algebraic import eliminated
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.integrators import INTEGRATORS
+from ocp.integrators import INTEGRATORS, MULTISTEP
 from ocp.nlp import SolverOptions
 from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution
@@ -36,7 +36,8 @@ CONTROLS = ("held", "linear")
 class MultipleShootingOptions:
     """Options of direct multiple shooting.
 
-    integrator: any of ``ocp.integrators``, implicit ones included; steps: of it in each interval; intervals: of equal length in
+    integrator: any of ``ocp.integrators``, implicit ones and those that look back included, these with the order of their name where
+        controls are linear; steps: of it in each interval; intervals: of equal length in
         every phase
     controls: "held" in an interval or "linear" between knots
     states, guess, derivatives, kernels, max_iterations, tolerance, hessian, solver, scaling: as for collocation
@@ -57,10 +58,13 @@ class MultipleShootingOptions:
     kernels: str = "auto"
 
     def __post_init__(self) -> None:
-        check_options(self, METHOD, {"integrator": tuple(INTEGRATORS), "controls": CONTROLS})
+        check_options(self, METHOD, {"integrator": (*INTEGRATORS, *MULTISTEP), "controls": CONTROLS})
         for name, count in (("steps", self.steps), ("intervals", self.intervals)):
             if count < 1:
                 raise ProblemError(f"must be at least 1, got {count}", where=f"{METHOD}.{name}")
+        if self.integrator in MULTISTEP and self.steps > 1:
+            raise ProblemError(f"integrator {self.integrator} takes one step in an interval, from knots whose controls are unknowns; "
+                               "take more intervals", where=f"{METHOD}.steps")
         self.nlp()
 
     def nlp(self) -> SolverOptions:
