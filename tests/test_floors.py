@@ -11,8 +11,9 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
     "dynamics": ["errors", "kernels", "lie", "spatial", "joints", "model", "algorithms", "functions", "forces", "constraints",
                  "mechanism", "loops", "derivatives", "notation"],
-    "ocp": ["errors", "interrupts", "spaces", "problem", "reach", "bridge", "derivatives", "integrators", "guess", "qp", "control",
-            "nlp", "transcription", "shooting", "mpc", "certify", "derivative_check", "explain", "conclusion", "methods", "app"],
+    "ocp": ["errors", "interrupts", "spaces", "implicit", "problem", "reach", "bridge", "derivatives", "integrators", "guess",
+            "algebraic", "qp", "control", "nlp", "transcription", "shooting", "mpc", "certify", "derivative_check", "explain",
+            "conclusion", "methods", "app"],
 }
 CONFINED = {
     "matplotlib": ("ocp/app/",), "pydantic": ("ocp/app/",), "rich": ("ocp/app/",), "jinja2": ("ocp/app/",),

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ocp.algebraic import eliminated, stated
 from ocp.derivatives import EXECUTIONS
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.nlp import SCALINGS, SolverOptions, Warm
@@ -189,12 +190,20 @@ def _family(options: CollocationOptions) -> Family:
     return Family(options.scheme, options.form, options.controls, options.states, options.tolerance)
 
 
+def served(problem: Problem, options: CollocationOptions) -> Problem:
+    """The problem with its algebraic unknowns at the points of the scheme, where controls are unknowns at all of these; else with
+    its unknowns eliminated."""
+    at_points = options.controls == "polynomial" and options.form != "compressed"
+    return stated(problem) if at_points else eliminated(problem)
+
+
 def transcribe(problem: Problem, options: CollocationOptions, meshes: Sequence[Mesh | Compressed] | None = None,
                centres: Sequence[np.ndarray] | None = None) -> Transcription:
     """The problem on these meshes (uniform ones as the options say) as a nonlinear program, with the map back. Raises as ``solve``
     does. centres: see ``build``."""
     if reasons := unsupported(problem):
         raise UnsupportedError(METHOD, reasons, ())
+    problem = served(problem, options)
     return build(problem, uniform_meshes(problem, options) if meshes is None else meshes, options.how(), centres)
 
 
@@ -213,6 +222,7 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     """
     if reasons := unsupported(problem):
         raise UnsupportedError(METHOD, reasons, ())
+    problem = served(problem, options)
     if options.refine == "none":
         begin = Ask(problem, uniform_meshes(problem, options), progress, checkpoint, resume)
         found = _run(options, replace(begin, ladder=resume is None))
