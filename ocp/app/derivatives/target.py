@@ -81,8 +81,9 @@ def _of_problem(path: Path, root: str | None, mimic: str | None) -> Target:
             raise ProblemError("has no robot, so there are no rigid-body derivatives to compare; for the derivatives of its own "
                                "functions run: ocp check-derivatives", where=str(path))
         given, model = problem.file.system, problem.model
-    file = _file(given.robot, path.parent)
-    return Target(path.stem, model, file if file.suffix == ".urdf" else None, given.root, f"the robot of {path}")
+    as_its_file = given.robot if not (given.joints or given.bodies or given.frames) else None
+    file = None if as_its_file is None else _file(as_its_file, path.parent)
+    return Target(path.stem, model, file if file and file.suffix == ".urdf" else None, given.root, f"the robot of {path}")
 
 
 def _file(words: str, folder: Path) -> Path:
