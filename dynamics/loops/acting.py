@@ -1,11 +1,12 @@
 """What acts on a tree in the loops: forces of a mechanism, and constraints, by three generated functions called by address.
 
-With f(q, v) the sum of the forces, J, g and c = dJ/dt v + 2 RATE J v + RATE^2 g of all constraints stacked [rows], multipliers lambda
-and r = J a + c, the functions of (q, v, a, lambda, psi, nu) give, one vector each, matrices row by row,
+With f(q, v) the sum of the forces, J, g and c = dJ/dt v + 2 RATE J v + RATE^2 g of all constraints stacked [rows], multipliers
+lambda and r = J a + c, the functions of (q, v, a, lambda, psi, nu) give, one vector each, matrices row by row,
 
     VALUES  f [nv], J [rows nv], c [rows]
     SLOPES  K + d(J^T lambda)/dq, D [nv nv each], dr/dq, dr/dv [rows nv each]
-    BENDS   second derivatives of s = nu^T r - psi^T (f + J^T lambda): qq (symmetric), vq, vv, aq [nv nv each]; -d(J psi)/dq [rows nv]
+    BENDS   second derivatives of s = nu^T r - psi^T (f + J^T lambda): qq (symmetric), vq, vv, aq [nv nv each];
+            -d(J psi)/dq [rows nv]
 
 Derivatives by q are right-tangent. Rows may depend on each other: (A + eps) lambda = b is refined as in
 ``dynamics.mechanism.Mechanism.constrained_dynamics``. First derivatives follow from M da = -dID + d(f + J^T lambda) and J da = -dr;
@@ -274,8 +275,8 @@ def weights(table: Array, work: Array, mu: Array, first: Array, psi: Array) -> N
 
 @njit(**OPTIONS)
 def add_products(table: Array, work: Array, first: Array, out: Array) -> None:
-    """Add ``(da/dz)^T s_aq - (dlambda/dz)^T d(J psi)/dq`` for z = q, v, tau to blocks 0, 1, 3 of out, half of s_qq to block 0 and s_vq
-    to block 1, after ``weights``; leaves the second derivatives."""
+    """Add ``(da/dz)^T s_aq - (dlambda/dz)^T d(J psi)/dq`` for z = q, v, tau to blocks 0, 1, 3 of out, half of s_qq to block 0 and
+    s_vq to block 1, after ``weights``; leaves the second derivatives."""
     nv, rows, record = get(table, at.N_V), get(table, at.N_ROWS), get(table, at.AT_ACTING)
     size, bends = nv * nv, _evaluate(table, work, BENDS)
     found = get(table, record + at.ACT_SLOPES)

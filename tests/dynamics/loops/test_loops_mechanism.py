@@ -1,4 +1,4 @@
-"""Compiled loops of whole mechanisms: forces, constraints and wrenches against generated code, its differentiation and complex steps."""
+"""Loops of whole mechanisms: forces, constraints and wrenches against generated code, its differentiation and complex steps."""
 
 import casadi as ca
 import numpy as np
@@ -19,16 +19,16 @@ from dynamics.model.builder import joint
 INERTIA = BodyInertia(0.7, (0.05, -0.1, 0.15), ((0.03, 0.001, 0.002), (0.001, 0.04, -0.003), (0.002, -0.003, 0.05)))
 
 
-def branched(mimic=False):
+def branched():
     """A tree of two branches: a bead on a curve, a universal joint, a ball, and hinges."""
     made = Builder("branched")
     made.body("a", parent="world", joint=joint("a", "revolute", axes=[(0.2, 1, 0.1)], damping=0.3), inertia=INERTIA)
-    made.body("b", parent="a", joint=joint("b", "universal", axes=[(0, 1, 0), (1, 0, 0.4)], position=(0.1, 0, 0.3)), inertia=INERTIA)
-    made.body("c", parent="b", joint=joint("c", "prismatic", axes=[(1, 1, 0)], position=(0, 0.1, 0.3), armature=0.2), inertia=INERTIA)
+    made.body("b", parent="a", joint=joint("b", "universal", axes=[(0, 1, 0), (1, 0, 0.4)], position=(0.1, 0, 0.3)),
+              inertia=INERTIA)
+    made.body("c", parent="b", joint=joint("c", "prismatic", axes=[(1, 1, 0)], position=(0, 0.1, 0.3), armature=0.2),
+              inertia=INERTIA)
     made.body("d", parent="a", joint=joint("d", "spline_curve", points=POINTS, position=(0, 0.2, 0)), inertia=INERTIA)
     made.body("e", parent="d", joint=Joint("e", "spherical"), inertia=INERTIA)
-    if mimic:
-        made.body("f", parent="world", joint=joint("f", "revolute", axes=[(1, 0, 0)]), inertia=INERTIA)
     return made.build()
 
 
