@@ -14,12 +14,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from dynamics.loops.dense import padded
 from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, store, total
+from dynamics.loops.vectors import INLINE, OPTIONS
 from ocp.control.arrays import Work, work_for
-from ocp.shooting.engine.flat import INLINED, PRIVATE, product
+from ocp.shooting.engine.flat import product
 
 Array = np.ndarray
 
@@ -46,19 +47,19 @@ def box(M: int, w: int) -> Box:
     return Box(np.zeros(M * w), np.zeros(M * w), lower, upper, y, spare, direction, work_for(M))
 
 
-@njit(**INLINED)
+@linked(**INLINE)
 def first(count: int) -> int:
     """The mask of the first ``count`` of eight lanes; none for a negative count."""
     return 255 if count >= WIDTH else (1 << max(count, 0)) - 1
 
 
-@njit(**INLINED)
+@linked(**INLINE)
 def lanes(count: int) -> int:
     """``count`` rounded up to whole lanes."""
     return (count + WIDTH - 1) & -WIDTH
 
 
-@njit(**PRIVATE)
+@linked(**OPTIONS)
 def eliminate(Y: Array, Z: Array, row: int, n: int, m: int, y: Array) -> bool:
     """Turn m rows (Qux | Quu) in Y into L^{-T} (Qux | Quu) and fill Z, with -1/D on the diagonal; y becomes L^{-T} y.
 
@@ -96,7 +97,7 @@ def eliminate(Y: Array, Z: Array, row: int, n: int, m: int, y: Array) -> bool:
     return True
 
 
-@njit(**PRIVATE)
+@linked(**OPTIONS)
 def substitute(Z: Array, row: int, n: int, m: int, y: Array, K: Array, at_K: int, K_row: int, k: Array, at_k: int) -> None:
     """After ``eliminate``: K = -Quu^{-1} Qux in m rows of ``K_row`` numbers, zero right of column n, and k = -Quu^{-1} y."""
     columns, one, full = lanes(n), 0 * n + 1, n < 0

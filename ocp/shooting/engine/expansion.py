@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from dynamics.loops.dense import clear
+from dynamics.loops.vectors import OPTIONS
 from ocp.shooting.engine.augmented import slopes, stiffness
-from ocp.shooting.engine.flat import PRIVATE, flat
+from ocp.shooting.engine.flat import flat
 from ocp.shooting.engine.knots import bend, complete, differentiate, in_one
 from ocp.shooting.engine.lq import adjoint, costates, projected_gradient
 from ocp.shooting.engine.record import CONVEXIFY, FULL, GAP, GAUSS_NEWTON, GRADIENT, VIOLATION, Engine
@@ -15,7 +16,7 @@ from ocp.shooting.engine.record import CONVEXIFY, FULL, GAP, GAUSS_NEWTON, GRADI
 Array = np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@linked(nogil=True)
 def differentiate_range(e: Engine, first: int, last: int) -> tuple[int, float]:
     """Gradients, derivatives of the steps and, where nothing else is wanted, Gauss-Newton Hessians of the stages first ... last -
     1.
@@ -35,7 +36,7 @@ def differentiate_range(e: Engine, first: int, last: int) -> tuple[int, float]:
     return -1, largest
 
 
-@njit(cache=True, nogil=True)
+@linked(nogil=True)
 def bend_range(e: Engine, first: int, last: int) -> int:
     """Full Hessians, which need the costates, then the curvature of the augmented terms. Returns the failed knot or -1."""
     plan, path, bank, held, model, derivatives = e.plan, e.path, e.bank, e.held, e.model, e.derivatives
@@ -53,7 +54,7 @@ def bend_range(e: Engine, first: int, last: int) -> int:
     return -1
 
 
-@njit(inline="always")
+@linked
 def _close(e: Engine, violation: float) -> bool:
     """Gaps and the size of the gradient of an expanded path. False where something is not finite."""
     model, policy, path, plan = e.model, e.policy, e.path, e.plan
@@ -70,14 +71,14 @@ def _close(e: Engine, violation: float) -> bool:
     return bool(np.isfinite(e.state[GRADIENT]))
 
 
-@njit(cache=True)
+@linked
 def finish(e: Engine, violation: float) -> bool:
     """Costates, gradient and its size after all stages are differentiated. False where something is not finite."""
     costates(e.model, e.policy.costate, e.policy.gradient)
     return _close(e, violation)
 
 
-@njit(**PRIVATE)
+@linked(**OPTIONS)
 def complete_all(e: Engine) -> bool:
     """Everything with full Hessians in one pass from the end to the start, the costates along with it: the same numbers as
     ``differentiate_range``, ``finish`` and ``bend_range``. False where something cannot be evaluated or is not finite; Hessians are
@@ -109,7 +110,7 @@ def complete_all(e: Engine) -> bool:
     return good
 
 
-@njit(inline="always")
+@linked
 def expand(e: Engine) -> int:
     """Fill the quadratic model, costates and gradient. Returns the failed knot or -1."""
     if e.settings[FULL] != 0.0 and complete_all(e):
@@ -122,7 +123,7 @@ def expand(e: Engine) -> int:
     return failed
 
 
-@njit(cache=True)
+@linked
 def coarsen(e: Engine) -> int:
     """Gauss-Newton Hessians, augmented terms included, beside the full ones. Returns the failed knot or -1."""
     plan, path, bank, held, model, derivatives, coarse = e.plan, e.path, e.bank, e.held, e.model, e.derivatives, e.spare.coarse
@@ -140,7 +141,7 @@ def coarsen(e: Engine) -> int:
     return -1
 
 
-@njit(cache=True)
+@linked
 def convexify(e: Engine, share: float) -> None:
     """Move the Hessians towards convex ones: by ``share`` of the way that is left to Gauss-Newton's, or to their projections
     onto the positive semidefinite matrices."""
@@ -156,7 +157,7 @@ def convexify(e: Engine, share: float) -> None:
             project(model.H[k], model.n[k] + model.m[k], e.spare.vectors)
 
 
-@njit(cache=True)
+@linked
 def project(H: Array, size: int, V: Array) -> None:
     """The nearest positive semidefinite matrix, in place in the lower triangle, by Jacobi rotations (Golub, Van Loan, section 8.5).
     V [size, size]: scratch."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from ocp.shooting.engine.augmented import moved
 from ocp.shooting.engine.expansion import coarsen, convexify, expand
 from ocp.shooting.engine.lq import backward, change, forward
@@ -72,14 +72,14 @@ _GAP_LIMIT = 1e2  # gaps may grow to this multiple of those at the start
 _NEAR = 0.9  # a direction may count on this share of the gaps it closes
 
 
-@njit(inline="always")
+@linked
 def _grow(e: Engine) -> None:
     s = e.state
     s[MU_FACTOR] = max(_FACTOR, s[MU_FACTOR] * _FACTOR)
     s[MU] = max(e.settings[MU_LEAST], s[MU] * s[MU_FACTOR])
 
 
-@njit(inline="always")
+@linked
 def _shrink(e: Engine) -> None:
     s = e.state
     s[MU_FACTOR] = min(1.0 / _FACTOR, s[MU_FACTOR] / _FACTOR)
@@ -87,7 +87,7 @@ def _shrink(e: Engine) -> None:
     s[MU] = mu if mu >= e.settings[MU_LEAST] else 0.0
 
 
-@njit(inline="always")
+@linked
 def sweep(e: Engine) -> tuple[float, float, int]:
     """Backward sweep, regularised as much as it takes unless the Hessians may still be made more convex (``soften``). Returns
     (linear,
@@ -106,7 +106,7 @@ def sweep(e: Engine) -> tuple[float, float, int]:
     return linear, quadratic, failed
 
 
-@njit(inline="always")
+@linked
 def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tuple[float, float, float, int]:
     """Shorten the step until the merit falls enough. Returns (step, 0 if refused; cost; gaps; trials)."""
     s, settings, spare = e.state, e.settings, e.spare
@@ -146,7 +146,7 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
     return found[0], found[1], found[2], trials
 
 
-@njit(cache=True)
+@linked
 def _filtered(e: Engine, cost: float, gap: float, promise: float) -> bool:
     """Whether a point improves on every entry of the filter in cost or in gaps (Fletcher, Leyffer 2002; Waechter, Biegler 2006,
     section
@@ -169,7 +169,7 @@ def _filtered(e: Engine, cost: float, gap: float, promise: float) -> bool:
     return True
 
 
-@njit(inline="always")
+@linked
 def note(e: Engine, log: Array, row: int, expected: float, step: float, trials: int) -> None:
     """One row of the log, see ``COLUMNS``."""
     s, path = e.state, e.path
@@ -184,7 +184,7 @@ def note(e: Engine, log: Array, row: int, expected: float, step: float, trials: 
     log[row, 7] = trials
 
 
-@njit(inline="always")
+@linked
 def direct(e: Engine, tolerance: float, loose: float) -> int:
     """Direction and its promise from an expanded path. Returns RUNNING, CONVERGED, SOFTEN or INDEFINITE."""
     s = e.state
@@ -210,7 +210,7 @@ def direct(e: Engine, tolerance: float, loose: float) -> int:
     return ending
 
 
-@njit(cache=True)
+@linked
 def soften(e: Engine) -> int:
     """One step towards convex Hessians, after SOFTEN. Returns the failed knot or -1."""
     s = e.state
@@ -228,7 +228,7 @@ def soften(e: Engine) -> int:
     return -1
 
 
-@njit(inline="always")
+@linked
 def step(e: Engine, log: Array, row: int) -> int:
     """Line search along the direction. Returns RUNNING where a step was accepted (the path is not expanded yet), REFUSED, or
     STUCK; a
@@ -268,7 +268,7 @@ def step(e: Engine, log: Array, row: int) -> int:
     return RUNNING
 
 
-@njit(inline="always")
+@linked
 def settle(e: Engine, log: Array, row: int) -> int:
     """After the expansion of an accepted step: complete the row of the log. Returns LEVEL where the cost stays at its rounding
     level
@@ -283,7 +283,7 @@ def settle(e: Engine, log: Array, row: int) -> int:
     return LEVEL if s[WAITED] >= e.settings[PATIENCE] else RUNNING
 
 
-@njit(cache=True)
+@linked
 def iterate(e: Engine, log: Array, tolerance: float, loose: float, most: int) -> tuple[int, int]:
     """At most ``most`` iterations from an expanded path, which stays expanded. Returns (rows written to the log, ending)."""
     for row in range(most):
@@ -304,7 +304,7 @@ def iterate(e: Engine, log: Array, tolerance: float, loose: float, most: int) ->
     return most, RUNNING
 
 
-@njit(cache=True)
+@linked
 def chase(e: Engine, log: Array, most: int) -> int:
     """Exactly ``most`` iterations from a path that is not expanded, without a test of convergence; the path is not expanded at the
     end.

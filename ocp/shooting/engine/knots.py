@@ -16,6 +16,7 @@ from numba.extending import overload
 
 from dynamics.kernels.bank import Bank, evaluate
 from dynamics.kernels.calls import row_address
+from dynamics.kernels.linked import INNER, linked
 from dynamics.loops.vectors import INLINE
 from ocp.shooting.robot import lagrangian, sensitivities
 from ocp.shooting.robot.mechanics import Mechanics, MechanicsType, take_step
@@ -60,7 +61,7 @@ def in_one(record: Derivatives, bank: Bank, kind: int) -> bool:
     raise NotImplementedError("for use inside compiled loops")
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def bind(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int) -> None:
     """Arguments (t, x, u, p, h) of a stage."""
     arg = bank.arg
@@ -71,7 +72,7 @@ def bind(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array
     arg[4] = row_address(h, k)
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _take_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, after: Array, to: int,
                  cost: Array, at: int) -> int:
     bind(bank, kind, t, h, p, x, u, k)
@@ -80,7 +81,7 @@ def _take_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, 
     return evaluate(bank, SLOTS * kind + STEP)
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _differentiate_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, g: Array, F: Array,
                           H: Array, hessian: bool) -> int:
     bind(bank, kind, t, h, p, x, u, k)
@@ -90,7 +91,7 @@ def _differentiate_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x
     return evaluate(bank, SLOTS * kind + (EXPAND if hessian else SLOPE))
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _bend_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, costate: Array, H: Array) -> int:
     bind(bank, kind, t, h, p, x, u, k)
     bank.arg[5] = row_address(costate, k + 1)
@@ -99,7 +100,7 @@ def _bend_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, 
     return evaluate(bank, SLOTS * kind + BEND)
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _complete_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, g: Array, F: Array, H: Array,
                      costate: Array) -> int:
     bind(bank, kind, t, h, p, x, u, k)
@@ -122,7 +123,7 @@ def _take(step, bank, kind, t, h, p, x, u, k, after, to, cost, at):  # type: ign
         return lambda step, bank, kind, t, h, p, x, u, k, after, to, cost, at: _take_kernel(
             bank, kind, t, h, p, x, u, k, after, to, cost, at)
     if isinstance(step, MechanicsType):
-        by_robot = njit(take_step)
+        by_robot = njit(**INNER)(take_step)
 
         def by_either(step, bank, kind, t, h, p, x, u, k, after, to, cost, at):  # type: ignore[no-untyped-def]
             if bank.address[SLOTS * kind + STEP] != 0:
@@ -138,7 +139,7 @@ def _differentiate(record, bank, kind, t, h, p, x, u, k, g, F, H, hessian):  # t
         return lambda record, bank, kind, t, h, p, x, u, k, g, F, H, hessian: _differentiate_kernel(
             bank, kind, t, h, p, x, u, k, g, F, H, hessian)
     if isinstance(record, SensitivitiesType):
-        by_robot = njit(sensitivities.expand)
+        by_robot = njit(**INNER)(sensitivities.expand)
 
         def by_either(record, bank, kind, t, h, p, x, u, k, g, F, H, hessian):  # type: ignore[no-untyped-def]
             if bank.address[SLOTS * kind + STEP] != 0:
@@ -153,7 +154,7 @@ def _bend(record, bank, kind, t, h, p, x, u, k, costate, H):  # type: ignore[no-
     if _is_bank(record):
         return lambda record, bank, kind, t, h, p, x, u, k, costate, H: _bend_kernel(bank, kind, t, h, p, x, u, k, costate, H)
     if isinstance(record, SensitivitiesType):
-        by_robot = njit(lagrangian.curve)
+        by_robot = njit(**INNER)(lagrangian.curve)
 
         def by_either(record, bank, kind, t, h, p, x, u, k, costate, H):  # type: ignore[no-untyped-def]
             if bank.address[SLOTS * kind + BEND] != 0:
@@ -169,7 +170,7 @@ def _complete(record, bank, kind, t, h, p, x, u, k, g, F, H, costate):  # type: 
         return lambda record, bank, kind, t, h, p, x, u, k, g, F, H, costate: _complete_kernel(
             bank, kind, t, h, p, x, u, k, g, F, H, costate)
     if isinstance(record, SensitivitiesType):
-        by_robot = njit(lagrangian.complete)
+        by_robot = njit(**INNER)(lagrangian.complete)
 
         def by_either(record, bank, kind, t, h, p, x, u, k, g, F, H, costate):  # type: ignore[no-untyped-def]
             if bank.address[SLOTS * kind + WHOLE] != 0:
@@ -189,7 +190,7 @@ def _in_one(record, bank, kind):  # type: ignore[no-untyped-def]
     return None
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def away(bank: Bank, kind: int, flat: int, x0: Array, k: int, x1: Array, j: int, dx: Array, i: int) -> bool:
     """dx[i] = x1[j] [-] x0[k] in the space of a kind; flat: number of its coordinates if it is flat, else 0."""
     for c in range(flat):
@@ -202,7 +203,7 @@ def away(bank: Bank, kind: int, flat: int, x0: Array, k: int, x1: Array, j: int,
     return True
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def moved(bank: Bank, kind: int, flat: int, x0: Array, k: int, dx: Array, i: int, x1: Array, j: int) -> bool:
     """x1[j] = x0[k] [+] dx[i]; x1[j] may be x0[k] where the space is flat."""
     for c in range(flat):

@@ -7,8 +7,8 @@ complementarity together, ``max(c, -lam / mu)`` for ``c <= 0``.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from ocp.shooting.engine.augmented import measure, renew, reprice, residuals
 from ocp.shooting.engine.expansion import expand
 from ocp.shooting.engine.iterate import (
@@ -55,33 +55,33 @@ WIDTH = len(COLUMNS) + 2
 """Columns of the log: those of the iterations, then penalty and updates so far."""
 
 
-@njit(cache=True)
+@linked
 def begin(e: Engine) -> None:
     """What a minimisation remembers, as at its start."""
     s = e.state
     s[SMALLEST], s[WAITED], s[FILTERED], s[STEPS], s[FIRST_GAP] = s[GRADIENT], 0.0, 0.0, 0.0, s[GAP]
 
 
-@njit(cache=True)
+@linked
 def refresh(e: Engine) -> int:
     """``expand``. Returns the failed knot or -1."""
     return expand(e)
 
 
-@njit(cache=True)
+@linked
 def aim(e: Engine, tolerance: float, loose: float) -> int:
     """``direct``: the ending of a minimisation where it stands."""
     return direct(e, tolerance, loose)
 
 
-@njit(cache=True)
+@linked
 def resweep(e: Engine) -> int:
     """``sweep``. Returns the failed knot or -1."""
     _, _, failed = sweep(e)
     return failed
 
 
-@njit(cache=True)
+@linked
 def judge(e: Engine, plan: Array, limits: Array, found: Array, ending: int) -> int:
     """What the ending of a minimisation means for the whole: RUNNING if the multipliers are to be updated, POLISH if Newton's
     method is to be tried first, else an ending. Leaves numbers of the rows in found."""
@@ -109,7 +109,7 @@ def judge(e: Engine, plan: Array, limits: Array, found: Array, ending: int) -> i
     return POLISH if limits[NEWTON] != 0.0 and worst <= plan[NEAR] else RUNNING
 
 
-@njit(cache=True)
+@linked
 def advance(e: Engine, plan: Array, limits: Array, found: Array, before: Array, ending: int) -> int:
     """Update multipliers and penalties after a minimisation with this ending that ``judge`` sent on; price the path anew. Returns
     RUNNING (the path must be expanded again) or an ending."""
@@ -131,7 +131,7 @@ def advance(e: Engine, plan: Array, limits: Array, found: Array, before: Array, 
     return RUNNING
 
 
-@njit(cache=True)
+@linked
 def constrained(e: Engine, log: Array, plan: Array, limits: Array, found: Array, before: Array, most: int) -> tuple[int, int]:
     """At most ``most`` iterations with as many updates of the multipliers as come between them, from an expanded path; ``begin``
     came before the first call. Returns (rows written to the log [.., WIDTH], ending; RUNNING: to be called again)."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
 from dynamics.kernels.bank import evaluate
 from dynamics.kernels.calls import row_address
+from dynamics.kernels.linked import linked
 from ocp.shooting.engine import record as r
 from ocp.shooting.engine.expansion import expand
 from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, SLOTS, bend, bind, differentiate
@@ -24,7 +24,7 @@ MOST_EXCHANGES = 12
 """Corrections of the active set in one Newton step; a point that needs more is not near enough."""
 
 
-@njit(cache=True)
+@linked
 def lagrangian(e: Engine) -> int:
     """Derivatives along the path without penalties: costs and steps into ``e.model``, rows into ``e.held``; the Hessians are those
     of the

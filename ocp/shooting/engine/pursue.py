@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dynamics.kernels.bank import evaluate
 from dynamics.kernels.calls import row_address
+from dynamics.kernels.linked import linked
 from ocp.shooting.engine.augmented import terms, update, violation
 from ocp.shooting.engine.iterate import BROKEN, RUNNING, chase
 from ocp.shooting.engine.knots import SLOTS, VALUE, away, bind, moved
@@ -16,7 +16,7 @@ from ocp.shooting.engine.rollout import accept, trial
 Array = np.ndarray
 
 
-@njit(cache=True)
+@linked
 def pursue(e: Engine, start: Array, log: Array, most: int) -> int:
     """Take over a measured state start [1, nx]: follow the plan from there by its gains, then ``most`` iterations and, where rows
     are
@@ -36,7 +36,7 @@ def pursue(e: Engine, start: Array, log: Array, most: int) -> int:
     return ending
 
 
-@njit(cache=True)
+@linked
 def _estimate(e: Engine) -> bool:
     """Rows, their largest violation and multiplier estimates at the path as it is: those at hand are of the path before the last
     step,
@@ -55,7 +55,7 @@ def _estimate(e: Engine) -> bool:
     return True
 
 
-@njit(cache=True)
+@linked
 def shift(e: Engine, whole: int, part: float, seconds: float) -> bool:
     """Move the plan on by ``whole`` steps and the fraction ``part`` of one: states and controls are interpolated, gains and
     multipliers are those that hold there, the last ones repeated; the clock advances. False where a state could not be
@@ -89,7 +89,7 @@ def shift(e: Engine, whole: int, part: float, seconds: float) -> bool:
     return True
 
 
-@njit(cache=True)
+@linked
 def feedback(e: Engine, k: int, part: float, measured: Array, u: Array) -> bool:
     """u [M] at the fraction ``part`` of step k: the held control and the gains times the distance of the measured state [1, nx]
     to the plan, within bounds."""

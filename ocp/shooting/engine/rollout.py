@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dynamics.kernels.bank import Bank
+from dynamics.kernels.linked import linked
 from ocp.shooting.engine.augmented import penalty
 from ocp.shooting.engine.knots import Step, away, moved, take
 from ocp.shooting.engine.record import COST, GAP, LIMIT, MULTIPLE, OPEN, SHOOTING, Engine
@@ -13,7 +13,7 @@ from ocp.shooting.engine.record import COST, GAP, LIMIT, MULTIPLE, OPEN, SHOOTIN
 Array = np.ndarray
 
 
-@njit(inline="always")
+@linked
 def _within(x: Array, row: int, size: int, limit: float) -> bool:
     """Whether a state is finite and within limits."""
     inside = True
@@ -22,7 +22,7 @@ def _within(x: Array, row: int, size: int, limit: float) -> bool:
     return inside
 
 
-@njit(cache=True)
+@linked
 def rollout(e: Engine, given: bool) -> tuple[float, int]:
     """Evaluate the controls of the path from its first state. Returns (cost with augmented terms, failed knot or -1).
 
@@ -60,7 +60,7 @@ def rollout(e: Engine, given: bool) -> tuple[float, int]:
     return total, -1
 
 
-@njit(cache=True)
+@linked
 def trial(e: Engine, a: float, start: Array) -> tuple[float, float, int]:
     """Step of length a along the direction at hand, into ``e.trial``, from the state in the first row of ``start``. Returns (cost
     with
@@ -136,7 +136,7 @@ def trial(e: Engine, a: float, start: Array) -> tuple[float, float, int]:
     return total, gaps, -1
 
 
-@njit(cache=True)
+@linked
 def accept(e: Engine) -> None:
     """The trial becomes the path."""
     path, new = e.path, e.trial
@@ -151,7 +151,7 @@ def accept(e: Engine) -> None:
             path.gap[k, i] = new.gap[k, i]
 
 
-@njit(cache=True)
+@linked
 def sample(step: Step, bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, out: Array, cost: Array) -> int:
     """``out[i] = step(t[i], x[i], u[i], p, h[i])``: one step of its own length from each row. Returns the failed row or -1."""
     for i in range(t.shape[0]):

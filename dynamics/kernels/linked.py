@@ -1,0 +1,75 @@
+"""Compiled functions whose callers take their code in: typed and lowered once, optimised and translated once, where Python enters.
+
+Numba translates every function to machine code, and all that it calls once more with each of its callers; loops that are made of
+many small functions pay for that at every level. Of a function with the decorator ``linked`` compiled callers get the code as it
+was lowered, and what Python calls is optimised and translated as a whole. Any of them may be called from Python: then it is
+compiled for that, and kept on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+
+
+class _Library(JITCodeLibrary):
+    """Code that is linked into that of others: neither optimised nor translated, so it has no addresses."""
+
+    @property
+    def codegen(self) -> Any:
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Nothing to set: without a wrapper for Python nobody asks for the environment."""
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class _Linked(Compiler):
+    def compile_extra(self, func: Any) -> Any:
+        self.state.library = _Library(self.state.targetctx.codegen(), func.__qualname__)
+        return super().compile_extra(func)
+
+
+INNER: dict[str, Any] = {"pipeline_class": _Linked, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Options of ``numba.njit`` for what no Python ever calls."""
+
+
+class Linked:
+    """A function for Python and for compiled callers: ``entry`` and ``inner``."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
+        self.entry = njit(**{"cache": True, **options})(function)
+        self.inner = njit(**INNER, **{name: value for name, value in options.items() if name not in ("cache", "nogil")})(function)
+        self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__
+        self.py_func, self.__wrapped__ = function, function
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.entry(*arguments)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self.inner._numba_type_
+
+
+def linked(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """``numba.njit`` with these options and a cache on disk, for loops made of many functions."""
+    if function is None:
+        return lambda function: Linked(function, options)
+    return Linked(function, options)
