@@ -49,14 +49,17 @@ class _Linked(Compiler):
 
 INNER: dict[str, Any] = {"pipeline_class": _Linked, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """Options of ``numba.njit`` for what no Python ever calls."""
+PLAIN: dict[str, Any] = {"_nrt": False}
+"""No reference is counted: such functions allocate nothing, and whoever calls from Python keeps what they are given."""
 
 
 class Linked:
     """A function for Python and for compiled callers: ``entry`` and ``inner``."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
-        self.entry = njit(**{"cache": True, **options})(function)
-        self.inner = njit(**INNER, **{name: value for name, value in options.items() if name not in ("cache", "nogil")})(function)
+        self.entry = njit(**{"cache": True, **PLAIN, **options})(function)
+        within = {key: value for key, value in options.items() if key not in ("cache", "nogil")}
+        self.inner = njit(**{**INNER, **PLAIN, **within})(function)
         self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__
         self.py_func, self.__wrapped__ = function, function
 

@@ -11,15 +11,14 @@ Matrices are flat arrays with a row length, a multiple of eight; what lies right
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
+from dynamics.kernels.record import Record
 from dynamics.loops.dense import padded
 from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, store, total
 from dynamics.loops.vectors import INLINE, OPTIONS
-from ocp.control.arrays import Work, work_for
+from ocp.control.arrays import work_for
 from ocp.shooting.engine.flat import product
 
 Array = np.ndarray
@@ -27,7 +26,17 @@ Array = np.ndarray
 _BLOCK = WIDTH
 
 
-class Box(NamedTuple):
+class Unknowns(Record):
+    """What finds the free controls, the fields of ``ocp.control.arrays.Work``."""
+
+    L: Array
+    slope: Array
+    step: Array
+    move: Array
+    free: Array
+
+
+class Box(Record):
     """Work arrays for the controls of one stage, at most M of them, flat: Y, Z [M, w] rows under elimination; the others
     [padded(M)]: bounds of the step, right-hand side, a spare, direction; and what finds the free controls."""
 
@@ -38,13 +47,13 @@ class Box(NamedTuple):
     y: Array
     spare: Array
     direction: Array
-    qp: Work
+    qp: Unknowns
 
 
 def box(M: int, w: int) -> Box:
     """Zeros of the right sizes."""
     lower, upper, y, spare, direction = (np.zeros(padded(M)) for _ in range(5))
-    return Box(np.zeros(M * w), np.zeros(M * w), lower, upper, y, spare, direction, work_for(M))
+    return Box(np.zeros(M * w), np.zeros(M * w), lower, upper, y, spare, direction, Unknowns(*work_for(M)))
 
 
 @linked(**INLINE)

@@ -120,7 +120,10 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
             s[GAP_PRICE] = max(s[GAP_PRICE], (slope + max(0.0, bend)) / ((1.0 - _NEAR) * gap))
         if settings[SHOOTING] == MULTIPLE:
             # new gaps must not pay: an exact penalty is larger than every costate
-            s[GAP_PRICE] = max(s[GAP_PRICE], 1.1 * np.max(np.abs(e.policy.costate)))
+            costate = e.policy.costate
+            for k in range(costate.shape[0]):
+                for i in range(costate.shape[1]):
+                    s[GAP_PRICE] = max(s[GAP_PRICE], 1.1 * abs(costate[k, i]))
     price = s[GAP_PRICE]
     # at the rounding level of the cost every length passes; where whole steps do not bring the gradient down they overshoot
     a, trials = settings[REDUCTION] if s[WAITED] > 0.0 else 1.0, 0
@@ -173,7 +176,9 @@ def _filtered(e: Engine, cost: float, gap: float, promise: float) -> bool:
 def note(e: Engine, log: Array, row: int, expected: float, step: float, trials: int) -> None:
     """One row of the log, see ``COLUMNS``."""
     s, path = e.state, e.path
-    s[PLAIN] = path.cost.sum()
+    s[PLAIN] = 0.0
+    for k in range(path.cost.shape[0]):
+        s[PLAIN] += path.cost[k]
     log[row, 0] = s[PLAIN]
     log[row, 1] = expected
     log[row, 2] = s[GRADIENT]

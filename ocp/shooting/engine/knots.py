@@ -11,16 +11,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 from numba.extending import overload
 
 from dynamics.kernels.bank import Bank, evaluate
 from dynamics.kernels.calls import row_address
 from dynamics.kernels.linked import INNER, linked
+from dynamics.kernels.record import RecordType
 from dynamics.loops.vectors import INLINE
 from ocp.shooting.robot import lagrangian, sensitivities
-from ocp.shooting.robot.mechanics import Mechanics, MechanicsType, take_step
-from ocp.shooting.robot.sensitivities import Sensitivities, SensitivitiesType
+from ocp.shooting.robot.mechanics import Mechanics, take_step
+from ocp.shooting.robot.sensitivities import Sensitivities
 
 Array = np.ndarray
 STEP, EXPAND, SLOPE, BEND, DIFFERENCE, PLUS, VALUE, JACOBIAN, ROW_BEND, WHOLE = range(10)
@@ -112,7 +113,7 @@ def _complete_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Arr
 
 
 def _is_bank(kind: Any) -> bool:
-    return isinstance(kind, types.NamedTuple) and kind.instance_class is Bank
+    return isinstance(kind, RecordType) and kind.record is Bank
 
 
 # Numba compares the signatures of these functions, annotations included. Those of the loops are given as they are: every
@@ -122,7 +123,7 @@ def _take(step, bank, kind, t, h, p, x, u, k, after, to, cost, at):  # type: ign
     if _is_bank(step):
         return lambda step, bank, kind, t, h, p, x, u, k, after, to, cost, at: _take_kernel(
             bank, kind, t, h, p, x, u, k, after, to, cost, at)
-    if isinstance(step, MechanicsType):
+    if isinstance(step, RecordType) and step.record is Mechanics:
         by_robot = njit(**INNER)(take_step)
 
         def by_either(step, bank, kind, t, h, p, x, u, k, after, to, cost, at):  # type: ignore[no-untyped-def]
@@ -138,7 +139,7 @@ def _differentiate(record, bank, kind, t, h, p, x, u, k, g, F, H, hessian):  # t
     if _is_bank(record):
         return lambda record, bank, kind, t, h, p, x, u, k, g, F, H, hessian: _differentiate_kernel(
             bank, kind, t, h, p, x, u, k, g, F, H, hessian)
-    if isinstance(record, SensitivitiesType):
+    if isinstance(record, RecordType) and record.record is Sensitivities:
         by_robot = njit(**INNER)(sensitivities.expand)
 
         def by_either(record, bank, kind, t, h, p, x, u, k, g, F, H, hessian):  # type: ignore[no-untyped-def]
@@ -153,7 +154,7 @@ def _differentiate(record, bank, kind, t, h, p, x, u, k, g, F, H, hessian):  # t
 def _bend(record, bank, kind, t, h, p, x, u, k, costate, H):  # type: ignore[no-untyped-def]
     if _is_bank(record):
         return lambda record, bank, kind, t, h, p, x, u, k, costate, H: _bend_kernel(bank, kind, t, h, p, x, u, k, costate, H)
-    if isinstance(record, SensitivitiesType):
+    if isinstance(record, RecordType) and record.record is Sensitivities:
         by_robot = njit(**INNER)(lagrangian.curve)
 
         def by_either(record, bank, kind, t, h, p, x, u, k, costate, H):  # type: ignore[no-untyped-def]
@@ -169,7 +170,7 @@ def _complete(record, bank, kind, t, h, p, x, u, k, g, F, H, costate):  # type: 
     if _is_bank(record):
         return lambda record, bank, kind, t, h, p, x, u, k, g, F, H, costate: _complete_kernel(
             bank, kind, t, h, p, x, u, k, g, F, H, costate)
-    if isinstance(record, SensitivitiesType):
+    if isinstance(record, RecordType) and record.record is Sensitivities:
         by_robot = njit(**INNER)(lagrangian.complete)
 
         def by_either(record, bank, kind, t, h, p, x, u, k, g, F, H, costate):  # type: ignore[no-untyped-def]
@@ -184,7 +185,7 @@ def _complete(record, bank, kind, t, h, p, x, u, k, g, F, H, costate):  # type: 
 def _in_one(record, bank, kind):  # type: ignore[no-untyped-def]
     if _is_bank(record):
         return lambda record, bank, kind: bank.address[SLOTS * kind + WHOLE] != 0
-    if isinstance(record, SensitivitiesType):
+    if isinstance(record, RecordType) and record.record is Sensitivities:
         # a step without a kernel is one by loops
         return lambda record, bank, kind: bank.address[SLOTS * kind + WHOLE] != 0 or bank.address[SLOTS * kind + STEP] == 0
     return None

@@ -25,11 +25,11 @@ All arrays are C-contiguous float64 whose rows are padded to whole lanes; nothin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from dynamics.kernels.linked import linked
+from dynamics.kernels.record import Record
 from dynamics.loops.dense import clear, copy, padded
 from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, splat, store, store_masked, total
 from dynamics.loops.vectors import INLINE, OPTIONS
@@ -40,7 +40,7 @@ from ocp.shooting.engine.flat import flat, product
 Array = np.ndarray
 
 
-class Model(NamedTuple):
+class Model(Record):
     """Quadratic model of S stages and the end; N, M: largest n and m, w = padded(N + M), nw = padded(N).
 
     n [S+1], m [S+1] int64, m[S] = 0. F [S, N, w]: row i < n[k+1] of (A | B) in columns n[k] + m[k]; H [S+1, N+M, w]: the
@@ -55,7 +55,7 @@ class Model(NamedTuple):
     gap: Array
 
 
-class Policy(NamedTuple):
+class Policy(Record):
     """du = k + K dx: k [S, M], K [S, M, nw]; the value it gives, Vx [S+1, nw], Vxx [S+1, N, nw]; costates [S+1, nw] and
     gradient [S, M] of the model at z = 0. Padding is zero."""
 
@@ -67,7 +67,7 @@ class Policy(NamedTuple):
     gradient: Array
 
 
-class Scratch(NamedTuple):
+class Scratch(Record):
     """Work arrays of one sweep, flat: T [N, w], Q [N+M, w], R [M, w] regularised rows of the controls, G [M, nw]; vectors v,
     p [nw], zero [w], a pair slopes [2, w]."""
 
@@ -224,8 +224,7 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
     k, K, Vx, V, low, high, now = flat(out.k), flat(out.K), flat(out.Vx), flat(out.Vxx), flat(lower), flat(upper), flat(u)
     T, Q, R, v, p, z, nothing = (flat(work.T), flat(work.Q), flat(work.R), flat(work.v), flat(work.p), flat(work.slopes),
                                  flat(work.zero))
-    b = work.box
-    box = Box(flat(b.Y), flat(b.Z), flat(b.lower), flat(b.upper), flat(b.y), flat(b.spare), flat(b.direction), b.qp)
+    box = work.box
     # variables: Numba would compile callees once more for every constant argument
     zero, one, full, half = 0 * S, 0 * S + 1, S < 0, S >= 0
     regular = mu_control > 0.0 or mu_state > 0.0
