@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+from numba import njit, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.datamodel.models import OpaqueModel
+from numba.extending import register_model
 
 
 class _Library(JITCodeLibrary):
@@ -53,6 +55,17 @@ PLAIN: dict[str, Any] = {"_nrt": False}
 """No reference is counted: such functions allocate nothing, and whoever calls from Python keeps what they are given."""
 
 
+class _Type(types.Dispatcher):
+    """A constant as an argument is a number as any other: nothing is compiled once more for it."""
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        plain = {name: types.unliteral(kind) for name, kind in kws.items()}
+        return super().get_call_type(context, tuple(types.unliteral(kind) for kind in args), plain)
+
+
+register_model(_Type)(OpaqueModel)
+
+
 class Linked:
     """A function for Python and for compiled callers: ``entry`` and ``inner``."""
 
@@ -61,14 +74,14 @@ class Linked:
         within = {key: value for key, value in options.items() if key not in ("cache", "nogil")}
         self.inner = njit(**{**INNER, **PLAIN, **within})(function)
         self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__
-        self.py_func, self.__wrapped__ = function, function
+        self.py_func, self.__wrapped__, self._type = function, function, _Type(self.inner)
 
     def __call__(self, *arguments: Any) -> Any:
         return self.entry(*arguments)
 
     @property
     def _numba_type_(self) -> Any:
-        return self.inner._numba_type_
+        return self._type
 
 
 def linked(function: Callable[..., Any] | None = None, **options: Any) -> Any:

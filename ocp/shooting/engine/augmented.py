@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynamics.kernels.bank import Bank, evaluate
+from dynamics.kernels.bank import evaluate
 from dynamics.kernels.calls import row_address
 from dynamics.kernels.linked import linked
 from dynamics.loops.vectors import INLINE, OPTIONS
 from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, SLOTS, VALUE, bind
-from ocp.shooting.engine.record import Held, Path, Plan
+from ocp.shooting.engine.record import Engine, Held, Path
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE
 
 Array = np.ndarray
@@ -81,30 +81,30 @@ def terms(held: Held, kind: int, k: int, c: Array, slope: Array) -> float:
 
 
 @linked(**INLINE)
-def penalty(bank: Bank, held: Held, plan: Plan, path: Path, k: int) -> float:
+def penalty(e: Engine, path: Path, k: int) -> float:
     """Augmented terms of knot k of a path. NaN where the rows cannot be evaluated. Leaves what the expansion left."""
-    kind = plan.which[k]
+    bank, held, kind = e.bank, e.held, e.plan.which[k]
     if held.number[kind] == 0:
         return 0.0
-    bind(bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
+    first = bind(bank, e.plan, path, k)
     bank.res[0] = row_address(held.c_try, 0)
-    if evaluate(bank, SLOTS * kind + VALUE) != 0:
+    if evaluate(bank, first + VALUE) != 0:
         return np.nan
     return float(terms(held, kind, k, held.c_try[0], held.slope_try[0]))
 
 
 @linked(**INLINE)
-def slopes(bank: Bank, held: Held, plan: Plan, path: Path, k: int, g: Array) -> float:
+def slopes(e: Engine, k: int, g: Array) -> float:
     """Add the gradient of the augmented terms of knot k to g [w]; leaves c, slope and C for ``stiffness``. Returns the
     largest violation, NaN where the rows cannot be evaluated."""
-    kind = plan.which[k]
+    bank, held, kind = e.bank, e.held, e.plan.which[k]
     rows = held.number[kind]
     if rows == 0:
         return 0.0
-    bind(bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
+    first = bind(bank, e.plan, e.path, k)
     bank.res[0] = row_address(held.c, k)
     bank.res[1] = row_address(held.C, k)
-    if evaluate(bank, SLOTS * kind + JACOBIAN) != 0 or np.isnan(terms(held, kind, k, held.c[k], held.slope[k])):
+    if evaluate(bank, first + JACOBIAN) != 0 or np.isnan(terms(held, kind, k, held.c[k], held.slope[k])):
         return np.nan
     C, slope = held.C[k], held.slope[k]
     for r in range(rows):
@@ -206,13 +206,13 @@ def _semidefinite(B: Array, L: Array, size: int) -> bool:
 
 
 @linked(**OPTIONS)
-def stiffness(bank: Bank, held: Held, plan: Plan, path: Path, k: int, size: int, exact: bool, H: Array) -> bool:
-    """Add the Hessian of the augmented terms of knot k, after ``slopes``, to the lower triangle of H [size]: ``C' W C`` and the
+def stiffness(e: Engine, k: int, exact: bool, H: Array) -> bool:
+    """Add the Hessian of the augmented terms of knot k, after ``slopes``, to the lower triangle of H: ``C' W C`` and the
     curvature of the rows times their multipliers: always if exact, else where it is positive semidefinite. Rows that bound a
     convex set have such a curvature, and beyond their normal it is all that holds a step back. False where it cannot be
     evaluated."""
-    kind = plan.which[k]
-    rows = held.number[kind]
+    bank, held, kind = e.bank, e.held, e.plan.which[k]
+    rows, size = held.number[kind], e.model.n[k] + e.model.m[k]
     if rows == 0:
         return True
     _weights(held, kind, k)
@@ -231,10 +231,10 @@ def stiffness(bank: Bank, held: Held, plan: Plan, path: Path, k: int, size: int,
         some += abs(held.slope[k, r])
     if some == 0.0 or bank.address[SLOTS * kind + ROW_BEND] == 0:  # no row acts, or all are linear
         return True
-    bind(bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
+    first = bind(bank, e.plan, e.path, k)
     bank.arg[4] = row_address(held.slope, k)
     bank.res[0] = row_address(held.bend, 0)
-    if evaluate(bank, SLOTS * kind + ROW_BEND) != 0:
+    if evaluate(bank, first + ROW_BEND) != 0:
         return False
     if not exact and not _semidefinite(held.bend[0], held.bend[1], size):
         return True

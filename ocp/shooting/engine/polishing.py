@@ -11,7 +11,7 @@ from dynamics.kernels.calls import row_address
 from dynamics.kernels.linked import linked
 from ocp.shooting.engine import record as r
 from ocp.shooting.engine.expansion import expand
-from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, SLOTS, bend, bind, differentiate
+from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, bend, bind, differentiate
 from ocp.shooting.engine.record import FULL, Engine, Store
 from ocp.shooting.engine.rollout import rollout
 from ocp.shooting.kkt import Knot, Multipliers, costates
@@ -29,26 +29,23 @@ def lagrangian(e: Engine) -> int:
     """Derivatives along the path without penalties: costs and steps into ``e.model``, rows into ``e.held``; the Hessians are those
     of the
     Lagrangian with the costates and slopes as they stand (Gauss-Newton's unless the settings say full). Failed knot or -1."""
-    plan, path, bank, held, model, derivatives = e.plan, e.path, e.bank, e.held, e.model, e.derivatives
+    plan, bank, held, model = e.plan, e.bank, e.held, e.model
     full = e.settings[FULL] != 0.0
     for k in range(plan.which.shape[0]):
         kind = plan.which[k]
         size = model.n[k] + model.m[k]
-        if differentiate(derivatives, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, model.g, model.F, model.H,
-                         not full) != 0:
-            return k
-        if full and bend(derivatives, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, e.policy.costate, model.H) != 0:
+        if differentiate(e, k, model.H, not full) != 0 or (full and bend(e, k) != 0):
             return k
         if held.number[kind] > 0:
-            bind(bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
+            first = bind(bank, plan, e.path, k)
             bank.res[0] = row_address(held.c, k)
             bank.res[1] = row_address(held.C, k)
-            if evaluate(bank, SLOTS * kind + JACOBIAN) != 0:
+            if evaluate(bank, first + JACOBIAN) != 0:
                 return k
-            if full and bank.address[SLOTS * kind + ROW_BEND] != 0:
+            if full and bank.address[first + ROW_BEND] != 0:
                 bank.arg[4] = row_address(held.slope, k)
                 bank.res[0] = row_address(held.bend, 0)
-                if evaluate(bank, SLOTS * kind + ROW_BEND) != 0:
+                if evaluate(bank, first + ROW_BEND) != 0:
                     return k
                 for i in range(size):
                     for j in range(i + 1):

@@ -105,6 +105,14 @@ class Engine(Record):
     state: Array
 
 
+class Sampler(Record):
+    """What steps from any points take, a part of ``Engine``."""
+
+    bank: Bank
+    step: Bank | Mechanics
+    plan: Plan
+
+
 class Store(NamedTuple):
     """The parts of an engine as Python holds them: the same memory."""
 

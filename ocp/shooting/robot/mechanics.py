@@ -211,8 +211,8 @@ def bind_cost(m: Mechanics, j: int, t: float, u: Array, p: Array, h: float) -> f
     return float(h * m.quadrature[j])
 
 
-def take_step(record, t, h, p, x, u, k, after, to, cost, at):  # type: ignore[no-untyped-def]
-    """``ocp.shooting.engine.knots.take`` by loops (compiled where it is used): row k of t, h, x, u; p [np]."""
+def take_step(record, t, h, p, x, u, k, after, cost):  # type: ignore[no-untyped-def]
+    """``ocp.shooting.engine.knots.take`` by loops (compiled where it is used): row k of t, h, x, u, cost; p [np], after [nx]."""
     slots, a, tau, value, quadrature, bank = record.x, record.a, record.tau, record.cost, record.quadrature, record.bank
     table, reals, work, wrenches = record.table, record.reals, record.work, record.wrenches
     nodes = a.shape[0]
@@ -234,6 +234,6 @@ def take_step(record, t, h, p, x, u, k, after, to, cost, at):  # type: ignore[no
                     return status
                 total += weight * value[0]
     for c in range(slots.shape[1]):
-        after[to, c] = slots[nodes, c]
-    cost[at] = total
+        after[c] = slots[nodes, c]
+    cost[k] = total
     return 0
