@@ -43,10 +43,29 @@ class _Library(JITCodeLibrary):
         self._finalized = True
 
 
+class _Whole(JITCodeLibrary):
+    """The code of an entry with all that it calls, optimised in one go: Numba's first go serves the counting of references."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
+
+
 class _Linked(Compiler):
+    library: type[JITCodeLibrary] = _Library
+
     def compile_extra(self, func: Any) -> Any:
-        self.state.library = _Library(self.state.targetctx.codegen(), func.__qualname__)
+        self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
+        if self.library is _Whole:
+            self.state.library.enable_object_caching()
         return super().compile_extra(func)
+
+
+class _Entry(_Linked):
+    library = _Whole
 
 
 INNER: dict[str, Any] = {"pipeline_class": _Linked, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -70,7 +89,7 @@ class Linked:
     """A function for Python and for compiled callers: ``entry`` and ``inner``."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
-        self.entry = njit(**{"cache": True, **PLAIN, **options})(function)
+        self.entry = njit(**{"cache": True, "pipeline_class": _Entry, **PLAIN, **options})(function)
         within = {key: value for key, value in options.items() if key not in ("cache", "nogil")}
         self.inner = njit(**{**INNER, **PLAIN, **within})(function)
         self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__

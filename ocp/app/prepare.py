@@ -75,9 +75,9 @@ def _inverse_kinematics() -> None:
 _ENGINE = "ocp.shooting.engine"
 PARTS: Mapping[str, Part] = {part.name: part for part in (
     Part("inverse kinematics", _inverse_kinematics, ("ocp/control/loops.py", "search")),
-    Part("ilqr", lambda: solve(regulator(), "ilqr", {"intervals": 10}), ("ocp/shooting/engine/iterate.py", "iterate")),
+    Part("ilqr", lambda: solve(regulator(), "ilqr", {"intervals": 10}), ("ocp/shooting/engine/iterate.py", "perform")),
     Part("ilqr with constraints", lambda: solve(regulator(True), "ilqr", {"intervals": 10}),
-         ("ocp/shooting/engine/outer.py", "constrained")),
+         ("ocp/shooting/engine/outer.py", "perform")),
     Part("ilqr in loops over robots", _shooting_of_robots, ("ocp/shooting/robot/lagrangian.py", "_curve")),
     Part("interior point", lambda: solve(regulator(), "collocation", {"intervals": 4, "solver": "interior_point"}),
          ("ocp/nlp/interior_point/iterate.py", "advance")),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from dynamics.kernels.bank import evaluate
+from dynamics.kernels.calls import row_address
 from dynamics.kernels.linked import linked
 from dynamics.loops.dense import clear
 from dynamics.loops.vectors import OPTIONS
 from ocp.shooting.engine.augmented import slopes, stiffness
 from ocp.shooting.engine.flat import flat
-from ocp.shooting.engine.knots import bend, complete, differentiate, in_one
+from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, bend, bind, complete, differentiate, in_one
 from ocp.shooting.engine.lq import adjoint, costates, projected_gradient
 from ocp.shooting.engine.record import CONVEXIFY, FULL, GAP, GAUSS_NEWTON, GRADIENT, VIOLATION, Engine
 
@@ -118,6 +120,35 @@ def coarsen(e: Engine) -> int:
             return k
         if not stiffness(e, k, exact, coarse[k]):
             return k
+    return -1
+
+
+@linked
+def lagrangian(e: Engine) -> int:
+    """Derivatives along the path without penalties: costs and steps into ``e.model``, rows into ``e.held``; the Hessians are those
+    of the
+    Lagrangian with the costates and slopes as they stand (Gauss-Newton's unless the settings say full). Failed knot or -1."""
+    plan, bank, held, model = e.plan, e.bank, e.held, e.model
+    full = e.settings[FULL] != 0.0
+    for k in range(plan.which.shape[0]):
+        kind = plan.which[k]
+        size = model.n[k] + model.m[k]
+        if differentiate(e, k, model.H, not full) != 0 or (full and bend(e, k) != 0):
+            return k
+        if held.number[kind] > 0:
+            first = bind(bank, plan, e.path, k)
+            bank.res[0] = row_address(held.c, k)
+            bank.res[1] = row_address(held.C, k)
+            if evaluate(bank, first + JACOBIAN) != 0:
+                return k
+            if full and bank.address[first + ROW_BEND] != 0:
+                bank.arg[4] = row_address(held.slope, k)
+                bank.res[0] = row_address(held.bend, 0)
+                if evaluate(bank, first + ROW_BEND) != 0:
+                    return k
+                for i in range(size):
+                    for j in range(i + 1):
+                        model.H[k, i, j] += held.bend[0, i, j]
     return -1
 
 

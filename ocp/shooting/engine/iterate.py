@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics.kernels.linked import linked
 from ocp.shooting.engine.augmented import moved
-from ocp.shooting.engine.expansion import coarsen, convexify, expand
+from ocp.shooting.engine.expansion import coarsen, convexify, expand, lagrangian
 from ocp.shooting.engine.lq import backward, change, forward
 from ocp.shooting.engine.record import (
     ARMIJO,
@@ -50,13 +50,17 @@ from ocp.shooting.engine.record import (
     WAITED,
     Engine,
 )
-from ocp.shooting.engine.rollout import accept, trial
+from ocp.shooting.engine.rollout import accept, rollout, trial
 
 Array = np.ndarray
 RUNNING, CONVERGED, INDEFINITE, STUCK, LEVEL, BROKEN, REFUSED, SOFTEN = range(8)
 """Endings: more to do; tolerances met; no regularisation makes the sweep succeed; no step decreases the cost; the cost is at its
 rounding level; a derivative is not finite; no step was accepted this time;
 the sweep needs Hessians that are more convex."""
+ITERATE, ROLLOUT, ROLLOUT_OF_GUESS, EXPAND, LAGRANGIAN, SWEEP, SOFTEN_ONCE, AIM, BEGIN = range(9)
+TASKS = 9
+"""Tasks of ``perform``: ``iterate``; ``rollout`` of the controls, or with the states of a guess that are kept; ``expand``;
+``lagrangian``; ``sweep``; ``soften``; ``direct``, the ending of a minimisation where it stands; ``begin``."""
 COLUMNS = ("cost", "expected", "gradient", "violation", "gap", "step", "regularisation", "trials")
 _EPS = 2.220446049250313e-16
 _FACTOR = 2.0  # regularisation changes by a factor that itself grows (Tassa, Erez, Todorov 2012, section II.F)
@@ -326,3 +330,36 @@ def chase(e: Engine, log: Array, most: int) -> int:
         if step(e, log, row) == STUCK:
             return STUCK
     return RUNNING
+
+
+@linked
+def begin(e: Engine) -> None:
+    """What a minimisation remembers, as at its start."""
+    s = e.state
+    s[SMALLEST], s[WAITED], s[FILTERED], s[STEPS], s[FIRST_GAP] = s[GRADIENT], 0.0, 0.0, 0.0, s[GAP]
+
+
+@linked
+def perform(e: Engine, task: int, log: Array, tolerance: float, loose: float, most: int) -> tuple[int, int]:
+    """What Python asks of a search, by one function: one to compile and to load. Returns (rows written to the log, ending or failed
+    knot or -1)."""
+    if task == ITERATE:
+        return iterate(e, log, tolerance, loose, most)
+    found = -1
+    if task == ROLLOUT:
+        _, found = rollout(e, False)
+    elif task == ROLLOUT_OF_GUESS:
+        _, found = rollout(e, True)
+    elif task == EXPAND:
+        found = expand(e)
+    elif task == LAGRANGIAN:
+        found = lagrangian(e)
+    elif task == SWEEP:
+        _, _, found = sweep(e)
+    elif task == SOFTEN_ONCE:
+        found = soften(e)
+    elif task == AIM:
+        found = direct(e, tolerance, loose)
+    else:
+        begin(e)
+    return 0, found
