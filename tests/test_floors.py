@@ -11,8 +11,9 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
     "dynamics": ["errors", "kernels", "lie", "spatial", "joints", "model", "algorithms", "functions", "frames", "forces",
                  "constraints", "mechanism", "loops", "derivatives"],
-    "ocp": ["errors", "interrupts", "spaces", "problem", "reach", "bridge", "derivatives", "integrators", "guess", "qp", "control",
-            "nlp", "transcription", "shooting", "mpc", "certify", "derivative_check", "explain", "conclusion", "methods", "app"],
+    "ocp": ["errors", "interrupts", "spaces", "problem", "reach", "bridge", "derivatives", "integrators", "guess", "fitted_guess",
+            "qp", "control", "nlp", "transcription", "shooting", "mpc", "certify", "derivative_check", "explain", "conclusion",
+            "methods", "app"],
 }
 CONFINED = {
     "matplotlib": ("ocp/app/",), "pydantic": ("ocp/app/",), "rich": ("ocp/app/",), "jinja2": ("ocp/app/",),

@@ -29,7 +29,7 @@ from ocp.transcription.refine.carry import carried
 from ocp.transcription.refine.criteria import Judge
 from ocp.transcription.refine.loop import refine
 from ocp.transcription.refine.passes import Ask, Family, Settings
-from ocp.transcription.refine.plan import UNIFORM, Plan, read_plans, uniform_plan
+from ocp.transcription.refine.plan import UNIFORM, Plan, plans_text, read_plans, uniform_plan
 from ocp.transcription.refine.policy import POLICIES, Rules, halved
 from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, make_scheme
 
@@ -54,8 +54,8 @@ class CollocationOptions:
     form: of the defects, "integral", "differential", or for hermite_simpson "compressed" (no states at midpoints); controls:
         "polynomial" through the collocated nodes, "held" or "linear"
     states: "coordinates", or "tangent" unknowns about states that are centred anew between passes (floating bases)
-    guess: what to start from, "given", "dynamics", "coarse", "multistart", or "auto", one after another until one converges
-        (``ocp.transcription.ladder``); "coarse 10", "multistart 3": one start alone
+    guess: what to start from, "given", "dynamics", "simulated", "coarse", "multistart", or "auto", one after another until one
+        converges (``ocp.transcription.ladder``); "coarse 10", "multistart 3": one start alone
     max_iterations, tolerance, hessian, solver, scaling: of the nonlinear program, see ``ocp.nlp.SolverOptions``; scaling may also
         hold the factors themselves, see ``ocp.nlp.scaling_text``
     derivatives: of the dynamics: "ad", "analytic", "complex_step", "fd", or "auto"; execution: of analytic ones: "generated" code,
@@ -158,8 +158,8 @@ def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh 
 
 
 def finer(problem: Problem, options: CollocationOptions, solution: Solution) -> Solution:
-    """The problem, whose guess is the solution, on its mesh with every interval cut in two; from the solution's multipliers where
-    there is one phase, so that the optimum is the same."""
+    """The problem, whose guess is the solution, on its mesh with every interval cut in two, which ``freeze`` names; from the
+    solution's multipliers where there is one phase, so that the optimum is the same."""
     once = replace(options, refine="none", guess="given", scaling=rule(options.scaling))
     if options.form == "compressed":
         once = replace(once, intervals=2 * int(options.intervals))
@@ -167,15 +167,16 @@ def finer(problem: Problem, options: CollocationOptions, solution: Solution) -> 
     family, plans = _family(options), _plans(problem, replace(once, mesh=str(solution.freeze.get("mesh", options.mesh))))
     changed = tuple(halved(plan) for plan in plans)
     meshes, left = family.meshes(problem, changed), solution.optimality
-    if len(meshes) > 1 or left is None:
-        return _run(once, Ask(problem, meshes))
-    before = family.meshes(problem, plans)[0]
+    before, found = family.meshes(problem, plans)[0], None
 
     def begin(program: Transcription) -> Warm:
         return carried(left.nlp, left.lam_x, left.lam_g, before, program.nlp, meshes[0])
 
-    found = _run(once, Ask(problem, meshes, begin=begin))
-    return found if found.status is Status.CONVERGED else _run(once, Ask(problem, meshes))
+    if len(meshes) == 1 and left is not None:
+        found = _run(once, Ask(problem, meshes, begin=begin))
+    if found is None or found.status is not Status.CONVERGED:
+        found = _run(once, Ask(problem, meshes))
+    return replace(found, freeze={**found.freeze, "mesh": plans_text(changed)})
 
 
 def _plans(problem: Problem, options: CollocationOptions) -> tuple[Plan, ...]:
