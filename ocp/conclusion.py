@@ -75,7 +75,8 @@ def _refined(found: Solution, again: Solution | None, options: Any, run: Run, to
     if getattr(options, "refine", "") != "certificate":
         return None
     begun = from_motion(found.problem, again.parts or (again.trajectory,), _parameters(again))
-    new = run(begun, replace(options, mesh=str(again.freeze["mesh"]), guess="given"))
+    new = run(begun, replace(options, mesh=str(again.freeze["mesh"]), guess="given",
+                             controls=found.freeze.get("controls", options.controls)))
     if new.status is Status.INTERRUPTED and not late():
         raise KeyboardInterrupt
     note = f"refined further: objective {found.objective:.9g} had an error of {wide.value:.2g} of its size"
