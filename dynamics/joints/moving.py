@@ -16,13 +16,13 @@ from typing import Any
 
 import casadi as ca
 
-from dynamics.joints.kind import Expr, JointKind
+from dynamics.joints.kind import Expr, JointKind, Slices
 from dynamics.spatial import Transform, motion
 
 
 def from_pose(transform: Callable[[Expr], Transform], nq: int, nv: int, rate: Callable[[Expr], Expr] | None = None
               ) -> dict[str, Any]:
-    """The fields transform, subspace, bias of a joint known by its pose alone, by differentiation.
+    """The fields transform, subspace, bias and slices of a joint known by its pose alone, by differentiation.
 
     rate(q): N [nq, nv] of the manifold where velocities are not the rates of coordinates.
     """
@@ -36,7 +36,16 @@ def from_pose(transform: Callable[[Expr], Transform], nq: int, nv: int, rate: Ca
     S = ca.sparsify(ca.cse(ca.horzcat(*columns)))
     subspace = ca.Function("subspace", [q], [S])
     bias = ca.Function("bias", [q, v], [ca.cse(ca.jacobian(S @ v, q) @ (N @ v))])
-    return {"transform": transform, "subspace": subspace, "bias": bias}
+
+    def along(M: Expr) -> list[Expr]:
+        return [ca.reshape(ca.jacobian(ca.vec(ca.densify(M)), q) @ N[:, k], 6, nv) for k in range(nv)]
+
+    def slices(x: Expr) -> Slices:
+        first = along(S)
+        values = ca.Function("slices", [q], [ca.cse(M) for M in (*first, *(D for M in first for D in along(M)))]).call([x])
+        return Slices(values[:nv], [values[nv * (k + 1):nv * (k + 2)] for k in range(nv)])
+
+    return {"transform": transform, "subspace": subspace, "bias": bias, "slices": slices}
 
 
 def _terms(kind: JointKind) -> tuple[list[ca.SX], ca.SX, ca.SX, Callable[[ca.SX], ca.SX]]:
