@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # floors of each package, lowest first; a module may import its own floor and everything below
 FLOORS = {
     "dynamics": ["errors", "kernels", "lie", "spatial", "joints", "model", "algorithms", "functions", "frames", "forces",
-                 "constraints", "mechanism", "loops", "derivatives"],
+                 "constraints", "mechanism", "loops", "derivatives", "redmax"],
     "ocp": ["errors", "interrupts", "spaces", "problem", "reach", "bridge", "derivatives", "integrators", "guess", "qp", "control",
             "nlp", "transcription", "shooting", "mpc", "certify", "derivative_check", "explain", "conclusion", "methods", "app"],
 }

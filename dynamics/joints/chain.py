@@ -100,38 +100,35 @@ def _slices(steps: tuple[Step, ...], q: Expr) -> Slices:
         step = steps[a]
         if step.kind.slices is not None:
             known = step.kind.slices(part(q, step.coordinates))
-            own[a] = Slices([spatial.motion_to_child(after, x) for x in known.first],
-                            [[spatial.motion_to_child(after, x) for x in row] for row in known.second])
+            own[a] = _carried(known, after)
         after = spatial.compose(_pose(step, q), after)
     owner = [(a, k) for a, step in enumerate(steps) for k in range(step.kind.nv)]
 
-    def of_step(order: str, j: int, *along: int) -> Expr:
-        """Column j of a derivative by components of its own step; zero where S of the step is constant."""
-        a, column = owner[j]
-        if a not in own:
-            return ca.DM(6, 1)
-        block = getattr(own[a], order)
-        for k in along:
-            block = block[owner[k][1]]
-        return block[:, column]
-
     def first(k: int, j: int) -> Expr:
-        if owner[j][0] < owner[k][0]:
+        (at_j, c_j), (at_k, c_k) = owner[j], owner[k]
+        if at_j < at_k:
             return spatial.cross_motion(C[:, j], C[:, k])
-        return of_step("first", j, k) if owner[j][0] == owner[k][0] else ca.DM(6, 1)
+        return own[at_j].first[c_k][:, c_j] if at_j == at_k and at_j in own else ca.DM(6, 1)
 
     D = [[first(k, j) for j in range(n)] for k in range(n)]
 
     def second(k: int, l: int, j: int) -> Expr:
-        at_j, at_k, at_l = owner[j][0], owner[k][0], owner[l][0]
+        (at_j, c_j), (at_k, c_k), (at_l, c_l) = owner[j], owner[k], owner[l]
         if at_j < at_k:
             return spatial.cross_motion(D[l][j], C[:, k]) + spatial.cross_motion(C[:, j], D[l][k])
         if at_j > at_k or at_l < at_j:
             return ca.DM(6, 1)
-        return spatial.cross_motion(D[k][j], C[:, l]) if at_l > at_j else of_step("second", j, k, l)
+        if at_l > at_j:
+            return spatial.cross_motion(D[k][j], C[:, l])
+        return own[at_j].second(c_k, c_l)[:, c_j] if at_j in own else ca.DM(6, 1)
 
-    return Slices([ca.horzcat(*row) for row in D],
-                  [[ca.horzcat(*(second(k, l, j) for j in range(n))) for l in range(n)] for k in range(n)])
+    return Slices([ca.horzcat(*row) for row in D], lambda k, l: ca.horzcat(*(second(k, l, j) for j in range(n))))
+
+
+def _carried(known: Slices, after: Transform) -> Slices:
+    """Seen from a frame that moves with the joint."""
+    return Slices([spatial.motion_to_child(after, x) for x in known.first],
+                  lambda k, l: spatial.motion_to_child(after, known.second(k, l)))
 
 
 def _manifold(steps: tuple[Step, ...]) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def _make(joint: Any) -> JointKind:
     return JointKind(
         name="spline_curve", nq=1, nv=1, q_names=("s",), v_names=("v",), neutral=(0.0,), random=random, angular=(False,),
         transform=transform, subspace=lambda q: derivative(q, 1), bias=lambda q, v: derivative(q, 2) * v**2,
-        slices=lambda q: Slices([derivative(q, 2)], [[derivative(q, 3)]]), **vector_space(1))
+        slices=lambda q: Slices([derivative(q, 2)], lambda k, l: derivative(q, 3)), **vector_space(1))
 
 
 SPLINE_CURVE = Family("spline_curve", 0, _make, takes=("points",))

@@ -36,7 +36,7 @@ def slices(kind: JointKind, q: Expr) -> Slices:
     if kind.slices is not None:
         return kind.slices(q)
     zero = ca.DM(6, kind.nv)
-    return Slices([zero] * kind.nv, [[zero] * kind.nv for _ in range(kind.nv)])
+    return Slices([zero] * kind.nv, lambda k, l: zero)
 
 
 def rates(first: Slices, v: Expr) -> tuple[Expr, list[Expr]]:
@@ -44,8 +44,7 @@ def rates(first: Slices, v: Expr) -> tuple[Expr, list[Expr]]:
     n = len(first.first)
     zero = ca.DM(6, n)
     S_dot = sum((D * v[k] for k, D in enumerate(first.first)), zero)
-    # D_l acts last: second[k][l] is D_l D_k S
-    return S_dot, [sum((first.second[k][l] * v[k] for k in range(n)), zero) for l in range(n)]
+    return S_dot, [sum((first.second(k, l) * v[k] for k in range(n)), zero) for l in range(n)]
 
 
 def joint_derivatives(kind: JointKind, q: Expr, v: Expr) -> JointDerivatives:

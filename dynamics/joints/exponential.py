@@ -37,7 +37,7 @@ def _slices(q: Expr) -> Slices:
             - t[2] * (q[k] * so3.hat(units[l]) + q[l] * so3.hat(units[k])) + t[3] * (q[k] * mixed(l) + q[l] * mixed(k)) \
             + c[3] * (units[k] @ units[l].T + units[l] @ units[k].T)
 
-    return Slices([motion(_ZERO, first(k)) for k in range(3)], [[motion(_ZERO, second(k, l)) for l in range(3)] for k in range(3)])
+    return Slices([motion(_ZERO, first(k)) for k in range(3)], lambda k, l: motion(_ZERO, second(k, l)))
 
 
 def _bias(q: Expr, v: Expr) -> Expr:

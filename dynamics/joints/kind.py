@@ -22,11 +22,11 @@ class Pose(NamedTuple):
 
 
 class Slices(NamedTuple):
-    """Derivatives of S along velocity components: first[k] is ``D_k S`` [6, nv], second[k][l] is ``D_l D_k S`` [6, nv]. D_k is the
+    """Derivatives of S along velocity components: first[k] is ``D_k S`` [6, nv], second(k, l) is ``D_l D_k S`` [6, nv]. D_k is the
     derivative along the right perturbation by component k; where velocities are the rates of coordinates it is d/dq_k."""
 
     first: list[Expr]
-    second: list[list[Expr]]
+    second: Callable[[int, int], Expr]
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,8 +42,8 @@ def from_pose(transform: Callable[[Expr], Transform], nq: int, nv: int, rate: Ca
 
     def slices(x: Expr) -> Slices:
         first = along(S)
-        values = ca.Function("slices", [q], [ca.cse(M) for M in (*first, *(D for M in first for D in along(M)))]).call([x])
-        return Slices(values[:nv], [values[nv * (k + 1):nv * (k + 2)] for k in range(nv)])
+        return Slices(ca.Function("first", [q], ca.cse(first)).call([x]),
+                      lambda k, l: ca.Function("second", [q], [ca.cse(along(first[k])[l])])(x))
 
     return {"transform": transform, "subspace": subspace, "bias": bias, "slices": slices}
 

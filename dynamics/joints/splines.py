@@ -91,12 +91,13 @@ def _product(start: Transform, factors: Sequence[Factor], n: int) -> dict[str, A
                 moved = moved + D[l][i] * f(q, times(k)) + E[i] * f(q, times(k, l))
             return out[::-1]
 
-        def second(k: int, l: int, j: int) -> Expr:
-            return weighed(q, bent(k, l), times(j)) + weighed(q, D[k], times(j, l)) + weighed(q, D[l], times(j, k)) \
-                + weighed(q, E, times(j, k, l))
+        def second(k: int, l: int) -> Expr:
+            DD = bent(k, l)
+            return ca.horzcat(*(weighed(q, DD, times(j)) + weighed(q, D[k], times(j, l)) + weighed(q, D[l], times(j, k))
+                                + weighed(q, E, times(j, k, l)) for j in range(n)))
 
         return Slices([ca.horzcat(*(weighed(q, D[k], times(j)) + weighed(q, E, times(j, k)) for j in range(n))) for k in range(n)],
-                      [[ca.horzcat(*(second(k, l, j) for j in range(n))) for l in range(n)] for k in range(n)])
+                      second)
 
     def bias(q: Expr, v: Expr) -> Expr:
         return sum((D @ v * v[k] for k, D in enumerate(slices(q).first)), ca.DM(6, 1))
