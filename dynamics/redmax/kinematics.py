@@ -25,8 +25,8 @@ Expr = Any
 
 
 class Maximal(NamedTuple):
-    """J and dJ/dt [6n, nv] of the twists of n bodies (body coordinates at body origins), and their derivatives by q: one [6n, nv] for
-    each velocity component."""
+    """J and dJ/dt [6n, nv] of the twists of n bodies (body coordinates at body origins), and their derivatives by q: one [6n, nv]
+    for each velocity component."""
 
     J: Expr
     J_dot: Expr

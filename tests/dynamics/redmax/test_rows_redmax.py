@@ -106,7 +106,7 @@ def test_jacobian_and_its_rate(model):
     np.testing.assert_allclose(J, own, atol=1e-12)
     np.testing.assert_allclose(J_dot, np.vstack([number(x) for x in body_jacobian_rates(model, q, v)]), atol=1e-11)
     h = 1e-5
-    ends = [[pose for pose in alg.body_poses(model, alg.integrate(model, q, s * h * v))] for s in (1, -1)]
+    ends = [alg.body_poses(model, alg.integrate(model, q, s * h * v)) for s in (1, -1)]
     for i, (pose, one, two) in enumerate(zip(alg.body_poses(model, q), *ends, strict=True)):
         R, slope = number(pose.R), (number(one.R) - number(two.R)) / (2 * h)
         spin = R.T @ slope
