@@ -38,6 +38,12 @@ class System:
     terms: Kernel
     pull: Kernel
 
+    def slopes(self, node: np.ndarray, u: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, ...]:
+        """r [n], and r_q, r_v, M [n, n], at a node (q, v, a)."""
+        n = self.mechanism.model.nv
+        r, *matrices = self.terms(*node, u, p)  # a kernel gives [1, 1] as a number
+        return np.reshape(r, n), *(np.reshape(x, (n, n)) for x in matrices)
+
 
 def system(mechanism: Mechanism, parameters: Sequence[free.Parameter] = (), mode: str = "auto") -> System:
     """Kernels of a mechanism; mode: as of ``compile_kernel``. Raises ModelError for joints without flat coordinates, for constraints,
@@ -167,15 +173,15 @@ class _Step:
         """The node, and how many steps it took: at least one."""
         s = self.scale
         for count in range(1, options.iterations + 1):
-            r, r_q, r_v, M = self.system.terms(*self.node(q), *self.rest)
+            r, r_q, r_v, M = self.system.slopes(self.node(q), *self.rest)
             weights = np.maximum(np.diag(M), 1e-300) / s**2
-            g = np.ravel(r) / weights
+            g = r / weights
             if count > 1 and np.abs(g).max(initial=0.0) <= options.tolerance:
                 return self.node(q), count - 1
             if not np.all(np.isfinite(g)):
                 raise _Failed("the residual is not finite", np.nan_to_num(g, nan=np.inf))
             try:
-                move = -np.linalg.solve(M / s**2 + r_v / s + r_q, np.ravel(r))
+                move = -np.linalg.solve(M / s**2 + r_v / s + r_q, r)
             except np.linalg.LinAlgError:
                 raise _Failed("the Newton matrix is singular", g) from None
             q = self._accepted(q, move, g @ g, weights, options)
