@@ -23,6 +23,7 @@ FLOORS = {
         "mechanism",
         "loops",
         "derivatives",
+        "redmax",
         "notation",
     ],
     "ocp": [
