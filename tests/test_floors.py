@@ -11,12 +11,12 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
     "dynamics": ["errors", "kernels", "lie", "spatial", "joints", "model", "algorithms", "functions", "frames", "forces",
                  "constraints", "mechanism", "loops", "derivatives"],
-    "ocp": ["errors", "interrupts", "spaces", "problem", "reach", "bridge", "derivatives", "integrators", "guess", "qp", "control",
-            "nlp", "transcription", "shooting", "mpc", "certify", "derivative_check", "explain", "conclusion", "methods", "app"],
+    "ocp": ["errors", "interrupts", "spaces", "problem", "reach", "bridge", "derivatives", "integrators", "guess", "solvers",
+            "control", "nlp", "transcription", "shooting", "mpc", "certify", "derivative_check", "explain", "conclusion", "methods", "app"],
 }
 CONFINED = {
     "matplotlib": ("ocp/app/",), "pydantic": ("ocp/app/",), "rich": ("ocp/app/",), "jinja2": ("ocp/app/",),
-    "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/qp.py",), "mujoco": ("dynamics/model/mjcf.py",),
+    "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/solvers/",), "mujoco": ("dynamics/model/mjcf.py",),
     "pinocchio": ("ocp/app/derivatives/peer.py",),
     "numba": ("ocp/app/derivatives/stopwatch.py", "dynamics/kernels/", "dynamics/loops/", "dynamics/derivatives/", "ocp/shooting/",
               "ocp/nlp/interior_point/", "ocp/transcription/", "ocp/control/"),
