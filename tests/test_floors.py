@@ -12,7 +12,8 @@ FLOORS = {
     "dynamics": ["errors", "kernels", "lie", "spatial", "joints", "model", "algorithms", "functions", "frames", "forces",
                  "constraints", "mechanism", "loops", "derivatives"],
     "ocp": ["errors", "interrupts", "spaces", "problem", "reach", "bridge", "derivatives", "integrators", "guess", "solvers",
-            "control", "nlp", "transcription", "shooting", "mpc", "certify", "derivative_check", "explain", "conclusion", "methods", "app"],
+            "control", "nlp", "transcription", "shooting", "mpc", "certify", "derivative_check", "explain", "conclusion", "methods",
+            "app"],
 }
 CONFINED = {
     "matplotlib": ("ocp/app/",), "pydantic": ("ocp/app/",), "rich": ("ocp/app/",), "jinja2": ("ocp/app/",),

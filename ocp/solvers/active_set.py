@@ -3,8 +3,8 @@
     minimise  1/2 |A x - e|²   subject to   lower <= C x <= upper
 
 A of any rank; rows of C may repeat each other. A working set (rows held at one of their ends) makes it linear; no normal
-equations are formed, so nothing is squared. `exchange` corrects a guessed set in few steps and may not close (primal-dual active set:
-Hintermueller, Ito, Kunisch 2003); `descend` walks from a feasible point and always does (primal active set: Nocedal and Wright
+equations are formed, so nothing is squared. `exchange` corrects a guessed set in few steps and may not close (primal-dual active
+set: Hintermueller, Ito, Kunisch 2003); `descend` walks from a feasible point and always does (primal active set: Nocedal and Wright
 2006, 16.5, with Bland's rule where it stands still).
 """
 

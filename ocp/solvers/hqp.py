@@ -9,8 +9,9 @@ least |x|, so x is unique whichever way it is found.
 Reduced: x = x0 + Z z, where Z spans what is left to decide. A level without inequalities in its way is one singular value
 decomposition (Hutter et al., Robot Dynamics lecture notes, ETH Zurich, HS 2023, Algorithm 2). Otherwise it is a quadratic
 programme in z and s (their Eq. 3.108 and Escande, Mansard, Wieber 2014): the rows held last time are tried first, then an engine
-looks for the active set, and least squares on that set give the answer to rounding. Rows that push (a multiplier that is not zero) are decided
-like equations, because every optimum of their level holds them. `ocp.solvers.cascade` solves the same without any reduction.
+looks for the active set, and least squares on that set give the answer to rounding. Rows that push (a multiplier
+that is not zero) are decided like equations, because every optimum of their level holds them. `ocp.solvers.cascade` solves the same
+without any reduction.
 """
 
 from __future__ import annotations
