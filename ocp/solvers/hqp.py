@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,18 @@ class Level:
     def n(self) -> int:
         """Number of unknowns."""
         return int(self.A.shape[1])
+
+    @cached_property
+    def weighted(self) -> tuple[Array, Array, Array]:
+        """(roots of the weights, weighted A, its norm as an array of one number)."""
+        root = np.sqrt(self.weights)
+        A = root[: self.b.size, None] * self.A
+        return root, A, np.array(_norm(A.ravel()))
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Lengths of the rows of D [limits]."""
+        return _lengths(self.D)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,13 +174,14 @@ class HQPOptions:
 @dataclass(eq=False)
 class _Left:
     """What is decided: x; what is left: Z [n, r] orthonormal, and rows that still bound it, lower <= C x <= upper; which of all
-    rows of D in the stack those are; count: of all rows of D so far."""
+    rows of D in the stack those are, and their lengths; count: of all rows of D so far."""
 
     x: Array
     Z: Array
     C: Array
     lower: Array
     upper: Array
+    sizes: Array
     which: NDArray[np.intp]
     count: int = 0
 
@@ -206,7 +220,7 @@ class Hierarchy:
         if shape != self._shape:
             self._held, self._shape = {}, shape
         start = np.zeros(n) if x0 is None else np.array(x0, float).reshape(n)
-        left = _Left(start, np.eye(n), np.zeros((0, n)), np.zeros(0), np.zeros(0), np.zeros(0, np.intp))
+        left = _Left(start, np.eye(n), np.zeros((0, n)), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.intp))
         done: list[_Solved] = []
         least = Level("least norm", A=np.eye(n), b=np.zeros(n))
         for k, level in enumerate((*levels, least)):
@@ -222,10 +236,10 @@ class Hierarchy:
         return HQPResult(left.x, outcomes, HQPStatus.SOLVED, free=free, iterations=sum(d.iterations for d in done))
 
     def _level(self, k: int, level: Level, left: _Left) -> _Solved | None:
-        root = np.sqrt(level.weights)
+        root, weighted, size = level.weighted
         split = level.b.size
-        A, e = root[:split, None] * (level.A @ left.Z), root[:split] * (level.b - level.A @ left.x)
-        A, e, point, rest = _compressed(A, e, float(np.linalg.norm(root[:split, None] * level.A)), self.options.tolerance)
+        e = root[:split] * level.b - weighted @ left.x
+        A, e, point, rest = _compressed(weighted @ left.Z, e, float(size), self.options.tolerance)
         soft, w = root[split:, None] * (level.D @ left.Z), level.D @ left.x
         low, high = root[split:] * (level.lower - w), root[split:] * (level.f - w)
         hard, w = left.C @ left.Z, left.C @ left.x
@@ -240,11 +254,12 @@ class Hierarchy:
             np.block([[hard, np.zeros((hard.shape[0], s))], [soft, -np.eye(s)]]), np.r_[hard_low, low], np.r_[hard_high, high])
         start = np.r_[np.zeros(r), np.minimum(-low, 0.0) + np.maximum(-high, 0.0)]
         which = np.r_[left.which, left.count + np.arange(s)]
-        found, name, iterations = self._active_set(self._held.setdefault(k, {}), which, problem, np.r_[point, np.zeros(s)], start)
+        last, first = self._held.setdefault(k, {}), np.concatenate([point, np.zeros(s)])
+        found, name, iterations = self._active_set(last, which, problem, first, start)
         if found is None:
             return None
         gradient = max(float(np.abs(A.T @ e).max(initial=0.0)), float(np.abs(start[r:]).max(initial=0.0)), 1e-30)
-        sizes = np.linalg.norm(problem.C[:, :r], axis=1)
+        sizes = _lengths(problem.C[:, :r])
         pushing = np.abs(found.y) * np.maximum(sizes, 1e-300) > _PUSHES * gradient
         return _Solved(found.x[:r], problem.C[pushing, :r], rest, A.shape[0], name, iterations, found.side[hard.shape[0]:])
 
@@ -312,20 +327,20 @@ def _reduced(level: Level, left: _Left, solved: _Solved) -> _Left:
     rest = solved.rest
     if solved.rows.size and rest.shape[1]:
         pushed = solved.rows @ rest
-        sizes = np.linalg.norm(solved.rows, axis=1)
-        _, s, Vt = np.linalg.svd(pushed / sizes[:, None], full_matrices=True)
+        _, s, Vt = np.linalg.svd(pushed / _lengths(solved.rows)[:, None], full_matrices=True)
         rest = rest @ Vt[int(np.count_nonzero(s > 1e-10)):].T
     Z = Z @ rest
-    if Z.shape[1]:
-        Z = np.linalg.qr(Z)[0]  # orthonormal to rounding, however many levels follow
-    w = level.D @ x
-    slack_low, slack_high = np.minimum(w - level.lower, 0.0), np.maximum(w - level.f, 0.0)
-    C = np.vstack([left.C, level.D])
-    lower, upper = np.r_[left.lower, level.lower + slack_low], np.r_[left.upper, level.f + slack_high]
-    sizes = np.linalg.norm(C, axis=1)
-    open_rows = np.linalg.norm(C @ Z, axis=1) > 1e-10 * sizes
-    which = np.r_[left.which, left.count + np.arange(w.size)][open_rows]
-    return _Left(x, Z, C[open_rows], lower[open_rows], upper[open_rows], which, left.count + w.size)
+    C, lower, upper, sizes, which, count = left.C, left.lower, left.upper, left.sizes, left.which, left.count + level.f.size
+    if level.f.size:
+        w = level.D @ x
+        C, sizes = np.concatenate([C, level.D]), np.concatenate([sizes, level.sizes])
+        lower = np.concatenate([lower, np.minimum(level.lower, w)])
+        upper = np.concatenate([upper, np.maximum(level.f, w)])
+        which = np.concatenate([which, np.arange(left.count, count)])
+    still = _lengths(C @ Z) > 1e-10 * sizes
+    if not still.all():
+        C, lower, upper, sizes, which = C[still], lower[still], upper[still], sizes[still], which[still]
+    return _Left(x, Z, C, lower, upper, sizes, which, count)
 
 
 def _compressed(A: Array, e: Array, size: float, tolerance: float) -> tuple[Array, Array, Array, Array]:
@@ -343,12 +358,23 @@ def _within(w: Array, lower: Array, upper: Array, slack: float) -> bool:
 
 
 def _outcome(level: Level, x: Array, solved: _Solved | None) -> Outcome:
+    residual = level.A @ x - level.b
+    rank, how = (solved.rank, solved.engine) if solved else (0, "none")
+    if not level.f.size:
+        return Outcome(level.name, residual, level.f, np.zeros(0, np.int8), (), rank, how)
     w = level.D @ x
     near = 1e-10 * (1.0 + np.abs(w))
     slack = np.where(w > level.f + near, w - level.f, np.where(w < level.lower - near, w - level.lower, 0.0))
     side = np.where(w >= level.f - near, 1, np.where(w <= level.lower + near, -1, 0)).astype(np.int8)
-    return Outcome(level.name, level.A @ x - level.b, slack, side, level.limits, solved.rank if solved else 0,
-                   solved.engine if solved else "none")
+    return Outcome(level.name, residual, slack, side, level.limits, rank, how)
+
+
+def _norm(values: Array) -> float:
+    return float(np.sqrt(values @ values))
+
+
+def _lengths(rows: Array) -> Array:
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))
 
 
 def _rows(matrix: Any, vector: Any, n: int, name: str, right: str, where: str) -> tuple[Array, Array]:
