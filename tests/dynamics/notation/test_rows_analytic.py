@@ -8,10 +8,10 @@ from scipy.spatial.transform import Rotation
 
 import dynamics
 from dynamics import algorithms as alg
-from dynamics.algorithms import analytic
 from dynamics.lie import rotation as rotations
-from dynamics.model import textbook
 from dynamics.model.synthetic import random_tree
+from dynamics.notation import analytic_jacobians as analytic
+from dynamics.notation import textbook_robots as textbook
 
 POSITIONS = ("cartesian", "cylindrical", "spherical")
 ROTATIONS = ("zyx", "xyz", "zyz", "zxz", "quaternion", "angle_axis", "rotation_vector", "matrix")

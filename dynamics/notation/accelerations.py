@@ -15,8 +15,8 @@ import casadi as ca
 from dynamics import spatial
 from dynamics.algorithms import kinematics, tree
 from dynamics.algorithms.tree import as_column
-from dynamics.frames.representation import as_pose, convert_twist_rate, motion_map
 from dynamics.model.model import Model
+from dynamics.notation.representation import as_pose, convert_twist_rate, motion_map
 
 Expr = Any
 

@@ -1,7 +1,7 @@
 """Closed forms of inverse kinematics for the textbook arms: every branch, or a precise reason why there is none.
 
-The arms are those of ``dynamics.model.textbook``. Geometry: Siciliano, Sciavicco, Villani, Oriolo 2009, Robotics, section 2.12
-(two-link triangle, spherical wrist). Angles are in (-pi, pi].
+The arms are those of ``dynamics.notation.textbook_robots``. Geometry: Siciliano, Sciavicco, Villani, Oriolo 2009, Robotics,
+section 2.12 (two-link triangle, spherical wrist). Angles are in (-pi, pi].
 """
 
 from __future__ import annotations

@@ -15,11 +15,12 @@ from typing import Any
 import casadi as ca
 
 from dynamics import spatial
-from dynamics.algorithms import analytic, configuration, floating_base, tree
+from dynamics.algorithms import configuration, floating_base, tree
 from dynamics.lie import position as positions
 from dynamics.lie import quaternion
 from dynamics.lie import rotation as rotations
 from dynamics.model.model import Model
+from dynamics.notation import analytic_jacobians as analytic
 
 Expr = Any
 

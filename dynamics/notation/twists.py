@@ -1,7 +1,7 @@
 """Twists: trivialisations of a moving pose, the velocity transform and its derivative, relative velocities.
 
 Names after Traversaro and Saccon, Multibody dynamics notation: ``C_v_AB`` is the velocity of B with respect to A in C. Poses
-are anything :func:`dynamics.frames.representation.as_pose` takes. Linear parts in m/s, angular parts in rad/s.
+are anything :func:`dynamics.notation.representation.as_pose` takes. Linear parts in m/s, angular parts in rad/s.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import casadi as ca
 from dynamics import spatial
 from dynamics.algorithms.moving_frames import derivative_in_moving_frame
 from dynamics.algorithms.tree import as_column
-from dynamics.frames.representation import as_pose, convert_twist, motion_map_inverse
 from dynamics.lie import se3, so3
+from dynamics.notation.representation import as_pose, convert_twist, motion_map_inverse
 from dynamics.spatial import Transform
 
 Expr = Any

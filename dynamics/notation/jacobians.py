@@ -17,10 +17,10 @@ from dynamics import spatial
 from dynamics.algorithms import jacobian_rate as rates
 from dynamics.algorithms.jacobians import relative_jacobian as relative_jacobian_mixed
 from dynamics.algorithms.tree import as_column
-from dynamics.frames import moving_base
-from dynamics.frames.representation import as_pose, motion_map, motion_map_inverse, motion_map_rate
-from dynamics.frames.twists import relative_twist
 from dynamics.model.model import Model
+from dynamics.notation import moving_base
+from dynamics.notation.representation import as_pose, motion_map, motion_map_inverse, motion_map_rate
+from dynamics.notation.twists import relative_twist
 from dynamics.spatial import Transform
 
 Expr = Any

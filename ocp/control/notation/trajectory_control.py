@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from dynamics import algorithms as alg
 from dynamics.kernels import Kernel, compile_kernel
 from dynamics.model.model import Model
-from ocp.control.numerical_ik import rotation_error
+from ocp.control.notation.numerical_ik import rotation_error
 from ocp.control.pseudo_inverse import damped_inverse, null_space_projector, pseudo_inverse
 from ocp.control.task_kernel import RobotKey
 from ocp.errors import ProblemError

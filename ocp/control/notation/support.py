@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from dynamics import algorithms as alg
 from dynamics.model.model import Model
 from ocp.control.ik import IKResult, solve_ik
-from ocp.control.prioritised import TOLERANCE, solve_levels
+from ocp.control.notation.prioritised import TOLERANCE, solve_levels
 from ocp.control.task_kernel import compile_tasks
 from ocp.control.tasks import Task, pose_task, position_task
 from ocp.errors import ProblemError

@@ -10,12 +10,12 @@ from scipy.integrate import solve_ivp
 
 from dynamics import algorithms as alg
 from dynamics.errors import ModelError
-from dynamics.frames import hamel, moving_base
-from dynamics.frames.representation import REPRESENTATIONS
 from dynamics.joints import KINDS
 from dynamics.lie import se3
 from dynamics.model import Builder, Joint
 from dynamics.model.synthetic import random_inertia, random_tree, serial_chain
+from dynamics.notation import hamel, moving_base
+from dynamics.notation.representation import REPRESENTATIONS
 
 NAMES = list(REPRESENTATIONS)
 

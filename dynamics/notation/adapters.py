@@ -1,6 +1,6 @@
 """States of a robot in the order and coordinates of Pinocchio, MuJoCo, Drake and kindr, and back, without loss.
 
-What differs is in the table of ``dynamics.frames.libraries``; the rest follows: ``v' = V v`` with V orthogonal, ``a' = V a +
+What differs is in the table of ``dynamics.notation.libraries``; the rest follows: ``v' = V v`` with V orthogonal, ``a' = V a +
 dV/dt v``, ``tau' = V tau``. Numbers in, numbers out; CasADi in, CasADi out.
 """
 
@@ -15,10 +15,10 @@ import numpy as np
 from dynamics import spatial
 from dynamics.algorithms import tree
 from dynamics.errors import ModelError, UnknownNameError
-from dynamics.frames import libraries
-from dynamics.frames.libraries import Encoding
-from dynamics.frames.representation import as_pose
 from dynamics.model.model import Model
+from dynamics.notation import libraries
+from dynamics.notation.libraries import Encoding
+from dynamics.notation.representation import as_pose
 from dynamics.spatial import Transform
 
 Expr = Any

@@ -20,9 +20,9 @@ import casadi as ca
 from dynamics import spatial
 from dynamics.algorithms.tree import as_column
 from dynamics.errors import FrameMismatchError
-from dynamics.frames import twists, wrenches
-from dynamics.frames.representation import as_pose
 from dynamics.lie.expression import column, matrix
+from dynamics.notation import twists, wrenches
+from dynamics.notation.representation import as_pose
 from dynamics.spatial import Transform
 
 Expr = Any

@@ -10,8 +10,9 @@ from scipy.spatial.transform import Rotation
 import dynamics
 from dynamics import algorithms as alg
 from dynamics.errors import ModelError
-from dynamics.model import Builder, Joint, Placement, textbook
+from dynamics.model import Builder, Joint, Placement
 from dynamics.model.synthetic import random_tree
+from dynamics.notation import textbook_robots as textbook
 
 LENGTHS, HEIGHT = (0.7, 0.5, 0.3), 0.4
 

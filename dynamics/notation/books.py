@@ -15,7 +15,7 @@ from typing import Any
 from dynamics import spatial
 from dynamics.algorithms.tree import as_column
 from dynamics.errors import ModelError, near
-from dynamics.frames.representation import (
+from dynamics.notation.representation import (
     as_pose,
     force_map,
     force_map_inverse,

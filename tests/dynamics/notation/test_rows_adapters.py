@@ -9,11 +9,11 @@ from row_trees import coupled, tree_of
 from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.errors import ModelError, UnknownNameError
-from dynamics.frames import accelerations, adapters, libraries, notation
-from dynamics.frames.representation import as_pose
 from dynamics.lie import se3
 from dynamics.model import read_urdf
 from dynamics.model.synthetic import random_tree
+from dynamics.notation import accelerations, adapters, books, libraries
+from dynamics.notation.representation import as_pose
 
 DRAKE_KINDS = ["revolute", "continuous", "prismatic", "universal", "planar", "spherical"]
 MUJOCO_KINDS = ["revolute", "continuous", "prismatic", "universal", "planar", "spherical"]
@@ -69,23 +69,23 @@ def test_velocities_and_accelerations_of_other_notations(seed):
     }
     left, left_dot = ref.left(H, t), ref.derivative(lambda s: ref.left(H, s), t, 1e-2)
     for name, expected in velocities.items():
-        close(num(notation.twist_as(name, H(t), left)), expected)
-        close(num(notation.twist_from(name, H(t), expected)), left)
+        close(num(books.twist_as(name, H(t), left)), expected)
+        close(num(books.twist_from(name, H(t), expected)), left)
     # Featherstone's dot is absolute: the derivative in A of the ground twist, carried to the frame it is written in
-    ground_dot = ref.derivative(lambda s: num(notation.twist_as("featherstone_ground", H(s), ref.left(H, s))), t, 1e-2)
-    close(num(notation.acceleration_as("featherstone_ground", H(t), left, left_dot)), ground_dot, 1e-6)
-    carried = num(notation.plucker_transform(R.T, o)) @ ground_dot
-    close(num(notation.acceleration_as("featherstone_body", H(t), left, left_dot)), carried, 1e-6)
+    ground_dot = ref.derivative(lambda s: num(books.twist_as("featherstone_ground", H(s), ref.left(H, s))), t, 1e-2)
+    close(num(books.acceleration_as("featherstone_ground", H(t), left, left_dot)), ground_dot, 1e-6)
+    carried = num(books.plucker_transform(R.T, o)) @ ground_dot
+    close(num(books.acceleration_as("featherstone_body", H(t), left, left_dot)), carried, 1e-6)
     # his ring, the derivative in B, is the same vector when the frame is B itself
-    ring = ref.derivative(lambda s: num(notation.twist_as("featherstone_body", H(s), ref.left(H, s))), t, 1e-2)
+    ring = ref.derivative(lambda s: num(books.twist_as("featherstone_body", H(s), ref.left(H, s))), t, 1e-2)
     close(ring, carried, 1e-6)
     for name in ("siciliano", "spong", "drake", "kindr", "murray_spatial", "murray_body", "redmax"):
-        expected = ref.derivative(lambda s, n=name: num(notation.twist_as(n, H(s), ref.left(H, s))), t, 1e-2)
-        a = num(notation.acceleration_as(name, H(t), left, left_dot))
+        expected = ref.derivative(lambda s, n=name: num(books.twist_as(n, H(s), ref.left(H, s))), t, 1e-2)
+        a = num(books.acceleration_as(name, H(t), left, left_dot))
         close(a, expected, 1e-6)
-        close(num(notation.acceleration_from(name, H(t), left, a)), left_dot, 1e-9)
+        close(num(books.acceleration_from(name, H(t), left, a)), left_dot, 1e-9)
     with pytest.raises(ModelError, match="did you mean 'siciliano'"):
-        notation.twist_as("sicilano", H(t), left)
+        books.twist_as("sicilano", H(t), left)
 
 
 @pytest.mark.row("004:T-180")
@@ -101,8 +101,8 @@ def test_featherstone_operators():
         zero = np.zeros((3, 3))
         X = np.block([[E, zero], [-E @ ref.skew(r), E]])
         Xf = np.block([[E, -E @ ref.skew(r)], [zero, E]])
-        close(num(notation.plucker_transform(E, r)), X)
-        close(num(notation.plucker_force_transform(E, r)), Xf)
+        close(num(books.plucker_transform(E, r)), X)
+        close(num(books.plucker_force_transform(E, r)), Xf)
         close(Xf, np.linalg.inv(X).T)
         v, u, f = rng.standard_normal((3, 6))  # linear first
         P = np.block([[zero, np.eye(3)], [np.eye(3), zero]])
@@ -120,15 +120,15 @@ def test_featherstone_operators():
 
 
 @pytest.mark.row("004:T-180")
-@pytest.mark.parametrize("name", notation.NOTATIONS)
+@pytest.mark.parametrize("name", books.NOTATIONS)
 def test_wrenches_of_other_notations_keep_the_power(name):
     for seed in range(3):
         rng = np.random.default_rng(seed)
         H, f, v = ref.motion(rng)(0.1), *rng.standard_normal((2, 6))
-        theirs = num(notation.wrench_as(name, H, f))
-        assert theirs @ num(notation.twist_as(name, H, v)) == pytest.approx(f @ v)
-        close(num(notation.wrench_from(name, H, theirs)), f)
-        record = notation.notation(name)
+        theirs = num(books.wrench_as(name, H, f))
+        assert theirs @ num(books.twist_as(name, H, v)) == pytest.approx(f @ v)
+        close(num(books.wrench_from(name, H, theirs)), f)
+        record = books.notation(name)
         force = theirs[3:] if record.angular_first else theirs[:3]
         axes = np.eye(3) if record.representation == "left" else H[:3, :3]
         close(force, axes @ f[:3])
@@ -249,8 +249,8 @@ def test_pinocchio_frame_velocities_by_name():
     left, left_dot = alg.frame_velocity(model, q, v, "f4"), accelerations.frame_acceleration(model, q, v, a, "f4")
     for name in ("LOCAL", "WORLD", "LOCAL_WORLD_ALIGNED"):
         at = twin.getFrameId("f4"), getattr(pin, name)
-        close(num(notation.twist_as(f"pinocchio_{name}", H, left)), pin.getFrameVelocity(twin, data, *at).vector)
-        close(num(notation.acceleration_as(f"pinocchio_{name}", H, left, left_dot)),
+        close(num(books.twist_as(f"pinocchio_{name}", H, left)), pin.getFrameVelocity(twin, data, *at).vector)
+        close(num(books.acceleration_as(f"pinocchio_{name}", H, left, left_dot)),
               pin.getFrameAcceleration(twin, data, *at).vector)
 
 
@@ -280,7 +280,7 @@ def test_mujoco_states_on_random_trees(seed):
         twist = np.zeros(6)
         for local, name in ((0, "mujoco_object"), (1, "mujoco_object_local")):
             mujoco.mj_objectVelocity(m, data, mujoco.mjtObj.mjOBJ_XBODY, at, twist, local)
-            close(num(notation.twist_as(name, pose, alg.body_velocities(model, q, v)[i])), twist)
+            close(num(books.twist_as(name, pose, alg.body_velocities(model, q, v)[i])), twist)
     back = adapters.from_mujoco(model, q=x.q, v=x.v, a=x.a, tau=x.tau)
     for mine, again in zip((q, v, a, tau), back, strict=True):
         close(again, mine, 1e-12 * (1 + np.abs(mine).max()))

@@ -11,11 +11,11 @@ from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.algorithms import floating_base
 from dynamics.errors import ModelError
-from dynamics.frames import differentials, jacobians, moving_base
-from dynamics.frames.representation import REPRESENTATIONS, convert_twist
 from dynamics.lie import se3
 from dynamics.model import BodyInertia, Builder, Joint
 from dynamics.model.synthetic import random_tree
+from dynamics.notation import differentials, jacobians, moving_base
+from dynamics.notation.representation import REPRESENTATIONS, convert_twist
 
 NAMES = list(REPRESENTATIONS)
 
@@ -200,7 +200,7 @@ def test_rates_of_jacobians(output, base):
         rate = num(jacobians.jacobian_rate(model, q, v, "f4", output, base))
         close(rate, ref.derivative(lambda s: num(J(along(s))), 0.0, 1e-3), 1e-7)  # noqa: B023
     # J dnu/dt + dJ/dt nu is the derivative of the twist in that representation
-    from dynamics.frames.accelerations import frame_acceleration
+    from dynamics.notation.accelerations import frame_acceleration
 
     nu = num(moving_base.convert_velocity(model, q, v, "left", base))
     nu_dot = num(moving_base.convert_acceleration(model, q, v, a, "left", base))

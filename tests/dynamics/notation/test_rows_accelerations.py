@@ -7,9 +7,9 @@ import se3_trajectories as ref
 
 from dynamics import algorithms as alg
 from dynamics import spatial
-from dynamics.frames import accelerations as acc
-from dynamics.frames.representation import REPRESENTATIONS, convert_twist_rate
 from dynamics.model.synthetic import random_tree
+from dynamics.notation import accelerations as acc
+from dynamics.notation.representation import REPRESENTATIONS, convert_twist_rate
 
 NAMES = list(REPRESENTATIONS)
 SEEDS = range(4)
@@ -136,7 +136,7 @@ def moving_tree(seed, **options):
 @pytest.mark.row("004:T-060")
 @pytest.mark.parametrize("name", NAMES)
 def test_frame_accelerations_are_derivatives_of_frame_velocities(name):
-    from dynamics.frames.representation import convert_twist
+    from dynamics.notation.representation import convert_twist
 
     for seed in range(3):
         model, q, v, a = moving_tree(seed)
@@ -184,8 +184,8 @@ SENSORS = """<mujoco><option gravity="0.3 -0.2 -9.5"/><worldbody>
 
 def test_against_mujoco_accelerometer_and_gyroscope():
     mujoco = pytest.importorskip("mujoco")
-    from dynamics.frames import adapters
     from dynamics.model import read_mjcf
+    from dynamics.notation import adapters
 
     m, model = mujoco.MjModel.from_xml_string(SENSORS), read_mjcf(SENSORS)
     for seed in range(3):

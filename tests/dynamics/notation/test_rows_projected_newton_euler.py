@@ -8,14 +8,15 @@ from row_trees import coupled, numbers, state, tree_of
 
 import dynamics
 from dynamics import algorithms as alg
-from dynamics.algorithms import contact_equations as equations
 from dynamics.algorithms import contact_kinematics, floating_base, jacobians
-from dynamics.algorithms import projected_newton_euler as pne
 from dynamics.algorithms.contact_kinematics import Contact
 from dynamics.errors import ModelError
-from dynamics.frames import moving_base
-from dynamics.model import BodyInertia, Builder, Joint, textbook
+from dynamics.model import BodyInertia, Builder, Joint
 from dynamics.model.synthetic import random_tree
+from dynamics.notation import contact_equations as equations
+from dynamics.notation import moving_base
+from dynamics.notation import projected_newton_euler as pne
+from dynamics.notation import textbook_robots as textbook
 
 FLOATING = [
     pytest.param(textbook.quadruped(), id="quadruped"),

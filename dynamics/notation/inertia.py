@@ -12,7 +12,7 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms.tree import as_column
-from dynamics.frames.representation import (
+from dynamics.notation.representation import (
     as_pose,
     force_map,
     motion_map,

@@ -9,8 +9,10 @@ from scipy.linalg import expm
 from dynamics import spatial
 from dynamics.algorithms.moving_frames import rigid_body_velocity
 from dynamics.errors import FrameMismatchError, ModelError
-from dynamics.frames import differentials, twists, wrenches
-from dynamics.frames.representation import (
+from dynamics.lie import se3, so3
+from dynamics.model.synthetic import random_rotation
+from dynamics.notation import differentials, twists, wrenches
+from dynamics.notation.representation import (
     REPRESENTATIONS,
     as_pose,
     convert_twist,
@@ -23,7 +25,7 @@ from dynamics.frames.representation import (
     motion_map_inverse_rate,
     motion_map_rate,
 )
-from dynamics.frames.tagged import (
+from dynamics.notation.tagged import (
     TaggedAcceleration,
     TaggedInertia,
     TaggedJacobian,
@@ -33,8 +35,6 @@ from dynamics.frames.tagged import (
     TaggedWrench,
     at_with_axes,
 )
-from dynamics.lie import se3, so3
-from dynamics.model.synthetic import random_rotation
 
 NAMES = list(REPRESENTATIONS)
 SEEDS = range(4)

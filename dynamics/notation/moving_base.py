@@ -21,13 +21,13 @@ from dynamics.algorithms import jacobian_rate, kinematics, tree
 from dynamics.algorithms.floating_base import base_index, base_pose
 from dynamics.algorithms.tree import as_column
 from dynamics.errors import ModelError
-from dynamics.frames.representation import (
+from dynamics.model.model import Model
+from dynamics.notation.representation import (
     motion_map,
     motion_map_inverse,
     motion_map_inverse_rate,
     motion_map_rate,
 )
-from dynamics.model.model import Model
 
 Expr = Any
 

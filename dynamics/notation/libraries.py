@@ -24,8 +24,8 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.errors import ModelError, near
-from dynamics.frames.representation import motion_map, motion_map_rate
 from dynamics.lie import quaternion, rpy
+from dynamics.notation.representation import motion_map, motion_map_rate
 from dynamics.spatial import Transform
 
 Expr = Any

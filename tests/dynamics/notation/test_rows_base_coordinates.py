@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 from row_trees import coupled, frame_jacobian, moved, numbers, pose, regular_state, state, tree_of
 
-from dynamics.algorithms import base_coordinates, floating_base
-from dynamics.algorithms.base_coordinates import BaseChart
+from dynamics.algorithms import floating_base
 from dynamics.errors import ModelError
 from dynamics.lie import rotation as rotations
-from dynamics.model import textbook
+from dynamics.notation import base_coordinates
+from dynamics.notation import textbook_robots as textbook
+from dynamics.notation.base_coordinates import BaseChart
 
 POSITIONS = ("cartesian", "cylindrical", "spherical")
 ROTATIONS = ("zyx", "xyz", "zyz", "zxz", "quaternion", "angle_axis", "rotation_vector", "matrix")
