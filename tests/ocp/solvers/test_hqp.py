@@ -5,7 +5,7 @@ import pytest
 from level_stacks import enumerated, excess, random_stack
 from scipy.optimize import nnls
 
-from ocp.control.prioritised import solve_levels
+from ocp.control.notation.prioritised import solve_levels
 from ocp.errors import ProblemError
 from ocp.solvers import hqp
 from ocp.solvers.active_set import Bounded, descend

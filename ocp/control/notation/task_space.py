@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from dynamics import algorithms as alg
 from dynamics.kernels import Kernel, compile_kernel
 from dynamics.model.model import Model
-from ocp.control.numerical_ik import rotation_error
-from ocp.control.prioritised import Prioritised, solve_levels, stacked
+from ocp.control.notation.numerical_ik import rotation_error
+from ocp.control.notation.prioritised import Prioritised, solve_levels, stacked
 from ocp.control.pseudo_inverse import pseudo_inverse
 from ocp.control.task_kernel import RobotKey
 from ocp.errors import ProblemError

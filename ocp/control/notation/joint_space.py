@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from dynamics import algorithms as alg
 from dynamics.kernels import Kernel, compile_kernel
 from dynamics.model.model import Model
+from ocp.control.notation.task_space import Gains
 from ocp.control.task_kernel import RobotKey
-from ocp.control.task_space import Gains
 
 Array = NDArray[np.float64]
 
