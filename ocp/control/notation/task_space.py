@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dynamics import algorithms as alg
 from dynamics.kernels import Kernel, compile_kernel
+from dynamics.lie import euler
 from dynamics.model.model import Model
 from ocp.control.notation.numerical_ik import rotation_error
 from ocp.control.notation.prioritised import Prioritised, solve_levels, stacked
@@ -131,6 +132,13 @@ def selection(rotation: ArrayLike, free_linear: Sequence[bool], free_angular: Se
     S[:3, :3] = R @ np.diag(np.asarray(free_linear, float)) @ R.T
     S[3:, 3:] = R @ np.diag(np.asarray(free_angular, float)) @ R.T
     return Selection(S, np.eye(6) - S)
+
+
+def small_rotation_error(sequence: str, angles: ArrayLike, target: ArrayLike) -> Array:
+    """``Δφ ≈ E_R(χ) (χ* - χ)`` [3] (rad, world axes) from Euler angles [3] of a sequence of ``dynamics.lie.euler`` (Eq. 3.92):
+    right to first order, and only away from the chart's singularity."""
+    E = np.array(euler.angular_velocity_map_world(sequence, np.asarray(angles, float)))
+    return np.asarray(E @ (np.asarray(target, float) - np.asarray(angles, float)))
 
 
 def stacked_accelerations(tasks: Sequence[tuple[ArrayLike, ArrayLike, ArrayLike]]) -> Prioritised:
