@@ -138,7 +138,7 @@ def test_three_hertz():
 def test_two_levels_are_computed_torque(solve):
     """Equations of motion above a wanted acceleration, x = (a, tau), on a fixed base: tau is that of Eq. 3.76."""
     model, rng = branching(3), np.random.default_rng(3)
-    q, v, wanted = dynamics.algorithms.random_configuration(model, rng), rng.standard_normal(model.nv), rng.standard_normal(model.nv)
+    q, (v, wanted) = dynamics.algorithms.random_configuration(model, rng), rng.standard_normal((2, model.nv))
     M, h = np.array(dynamics.make(model, "mass_matrix")(q)), np.array(dynamics.make(model, "bias_force")(q, v)).ravel()
     eye, none = np.eye(model.nv), np.zeros((model.nv, model.nv))
     answer = solve([Level("equations", np.hstack([M, -eye]), -h), Level("motion", np.hstack([eye, none]), wanted)])

@@ -220,8 +220,8 @@ def held(model, q, v, tau, J_c, drift_c):
     ((False, False, True), (False, False, True)),  # a peg in a hole
 ])
 def test_force_and_motion_at_once(free_linear, free_angular):
-    """On a wall that stands askew: where the frame is held, the wall feels exactly the force asked for (moments too); where it is free,
-    it moves as asked for. Constrained dynamics of a redundant branching tree are the judge."""
+    """On a wall that stands askew: where the frame is held, the wall feels exactly the force asked for (moments too); where it is
+    free, it moves as asked for. Constrained dynamics of a redundant branching tree are the judge."""
     for seed in range(3):
         model, frame, q, v = redundant(40 + seed)
         rng = np.random.default_rng(seed)
@@ -241,7 +241,8 @@ def test_force_and_motion_at_once(free_linear, free_angular):
 
 @pytest.mark.row("001:C13")
 def test_selection_in_a_rotated_frame():
-    """Projectors that add up to one; the normal of a wall at 30 degrees is removed from the motion, which the notes' R'ΣR misses."""
+    """Projectors that add up to one; the normal of a wall at 30 degrees is removed from the motion, which the notes' R'ΣR
+    misses."""
     turn = np.radians(30.0)
     R = np.array([[np.cos(turn), 0, np.sin(turn)], [0, 1, 0], [-np.sin(turn), 0, np.cos(turn)]])
     S = selection(R, (True, True, False), (False, True, True))
