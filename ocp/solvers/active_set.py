@@ -112,6 +112,18 @@ def descend(problem: Bounded, x: Array) -> Found | None:
     return None
 
 
+def optimal(problem: Bounded, found: Found, tolerance: float = 1e-8) -> bool:
+    """The optimality conditions hold, relative to the numbers in them: gradient, bounds, signs of multipliers, complementarity."""
+    pull, push, z = problem.A.T @ (problem.A @ found.x - problem.e), problem.C.T @ found.y, problem.C @ found.x
+    size = 1.0 + max(_largest(problem.A.T @ problem.e), _largest(push))
+    above, below = problem.upper - z, z - problem.lower
+    outside = max(_largest(np.minimum(above, 0.0)), _largest(np.minimum(below, 0.0)))
+    gap = np.minimum(np.maximum(found.y, 0.0), np.abs(above)) + np.minimum(np.maximum(-found.y, 0.0), np.abs(below))
+    scale = problem.scale
+    return bool(_largest(pull + push) <= tolerance * size and outside <= tolerance * scale
+                and _largest(gap) <= tolerance * max(size, scale))
+
+
 def _held(problem: Bounded, x: Array, side: Side, ends: Array | None = None) -> tuple[Array, Array]:
     """(minimiser nearest to x, multipliers [m]) with the rows of ``side`` at their ends: given, or the bounds."""
     A, e, C = problem.A, problem.e, problem.C

@@ -27,7 +27,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from ocp.errors import ProblemError
-from ocp.solvers.active_set import Bounded, Found, Side, descend, exchange
+from ocp.solvers.active_set import Bounded, Found, Side, descend, exchange, optimal
 from ocp.solvers.engines import Dense, Engine, engine, known_engine
 
 Array = NDArray[np.float64]
@@ -243,18 +243,24 @@ class Hierarchy:
         soft, w = root[split:, None] * (level.D @ left.Z), level.D @ left.x
         low, high = root[split:] * (level.lower - w), root[split:] * (level.f - w)
         hard, w = left.C @ left.Z, left.C @ left.x
+        if not _within(w, left.lower, left.upper, 1e-9 * (1.0 + float(np.abs(w).max(initial=0.0)))):
+            return None
         # the point at hand holds them, by construction; what rounding took from it is given back
         hard_low, hard_high = np.minimum(left.lower - w, 0.0), np.maximum(left.upper - w, 0.0)
         tiny = 1e-12 * (1.0 + float(np.abs(point).max(initial=0.0)))
         if _within(soft @ point, low, high, tiny) and _within(hard @ point, hard_low, hard_high, 0.0):
             return _Solved(point, np.zeros((0, point.size)), rest, A.shape[0], "none", 0, np.zeros(low.size, np.int8))
         r, s = point.size, low.size
-        problem = Bounded(
-            scipy.linalg.block_diag(A, np.eye(s)), np.r_[e, np.zeros(s)],
-            np.block([[hard, np.zeros((hard.shape[0], s))], [soft, -np.eye(s)]]), np.r_[hard_low, low], np.r_[hard_high, high])
-        start = np.r_[np.zeros(r), np.minimum(-low, 0.0) + np.maximum(-high, 0.0)]
-        which = np.r_[left.which, left.count + np.arange(s)]
-        last, first = self._held.setdefault(k, {}), np.concatenate([point, np.zeros(s)])
+        problem, start, first, which = Bounded(A, e, hard, hard_low, hard_high), np.zeros(r), point, left.which
+        if s:  # unknowns (z, slacks)
+            C = np.zeros((hard.shape[0] + s, r + s))
+            C[: hard.shape[0], :r], C[hard.shape[0]:, :r], C[hard.shape[0]:, r:] = hard, soft, -np.eye(s)
+            problem = Bounded(scipy.linalg.block_diag(A, np.eye(s)), np.concatenate([e, np.zeros(s)]), C,
+                              np.concatenate([hard_low, low]), np.concatenate([hard_high, high]))
+            start = np.concatenate([start, np.minimum(-low, 0.0) + np.maximum(-high, 0.0)])
+            first = np.concatenate([point, np.zeros(s)])
+            which = np.concatenate([which, np.arange(left.count, left.count + s)])
+        last = self._held.setdefault(k, {})
         found, name, iterations = self._active_set(last, which, problem, first, start)
         if found is None:
             return None
@@ -269,7 +275,8 @@ class Hierarchy:
         held = np.array([last.get(row, 0) for row in which.tolist()], np.int8)
         held[np.isinf(np.where(held < 0, problem.lower, problem.upper))] = 0
         found, name, iterations = exchange(problem, point, held), "held rows", 0
-        if found is None:
+        if found is None or not optimal(problem, found):
+            found = None
             self._engine = self._engine or engine(self.options.engine)
             programme = Dense(problem.A.T @ problem.A, -problem.A.T @ problem.e, problem.C, problem.lower, problem.upper,
                               feasible, np.zeros(problem.lower.size))
@@ -278,8 +285,9 @@ class Hierarchy:
                 iterations, z = guess.iterations, problem.C @ guess.x
                 side = np.where(z - problem.lower < -guess.y, -1, problem.upper - z < guess.y).astype(np.int8)
                 found = exchange(problem, guess.x, side)
-        if found is None:
+        if found is None or not optimal(problem, found):
             found, name = descend(problem, feasible), "descent"
+            found = found if found is not None and optimal(problem, found) else None
         if found is not None:
             last.clear()
             last.update((row, side) for row, side in zip(which.tolist(), found.side.tolist(), strict=True) if side)
