@@ -39,7 +39,7 @@ FLOORS = {
         "guess",
         "fitted_guess",
         "algebraic",
-        "qp",
+        "solvers",
         "control",
         "nlp",
         "transcription",
@@ -55,7 +55,7 @@ FLOORS = {
 }
 CONFINED = {
     "matplotlib": ("ocp/app/",), "pydantic": ("ocp/app/",), "rich": ("ocp/app/",), "jinja2": ("ocp/app/",),
-    "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/qp.py",), "mujoco": ("dynamics/model/mjcf.py",),
+    "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/solvers/",), "mujoco": ("dynamics/model/mjcf.py",),
     "pinocchio": (),  # of tests and benchmarks
     "numba": ("ocp/app/derivatives/stopwatch.py", "dynamics/kernels/", "dynamics/loops/", "dynamics/derivatives/", "ocp/shooting/",
               "ocp/nlp/interior_point/", "ocp/transcription/", "ocp/control/"),
