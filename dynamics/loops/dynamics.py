@@ -10,8 +10,10 @@ import numpy as np
 
 from dynamics.algorithms.mass_matrix import check_inertia
 from dynamics.errors import ModelError, UnknownNameError
-from dynamics.loops import first_order, forward, rnea, second_order, tensors
+from dynamics.loops import acting, first_order, forward, rnea, second_order, tensors
+from dynamics.loops import layout as at
 from dynamics.loops.tables import Tables, make_tables
+from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 
 Array = np.ndarray
@@ -21,6 +23,9 @@ Wrenches = Mapping[str, Any] | None
 @dataclass(frozen=True)
 class LoopDynamics:
     """Rigid-body dynamics and its derivatives by compiled loops over a Model: no code is generated for the robot.
+
+    Of a Mechanism, forces act in all of them and constraints hold in forward dynamics; only for these small functions are compiled
+    at construction. Its drives are not in tau: motors give ``S u``, thrusters wrenches.
 
     Vectors are float64 arrays q [nq] and v, a, tau, lam, mu [nv]; f_ext maps body names to wrenches [6] on that body in its
     own frame, (N, N m). Derivatives with respect to q are right-tangent. Matrices come back new; or give ``out``, an array of
@@ -32,13 +37,18 @@ class LoopDynamics:
     thread: its workspace is reused. Compiled on first use (seconds), then loaded from Numba's cache on disk, whatever the robot.
     """
 
-    model: Model
+    robot: Model | Mechanism
     tables: Tables = field(init=False, repr=False, compare=False)
     work: Array = field(init=False, repr=False, compare=False)
     _none: Array = field(init=False, repr=False, compare=False)
 
+    @property
+    def model(self) -> Model:
+        """The tree."""
+        return self.robot.model if isinstance(self.robot, Mechanism) else self.robot
+
     def __post_init__(self) -> None:
-        flat = make_tables(self.model)
+        flat = make_tables(self.robot)
         for name, value in (("tables", flat), ("work", flat.workspace()), ("_none", np.zeros((0, 6)))):
             object.__setattr__(self, name, value)
 
@@ -61,6 +71,13 @@ class LoopDynamics:
         forward.forward_dynamics(*self._start(q), self._v("v", v), self._v("tau", tau), self._wrenches(f_ext), a)
         self._check(q, a)
         return a
+
+    def constrained_dynamics(self, q: Any, v: Any, tau: Any, f_ext: Wrenches = None) -> tuple[Array, Array]:
+        """(a [nv], multipliers [rows]) of a mechanism with constraints: ``M a + h = tau + f + J^T multipliers``."""
+        a = self.forward_dynamics(q, v, tau, f_ext)
+        rows = int(self.tables.integers[at.N_ROWS])
+        first = int(self.tables.integers[self.tables.integers[at.AT_ACTING] + at.ACT_INPUTS + acting.LAM]) if rows else 0
+        return a, self.work[first:first + rows].copy()
 
     # ---- first order
     def inverse_dynamics_derivatives(self, q: Any, v: Any, a: Any, f_ext: Wrenches = None, out: Array | None = None) -> Array:

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from ocp.errors import ProblemError
-from ocp.qp import QP, QPOptions, QPStatus, residuals, solve_qp
+from ocp.solvers.qp import QP, QPOptions, QPStatus, residuals, solve_qp
 
 
 def enumerated(P, q, A, l, u):

@@ -1,4 +1,4 @@
-"""Quadratic programmes: OSQP finds the active set, one exact linear solve finds the answer. The only file that calls OSQP.
+"""Quadratic programmes: OSQP finds the active set, one exact linear solve finds the answer.
 
     minimise  1/2 x' P x + q' x   subject to   l <= A x <= u
 
