@@ -314,7 +314,7 @@ def derivatives(
     quick
         Short timings.
     """
-    from ocp.app.derivatives.run import derivatives as study
+    from ocp.app.derivative_study.run import derivatives as study
 
     return study(robot, root=root, mimic=mimic, functions=functions, sources=sources, compiling=compile_, seed=seed,
                  samples=samples, out=out, overwrite=overwrite, quick=quick, quiet=quiet, command=["ocp", *sys.argv[1:]])

@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.table import Table
 
 from dynamics.model.model import Model
-from ocp.app.derivatives.figures import plot_study, study_title
-from ocp.app.derivatives.judge import DIFFERENCES, duration, undecided
-from ocp.app.derivatives.measure import FAILED, FUNCTIONS, MEASURED, SKIPPED, SOURCES, Entry, thousands
-from ocp.app.derivatives.study import Settings, Study, chosen, run_study, settings_record
-from ocp.app.derivatives.target import find_target
+from ocp.app.derivative_study.figures import plot_study, study_title
+from ocp.app.derivative_study.judge import DIFFERENCES, duration, undecided
+from ocp.app.derivative_study.measure import FAILED, FUNCTIONS, MEASURED, SKIPPED, SOURCES, Entry, thousands
+from ocp.app.derivative_study.study import Settings, Study, chosen, run_study, settings_record
+from ocp.app.derivative_study.target import find_target
 from ocp.app.pages.csv_text import csv_text
 from ocp.app.pages.folders import jsonable, new_folder, write_summary
 from ocp.app.pages.report import environment
@@ -183,7 +183,7 @@ def summarise(study: Study, model: Model, command: Sequence[str]) -> dict[str, A
         "failed": sum(e.status == FAILED for e in study.entries),
         "references": {f: dataclasses.asdict(r) for f, r in study.references.items()},
         "recommended": [dataclasses.asdict(p) for p in study.picks], "notes": study.notes,
-        "provenance": provenance(model, command or ["ocp.app.derivatives.run.derivatives"], study.settings.seed),
+        "provenance": provenance(model, command or ["ocp.app.derivative_study.run.derivatives"], study.settings.seed),
     })
     assert isinstance(plain, dict)
     return plain
