@@ -40,8 +40,9 @@ def shooting_part(place: Place, grid: Grid) -> Part:
     for group in (own for own in groups if len(own)):
         steps = interval_block(place, grid, group)
         table = picks(len(group), steps.size, ((0, size, False), (size, steps.size, True)), total)
+        weight = np.where(table.rows < len(group) * size, 1.0, np.repeat(steps.weight, steps.size)[table.columns])
         own = np.where(table.rows < len(group) * size, table.rows + group[0] * size, table.rows + (N - len(group)) * size)
-        matching.append(replace(steps, matrix=replace(table, rows=own)))
+        matching.append(replace(steps, matrix=replace(table, rows=own, values=table.values * weight)))
     linear = Table(np.arange(rows), layout.states[1:].ravel(), np.full(rows, -1.0), (total, n))
 
     def names() -> list[str]:
@@ -110,6 +111,11 @@ def one_step(grid: Grid) -> Integrator:
     return INTEGRATORS[MULTISTEP[grid.integrator].first if grid.integrator in MULTISTEP else grid.integrator]
 
 
+def _weights(grid: Grid) -> np.ndarray:
+    """How much the integrals over each interval count [N]."""
+    return MULTISTEP[grid.integrator].weights(grid.edges) if grid.integrator in MULTISTEP else np.ones(grid.intervals)
+
+
 def interval_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
     """The function of each of these intervals: rows [F, as the next knot's unknowns see it; integrands], cost = its running cost."""
     phase, form, layout = place.phase, place.form, place.layout
@@ -138,7 +144,8 @@ def interval_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
     return Block(
         name=f"interval_{place.number}{'_on' if back else ''}", v=v,
         data=vector(kind, tau, width, ratio, centre_back, centre, beyond, own.data), cost=cost, rows=vector(kind, end, integrals),
-        index=np.column_stack(at).astype(int), values=values, weight=np.ones(count), matrix=nothing(0, 0),
+        index=np.column_stack(at).astype(int), values=values, weight=_weights(grid)[group],
+        matrix=nothing(0, 0),
         gauss_newton=lambda: gauss_newton(pieces, soft, v))
 
 
