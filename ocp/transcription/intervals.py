@@ -3,8 +3,9 @@
     x_{k+1} = F_k(x_k, u_k, u_{k+1})
 
 with F several steps of any integrator. Where that looks back (``ocp.integrators.multistep``), the defect is one over two intervals,
-``x_{k+1} = F_k(x_{k-1}, x_k, u_k, u_{k+1})``, but for the first. The running cost is integrated by the same method, as if it were one more state. Bock and
-Plitt 1984, A multiple shooting algorithm for direct solution of optimal control problems, IFAC World Congress.
+``x_{k+1} = F_k(x_{k-1}, x_k, u_k, u_{k+1})``, but for the first. The running cost is integrated by the same method, as if it were
+one more state. Bock and Plitt 1984, A multiple shooting algorithm for direct solution of optimal control problems, IFAC World
+Congress.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ def _weights(grid: Grid) -> np.ndarray:
 
 
 def interval_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
-    """The function of each of these intervals: rows [F, as the next knot's unknowns see it; integrands], cost = its running cost."""
+    """The function of every interval of a group: rows [F, as the next knot's unknowns see it; integrands], cost = its running
+    cost."""
     phase, form, layout = place.phase, place.form, place.layout
     back = grid.integrator in MULTISTEP and bool(group[0])
     kind = ca.MX if one_step(grid).implicit else graph_kind(phase.system)

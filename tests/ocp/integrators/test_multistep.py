@@ -5,7 +5,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
-from integrator_systems import INERTIA, SCALAR, TOP, order, stepper, symmetric_top, symbols, system, top_start
+from integrator_systems import INERTIA, SCALAR, TOP, order, stepper, symbols, symmetric_top, system, top_start
 from repository import ROOT
 
 from ocp.app.files.load import load_problem
