@@ -169,7 +169,8 @@ def _concluded(solution: Solution, options: Any, chosen: Method, tolerances: Tol
     if not hurried:
         try:
             with held(False):
-                return conclude(solution, options, lambda given, record: chosen.run(given, record, None), chosen.finer, tolerances)
+                return conclude(solution, options, lambda given, record: chosen.run(given, record, None, judged=tolerances),
+                                chosen.finer, tolerances)
         except KeyboardInterrupt:
             pass
     until = time.perf_counter() + AFTER_INTERRUPT

@@ -1,7 +1,7 @@
 """The problem file as typed, frozen records: what a file may contain, its JSON Schema, and the way back to YAML.
 
 A file describes a symbolic system (``SymbolicProblem``) or a robot (``RobotProblem``), in one phase or several
-(``SymbolicPhases``, ``RobotPhases``); the keys ``system.robot`` and ``phases`` decide.
+(``SymbolicPhases``, ``RobotPhases``); the keys ``system.robot`` (or ``system.bodies``) and ``phases`` decide.
 The records hold what the file says (expressions stay text); ``ocp.app.files.load`` turns them into mathematics.
 """
 
@@ -145,7 +145,7 @@ def problem_class(tree: Any) -> type[ProblemFile]:
     if "phases" in tree and not isinstance(system, Mapping):
         listed = several if isinstance(several, (list, tuple)) else []
         system = next((p["system"] for p in listed if isinstance(p, Mapping) and isinstance(p.get("system"), Mapping)), None)
-    if isinstance(system, Mapping) and "robot" in system:
+    if isinstance(system, Mapping) and ("robot" in system or "bodies" in system):
         return RobotPhases if "phases" in tree else RobotProblem
     return SymbolicPhases if "phases" in tree else SymbolicProblem
 
@@ -188,7 +188,8 @@ def problem_json_schema() -> dict[str, Any]:
         "if": {"required": ["phases"]},
         "then": {"anyOf": [{"$ref": "#/$defs/SymbolicPhases"}, {"$ref": "#/$defs/RobotPhases"}]},
         "else": {
-            "if": {"properties": {"system": {"type": "object", "required": ["robot"]}}, "required": ["system"]},
+            "if": {"properties": {"system": {"type": "object", "anyOf": [{"required": ["robot"]}, {"required": ["bodies"]}]}},
+                   "required": ["system"]},
             "then": {"$ref": "#/$defs/RobotProblem"},
             "else": {"$ref": "#/$defs/SymbolicProblem"},
         },

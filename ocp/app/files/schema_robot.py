@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, StrictBool, Tag
+from pydantic import Discriminator, Field, StrictBool, Tag, model_validator
 
 from ocp.app.files.schema_forces import MechanismConstraint, RobotForce
 from ocp.app.files.schema_mpc import MPC
@@ -23,9 +23,11 @@ from ocp.app.files.schema_parts import (
     Vector3,
     exactly_one,
     expected,
+    refuse,
 )
 from ocp.app.files.schema_state import RobotState, Rotation, StartState
 from ocp.app.files.schema_tasks import Task
+from ocp.app.files.schema_tree import BodyPart, FramePart, JointChange
 
 
 def _state_list_tag(value: Any) -> str | None:
@@ -101,10 +103,14 @@ def _actuated_tag(value: Any) -> str | None:
 
 
 class RobotModel(Part):
-    """A robot from a URDF or MJCF file."""
+    """A robot from a URDF or MJCF file, with joints changed and bodies added; or of such bodies alone."""
 
-    robot: Name = Field(
-        description="path of a .urdf or .xml file relative to this file, or robots:NAME from the robots extra")
+    robot: Name | None = Field(
+        None, description="path of a .urdf or .xml file relative to this file, or robots:NAME from the robots extra; null: the "
+                          "robot is what 'bodies' say")
+    joints: dict[str, JointChange] = Field(default_factory=dict, description="joints of the robot file in another form, by name")
+    bodies: dict[str, BodyPart] = Field(default_factory=dict, description="further bodies by name, each with its joint")
+    frames: dict[str, FramePart] = Field(default_factory=dict, description="further frames by name")
     root: Literal["fixed", "free_flyer", "planar"] = Field("fixed", description="how the root link is attached (URDF)")
     mimic: Literal["couple", "independent"] = Field(
         "couple", description="mimic joints follow their leader exactly, or are joints of their own (URDF)")
@@ -115,6 +121,12 @@ class RobotModel(Part):
     packages: dict[str, str] = Field(default_factory=dict, description="folders of ROS packages, relative to this file")
     srdf: str = Field(
         "auto", description="SRDF file with named configurations, relative to this file; auto: the one beside the URDF")
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if self.robot is None and not self.bodies:
+            raise refuse("needs a robot: the path of its file under 'robot', or 'bodies'")
+        return self
 
 
 class RobotSystem(RobotModel):
