@@ -86,7 +86,8 @@ class Builder:
         for frame in self._frames:
             if frame.name == name:
                 return frame.body, frame.placement
-        raise ModelError(f"parent body {name!r} has not been added yet{near(name, [b.name for b in self._bodies])}")
+        known = [*(b.name for b in self._bodies), *(f.name for f in self._frames)]
+        raise ModelError(f"parent body {name!r} has not been added yet{near(name, known)}")
 
 
 def joint(name: str, kind: str, *, axes: Sequence[Sequence[float]] = (), position: Sequence[float] = (0.0, 0.0, 0.0),
