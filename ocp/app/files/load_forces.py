@@ -101,6 +101,12 @@ def _bushing(state: lp.Reader, model: Model, name: str, given: schema.Bushing, a
                        state.number(given.damping, (*at, "damping")))
 
 
+def _torsion(state: lp.Reader, model: Model, name: str, given: schema.Torsion, at: KeyPath) -> Force:
+    x, y, z = state.vector(given.rest, 3, (*at, "rest"), "components")
+    return law.Torsion(name, given.first, given.second, state.number(given.stiffness, (*at, "stiffness")),
+                       state.number(given.damping, (*at, "damping")), (x, y, z))
+
+
 def _push(state: lp.Reader, model: Model, name: str, given: schema.Push, at: KeyPath) -> Force:
     x, y, z = state.vector(given.force, 3, (*at, "force"), "components")
     return law.PointForce(name, _place(state, given.point, (*at, "point")), (x, y, z))
@@ -130,5 +136,5 @@ def _efforts(state: lp.Reader, model: Model, name: str, given: Mapping[str, Any]
 
 _READERS: dict[str, Callable[[lp.Reader, Model, str, Any, KeyPath], Force | None]] = {
     "joint_spring": _joint_spring, "joint_damper": _joint_damper, "joint_friction": _joint_friction, "spring": _spring,
-    "cable": _spring, "bushing": _bushing, "push": _push, "drag": _drag, "efforts": _efforts}
+    "cable": _spring, "bushing": _bushing, "torsion": _torsion, "push": _push, "drag": _drag, "efforts": _efforts}
 

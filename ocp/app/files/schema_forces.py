@@ -61,6 +61,16 @@ class Bushing(Part):
     damping: Number = Field(0.0, description="N s/m")
 
 
+class Torsion(Part):
+    """A torsion spring and damper between two frames: ``-stiffness phi``, phi the rotation vector from the first to the second."""
+
+    first: Name = Field(description="frame of the robot, or world")
+    second: Name = Field(description="frame of another body, or world")
+    stiffness: Number = Field(description="N m/rad")
+    damping: Number = Field(0.0, description="N m s/rad")
+    rest: Vector3 = Field((0.0, 0.0, 0.0), description="rotation vector without torque [rad]")
+
+
 class Push(Part):
     """A constant force in the axes of the world."""
 
@@ -121,7 +131,7 @@ class MechanismConstraint(Part):
         return exactly_one(self, CONSTRAINTS)
 
 
-FORMS = ("joint_spring", "joint_damper", "joint_friction", "spring", "cable", "bushing", "push", "drag", "efforts")
+FORMS = ("joint_spring", "joint_damper", "joint_friction", "spring", "cable", "bushing", "torsion", "push", "drag", "efforts")
 
 
 class RobotForce(Part):
@@ -134,6 +144,7 @@ class RobotForce(Part):
     spring: Spring | None = Field(None, description="a spring and damper between points")
     cable: Cable | None = Field(None, description="a cable over points")
     bushing: Bushing | None = Field(None, description="a spring of the same strength in all directions between two points")
+    torsion: Torsion | None = Field(None, description="a torsion spring and damper between two frames")
     push: Push | None = Field(None, description="a constant force at a point")
     drag: Drag | None = Field(None, description="resistance of a medium")
     efforts: dict[str, Number] | None = Field(
