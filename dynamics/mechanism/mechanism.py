@@ -206,7 +206,7 @@ class Mechanism:
         left = set(model.velocity_names)
         motors = (replace(motor, gears=tuple(gear for gear in motor.gears if gear[0] in left)) for motor in self.motors)
         return Mechanism(model, tuple(motor for motor in motors if motor.gears),
-                         tuple(pushes for t in self.thrusters if (pushes := _remaining(model, t)) is not None),
+                         tuple(t for t in self.thrusters if model.frame(t.frame).body >= 0),
                          tuple(kept for force in self.forces if (kept := force.remaining(model)) is not None),
                          tuple(left_over for c in self.constraints if (left_over := c.remaining(model)) is not None))
 
@@ -236,17 +236,6 @@ def thrust_wrenches(model: Model, thrusters: Sequence[Thruster], q: Expr, thrust
         if other >= 0:
             add(other, -spatial.force_to_parent(spatial.compose(spatial.inverse(poses[other]), poses[frame.body]), wrench))
     return total
-
-
-def _remaining(model: Model, thruster: Thruster) -> Thruster | None:
-    """What is left of a thruster where joints were locked: what is held may be the body pushed or the one pushed against."""
-    body, other = model.frame(thruster.frame).body, model.frame(thruster.against).body if thruster.against else -1
-    if body == other or (body < 0 and other < 0):
-        return None
-    if body >= 0:
-        return thruster
-    raise ModelError(f"pushes {thruster.frame!r}, which is held now, against {thruster.against!r}; exchange the two before locking",
-                     element=f"thruster {thruster.name!r}")
 
 
 def drivable_joints(model: Model) -> tuple[str, ...]:
