@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dynamics.algorithms.mass_matrix import check_inertia
 from dynamics.errors import ModelError, UnknownNameError
 from dynamics.loops import acting, first_order, forward, rnea, second_order, tensors
 from dynamics.loops import layout as at
@@ -65,9 +66,10 @@ class LoopDynamics:
         return M
 
     def forward_dynamics(self, q: Any, v: Any, tau: Any, f_ext: Wrenches = None, out: Array | None = None) -> Array:
-        """Acceleration a [nv] under tau. Infinite or NaN where M is singular."""
+        """Acceleration a [nv] under tau. Raises ModelError that names the joints without inertia where M is singular."""
         a = self._out("out", out, (self.tables.nv,))
         forward.forward_dynamics(*self._start(q), self._v("v", v), self._v("tau", tau), self._wrenches(f_ext), a)
+        self._check(q, a)
         return a
 
     def constrained_dynamics(self, q: Any, v: Any, tau: Any, f_ext: Wrenches = None) -> tuple[Array, Array]:
@@ -90,6 +92,7 @@ class LoopDynamics:
         a, d = np.empty(self.tables.nv), self._out("out", out, (3, self.tables.nv, self.tables.nv))
         forward.forward_dynamics_derivatives(
             *self._start(q), self._v("v", v), self._v("tau", tau), self._wrenches(f_ext), a, d)
+        self._check(q, a)
         return a, d
 
     # ---- second order
@@ -128,7 +131,13 @@ class LoopDynamics:
         a, lam, first, inverse, out = np.empty(n), np.empty(n), np.zeros((3, n, n)), np.zeros((4, n, n)), np.zeros((4, n, n))
         forward.forward_contracted_second_order(*self._start(q), self._v("v", v), self._v("tau", tau), self._v("mu", mu),
                                                 self._wrenches(f_ext), a, first, lam, inverse, out)
+        self._check(q, a)
         return a, first, out
+
+    def _check(self, q: Any, a: Array) -> None:
+        """An acceleration without end, or next to it, may be the sign of a singular mass matrix."""
+        if not np.abs(a).max(initial=0.0) < 1e12:
+            check_inertia(self.model, np.asarray(q, dtype=float))
 
     # ---- arguments
     def _start(self, q: Any) -> tuple[Array, Array, Array, Array]:

@@ -117,10 +117,12 @@ def _filled(plain: Joint, given: Mapping[str, Any]) -> Joint:
     for key in given:
         if key not in (*known, *ends):
             raise UnknownNameError("field of a joint", key, [*known, *ends])
-    plainly = ("kind", "placement", "axes", "mimic", "chart", "parts")
+    plainly = ("kind", "placement", "axes", "mimic", "chart", "parts", "frames")
     made = replace(plain, **{key: value for key, value in given.items() if key in plainly})
     if "points" in given:
         made = replace(made, points=tuple(tuple(float(x) for x in point) for point in given["points"]))
+    if "grid" in given:
+        made = replace(made, grid=tuple(tuple(tuple(float(x) for x in point) for point in row) for row in given["grid"]))
     shape = record(made)
 
     def spread(key: str) -> tuple[float, ...]:

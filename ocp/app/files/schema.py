@@ -43,7 +43,13 @@ class SymbolicSystem(Part):
 
     states: dict[str, str] = Field(min_length=1, description="state names and their units ('' for none)")
     controls: dict[str, str] = Field(default_factory=dict, description="control names and their units")
-    dynamics: dict[str, Number] = Field(description="time derivative of every state")
+    algebraic: dict[str, str] = Field(
+        default_factory=dict, description="names of unknowns that 'equations' determine at every time, and their units")
+    dynamics: dict[str, Number] = Field(
+        default_factory=dict, description="time derivative of every state; those left out are unknowns of 'equations'")
+    equations: dict[str, Number] = Field(
+        default_factory=dict, description="implicit equations by name, 'left = right' or an expression that is 0; der(x) is the "
+                                          "time derivative of a state; as many as algebraic unknowns and states without dynamics")
     define: dict[str, Number] = Field(default_factory=dict, description="named expressions, usable in all later ones")
     energy: Number | None = Field(None, description="total mechanical energy [J]; needs 'power'")
     power: Number | None = Field(
@@ -74,6 +80,8 @@ class SymbolicGuess(Part):
     states: dict[str, NumberOrList] = Field(default_factory=dict, description="states; default: a line from start to final")
     controls: dict[str, NumberOrList] = Field(
         default_factory=dict, description="controls; default: 0, or the middle of the bounds")
+    algebraic: dict[str, NumberOrList] = Field(
+        default_factory=dict, description="algebraic unknowns, from which the equations are solved along the guess")
 
 
 class SymbolicCost(Cost):
@@ -94,7 +102,7 @@ class SymbolicPhase(Part):
         default_factory=dict, description="states at the start: all of them, or others: free | neutral (zero) for the rest")
     final: StateNumbers = Field(default_factory=dict, description="states at the end; free where left out")
     bounds: dict[str, Bound] = Field(
-        default_factory=dict, description="[lower, upper] of states and controls; null: unbounded")
+        default_factory=dict, description="[lower, upper] of states, controls and algebraic unknowns; null: unbounded")
     costs: tuple[SymbolicCost, ...] = Field(description="terms of the objective; [] asks for any feasible motion")
     constraints: tuple[Constraint, ...] = Field((), description="constraints beyond bounds")
     guess: SymbolicGuess = Field(default_factory=lambda: SymbolicGuess.model_validate({}), description="initial guess")

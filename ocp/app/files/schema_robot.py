@@ -134,9 +134,10 @@ class RobotModel(Part):
 class RobotSystem(RobotModel):
     """The robot as a controlled system: x = (q, v), controls are joint efforts and thrusts, or accelerations and thrusts."""
 
-    formulation: Literal["forward_dynamics", "inverse_dynamics"] = Field(
+    formulation: Literal["forward_dynamics", "inverse_dynamics", "residual"] = Field(
         "forward_dynamics", description="forward_dynamics: efforts are the controls; inverse_dynamics: accelerations are, and "
-                                        "limits of efforts and joints without a motor become constraints")
+                                        "limits of efforts and joints without a motor become constraints; residual: efforts are, "
+                                        "and accelerations and multipliers of constraints are unknowns of the equations of motion")
     actuated: Annotated[Annotated[Literal["all", "joints"], Tag("<all>")] | Annotated[tuple[str, ...], Tag("<list>")],
                         Discriminator(_actuated_tag, **expected("'all', 'joints' or a list of names"))] = Field(
         "all", description="what drives the robot: all, the actuators of its file (URDF: every joint); joints, a motor at every "
@@ -156,7 +157,7 @@ class RobotBounds(Part):
     velocities: dict[str, Bound] = Field(default_factory=dict, description="joint velocities [rad/s or m/s]")
     controls: dict[str, Bound] = Field(default_factory=dict, description="efforts and thrusts [N m or N], in both formulations")
     accelerations: dict[str, Bound] = Field(
-        default_factory=dict, description="accelerations [rad/s^2 or m/s^2]; formulation: inverse_dynamics only")
+        default_factory=dict, description="accelerations [rad/s^2 or m/s^2]; formulation: inverse_dynamics or residual")
 
 
 class GuessState(RobotState):
@@ -178,7 +179,7 @@ class RobotGuess(Part):
     controls: dict[str, NumberOrList] = Field(
         default_factory=dict, description="efforts and thrusts, in both formulations: a value or a list of values")
     accelerations: dict[str, NumberOrList] = Field(
-        default_factory=dict, description="accelerations: a value or a list of values; formulation: inverse_dynamics only")
+        default_factory=dict, description="accelerations: a value or a list of values; formulation: inverse_dynamics or residual")
 
 
 class RobotPhase(Part):

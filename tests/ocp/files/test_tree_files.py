@@ -22,13 +22,14 @@ INERTIA = "mass: 0.4, com: [0, 0, 0.1], inertia: {xx: 0.01, yy: 0.02, zz: 0.015,
 REST = """
 phase: {duration: 0.3, start: {others: neutral}, costs: []}
 """
+GRID = [[[0.1 * i, 0.1 * j, 0.02 * i * j, 0.05 * j, 0.1 * i, 0.03 * i * j] for j in range(4)] for i in range(4)]
 EVERY = f"""
 name: Every kind
 system:
   robot: four_bar.urdf
   joints:
     crank: {{kind: universal, axes: [[0, 2, 0], [1, 0, 0]], damping: 0.1}}
-    coupler_end: {{kind: spherical}}
+    coupler_end: {{kind: spherical, armature: 0.01}}
     rocker: {{upper: 3, effort: 7}}
   bodies:
     top: {{parent: hand, {INERTIA}, joint: {{kind: euler, chart: zyx, position: [0, 0, 0.2]}}}}
@@ -44,6 +45,13 @@ system:
     disc: {{parent: cart, {INERTIA}, joint: {{kind: planar, rpy: [0.1, 0, 0]}}, shapes: [{{cylinder: {{radius: 1, length: 2}}}}]}}
     lid: {{parent: disc, {INERTIA}, joint: {{kind: continuous, axis: [0, 3, 4]}}}}
     bolt: {{parent: lid, {INERTIA}, joint: {{kind: fixed, position: [0.1, 0, 0]}}}}
+    turn: {{parent: cart, {INERTIA}, joint: {{kind: exponential}}}}
+    sled: {{{INERTIA}, joint: {{kind: free_2d}}}}
+    kite: {{{INERTIA}, joint: {{kind: free_3d, chart: zyx}}}}
+    boat: {{{INERTIA}, joint: {{kind: free_3d_reversed, chart: rotation_vector}}}}
+    bone: {{{INERTIA}, joint: {{kind: frame_spline, lower: 0, upper: 1, frames: [{{}}, {{position: [0.1, 0, 0]}},
+      {{position: [0.2, 0.1, 0], rpy: [0, 0, 0.3]}}, {{position: [0.3, 0.2, 0], axis_angle: {{axis: [0, 1, 1], angle: 0.4}}}}]}}}}
+    knee: {{parent: bone, {INERTIA}, joint: {{kind: spline_surface, grid: {GRID}}}}}
     free: {{parent: tip, {INERTIA}, joint: {{name: float, kind: free_flyer}}}}
   frames:
     grip: {{body: top, position: [0, 0, 0.1], rpy: [0, 0, 1]}}
@@ -143,7 +151,7 @@ def test_a_changed_joint_keeps_its_place():
 
 
 @pytest.mark.parametrize(("old", "new", "place", "words"), [
-    ("kind: spherical}", "kind: sperical}", "7:25", "unknown kind of joint 'sperical'; did you mean 'spherical'"),
+    ("kind: spherical, a", "kind: sperical, a", "7:25", "unknown kind of joint 'sperical'; did you mean 'spherical'"),
     ("    rocker: {upper", "    rockr: {upper", "8:", "no joint named 'rockr'; did you mean 'rocker'"),
     ("axes: [[0, 2, 0], [1, 0, 0]]", "axes: [[0, 2, 0], [0, 0, 0]]", "6:", "has no direction"),
     ("axes: [[0, 2, 0], [1, 0, 0]]", "axis: [0, 2, 0]", "6:", "needs 2 axes, got 1"),
@@ -161,6 +169,8 @@ def test_a_changed_joint_keeps_its_place():
     ("{sphere: 0.1}", "{sphere: 0}", "sphere", "sizes must be positive"),
     ("upper: [2, 3]", "upper: [2, 3, 4]", "cart", "limit upper needs 2 values"),
     ("{body: grip, position", "{body: gripp, position", "mark", "'gripp' has not been added yet; did you mean"),
+    ("frames: [{},", "frames: [", "bone", "needs at least four, got 3"),
+    ("kind: exponential", "kind: exponential, chart: zyx", "turn", "takes no chart"),
     ("kind: continuous, axis", "kind: continuous, points: [[0, 0, 0], [1, 0, 0]], axis", "lid", "takes no points"),
 ])
 def test_what_is_wrong_is_said_in_words(old, new, place, words):

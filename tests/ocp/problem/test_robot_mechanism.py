@@ -9,7 +9,19 @@ import pytest
 
 from dynamics import ModelError, spatial
 from dynamics import algorithms as alg
-from dynamics.forces import Bushing, Cable, Drag, JointDamper, JointFriction, JointSpring, Place, PointForce, Spring, Torsion
+from dynamics.forces import (
+    Bushing,
+    Cable,
+    Drag,
+    JointDamper,
+    JointFriction,
+    JointSpring,
+    JointStop,
+    Place,
+    PointForce,
+    Spring,
+    Torsion,
+)
 from dynamics.mechanism import Mechanism, Motor, Thruster, direct_motors, read_mechanism
 from dynamics.model import read_urdf
 from ocp.app.files.load import load_problem
@@ -516,13 +528,15 @@ def test_a_torsion_spring_and_a_drive_between_links_from_a_file(tmp_path):
     text = text.replace("  thrusters:\n", """  thrusters:
     - {name: gaze, frame: forearm, axis: [0, 0, 0], moment: [0, 1, 0], against: base}
 """).replace("  forces:\n", """  forces:
+    - joint_stop: {joint: elbow, lower: -2, upper: {deg: 45}, stiffness: 50, damping: 0.2}
     - torsion: {first: base, second: forearm, stiffness: 2, damping: 0.1, rest: [0, 0.3, 0]}
 """)
     path = tmp_path / "file.yaml"
     path.write_text(text, encoding="utf-8")
     mechanism = load_problem(path).problem.phase.system.mechanism
     assert mechanism.thrusters[0] == Thruster("gaze", "forearm", (0.0, 0.0, 0.0), moment=(0.0, 1.0, 0.0), against="base")
-    assert mechanism.forces[0] == Torsion("torsion 1", "base", "forearm", 2.0, 0.1, (0.0, 0.3, 0.0))
+    assert mechanism.forces[0] == JointStop("joint stop 1", "elbow", (-2.0,), (np.pi / 4,), 50.0, 0.2)
+    assert mechanism.forces[1] == Torsion("torsion 2", "base", "forearm", 2.0, 0.1, (0.0, 0.3, 0.0))
     path.write_text(text.replace("against: base", "against: bas"), encoding="utf-8")
     with pytest.raises(ProblemError, match=r"thrusters\[0\].against: no frame named 'bas'; did you mean 'base'"):
         load_problem(path)
