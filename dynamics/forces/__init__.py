@@ -5,6 +5,7 @@ from dynamics.forces.expression import Expression
 from dynamics.forces.force import Force, Place
 from dynamics.forces.joint import JointDamper, JointFriction, JointSpring, JointStop
 from dynamics.forces.tension import Bushing, Cable, Spring
+from dynamics.forces.torsion import Torsion
 
 __all__ = ["Bushing", "Cable", "Drag", "Expression", "Force", "JointDamper", "JointFriction", "JointSpring", "JointStop", "Place",
-           "PointForce", "Spring"]
+           "PointForce", "Spring", "Torsion"]
