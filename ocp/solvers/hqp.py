@@ -197,7 +197,9 @@ class _Solved:
     rank: int
     engine: str
     iterations: int
-    side: Side
+
+
+_Held = dict[int, tuple[int, float]]  # rows that were held last time: side and multiplier
 
 
 @dataclass(eq=False)
@@ -208,7 +210,7 @@ class Hierarchy:
     """
 
     options: HQPOptions = field(default_factory=HQPOptions)
-    _held: dict[int, dict[int, int]] = field(default_factory=dict)
+    _held: dict[int, _Held] = field(default_factory=dict)
     _shape: tuple[Any, ...] = ()
     _engine: Engine | None = None
 
@@ -255,7 +257,7 @@ class Hierarchy:
             hard, hard_low, hard_high = size[:, None] * hard, size * hard_low, size * hard_high
         tiny = 1e-12 * (1.0 + float(np.abs(point).max(initial=0.0)))
         if _within(soft @ point, low, high, tiny) and _within(hard @ point, hard_low, hard_high, 0.0):
-            return _Solved(point, np.zeros((0, point.size)), rest, A.shape[0], "none", 0, np.zeros(low.size, np.int8))
+            return _Solved(point, np.zeros((0, point.size)), rest, A.shape[0], "none", 0)
         r, s = point.size, low.size
         problem, start, first, which = Bounded(A, e, hard, hard_low, hard_high), np.zeros(r), point, left.which
         if s:  # unknowns (z, slacks)
@@ -273,19 +275,20 @@ class Hierarchy:
         gradient = max(float(np.abs(A.T @ e).max(initial=0.0)), float(np.abs(start[r:]).max(initial=0.0)), 1e-30)
         sizes = _lengths(problem.C[:, :r])
         pushing = np.abs(found.y) * np.maximum(sizes, 1e-300) > _PUSHES * gradient
-        return _Solved(found.x[:r], problem.C[pushing, :r], rest, A.shape[0], name, iterations, found.side[hard.shape[0]:])
+        return _Solved(found.x[:r], problem.C[pushing, :r], rest, A.shape[0], name, iterations)
 
-    def _active_set(self, last: dict[int, int], which: NDArray[np.intp], problem: Bounded, point: Array,
+    def _active_set(self, last: _Held, which: NDArray[np.intp], problem: Bounded, point: Array,
                     feasible: Array) -> tuple[Found | None, str, int]:
-        """(optimum, how its active set was found, iterations of the engine). last: sides of the rows that were held last time."""
-        held = np.array([last.get(row, 0) for row in which.tolist()], np.int8)
+        """(optimum, how its active set was found, iterations of the engine)."""
+        before = np.array([last.get(row, (0, 0.0)) for row in which.tolist()]).reshape(-1, 2)
+        held = before[:, 0].astype(np.int8)
         held[np.isinf(np.where(held < 0, problem.lower, problem.upper))] = 0
         found, name, iterations = exchange(problem, point, held), "held rows", 0
         if found is None or not optimal(problem, found):
             found = None
             self._engine = self._engine or engine(self.options.engine)
             programme = Dense(problem.A.T @ problem.A, -problem.A.T @ problem.e, problem.C, problem.lower, problem.upper,
-                              feasible, np.zeros(problem.lower.size))
+                              feasible, before[:, 1].copy())
             guess, name = self._engine.guess(programme, self.options.accuracy), self.options.engine
             if guess is not None:
                 iterations, z = guess.iterations, problem.C @ guess.x
@@ -296,7 +299,8 @@ class Hierarchy:
             found = found if found is not None and optimal(problem, found) else None
         if found is not None:
             last.clear()
-            last.update((row, side) for row, side in zip(which.tolist(), found.side.tolist(), strict=True) if side)
+            rows = zip(which.tolist(), found.side.tolist(), found.y.tolist(), strict=True)
+            last.update((row, (side, y)) for row, side, y in rows if side)
         return found, name, iterations
 
 
