@@ -184,7 +184,7 @@ class _Step:
                 move = -np.linalg.solve(M / s**2 + r_v / s + r_q, r)
             except np.linalg.LinAlgError:
                 raise _Failed("the Newton matrix is singular", g) from None
-            q = self._accepted(q, move, g @ g, weights, options)
+            q = self._accepted(q, move, float(g @ g), weights, options)
         raise _Failed(f"no convergence in {options.iterations} iterations of Newton", g)
 
     def _accepted(self, q: np.ndarray, move: np.ndarray, merit: float, weights: np.ndarray, options: Options) -> np.ndarray:
