@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
-from numba import njit
 
 from dynamics.kernels import compile_many, workspace
 from dynamics.kernels.calls import address_of, call
+from dynamics.kernels.linked import linked
 from ocp.nlp.separable import Gather, Matrix, Separable
 
 Array = np.ndarray
@@ -80,7 +80,7 @@ class Loaded:
     notes: tuple[str, ...]
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _run(p: Program, e: int, which: int, x: Array, sigma: float) -> int:
     """One function of one element at all its places; 0 is success. ``mu`` must be set for Hessians."""
     t = p.table[e]
@@ -112,7 +112,7 @@ def _run(p: Program, e: int, which: int, x: Array, sigma: float) -> int:
     return 0
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def values(p: Program, x: Array, g: Array) -> tuple[int, float]:
     """g(x) [m]; returns (0 is success, f)."""
     f, failed = 0.0, 0
@@ -128,7 +128,7 @@ def values(p: Program, x: Array, g: Array) -> tuple[int, float]:
     return failed, f
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def firsts(p: Program, x: Array, g: Array, gradient: Array, J: Array) -> tuple[int, float]:
     """g(x) [m], the gradient [n] and the Jacobian's nonzeros; returns (0 is success, f)."""
     f, failed = 0.0, 0
@@ -154,7 +154,7 @@ def firsts(p: Program, x: Array, g: Array, gradient: Array, J: Array) -> tuple[i
     return failed, f
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def second(p: Program, x: Array, sigma: float, lam: Array, H: Array) -> int:
     """Nonzeros of the upper triangle of the Hessian of ``sigma f + lam' g``; 0 is success."""
     p.mu[:] = 0.0
@@ -174,7 +174,7 @@ def second(p: Program, x: Array, sigma: float, lam: Array, H: Array) -> int:
     return failed
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _rows(p: Program, x: Array, g: Array) -> None:
     for i in range(len(g)):
         total = 0.0

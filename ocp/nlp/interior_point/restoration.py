@@ -8,8 +8,8 @@ The same fronts serve: ``[W^2 + lambda 1 + Sigma, A'; A, -1 - 1 / Sigma_s]`` has
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from ocp.nlp.interior_point.barrier import differentiate, evaluate, longest, merit, residuals
 from ocp.nlp.interior_point.elements import Program
 from ocp.nlp.interior_point.fronts import Factors, Plan
@@ -40,7 +40,7 @@ FIRST, LEAST, MOST = 1e-4, 1e-12, 1e12
 LARGEST_ESTIMATE = 1e3
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _barrier(q: State, x: Array, s: Array, nu: float) -> float:
     kept = q.reals[MU]
     q.reals[MU] = nu
@@ -49,7 +49,7 @@ def _barrier(q: State, x: Array, s: Array, nu: float) -> float:
     return value
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _away(q: State, x: Array) -> float:
     total = 0.0
     for j in range(len(x)):
@@ -57,7 +57,7 @@ def _away(q: State, x: Array) -> float:
     return total
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _fill(q: State, lam: float, nu: float) -> None:
     """Diagonal and right-hand side; entries of A must be there."""
     n, base = len(q.x), len(q.H) + len(q.J)
@@ -77,7 +77,7 @@ def _fill(q: State, lam: float, nu: float) -> None:
             q.rhs[n + i] -= r / d
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _of_bounds(value: float, lower: float, upper: float, nu: float) -> tuple[float, float]:
     """Second and first derivative of the barrier of one variable."""
     d, r = 0.0, 0.0
@@ -90,7 +90,7 @@ def _of_bounds(value: float, lower: float, upper: float, nu: float) -> tuple[flo
     return d, r
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
     """From the iterate to one that the filter takes; on failure ints[STATUS] says why."""
     r, n, m = q.reals, len(q.x), len(q.y)
@@ -170,7 +170,7 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
     return False
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def estimate(p: Program, q: State, plan: Plan, room: Factors) -> bool:
     """Multipliers of the rows that make the slope of the Lagrangian least in the mean square; 0 where they are too large."""
     n, h, a = len(q.x), len(q.H), len(q.J)

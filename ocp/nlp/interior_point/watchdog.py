@@ -6,8 +6,8 @@ A point counts by what it gains over the one where trust began; where none gains
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from ocp.nlp.interior_point.barrier import longest
 from ocp.nlp.interior_point.elements import Program
 from ocp.nlp.interior_point.search import acceptable, add_to_filter, descent, trial
@@ -30,7 +30,7 @@ from ocp.nlp.interior_point.state import (
 PATIENCE, TRUST = 10, 3
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def begin(q: State) -> None:
     """Remember the iterate and what a step from it has to gain. The step must be there."""
     n, m, r = len(q.x), len(q.y), q.reals
@@ -46,7 +46,7 @@ def begin(q: State) -> None:
     q.ints[TRUSTED] = 1
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def back(q: State) -> None:
     """The remembered iterate."""
     n, m, at = len(q.x), len(q.y), 0
@@ -59,12 +59,12 @@ def back(q: State) -> None:
     forget(q)
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def forget(q: State) -> None:
     q.ints[TRUSTED] = q.ints[SHORTENED] = 0
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def trusted(p: Program, q: State) -> bool:
     """A full step; whether it is taken. The trial arrays hold the point."""
     r = q.reals

@@ -144,7 +144,7 @@ def helpers(compiled: Compiled, store: Store, count: int) -> tuple[list[Engine],
         step, own, derivatives, more = _records(compiled)
         kept += more
         shared = store.held
-        held = shared._replace(c_try=shared.c_try.copy(), slope_try=shared.slope_try.copy(), bend=shared.bend.copy(),
+        held = shared.replace(c_try=shared.c_try.copy(), slope_try=shared.slope_try.copy(), bend=shared.bend.copy(),
                                cone=shared.cone.copy())
         found.append(record.Engine(own, step, derivatives, store.plan, store.path, store.trial, store.model, store.policy, work,
                                    held,
