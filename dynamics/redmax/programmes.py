@@ -1,8 +1,8 @@
 """Constrained dynamics as programmes over velocities or accelerations x, in any coordinates: ``min 1/2 x' M x - x' f`` with rows.
 
 At the level of velocities f is the momentum ``M v + h f`` and multipliers are impulses; at the level of accelerations they are
-forces. Forces on the constraint are ``+ rows' multipliers`` everywhere. Solvers of quadratic programmes live elsewhere: here is their data.
-Source: Sueda, sections 1.10 to 1.13, with the signs that push bodies apart.
+forces. Forces on the constraint are ``+ rows' multipliers`` everywhere. Solvers of quadratic programmes live elsewhere:
+here is their data. Source: Sueda, sections 1.10 to 1.13, with the signs that push bodies apart.
 """
 
 from __future__ import annotations
