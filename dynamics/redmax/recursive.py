@@ -131,9 +131,9 @@ class Hybrid(NamedTuple):
 
 
 def hybrid_dynamics(model: Model, q: Expr, v: Expr, given: Expr, prescribed: Collection[str] = ()) -> Hybrid:
-    """Accelerations where efforts are given, efforts where accelerations are: given [nv] holds the acceleration of every joint named
-    in ``prescribed`` and the effort of every other. None prescribed: forward dynamics; all: inverse dynamics. Damping and armature of
-    joints are counted. Raises ModelError for joints that follow another, UnknownNameError."""
+    """Accelerations where efforts are given, efforts where accelerations are: given [nv] holds the acceleration of every joint
+    named in ``prescribed`` and the effort of every other. None prescribed: forward dynamics; all: inverse dynamics. Damping and
+    armature of joints are counted. Raises ModelError for joints that follow another, UnknownNameError."""
     _check(model)
     q, v, given = (tree.as_column(x) for x in (q, v, given))
     held = {model.joint_index(name) for name in prescribed}

@@ -122,8 +122,8 @@ def test_hybrid_dynamics(held):
 @pytest.mark.row("003:L06")
 @pytest.mark.row("003:L07")
 def test_constraint_forces_of_joints():
-    """``f = M_m (J a + dJ/dt v) - f_m`` is what joints put on bodies: ``J' f = tau``, no work beyond that of tau; and shared out from
-    leaves to root it is the wrench through every joint."""
+    """``f = M_m (J a + dJ/dt v) - f_m`` is what joints put on bodies: ``J' f = tau``, no work beyond that of tau; and shared
+    out from leaves to root it is the wrench through every joint."""
     model = replace(TREE, bodies=tuple(replace(b, joint=replace(b.joint, armature=(), damping=())) for b in TREE.bodies))
     q, v, tau = state(model, 6)
     for load in (0 * tau, tau):
