@@ -124,8 +124,8 @@ def acceleration_slopes(M: Expr, K: Expr, D: Expr, dM: list[Expr], a: Expr) -> t
 
 
 def hyper_reduced(mechanism: Mechanism, coordinates: ca.Function, z: Expr, w: Expr, u: Expr | None = None) -> tuple[Expr, Expr]:
-    """(M, f) of the mechanism in coordinates z [k] with rates w [k]: ``coordinates`` is the Function z -> q [nq], of which the first
-    and second derivatives are taken. ``M_z = P' M P``, ``f_z = P' (f - M dP/dt w)``; Eqs. 2.87 to 2.90.
+    """(M, f) of the mechanism in coordinates z [k] with rates w [k]: ``coordinates`` is the Function z -> q [nq], of which the
+    first and second derivatives are taken. ``M_z = P' M P``, ``f_z = P' (f - M dP/dt w)``; Eqs. 2.87 to 2.90.
 
     Raises ModelError where velocities of the mechanism are not the rates of its coordinates.
     """
