@@ -11,7 +11,7 @@ import numpy as np
 from dynamics.errors import near
 from ocp.derivatives import DERIVATIVES, EXECUTIONS
 from ocp.errors import ProblemError
-from ocp.integrators import INTEGRATORS
+from ocp.integrators import INTEGRATORS, refuse_history
 from ocp.problem import At, Constraint, Linkage, Phase, Problem, Sense
 
 CHOICES = {
@@ -117,6 +117,7 @@ class ILQROptions:
 
     def __post_init__(self) -> None:
         where = "ilqr options"
+        refuse_history(self.integrator, where)
         for name, known in CHOICES.items():
             value = getattr(self, name)
             if value not in known:

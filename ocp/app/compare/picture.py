@@ -33,7 +33,7 @@ def overlay(found: Comparison) -> bytes | None:
     first = runs[0][1]
     units = {name: unit for leg in first for name, unit in leg.phase.system.units.items()}
     states = union([leg.phase.system.space.names for leg in first])
-    controls = union([leg.phase.system.controls for _, found_legs in runs for leg in found_legs])
+    controls = union([leg.phase.system.inputs for _, found_legs in runs for leg in found_legs])
     parts = [("states", states, "x"), ("controls", controls, "u")]
     shown = {heading: names[: MOST_PANELS] for heading, names, _ in parts}
     rows = sum(-(-len(names) // sheet.MOST_COLUMNS) for names in shown.values())
@@ -96,7 +96,7 @@ def _line(found: Sequence[Leg], name: str, which: str) -> _Line:
     values: list[np.ndarray] = []
     gap = np.array([np.nan])
     for leg in found:
-        own = leg.phase.system.space.names if which == "x" else leg.phase.system.controls
+        own = leg.phase.system.space.names if which == "x" else leg.phase.system.inputs
         samples = sample(leg.trajectory)
         columns = samples.x if which == "x" else samples.u
         t += [samples.t, gap]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import math
-import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ocp.app.derivatives.recommend import duration
-from ocp.app.derivatives.records import APPROXIMATE, EXACT, FAILED, FUNCTIONS, MEASURED, SOURCES, Entry, Pattern, Study
+from ocp.app.derivatives.judge import APPROXIMATE, EXACT, duration
+from ocp.app.derivatives.measure import FAILED, FUNCTIONS, MEASURED, SOURCES, Entry
+from ocp.app.derivatives.study import Pattern, Study
 from ocp.app.pages import sheet
 from ocp.app.pages.sheet import Axes, Figure
 
-COLOUR = dict(zip(SOURCES, (*sheet.PALETTE, "#8a94a3", "#b52f2a"), strict=True))
+COLOUR = dict(zip(SOURCES, (*sheet.PALETTE, "#8a94a3"), strict=True))
 ROW, LEFT, HEAD, FOOT = 0.235, 1.32, 0.34, 0.36  # inches
-MANY, WIDE = 14, 40  # rows beyond which patterns stand two abreast, and one
-FINE, SMALLEST = 170, 3.5  # rows up to which cells are told apart; points below which names are left out
+NAMED = 24  # rows up to which the names of a pattern can be read
 LIVE, ALLOWED = "#2f6fb5", "#c9d9ec"
 
 
@@ -34,7 +32,7 @@ def plot_times(study: Study) -> bytes:
         return sheet.sentence("Nothing was timed.")
     # room at both ends for the figures beside the dots
     low, high = math.log10(min(values)) - 1.25, math.log10(max(values)) + 1.0
-    picked = {(p.function, p.source): p for p in study.picks}
+    best = {(p.function, p.source, p.microseconds) for p in study.picks}
 
     def draw(ax: Axes, e: Entry, y: float) -> None:
         known = [(t, style) for t, style in ((e.compiled_us, "dot"), (e.interpreted_us, "ring")) if t]
@@ -42,15 +40,15 @@ def plot_times(study: Study) -> bytes:
             return
         known.sort()
         places = [math.log10(t) for t, _ in known]
-        colour, pick = COLOUR[e.source], picked.get((e.function, e.source))
+        colour = COLOUR[e.source]
         ax.plot([places[0], places[-1]], [y, y], color=colour, lw=1.6, alpha=0.45, zorder=3)
         for k, ((t, style), x) in enumerate(zip(known, places, strict=True)):
-            best = pick is not None and t == pick.microseconds
+            star = (e.function, e.source, t) in best
             ax.plot([x], [y], ls="", marker="o", ms=6.5, mew=1.5, color=colour, zorder=4,
                     mfc="white" if style == "ring" else colour)
             right = k == 1 or style == "ring"
-            ax.text(x + (0.13 if right else -0.13), y, ("★ " if best else "") + duration(t), fontsize=8, va="center", zorder=5,
-                    ha="left" if right else "right", color=sheet.INK if best else sheet.SOFT, weight="bold" if best else "normal")
+            ax.text(x + (0.13 if right else -0.13), y, ("★ " if star else "") + duration(t), fontsize=8, va="center", zorder=5,
+                    ha="left" if right else "right", color=sheet.INK if star else sheet.SOFT, weight="bold" if star else "normal")
 
     return _panels(study, (low, high), "microseconds per evaluation", draw)
 
@@ -64,7 +62,7 @@ def plot_errors(study: Study) -> bytes:
     def draw(ax: Axes, e: Entry, y: float) -> None:
         if e.error is None:
             return
-        right, own = e.right, study.references[e.function].source == e.source
+        right, own = not e.wrong, study.references[e.function].source == e.source
         x = min(max(math.log10(e.error) if e.error else low, low), high) if np.isfinite(e.error) else high
         colour = COLOUR[e.source] if right else sheet.FAIL
         ax.plot([low, x], [y, y], color=colour, lw=1.6, alpha=0.45, zorder=3)
@@ -84,7 +82,7 @@ def _panels(study: Study, span: tuple[float, float], axis: str, draw: Callable[[
             before: Callable[[Axes, str], None] | None = None) -> bytes:
     """Two panels abreast, one a function, with a row for each source that has something to show or to explain."""
     pairs = [study.functions[k:k + 2] for k in range(0, len(study.functions), 2)]
-    shown = {f: [e for e in study.of(f) if _worth(e)] for f in study.functions}
+    shown = {f: [e for e in study.of(f) if not e.idle] for f in study.functions}
     heights = [max(1, *(len(shown[f]) for f in pair)) * ROW for pair in pairs]
     total = sum(heights) + len(pairs) * (HEAD + FOOT) + 0.15
     fig = sheet.figure(total)
@@ -104,7 +102,7 @@ def _panels(study: Study, span: tuple[float, float], axis: str, draw: Callable[[
             beside = ax.get_yaxis_transform()
             for row, e in enumerate(reversed(shown[function])):
                 grey = e.status != MEASURED
-                ax.text(-0.02, row, SOURCES[e.source].label, transform=beside, ha="right", va="center", fontsize=8.5,
+                ax.text(-0.02, row, e.label, transform=beside, ha="right", va="center", fontsize=8.5,
                         color=sheet.FAIL if e.status == FAILED else sheet.SOFT if grey else sheet.INK)
                 if grey:
                     ax.text(0.015, row, sheet.plain(sheet.clip_text(f"{e.status}: {e.reason}", 62)), transform=beside, va="center",
@@ -117,15 +115,6 @@ def _panels(study: Study, span: tuple[float, float], axis: str, draw: Callable[[
     return sheet.png(fig)
 
 
-def _worth(e: Entry) -> bool:
-    """Not what makes no sense for any robot: differentiating no derivative, second derivatives of a library without them."""
-    return e.status == MEASURED or not trivial(e)
-
-
-def trivial(e: Entry) -> bool:
-    return e.status != FAILED and any(x in e.reason for x in ("nothing to differentiate", "no second derivatives", "not installed"))
-
-
 def study_title(function: str) -> str:
     title = FUNCTIONS[function]
     return title[:1].upper() + title[1:]
@@ -133,99 +122,45 @@ def study_title(function: str) -> str:
 
 # ------------------------------------------------------------------------------------------------ patterns
 def plot_patterns(patterns: Sequence[Pattern]) -> bytes:
-    """Squares where entries can be other than zero, joint names along the axes."""
+    """Squares where entries can be other than zero, joint names along the axes where they can be read."""
     if not patterns:
         return sheet.sentence("First and contracted second derivatives were not measured, so there are no patterns to draw.")
-    firsts = [p for p in patterns if not _letters(p)]
-    hessians = [p for p in patterns if _letters(p)]
-    rows = _abreast(firsts, 3 if firsts and len(firsts[0].rows) <= MANY else 2)
-    rows += _abreast(hessians, 2 if hessians and len(hessians[0].rows) <= WIDE else 1)
-    places = [(row, *_sizes(row[0], columns)) for row, columns in rows]
-    total = sum(size + label + 0.44 for _, size, label in places) + 0.05
+    hessians = [p for p in patterns if ": " in p.names[0]]
+    firsts = [p for p in patterns if p not in hessians]
+    rows = [(firsts[k:k + 3], 3) for k in range(0, len(firsts), 3)] + [(hessians[k:k + 2], 2) for k in range(0, len(hessians), 2)]
+    sides = [(sheet.WIDTH - 0.3) / columns - 1.2 for _, columns in rows]
+    total = sum(side + 1.3 for side in sides) + 0.05
     fig, y = sheet.figure(total), total
-    for row, size, label in places:
-        y -= 0.38
+    for (row, columns), side in zip(rows, sides, strict=True):
+        y -= 0.4
         for k, pattern in enumerate(row):
-            left = 0.1 + label + k * (size + label + 0.2)
-            sheet.caption(fig, left, y + 0.15, pattern.title)
-            fig.text((left + size) / sheet.WIDTH, (y + 0.15) / total, f"{float((pattern.marks > 0).mean()):.0%} filled", fontsize=8,
-                     color=sheet.SOFT, ha="right", va="center")
-            _spy(fig, (left, y - size, size, size), pattern)
-        y -= size + label + 0.06
-    return _sharp(fig) if len(patterns[0].rows) > MANY else sheet.png(fig)
+            left = 1.1 + k * (sheet.WIDTH - 0.3) / columns
+            sheet.caption(fig, left, y + 0.15, f"{pattern.title}, {float((pattern.marks > 0).mean()):.0%} filled")
+            _squares(fig, (left, y - side, side, side), pattern)
+        y -= side + 0.9
+    return sheet.png(fig)
 
 
-def _sharp(fig: Figure) -> bytes:
-    """PNG with twice the dots, for names that are read by zooming in."""
-    out = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)  # names are the user's
-        fig.savefig(out, format="png", dpi=2 * sheet.DPI)
-    return out.getvalue()
-
-
-def _abreast(patterns: Sequence[Pattern], columns: int) -> list[tuple[list[Pattern], int]]:
-    return [(list(patterns[k:k + columns]), columns) for k in range(0, len(patterns), columns)]
-
-
-def _letters(pattern: Pattern) -> tuple[str, ...]:
-    """The letters of a Hessian's blocks; nothing for other matrices."""
-    return tuple(dict.fromkeys(name.split(": ")[0] for name in pattern.rows)) if ": " in pattern.rows[0] else ()
-
-
-def _sizes(pattern: Pattern, columns: int) -> tuple[float, float]:
-    """(side of the square, room for names beside and under it), in inches."""
-    each = (sheet.WIDTH - 0.2) / columns - 0.2
-    longest = max(len(_short(n)) for n in pattern.rows)
-    label = 0.0
-    for _ in range(3):  # the names' size depends on the square that they leave
-        label = 0.0092 * longest * _font(each - label, len(pattern.rows)) + (0.34 if _letters(pattern) else 0.14)
-    return each - label, label
-
-
-def _font(size: float, n: int) -> float:
-    """Points that fit a row; 0 where they could not be read."""
-    points = min(8.0, 0.85 * 72.0 * size / n)
-    return points if points >= SMALLEST else 0.0
-
-
-def _spy(fig: Figure, box: tuple[float, float, float, float], pattern: Pattern) -> None:
+def _squares(fig: Figure, box: tuple[float, float, float, float], pattern: Pattern) -> None:
     from matplotlib.colors import ListedColormap
 
-    n, m = pattern.marks.shape
+    n = len(pattern.names)
     ax = sheet.axes(fig, box)
-    ax.set_xlim(-0.5, m - 0.5)
-    ax.set_ylim(n - 0.5, -0.5)
-    ax.imshow(pattern.marks, cmap=ListedColormap(["#ffffff", ALLOWED, LIVE]), vmin=0, vmax=2, aspect="auto", zorder=1,
+    ax.imshow(pattern.marks, cmap=ListedColormap(["#ffffff", ALLOWED, LIVE]), vmin=0, vmax=2, aspect="auto",
               interpolation="nearest")
-    letters = _letters(pattern)
-    size = n // max(1, len(letters))
-    for k in range(1, n):
-        edge = bool(letters) and k % size == 0
-        if n <= FINE or edge:
-            width = 0.9 if edge else 0.7 if n <= 25 else 0.3
-            style = {"color": sheet.INK if edge else "#ffffff", "lw": width, "zorder": 3 if edge else 2}
-            ax.axhline(k - 0.5, **style)
-            ax.axvline(k - 0.5, **style)
-    for x in (-0.5, m - 0.5):
-        ax.axvline(x, color=sheet.EDGE, lw=1.2, zorder=4)
-        ax.axhline(x, color=sheet.EDGE, lw=1.2, zorder=4)
-    inch, font = n / box[2], _font(box[2], n)  # rows per inch
-    for b, letter in enumerate(letters):
-        middle = b * size + (size - 1) / 2
-        far = (0.0092 * max(len(_short(name)) for name in pattern.rows) * font + 0.1) * inch
-        ax.text(-0.5 - far, middle, letter, ha="right", va="center", fontsize=11, color=sheet.INK, style="italic")
-        ax.text(middle, n - 0.5 + far, letter, ha="center", va="top", fontsize=11, color=sheet.INK, style="italic")
-    for k in range(n) if font else ():
-        ax.text(-0.5 - 0.05 * inch, k, sheet.plain(_short(pattern.rows[k])), ha="right", va="center", fontsize=font,
-                color=sheet.SOFT)
-        ax.text(k, n - 0.5 + 0.05 * inch, sheet.plain(_short(pattern.columns[k])), ha="center", va="top", fontsize=font,
-                color=sheet.SOFT, rotation=90)
+    blocks = len({name.split(": ")[0] for name in pattern.names}) if ": " in pattern.names[0] else 1
+    for k in range(n + 1):
+        if k % (n // blocks) == 0 or n <= NAMED:
+            for line in (ax.axhline, ax.axvline):
+                line(k - 0.5, color=sheet.INK if k % (n // blocks) == 0 else "#ffffff", lw=0.7)
+    names = [sheet.plain(_short(name)) for name in pattern.names] if n <= NAMED else []
+    ax.set_xticks(range(len(names)), names, rotation=90, fontsize=7, color=sheet.SOFT)
+    ax.set_yticks(range(len(names)), names, fontsize=7, color=sheet.SOFT)
+    ax.tick_params(length=0)
 
 
 def _short(name: str) -> str:
     """A joint's name without what every name ends in."""
-    bare = name.split(": ")[-1]
     for ending in ("_joint", "-joint", "_Joint"):
-        bare = bare.replace(ending, "")
-    return bare if len(bare) <= 18 else f"{bare[:9]}…{bare[-8:]}"  # both ends tell joints apart
+        name = name.replace(ending, "")
+    return name if len(name) <= 18 else f"{name[:9]}…{name[-8:]}"  # both ends tell joints apart

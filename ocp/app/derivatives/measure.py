@@ -1,150 +1,157 @@
-"""One function by one source: build it, evaluate it at the samples, time it interpreted and compiled."""
+"""One quantity by one source: build it, evaluate it at random states, time it interpreted and compiled."""
 
 from __future__ import annotations
 
-import ctypes
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import casadi as ca
 import numpy as np
 
-from dynamics.derivatives.candidates import QUANTITIES, Candidate
+import dynamics
+from dynamics import algorithms as alg
+from dynamics.derivatives.candidates import QUANTITIES, Candidate, interpreted
 from dynamics.errors import ModelError
 from dynamics.kernels import KernelError, compile_kernel, find_compiler
-from ocp.app.derivatives.builder import Builder, TooLarge, thousands
-from ocp.app.derivatives.counting import count
-from ocp.app.derivatives.peer import Peer, obstacle
-from ocp.app.derivatives.points import Point
-from ocp.app.derivatives.records import FAILED, SKIPPED, Entry
-from ocp.app.derivatives.stopwatch import Effort, Run, from_python, kernel_run, microseconds
+from dynamics.kernels.size import operations
+from dynamics.model.model import Model
+from ocp.app.derivatives.stopwatch import Effort, buffer_run, kernel_run, loop_run, microseconds
 
 Array = np.ndarray
-Values = tuple[tuple[Array, ...], ...]  # by sample, by output
-POINTER = ctypes.sizeof(ctypes.c_void_p)
+Point = Mapping[str, Array]  # q [nq]; v, a, tau, lam, mu [nv]
+Values = tuple[tuple[Array, ...], ...]  # by point, by output
+FUNCTIONS: Mapping[str, str] = {name: quantity.title for name, quantity in QUANTITIES.items()}
+#: label in tables, and one sentence, of each source
+SOURCES: Mapping[str, tuple[str, str]] = {
+    "ad_sx": ("AD in SX", "CasADi differentiates the scalar graph of the recursive algorithm."),
+    "ad_mx": ("AD in MX", "CasADi differentiates calls of the recursive algorithm in a matrix graph."),
+    "ad_of_analytic": ("AD of analytic", "CasADi differentiates the closed form of the first derivatives."),
+    "analytic": ("analytic", "The closed form, written out as code for this robot."),
+    "loop": ("loop", "The closed form as loops over the model: one machine code for all robots."),
+    "complex_step": ("complex step", "Imaginary steps of 1e-30 through separate code: exact and slow."),
+    "fd": ("differences", "Central differences: an approximation."),
+}
+MEASURED, SKIPPED, FAILED = "measured", "skipped", "failed"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One function by one source. None: not measured; ``reason`` says why for skipped and failed entries, ``note`` for what was not
+    compiled.
+
+    error: largest of ``|x - reference| / max(1, |reference|)`` in the maximum norm, over outputs and points, and ``limit``, up to
+    which it is what the source promises; of the reference itself its distance to the way ``against`` that confirms it. operations,
+    nonzeros: of one evaluation, and entries of all outputs. Times: build_s, compile_s, and *_us of one evaluation.
+    """
+
+    function: str
+    source: str
+    status: str = MEASURED
+    reason: str = ""
+    error: float | None = None
+    against: str = ""
+    limit: float = 0.0
+    operations: int | None = None
+    nonzeros: int | None = None
+    build_s: float | None = None
+    compile_s: float | None = None
+    interpreted_us: float | None = None
+    compiled_us: float | None = None
+    note: str = ""
+
+    @property
+    def label(self) -> str:
+        return SOURCES[self.source][0]
+
+    @property
+    def wrong(self) -> bool:
+        """Failed, or its error is larger than the source promises."""
+        return self.status == FAILED or (self.error is not None and not self.error <= self.limit)
+
+    @property
+    def idle(self) -> bool:
+        """Left out for any robot: there is nothing to differentiate."""
+        return self.status == SKIPPED and "nothing to differentiate" in self.reason
 
 
 @dataclass(frozen=True)
 class Measured:
-    """An entry without its error, the numbers that the error is made of, and the structural patterns of the outputs."""
+    """An entry without its error, the numbers that the error is made of, and the structure of the outputs where it is known."""
 
     entry: Entry
     values: Values = ()
     sparsity: tuple[ca.Sparsity, ...] = ()
 
 
-def measure(candidate: Candidate, points: Sequence[Point], builder: Builder, compiling: str, effort: Effort) -> Measured:
-    """compiling: ``auto`` (up to the builder's limit), ``yes`` or ``no``. Never raises but for an interrupt: what goes wrong is in
+def draw(model: Model, count: int, seed: int) -> tuple[Point, ...]:
+    """``count`` states: configurations within the joint limits, the rest standard normal. tau is made from a, not drawn, because
+    random torques on light fingers would mean accelerations of no use."""
+    rng, points = np.random.default_rng(seed), []
+    inverse = dynamics.make(model, "inverse_dynamics")
+    for _ in range(count):
+        q = alg.random_configuration(model, rng)
+        v, a, lam, mu = rng.standard_normal((4, model.nv))
+        points.append({"q": q, "v": v, "a": a, "tau": np.array(inverse(q, v, a)).ravel(), "lam": lam, "mu": mu})
+    return tuple(points)
+
+
+def measure(candidate: Candidate, points: Sequence[Point], most: int | None, effort: Effort) -> Measured:
+    """most: operations up to which code is compiled (0: never, None: any). Never raises but for an interrupt: what goes wrong is in
     the entry."""
     blank = Entry(candidate.quantity, candidate.source)
     if candidate.reason:
         return Measured(replace(blank, status=SKIPPED, reason=candidate.reason))
+    inputs = [[point[name] for name in QUANTITIES[candidate.quantity].inputs] for point in points]
     try:
         if candidate.symbolic:
-            return _function(blank, candidate, points, builder, compiling, effort)
-        return _loop(blank, candidate, points, effort)
-    except TooLarge as given_up:
-        return Measured(replace(blank, status=SKIPPED, reason=str(given_up)))
+            return _function(blank, candidate, inputs, most, effort)
+        begin = time.perf_counter()
+        evaluate = candidate.evaluator()
+        seconds = time.perf_counter() - begin
+        # copies: a result may live in memory that the next evaluation reuses
+        values = tuple(_shaped(candidate, [np.array(y) for y in evaluate(*x)]) for x in inputs)
+        took = microseconds(loop_run(candidate.model, candidate.quantity, points[0]), effort)
+        return Measured(replace(blank, build_s=seconds, nonzeros=sum(x.size for x in values[0]), compiled_us=took, compile_s=0.0),
+                        values)
     except (ModelError, KernelError, RuntimeError, ValueError, MemoryError) as error:
-        return Measured(replace(blank, status=FAILED, reason=_first_line(error)))
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return Measured(replace(blank, status=FAILED, reason=lines[0] if lines else type(error).__name__))
 
 
-def measure_peer(peer: Peer | None, why_not: str, function: str, points: Sequence[Point], effort: Effort) -> Measured:
-    """The same for Pinocchio."""
-    blank = Entry(function, "pinocchio")
-    reason = why_not if peer is None else obstacle(peer, function)
-    if peer is None or reason:
-        return Measured(replace(blank, status=SKIPPED, reason=reason))
-    try:
-        values = tuple(peer.values(function, p) for p in points)
-        took = peer.time(function, points[0], effort)
-    except (RuntimeError, ValueError) as error:
-        return Measured(replace(blank, status=FAILED, reason=_first_line(error)))
-    size = sum(x.size for x in values[0])
-    return Measured(replace(blank, size=size, nonzeros=size, result_bytes=8 * size, compiled_us=took,
-                            compiled_by="C++ from Python"), values)
-
-
-# ------------------------------------------------------------------------------------------------ symbolic ways
-def _function(blank: Entry, candidate: Candidate, points: Sequence[Point], builder: Builder, compiling: str,
-              effort: Effort) -> Measured:
-    function, seconds = builder.build(candidate)
-    names, size = QUANTITIES[candidate.quantity].inputs, count(function)
+def _function(blank: Entry, candidate: Candidate, inputs: Sequence[Sequence[Array]], most: int | None, effort: Effort) -> Measured:
+    begin = time.perf_counter()
+    function = candidate.build()
+    seconds = time.perf_counter() - begin
+    assert function is not None
+    evaluate = interpreted(function)
+    values = tuple(_shaped(candidate, evaluate(*x)) for x in inputs)
     sparsity = tuple(function.sparsity_out(k) for k in range(function.n_out()))
-    run, results = _interpreter(function, points[0].values(names))
-    entry = replace(
-        blank, build_s=seconds, instructions=size.executed, nonzeros=sum(s.nnz() for s in sparsity),
-        size=sum(s.numel() for s in sparsity), work_bytes=_work(function), result_bytes=8 * sum(s.nnz() for s in sparsity),
-        interpreted_us=microseconds(run, effort), interpreted_by="CasADi")
-    # after the timing, for the loop writes to the arrays
-    values = tuple(_shaped(candidate, _evaluate(function, p.values(names))) for p in points)
-    limit = None if compiling == "yes" else builder.limits.compile_instructions
-    if compiling == "no":
-        note = "not compiled: --compile no"
-    elif limit is not None and size.distinct > limit:
-        note = f"not compiled: more than {thousands(limit)} instructions, the limit"
+    entry = replace(blank, build_s=seconds, operations=operations(function), nonzeros=sum(s.nnz() for s in sparsity),
+                    interpreted_us=microseconds(buffer_run(function, inputs[0]), effort))
+    if most == 0:
+        entry = replace(entry, note="not compiled: --compile no")
+    elif most is not None and (entry.operations or 0) > most:
+        entry = replace(entry, note=f"not compiled: more than {thousands(most)} operations, the limit")
     elif find_compiler() is None:
-        note = "not compiled: there is no C compiler"
+        entry = replace(entry, note="not compiled: there is no C compiler")
     else:
-        return Measured(_compiled(entry, function, points[0].values(names), values[0], effort), values, sparsity)
-    return Measured(replace(entry, notes=(note,)), values, sparsity)
+        entry = _compiled(entry, candidate, function, inputs[0], values[0], effort)
+    return Measured(entry, values, sparsity)
 
 
-def _compiled(entry: Entry, function: ca.Function, inputs: Sequence[Array], expected: Sequence[Array], effort: Effort) -> Entry:
-    packed = _packed(function)
-    try:
-        kernel = compile_kernel(packed, mode="compiled")
-    except KernelError as error:
-        return replace(entry, notes=(f"not compiled: {_first_line(error)}",))
+def _compiled(entry: Entry, candidate: Candidate, function: ca.Function, inputs: Sequence[Array], expected: Sequence[Array],
+              effort: Effort) -> Entry:
+    kernel = compile_kernel(function, mode="compiled")
     result = kernel(*inputs)
-    outputs = [np.ravel(y, order="F") for y in (result if isinstance(result, tuple) else (result,))]
-    stored = [x[_places(function.sparsity_out(k))] if x.ndim == 2 else x for k, x in enumerate(expected)]
+    found = _shaped(candidate, result if isinstance(result, tuple) else (result,))
     # the two run the same operations, so anything but rounding is a miscompilation
-    gap = max((float(np.abs(a - b).max(initial=0.0) / max(1.0, np.abs(b).max(initial=0.0)))
-               for a, b in zip(outputs, stored, strict=True)), default=0.0)
-    notes = kernel.notes if gap < 1e-9 else (*kernel.notes, f"compiled and interpreted code differ by {gap:.1e}")
+    gap = max(float(np.abs(a - b).max(initial=0.0) / max(1.0, np.abs(b).max(initial=0.0)))
+              for a, b in zip(found, expected, strict=True))
     if not gap < 1e-9:
-        return replace(entry, status=FAILED, reason=notes[-1], notes=notes)
-    library = kernel.library.stat().st_size if kernel.library is not None else None
+        return replace(entry, status=FAILED, reason=f"compiled and interpreted code differ by {gap:.1e}")
     return replace(entry, compile_s=kernel.compile_seconds, compiled_us=microseconds(kernel_run(kernel, inputs), effort),
-                   compiled_by="C", library_bytes=library, notes=notes)
-
-
-def _packed(function: ca.Function) -> ca.Function:
-    """The function with each output as the column of its stored entries: kernels would fill in the zeros, here they cost time."""
-    if all(function.sparsity_out(k).is_dense() for k in range(function.n_out())):
-        return function
-    kind = ca.SX if function.is_a("SXFunction") else ca.MX
-    inputs = [kind.sym(function.name_in(k), *function.size_in(k)) for k in range(function.n_in())]
-    outputs = [y.nz[:] for y in function.call(inputs, True, False)]
-    return ca.Function(function.name(), inputs, outputs, function.name_in(), function.name_out())
-
-
-def _interpreter(function: ca.Function, inputs: Sequence[Array]) -> tuple[Run, list[Array]]:
-    """Evaluations by CasADi's interpreter on fixed memory, and the stored entries of the outputs."""
-    buffer, trigger = function.buffer()
-    given: list[Any] = [np.array(x, float) for x in inputs]
-    results: list[Any] = [np.zeros(max(1, function.nnz_out(k))) for k in range(function.n_out())]
-    for k, x in enumerate(given):
-        buffer.set_arg(k, memoryview(x))
-    for k, y in enumerate(results):
-        buffer.set_res(k, memoryview(y))
-    repeat = from_python(trigger)
-
-    def run(times: int) -> None:
-        # names keep the memory alive that the buffer points to
-        assert buffer is not None
-        assert len(given) == function.n_in()
-        repeat(times)
-
-    return run, results
-
-
-def _evaluate(function: ca.Function, inputs: Sequence[Array]) -> tuple[Array, ...]:
-    outputs = function.call([ca.DM(x) for x in inputs])
-    return tuple(np.array(ca.DM(y).full()) for y in outputs)
+                   note="; ".join(kernel.notes))
 
 
 def _shaped(candidate: Candidate, outputs: Sequence[Array]) -> tuple[Array, ...]:
@@ -154,31 +161,5 @@ def _shaped(candidate: Candidate, outputs: Sequence[Array]) -> tuple[Array, ...]
     return tuple(np.reshape(y, shape) for y in outputs)
 
 
-def _places(sparsity: ca.Sparsity) -> tuple[Array, Array]:
-    rows, columns = sparsity.get_triplet()
-    return np.array(rows, int), np.array(columns, int)
-
-
-def _work(function: ca.Function) -> int:
-    return int(8 * (function.sz_w() + function.sz_iw()) + POINTER * (function.sz_arg() + function.sz_res()))
-
-
-# ------------------------------------------------------------------------------------------------ loops over the Model
-def _loop(blank: Entry, candidate: Candidate, points: Sequence[Point], effort: Effort) -> Measured:
-    from ocp.app.derivatives.loops import loop_run
-
-    names = QUANTITIES[candidate.quantity].inputs
-    begin = time.perf_counter()
-    evaluate = candidate.evaluator()
-    seconds = time.perf_counter() - begin
-    # copies: a result may live in memory that the next evaluation reuses
-    values = tuple(_shaped(candidate, [np.array(y) for y in evaluate(*p.values(names))]) for p in points)
-    run, work, result = loop_run(candidate.model, candidate.quantity, points[0])
-    size = sum(x.size for x in values[0])
-    return Measured(replace(blank, build_s=seconds, size=size, nonzeros=size, work_bytes=work, result_bytes=result,
-                            compiled_us=microseconds(run, effort), compiled_by="Numba", compile_s=0.0), values)
-
-
-def _first_line(error: Exception) -> Any:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+def thousands(value: int | None) -> str:
+    return "" if value is None else f"{value:,}".replace(",", "\u202f")

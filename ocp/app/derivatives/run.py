@@ -1,35 +1,35 @@
 """``ocp derivatives``: measure, write the folder, print.
 
-The folder holds ``derivatives.csv`` and ``derivatives.json`` (all entries), ``times.png``, ``errors.png``, ``sparsity.png``,
-``report.html`` and ``summary.json`` (verdict, recommendations, provenance).
+The folder holds ``derivatives.csv`` (all entries), ``times.png``, ``errors.png``, ``sparsity.png``, ``report.html`` and
+``summary.json`` (verdict, references, recommendations, provenance).
 """
 
 from __future__ import annotations
 
 import base64
 import dataclasses
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
 from dynamics.model.model import Model
-from ocp.app.derivatives import terminal
-from ocp.app.derivatives.builder import thousands
-from ocp.app.derivatives.figures import plot_study, study_title, trivial
-from ocp.app.derivatives.recommend import duration, undecided
-from ocp.app.derivatives.records import DIFFERENCES, FAILED, FUNCTIONS, MEASURED, SKIPPED, SOURCES, Entry, Study
-from ocp.app.derivatives.study import Settings, chosen, run_study
+from ocp.app.derivatives.figures import plot_study, study_title
+from ocp.app.derivatives.judge import DIFFERENCES, duration, undecided
+from ocp.app.derivatives.measure import FAILED, FUNCTIONS, MEASURED, SKIPPED, SOURCES, Entry, thousands
+from ocp.app.derivatives.study import Settings, Study, chosen, run_study, settings_record
 from ocp.app.derivatives.target import find_target
 from ocp.app.pages.csv_text import csv_text
 from ocp.app.pages.folders import jsonable, new_folder, write_summary
 from ocp.app.pages.report import environment
 from ocp.app.pipeline import provenance
 
-FORMAT, FORMAT_VERSION = "lieocp derivatives", 1
+FORMAT, FORMAT_VERSION = "lieocp derivatives", 2
 AGREE, DISAGREE = 0, 1
+COLUMNS = tuple(f.name for f in dataclasses.fields(Entry))
+HEADINGS = ("source", "error", "operations", "nonzeros", "build", "compile", "interpreted", "compiled")
 CAPTIONS = {
     "times": ("Time per evaluation", "One evaluation, on a logarithmic axis. Filled: compiled. Ring: interpreted by CasADi. "
               "★: recommended."),
@@ -56,13 +56,107 @@ def derivatives(
     place, replace_it = out or Path("results") / "derivatives" / target.name, overwrite or out is None
     screen = console or Console(highlight=False)
     with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nobody measures for a folder that cannot be written
-        with terminal.progress_line(screen, quiet=quiet) as progress:
-            study = run_study(target, settings, progress)
+        study = run_study(target, settings, None if quiet else lambda done, total, e: _progress(screen, done, total, e))
         if not study.entries:
             raise KeyboardInterrupt
         write(study, partial, target.model, command)
-    terminal.print_study(study, place, screen, quiet=quiet)
+    print_study(study, place, screen, quiet=quiet)
     return AGREE if study.ok else DISAGREE
+
+
+# ------------------------------------------------------------------------------------------------ in words
+def verdict(study: Study) -> str:
+    """How it ended, in one or two sentences."""
+    exact = [e for e in study.entries if e.error is not None and not e.wrong and e.limit < DIFFERENCES]
+    words = []
+    if study.wrong:
+        named = ", ".join(f"{e.label} ({FUNCTIONS[e.function]})" for e in study.wrong)
+        words.append(f"{len(study.wrong)} wrong or failed: {named}.")
+    elif exact:
+        worst = max(exact, key=lambda e: e.error or 0.0)
+        words.append(f"Every exact way agrees; the largest error is {worst.error:.1e} ({worst.label}, "
+                     f"{FUNCTIONS[worst.function]}), where {worst.limit:.0e} is rounding.")
+    lonely = [FUNCTIONS[f] for f in study.functions if f in study.references and not any(e.function == f for e in exact)]
+    if lonely and not study.wrong:
+        words.append(f"Not confirmed by a second exact way: {'; '.join(lonely)}.")
+    if study.missing:
+        words.append(f"Interrupted: {len(study.missing)} of {len(study.missing) + len(study.entries)} ways were not reached.")
+    return " ".join(words) or "Nothing could be compared."
+
+
+def left_out(entries: Sequence[Entry]) -> list[str]:
+    """One sentence for each reason why something was not measured or not compiled, with the functions."""
+    found: dict[str, list[Entry]] = {}
+    for e in entries:
+        for reason in (e.reason if e.status == SKIPPED else "", e.note):
+            if reason and not e.idle:
+                found.setdefault(reason, []).append(e)
+    return [f"{', '.join(dict.fromkeys(e.label for e in those))}: {reason} "
+            f"({'; '.join(dict.fromkeys(FUNCTIONS[e.function] for e in those))})" for reason, those in found.items()]
+
+
+def cells(study: Study, e: Entry) -> tuple[str, ...]:
+    """An entry as words under HEADINGS."""
+    reference = study.references.get(e.function)
+    own = reference is not None and reference.source == e.source and not e.wrong
+    error = "reference" if own else "" if e.error is None else f"{e.error:.0e}"
+    times = ("" if t is None else duration(t) for t in (e.interpreted_us, e.compiled_us))
+    return e.label, error, thousands(e.operations), thousands(e.nonzeros), _seconds(e.build_s), _seconds(e.compile_s), *times
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else "none" if value == 0 else f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
+
+
+# ------------------------------------------------------------------------------------------------ the terminal
+def _progress(console: Console, done: int, total: int, e: Entry) -> None:
+    if not e.idle:
+        times = (("interpreted", e.interpreted_us), ("compiled", e.compiled_us))
+        words = ", ".join(f"{how} {duration(t)}" for how, t in times if t is not None) or f"{e.status}, {e.reason}"
+        console.print(f"[{done}/{total}] {FUNCTIONS[e.function]}, {e.label}: {words}", markup=False, soft_wrap=True)
+
+
+def print_study(study: Study, folder: Path, console: Console, *, quiet: bool = False) -> None:
+    """The table by function, the recommendations, what is wrong and what was left out."""
+    robot = study.robot
+    console.print(f"\n{robot['name']}  {robot['nv']} degrees of freedom, {robot['bodies']} bodies, depth {robot['depth']}, "
+                  f"root {robot['root']}", style="bold", markup=False, soft_wrap=True)
+    for title, found in () if quiet else _tables(study):
+        console.print(f"\n{title}", style="bold", markup=False)
+        console.print(found)
+    for note in left_out(study.entries):
+        console.print(f"  {note}", style="dim", markup=False, soft_wrap=True)
+    console.print("\nRecommended for this robot", style="bold")
+    for function in study.functions:
+        console.print(f"  {FUNCTIONS[function]}", markup=False)
+        pick = next((p for p in study.picks if p.function == function), None)
+        if pick is None:
+            console.print(f"    nothing: {undecided(study.of(function))}.", markup=False, soft_wrap=True)
+        else:
+            how = "" if pick.execution == "loop" else f", {pick.execution}"
+            console.print(f"    [bold green]{SOURCES[pick.source][0]}{how}[/]", end="  ")
+            console.print(pick.why, markup=False, soft_wrap=True)
+    for e in study.wrong:
+        words = e.reason if e.status == FAILED else f"error {e.error:.1e} against {SOURCES[e.against][0]}"
+        console.print(f"  [red]wrong[/]  {FUNCTIONS[e.function]}, {e.label}: {words}", soft_wrap=True)
+    if study.missing:
+        console.print(f"  [yellow]interrupted[/]: {len(study.missing)} of {len(study.missing) + len(study.entries)} ways were not "
+                      "reached; what was measured is written and marked incomplete", soft_wrap=True)
+    console.print(f"  {study.seconds:.0f} s in all; written to {folder}  (open {folder / 'report.html'})", markup=False,
+                  soft_wrap=True)
+
+
+def _tables(study: Study) -> Iterator[tuple[str, Table]]:
+    for function in study.functions:
+        out = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
+        for k, title in enumerate(HEADINGS):
+            out.add_column(title, justify="right" if k else "left", no_wrap=True)
+        for e in study.of(function):
+            if e.status != MEASURED and not e.idle:
+                out.add_row(e.label, f"[{'red' if e.status == FAILED else 'yellow'}]{e.status}[/]")
+            elif e.status == MEASURED:
+                out.add_row(*cells(study, e), style="green" if study.execution(e) else "red" if e.wrong else None)
+        yield FUNCTIONS[function], out
 
 
 # ------------------------------------------------------------------------------------------------ the folder
@@ -72,110 +166,42 @@ def write(study: Study, folder: Path, model: Model, command: Sequence[str] = ())
     for name, data in images.items():
         (folder / f"{name}.png").write_bytes(data)
     (folder / "derivatives.csv").write_text(table_csv(study), encoding="utf-8", newline="")
-    text = json.dumps(jsonable(records(study)), indent=1, allow_nan=False, ensure_ascii=False)
-    (folder / "derivatives.json").write_text(text + "\n", encoding="utf-8")
     (folder / "report.html").write_text(render(study, summary, images), encoding="utf-8")
     write_summary(folder, summary)
 
 
-COLUMNS = tuple(f.name for f in dataclasses.fields(Entry))
-
-
 def table_csv(study: Study) -> str:
-    """All entries, one line each; first column: the robot. Notes are joined by semicolons; empty: not measured."""
-    rows: list[list[Any]] = [["robot", *COLUMNS, "recommended"]]
-    picked = {(p.function, p.source): p.execution for p in study.picks}
-    for e in study.entries:
-        row = [getattr(e, name) for name in COLUMNS[:-1]]
-        cells = ["" if x is None else f"{x:.6g}" if isinstance(x, float) else x for x in row]
-        rows.append([study.robot["name"], *cells, "; ".join(e.notes), picked.get((e.function, e.source), "")])
-    for function, source in study.missing:
-        blank = ["interrupted" if name == "status" else "not reached" if name == "reason" else "" for name in COLUMNS[2:]]
-        rows.append([study.robot["name"], function, source, *blank, ""])
-    return csv_text(rows)
-
-
-def records(study: Study) -> dict[str, Any]:
-    """Everything that was measured, as plain data."""
-    return {
-        "robot": study.robot, "settings": study.settings, "complete": study.complete,
-        "entries": [dataclasses.asdict(e) for e in study.entries],
-        "missing": [{"function": f, "source": s} for f, s in study.missing],
-        "references": {f: dataclasses.asdict(r) for f, r in study.references.items()},
-        "recommended": [dataclasses.asdict(p) for p in study.picks],
-        "patterns": [{"title": p.title, "names": p.rows, "marks": p.marks, "note": p.note} for p in study.patterns],
-    }
-
-
-def verdict(study: Study) -> str:
-    """How it ended, in one or two sentences."""
-    exact = [e for e in study.entries if e.error is not None and e.right and e.limit < DIFFERENCES]
-    words = []
-    if study.wrong:
-        named = ", ".join(f"{SOURCES[e.source].label} ({FUNCTIONS[e.function]})" for e in study.wrong[:4])
-        words.append(f"{len(study.wrong)} wrong or failed: {named}{', …' if len(study.wrong) > 4 else ''}.")
-    elif exact:
-        worst = max(exact, key=lambda e: e.error or 0.0)
-        words.append(_true_minus(f"Every exact way agrees; the largest error is {worst.error:.1e} ({worst.label}, "
-                                 f"{FUNCTIONS[worst.function]}), where {worst.limit:.0e} is rounding."))
-    lonely = [FUNCTIONS[f] for f in study.functions if f in study.references and not any(e.function == f for e in exact)]
-    if lonely and not study.wrong:
-        words.append(f"Not confirmed by a second exact way: {'; '.join(lonely)}.")
-    if not study.complete:
-        words.append(f"Interrupted: {len(study.missing)} of {len(study.missing) + len(study.entries)} ways were not reached.")
-    return " ".join(words) or "Nothing could be compared."
+    """All entries, one line each; first column: the robot. Empty: not measured."""
+    reached = [*study.entries, *(Entry(f, s, "interrupted", "not reached") for f, s in study.missing)]
+    return csv_text([["robot", *COLUMNS, "recommended"], *(
+        [study.robot["name"], *("" if x is None else f"{x:.6g}" if isinstance(x, float) else x for x in dataclasses.astuple(e)),
+         study.execution(e)] for e in reached)])
 
 
 def summarise(study: Study, model: Model, command: Sequence[str]) -> dict[str, Any]:
-    measured = [e for e in study.entries if e.status == MEASURED]
     plain = jsonable({
-        "format": FORMAT, "format_version": FORMAT_VERSION, "ok": study.ok, "complete": study.complete, "verdict": verdict(study),
-        "robot": study.robot, "settings": study.settings, "seconds": study.seconds, "measured": len(measured),
-        "skipped": sum(e.status == SKIPPED and not trivial(e) for e in study.entries),
+        "format": FORMAT, "format_version": FORMAT_VERSION, "ok": study.ok, "complete": not study.missing,
+        "verdict": verdict(study), "robot": study.robot, "settings": settings_record(study.settings), "seconds": study.seconds,
+        "measured": sum(e.status == MEASURED for e in study.entries),
+        "skipped": sum(e.status == SKIPPED and not e.idle for e in study.entries),
         "failed": sum(e.status == FAILED for e in study.entries),
+        "references": {f: dataclasses.asdict(r) for f, r in study.references.items()},
         "recommended": [dataclasses.asdict(p) for p in study.picks], "notes": study.notes,
-        "provenance": provenance(model, command or ["ocp.app.derivatives.run.derivatives"], study.settings["seed"]),
+        "provenance": provenance(model, command or ["ocp.app.derivatives.run.derivatives"], study.settings.seed),
     })
     assert isinstance(plain, dict)
     return plain
 
 
-# ------------------------------------------------------------------------------------------------ the page
 def render(study: Study, summary: Mapping[str, Any], images: Mapping[str, bytes]) -> str:
     """The report as one page that needs no network and no other file."""
-    picks = [{"function": study_title(p.function), "take": SOURCES[p.source].label,
-              "execution": "" if p.execution == "loop" else p.execution, "time": duration(p.microseconds), "why": p.why,
-              "in_graph": p.in_graph} for p in study.picks]
-    named = {p.function for p in study.picks}
-    nothing = [(study_title(f), undecided(f, study.of(f))) for f in study.functions if f not in named]
-    tables = [{
-        "name": f, "title": study_title(f), "rows": [_cells(study, e) for e in study.of(f) if not trivial(e)],
-        "reference": _true_minus(study.references[f].sentence) if f in study.references else "",
-        "absent": terminal.left_out([e for e in study.of(f) if trivial(e)], named=False)} for f in study.functions]
+    named = {p.function: p for p in study.picks}
+    picks = [(study_title(f), SOURCES[named[f].source][0], named[f].execution, named[f].why) if f in named
+             else (study_title(f), "nothing", "", undecided(study.of(f)) + ".") for f in study.functions]
+    tables = [(study_title(f), study.references[f].sentence if f in study.references else "",
+               [(e, cells(study, e), study.execution(e)) for e in study.of(f) if not e.idle]) for f in study.functions]
     figures = [(name, *CAPTIONS[name], base64.b64encode(data).decode("ascii")) for name, data in images.items()]
     return str(environment().get_template("derivatives.html.j2").render(
-        s=summary, picks=picks, nothing=nothing, tables=tables, figures={f[0]: f for f in figures},
-        notes=terminal.left_out([e for e in study.entries if not trivial(e)]),
-        sources=[(s.label, s.meaning) for name, s in SOURCES.items() if any(e.source == name for e in study.entries)],
+        s=summary, picks=picks, tables=tables, headings=HEADINGS, figures=figures, notes=left_out(study.entries),
+        sources=[SOURCES[name] for name in SOURCES if any(e.source == name for e in study.entries)],
         facts=list(summary["provenance"].items())))
-
-
-def _true_minus(text: str) -> str:
-    return text.replace("e-", "e\u2212")
-
-
-def _cells(study: Study, e: Entry) -> dict[str, Any]:
-    reference = study.references.get(e.function)
-    own = reference is not None and reference.source == e.source
-    picked = {(p.function, p.source): p.execution for p in study.picks}.get((e.function, e.source), "")
-    return {
-        "source": e.label, "measured": e.status == MEASURED, "status": e.status, "reason": e.reason, "right": e.right is not False,
-        "error": "reference" if own and e.right else "" if e.error is None else f"{e.error:.0e}".replace("-", "−"),
-        "instructions": "" if e.instructions is None else thousands(e.instructions),
-        "nonzeros": "" if e.nonzeros is None else thousands(e.nonzeros),
-        "build": terminal.seconds(e.build_s), "compile": terminal.seconds(e.compile_s),
-        "interpreted": "" if e.interpreted_us is None else duration(e.interpreted_us),
-        "compiled": "not compiled" if e.compiled_us is None else duration(e.compiled_us), "by": e.compiled_by,
-        "work": terminal.size(e.work_bytes), "library": terminal.size(e.library_bytes), "result": terminal.size(e.result_bytes),
-        "pick": picked, "notes": e.notes,
-    }

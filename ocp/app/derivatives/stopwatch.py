@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import casadi as ca
 import numpy as np
 from numba import njit
 
 from dynamics.kernels import Kernel, workspace
 from dynamics.kernels.calls import call
 from dynamics.loops import first_order, forward, rnea, second_order, tensors
+from dynamics.loops.tables import make_tables
+from dynamics.model.model import Model
 
 Array = np.ndarray
 Run = Callable[[int], Any]  # evaluates so many times
@@ -55,11 +58,20 @@ def microseconds(run: Run, effort: Effort) -> float:
     return statistics.median(record)
 
 
-def from_python(function: Callable[[], Any]) -> Run:
-    """Calls from Python, for what has no other face."""
-    def run(count: int) -> None:
+def buffer_run(function: ca.Function, inputs: Sequence[Array]) -> Run:
+    """Evaluations by CasADi's interpreter on fixed memory, called from Python."""
+    buffer, once = function.buffer()
+    given = [np.ascontiguousarray(x, float) for x in inputs]
+    results = [np.zeros(function.nnz_out(k)) for k in range(function.n_out())]
+    for k, x in enumerate(given):
+        buffer.set_arg(k, x.data)
+    for k, y in enumerate(results):
+        buffer.set_res(k, y.data)
+
+    def run(count: int, keep: tuple[Any, ...] = (buffer, given, results)) -> None:  # what the buffer points to lives as long
         for _ in range(count):
-            function()
+            once()
+
     return run
 
 
@@ -89,6 +101,28 @@ def kernel_run(kernel: Kernel, inputs: Sequence[Array]) -> Run:
 
 
 # ------------------------------------------------------------------------------------------------ loops over the Model
+def loop_run(model: Model, function: str, point: Mapping[str, Array]) -> Run:
+    """Evaluations of a quantity's loop over the Model. point: its inputs by name."""
+    tables, n = make_tables(model), model.nv
+    start = tables.integers, tables.reals, tables.workspace()
+    q, v, a, tau, lam, mu = (np.ascontiguousarray(point[name], float) for name in ("q", "v", "a", "tau", "lam", "mu"))
+    none, zeros = np.zeros((0, 6)), np.zeros
+    known: dict[str, Callable[[], tuple[Any, ...]]] = {
+        "inverse_dynamics": lambda: (inverse_dynamics, q, v, a, none, zeros(n)),
+        "forward_dynamics": lambda: (forward_dynamics, q, v, tau, none, zeros(n)),
+        "inverse_first": lambda: (inverse_first, q, v, a, none, zeros((3, n, n))),
+        "forward_first": lambda: (forward_first, q, v, tau, none, zeros(n), zeros((3, n, n))),
+        "inverse_contracted": lambda: (inverse_contracted, q, v, a, lam, none, zeros((4, n, n))),
+        "forward_contracted": lambda: (forward_contracted, q, v, tau, mu, none, zeros(n), zeros((3, n, n)), zeros(n),
+                                       zeros((4, n, n)), zeros((4, n, n))),
+        "inverse_second": lambda: (inverse_second, q, v, a, none, zeros(n), zeros((n, 4, n, n))),
+        "forward_second": lambda: (forward_second, q, v, tau, np.eye(n), none, zeros(n), zeros((3, n, n)), zeros(n),
+                                   zeros((4, n, n)), zeros((n, 4, n, n))),
+    }
+    loop, *arrays = known[function]()
+    return lambda count: loop(count, *start, *arrays)
+
+
 @njit(cache=True)
 def inverse_dynamics(count: int, t: Array, r: Array, w: Array, q: Array, v: Array, a: Array, f: Array, tau: Array) -> None:
     for _ in range(count):

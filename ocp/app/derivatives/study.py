@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 import dynamics
-from dynamics.derivatives.candidates import QUANTITIES, candidates
+from dynamics.derivatives.candidates import QUANTITIES, candidate
 from dynamics.errors import near
 from dynamics.kernels import find_compiler
 from dynamics.model.model import Model
-from ocp.app.derivatives.builder import Builder, Limits
-from ocp.app.derivatives.measure import Measured, measure, measure_peer
-from ocp.app.derivatives.patterns import patterns
-from ocp.app.derivatives.peer import find_peer
-from ocp.app.derivatives.points import Point, draw
-from ocp.app.derivatives.recommend import recommend
-from ocp.app.derivatives.records import EXACT, FUNCTIONS, SOURCES, Entry, Study
-from ocp.app.derivatives.reference import judge
+from ocp.app.derivatives.judge import EXACT, Pick, Reference, judge, recommend
+from ocp.app.derivatives.measure import FUNCTIONS, MEASURED, SOURCES, Entry, Measured, Point, draw, measure
 from ocp.app.derivatives.stopwatch import QUICK, Effort
 from ocp.app.derivatives.target import Target
 from ocp.errors import ProblemError
 
 COMPILE = ("auto", "yes", "no")
-Progress = Callable[[int, int, str, str, Entry | None], None]  # done, total, function, source, its entry once it is measured
+AFFORDABLE, QUICKLY = 75_000, 10_000  # operations up to which code is compiled
+Progress = Callable[[int, int, Entry], None]  # done, total, what was measured last
 
 
 @dataclass(frozen=True)
 class Settings:
     """What to measure. functions, sources: names, all of them if empty; compiling: ``auto``, ``yes``, ``no``; samples: random
-    states at which errors are taken; quick: short timings and low limits. Raises ProblemError, with what is near."""
+    states at which errors are taken; quick: short timings, little compiled. Raises ProblemError, with what is near."""
 
     functions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
@@ -57,74 +52,96 @@ class Settings:
             raise ProblemError(f"must be at least 0, got {self.seed}", where="--seed")
 
     @property
-    def limits(self) -> Limits:
-        if self.compiling == "yes":
-            return Limits(None, None, None)
-        return Limits(10.0, 300_000, 10_000) if self.quick else Limits()
+    def most(self) -> int | None:
+        """Operations up to which code is compiled; None: any."""
+        return {"yes": None, "no": 0}.get(self.compiling, QUICKLY if self.quick else AFFORDABLE)
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        return [(f, s) for f in FUNCTIONS if not self.functions or f in self.functions
-                for s in SOURCES if not self.sources or s in self.sources]
+        return [(f, s) for f in self.functions or FUNCTIONS for s in self.sources or SOURCES]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Entries of one matrix [rows, columns]: 0 never, 1 allowed by the tree but zero at every sample, 2 not zero."""
+
+    title: str
+    marks: np.ndarray
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything measured. robot: facts by name; complete: False after an interrupt; missing: (function, source) not reached."""
+
+    robot: Mapping[str, Any]
+    settings: Settings
+    entries: tuple[Entry, ...] = ()
+    references: Mapping[str, Reference] = field(default_factory=dict)
+    picks: tuple[Pick, ...] = ()
+    patterns: tuple[Pattern, ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def of(self, function: str) -> tuple[Entry, ...]:
+        return tuple(e for e in self.entries if e.function == function)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(e.function for e in self.entries))
+
+    @property
+    def wrong(self) -> tuple[Entry, ...]:
+        return tuple(e for e in self.entries if e.wrong)
+
+    @property
+    def ok(self) -> bool:
+        return not self.missing and not self.wrong and any(e.status == MEASURED for e in self.entries)
+
+    def execution(self, e: Entry) -> str:
+        """How the way of this entry is to be run where it is recommended, else nothing."""
+        return next((p.execution for p in self.picks if (p.function, p.source) == (e.function, e.source)), "")
 
 
 def run_study(target: Target, settings: Settings, progress: Progress | None = None) -> Study:
     """Measure everything that ``settings`` ask for. An interrupt (KeyboardInterrupt) ends the work, not the study: what is
-    measured is judged and returned, with ``complete`` False and the rest in ``missing``."""
-    begin, effort = time.perf_counter(), QUICK if settings.quick else Effort()
-    show: Progress = progress or (lambda *_: None)
-    model, pairs = target.model, settings.pairs
+    measured is judged and returned, with the rest in ``missing``."""
+    begin, model, pairs = time.perf_counter(), target.model, settings.pairs
     measured: dict[tuple[str, str], Measured] = {}
-    builder, complete = Builder(settings.limits), True
     points: tuple[Point, ...] = ()
     try:
         points = draw(model, settings.samples, settings.seed)
-        peer, why_not = find_peer(target) if any(s == "pinocchio" for _, s in pairs) else (None, "")
-        for k, (function, source) in enumerate(pairs):
-            show(k, len(pairs), function, source, None)
-            if source == "pinocchio":
-                found = measure_peer(peer, why_not, function, points, effort)
-            else:
-                way = next(c for c in candidates(model, function) if c.source == source)
-                found = measure(way, points, builder, settings.compiling, effort)
+        for function, source in pairs:
+            found = measure(candidate(model, function, source), points, settings.most, QUICK if settings.quick else Effort())
             measured[function, source] = found
-            show(k + 1, len(pairs), function, source, found.entry)
+            if progress is not None:
+                progress(len(measured), len(pairs), found.entry)
     except KeyboardInterrupt:
-        complete = False
-    finally:
-        builder.close()
+        pass
     # M amplifies rounding: accelerations of light fingers have fewer digits than the numbers they are made of
     condition = conditioning(model, points)
-    robot = {**describe(target), "condition": condition}
-    study = Study(robot, describe_settings(settings), (), complete=complete,
-                  missing=tuple(p for p in pairs if p not in measured), notes=model.notes)
-    return replace(_judged(study, model, measured, condition), seconds=time.perf_counter() - begin)
+    rounding = 10.0 * float(np.finfo(float).eps) * condition
+    entries: list[Entry] = []
+    references, picks, drawn = {}, [], []
+    for function in dict.fromkeys(f for f, _ in measured):
+        own = {s: m for (f, s), m in measured.items() if f == function}
+        rough = not QUANTITIES[function].inverse and np.isfinite(rounding)
+        judged, reference = judge(list(own.values()), max(EXACT, rounding) if rough else EXACT)
+        entries += judged
+        if reference is not None:
+            references[function] = reference
+        if (pick := recommend(function, judged)) is not None:
+            picks.append(pick)
+        drawn += patterns(model, function, own)
+    return Study(describe(target) | {"condition": condition}, settings, tuple(entries), references, tuple(picks), tuple(drawn),
+                 tuple(p for p in pairs if p not in measured), model.notes, time.perf_counter() - begin)
 
 
 def conditioning(model: Model, points: Sequence[Point]) -> float:
     """Largest condition number of the mass matrix at the points; 1 for a robot that cannot move."""
-    if not model.nv:
-        return 1.0
     mass = dynamics.make(model, "mass_matrix")
-    return max((float(np.linalg.cond(np.array(mass(p.q)))) for p in points), default=1.0)
-
-
-def _judged(study: Study, model: Model, measured: dict[tuple[str, str], Measured], condition: float) -> Study:
-    entries: list[Entry] = []
-    rounding = 10.0 * float(np.finfo(float).eps) * condition
-    references, picks, drawn = {}, [], []
-    for function in dict.fromkeys(f for f, _ in measured):
-        own = {s: m for (f, s), m in measured.items() if f == function}
-        inverse = QUANTITIES[function].inverse
-        judged, reference = judge(list(own.values()), EXACT if inverse or not np.isfinite(rounding) else max(EXACT, rounding))
-        entries += judged
-        if reference is not None:
-            references[function] = reference
-        pick = recommend(function, judged)
-        if pick is not None:
-            picks.append(pick)
-        drawn += patterns(model, function, own)
-    return replace(study, entries=tuple(entries), references=references, picks=tuple(picks), patterns=tuple(drawn))
+    return max((float(np.linalg.cond(np.array(mass(p["q"])))) for p in points), default=1.0) if model.nv else 1.0
 
 
 def describe(target: Target) -> dict[str, Any]:
@@ -138,12 +155,44 @@ def describe(target: Target) -> dict[str, Any]:
             "bodies": len(model.bodies), "depth": max(ways, default=0), "mass": model.mass}
 
 
-def describe_settings(settings: Settings) -> dict[str, Any]:
-    return {"functions": list(settings.functions or FUNCTIONS), "sources": list(settings.sources or SOURCES),
-            "compile": settings.compiling, "seed": settings.seed, "samples": settings.samples, "quick": settings.quick,
-            "limits": settings.limits.sentence}
+def settings_record(settings: Settings) -> dict[str, Any]:
+    return asdict(replace(settings, functions=settings.functions or tuple(FUNCTIONS), sources=settings.sources or tuple(SOURCES)))
 
 
 def chosen(words: Sequence[str] | None) -> tuple[str, ...]:
     """Names as the command line takes them: an option given several times, or one list with commas; each once."""
     return tuple(dict.fromkeys(name.strip() for word in words or () for name in word.split(",") if name.strip()))
+
+
+# ------------------------------------------------------------------------------------------------ structure
+ZERO = 1e-14  # of the largest entry: rounding, not motion
+FIRST = {"inverse_first": ("∂τ/∂q", "∂τ/∂v", "∂τ/∂a = M"), "forward_first": ("∂a/∂q", "∂a/∂v", "∂a/∂τ = M⁻¹")}
+HESSIANS = {"inverse_contracted": ("Hessian of λᵀτ by (q, v, a)", "a"), "forward_contracted": ("Hessian of μᵀa by (q, v, τ)", "τ")}
+
+
+def patterns(model: Model, function: str, measured: Mapping[str, Measured]) -> list[Pattern]:
+    """Which entries of one function can be other than zero: from the closed form, where it was built, else from any numbers."""
+    m = measured.get("analytic")
+    if m is None or not m.sparsity:
+        m = next((x for x in measured.values() if x.values and x.entry.source != "fd"), None)
+    if m is None or function not in (*FIRST, *HESSIANS) or not model.nv:
+        return []
+    marks, names = [_marks(m, k) for k in range(len(m.values[0]))], model.velocity_names
+    if function in FIRST:
+        return [Pattern(title, marks[k], names) for k, title in enumerate(FIRST[function])]
+    title, last = HESSIANS[function]
+    qq, qv, vv, qw = marks
+    none = np.zeros_like(qq)
+    return [Pattern(title, np.block([[qq, qv, qw], [qv.T, vv, none], [qw.T, none, none]]),
+                    tuple(f"{letter}: {name}" for letter in ("q", "v", last) for name in names))]
+
+
+def _marks(m: Measured, output: int) -> np.ndarray:
+    """0, 1 or 2 by entry, as in ``Pattern``."""
+    values = np.array([sample[output] for sample in m.values])
+    live = (np.abs(values) > ZERO * max(1.0, float(np.abs(values).max(initial=0.0)))).any(axis=0)
+    allowed = np.zeros(values.shape[1:], bool)
+    if m.sparsity:
+        rows, columns = m.sparsity[output].get_triplet()
+        allowed[np.array(rows, int), np.array(columns, int)] = True
+    return np.where(live, 2, np.where(allowed, 1, 0))

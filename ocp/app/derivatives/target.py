@@ -18,12 +18,10 @@ ROBOT_FILES, PROBLEM_FILES = (".urdf", ".xml"), (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class Target:
-    """name: of the folder; urdf: the file that another library can read too, None for other formats; root: how its root link is
-    attached; what: the words that say where the robot is from."""
+    """name: of the folder; root: how its root link is attached; what: the words that say where the robot is from."""
 
     name: str
     model: Model
-    urdf: Path | None
     root: str
     what: str
 
@@ -43,23 +41,18 @@ def find_target(words: str, *, root: str | None = None, mimic: str | None = None
         from dynamics.model.mjcf import read_mjcf
 
         _only_urdf(words, root, mimic, "an MJCF file says itself whether its base floats")
-        return Target(path.stem, read_mjcf(_existing(path)), None, "as the file says", str(path))
-    if path.suffix == ".urdf":
-        return _of_urdf(_existing(path), path.stem, root, mimic, str(path))
-    if path.suffix and path.is_file():
-        raise ProblemError(f"expected a robot ({', '.join(ROBOT_FILES)}) or a problem file (.yaml)", where=words)
+        return Target(path.stem, read_mjcf(_existing(path)), "as the file says", str(path))
     from dynamics.model.robots import find_robot
-
-    name = words.removeprefix(COLLECTION)
-    return _of_urdf(find_robot(name), name.replace("/", "-"), root, mimic, f"{COLLECTION}{name}")
-
-
-def _of_urdf(path: Path, name: str, root: str | None, mimic: str | None, what: str) -> Target:
     from dynamics.model.urdf import read_urdf
 
     attached: Any = root or "fixed"
     followers: Any = mimic or "couple"
-    return Target(name, read_urdf(path, root=attached, mimic=followers), path, attached, what)
+    if path.suffix == ".urdf":
+        return Target(path.stem, read_urdf(_existing(path), root=attached, mimic=followers), attached, str(path))
+    if path.suffix and path.is_file():
+        raise ProblemError(f"expected a robot ({', '.join(ROBOT_FILES)}) or a problem file (.yaml)", where=words)
+    name = words.removeprefix(COLLECTION)
+    return Target(name.replace("/", "-"), read_urdf(find_robot(name), root=attached, mimic=followers), attached, COLLECTION + name)
 
 
 def _of_problem(path: Path, root: str | None, mimic: str | None) -> Target:
@@ -70,27 +63,15 @@ def _of_problem(path: Path, root: str | None, mimic: str | None) -> Target:
     from ocp.app.files.yaml_source import read_source
 
     _only_urdf(str(path), root, mimic, "a problem file says itself how its robot is read")
-    given: RobotModel
     if is_ik_tree(read_source(path).tree):
         loaded = load_ik(path)
         robot = loaded.file.robot
-        given, model = robot if isinstance(robot, RobotModel) else RobotModel.model_validate({"robot": robot}), loaded.model
-    else:
-        problem = load_problem(path)
-        if problem.model is None or not isinstance(problem.file, RobotProblem):
-            raise ProblemError("has no robot, so there are no rigid-body derivatives to compare; for the derivatives of its own "
-                               "functions run: ocp check-derivatives", where=str(path))
-        given, model = problem.file.system, problem.model
-    file = _file(given.robot, path.parent)
-    return Target(path.stem, model, file if file.suffix == ".urdf" else None, given.root, f"the robot of {path}")
-
-
-def _file(words: str, folder: Path) -> Path:
-    if words.startswith(COLLECTION):
-        from dynamics.model.robots import find_robot
-
-        return find_robot(words.removeprefix(COLLECTION))
-    return folder / words
+        return Target(path.stem, loaded.model, robot.root if isinstance(robot, RobotModel) else "fixed", f"the robot of {path}")
+    problem = load_problem(path)
+    if problem.model is None or not isinstance(problem.file, RobotProblem):
+        raise ProblemError("has no robot, so there are no rigid-body derivatives to compare; for the derivatives of its own "
+                           "functions run: ocp check-derivatives", where=str(path))
+    return Target(path.stem, problem.model, problem.file.system.root, f"the robot of {path}")
 
 
 def _only_urdf(where: str, root: str | None, mimic: str | None, why: str) -> None:

@@ -94,7 +94,8 @@ def print_check(loaded: LoadedProblem, console: Console | None = None) -> None:
     out.print(f"{problem.name}: valid", markup=False)
     for phase in problem.phases:
         label = f"phase {phase.name}: " if len(problem.phases) > 1 else ""
-        out.print(f"  {label}{phase.system.nx} states, {phase.system.nu} controls, {len(phase.costs)} costs, "
+        unknown = f"{len(phase.system.algebraic)} algebraic unknowns, " if phase.system.algebraic else ""
+        out.print(f"  {label}{phase.system.nx} states, {len(phase.system.controls)} controls, {unknown}{len(phase.costs)} costs, "
                   f"{len(phase.constraints)} constraints", markup=False)
         for index, lower, upper in phase.free_parameters:
             out.print(f"  {label}chooses {phase.system.parameters[index]} within [{lower:g}, {upper:g}]", markup=False)

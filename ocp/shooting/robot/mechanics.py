@@ -107,7 +107,7 @@ def make_mechanics(system: System, integrator: str, rectangle: bool, kernels: Ma
     """A record with memory of its own, and the workspaces that must outlive it. rectangle: costs at the knot only."""
     model = system.model
     kinds = curved_kinds(model)
-    tables, (loaded, spaces) = make_tables(model), make_bank(kernels, MOTION + 3 * SOURCES * len(kinds))
+    tables, (loaded, spaces) = make_tables(system.mechanism), make_bank(kernels, MOTION + 3 * SOURCES * len(kinds))
     velocity, position, clock, quadrature = tableau(integrator)
     if rectangle:
         quadrature = np.eye(1, len(quadrature))[0]

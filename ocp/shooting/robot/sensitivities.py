@@ -93,7 +93,7 @@ def make_sensitivities(mechanics: Mechanics, system: System, integrator: str, su
 
 def _workspaces(system: System, count: int) -> Array:
     """Workspaces of ``dynamics.loops`` [count, size], each on a cache-line boundary."""
-    size = padded(make_tables(system.model).work)
+    size = padded(make_tables(system.mechanism).work)
     raw = np.zeros(count * size + WIDTH)
     skip = (-raw.ctypes.data // raw.itemsize) % WIDTH
     return raw[skip:skip + count * size].reshape(count, size)
