@@ -28,6 +28,8 @@ Finer = Callable[[Problem, Any, Solution], Solution]
 AWAY, LEFT = (0.3, -0.3, 1.0), 3
 #: an objective that falls by so many of its sizes falls without bound; what counts as lower
 FALLS, LOWER = 1e4, 1e-9
+#: times that a mesh of our choice is refined further because the bar of the objective is too wide
+REFINED = 3
 #: errors of the objective fall at least linearly with the lengths of intervals, which halve: this times the change covers them
 COVERS = 2.5
 #: seconds that a certificate may take after a limit of time
@@ -39,7 +41,8 @@ NO_BAR = "time limit: the objective has no bar, for that takes a solve on a fine
 def conclude(solution: Solution, options: Any, run: Run, finer: Finer, tolerances: Tolerances | None = None) -> Solution:
     """The certified solution, of a better point where the first was no minimum, with the bar of its objective.
 
-    run: the method; finer: the same on a finer mesh. Raises KeyboardInterrupt where the user ends the way down.
+    run: the method; finer: the same on a finer mesh. Where the bar alone is too wide and the mesh was left to us, the solution on
+    the finer mesh takes its place. Raises KeyboardInterrupt where the user ends the way down.
     """
     tolerances = tolerances or Tolerances()
     found = solution if solution.certificate is not None else certify(solution, tolerances, deadline(GRACE))
@@ -53,7 +56,33 @@ def conclude(solution: Solution, options: Any, run: Run, finer: Finer, tolerance
         found = better
     if found.status not in SOLVED or found.certificate is None or not np.isfinite(tolerances.objective_error):
         return found
-    return _with_bar(found, options, finer, tolerances)
+    for _ in range(REFINED):
+        found, again = _with_bar(found, options, finer, tolerances)
+        better = _refined(found, again, options, run, tolerances)
+        if better is None:
+            return found
+        found = better
+    return _with_bar(found, options, finer, tolerances)[0]
+
+
+def _refined(found: Solution, again: Solution | None, options: Any, run: Run, tolerances: Tolerances) -> Solution | None:
+    """The certified solution from the finer mesh on, where all that ``found`` misses is a narrow bar; None otherwise."""
+    certificate = found.certificate
+    assert certificate is not None
+    wide = certificate.objective_error
+    if again is None or wide is None or wide.holds or len(certificate.failures) > 1 or late():
+        return None
+    if getattr(options, "refine", "") != "certificate":
+        return None
+    begun = from_motion(found.problem, again.parts or (again.trajectory,), _parameters(again))
+    new = run(begun, replace(options, mesh=str(again.freeze["mesh"]), guess="given",
+                             controls=found.freeze.get("controls", options.controls)))
+    if new.status is Status.INTERRUPTED and not late():
+        raise KeyboardInterrupt
+    note = f"refined further: objective {found.objective:.9g} had an error of {wide.value:.2g} of its size"
+    new = replace(new, options=found.options, notes=(note, *new.notes), iterations=(*found.iterations, *new.iterations[1:]))
+    new = new if new.certificate is not None else certify(new, tolerances)
+    return new if new.ok else None
 
 
 def _left(found: Solution, options: Any, run: Run, tolerances: Tolerances) -> Solution | None:
@@ -86,25 +115,26 @@ def _parameters(found: Solution) -> dict[str, float]:
             for phase in found.problem.phases for i, _, _ in phase.free_parameters}
 
 
-def _with_bar(found: Solution, options: Any, finer: Finer, tolerances: Tolerances) -> Solution:
-    """The solution with half the bar of its objective: what a finer mesh changes, what is left of optimality, what margins cost."""
+def _with_bar(found: Solution, options: Any, finer: Finer, tolerances: Tolerances) -> tuple[Solution, Solution | None]:
+    """The solution with half the bar of its objective: what a finer mesh changes, what is left of optimality, what margins cost;
+    and the solution on the finer mesh, where there is one."""
     certificate = found.certificate
     assert certificate is not None
     size = certificate.objective_size
     margins = float(np.sum(found.extra.get("margins_cost", 0.0))) / size
     rest = certificate.complementarity.value + certificate.stationarity.value + margins
     if late():
-        return replace(found, notes=(*found.notes, NO_BAR))
+        return replace(found, notes=(*found.notes, NO_BAR)), None
     try:
         again = finer(from_motion(found.problem, found.parts or (found.trajectory,), _parameters(found)), options, found)
     except (ArithmeticError, ValueError) as error:
-        return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh failed: {error})")
+        return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh failed: {error})"), None
     if again.status is Status.INTERRUPTED:
-        return replace(found, notes=(*found.notes, NO_BAR if late() else "interrupted before the objective had its bar"))
+        return replace(found, notes=(*found.notes, NO_BAR if late() else "interrupted before the objective had its bar")), None
     if again.status not in SOLVED:
-        return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh ended: {again.status.name.lower()})")
+        return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh ended: {again.status.name.lower()})"), None
     return _barred(found, COVERS * abs(again.objective - found.objective) / size + rest, tolerances,
-                   f"({again.objective:.9g} on a finer mesh)")
+                   f"({again.objective:.9g} on a finer mesh)"), again
 
 
 def _barred(found: Solution, value: float, tolerances: Tolerances, where: str) -> Solution:

@@ -12,6 +12,7 @@ import numpy as np
 from dynamics.constraints import Contact
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism
+from dynamics.mechanism.constrained import spread
 from ocp.bridge import model_space
 from ocp.errors import ProblemError
 from ocp.problem import INF, At, Constraint, Sense
@@ -30,17 +31,17 @@ def with_contacts(mechanism: Mechanism, active: Sequence[str]) -> Mechanism:
         c for c in mechanism.constraints if not isinstance(c, Contact) or c.name in active))
 
 
-def contact_constraints(mechanism: Mechanism, parameters: int = 0, *, cone: str | Mapping[str, str] = "second_order",
-                        bilateral: Sequence[str] = (), where: str | None = None) -> tuple[Constraint, ...]:
+def contact_constraints(mechanism: Mechanism, parameters: int = 0, unknowns: int = 0, *,
+                        cone: str | Mapping[str, str] = "second_order", bilateral: Sequence[str] = (), where: str | None = None) -> tuple[Constraint, ...]:
     """Path constraints of all contacts of a mechanism: the ground only pushes, and forces stay in their cones of friction.
 
     cone: "second_order", or "pyramid", the four-sided pyramid inside the cone, of all or by the name of the contact; bilateral:
-    names of contacts that may also pull, without limits. A cone says that its point pushes; that is not said twice. parameters: how
-    many the system has. Raises ProblemError.
+    names of contacts that may also pull, without limits. A cone says that its point pushes; that is not said twice. parameters,
+    unknowns: how many parameters and algebraic unknowns the system has; multipliers are the last of these. Raises ProblemError.
     """
-    arguments, q, v, u = _arguments(mechanism, parameters)
+    arguments, *_ = _arguments(mechanism, parameters, unknowns)
     contacts = [c for c in mechanism.constraints if isinstance(c, Contact) and c.name not in bilateral]
-    forces = mechanism.constraint_forces(q, v, u, arguments[0]) if contacts else {}
+    forces = constraint_forces(mechanism, arguments, unknowns) if contacts else {}
     found = []
     for c in contacts:
         kind = cone if isinstance(cone, str) else cone.get(c.name, "second_order")
@@ -60,10 +61,21 @@ def contact_constraints(mechanism: Mechanism, parameters: int = 0, *, cone: str 
     return tuple(found)
 
 
-def clear_constraint(mechanism: Mechanism, contact: Contact, clearance: float = 0.0, parameters: int = 0, where: str | None = None
-                     ) -> Constraint:
+def constraint_forces(mechanism: Mechanism, arguments: Sequence[Expr], unknowns: int = 0) -> dict[str, Expr]:
+    """Multipliers of all rows of each constraint by its name. arguments: (t, x, u, p) of the system; where it has algebraic
+    unknowns, u ends with the multipliers."""
+    t, x, u, _ = arguments
+    nq, nu = mechanism.model.nq, mechanism.nu
+    if not unknowns:
+        return mechanism.constraint_forces(x[:nq], x[nq:], u, t)
+    rows = spread(mechanism.model, mechanism.constraints, x[:nq], u[nu + mechanism.model.nv:])
+    return mechanism.by_constraint(rows)
+
+
+def clear_constraint(mechanism: Mechanism, contact: Contact, clearance: float = 0.0, parameters: int = 0, unknowns: int = 0, *,
+                     where: str | None = None) -> Constraint:
     """The path constraint that an inactive contact stays at least ``clearance`` [m] over its plane."""
-    arguments, q, _, _ = _arguments(mechanism, parameters)
+    arguments, q, _, _ = _arguments(mechanism, parameters, unknowns)
     return _path(f"{contact.name} clear", arguments, contact.gap(mechanism.model, q) - clearance, Sense.BOX, where)
 
 
@@ -76,10 +88,10 @@ def impact_map(mechanism: Mechanism, x: Expr, restitution: float | Mapping[str, 
     return ca.vertcat(x[:nq], mechanism.impact(x[:nq], x[nq:], restitution).v_after)
 
 
-def _arguments(mechanism: Mechanism, parameters: int) -> tuple[list[Expr], Expr, Expr, Expr]:
+def _arguments(mechanism: Mechanism, parameters: int, unknowns: int) -> tuple[list[Expr], Expr, Expr, Expr]:
     """Symbols [t, x, u, p], and q, v, u."""
     model = mechanism.model
-    x, u = ca.SX.sym("x", model_space(model).nx), ca.SX.sym("u", mechanism.nu)
+    x, u = ca.SX.sym("x", model_space(model).nx), ca.SX.sym("u", mechanism.nu + unknowns)
     return [ca.SX.sym("t"), x, u, ca.SX.sym("p", parameters)], x[:model.nq], x[model.nq:], u
 
 

@@ -47,10 +47,13 @@ def sample_guess(guess: Guess, space: Space, fractions: np.ndarray) -> tuple[np.
 
 
 def on_manifold(space: Space, x: np.ndarray) -> np.ndarray:
-    """States [..., nx] with their quaternions brought back to unit length."""
+    """States [..., nx] with their quaternions brought back to unit length. Raises ProblemError for one of length zero."""
     x = np.array(x, dtype=float)
     for q in space.quaternions:
-        x[..., q:q + 4] /= np.linalg.norm(x[..., q:q + 4], axis=-1, keepdims=True)
+        length = np.linalg.norm(x[..., q:q + 4], axis=-1, keepdims=True)
+        if np.any(length == 0.0):
+            raise ProblemError(f"the quaternion {', '.join(space.names[q:q + 4])} has length zero: it stands for no rotation")
+        x[..., q:q + 4] /= length
     return x
 
 
@@ -160,7 +163,7 @@ def perturbed(problem: Problem, seed: int, size: float) -> Problem:
         space = phase.system.space
         s = np.union1d(np.linspace(0.0, 1.0, 41), phase.guess.s)
         x, u = sample_guess(phase.guess, space, s)
-        step = _waves(rng, s, space.ndx, ends=False) * size * _ranges(phase, x)
+        step = _waves(rng, s, space.ndx, ends=False) * size * ranges(phase, x)
         a, d = ca.SX.sym("a", space.nx), ca.SX.sym("d", space.ndx)
         x = np.asarray(ca.Function("plus", [a, d], [space.plus(a, d)])(x.T, step.T)).T
         lower, upper = np.array(phase.u_lower), np.array(phase.u_upper)
@@ -184,7 +187,7 @@ def _waves(rng: np.random.Generator, s: np.ndarray, count: int, ends: bool) -> n
     return np.asarray((weights @ basis).T)
 
 
-def _ranges(phase: Phase, x: np.ndarray) -> np.ndarray:
+def ranges(phase: Phase, x: np.ndarray) -> np.ndarray:
     """Range of each tangent component [ndx]; 1 where the space is not flat."""
     found = np.ones(phase.system.space.ndx)
     for i, k in enumerate(phase.system.space.tangent_index):

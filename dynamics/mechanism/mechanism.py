@@ -127,21 +127,22 @@ class Mechanism:
         """D = df/dv [nv, nv] of the sum."""
         return sum((force.damping(self.model, q, v) for force in self.forces), ca.DM(self.model.nv, self.model.nv))
 
-    def wrenches(self, thrusts: Expr) -> dict[str, Expr]:
-        """Wrench [6] on each pushed body by its name, body coordinates; thrusts [N]: one for each thruster."""
-        return thrust_wrenches(self.model, self.thrusters, thrusts)
+    def wrenches(self, q: Expr, thrusts: Expr) -> dict[str, Expr]:
+        """Wrench [6] on each pushed body by its name, body coordinates; thrusts [N]: one for each thruster. They depend on q only
+        where a thruster pushes against another body."""
+        return thrust_wrenches(self.model, self.thrusters, q, thrusts)
 
     def thrust_effort(self, q: Expr, thrusts: Expr) -> Expr:
         """Generalised force [nv] of the thrusters, ``sum J' w``."""
-        return sum((alg.frame_jacobian(self.model, q, thruster.frame, "body").T @ thruster.unit_wrench() * thrusts[k]
-                    for k, thruster in enumerate(self.thrusters)), ca.DM(self.model.nv, 1))
+        return sum((alg.frame_jacobian(self.model, q, body, "body").T @ wrench
+                    for body, wrench in self.wrenches(q, thrusts).items()), ca.DM(self.model.nv, 1))
 
     def forward_dynamics(self, q: Expr, v: Expr, u: Expr, t: Expr = 0.0, f_ext: Wrenches = None) -> Expr:
         """Acceleration a [nv] under the controls u [nu] and external wrenches; t [s]: for constraints that depend on time."""
         if self.constraints:
             return self.constrained_dynamics(q, v, u, t, f_ext)[0]
         q, v, u = tree.as_column(q), tree.as_column(v), tree.as_column(u)
-        return alg.forward_dynamics(self.model, q, v, self.motor_effort(u) + self.force(q, v), self._pushed(u, f_ext))
+        return alg.forward_dynamics(self.model, q, v, self.motor_effort(u) + self.force(q, v), self._pushed(q, u, f_ext))
 
     def constrained_dynamics(self, q: Expr, v: Expr, u: Expr, t: Expr = 0.0, f_ext: Wrenches = None) -> tuple[Expr, Expr]:
         """(a [nv], lambda [m]): the solution of ``M a - J' lambda = tau - h``, ``J a = -drift - 2 RATE rate - RATE^2 g``.
@@ -151,7 +152,7 @@ class Mechanism:
         """
         q, v, u = tree.as_column(q), tree.as_column(v), tree.as_column(u)
         tau = self.motor_effort(u) + self.force(q, v)
-        a, rows = constrained.accelerations(self.model, self.constraints, q, v, tau, t, self._pushed(u, f_ext))
+        a, rows = constrained.accelerations(self.model, self.constraints, q, v, tau, t, self._pushed(q, u, f_ext))
         return a, constrained.spread(self.model, self.constraints, q, rows)
 
     def constraint_forces(self, q: Expr, v: Expr, u: Expr, t: Expr = 0.0, f_ext: Wrenches = None) -> dict[str, Expr]:
@@ -191,6 +192,12 @@ class Mechanism:
         q, t, rest = ca.SX.sym("q", self.model.nq), ca.SX.sym("t"), ca.SX(self.model.nv, 1)
         return any(not ca.cse(ca.SX(c.rate(self.model, q, rest, t))).is_zero() for c in self.constraints)
 
+    @cached_property
+    def timed(self) -> bool:
+        """Whether a constraint depends on time."""
+        q, v, t = ca.SX.sym("q", self.model.nq), ca.SX.sym("v", self.model.nv), ca.SX.sym("t")
+        return any(ca.depends_on(ca.SX(c.rate(self.model, q, v, t)), t) for c in self.constraints)
+
     def impact(self, q: Expr, v: Expr, restitution: Restitution = 0.0, t: Expr = 0.0, impulses: Wrenches = None) -> Impact:
         """Velocity after an impact on all constraints, impulses of all their rows, change of energy: see ``constrained.impact``."""
         found = constrained.impact(self.model, self.constraints, q, v, restitution, t, impulses)
@@ -215,7 +222,7 @@ class Mechanism:
         J = ca.vertcat(*(c.jacobian(model, q, t) for c in held), *selected)
         c = ca.vertcat(*([constrained.demanded(model, held, q, v, t)] if held else []),
                        *map(tree.as_column, prescribed.values()))
-        h = alg.bias_force(model, q, v, self._pushed(u, None))
+        h = alg.bias_force(model, q, v, self._pushed(q, u, None))
         a, multipliers = Saddle(alg.mass_matrix(model, q), J).solve(self.motor_effort(u) + self.force(q, v) - h, c)
         start, efforts = J.shape[0] - sum(own.stop - own.start for own in rows), {}
         for joint, own in zip(prescribed, rows, strict=True):
@@ -228,12 +235,12 @@ class Mechanism:
         """Generalised force [nv] that motors have to give for the acceleration a [nv]; thrusts [N]: of the thrusters, None: 0;
         forces: multipliers of constraints by name, those left out are zero."""
         q, v, a = tree.as_column(q), tree.as_column(v), tree.as_column(a)
-        pushed = self._merged({} if thrusts is None else self.wrenches(tree.as_column(thrusts)), f_ext)
+        pushed = self._merged({} if thrusts is None else self.wrenches(q, tree.as_column(thrusts)), f_ext)
         effort = alg.inverse_dynamics(self.model, q, v, a, pushed) - self.force(q, v)
         return effort - self.constraint_effort(q, forces) if forces else effort
 
-    def _pushed(self, u: Expr, f_ext: Wrenches) -> dict[str, Expr]:
-        return self._merged(self.wrenches(u[len(self.motors):]), f_ext)
+    def _pushed(self, q: Expr, u: Expr, f_ext: Wrenches) -> dict[str, Expr]:
+        return self._merged(self.wrenches(q, u[len(self.motors):]), f_ext)
 
     @staticmethod
     def _merged(wrenches: dict[str, Expr], more: Wrenches) -> dict[str, Expr]:
@@ -249,7 +256,7 @@ class Mechanism:
     def power(self, q: Expr, v: Expr, tau: Expr, thrusts: Expr) -> Expr:
         """What the energy changes by [W] under motor efforts tau [nv] and thrusts: their power, less what dampers take."""
         power = ca.dot(v, tau) - ca.dot(v, tree.diagonal(self.model, "damping") * v)
-        wrenches = self.wrenches(thrusts)
+        wrenches = self.wrenches(q, thrusts)
         twists = alg.body_velocities(self.model, q, v) if wrenches else []
         for name, wrench in wrenches.items():
             power += ca.dot(twists[self.model.body_index(name)], wrench)
@@ -278,14 +285,22 @@ class Mechanism:
                          tuple(left_over for c in self.constraints if (left_over := c.remaining(model)) is not None))
 
 
-def thrust_wrenches(model: Model, thrusters: Sequence[Thruster], thrusts: Expr) -> dict[str, Expr]:
+def thrust_wrenches(model: Model, thrusters: Sequence[Thruster], q: Expr, thrusts: Expr) -> dict[str, Expr]:
     """Wrench [6] on each pushed body by its name, body coordinates; thrusts [N]: one for each thruster."""
     total: dict[str, Expr] = {}
+
+    def add(body: int, wrench: Expr) -> None:
+        name = model.bodies[body].name
+        total[name] = total[name] + wrench if name in total else wrench
+
+    poses = alg.body_poses(model, q) if any(thruster.against for thruster in thrusters) else []
     for k, thruster in enumerate(thrusters):
         frame = model.frame(thruster.frame)
         wrench = spatial.force_to_parent(tree.placement_transform(frame.placement), thruster.unit_wrench() * thrusts[k])
-        body = model.bodies[frame.body].name
-        total[body] = total[body] + wrench if body in total else wrench
+        add(frame.body, wrench)
+        other = model.frame(thruster.against).body if thruster.against else -1
+        if other >= 0:
+            add(other, -spatial.force_to_parent(spatial.compose(spatial.inverse(poses[other]), poses[frame.body]), wrench))
     return total
 
 

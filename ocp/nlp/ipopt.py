@@ -64,7 +64,7 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
                     del solvers[other]
             solvers[mu] = _solver(nlp, options, mu)
         solver, bell = solvers[mu]
-        watch = bell.watch = Watch(progress, watch_point)
+        watch = bell.watch = Watch(progress, watch_point, options.tolerance)
         try:
             with interrupts(watch.interrupt):
                 given = {"x0": x0} if warm is None else {"x0": warm.x, "lam_x0": warm.lam_x, "lam_g0": warm.lam_g}
@@ -79,6 +79,10 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
         point, rows = found["x"].full().ravel(), _log(stats)
         status, message = _verdict(nlp, point, stats["return_status"], options.tolerance)
         notes = overdetermined(nlp)
+        if watch.circled and status is Status.INTERRUPTED:
+            status, message = Status.CONVERGED, ""
+            notes = (*notes, "IPOPT went around in circles where the objective hardly tells points apart: gradient "
+                     f"{rows[-1]['inf_du']:.1e}, violation {rows[-1]['inf_pr']:.1e}")
         return NLPResult(
             x=point, lam_x=found["lam_x"].full().ravel(), lam_g=found["lam_g"].full().ravel(), f=float(found["f"]),
             status=status, message=message, iterations=rows,

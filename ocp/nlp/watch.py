@@ -16,6 +16,23 @@ from ocp.nlp.result import Progress, Warm, WatchPoint
 
 Rows = tuple[Mapping[str, float], ...]
 
+#: steps go around in circles where over so many iterations the objective changes by no more than this, relatively, and half of them
+#: have errors below so many tolerances; an end is feasible to this many
+CIRCLE, SAME, NEARLY, FEASIBLE = 30, 1e-5, 1e3, 100.0
+#: the log is read every so many iterations
+EVERY = 5
+
+
+def circles(rows: Sequence[Mapping[str, float]], tolerance: float) -> bool:
+    """Whether the iterations of a log go around in circles above the tolerance, and the last one is a good end: where the objective
+    hardly tells points apart, steps along what it does not feel grow and are cut back for ever."""
+    last = rows[-CIRCLE:]
+    objectives = [row["objective"] for row in last]
+    errors = [max(row["inf_du"], row["inf_pr"], row["mu"]) for row in last]
+    near = NEARLY * tolerance
+    return (len(last) == CIRCLE and max(objectives) - min(objectives) <= SAME * (1 + abs(objectives[-1]))
+            and sorted(errors)[CIRCLE // 2] <= near and errors[-1] <= near and last[-1]["inf_pr"] <= FEASIBLE * tolerance)
+
 
 class Watch:
     """Hears about every iteration: reports progress and says when to stop.
@@ -23,9 +40,10 @@ class Watch:
     State is needed here: a signal arrives at any time, and CasADi swallows exceptions of a callback.
     """
 
-    def __init__(self, progress: Progress | None = None, point: WatchPoint | None = None):
-        self.progress, self.point = progress, point
-        self.stop, self.reported = False, 0
+    def __init__(self, progress: Progress | None = None, point: WatchPoint | None = None, tolerance: float = 0.0):
+        """tolerance: above which iterations that go around in circles are ended (``circled``); 0: they go on."""
+        self.progress, self.point, self.tolerance = progress, point, tolerance
+        self.stop, self.reported, self.count, self.circled = False, 0, 0, False
         self.error: BaseException | None = None
 
     def interrupt(self) -> None:
@@ -35,7 +53,10 @@ class Watch:
         """After an iteration: ``rows(first)`` of the log and the current point, each made only where somebody wants it. Whether
         to stop."""
         self.stop = self.stop or late()
+        self.count += 1
         try:
+            if self.tolerance and not self.stop and self.count > CIRCLE and self.count % EVERY == 0:
+                self.circled = self.stop = circles(rows(max(0, self.count - CIRCLE - EVERY)), self.tolerance)
             if self.progress is not None and not self.stop:
                 new = rows(self.reported)
                 self.reported += len(new)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ocp.algebraic import eliminated, stated
 from ocp.derivatives import EXECUTIONS
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.nlp import SCALINGS, SolverOptions, Warm
@@ -27,16 +28,20 @@ from ocp.transcription.options import check_options, how, solver_options
 from ocp.transcription.program import How, Transcription, build
 from ocp.transcription.refine.carry import carried
 from ocp.transcription.refine.criteria import Judge
-from ocp.transcription.refine.loop import refine
+from ocp.transcription.refine.loop import Outside, refine
 from ocp.transcription.refine.passes import Ask, Family, Settings
-from ocp.transcription.refine.plan import UNIFORM, Plan, read_plans, uniform_plan
+from ocp.transcription.refine.plan import UNIFORM, Plan, plans_text, read_plans, uniform_plan
 from ocp.transcription.refine.policy import POLICIES, Rules, halved
+from ocp.transcription.refine.smooth import linear_controls
 from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, make_scheme
 
 __all__ = ["METHOD", "CollocationOptions", "Optimality", "solve", "transcribe", "uniform_meshes", "unsupported"]
 
 METHOD = "collocation"
 AUTO = "auto"
+#: intervals of a mesh with held controls in the place of chattering ones, and what marks its checkpoints
+HELD_INTERVALS, HELD = 60, "held_controls"
+TOLD_HELD = "controls chattered along arcs that the objective hardly feels, and no mesh mends that: they are held in every interval"
 #: degree from which Lobatto schemes with one control per knot are of lower order than their name promises
 LOBATTO_SHORT = 4
 
@@ -51,11 +56,12 @@ class CollocationOptions:
     intervals: of equal length in every phase, "auto": 20 where the certificate decides, else 50; degree: K, collocated nodes of an
         interval; "auto": the scheme's own, 3 where it
         leaves a choice
-    form: of the defects, "integral", "differential", or for hermite_simpson "compressed" (no states at midpoints); controls:
-        "polynomial" through the collocated nodes, "held" or "linear"
+    form: of the defects, "integral", "differential", or for hermite_simpson "compressed" (no states at midpoints)
+    controls: "polynomial" through the collocated nodes, "held" or "linear"; "auto": polynomial, and held where the certificate
+        decides and polynomial ones chatter
     states: "coordinates", or "tangent" unknowns about states that are centred anew between passes (floating bases)
-    guess: what to start from, "given", "dynamics", "coarse", "multistart", or "auto", one after another until one converges
-        (``ocp.transcription.ladder``); "coarse 10", "multistart 3": one start alone
+    guess: what to start from, "given", "dynamics", "simulated", "coarse", "multistart", or "auto", one after another until one
+        converges (``ocp.transcription.ladder``); "coarse 10", "multistart 3": one start alone
     max_iterations, tolerance, hessian, solver, scaling: of the nonlinear program, see ``ocp.nlp.SolverOptions``; scaling may also
         hold the factors themselves, see ``ocp.nlp.scaling_text``
     derivatives: of the dynamics: "ad", "analytic", "complex_step", "fd", or "auto"; execution: of analytic ones: "generated" code,
@@ -74,7 +80,7 @@ class CollocationOptions:
     intervals: int | str = "auto"
     degree: int | str = "auto"
     form: str = "integral"
-    controls: str = "polynomial"
+    controls: str = "auto"
     states: str = "coordinates"
     guess: str = "auto"
     max_iterations: int = 1000
@@ -95,7 +101,7 @@ class CollocationOptions:
     def __post_init__(self) -> None:
         for name, value in _chosen(self).items():  # once and for all: ``replace`` keeps what was chosen
             object.__setattr__(self, name, value)
-        check_options(self, METHOD, {"scheme": SCHEMES, "form": (*FORMS, "compressed"), "controls": CONTROLS,
+        check_options(self, METHOD, {"scheme": SCHEMES, "form": (*FORMS, "compressed"), "controls": (AUTO, *CONTROLS),
                                      "execution": EXECUTIONS, "refine": POLICIES})
         if self.scaling not in SCALINGS and self.refine != "none":
             raise ProblemError("holds factors of one mesh, and refine changes the mesh; take scaling auto",
@@ -124,10 +130,14 @@ class CollocationOptions:
 
     def record(self) -> Scheme:
         """The scheme that the options name."""
-        if self.form == "compressed" and (self.scheme != "hermite_simpson" or self.controls != "polynomial"):
+        if self.form == "compressed" and (self.scheme != "hermite_simpson" or self.shape() != "polynomial"):
             raise ProblemError("is for scheme hermite_simpson with polynomial controls", where=f"{METHOD}.form 'compressed'")
         form = "integral" if self.form == "compressed" else self.form
         return make_scheme(self.scheme, None if self.degree == "auto" else self.degree, form)
+
+    def shape(self) -> str:
+        """Of the controls of the first mesh."""
+        return "polynomial" if self.controls == AUTO else self.controls
 
     def nlp(self) -> SolverOptions:
         return solver_options(self)
@@ -153,29 +163,31 @@ def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh 
         return tuple(Compressed(np.linspace(0.0, 1.0, int(options.intervals) + 1)) for _ in problem.phases)
     if options.mesh != UNIFORM:
         return _family(options).meshes(problem, _plans(problem, options))
-    return tuple(uniform_mesh(scheme, int(options.intervals), options.controls, form(phase.system.space, options.states).tangent)
+    return tuple(uniform_mesh(scheme, int(options.intervals), options.shape(), form(phase.system.space, options.states).tangent)
                  for phase in problem.phases)
 
 
 def finer(problem: Problem, options: CollocationOptions, solution: Solution) -> Solution:
-    """The problem, whose guess is the solution, on its mesh with every interval cut in two; from the solution's multipliers where
-    there is one phase, so that the optimum is the same."""
-    once = replace(options, refine="none", guess="given", scaling=rule(options.scaling))
+    """The problem, whose guess is the solution, on its mesh with every interval cut in two, which ``freeze`` names; from the
+    solution's multipliers where there is one phase, so that the optimum is the same."""
+    once = replace(options, refine="none", guess="given", scaling=rule(options.scaling),
+                   controls=str(solution.freeze.get("controls", options.controls)))
     if options.form == "compressed":
         once = replace(once, intervals=2 * int(options.intervals))
         return _run(once, Ask(problem, uniform_meshes(problem, once)))
-    family, plans = _family(options), _plans(problem, replace(once, mesh=str(solution.freeze.get("mesh", options.mesh))))
+    family, plans = _family(once), _plans(problem, replace(once, mesh=str(solution.freeze.get("mesh", options.mesh))))
     changed = tuple(halved(plan) for plan in plans)
     meshes, left = family.meshes(problem, changed), solution.optimality
-    if len(meshes) > 1 or left is None:
-        return _run(once, Ask(problem, meshes))
-    before = family.meshes(problem, plans)[0]
+    before, found = family.meshes(problem, plans)[0], None
 
     def begin(program: Transcription) -> Warm:
         return carried(left.nlp, left.lam_x, left.lam_g, before, program.nlp, meshes[0])
 
-    found = _run(once, Ask(problem, meshes, begin=begin))
-    return found if found.status is Status.CONVERGED else _run(once, Ask(problem, meshes))
+    if len(meshes) == 1 and left is not None:
+        found = _run(once, Ask(problem, meshes, begin=begin))
+    if found is None or found.status is not Status.CONVERGED:
+        found = _run(once, Ask(problem, meshes))
+    return replace(found, freeze={**found.freeze, "mesh": plans_text(changed)})
 
 
 def _plans(problem: Problem, options: CollocationOptions) -> tuple[Plan, ...]:
@@ -186,7 +198,14 @@ def _plans(problem: Problem, options: CollocationOptions) -> tuple[Plan, ...]:
 
 
 def _family(options: CollocationOptions) -> Family:
-    return Family(options.scheme, options.form, options.controls, options.states, options.tolerance)
+    return Family(options.scheme, options.form, options.shape(), options.states, options.tolerance)
+
+
+def served(problem: Problem, options: CollocationOptions) -> Problem:
+    """The problem with its algebraic unknowns at the points of the scheme, where controls are unknowns at all of these; else with
+    its unknowns eliminated."""
+    at_points = options.controls == "polynomial" and options.form != "compressed"
+    return stated(problem) if at_points else eliminated(problem)
 
 
 def transcribe(problem: Problem, options: CollocationOptions, meshes: Sequence[Mesh | Compressed] | None = None,
@@ -195,6 +214,7 @@ def transcribe(problem: Problem, options: CollocationOptions, meshes: Sequence[M
     does. centres: see ``build``."""
     if reasons := unsupported(problem):
         raise UnsupportedError(METHOD, reasons, ())
+    problem = served(problem, options)
     return build(problem, uniform_meshes(problem, options) if meshes is None else meshes, options.how(), centres)
 
 
@@ -213,6 +233,7 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     """
     if reasons := unsupported(problem):
         raise UnsupportedError(METHOD, reasons, ())
+    problem = served(problem, options)
     if options.refine == "none":
         begin = Ask(problem, uniform_meshes(problem, options), progress, checkpoint, resume)
         found = _run(options, replace(begin, ladder=resume is None))
@@ -223,10 +244,41 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     rules = Rules(options.refine, 1.0 if certified else options.tolerance_mesh, options.record().degree, options.max_degree)
     alone = options.guess != "auto"  # one rung of the ladder, from the first pass on
     settings = Settings(rules, options.max_passes, options.switches, alone, options.solver == "ipopt",
-                        lambda ask, failed: "" if alone else hopeless(problem, options, failed, _attempt(options, ask)))
+                        lambda ask, failed: "" if alone else hopeless(problem, options, failed, _attempt(options, ask)),
+                        certified and options.controls == AUTO)
+    decides = judge if certified else None
+    if resume is not None and HELD in resume:
+        return _held(problem, options, settings, (progress, checkpoint, resume), decides, allowed)
     found = refine(problem, _family(options), _plans(problem, options), settings, lambda ask: _run(options, ask),
-                   (progress, checkpoint, resume), judge if certified else None, allowed)
+                   (progress, checkpoint, resume), decides, allowed)
+    if settings.chatter and _chatters(found):
+        other = _held(problem, options, settings, (progress, checkpoint, None), decides, allowed)
+        if other.certificate is not None and other.certificate.holds:
+            passes = [note for note in found.notes if note.startswith("pass ")]
+            log = (*found.iterations, *({**row, "iteration": row["iteration"] + len(found.iterations)} for row in other.iterations))
+            return replace(other, notes=(*passes, TOLD_HELD, *other.notes), iterations=log)
+        if other.status is Status.INTERRUPTED:
+            found = replace(found, status=other.status)
     return frozen(_remarked(found, options), options)
+
+
+def _chatters(found: Solution) -> bool:
+    """Whether a refinement came to solutions, and to none that the certificate takes, with controls that enter linearly."""
+    reached = len(found.extra.get("refinement", ())) > 0 and found.status is not Status.INTERRUPTED
+    holds = found.certificate is not None and found.certificate.holds
+    return reached and not holds and any(linear_controls(phase).any() for phase in found.problem.phases)
+
+
+def _held(problem: Problem, options: CollocationOptions, settings: Settings, outside: Outside, judge: Judge | None,
+          allowed: tuple[float, float]) -> Solution:
+    """The refined solution with controls that are constant in every interval: they cannot chatter within it, and motions are as
+    smooth as the dynamics."""
+    progress, checkpoint, resume = outside
+    held = replace(options, controls="held", mesh=UNIFORM, intervals=max(int(options.intervals), HELD_INTERVALS))
+    keep = None if checkpoint is None else lambda arrays: checkpoint({**arrays, HELD: np.ones(1)})
+    found = refine(problem, _family(held), _plans(problem, held), replace(settings, chatter=False), lambda ask: _run(held, ask),
+                   (progress, keep, resume), judge, allowed)
+    return frozen(_remarked(found, held), held)
 
 
 def _run(options: CollocationOptions, ask: Ask) -> Solution:
@@ -253,7 +305,7 @@ def _attempt(options: CollocationOptions, ask: Ask) -> Attempt:
 
 def _remarked(found: Solution, options: CollocationOptions) -> Solution:
     """The solution with a note where the scheme's order is not that of its name."""
-    if options.scheme != "lobatto" or options.controls != "polynomial":
+    if options.scheme != "lobatto" or options.shape() != "polynomial":
         return found
     mesh = found.freeze.get("mesh", options.mesh)
     plans = _plans(found.problem, replace(options, mesh=mesh))

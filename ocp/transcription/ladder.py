@@ -1,7 +1,8 @@
 """What to try when a nonlinear program is not solved from its guess, one rung after another.
 
     given       the guess as it is, interpolated on the manifold
-    dynamics    controls of robots by inverse dynamics along the guess of the states
+    dynamics    controls that carry the system along the guess of the states: of robots by inverse dynamics, else least squares
+    simulated   states to which the controls of the guess lead, where nothing is asked of the end
     coarse      the solution on a few intervals, to a loose tolerance
     multistart  smooth random perturbations of the guess, a few of them, each with a seed of its own
 
@@ -20,15 +21,18 @@ from typing import Any
 
 from dynamics.errors import near
 from ocp.errors import ProblemError
-from ocp.guess import from_motion, perturbed, with_dynamic_controls
+from ocp.fitted_guess import simulated, with_fitted_controls
+from ocp.guess import from_motion, perturbed
 from ocp.nlp import violation, worst_violations
 from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution, Status
 
-RUNGS = ("given", "dynamics", "coarse", "multistart")
+RUNGS = ("given", "dynamics", "simulated", "coarse", "multistart")
 GUESSES = ("auto", *RUNGS)
 #: starts of the last rung, and the size of the first perturbation; each further one is that much larger
 STARTS, SIZE, GROWTH = 5, 0.1, 1.6
+#: rungs whose starts are tried on a few intervals before all are given up
+SCOUTS = ("dynamics", "simulated", "multistart")
 #: a coarse solve: share of the intervals, at least so many, and how far it is solved
 SHARE, LEAST, TOLERANCE, ITERATIONS = 0.2, 8, 1e-4, 300
 
@@ -99,7 +103,7 @@ def hopeless(problem: Problem, options: Any, found: Solution, attempt: Attempt) 
     """Why no other guess is worth a try after ``found``, the attempt from the given one; "" where one may be.
 
     Only a stationary point of the violation is hopeless, and only where that on a few intervals violates the program as much: what
-    is left over is not the mesh's. Then each perturbed start is scouted on these intervals, and none may violate less.
+    is left over is not the mesh's. Then each other start is scouted on these intervals, and none may violate less.
     """
     count = _few(options)
     if found.status is not Status.INFEASIBLE or count >= int(options.intervals):
@@ -110,12 +114,13 @@ def hopeless(problem: Problem, options: Any, found: Solution, attempt: Attempt) 
     if rough.status is not Status.INFEASIBLE or not any(
             abs(new - old) <= SAME * old for new, old in zip((least, largest), before, strict=True)):
         return ""
-    for _, changed in _starts(problem, options, "multistart", None, attempt):
+    scouts = [start for rung in SCOUTS for start in _starts(problem, options, rung, None, attempt)]
+    for _, changed in scouts:
         scout = _rough(changed, options, attempt, count)
         if scout.status in FINAL or violation(scout.optimality.nlp, scout.optimality.x) < (1.0 - SAME) * least:
             return ""
-    return (f"guess: given; no other was tried: on {count} intervals the violation is the same, and {STARTS} perturbed guesses end "
-            "with no less")
+    return (f"guess: given; no other was tried: on {count} intervals the violation is the same, and {len(scouts)} other guesses "
+            "end with no less")
 
 
 def _few(options: Any) -> int:
@@ -140,7 +145,11 @@ def _starts(problem: Problem, options: Any, rung: str, number: int | None, attem
     if rung == "given":
         yield rung, problem
     elif rung == "dynamics":
-        changed = with_dynamic_controls(problem)
+        changed = with_fitted_controls(problem)
+        if changed is not None:
+            yield rung, changed
+    elif rung == "simulated":
+        changed = simulated(problem)
         if changed is not None:
             yield rung, changed
     elif rung == "coarse":

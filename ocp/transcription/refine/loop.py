@@ -32,6 +32,9 @@ FAILURES = 2
 FAILURES_OF_CERTIFIED = 1
 #: passes whose singular controls chatter after which the loop ends
 CHATTERING = 4
+#: linear controls chatter where a pass that began at the one before took so many iterations, and where the errors of two passes in
+#: a row are so many times those of the passes before
+LABOUR, WORSE = 150, 10.0
 #: passes without progress after which the loop ends
 STALL = 2
 #: the same where the certificate decides: what is left to mend may be in one interval alone
@@ -74,6 +77,7 @@ class _Refinement:
         self.criterion = ByMesh(self.rules) if judge is None else ByCertificate(judge, self.estimator, allowed)
         self.certified = judge is not None
         self.linear = [linear_controls(phase) for phase in problem.phases] if self.certified else []
+        self._linear = any(own.any() for own in self.linear)
         self._switching = 0 < max((own.sum() for own in self.linear), default=0) <= SWITCHING
         self.margins = first_margins(problem, plans, self.estimator)
         self.passes: list[Pass] = []
@@ -160,6 +164,8 @@ class _Refinement:
         self.drawn = price(solution, self.bounds) if any(margin.any for margin in self.margins) else None
         if accurate and isinstance(self.criterion, ByCertificate):
             return ""
+        if not accurate and self._rings():
+            return "ringing"
         guided = solution if singular is None or singular.guide is None else _with_parts(solution, smooth[-1][1])
         jumps = self._jumps(guided, solution, meshes)
         moves = bool(jumps) and (unplaced(self.plans, jumps) or (not self.settled and self._rough()))
@@ -236,6 +242,14 @@ class _Refinement:
         """Whether an interval beside an edge where controls jump misses the tolerance."""
         return any(max(errors.total[k - 1], errors.total[k]) > self.rules.tolerance
                    for plan, errors in zip(self.plans, self.passes[-1].errors, strict=True) for k in plan.jumps)
+
+    def _rings(self) -> bool:
+        """Whether linear controls chatter: programs are hard to solve, and finer meshes find motions that these represent worse."""
+        if not (self.settings.chatter and self._linear and len(self.passes) > 1):
+            return False
+        errors = [p.worst for p in self.passes]
+        labour = self.warm and len(self.passes[-1].solution.iterations) > LABOUR
+        return labour or (len(errors) > 2 and min(errors[-2:]) > WORSE * min(errors[:-2]))
 
     def _stalled(self) -> bool:
         """Whether the last passes have changed the objective by next to nothing and the error by less than a factor: finer meshes

@@ -46,7 +46,8 @@ class Family:
 class Settings:
     """rules: of the policy; most: passes; switches: whether edges are put and moved to where controls jump; ladder: whether the
     first pass climbs the ladder of guesses, and not only once all else has failed; carry: whether passes begin with multipliers of
-    the one before; hopeless: why no other guess or mesh is worth a try after a first pass that failed, or ""."""
+    the one before; hopeless: why no other guess or mesh is worth a try after a first pass that failed, or ""; chatter: whether the
+    loop ends as soon as linear controls chatter."""
 
     rules: Rules
     most: int
@@ -54,6 +55,7 @@ class Settings:
     ladder: bool
     carry: bool = True
     hopeless: Callable[[Ask, Solution], str] = lambda ask, found: ""
+    chatter: bool = False
 
 
 @dataclass(frozen=True, eq=False)

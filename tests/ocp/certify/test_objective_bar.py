@@ -58,3 +58,26 @@ def test_an_objective_whose_bar_is_too_wide_is_not_certified():
         violation_between=1, gap_segment=1, gap_total=1, error_estimate=1, objective=1, energy=1, objective_error=1e-3))
     assert not found.ok
     assert [c.name for c in found.certificate.checks if not c.holds] == ["error of the objective"]
+
+
+@pytest.mark.parametrize("name", ["bryson_denham", "cartpole_swingup"])
+def test_a_mesh_of_our_choice_is_refined_until_the_bar_is_as_narrow_as_asked(name):
+    loaded = load_problem(FOLDER / f"{name}.yaml")
+    wide, narrow = (solve(loaded.problem, "collocation", tolerances=Tolerances(objective_error=error)) for error in (1e-2, 1e-6))
+    assert wide.ok, wide.certificate.failures
+    assert narrow.ok, narrow.certificate.failures
+    assert narrow.certificate.bar < 0.1 * wide.certificate.bar
+    for found in (wide, narrow):
+        assert abs(found.objective - TRUE[name]) <= found.certificate.bar + 3e-8 * TRUE[name]
+    assert not any(note.startswith("refined further") for note in wide.notes)
+    assert narrow.notes[0].startswith("refined further: objective ")
+    again = solve(loaded.problem, "collocation", dict(narrow.freeze), tolerances=Tolerances(objective_error=1e-6))
+    assert again.ok, again.certificate.failures
+    assert again.objective == pytest.approx(narrow.objective, rel=1e-6)
+
+
+def test_a_mesh_of_the_file_stays():
+    loaded = load_problem(FOLDER / "rayleigh.yaml")
+    found = solve(loaded.problem, "collocation", {"scheme": "radau", "intervals": 20}, tolerances=Tolerances(objective_error=1e-6))
+    assert len(found.trajectory.t) == 21
+    assert [c.name for c in found.certificate.checks if not c.holds][-1] == "error of the objective"
