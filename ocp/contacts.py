@@ -32,7 +32,8 @@ def with_contacts(mechanism: Mechanism, active: Sequence[str]) -> Mechanism:
 
 
 def contact_constraints(mechanism: Mechanism, parameters: int = 0, unknowns: int = 0, *,
-                        cone: str | Mapping[str, str] = "second_order", bilateral: Sequence[str] = (), where: str | None = None) -> tuple[Constraint, ...]:
+                        cone: str | Mapping[str, str] = "second_order", bilateral: Sequence[str] = (),
+                        where: str | None = None) -> tuple[Constraint, ...]:
     """Path constraints of all contacts of a mechanism: the ground only pushes, and forces stay in their cones of friction.
 
     cone: "second_order", or "pyramid", the four-sided pyramid inside the cone, of all or by the name of the contact; bilateral:
