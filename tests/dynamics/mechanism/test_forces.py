@@ -15,9 +15,11 @@ from dynamics.forces import (
     Cable,
     Drag,
     Expression,
+    Ground,
     JointDamper,
     JointFriction,
     JointSpring,
+    JointStop,
     Place,
     PointForce,
     Spring,
@@ -54,6 +56,11 @@ RECORDS = {
     "point force": PointForce("w", B, (1.0, -2.0, 3.0)),
     "drag": Drag("d", "f4", (1.0, 2.0, 3.0, 0.1, 0.2, 0.3), (0.5, 0.6, 0.7, 0.05, 0.06, 0.07)),
     "expression": WRITTEN,
+    "stop below": JointStop("e", joints["prismatic"], (3.0,), (4.0,), 50.0, 2.0),
+    "stop above": JointStop("e", joints["universal"], (-9.0, -9.0), (-4.0, 8.0), 50.0, 2.0),
+    "sliding on the ground": Ground("g", (A, B), 30.0, 2.0, 0.4, 1e3, (0.1, -0.2, 1.0), (0.0, 0.0, 9.0)),
+    "creeping on the ground": Ground("g", (A, B), 30.0, 2.0, 0.4, 0.1, (0.1, -0.2, 1.0), (0.0, 0.0, 9.0)),
+    "above the ground": Ground("g", (A, B), 30.0, 2.0, 0.4, 0.1, origin=(0.0, 0.0, -9.0)),
 }
 
 
