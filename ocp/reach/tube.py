@@ -124,10 +124,9 @@ def _told(phase: Phase, i: int, k: int, before: tuple[float, float], after: tupl
     name, T = phase.system.space.names[i], phase.duration
     when = f"after {k / SLICES * T.upper:.4g} s" if not T.free else f"after {100 * k / SLICES:.3g} % of the time"
     whole = f"{T.upper:.4g} s" if not T.free else f"at most {T.upper:.4g} s"
+    asked = "to reach what is asked of the end it has to be then"
     if k == SLICES:
         when, asked = f"at the end, {whole} after the start", "it is asked to be"
-    else:
-        when, asked = when, "to reach what is asked of the end it has to be then"
     return f"{name} can only be {_between(before)} {when}, {BY}; {asked} {_between(after)}"
 
 

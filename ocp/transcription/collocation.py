@@ -14,6 +14,7 @@ import numpy as np
 
 from ocp.derivatives import EXECUTIONS
 from ocp.errors import ProblemError, UnsupportedError
+from ocp.guess import from_motion
 from ocp.nlp import SCALINGS, SolverOptions, Warm
 from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution, Status
@@ -21,7 +22,7 @@ from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Optimality, solve_program, unsupported
 from ocp.transcription.freeze import frozen
-from ocp.transcription.ladder import Attempt, climb, hopeless
+from ocp.transcription.ladder import Attempt, climb, free_names, hopeless
 from ocp.transcription.mesh import Compressed, Mesh, uniform_mesh
 from ocp.transcription.options import check_options, how, solver_options
 from ocp.transcription.program import How, Transcription, build
@@ -242,7 +243,9 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     found = refine(problem, _family(options), _plans(problem, options), settings, lambda ask: _run(options, ask),
                    (progress, checkpoint, resume), decides, allowed)
     if settings.chatter and _chatters(found):
-        other = _held(problem, options, settings, (progress, checkpoint, None), decides, allowed)
+        parameters = dict(zip(free_names(problem), found.extra.get("parameters", ()), strict=False))
+        begun = from_motion(problem, found.parts or (found.trajectory,), parameters)
+        other = _held(begun, options, settings, (progress, checkpoint, None), decides, allowed)
         if other.certificate is not None and other.certificate.holds:
             passes = [note for note in found.notes if note.startswith("pass ")]
             log = (*found.iterations, *({**row, "iteration": row["iteration"] + len(found.iterations)} for row in other.iterations))

@@ -80,7 +80,7 @@ def print_improved(before: Infeasibility | None, found: Infeasibility, out: Cons
         return
     if before is None:
         more = f" and {len(found.conflict) - FEW} more" if len(found.conflict) > FEW else ""
-        out.print(f"  these cannot hold together: {', '.join(found.conflict[:FEW])}{more}; trying which must yield (Ctrl-C ends it)",
+        out.print(f"  these cannot hold together: {', '.join(found.conflict[:FEW])}{more}; trying which must yield",
                   markup=False, soft_wrap=True)
         return
     for remedy in found.remedies[len(before.remedies):]:

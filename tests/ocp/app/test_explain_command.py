@@ -174,8 +174,8 @@ def test_first_findings_name_distances_out_of_reach(tmp_path):
     file.write_text(FAR, encoding="utf-8")
     (found,) = first_findings(load_problem(file).problem)
     assert found.sure
-    assert found.text == ("x has to move by 1 from its start to its end, but v is at most 0.5 in that direction, which makes 0.75 in "
-                          "the 1.5 s there are; it takes 2 s")
+    assert found.text == ("x has to move by 1 from its start to its end, but v is at most 0.5 in that direction, which makes 0.75 "
+                          "in the 1.5 s there are; it takes 2 s")
     file.write_text(FAR.replace("duration: 1.5", "duration: 2.6"), encoding="utf-8")
     assert first_findings(load_problem(file).problem) == ()
 
