@@ -6,7 +6,7 @@ Ordinary Differential Equations II, Sec. IV.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,7 +41,8 @@ METHOD = "collocation"
 AUTO = "auto"
 #: intervals of a mesh with held controls in the place of chattering ones, and what marks its checkpoints
 HELD_INTERVALS, HELD = 60, "held_controls"
-TOLD_HELD = "controls chattered along arcs that the objective hardly feels, and no mesh mends that: they are held in every interval"
+TOLD_HELD = ("controls chattered along arcs that the objective hardly feels, and no mesh mends that: from here on they are constant "
+             "in every interval (controls: held)")
 #: degree from which Lobatto schemes with one control per knot are of lower order than their name promises
 LOBATTO_SHORT = 4
 
@@ -245,11 +246,17 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     if settings.chatter and _chatters(found):
         parameters = dict(zip(free_names(problem), found.extra.get("parameters", ()), strict=False))
         begun = from_motion(problem, found.parts or (found.trajectory,), parameters)
-        other = _held(begun, options, settings, (progress, checkpoint, None), decides, allowed)
+        number, count = len(found.extra["refinement"]), len(found.iterations)
+
+        def later(row: Mapping[str, float]) -> dict[str, float]:
+            return {**row, "iteration": row["iteration"] + count, "pass": row["pass"] + number}
+
+        show = None if progress is None else lambda row: progress(later(row))
+        other = _held(begun, options, settings, (show, checkpoint, None), decides, allowed)
         if other.certificate is not None and other.certificate.holds:
             passes = [note for note in found.notes if note.startswith("pass ")]
-            log = (*found.iterations, *({**row, "iteration": row["iteration"] + len(found.iterations)} for row in other.iterations))
-            return replace(other, notes=(*passes, TOLD_HELD, *other.notes), iterations=log)
+            again = [f"held, {note}" if note.startswith("pass ") else note for note in other.notes]
+            return replace(other, notes=(*passes, TOLD_HELD, *again), iterations=(*found.iterations, *map(later, other.iterations)))
         if other.status is Status.INTERRUPTED:
             found = replace(found, status=other.status)
     return frozen(_remarked(found, options), options)
