@@ -1,7 +1,8 @@
-"""The one door from a robot to a controlled system with x = (q, v) and its limits, in one of two forms.
+"""The one door from a robot to a controlled system with x = (q, v) and its limits, in one of three forms.
 
 Forward dynamics: u = efforts of motors and thrusts, rate = (v, FD(q, v, u)). Inverse dynamics: u = accelerations and thrusts, rate
-= (v, a); efforts are then functions of (x, u), their limits and the absence of a motor are path constraints.
+= (v, a); efforts are then functions of (x, u), their limits and the absence of a motor are path constraints. Residual: u = efforts
+and thrusts; accelerations and the multipliers of constraints are algebraic unknowns of the equations of inverse dynamics.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ from dynamics.errors import ModelError, UnknownNameError
 from dynamics.forces import Force
 from dynamics.lie import se3, so3
 from dynamics.mechanism import Mechanism, Thruster, direct_motors
+from dynamics.mechanism.mechanism import RATE
 from dynamics.model.model import Model
 from ocp.errors import ProblemError
 from ocp.problem import INF, At, Constraint, Sense, System
 from ocp.spaces import Space
 
 Expr = Any
+
+#: what keeps redundant rows of constraints apart in residual form, relative to the inverse inertia that rows see
+SOFT = 1e-8
 
 
 def model_space(model: Model) -> Space:
@@ -123,6 +128,51 @@ def inverse_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Thr
     return replace(system, inverse=mechanism, units=_units(mechanism, accelerations=True), u_limits=_pairs(limits))
 
 
+def residual_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Thruster] = (), forces: Sequence[Force] = (),
+                             parameters: Mapping[str, float] | None = None) -> System:
+    """The system of ``robot_system`` in residual form: no mass matrix is inverted. Algebraic unknowns are the accelerations a [nv],
+    named ``a.`` and their velocity, and the multipliers lambda [m] of the mechanism's constraints, by constraint and row:
+
+        0 = RNEA(q, v, a) - thrusts - forces - S u - J' lambda
+        0 = J a + dJ/dt v + 2 RATE J v + RATE^2 g + epsilon lambda
+
+    epsilon is SOFT of the mean inverse inertia that the rows see at the neutral configuration; so rows may repeat each other, and
+    lambda then is the smallest one, up to epsilon. Without redundant rows epsilon is 0. Raises as ``robot_system`` does.
+    """
+    mechanism = mechanism_of(robot, "all", thrusters, forces)
+    model, count = mechanism.model, mechanism.nu
+    space, constraints = model_space(model), mechanism.constraints
+    rows = [f"{c.name}[{i}]" for c in constraints for i in range(c.value(model, ca.DM(alg.neutral(model))).numel())]
+    algebraic = (*(f"a.{name}" for name in model.velocity_names), *rows)
+    arguments, q, v = _arguments(model, space, count + len(algebraic), parameters)
+    u, a, multipliers = arguments[2][:count], arguments[2][count:count + model.nv], arguments[2][count + model.nv:]
+    tau, thrusts = mechanism.motor_effort(u), u[len(mechanism.motors):]
+    value = mechanism.inverse_dynamics(q, v, a, thrusts) - tau
+    if constraints:
+        J, g, drift = (ca.vertcat(*parts) for parts in (
+            [c.jacobian(model, q) for c in constraints], [c.value(model, q) for c in constraints],
+            [c.drift(model, q, v) for c in constraints]))
+        held = J @ a + drift + 2 * RATE * (J @ v) + RATE**2 * g + _softness(mechanism, q, J) * multipliers
+        value = ca.vertcat(value - J.T @ multipliers, held)
+    system = _system(mechanism, space, mechanism.controls, arguments, a, mechanism.power(q, v, tau, thrusts), parameters,
+                     algebraic=algebraic, equations=(*(f"motion of {name}" for name in model.velocity_names), *rows),
+                     residual=ca.Function("residual", arguments, [ca.densify(ca.cse(value))], ["t", "x", "u", "p"], ["F"]))
+    free = np.tile([-INF, INF], (len(algebraic), 1))
+    units = {f"a.{name}": unit for name, unit in _units(mechanism, accelerations=True).items() if f"a.{name}" in algebraic}
+    return replace(system, units=_units(mechanism) | units, u_limits=_pairs(np.vstack([mechanism.control_limits, free])))
+
+
+def _softness(mechanism: Mechanism, q: Expr, J: Expr) -> float:
+    """epsilon of ``residual_dynamics_system``: 0 where rows are independent at random configurations."""
+    model = mechanism.model
+    at, rng = ca.Function("rows", [q], [ca.densify(J), alg.mass_matrix(model, q)]), np.random.default_rng(0)
+    spots = [ca.DM(alg.integrate(model, ca.DM(alg.neutral(model)), ca.DM(step))) for step in rng.normal(size=(3, model.nv))]
+    if all(np.linalg.matrix_rank(np.asarray(at(spot)[0])) == J.shape[0] for spot in spots):
+        return 0.0
+    rows, M = (np.asarray(part) for part in at(alg.neutral(model)))
+    return float(SOFT * np.trace(rows @ np.linalg.solve(M, rows.T)) / len(rows))
+
+
 def inverse_effort(robot: Model | Mechanism, x: Expr, u: Expr, thrusters: Sequence[Thruster] = ()) -> Expr:
     """Generalised effort [nv] of motors in the system of ``inverse_dynamics_system``: ``RNEA(q, v, a) - thrusts - forces``."""
     mechanism = mechanism_of(robot, "all", thrusters)
@@ -181,14 +231,16 @@ def effort_constraints(robot: Model | Mechanism, actuated: str | Sequence[str] =
     return tuple(found)
 
 
-def shared_effort_constraints(mechanism: Mechanism, parameters: int = 0, where: str | None = None) -> tuple[Constraint, ...]:
+def shared_effort_constraints(mechanism: Mechanism, parameters: int = 0, where: str | None = None, unknowns: int = 0
+                              ) -> tuple[Constraint, ...]:
     """The path constraint "joint efforts" of ``robot_system``: limits of joints that no bound of a control expresses, because
-    several motors act there or a transmission does. None where there are none. parameters: how many the system has."""
+    several motors act there or a transmission does. None where there are none. parameters, unknowns: how many parameters and
+    algebraic unknowns the system has."""
     names = mechanism.shared_limits
     if not names:
         return ()
     model = mechanism.model
-    arguments, _, _ = _arguments(model, model_space(model), mechanism.nu, parameters)
+    arguments, _, _ = _arguments(model, model_space(model), mechanism.nu + unknowns, parameters)
     at = [model.velocity_names.index(name) for name in names]
     most = tuple(float(x) for x in model.limit("effort")[at])
     effort = ca.densify(mechanism.motor_effort(arguments[2])[at])
@@ -197,11 +249,13 @@ def shared_effort_constraints(mechanism: Mechanism, parameters: int = 0, where: 
     return (Constraint("joint efforts", At.PATH, function, low, most, Sense.BOX, where=where, labels=names),)
 
 
-def start_constraints(mechanism: Mechanism, parameters: int = 0, where: str | None = None) -> tuple[Constraint, ...]:
+def start_constraints(mechanism: Mechanism, parameters: int = 0, where: str | None = None, unknowns: int = 0
+                      ) -> tuple[Constraint, ...]:
     """Conditions g(q) = 0 and J v = 0 at the start for each constraint of a mechanism: from there the dynamics keep them. Rows that
-    hold whatever the state (a plane that the tree keeps anyway) are left out. parameters: how many the system has."""
+    hold whatever the state (a plane that the tree keeps anyway) are left out. parameters, unknowns: how many parameters and
+    algebraic unknowns the system has."""
     model = mechanism.model
-    arguments, q, v = _arguments(model, model_space(model), mechanism.nu, parameters)
+    arguments, q, v = _arguments(model, model_space(model), mechanism.nu + unknowns, parameters)
     found = []
     for c in mechanism.constraints:
         rows = ca.vertcat(c.value(model, q), c.jacobian(model, q) @ v)
@@ -225,7 +279,7 @@ def _arguments(model: Model, space: Space, nu: int, parameters: Mapping[str, flo
 
 
 def _system(mechanism: Mechanism, space: Space, controls: tuple[str, ...], arguments: list[Expr], a: Expr, power: Expr,
-            parameters: Mapping[str, float] | None) -> System:
+            parameters: Mapping[str, float] | None, **more: Any) -> System:
     model, names = mechanism.model, ["t", "x", "u", "p"]
     q, v = arguments[1][:model.nq], arguments[1][model.nq:]
     return System(
@@ -234,7 +288,7 @@ def _system(mechanism: Mechanism, space: Space, controls: tuple[str, ...], argum
         energy=ca.Function("energy", arguments, [mechanism.energy(q, v)], names, ["E"]),
         power=ca.Function("power", arguments, [power], names, ["P"]),
         parameters=tuple(parameters or ()), parameter_values=tuple((parameters or {}).values()),
-        x_limits=_pairs(state_limits(model)),
+        x_limits=_pairs(state_limits(model)), **more,
     )
 
 
@@ -253,7 +307,7 @@ def _units(mechanism: Mechanism, *, accelerations: bool = False) -> dict[str, st
         units |= {name: "rad/s^2" if turns else "m/s^2" for name, turns in angular.items()}
     else:
         units |= {motor.name: "N m" if angular[motor.gears[0][0]] else "N" for motor in mechanism.motors}
-    return units | {thruster.name: "N" for thruster in mechanism.thrusters}
+    return units | {thruster.name: "N" if any(thruster.axis) else "N m" for thruster in mechanism.thrusters}
 
 
 @dataclass(frozen=True)

@@ -65,21 +65,22 @@ def choose(system: System, source: str, execution: str, exact: bool = False) -> 
         if value not in known:
             raise ProblemError(f"no {name} named {value!r}{near(value, known)}", where=name)
     inverse = accelerations(system) is not None
-    size, obstacle = operations_of(system), _obstacle(system)
-    large = size >= (LOOPS_FROM_EXACT if exact else LOOPS_FROM) and not obstacle
+    size, obstacle, missing = operations_of(system), _obstacle(system), _without_closed_form(system)
+    served = not obstacle and execution != "generated"
+    large = size >= (LOOPS_FROM_EXACT if exact else LOOPS_FROM) and not obstacle and (served or not missing)
     pays = exact and size >= (CLOSED_FROM_INVERSE if inverse else CLOSED_FROM)
-    closed = large or (pays and not _without_closed_form(system))
+    closed = large or (pays and not missing)
     chosen = source if source != "auto" else "analytic" if closed else "ad"
     if execution == "loops" and (chosen != "analytic" or obstacle):
         reason = obstacle or f"loops hold closed-form derivatives only, and the source is {chosen!r}; set derivatives to 'analytic'"
         raise ProblemError(f"'loops' is not possible: {reason}", where="execution")
     if chosen != "analytic":
         return chosen, False, (f"derivatives: {chosen}",)
-    if obstacle and (reason := _without_closed_form(system)):
-        raise _refusal(system, reason)
+    if missing and not served:
+        raise _refusal(system, missing)
     if inverse and not exact:
         return "ad", False, ("derivatives: analytic for efforts in costs and constraints, ad for all else",)
-    if execution == "loops" or (execution == "auto" and large):
+    if execution == "loops" or (execution == "auto" and (large or missing)):
         return chosen, True, (f"derivatives: analytic, in compiled loops over the model ({system.model.nv} degrees of freedom, "
                               f"{size} operations for one evaluation of the dynamics)",)
     return chosen, False, (f"derivatives: analytic, in code generated for this robot ({size} operations for one evaluation of the "
@@ -97,7 +98,7 @@ def _without_closed_form(system: System) -> str:
     """Why the dynamics have no closed-form derivatives; empty where they have."""
     model = accelerations(system)
     if system.mechanism is not None and system.mechanism.constraints:
-        return "closed-form derivatives know no constraints of the mechanism"
+        return "closed-form derivatives in generated code know no constraints of the mechanism"
     if model is not None and system.nu > model.nv:
         return "closed-form derivatives of efforts know no thrusters"
     if model is None and system.mechanism is None:
@@ -115,12 +116,7 @@ def _obstacle(system: System) -> str:
         return "the system is not the forward dynamics of a robot"
     if system.mechanism.thrusters:
         names = ", ".join(repr(thruster.name) for thruster in system.mechanism.thrusters)
-        return f"loops know forces at joints only, and the robot has thrusters ({names})"
-    if system.mechanism.constraints:
-        return "loops know trees only, and constraints close loops of the robot"
-    if system.mechanism.forces:
-        names = ", ".join(repr(force.name) for force in system.mechanism.forces)
-        return f"loops know motors only, and forces act on the robot ({names})"
+        return f"of drives loops know motors only, and the robot has thrusters ({names})"
     return ""
 
 
@@ -211,7 +207,7 @@ def _thrust_force(model: Model, thrusters: Sequence[Thruster]) -> ca.Function:
     Where only the base is pushed, no coordinate is left in it."""
     q, f = ca.SX.sym("q", model.nq), ca.SX.sym("f", len(thrusters))
     unit, _ = unit_configuration(model, q)
-    carried = tree.wrench_by_body(model, thrust_wrenches(model, thrusters, f))
+    carried = tree.wrench_by_body(model, thrust_wrenches(model, thrusters, unit, f))
     total = ca.SX(model.nv, 1)
     for i in reversed(range(len(model.bodies))):
         if i not in carried:

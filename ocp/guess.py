@@ -47,10 +47,13 @@ def sample_guess(guess: Guess, space: Space, fractions: np.ndarray) -> tuple[np.
 
 
 def on_manifold(space: Space, x: np.ndarray) -> np.ndarray:
-    """States [..., nx] with their quaternions brought back to unit length."""
+    """States [..., nx] with their quaternions brought back to unit length. Raises ProblemError for one of length zero."""
     x = np.array(x, dtype=float)
     for q in space.quaternions:
-        x[..., q:q + 4] /= np.linalg.norm(x[..., q:q + 4], axis=-1, keepdims=True)
+        length = np.linalg.norm(x[..., q:q + 4], axis=-1, keepdims=True)
+        if np.any(length == 0.0):
+            raise ProblemError(f"the quaternion {', '.join(space.names[q:q + 4])} has length zero: it stands for no rotation")
+        x[..., q:q + 4] /= length
     return x
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.errors import near
+from ocp.algebraic import eliminated, restored
 from ocp.certify import Tolerances, certify
 from ocp.conclusion import GRACE, conclude
 from ocp.errors import ProblemError, UnsupportedError
@@ -49,6 +50,11 @@ class Method:
         """One sentence for each thing that this method cannot enforce."""
         found: list[str] = importlib.import_module(self.options_module).unsupported(problem)
         return found
+
+    def served(self, problem: Problem, options: Any) -> Problem:
+        """The problem as the method sees algebraic unknowns: those of its program (``served`` in ``solver``), or eliminated."""
+        own = getattr(importlib.import_module(self.solver), "served", None)
+        return eliminated(problem) if own is None else own(problem, options)
 
     def finer(self, problem: Problem, options: Any, solution: Solution) -> Solution:
         """The problem, whose guess is the solution, solved on a finer mesh than that of the solution."""
@@ -106,6 +112,8 @@ def solve(
     bar of its objective; status TIME_LIMIT where that is no solution. A problem whose bounds alone prove that it has no solution
     is not solved: status INFEASIBLE, no certificate.
 
+    The solution of a system with algebraic unknowns has them behind its controls, by ``problem.phases[i].system.inputs``.
+
     Raises UnsupportedError, naming every constraint that the method cannot enforce and the methods that can;
     ProblemError for unknown methods and options, and for a checkpoint of another problem.
     ``solution.ok`` tells whether the answer can be trusted. After Ctrl-C, or the limit, the certificate gets three seconds; where
@@ -117,9 +125,10 @@ def solve(
         able = [m.name for m in METHODS.values() if m.name != name and not m.unsupported(problem)]
         raise UnsupportedError(name, reasons, able)
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
+    problem = chosen.served(problem, record)
     begin = time.perf_counter()
     if sure := [finding.text for finding in first_findings(problem) if finding.sure]:
-        return _impossible(problem, name, record, sure, time.perf_counter() - begin)
+        return restored(_impossible(problem, name, record, sure, time.perf_counter() - begin))
     with limited(time_limit):
         with held(False, progress) as ctrl_c:
             solution = chosen.run(problem, record, ctrl_c.progress, checkpoint, resume, tolerances)
@@ -130,7 +139,7 @@ def solve(
     if certified.status is Status.INFEASIBLE:
         certified = dataclasses.replace(certified, notes=(*certified.notes, *(one.text for one in end_findings(problem))))
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
-    return dataclasses.replace(certified, seconds=seconds)
+    return restored(dataclasses.replace(certified, seconds=seconds))
 
 
 def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[str], seconds: float) -> Solution:

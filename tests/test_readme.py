@@ -97,7 +97,7 @@ def test_every_name_in_the_table_of_symbols_exists():
     assert len(names) >= 20
 
     def resolves(name):
-        for prefix in ("", "dynamics.", "dynamics.lie.", "dynamics.algorithms."):
+        for prefix in ("", "dynamics.", "dynamics.lie.", "dynamics.algorithms.", "dynamics.notation."):
             module, _, attribute = (prefix + name).rpartition(".")
             try:
                 found = importlib.import_module(module)

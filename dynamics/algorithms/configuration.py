@@ -29,7 +29,11 @@ def integrate(model: Model, q: Expr, d: Expr) -> Expr:
 
 
 def difference(model: Model, q0: Expr, q1: Expr) -> Expr:
-    """The d [nv] with integrate(q0, d) = q1 (q1 [-] q0)."""
+    """The d [nv] with integrate(q0, d) = q1 (q1 [-] q0).
+
+    The coordinate of a continuous joint counts turns: from 0 to 2 pi is a whole turn and not the short way, so that motions may
+    wind. Rotations in quaternions do not count turns; they take the short way.
+    """
     q0, q1 = tree.as_column(q0), tree.as_column(q1)
     tree.check_sizes(model, q0=(q0, model.nq), q1=(q1, model.nq))
     return _stack(model, lambda kind, qs, vs: kind.minus(part(q0, qs), part(q1, qs)))

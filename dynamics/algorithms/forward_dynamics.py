@@ -14,7 +14,7 @@ import casadi as ca
 from dynamics import spatial
 from dynamics.algorithms import tree
 from dynamics.algorithms.inverse_dynamics import bias_force
-from dynamics.algorithms.mass_matrix import mass_matrix
+from dynamics.algorithms.mass_matrix import check_inertia, mass_matrix
 from dynamics.joints.kind import part
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
@@ -33,10 +33,12 @@ class Articulated(NamedTuple):
 def forward_dynamics(model: Model, q: Expr, v: Expr, tau: Expr, f_ext: Mapping[str, Expr] | None = None) -> Expr:
     """Acceleration a [nv] under the generalised force tau [nv]; the inverse of ``inverse_dynamics``.
 
-    q: [nq]; v, tau: [nv]; f_ext: body name -> wrench [6] on that body, body coordinates.
+    q: [nq]; v, tau: [nv]; f_ext: body name -> wrench [6] on that body, body coordinates. Raises ModelError that names the joints
+    whose motion has no inertia, wherever the robot is.
     """
     q, v, tau = tree.as_column(q), tree.as_column(v), tree.as_column(tau)
     tree.check_sizes(model, q=(q, model.nq), v=(v, model.nv), tau=(tau, model.nv))
+    check_inertia(model)
     if model.has_coupling:
         return solve_mass(mass_matrix(model, q), tau - bias_force(model, q, v, f_ext))
     return _articulated_body(model, q, v, tau, f_ext)

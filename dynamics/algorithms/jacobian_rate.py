@@ -23,17 +23,13 @@ Expr = Any
 def subspace_rate(model: Model, i: int, q: Expr, v: Expr) -> Expr | None:
     """``dS/dt`` [6, nv_i] of joint i in its own body coordinates, or None where S is constant.
 
-    With respect to the model's velocity slice, so the multiplier of a mimic joint is inside. S is differentiated
-    algorithmically along ``dq_i/dt = N(q_i) v_i``: any joint kind, present or added later, is served.
+    With respect to the model's velocity slice, so the multiplier of a mimic joint is inside.
     """
     kind, joint = model.kind(i), model.bodies[i].joint
-    if kind.bias is None:
+    if kind.slices is None:
         return None
-    qi, vi = ca.SX.sym("q", kind.nq), ca.SX.sym("v", kind.nv)
-    S = ca.densify(ca.SX(kind.subspace(qi)))
-    rate = ca.reshape(ca.jtimes(ca.vec(S), qi, ca.mtimes(kind.rate(qi), vi)), 6, kind.nv)
-    along = ca.Function("subspace_rate", [qi, vi], [ca.sparsify(rate)])
-    value = along(tree.joint_configuration(model, i, q), tree.joint_velocity(model, i, v))
+    first, own = kind.slices(tree.joint_configuration(model, i, q)).first, tree.joint_velocity(model, i, v)
+    value = sum((D * own[k] for k, D in enumerate(first)), ca.DM(6, kind.nv))
     return value if joint.mimic is None else value * joint.mimic.multiplier
 
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 import casadi as ca
+import numpy as np
 
 from dynamics import spatial
-from dynamics.algorithms import tree
+from dynamics.algorithms import configuration, tree
+from dynamics.errors import ModelError
 from dynamics.model.model import Model
 
 Expr = Any
+#: a pivot below this fraction of its diagonal entry is zero: what is left of it is rounding
+SINGULAR = 1e-13
 
 
 def mass_matrix(model: Model, q: Expr) -> Expr:
@@ -47,6 +51,32 @@ def mass_matrix(model: Model, q: Expr) -> Expr:
             M[vj, vi] += block
             M[vi, vj] += block.T
     return M
+
+
+def check_inertia(model: Model, q: np.ndarray | None = None) -> None:
+    """Raise ModelError that names the joints whose motion has no inertia at q [nq], or wherever the robot is (None): there M(q) is
+    singular, and no acceleration follows from forces.
+
+    The pivots of M = L' D L, eliminated from the leaves to the root, are the articulated inertias along the joints (RBDA
+    section 7.2): one that vanishes belongs to a joint to blame.
+    """
+    at = configuration.random_configuration(model, np.random.default_rng(0)) if q is None else q
+    M = np.array(ca.DM(mass_matrix(model, ca.DM(at))))
+    if not np.isfinite(M).all():
+        return
+    diagonal, bare = M.diagonal().copy(), []
+    for k in reversed(range(model.nv)):
+        if abs(M[k, k]) <= SINGULAR * diagonal[k]:
+            bare.append(k)
+            continue
+        M[:k, :k] -= np.outer(M[:k, k], M[k, :k] / M[k, k])
+    if bare:
+        carriers = {k: body for i, body in enumerate(model.bodies) if body.joint.mimic is None
+                    for k in range(*model.v_slice(i).indices(model.nv))}
+        names = " and ".join(f"{model.velocity_names[k]!r} (body {carriers[k].name!r})" for k in reversed(bare))
+        where = "" if q is None else " here"
+        raise ModelError(f"nothing resists the motion of {names}{where}: the mass matrix is singular; give what moves there mass "
+                         "and inertia, give the joint an armature, or make it fixed", element=f"model {model.name!r}")
 
 
 def _symmetric(block: Expr) -> Expr:

@@ -1,4 +1,4 @@
-"""Forces at joints: springs, dampers and smoothed dry friction."""
+"""Forces at joints: springs, dampers, elastic stops and smoothed dry friction."""
 
 from __future__ import annotations
 
@@ -149,3 +149,49 @@ class JointFriction(_AtJoint):
     def damping(self, model: Model, q: Expr, v: Expr) -> Expr:
         slope = 1 - ca.tanh(v[self._slices(model)[2]] / self.speed) ** 2
         return self._spread(model, ca.diag(-self.level / self.speed * slope), square=True)
+
+
+@dataclass(frozen=True)
+class JointStop(_AtJoint):
+    """Elastic end stops: ``f = k (lower - q) - c v`` where q < lower, ``k (upper - q) - c v`` where q > upper, else 0; at every
+    coordinate of a joint whose velocities are the rates of its coordinates.
+
+    lower, upper: one number for each coordinate [rad or m]; k [N m/rad or N/m]; c [N m s/rad or N s/m]. With c > 0 the force jumps
+    at the stop, and a joint that leaves it fast is held back.
+    """
+
+    lower: tuple[float, ...] = ()
+    upper: tuple[float, ...] = ()
+    k: float = 0.0
+    c: float = 0.0
+
+    def check(self, model: Model) -> None:
+        super().check(model)
+        check_number(self.name, "stiffness", self.k)
+        check_number(self.name, "damping", self.c)
+        kind = model.kind(model.joint_index(self.joint))
+        if not kind.is_vector_space:
+            raise ModelError(f"a joint of kind {kind.name!r} has no coordinates that could meet a stop",
+                             element=f"force {self.name!r}")
+        if not len(self.lower) == len(self.upper) == kind.nq or any(a > b for a, b in zip(self.lower, self.upper, strict=True)):
+            raise ModelError(f"lower and upper need {kind.nq} numbers each, lower below upper; got {self.lower} and {self.upper}",
+                             element=f"force {self.name!r}")
+
+    def _overrun(self, model: Model, q: Expr) -> tuple[Expr, Expr]:
+        """How far q is beyond its stops, with sign, and whether it is."""
+        own, low, high = q[self._slices(model)[1]], ca.DM(self.lower), ca.DM(self.upper)
+        return ca.fmax(own - high, 0) - ca.fmax(low - own, 0), ca.logic_or(own < low, own > high)
+
+    def effort(self, model: Model, q: Expr, v: Expr) -> Expr:
+        over, meets = self._overrun(model, q)
+        return self._spread(model, -self.k * over - self.c * meets * v[self._slices(model)[2]])
+
+    def stiffness(self, model: Model, q: Expr, v: Expr) -> Expr:
+        return self._spread(model, ca.diag(-self.k * self._overrun(model, q)[1]), square=True)
+
+    def damping(self, model: Model, q: Expr, v: Expr) -> Expr:
+        return self._spread(model, ca.diag(-self.c * self._overrun(model, q)[1]), square=True)
+
+    def energy(self, model: Model, q: Expr) -> Expr:
+        over, _ = self._overrun(model, q)
+        return self.k / 2 * ca.dot(over, over)

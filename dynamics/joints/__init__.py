@@ -10,17 +10,20 @@ from dynamics.errors import ModelError, near
 from dynamics.joints.composite import COMPOSITE
 from dynamics.joints.curve import SPLINE_CURVE
 from dynamics.joints.euler import EULER
+from dynamics.joints.exponential import EXPONENTIAL
+from dynamics.joints.free import FREE_2D, FREE_3D, FREE_3D_REVERSED
 from dynamics.joints.kind import Family, JointKind
 from dynamics.joints.one_dof import CONTINUOUS, FIXED, PRISMATIC, REVOLUTE
 from dynamics.joints.planar import PLANAR
 from dynamics.joints.rotational import FREE_FLYER, SPHERICAL
+from dynamics.joints.splines import FRAME_SPLINE, SPLINE_SURFACE
 from dynamics.joints.translational import PLANAR_TRANSLATION, TRANSLATION
 from dynamics.joints.universal import UNIVERSAL
 
 KINDS = MappingProxyType({k.name: k for k in (
     FIXED, REVOLUTE, CONTINUOUS, PRISMATIC, UNIVERSAL, PLANAR, SPHERICAL, FREE_FLYER, EULER, PLANAR_TRANSLATION, TRANSLATION,
-    SPLINE_CURVE, COMPOSITE)})
-FIELDS = ("chart", "parts", "points")  # of a Joint, beside its axes
+    EXPONENTIAL, FREE_2D, FREE_3D, FREE_3D_REVERSED, SPLINE_CURVE, FRAME_SPLINE, SPLINE_SURFACE, COMPOSITE)})
+FIELDS = ("chart", "parts", "points", "frames", "grid")  # of a Joint, beside its axes
 
 
 def record(joint: Any) -> JointKind:

@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics import spatial
-from dynamics.joints.kind import Expr, JointKind, Pose, Step, part, vector_space
+from dynamics.joints.kind import Expr, JointKind, Pose, Slices, Step, part, vector_space
 from dynamics.spatial import Transform, constant
 
 
@@ -29,6 +29,7 @@ def chained(name: str, links: Sequence[tuple[JointKind, Pose]], q_names: Sequenc
         q_names=tuple(q_names), v_names=tuple(v_names), neutral=tuple(x for k in kinds for x in k.neutral),
         transform=lambda q: _transform(steps, q), subspace=lambda q: _subspace(steps, q),
         bias=(lambda q, v: _bias(steps, q, v)) if varies else None,
+        slices=(lambda q: _slices(steps, q)) if varies else None,
         random=lambda rng, lower, upper: np.concatenate(
             [s.kind.random(rng, lower[s.coordinates], upper[s.coordinates]) for s in steps]),
         is_vector_space=all(k.is_vector_space for k in kinds), angular=tuple(x for k in kinds for x in k.angular),
@@ -87,6 +88,47 @@ def _bias(steps: tuple[Step, ...], q: Expr, v: Expr) -> Expr:
             total = total + step.kind.bias(own_q, own_v)
         twist = above + own
     return total
+
+
+def _slices(steps: tuple[Step, ...], q: Expr) -> Slices:
+    """With C the columns of S: a joint k carries the columns of all joints before it, ``D_k C_j = C_j x C_k``; those of its own
+    step have the slices of that step, and those after it do not feel it. Once more for the second derivatives."""
+    C, after = _subspace(steps, q), spatial.identity()
+    n = C.shape[1]
+    own: dict[int, Slices] = {}
+    for a in reversed(range(len(steps))):
+        step = steps[a]
+        if step.kind.slices is not None:
+            known = step.kind.slices(part(q, step.coordinates))
+            own[a] = _carried(known, after)
+        after = spatial.compose(_pose(step, q), after)
+    owner = [(a, k) for a, step in enumerate(steps) for k in range(step.kind.nv)]
+
+    def first(k: int, j: int) -> Expr:
+        (at_j, c_j), (at_k, c_k) = owner[j], owner[k]
+        if at_j < at_k:
+            return spatial.cross_motion(C[:, j], C[:, k])
+        return own[at_j].first[c_k][:, c_j] if at_j == at_k and at_j in own else ca.DM(6, 1)
+
+    D = [[first(k, j) for j in range(n)] for k in range(n)]
+
+    def second(k: int, l: int, j: int) -> Expr:
+        (at_j, c_j), (at_k, c_k), (at_l, c_l) = owner[j], owner[k], owner[l]
+        if at_j < at_k:
+            return spatial.cross_motion(D[l][j], C[:, k]) + spatial.cross_motion(C[:, j], D[l][k])
+        if at_j > at_k or at_l < at_j:
+            return ca.DM(6, 1)
+        if at_l > at_j:
+            return spatial.cross_motion(D[k][j], C[:, l])
+        return own[at_j].second(c_k, c_l)[:, c_j] if at_j in own else ca.DM(6, 1)
+
+    return Slices([ca.horzcat(*row) for row in D], lambda k, l: ca.horzcat(*(second(k, l, j) for j in range(n))))
+
+
+def _carried(known: Slices, after: Transform) -> Slices:
+    """Seen from a frame that moves with the joint."""
+    return Slices([spatial.motion_to_child(after, x) for x in known.first],
+                  lambda k, l: spatial.motion_to_child(after, known.second(k, l)))
 
 
 def _manifold(steps: tuple[Step, ...]) -> dict[str, Any]:

@@ -11,9 +11,13 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dynamics.joints.kind import Expr, Family, JointKind, sample_box, vector_space
-from dynamics.joints.moving import from_pose
-from dynamics.spatial import Transform, constant
+from dynamics.joints.kind import Expr, Family, JointKind, Slices, sample_box, vector_space
+from dynamics.spatial import Transform, constant, motion
+
+
+def truncated_cube(u: Expr, order: int) -> Expr:
+    """``max(0, u)^3``, or its derivative of order up to 3: all splines are sums of these."""
+    return (1.0, 3.0, 6.0)[order] * ca.fmax(u, 0) ** (3 - order) if order < 3 else 6.0 * (u > 0)
 
 
 def _natural(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -40,15 +44,23 @@ def _make(joint: Any) -> JointKind:
     def transform(q: Expr) -> Transform:
         p = constant(points[0]) + constant(slope) * q
         for knot, jump in zip(knots, jumps, strict=True):
-            p = p + constant(jump) * ca.fmax(q - knot, 0) ** 3
+            p = p + constant(jump) * truncated_cube(q - knot, 0)
         return Transform(constant(np.eye(3)), p)
 
     def random(rng: np.random.Generator, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
         return sample_box(rng, np.where(np.isfinite(lower), lower, 0.0), np.where(np.isfinite(upper), upper, knots[-1]), 1.0)
 
+    def derivative(q: Expr, order: int) -> Expr:
+        """Of the position [3], and no rotation: a motion vector."""
+        p = constant(slope) if order == 1 else ca.DM(3, 1)
+        for knot, jump in zip(knots, jumps, strict=True):
+            p = p + constant(jump) * truncated_cube(q - knot, order)
+        return motion(p, ca.DM(3, 1))
+
     return JointKind(
         name="spline_curve", nq=1, nv=1, q_names=("s",), v_names=("v",), neutral=(0.0,), random=random, angular=(False,),
-        **from_pose(transform, 1, 1), **vector_space(1))
+        transform=transform, subspace=lambda q: derivative(q, 1), bias=lambda q, v: derivative(q, 2) * v**2,
+        slices=lambda q: Slices([derivative(q, 2)], lambda k, l: derivative(q, 3)), **vector_space(1))
 
 
 SPLINE_CURVE = Family("spline_curve", 0, _make, takes=("points",))

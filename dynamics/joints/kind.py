@@ -21,6 +21,14 @@ class Pose(NamedTuple):
     position: tuple[float, ...] = (0.0, 0.0, 0.0)
 
 
+class Slices(NamedTuple):
+    """Derivatives of S along velocity components: first[k] is ``D_k S`` [6, nv], second(k, l) is ``D_l D_k S`` [6, nv]. D_k is the
+    derivative along the right perturbation by component k; where velocities are the rates of coordinates it is d/dq_k."""
+
+    first: list[Expr]
+    second: Callable[[int, int], Expr]
+
+
 @dataclass(frozen=True, eq=False)
 class JointKind:
     """One joint between a parent body P and a child body C (joint frames coincide at ``neutral``, unless its text says otherwise).
@@ -30,6 +38,7 @@ class JointKind:
     transform(q):         pose ``P_H_C`` of the child in the joint frame
     subspace(q):          S [6, nv], twist of C relative to P in child coordinates is ``S v``
     bias(q, v):           [6] ``dS/dt v`` in child coordinates, or None where S is constant
+    slices(q):            dS/dq in closed form: see :class:`Slices`; None where S is constant
     plus(q, d):           q [+] d, [nq], [nv] -> [nq]
     minus(q0, q1):        the d with ``q0 [+] d = q1``
     rate(q):              N [nq, nv] with ``dq/dt = N v``, also the derivative of ``plus`` at d = 0
@@ -69,6 +78,7 @@ class JointKind:
     coordinate_units: tuple[str, ...] = ()  # unit of each component of q where they differ from those of ``angular``
     group: str = ""
     steps: tuple[Step, ...] = ()
+    slices: Callable[[Expr], Slices] | None = None
 
     @property
     def q_units(self) -> tuple[str, ...]:

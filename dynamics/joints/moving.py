@@ -16,13 +16,13 @@ from typing import Any
 
 import casadi as ca
 
-from dynamics.joints.kind import Expr, JointKind
+from dynamics.joints.kind import Expr, JointKind, Slices
 from dynamics.spatial import Transform, motion
 
 
 def from_pose(transform: Callable[[Expr], Transform], nq: int, nv: int, rate: Callable[[Expr], Expr] | None = None
               ) -> dict[str, Any]:
-    """The fields transform, subspace, bias of a joint known by its pose alone, by differentiation.
+    """The fields transform, subspace, bias and slices of a joint known by its pose alone, by differentiation.
 
     rate(q): N [nq, nv] of the manifold where velocities are not the rates of coordinates.
     """
@@ -36,7 +36,16 @@ def from_pose(transform: Callable[[Expr], Transform], nq: int, nv: int, rate: Ca
     S = ca.sparsify(ca.cse(ca.horzcat(*columns)))
     subspace = ca.Function("subspace", [q], [S])
     bias = ca.Function("bias", [q, v], [ca.cse(ca.jacobian(S @ v, q) @ (N @ v))])
-    return {"transform": transform, "subspace": subspace, "bias": bias}
+
+    def along(M: Expr) -> list[Expr]:
+        return [ca.reshape(ca.jacobian(ca.vec(ca.densify(M)), q) @ N[:, k], 6, nv) for k in range(nv)]
+
+    def slices(x: Expr) -> Slices:
+        first = along(S)
+        return Slices(ca.Function("first", [q], ca.cse(first)).call([x]),
+                      lambda k, l: ca.Function("second", [q], [ca.cse(along(first[k])[l])])(x))
+
+    return {"transform": transform, "subspace": subspace, "bias": bias, "slices": slices}
 
 
 def _terms(kind: JointKind) -> tuple[list[ca.SX], ca.SX, ca.SX, Callable[[ca.SX], ca.SX]]:

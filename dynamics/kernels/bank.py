@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
 from dynamics.kernels.calls import call
 from dynamics.kernels.kernel import Kernel, Workspace, workspace
+from dynamics.kernels.linked import linked
+from dynamics.kernels.record import Record
 
 
-class Bank(NamedTuple):
+class Bank(Record):
     """Kernels by slot: address and handle of each (address 0: the slot is empty), pointers, work arrays. For one thread."""
 
     address: np.ndarray
@@ -34,7 +34,7 @@ def make_bank(kernels: Mapping[int, Kernel], slots: int) -> tuple[Bank, list[Wor
     return Bank(address, handle, arg, res, iw, w), list(spaces.values())
 
 
-@register_jitable
+@linked(forceinline=True)
 def evaluate(bank: Bank, slot: int) -> int:
     """Run a kernel of the bank, whose pointers must have been set; 0 is success."""
     return call(bank.address[slot], bank.handle[slot], bank.arg, bank.res, bank.iw, bank.w)

@@ -41,6 +41,6 @@ def _digest(folders: list[Path]) -> str:
     for folder in folders:
         for file in sorted(folder.glob("*.py")):
             source = file.read_bytes()
-            if b"njit" in source:
+            if b"njit" in source or b"linked" in source:
                 total.update(file.name.encode() + b"\0" + source)
     return total.hexdigest()

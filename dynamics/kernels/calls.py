@@ -25,7 +25,9 @@ from typing import Any
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core.errors import TypingError
-from numba.extending import intrinsic, register_jitable
+from numba.extending import intrinsic
+
+from dynamics.kernels.linked import linked
 
 _INT = ir.IntType(32)
 _LONG = ir.IntType(64)
@@ -139,7 +141,7 @@ def _row_major(typingctx: Any, array: Any) -> Any:
     return types.none(array), codegen
 
 
-@register_jitable
+@linked(forceinline=True)
 def row_address(array: Any, index: int) -> int:
     """row_address(array, k) -> intp: address of `array[k]` in a C-contiguous float64 array; k is not checked."""
     _row_major(array)

@@ -47,6 +47,7 @@ def plain_twin(name: str, *below: str) -> ModuleType:
     with open(spec.origin, encoding="utf-8") as file:
         code = compile(file.read(), spec.origin, "exec")
     replaced: dict[str, Any] = {"numba": SimpleNamespace(njit=_identity),
+                                "dynamics.kernels.linked": SimpleNamespace(linked=_identity),
                                 "dynamics.kernels.calls": SimpleNamespace(call=call, address_of=address_of)}
     replaced |= {other: plain_twin(other) for other in below}
 

@@ -146,13 +146,13 @@ def from_quaternion(kind: str | Sequence, q: ExpressionLike) -> Expression:
     """Angles (3 x 1) of a quaternion (w, x, y, z) of any sign and length, in the unique ranges.
 
     Proper Euler angles by half sum and half difference of the outer ones (Bernardes and Viollet 2022). Tait-Bryan
-    angles by the matrix |q|² R: a quarter turn about e_j would make them proper, but costs the small angles their
-    digits next to the identity.
+    angles by the matrix: a quarter turn about e_j would make them proper, but costs the small angles their digits next
+    to the identity.
     """
     entry = sequence(kind)
     q = column(q, 4, "q")
     if not entry.proper:
-        return from_matrix(entry, quaternion.to_matrix(q) + (ca.dot(q, q) - 1.0) * ca.DM.eye(3))
+        return from_matrix(entry, quaternion.to_matrix(q))
     a, b, c, d = q[0], q[1 + entry.i], q[1 + entry.j], entry.sign * q[1 + entry.l]
     mean, difference = ca.atan2(b, a), ca.atan2(d, c)
     beta = 2.0 * ca.atan2(ca.sqrt(c * c + d * d), ca.sqrt(a * a + b * b))

@@ -93,20 +93,21 @@ def random(rng: np.random.Generator) -> NDArray[np.float64]:
 
 
 def rotate(q: ExpressionLike, v: ExpressionLike) -> Expression:
-    """R(q) v (3 x 1) for a unit quaternion, without forming R: v + w t + u × t with t = 2 u × v."""
+    """R(q) v (3 x 1) without forming R: v + w t + u × t with t = 2 u × v / |q|². The length of q does not matter."""
     q, v = column(q, 4, "q"), column(v, 3, "v")
-    t = 2.0 * ca.cross(q[1:], v)
+    t = _twice_inverse_square(q) * ca.cross(q[1:], v)
     return v + q[0] * t + ca.cross(q[1:], t)
 
 
 def to_matrix(q: ExpressionLike) -> Expression:
-    """Rotation matrix (3 x 3) of a unit quaternion, I + 2 w v^ + 2 v^ v^ (Solà 2017, Eq. 115).
+    """Rotation matrix (3 x 3) of a quaternion, I + 2 (w v^ + v^ v^) / |q|² (Solà 2017, Eq. 115, at q / |q|).
 
-    The other usual forms agree with it for unit q only: off the unit sphere none of them is a rotation.
+    The length of q does not matter; derivatives along it are zero. NaN for the zero quaternion.
     """
     q = column(q, 4, "q")
     w, x, y, z = q[0], q[1], q[2], q[3]
-    x2, y2, z2 = 2.0 * x, 2.0 * y, 2.0 * z
+    scale = _twice_inverse_square(q)
+    x2, y2, z2 = scale * x, scale * y, scale * z
     wx, wy, wz = w * x2, w * y2, w * z2
     xx, xy, xz = x * x2, x * y2, x * z2
     yy, yz, zz = y * y2, y * z2, z * z2
@@ -115,6 +116,10 @@ def to_matrix(q: ExpressionLike) -> Expression:
         (xy + wz, 1.0 - (xx + zz), yz - wx),
         (xz - wy, yz + wx, 1.0 - (xx + yy)),
     )
+
+
+def _twice_inverse_square(q: Expression) -> Expression:
+    return 2.0 / ca.dot(q, q)
 
 
 def from_matrix(rotation: ExpressionLike) -> Expression:
@@ -176,8 +181,9 @@ def rate_map(q: ExpressionLike) -> Expression:
 
 
 def rate_map_inverse(q: ExpressionLike) -> Expression:
-    """N⁺(q) (3 x 4) with ω = N⁺(q) q̇ for a unit quaternion: 4 Nᵀ, as Nᵀ N = ¼ I."""
-    double = 2.0 * column(q, 4, "q")
+    """N⁺(q) (3 x 4) with ω = N⁺(q) q̇: 4 Nᵀ / |q|², as Nᵀ N = ¼ |q|² I. NaN for the zero quaternion."""
+    q = column(q, 4, "q")
+    double = _twice_inverse_square(q) * q
     w, x, y, z = double[0], double[1], double[2], double[3]
     return rows((-x, w, z, -y), (-y, -z, w, x), (-z, y, -x, w))
 
@@ -188,8 +194,9 @@ def rate_map_world(q: ExpressionLike) -> Expression:
 
 
 def rate_map_world_inverse(q: ExpressionLike) -> Expression:
-    """2 H(q) (3 x 4) with ω = 2 H(q) q̇ in the world frame, for a unit quaternion."""
-    return 2.0 * world_matrix(q)
+    """2 H(q) / |q|² (3 x 4) with ω = 2 H(q) q̇ / |q|² in the world frame. NaN for the zero quaternion."""
+    q = column(q, 4, "q")
+    return _twice_inverse_square(q) * world_matrix(q)
 
 
 def world_matrix(q: ExpressionLike) -> Expression:

@@ -7,8 +7,8 @@ to whole lanes, so that nothing is masked; four rows and sixteen columns of the 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from dynamics.loops.lanes import WIDTH, get, load, put, store
 from dynamics.loops.vectors import OPTIONS
 
@@ -20,7 +20,7 @@ def padded(columns: int) -> int:
     return -(-columns // WIDTH) * WIDTH
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def multiply_add(left: Array, at_left: int, row: int, column: int, right: Array, at_right: int, right_row: int,
                  out: Array, at_out: int, out_row: int, rows: int, inner: int, columns: int, lower: bool) -> None:
     """``out += left right`` for left [rows, inner] with strides (row, column), right [inner, columns], out [rows, columns].
@@ -66,28 +66,28 @@ def multiply_add(left: Array, at_left: int, row: int, column: int, right: Array,
             store(out, o3 + b, s3)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def clear(out: Array, at: int, count: int) -> None:
     """Zero ``count`` numbers from a flat index."""
     for i in range(count):
         put(out, at + i, 0.0)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def copy(x: Array, at_x: int, out: Array, at: int, count: int) -> None:
     """``out = x`` for ``count`` numbers, a multiple of eight."""
     for i in range(0, count, WIDTH):
         store(out, at + i, load(x, at_x + i))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def add(weight: float, x: Array, at_x: int, out: Array, at: int, count: int) -> None:
     """``out += weight x`` for ``count`` numbers, a multiple of eight."""
     for i in range(0, count, WIDTH):
         store(out, at + i, load(out, at + i) + weight * load(x, at_x + i))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def add_congruence(K: Array, size: int, Z: Array, columns: int, T: Array, H: Array, rows: int) -> None:
     """``H += Z' K Z`` on and below the diagonal, for symmetric K [size, size] and Z [size, rows]; T [size, rows]: scratch.
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from dynamics.algorithms.mass_matrix import check_inertia
 from dynamics.errors import ModelError, UnknownNameError
-from dynamics.loops import first_order, forward, rnea, second_order, tensors
+from dynamics.loops import acting, first_order, forward, rnea, second_order, tensors
+from dynamics.loops import layout as at
 from dynamics.loops.tables import Tables, make_tables
+from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 
 Array = np.ndarray
@@ -20,6 +23,9 @@ Wrenches = Mapping[str, Any] | None
 @dataclass(frozen=True)
 class LoopDynamics:
     """Rigid-body dynamics and its derivatives by compiled loops over a Model: no code is generated for the robot.
+
+    Of a Mechanism, forces act in all of them and constraints hold in forward dynamics; only for these small functions are compiled
+    at construction. Its drives are not in tau: motors give ``S u``, thrusters wrenches.
 
     Vectors are float64 arrays q [nq] and v, a, tau, lam, mu [nv]; f_ext maps body names to wrenches [6] on that body in its
     own frame, (N, N m). Derivatives with respect to q are right-tangent. Matrices come back new; or give ``out``, an array of
@@ -31,13 +37,18 @@ class LoopDynamics:
     thread: its workspace is reused. Compiled on first use (seconds), then loaded from Numba's cache on disk, whatever the robot.
     """
 
-    model: Model
+    robot: Model | Mechanism
     tables: Tables = field(init=False, repr=False, compare=False)
     work: Array = field(init=False, repr=False, compare=False)
     _none: Array = field(init=False, repr=False, compare=False)
 
+    @property
+    def model(self) -> Model:
+        """The tree."""
+        return self.robot.model if isinstance(self.robot, Mechanism) else self.robot
+
     def __post_init__(self) -> None:
-        flat = make_tables(self.model)
+        flat = make_tables(self.robot)
         for name, value in (("tables", flat), ("work", flat.workspace()), ("_none", np.zeros((0, 6)))):
             object.__setattr__(self, name, value)
 
@@ -55,10 +66,18 @@ class LoopDynamics:
         return M
 
     def forward_dynamics(self, q: Any, v: Any, tau: Any, f_ext: Wrenches = None, out: Array | None = None) -> Array:
-        """Acceleration a [nv] under tau. Infinite or NaN where M is singular."""
+        """Acceleration a [nv] under tau. Raises ModelError that names the joints without inertia where M is singular."""
         a = self._out("out", out, (self.tables.nv,))
         forward.forward_dynamics(*self._start(q), self._v("v", v), self._v("tau", tau), self._wrenches(f_ext), a)
+        self._check(q, a)
         return a
+
+    def constrained_dynamics(self, q: Any, v: Any, tau: Any, f_ext: Wrenches = None) -> tuple[Array, Array]:
+        """(a [nv], multipliers [rows]) of a mechanism with constraints: ``M a + h = tau + f + J^T multipliers``."""
+        a = self.forward_dynamics(q, v, tau, f_ext)
+        rows = int(self.tables.integers[at.N_ROWS])
+        first = int(self.tables.integers[self.tables.integers[at.AT_ACTING] + at.ACT_INPUTS + acting.LAM]) if rows else 0
+        return a, self.work[first:first + rows].copy()
 
     # ---- first order
     def inverse_dynamics_derivatives(self, q: Any, v: Any, a: Any, f_ext: Wrenches = None, out: Array | None = None) -> Array:
@@ -73,6 +92,7 @@ class LoopDynamics:
         a, d = np.empty(self.tables.nv), self._out("out", out, (3, self.tables.nv, self.tables.nv))
         forward.forward_dynamics_derivatives(
             *self._start(q), self._v("v", v), self._v("tau", tau), self._wrenches(f_ext), a, d)
+        self._check(q, a)
         return a, d
 
     # ---- second order
@@ -111,7 +131,13 @@ class LoopDynamics:
         a, lam, first, inverse, out = np.empty(n), np.empty(n), np.zeros((3, n, n)), np.zeros((4, n, n)), np.zeros((4, n, n))
         forward.forward_contracted_second_order(*self._start(q), self._v("v", v), self._v("tau", tau), self._v("mu", mu),
                                                 self._wrenches(f_ext), a, first, lam, inverse, out)
+        self._check(q, a)
         return a, first, out
+
+    def _check(self, q: Any, a: Array) -> None:
+        """An acceleration without end, or next to it, may be the sign of a singular mass matrix."""
+        if not np.abs(a).max(initial=0.0) < 1e12:
+            check_inertia(self.model, np.asarray(q, dtype=float))
 
     # ---- arguments
     def _start(self, q: Any) -> tuple[Array, Array, Array, Array]:

@@ -18,7 +18,9 @@ import numpy as np
 from numba import njit
 
 from dynamics.loops import layout as at
+from dynamics.loops.acting import inverse_slopes
 from dynamics.loops.bodies import coriolis, coriolis_transposed, external, forces, inertias, subtree_sums
+from dynamics.loops.dense import clear
 from dynamics.loops.general import first_general, fold
 from dynamics.loops.kinematics import column_address, constants_at, move, place
 from dynamics.loops.lanes import WIDTH, get, load, put, splat, store_masked
@@ -170,8 +172,13 @@ def inverse_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Arr
     zeros of the tree are not written. f_ext as for ``inverse_dynamics``."""
     nv = get(table, at.N_V)
     kinematics_first(table, reals, work, q, v, a, f_ext)
+    acts = get(table, at.AT_ACTING) > 0
+    if acts:
+        clear(out, 0, 2 * nv * nv)  # forces fill what is zero by the structure of the tree
     write_first(table, reals, work, out, 0, nv * nv, nv)
     write_mass(table, reals, work, out, 2 * nv * nv, nv)
+    if acts:
+        inverse_slopes(table, work, q, v, out)
 
 
 @njit(**OPTIONS)

@@ -6,6 +6,7 @@ The structured road: inverse dynamics, its derivatives and one factorisation in 
 
 and for weights mu, with lambda = M^-1 mu and H the contracted Hessians of inverse dynamics (Singh, Russell and
 Wensing 2024, arXiv:2302.06001, contracted): mu^T d2a/dq2 = -(H_qq + X + X^T) with X = (da/dq)^T H_aq, and likewise below.
+Forces and constraints of a mechanism enter by ``dynamics.loops.acting``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from dynamics.loops import acting
 from dynamics.loops import layout as at
 from dynamics.loops.bodies import external, forces, subtree_sums
 from dynamics.loops.factor import factorise, solve, solve_three
@@ -44,7 +46,11 @@ def _accelerations(table: Array, reals: Array, work: Array, q: Array, v: Array, 
     factorise(table, work)
     for i in range(nv):
         put(a, i, get(tau, i) - get(bias, i))
+    if get(table, at.AT_ACTING) > 0:
+        acting.push(table, work, q, v, 1.0, a)
     solve(table, work, a)
+    if get(table, at.N_ROWS) > 0:
+        acting.constrain(table, work, a)
 
 
 @njit(**OPTIONS)
@@ -65,13 +71,15 @@ def forward_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Arr
     columns_first(table, reals, work)
     write_first(table, reals, work, work, right, right + width, 3 * width)
     solve_three(table, work, out)
+    if get(table, at.AT_ACTING) > 0:
+        acting.add_slopes(table, work, a, out)
 
 
 @njit(**OPTIONS)
 def forward_contracted_second_order(
         table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, mu: Array, f_ext: Array, a: Array,
         first: Array, lam: Array, inverse: Array, out: Array) -> None:
-    """Write a [nv], first [3, nv, nv] as above, lam = M^-1 mu [nv], inverse [4, nv, nv] (the Hessians of lam^T ID) and
+    """Write a [nv], first [3, nv, nv] as above, lam = (da/dtau)^T mu [nv], inverse [4, nv, nv] (the Hessians of lam^T ID) and
     out [4, nv, nv], the Hessians of mu^T a named (row, column): qq, vq, vv, tq (tau, q). ``inverse`` must have come zeroed the
     first time."""
     forward_dynamics_derivatives(table, reals, work, q, v, tau, f_ext, a, first)
@@ -84,9 +92,13 @@ def contract(table: Array, reals: Array, work: Array, mu: Array, first: Array, l
     written first and left its sums and factors in the workspace, which no other call may have used since."""
     nv = get(table, at.N_V)
     size = nv * nv
-    for i in range(nv):
-        put(lam, i, get(mu, i))
-    solve(table, work, lam)
+    acts = get(table, at.AT_ACTING) > 0
+    if acts:
+        acting.weights(table, work, mu, first, lam)
+    else:
+        for i in range(nv):
+            put(lam, i, get(mu, i))
+        solve(table, work, lam)
     forces(table, reals, work, True)
     weigh(table, reals, work, lam)
     subtree_sums(table, work, at.H, 45)
@@ -94,6 +106,8 @@ def contract(table: Array, reals: Array, work: Array, mu: Array, first: Array, l
     write_second(table, reals, work, inverse, True)
     for k in range(3):  # X, Y, Z: (da/dq, da/dv, da/dtau)^T H_aq
         _product(first, k * size, inverse, 3 * size, out, (0, size, 3 * size)[k], nv)
+    if acts:
+        acting.add_products(table, work, first, out)
     for i in range(nv):
         for j in range(i + 1):
             to, mirrored = i * nv + j, j * nv + i
@@ -104,6 +118,8 @@ def contract(table: Array, reals: Array, work: Array, mu: Array, first: Array, l
         put(out, size + k, -(get(inverse, size + k) + get(out, size + k)))
         put(out, 2 * size + k, -get(inverse, 2 * size + k))
         put(out, 3 * size + k, -get(out, 3 * size + k))
+    if acts:
+        acting.take_vv(table, work, out)
 
 
 @njit(**OPTIONS)

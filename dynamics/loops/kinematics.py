@@ -125,10 +125,11 @@ def _three(array: Array, i: int) -> Any:
 
 @njit(**INLINE)
 def _rotation(w: float, x: float, y: float, z: float) -> Any:
-    """Columns of the rotation matrix of a unit quaternion, 1 + 2 w v^ + 2 v^ v^ (Sola 2017, Eq. 115)."""
-    return ((1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)),
-            (2.0 * (x * y - w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z + w * x)),
-            (2.0 * (x * z + w * y), 2.0 * (y * z - w * x), 1.0 - 2.0 * (x * x + y * y)))
+    """Columns of the rotation matrix of a quaternion of any length, 1 + 2 (w v^ + v^ v^) / |q|^2 (Sola 2017, Eq. 115)."""
+    s = 2.0 / (w * w + x * x + y * y + z * z)
+    return ((1.0 - s * (y * y + z * z), s * (x * y + w * z), s * (x * z - w * y)),
+            (s * (x * y - w * z), 1.0 - s * (x * x + z * z), s * (y * z + w * x)),
+            (s * (x * z + w * y), s * (y * z - w * x), 1.0 - s * (x * x + y * y)))
 
 
 @njit(**OPTIONS)

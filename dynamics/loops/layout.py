@@ -54,10 +54,16 @@ QA, QB, QE, VV = (_w[k] for k in ("qa", "qb", "qe", "vv"))
 SCRATCH, AT_MASS, AT_RIGHT, AT_PANEL, AT_L, AT_D, AT_BIAS, AT_ROWS = range(13, 21)
 # links of which only pose and S(q) are known (``dynamics.loops.hooks``); AT_ROWS: room for vectors over the columns
 N_GENERAL, AT_GENERAL, AT_HOOKS = range(21, 24)
-HEADER = 24
+# what acts on the tree (``dynamics.loops.acting``): its record, 0 where nothing does; rows of constraints
+AT_ACTING, N_ROWS = range(24, 26)
+HEADER = 26
 GENERAL = 7  # first column, first velocity, number of velocities, where the four functions write for this link
 # functions: (address, handle, where results go) of each; where q, v, a, lam, w lie; where arg, res, iw and w of a call lie
 HOOK_INPUTS, HOOK_MEMORY, HOOKS = 12, 17, 21
+# its functions: (address, handle, where results go) of each; where q, v, a, multipliers, weights psi and nu lie; where arg, res, iw
+# and w of a call lie; then M^-1 J^T by rows [rows, nv], A = J M^-1 J^T and its factors [rows, rows] each, derivatives of the
+# multipliers [3, rows, nv], three vectors [rows]
+ACT_INPUTS, ACT_MEMORY, ACT_ACROSS, ACT_A, ACT_FACTORS, ACT_SLOPES, ACT_SCRATCH = 9, 15, 19, 20, 21, 22, 23
 PANEL = 48  # six blocks of eight columns are solved at once
 # a body: address of its first column, of its parent's (-1: none), kind, first index in q (GENERIC: in the workspace, of its pose),
 # number of columns, first column

@@ -27,7 +27,9 @@ from numba import njit
 
 from dynamics.loops import hooks
 from dynamics.loops import layout as at
+from dynamics.loops.acting import inverse_bends, inverse_gradient
 from dynamics.loops.bodies import coriolis_transposed, external, forces, rate_matrix, subtree_sums
+from dynamics.loops.dense import clear
 from dynamics.loops.first_order import columns_first, rows_first, rows_of_mass, splat3, splat6
 from dynamics.loops.general import fold, gradient_general, second_general
 from dynamics.loops.kinematics import accumulate, column_address, constants_at, gather, move, place
@@ -221,7 +223,12 @@ def contracted_second_order(table: Array, reals: Array, work: Array, q: Array, v
     """Write out [4, nv, nv], the Hessians of lambda^T tau named (row, column): qq, vq, vv, aq. It must have come zeroed the
     first time. symmetric: qq as the Hessian of lambda^T tau(q [+] d) at d = 0, else in the order of differentiation."""
     columns_zero_to_two(table, reals, work, q, v, a, lam, f_ext)
+    acts = get(table, at.AT_ACTING) > 0
+    if acts:
+        clear(out, 0, 4 * get(table, at.N_V) ** 2)  # forces fill what is zero by the structure of the tree
     write_second(table, reals, work, out, symmetric)
+    if acts:
+        inverse_bends(table, work, q, v, lam, out)
 
 
 @njit(**OPTIONS)
@@ -271,3 +278,5 @@ def contracted_gradient(table: Array, reals: Array, work: Array, q: Array, v: Ar
             put(out, k * nv + i, get(out, k * nv + i) + scale * get(work, w + at.QA + k * WIDTH))
     if get(table, at.N_GENERAL) > 0:
         gradient_general(table, work, out, nv)
+    if get(table, at.AT_ACTING) > 0:
+        inverse_gradient(table, work, q, v, lam, out)

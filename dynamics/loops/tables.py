@@ -17,9 +17,10 @@ import numpy as np
 from dynamics.algorithms import tree
 from dynamics.algorithms.reduced_tree import Link, ReducedTree, reduced_tree
 from dynamics.kernels import Workspace, workspace
-from dynamics.loops import hooks
+from dynamics.loops import acting, hooks
 from dynamics.loops import layout as at
 from dynamics.loops.lanes import WIDTH
+from dynamics.mechanism import Mechanism
 from dynamics.model.model import BodyInertia, Model, Placement
 from dynamics.model.rigid import compose, inverse, moved, placement, rotation_from_z
 
@@ -66,8 +67,9 @@ class _Body:
         return self.link.parent
 
 
-def make_tables(model: Model) -> Tables:
-    """Flat arrays of a model."""
+def make_tables(robot: Model | Mechanism) -> Tables:
+    """Flat arrays of a model, or of a mechanism with its forces and constraints; drives are not in them."""
+    model = robot.model if isinstance(robot, Mechanism) else robot
     reduced = reduced_tree(model)
     links = _bodies(reduced)
     carriers = [(i, place if i < 0 else compose(inverse(links[i].turned), place)) for i, place in reduced.where]
@@ -94,16 +96,18 @@ def make_tables(model: Model) -> Tables:
                       at.PANEL * model.nv + 2 * at.PANEL, pairs + WIDTH, model.nv + WIDTH, model.nv + WIDTH, columns + WIDTH])
     room = -(-room // WIDTH) * WIDTH
     work, general, functions, spaces = _general(reduced, model.nq, firsts, bodies, int(room[-1]))
+    work, acts, rows, more = _acting(robot, work)
     parts = [np.ravel(np.asarray(p, dtype=np.int64)) for p in (header, bodies, per_column, lower, upper, above, active, multi,
-                                                                general, functions)]
+                                                                general, functions, acts)]
     starts = np.concatenate([[0], np.cumsum([len(p) for p in parts])])
     integers = np.concatenate(parts)
     integers[at.N_BODIES:at.AT_BODIES] = len(links), columns, blocks, model.nv, coupled, len(multi)
     integers[at.AT_BODIES:at.SCRATCH] = starts[1:8]
     integers[at.SCRATCH:at.AT_ROWS + 1] = room[:-1]
     integers[at.N_GENERAL:at.AT_HOOKS + 1] = len(reduced.moving), starts[8], starts[9]
-    if spaces:
-        weakref.finalize(integers, _kept, spaces)  # the functions live as long as the table that holds their addresses
+    integers[at.AT_ACTING:at.N_ROWS + 1] = starts[10] if acts else 0, rows
+    if spaces or more:
+        weakref.finalize(integers, _kept, [*spaces, *more])  # the functions live as long as the table that holds their addresses
     for array in (integers, reals):
         array.setflags(write=False)
     return Tables(integers, reals, model.nq, model.nv, columns, work, tuple(carriers), tuple(int(f) for f in firsts[:-1]))
@@ -164,6 +168,21 @@ def _general(reduced: ReducedTree, nq: int, firsts: np.ndarray, bodies: list[lis
     memory = np.cumsum([-(-x // WIDTH) * WIDTH for x in (results[-1], *sizes)])
     functions = [x for space, to in zip(spaces, results[:-1], strict=True) for x in (space.address, space.handle, to)]
     return int(memory[-1]), [x for r in records for x in r], [*functions, *inputs[:-1].tolist(), *memory[:-1].tolist()], spaces
+
+
+def _acting(robot: Model | Mechanism, start: int) -> tuple[int, list[int], int, list[Workspace]]:
+    """Length of a workspace with the room of what acts on the tree, which begins at ``start``; its record, how many rows its
+    constraints have, and what must outlive the table. Nothing where nothing acts."""
+    if not (isinstance(robot, Mechanism) and acting.acts(robot)):
+        return start, [], 0, []
+    kernels, rows = acting.compiled(robot)
+    spaces, nq, nv = [workspace(kernel) for kernel in kernels], robot.model.nq, robot.model.nv
+    needed = [*acting.sizes(nv, rows), nq, nv, nv, rows, nv, rows,
+              *(max(len(getattr(s, name)) for s in spaces) for name in ("arg", "res", "iw", "w")),
+              rows * nv, rows**2, rows**2, 3 * rows * nv, 3 * rows]
+    places = np.concatenate([[0], np.cumsum([-(-x // WIDTH) * WIDTH for x in needed])]) + start
+    functions = [x for space, to in zip(spaces, places.tolist(), strict=False) for x in (space.address, space.handle, to)]
+    return int(places[-1]), [*functions, *places[3:-1].tolist()], rows, spaces
 
 
 def _fill_constants(constants: np.ndarray, links: list[_Body], firsts: np.ndarray) -> None:

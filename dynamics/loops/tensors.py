@@ -77,7 +77,7 @@ def second_order(table: Array, reals: Array, work: Array, q: Array, v: Array, a:
     """Write out [nv, 4, nv, nv]: out[i] holds the Hessians qq, vq, vv, aq of tau_i, named (row, column). It must have come
     zeroed the first time. unit: zeros [nv] to work with. symmetric: as for ``contracted_second_order``."""
     nv = get(table, at.N_V)
-    if get(table, at.COUPLED) != 0:
+    if get(table, at.COUPLED) != 0 or get(table, at.AT_ACTING) > 0:
         for i in range(nv):
             put(unit, i, 1.0)
             contracted_second_order(table, reals, work, q, v, a, unit, f_ext, out[i], symmetric)

@@ -56,8 +56,9 @@ class Joint:
     (unit vectors in the joint frame; as many as the kind needs), limits, armature (reflected rotor inertia added to the
     diagonal of the mass matrix, kg m^2 or kg), damping (N m s/rad or N s/m), dry friction (N m or N), all [nv].
 
-    Some kinds need more: chart, the name of coordinates (``euler``: three letters); parts, the joints of a chain (``composite``;
-    each with kind, placement in the frame of the one before, and parameters of its own); points of a curve [n][3] (m)."""
+    Some kinds need more: chart, the name of coordinates of a rotation (three letters of Euler angles, or ``rotation_vector``);
+    parts, the joints of a chain (``composite``; each with kind, placement in the frame of the one before, and parameters of
+    its own); points of a curve [n][3] (m); frames along a curve; grid of points of a surface [rows][columns][6]."""
 
     name: str
     kind: str
@@ -71,6 +72,8 @@ class Joint:
     chart: str = ""
     parts: tuple[Joint, ...] = ()
     points: tuple[Vector, ...] = ()
+    frames: tuple[Placement, ...] = ()
+    grid: tuple[tuple[Vector, ...], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ ModelError with file, line and element.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -36,7 +36,8 @@ from dynamics.model.xmltree import Element, Notes, load, parse
 
 
 def read_urdf(path_or_text: str | os.PathLike[str], *, root: Literal["fixed", "free_flyer", "planar"] = "fixed",
-              lump_fixed: bool = True, packages: Mapping[str, str | os.PathLike[str]] | None = None,
+              lump_fixed: bool = True, keep_fixed: Collection[str] = (),
+              packages: Mapping[str, str | os.PathLike[str]] | None = None,
               srdf: str | os.PathLike[str] | None = None, mimic: Literal["couple", "independent"] = "couple",
               gravity: tuple[float, ...] = GRAVITY) -> Model:
     """The robot described by a URDF file, given as a path or as its text.
@@ -44,7 +45,7 @@ def read_urdf(path_or_text: str | os.PathLike[str], *, root: Literal["fixed", "f
     root: "fixed" welds the root link to the world (its inertia then has no effect, its name is a frame of the world);
         "free_flyer" and "planar" (in the x-y plane of the world) carry it by a joint named ``root_joint``.
     lump_fixed: merge links behind fixed joints into the body that carries them, each name staying as a frame. False
-        keeps every one as a body with a joint of kind "fixed".
+        keeps every one as a body with a joint of kind "fixed". keep_fixed: names of fixed joints that stay joints all the same.
     packages: folder of each package by name, for ``package://`` and ``model://`` mesh paths (see ``packages.resolve``).
     srdf: path or text of an SRDF file whose group states become named configurations, or "auto": the file of the same
         name beside the URDF or in ``../srdf`` where there is one; it may name joints that the robot lacks (a note).
@@ -68,7 +69,8 @@ def read_urdf(path_or_text: str | os.PathLike[str], *, root: Literal["fixed", "f
     links, joints = _read_elements(top, notes, path.parent if path else None, packages)
     start = root_link(top, links, joints)
     armature = armatures(top, joints, notes)
-    tree = _Tree(notes, {}, armature, mimics(joints, mimic == "couple", notes), lump_fixed)
+    tree = _Tree(notes, {}, armature, mimics(joints, mimic == "couple", notes),
+                 frozenset(name for name, j in joints.items() if j.kind == "fixed" and lump_fixed and name not in keep_fixed))
     _grow(tree, links, joints, start, root)
     if "name" not in top.attributes:
         notes.tell("<robot> has no name", top.line)
@@ -136,7 +138,7 @@ class _Tree:
     frames: dict[str, Frame]
     armature: Mapping[str, float]
     mimics: Mapping[str, Mimic]
-    lump_fixed: bool
+    lumped: frozenset[str]  # fixed joints
     carriers: list[_Carrier] = field(default_factory=list)
     grounded: float = 0.0  # mass [kg] of links welded to the world
 
@@ -170,7 +172,7 @@ def _grow(tree: _Tree, links: Mapping[str, LinkElement], joints: Mapping[str, Jo
     while pending:
         joint, body, at = pending.pop()  # `at` is the parent link's frame in its body
         at = compose(at, joint.placement)
-        if joint.kind != "fixed" or not tree.lump_fixed:
+        if joint.name not in tree.lumped:
             # the joint frame of a planar joint has the plane's normal for its z axis; the link frame turns with it
             turn = placement(rotation_from_z(joint.axis)) if joint.kind == "planar" and joint.axis else Placement()
             body = tree.carry(_moving_name(joint.child, links, tree.notes), body,

@@ -37,7 +37,7 @@ def from_run(problem: Problem, folder: str | Path) -> Problem:
 
 
 def _with_motion(run: Run, phase: Phase, prefix: str) -> Phase:
-    for kind, known in (("state", phase.system.space.names), ("control", phase.system.controls)):
+    for kind, known in (("state", phase.system.space.names), ("control", phase.system.inputs)):
         found = tuple(str(name) for name in run.arrays[f"{prefix}{kind}_names"])
         if found != tuple(known):
             raise ProblemError(f"has {kind}s {', '.join(found)}; phase {phase.name!r} has {', '.join(known)}",

@@ -75,9 +75,9 @@ def _inverse_kinematics() -> None:
 _ENGINE = "ocp.shooting.engine"
 PARTS: Mapping[str, Part] = {part.name: part for part in (
     Part("inverse kinematics", _inverse_kinematics, ("ocp/control/loops.py", "search")),
-    Part("ilqr", lambda: solve(regulator(), "ilqr", {"intervals": 10}), ("ocp/shooting/engine/iterate.py", "iterate")),
+    Part("ilqr", lambda: solve(regulator(), "ilqr", {"intervals": 10}), ("ocp/shooting/engine/iterate.py", "perform")),
     Part("ilqr with constraints", lambda: solve(regulator(True), "ilqr", {"intervals": 10}),
-         ("ocp/shooting/engine/outer.py", "constrained")),
+         ("ocp/shooting/engine/outer.py", "perform")),
     Part("ilqr in loops over robots", _shooting_of_robots, ("ocp/shooting/robot/lagrangian.py", "_curve")),
     Part("interior point", lambda: solve(regulator(), "collocation", {"intervals": 4, "solver": "interior_point"}),
          ("ocp/nlp/interior_point/iterate.py", "advance")),
@@ -116,7 +116,8 @@ def missing(names: Iterable[str] = PARTS) -> tuple[str, ...]:
 
 def _compiled(file: str, function: str) -> bool:
     module = importlib.import_module(file.removesuffix(".py").replace("/", "."))
-    source, place = Path(str(module.__file__)), Path(getattr(module, function).stats.cache_path)
+    compiled = getattr(module, function)  # by itself, or linked with what it calls
+    source, place = Path(str(module.__file__)), Path(getattr(compiled, "entry", compiled).stats.cache_path)
     changed = max(path.stat().st_mtime for path in source.parent.glob("*.py"))
     return any(index.stat().st_mtime > changed for index in place.glob(f"{source.stem}.{function}-*.nbi"))
 

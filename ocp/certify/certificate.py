@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from ocp.algebraic import restored
 from ocp.certify import constraints, curvature, dynamics, objective
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
@@ -70,8 +71,9 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
     def late() -> bool:
         return deadline is not None and time.perf_counter() > deadline
 
-    phases = solution.problem.phases
-    motions = [Motion(phase, part) for phase, part in zip(phases, solution.parts or (solution.trajectory,), strict=True)]
+    seen = restored(solution)  # unknowns that a method eliminates are looked at, too
+    phases = seen.problem.phases
+    motions = [Motion(phase, part) for phase, part in zip(phases, seen.parts or (seen.trajectory,), strict=True)]
     size, varied = objective.size(motions)
     again = [dynamics.unknown(motion) if late() else dynamics.gaps(motion) for motion in motions]
     defects = [dynamics.defects(motion) for motion in motions]

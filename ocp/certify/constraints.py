@@ -90,7 +90,7 @@ def _violations(motion: Motion) -> Iterator[tuple[float, Violation]]:
     for i, name in enumerate(system.space.names):
         yield from _bound(name, (phase.x_lower[i], phase.x_upper[i]), (t, states[:, i]),
                           None if look is None else (look.t, look.x[:, i]), float(scales.coordinates[i]))
-    for i, name in enumerate(system.controls):
+    for i, name in enumerate(system.inputs):
         yield from _bound(name, (phase.u_lower[i], phase.u_upper[i]), (trajectory.t_u, trajectory.u[:, i]),
                           None if look is None else (look.t, look.u[:, i]), float(scales.control[i]))
     for label, boundary, k in (("start", phase.start, 0), ("final", phase.final, -1)):
@@ -133,7 +133,7 @@ def _constraint(motion: Motion, constraint: Constraint) -> tuple[float, Violatio
             t = trajectory.t_u if trajectory.t_path is None else trajectory.t_path
             x = motion.state(t)
         # a held control belongs to the segment on its right
-        values = motion.call(function, t, x, motion.control(np.minimum(t, _inside(trajectory)[-1])))
+        values = motion.call(function, t, x, motion.returned(np.minimum(t, _inside(trajectory)[-1])))
         if motion.finite:
             beside = _hunted(motion, constraint)
         size = constraint_sizes(motion, function, t, values)

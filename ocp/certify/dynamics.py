@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import casadi as ca
 import numpy as np
 
 from ocp.certify import explicit, stiff
@@ -162,22 +161,16 @@ class _Again:
         kept = (self.cuts > 1e-12) & (self.cuts < INSIDE)  # knots are ends of segments anyhow
         self.which, self.cuts = self.which[kept], self.cuts[kept]
         self.broken = np.unique(self.which)
-        self._slope: ca.Function | None = None
 
     def field(self, rows: Array, s: Array, y: Array) -> Array:
         h = self.h[rows]
         times = self.t[rows] + np.minimum(s, INSIDE) * h
-        return self.motion.call(self.motion.driven, times, y, self.motion.drive(times)) * h[:, None]
+        return self.motion.again(times, y) * h[:, None]
 
     def jacobian(self, rows: Array, s: Array, y: Array) -> Array:
-        if self._slope is None:
-            arguments = [ca.SX.sym(name, self.motion.driven.size1_in(i)) for i, name in enumerate("txup")]
-            self._slope = ca.Function("slope", arguments,
-                                      [ca.densify(ca.jacobian(self.motion.driven(*arguments), arguments[1]))])
-        h, (k, d) = self.h[rows], y.shape
+        h = self.h[rows]
         times = self.t[rows] + np.minimum(s, INSIDE) * h
-        found = self._slope(times[None, :], y.T, self.motion.drive(times).T, np.repeat(self.motion.p[:, None], k, axis=1))
-        return np.asarray(found).reshape(d, k, d).transpose(1, 0, 2) * h[:, None, None]
+        return self.motion.again_slope(times, y) * h[:, None, None]
 
     def grown(self, y: Array, rtol: float, atol: float) -> tuple[Array, Array] | None:
         """Ends [N, nx] of all segments from y, implicitly, and their derivatives [N, nx, nx] by y; None where one is not finite."""

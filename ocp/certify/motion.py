@@ -9,6 +9,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics.algorithms import forward_dynamics
+from ocp.certify.consistent import Consistent
 from ocp.certify.events import Look, look
 from ocp.certify.scale import Scales, scales
 from ocp.problem import Phase, Trajectory
@@ -34,7 +35,8 @@ class Motion:
     p: values of the parameters; panels: in every segment, of whatever is integrated between knots; finite: no NaN at the knots;
     scale [ndx]: what each tangent component is measured by (``ocp.certify.scale``);
     field(t, x, u, p) -> dx/dt; driven: the same for re-integration, of ``drive`` in the place of u: where accelerations are the
-    controls, the efforts along the motion drive forward dynamics, so that a double integrator is not all that is seen;
+    controls, the efforts along the motion drive forward dynamics, so that a double integrator is not all that is seen; and the
+    equations of a system with algebraic unknowns are solved anew (``again``);
     minus, tangent: differences of states, and rates of states as tangent rates.
     """
 
@@ -52,6 +54,8 @@ class Motion:
             self._efforts = ca.Function("efforts", [t, x, u, p], [robot.inverse_dynamics(q, v, u[:robot.model.nv])])
             rate = ca.vertcat(v, forward_dynamics(robot.model, q, v, tau + robot.force(q, v)))
             self.driven = ca.Function("driven", [t, x, tau, p], [space.rate(x) @ rate])
+        self._consistent = Consistent(system) if system.residual is not None else None
+        self._slope: ca.Function | None = None
         self.minus = ca.Function("minus", [x, y], [space.minus(x, y)])
         self.tangent = ca.Function("tangent", [x, y], [space.rate_inverse(x) @ y])
         held = trajectory.t_u if trajectory.t_path is None else trajectory.t_path
@@ -92,13 +96,39 @@ class Motion:
             found.append(np.asarray(function(t[None, here], x[here].T, u[here].T, p)).T)
         return np.concatenate(found)
 
-    def control(self, t: Array) -> Array:
+    def returned(self, t: Array) -> Array:
+        """Inputs [k, nu] as the method interpolates them."""
         return np.asarray(self.trajectory.control(t)).reshape(len(t), self.phase.system.nu)
+
+    def control(self, t: Array) -> Array:
+        """Inputs [k, nu]; of a system with algebraic unknowns these are solved for anew, from where the method has them."""
+        u = self.returned(t)
+        if self._consistent is None or not len(t):
+            return u
+        return self._consistent.solved(t, self.state(t), u, np.repeat(self.p[:, None], len(t), axis=1))
 
     def drive(self, t: Array) -> Array:
         """What drives the motion at these times: controls, or efforts of a robot whose controls are its accelerations."""
         u = self.control(t)
         return u if self._efforts is None else self.call(self._efforts, t, self.state(t), u)
+
+    def again(self, t: Array, x: Array) -> Array:
+        """dx/dt [k, nx] at states x [k, nx] that need not be those of the motion, under what drives it."""
+        if self._consistent is None:
+            return self.call(self.driven, t, x, self.drive(t))
+        return self._consistent.field(t, x, self.returned(t), np.repeat(self.p[:, None], len(t), axis=1))
+
+    def again_slope(self, t: Array, x: Array) -> Array:
+        """d(dx/dt)/dx [k, nx, nx] of ``again``."""
+        k, d = x.shape
+        p = np.repeat(self.p[:, None], k, axis=1)
+        if self._consistent is not None:
+            return self._consistent.jacobian(t, x, self.returned(t), p)
+        if self._slope is None:
+            arguments = [ca.SX.sym(name, self.driven.size1_in(i)) for i, name in enumerate("txup")]
+            self._slope = ca.Function("slope", arguments, [ca.densify(ca.jacobian(self.driven(*arguments), arguments[1]))])
+        found = self._slope(t[None, :], x.T, self.drive(t).T, p)
+        return np.asarray(found).reshape(d, k, d).transpose(1, 0, 2)
 
     def state(self, t: Array) -> Array:
         return np.asarray(self.trajectory.state(t)).reshape(len(t), self.phase.system.nx)

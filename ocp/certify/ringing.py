@@ -8,6 +8,8 @@ from ocp.problem import Solution
 
 #: share of neighbouring steps of a control that turn back, and their size relative to the control's range, from where it rings
 TURNS, SAW = 0.6, 0.01
+#: what varies by less, relative to its magnitude, stands still
+STILL = 1e-6
 #: control points below which nothing is said
 FEW = 20
 
@@ -22,10 +24,10 @@ def ringing(solution: Solution) -> tuple[str, ...]:
         return ()
     found = []
     for phase, part in zip(solution.problem.phases, solution.parts or (solution.trajectory,), strict=True):
-        for j, name in enumerate(phase.system.controls):
+        for j, name in enumerate(phase.system.inputs):
             u = part.u[:, j]
             u = u[(u > phase.u_lower[j] + 1e-6 * np.ptp(u)) & (u < phase.u_upper[j] - 1e-6 * np.ptp(u))]
-            if len(u) < FEW or not np.ptp(u) > 0:
+            if len(u) < FEW or not np.ptp(u) > STILL * np.max(np.abs(u)):
                 continue
             steps = np.diff(u)
             turns, saw = float(np.mean(steps[1:] * steps[:-1] < 0)), float(np.median(np.abs(np.diff(steps)))) / 4 / np.ptp(u)

@@ -1,4 +1,4 @@
-"""Kinematic control: pseudo-inverses, tasks with priorities, inverse kinematics, trajectory feedback, support consistency."""
+"""Kinematic control: pseudo-inverses, tasks with priorities, inverse kinematics."""
 
 from pathlib import Path
 

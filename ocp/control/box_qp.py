@@ -8,8 +8,8 @@ Projected Newton on the bounds that hold (Bertsekas 1982; Tassa, Mansard, Todoro
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from ocp.control.arrays import Work
 
 _ITERATIONS = 100
@@ -17,7 +17,7 @@ _HALVINGS = 60
 _ARMIJO = 0.1
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _factor(H: np.ndarray, at: int, row: int, rows: np.ndarray, n: int, L: np.ndarray) -> bool:
     """Cholesky factor of H[rows[:n], rows[:n]] into the lower triangle of L[:n, :n]; False where there is none."""
     for j in range(n):
@@ -34,7 +34,7 @@ def _factor(H: np.ndarray, at: int, row: int, rows: np.ndarray, n: int, L: np.nd
     return True
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _backsolve(L: np.ndarray, n: int, x: np.ndarray) -> None:
     """x[:n] <- (L L')^-1 x[:n]."""
     for i in range(n):
@@ -49,7 +49,7 @@ def _backsolve(L: np.ndarray, n: int, x: np.ndarray) -> None:
         x[i] = total / L[i, i]
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _times(H: np.ndarray, at: int, row: int, m: int, x: np.ndarray, i: int) -> float:
     """Row i of a symmetric matrix, of which the lower triangle is stored, times x."""
     value = 0.0
@@ -58,7 +58,7 @@ def _times(H: np.ndarray, at: int, row: int, m: int, x: np.ndarray, i: int) -> f
     return value
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def box_qp(H: np.ndarray, at: int, row: int, g: np.ndarray, lower: np.ndarray, upper: np.ndarray, x: np.ndarray,
            work: Work) -> int:
     """Solve for x, starting from what it holds (from the nearest point of the box, or of zero where it is not a number).

@@ -26,7 +26,7 @@ from ocp.control.limits import limit_box, velocity_bounds
 from ocp.control.task_kernel import compile_tasks
 from ocp.control.tasks import Task
 from ocp.errors import ProblemError
-from ocp.qp import QP, QPOptions, solve_qp
+from ocp.solvers.qp import QP, QPOptions, solve_qp
 
 Array = NDArray[np.float64]
 

@@ -97,24 +97,40 @@ def _compiled(robot: RobotKey, shapes: tuple[Shape, ...], mode: Any) -> TaskKern
 
 def task_function(model: Model, shapes: Sequence[Shape]) -> tuple[ca.Function, tuple[int, ...], tuple[int, ...]]:
     """(q, d, p) -> (q_next, e, J) as an SX Function, first rows of the tasks, first parameters of the tasks."""
-    built = [_BUILDERS[shape.kind](model, shape) for shape in shapes]
-    sizes = [size for size, _ in built]
-    q, d, p = ca.SX.sym("q", model.nq), ca.SX.sym("d", model.nv), ca.SX.sym("p", sum(sizes))
+    count = parameter_starts(model, shapes)
+    q, d, p = ca.SX.sym("q", model.nq), ca.SX.sym("d", model.nv), ca.SX.sym("p", count[-1])
     moved = ca.SX.sym("moved", model.nq)  # one name for q [+] d keeps the errors' expressions short
-    ends = np.cumsum([0, *sizes]).tolist()
-    errors, jacobians, rows = [], [], [0]
-    for shape, (_, build), a, b in zip(shapes, built, ends, ends[1:], strict=False):
-        e, J = build(moved, p[a:b])
+    errors, jacobians, rows = _stacked(model, shapes, moved, p)
+    at = ca.SX(alg.integrate(model, q, d))
+    e, J = ca.substitute([errors, jacobians], [moved], [at])
+    outputs = ca.cse([ca.densify(at), ca.densify(e), ca.densify(J)])
+    return ca.Function("tasks", [q, d, p], outputs, ["q", "d", "p"], ["q_next", "e", "J"]), rows, count
+
+
+def task_rates(model: Model, shapes: Sequence[Shape], q: Expr, v: Expr, p: Expr) -> tuple[Expr, Expr, Expr, tuple[int, ...]]:
+    """(e [m], J [m, nv], dJ/dt v [m], first rows of the tasks) at SX symbols q and v, targets p: ``e' = J v``,
+    ``e'' = J a + dJ/dt v``."""
+    e, J, rows = _stacked(model, shapes, q, p)
+    return e, J, ca.jtimes(J @ v, q, alg.rate_matrix(model, q) @ v), rows
+
+
+def parameter_starts(model: Model, shapes: Sequence[Shape]) -> tuple[int, ...]:
+    """First target parameter of each shape, and their number."""
+    return tuple(np.cumsum([0, *(_BUILDERS[shape.kind](model, shape)[0] for shape in shapes)]).tolist())
+
+
+def _stacked(model: Model, shapes: Sequence[Shape], q: Expr, p: Expr) -> tuple[Expr, Expr, tuple[int, ...]]:
+    ends = parameter_starts(model, shapes)
+    errors, jacobians, rows = [ca.SX(0, 1)], [ca.SX(0, model.nv)], [0]
+    for shape, a, b in zip(shapes, ends, ends[1:], strict=False):
+        e, J = _BUILDERS[shape.kind](model, shape)[1](q, p[a:b])
         e, J = ca.SX(e), ca.SX(J)
         if shape.components is not None:
             e, J = e[list(shape.components)], J[list(shape.components), :]
         errors.append(ca.densify(e))
         jacobians.append(ca.densify(J))
         rows.append(rows[-1] + e.shape[0])
-    at = ca.SX(alg.integrate(model, q, d))
-    e, J = ca.substitute([ca.vertcat(*errors), ca.vertcat(*jacobians)], [moved], [at])
-    outputs = ca.cse([ca.densify(at), ca.densify(e), ca.densify(J)])
-    return ca.Function("tasks", [q, d, p], outputs, ["q", "d", "p"], ["q_next", "e", "J"]), tuple(rows), tuple(ends)
+    return ca.vertcat(*errors), ca.vertcat(*jacobians), tuple(rows)
 
 
 Build = Callable[[Expr, Expr], tuple[Expr, Expr]]

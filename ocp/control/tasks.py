@@ -46,7 +46,11 @@ class Shape:
 @dataclass(frozen=True, eq=False)
 class Task:
     """One task: shape, target (parameters of its kind, flat, matrices column by column), weight per row of |e|², rate: desired
-    d/dt e* [rows] of the target in the coordinates of the error (0: the target stands still), gain [1/s]: feedback of e."""
+    d/dt e* [rows] of the target in the coordinates of the error (0: the target stands still), gain [1/s]: feedback of e.
+
+    At the level of velocities ``e' = rate - gain e``, at that of accelerations the error swings with the frequency ``gain``
+    (rad/s): ``e'' = acceleration + 2 damping_ratio gain (rate - e') - gain² e``.
+    """
 
     name: str
     shape: Shape
@@ -54,6 +58,8 @@ class Task:
     weight: Array | float = 1.0
     rate: Array | float = 0.0
     gain: float = 1.0
+    acceleration: Array | float = 0.0
+    damping_ratio: float = 1.0
 
 
 class How(TypedDict, total=False):
@@ -62,6 +68,8 @@ class How(TypedDict, total=False):
     weight: ArrayLike
     rate: ArrayLike
     gain: float
+    acceleration: ArrayLike
+    damping_ratio: float
     name: str | None
 
 
@@ -116,14 +124,15 @@ def aim_task(frame: str, axis: ArrayLike, point: ArrayLike, *, reference: str = 
 
 
 def _task(kind: str, shape: Shape, target: Array, *, weight: ArrayLike = 1.0, rate: ArrayLike = 0.0, gain: float = 1.0,
-          name: str | None = None) -> Task:
+          acceleration: ArrayLike = 0.0, damping_ratio: float = 1.0, name: str | None = None) -> Task:
     name = name or kind
     if not np.isfinite(target).all():
         raise ProblemError("the target has entries that are not finite", where=f"task {name!r}")
-    w, r = np.asarray(weight, float), np.asarray(rate, float)
+    w, r, a = np.asarray(weight, float), np.asarray(rate, float), np.asarray(acceleration, float)
     if not ((w > 0).all() and np.isfinite(w).all()):
         raise ProblemError(f"weights must be positive and finite, got {w.tolist()}", where=f"task {name!r}")
-    return Task(name, shape, target, float(w) if w.ndim == 0 else w, float(r) if r.ndim == 0 else r, float(gain))
+    weight_, rate_, acceleration_ = (float(x) if x.ndim == 0 else x for x in (w, r, a))
+    return Task(name, shape, target, weight_, rate_, float(gain), acceleration_, float(damping_ratio))
 
 
 def _rows(components: Sequence[int] | None, rows: int) -> tuple[int, ...] | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import casadi as ca
 import numpy as np
 
+from ocp.algebraic import stated
 from ocp.derivative_check.closed_form import ClosedForm, closed_form
 from ocp.derivative_check.compare import Comparison, Entry, compare
 from ocp.derivative_check.records import DerivativeCheck, Finding, Kind, Order, Point, Road, TermCheck
@@ -49,7 +50,7 @@ def check_derivatives(
     checked: list[TermCheck] = []
     remarks: list[str] = []
     begin = 0.0
-    for phase in problem.phases:
+    for phase in stated(problem).phases:
         moved, (closed, note) = moves(phase.system), closed_form(phase.system)
         used = np.zeros(len(variables(phase.system)), bool)
         for term in terms_of(phase, begin, points, rng):
@@ -205,7 +206,7 @@ def _remarks(term: Term, depends: np.ndarray) -> tuple[str, ...]:
     out = [f"{term.components[i]} depends on nothing: it is constant" for i in np.flatnonzero(~depends.any(axis=1))]
     system = term.phase.system
     begin = system.space.ndx
-    used = [name for k, name in enumerate(system.controls) if depends[:, begin + k].any()]
+    used = [name for k, name in enumerate(system.inputs) if depends[:, begin + k].any()]
     if term.at in (At.START, At.FINAL) and used:
         out.append(f"depends on controls ({', '.join(used)}), which have no value at the {term.at.value}")
     rough = rough_operations(term.function) if term.kind not in ("rate", "energy", "power") else ()

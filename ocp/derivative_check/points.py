@@ -63,5 +63,5 @@ def _inside(phase: Phase, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.
 
 def _point(phase: Phase, label: str, guess: bool, t: float, x: np.ndarray, u: np.ndarray, p: np.ndarray) -> Point:
     system = phase.system
-    names = (*system.space.names, *system.controls, *system.parameters, "t")
+    names = (*system.space.names, *system.inputs, *system.parameters, "t")
     return Point(label, guess, float(t), x, u, p, dict(zip(names, np.r_[x, u, p, t].tolist(), strict=True)))

@@ -71,7 +71,7 @@ def _numbered(name: str, size: int) -> tuple[str, ...]:
 
 def variables(system: System) -> tuple[str, ...]:
     """Name of every component of z."""
-    return (*system.space.tangent_names, *system.controls, *system.parameters, "t")
+    return (*system.space.tangent_names, *system.inputs, *system.parameters, "t")
 
 
 @dataclass(frozen=True)

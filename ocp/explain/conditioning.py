@@ -100,7 +100,7 @@ def unbounded_hints(problem: Problem, nlp: NLP, x: np.ndarray, falling: bool = F
         before = f"phase {phase.name}: " if len(problem.phases) > 1 else ""
         functions = [cost.function for cost in phase.costs if cost.at is At.PATH]
         functions += [c.function for c in phase.constraints if c.at is At.PATH]
-        for i, name in enumerate(phase.system.controls):
+        for i, name in enumerate(phase.system.inputs):
             open_ = np.isinf(phase.u_lower[i]) or np.isinf(phase.u_upper[i])
             if open_ and not any(_depends(function, 2, i) for function in functions):
                 found.append(f"{before}control {name} costs nothing, and no bound or constraint holds it on both sides; "

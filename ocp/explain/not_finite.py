@@ -151,7 +151,7 @@ def _terms(phase: Phase) -> Iterator[_Term]:
 def _inspect(phase: Phase, term: _Term, points: Sequence[Point], order: str) -> Origin | None:
     ends = {At.START: lambda q: q.first, At.FINAL: lambda q: q.last}
     here = [q for q in points if term.at not in ends or ends[term.at](q)]
-    own = (*phase.system.space.names, *phase.system.controls)
+    own = (*phase.system.space.names, *phase.system.inputs)
     function, by = term.function, list[tuple[str, ...]]()
     size = function.numel_out(0)
     if order != VALUE:

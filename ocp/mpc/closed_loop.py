@@ -12,10 +12,12 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ocp.algebraic import composer, eliminated, explicit_system, stated
 from ocp.errors import ProblemError
 from ocp.mpc import evaluate
 from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
@@ -40,9 +42,21 @@ def run(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None = N
     the solver from problem and options, default ``ocp.shooting.receding.Receding``; any other with its face will do. Ctrl-C hands
     back what ran. Raises ProblemError for what cannot run so, UnsupportedError for what the solver cannot enforce.
     """
-    made = horizon_problem(problem, options)
-    return _Loop(made, options, solver or ILQROptions(), plant or PlantSpec(problem.phase.system), tracked, progress,
-                 receding).run()
+    made, spec, tracked = _explicit(horizon_problem(problem, options), plant, tracked)
+    return _Loop(made, options, solver or ILQROptions(), spec, tracked, progress, receding).run()
+
+
+def _explicit(problem: Problem, plant: PlantSpec | None, tracked: Sequence[Tracked]
+              ) -> tuple[Problem, PlantSpec, Sequence[Tracked]]:
+    """Model, plant and what is tracked without algebraic unknowns, each with its own equations solved."""
+    given, made = stated(problem).phase, eliminated(problem)
+    spec = plant or PlantSpec(made.phase.system)
+    if spec.system.residual is not None:
+        spec = replace(spec, system=explicit_system(replace(given, system=spec.system)))
+    if given.system.residual is not None:
+        plain = composer(given)
+        tracked = [replace(one, value=plain(one.value), reference=plain(one.reference)) for one in tracked]
+    return made, spec, tracked
 
 
 class _Loop:

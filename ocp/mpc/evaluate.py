@@ -59,7 +59,7 @@ def _excesses(phase: Phase, t: np.ndarray, x: np.ndarray, u: np.ndarray) -> Iter
     """(name, components, how far above zero [k, n], soft?): positive where broken."""
     system = phase.system
     for what, names, data, lower, upper in (("state bounds", system.space.names, x, phase.x_lower, phase.x_upper),
-                                            ("control bounds", system.controls, u, phase.u_lower, phase.u_upper)):
+                                            ("control bounds", system.inputs, u, phase.u_lower, phase.u_upper)):
         low, high = np.array(lower), np.array(upper)
         bounded = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
         if bounded.size:

@@ -18,7 +18,7 @@ from dynamics import algorithms as alg
 from dynamics.errors import near
 from dynamics.kernels import Kernel, compile_many
 from ocp.errors import ProblemError
-from ocp.integrators import INTEGRATORS
+from ocp.integrators import INTEGRATORS, refuse_history
 from ocp.problem import Cost, System
 from ocp.spaces import Space
 
@@ -82,6 +82,7 @@ class PlantSpec:
     changed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        refuse_history(self.integrator, "plant")
         if self.integrator not in INTEGRATORS:
             raise ProblemError(f"no integrator named {self.integrator!r}{near(str(self.integrator), INTEGRATORS)}", where="plant")
         if isinstance(self.substeps, bool) or not isinstance(self.substeps, int) or self.substeps < 1:
@@ -107,8 +108,9 @@ def pushed_system(system: System, pushes: Sequence[Push]) -> System:
     if not pushes:
         return system
     nu, space = system.nu, system.space
-    t, x, s, p = ca.SX.sym("t"), ca.SX.sym("x", system.nx), ca.SX.sym("s", nu + len(pushes)), ca.SX.sym("p", system.np)
-    u, rate = s[:nu], ca.SX(space.ndx, 1)
+    kind = ca.SX if system.rate.is_a("SXFunction") else ca.MX
+    t, x, s, p = kind.sym("t"), kind.sym("x", system.nx), kind.sym("s", nu + len(pushes)), kind.sym("p", system.np)
+    u, rate = s[:nu], kind(space.ndx, 1)
     for i, push in enumerate(pushes):
         active = s[nu + i]
         if push.controls:
@@ -131,7 +133,7 @@ def _force_rate(system: System, push: Push, x: Expr) -> Expr:
     q = x[:model.nq]
     J = alg.frame_jacobian(model, q, push.frame, "world_aligned")
     along = ca.mtimes(J[:3, :].T, ca.DM(push.force))  # twists are [linear; angular]
-    return ca.vertcat(ca.SX(model.nv, 1), ca.solve(alg.mass_matrix(model, q), along))
+    return ca.vertcat(type(x)(model.nv, 1), ca.solve(alg.mass_matrix(model, q), along))
 
 
 def step_function(system: System, integrator: str, costs: Sequence[Cost] = (), nu: int | None = None) -> ca.Function:

@@ -43,7 +43,7 @@ def layout(method: str, problem: Problem) -> dict[str, np.ndarray]:
     """What a checkpoint of any method belongs to: method, name of the problem, states and controls of its phases."""
     return {"method": text([method]), "problem": text([problem.name]),
             "states": text([f"{phase.name}: {name}" for phase in problem.phases for name in phase.system.space.names]),
-            "controls": text([f"{phase.name}: {name}" for phase in problem.phases for name in phase.system.controls])}
+            "controls": text([f"{phase.name}: {name}" for phase in problem.phases for name in phase.system.inputs])}
 
 
 def text(words: Sequence[str]) -> np.ndarray:

@@ -1,7 +1,8 @@
 """The optimal-control problem as data: mathematics only, no mesh, solver or tolerance.
 
 Every function of a problem is a CasADi Function of ``(t, x, u, p)``: time [s] since the start of the first phase, state [nx],
-control [nu] and parameters [np]; all columns. Functions that hold at the start or the end must not depend on u.
+inputs [nu] and parameters [np]; all columns. Inputs are the controls, and behind them the algebraic unknowns of a system that has
+any. Functions that hold at the start or the end must not depend on u.
 """
 
 from __future__ import annotations
@@ -22,14 +23,21 @@ INF = float("inf")
 
 @dataclass(frozen=True)
 class System:
-    """A controlled system ``xi = rate(t, x, u, p)`` with the tangent rate xi [ndx] of the state.
+    """A controlled system ``xi = rate(t, x, u, p)`` with the tangent rate xi [ndx] of the state, or one with equations
 
+        xi = rate(t, x, u, p)        0 = residual(t, x, u, p)        u = (controls, z)
+
+    that determine its algebraic unknowns z [nz] at every time, by name ``algebraic``: index 1, ``d residual / dz`` is regular. What
+    the equations leave implicit of xi is an algebraic unknown, too, and rate picks it (``implicit_system``). Without algebraic
+    unknowns residual is None and the system explicit. ``ocp.algebraic`` states the equations as constraints, or eliminates z.
+
+    equations [nz]: names of the rows of the residual; numbers where there are none.
     energy(t, x, u, p): total mechanical energy [J]; power(t, x, u, p): power supplied to it [W], actuators minus
     losses. Both or neither; they feed the energy balance of the certificate.
     model: the robot (``dynamics.model.Model``), or None; x starts with its configuration q.
     mechanism: that robot with its drives and forces (``dynamics.mechanism.Mechanism``) where rate is its forward dynamics, u the
     controls of its drives; inverse: the same where rate is ``(v, u[:nv])``, the first controls its accelerations. Else None.
-    x_limits, u_limits: (lower, upper) of each coordinate and control as the system itself has them; a phase without bounds takes
+    x_limits, u_limits: (lower, upper) of each coordinate and input as the system itself has them; a phase without bounds takes
     them. Empty: none.
     derivatives: where derivatives of ``rate`` come from, see ``ocp.derivatives``.
     """
@@ -49,14 +57,34 @@ class System:
     units: Mapping[str, str] = field(default_factory=dict)
     x_limits: tuple[tuple[float, float], ...] = ()
     u_limits: tuple[tuple[float, float], ...] = ()
+    algebraic: tuple[str, ...] = ()
+    residual: Any = None
+    equations: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        rows = 0 if self.residual is None else self.residual.numel_out(0)
+        where = f"system {self.name!r}"
+        if rows != len(self.algebraic):
+            raise ProblemError(f"{rows} equations for {len(self.algebraic)} algebraic unknowns ({', '.join(self.algebraic)}); "
+                               "their numbers must agree", where=where)
+        if self.equations and len(self.equations) != rows:
+            raise ProblemError(f"{len(self.equations)} names for {rows} equations", where=where)
+        for name in self.algebraic:
+            if name in self.controls or self.algebraic.count(name) > 1:
+                raise ProblemError(f"the name {name!r} is used twice among controls and algebraic unknowns", where=where)
 
     @property
     def nx(self) -> int:
         return self.space.nx
 
     @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of what every function calls u: controls, then algebraic unknowns."""
+        return self.controls + self.algebraic
+
+    @property
     def nu(self) -> int:
-        return len(self.controls)
+        return len(self.inputs)
 
     @property
     def np(self) -> int:
@@ -160,9 +188,9 @@ class Duration:
 
 @dataclass(frozen=True)
 class Guess:
-    """Initial guess at phase fractions ``s`` [k] in [0, 1]: states x [k, nx] and controls u [k, nu].
+    """Initial guess at phase fractions ``s`` [k] in [0, 1]: states x [k, nx] and inputs u [k, nu].
 
-    States are interpolated on the manifold, controls linearly.
+    States are interpolated on the manifold, inputs linearly.
     """
 
     s: np.ndarray
@@ -179,6 +207,7 @@ class Phase:
     phases whose systems have a parameter of the same name share it. The guess is its value in ``system.parameter_values``.
     reset: (x of the previous phase at its end, p) -> x of this phase at its start, p the parameters of this phase's system;
     None: continuous, then the spaces of both phases agree. The first phase has none.
+    stated: the phase of a system with algebraic unknowns that this one is, its unknowns eliminated (``ocp.algebraic``); else None.
     """
 
     name: str
@@ -195,6 +224,7 @@ class Phase:
     constraints: tuple[Constraint, ...] = ()
     free_parameters: tuple[tuple[int, float, float], ...] = ()
     reset: ca.Function | None = None
+    stated: Phase | None = None
 
     def __post_init__(self) -> None:
         for name, size in (("x_lower", self.system.nx), ("x_upper", self.system.nx),

@@ -89,8 +89,9 @@ def make_policy(problem: Problem, arrays: Mapping[str, Array], method: str) -> P
         why = "; solve it by shooting (method ilqr)" if method != "ilqr" else ": it ended before a sweep gave any"
         raise ProblemError(f"the run by {method!r} has no feedback gains K{why}", where=where)
     phase = problem.phase
-    space, nu = phase.system.space, phase.system.nu
+    space, nu = phase.system.space, len(phase.system.controls)
     t, x, u = (np.asarray(arrays[name], dtype=float) for name in ("t", "x", "u"))
+    u = u[:, :nu]  # algebraic unknowns stand behind the controls
     # free constants are states of the solver that nothing disturbs
     K = np.asarray(arrays["K"], dtype=float)[:, :, :space.ndx]
     N = len(u)
@@ -103,7 +104,7 @@ def make_policy(problem: Problem, arrays: Mapping[str, Array], method: str) -> P
             raise ProblemError(f"{name} of the run has entries that are not finite", where=where)
     a, b = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx)
     return Policy(
-        problem.name, t, x, u, K, np.array(phase.u_lower, dtype=float), np.array(phase.u_upper, dtype=float), space.names,
+        problem.name, t, x, u, K, np.array(phase.u_lower[:nu], dtype=float), np.array(phase.u_upper[:nu], dtype=float), space.names,
         space.tangent_names, phase.system.controls, space.tangent_index, space.quaternions,
         ca.Function("difference", [a, b], [ca.cse(ca.densify(space.minus(a, b)))], ["a", "b"], ["d"]))
 

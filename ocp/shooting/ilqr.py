@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ocp.algebraic import eliminated
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import INTEGRATORS
@@ -86,6 +87,7 @@ def prepare(problem: Problem, options: ILQROptions | None = None) -> Program:
     reasons = unsupported(problem)
     if reasons:
         raise UnsupportedError("ilqr", reasons, ("collocation",))
+    problem = eliminated(problem)
     began = time.perf_counter()
     from ocp.shooting.engine import search  # noqa: F401  # the first import of Numba, timed apart
 

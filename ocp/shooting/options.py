@@ -11,7 +11,7 @@ import numpy as np
 from dynamics.errors import near
 from ocp.derivatives import DERIVATIVES, EXECUTIONS
 from ocp.errors import ProblemError
-from ocp.integrators import INTEGRATORS
+from ocp.integrators import INTEGRATORS, refuse_history
 from ocp.problem import At, Constraint, Linkage, Phase, Problem, Sense
 
 CHOICES = {
@@ -44,7 +44,7 @@ class ILQROptions:
         once for all robots; "auto" takes loops for large robots. See ``ocp.derivatives`` for both.
     hessian: "gauss_newton" drops the second derivatives of the dynamics (iLQR); "full" adds them, contracted with the
         costates (DDP: quadratic convergence); "auto" takes Gauss-Newton's far from the solution and the full one near it.
-    kernels: "compiled" needs a C compiler, "interpreted" never uses one, "auto" takes what there is.
+    kernels: "compiled" needs a C compiler, "interpreted" makes no machine code, "auto" makes it without a compiler where it can.
     convexify: what happens to a full Hessian that the sweep cannot use: "gauss_newton" moves it towards the Gauss-Newton Hessian,
         "project" takes the nearest positive semidefinite matrix of every stage, "shift" only regularises.
     shooting: "single" rolls out with the feedback gains (closed loop), "open" without them; "feasible" starts from the states of
@@ -117,6 +117,7 @@ class ILQROptions:
 
     def __post_init__(self) -> None:
         where = "ilqr options"
+        refuse_history(self.integrator, where)
         for name, known in CHOICES.items():
             value = getattr(self, name)
             if value not in known:

@@ -45,7 +45,7 @@ def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
         return np.clip(np.searchsorted(t, times, side="right") - 1, 0, len(u) - 1)
 
     def state(times: Any) -> np.ndarray:
-        from ocp.shooting.engine import rollout
+        from ocp.shooting.engine import record, rollout
 
         flat = np.atleast_1d(np.asarray(times, dtype=float))
         k = interval(flat)
@@ -53,7 +53,9 @@ def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
         if not made:
             made.extend(records.stepper(compiled))
         step, own, kept = made
-        failed = rollout.sample(step, own, kind, inner[k], (flat - t[k]) / pace, p, x[k], u[k], out, np.empty(1))
+        rows, none, no_size = len(flat), np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
+        plan = record.Plan(np.full(rows, kind), no_size, no_size, inner[k], (flat - t[k]) / pace, p, none, none)
+        failed = rollout.sample(record.Sampler(own, step, plan), record.Path(x[k], u[k], np.empty(rows), none), out)
         if failed >= 0:
             raise ArithmeticError(f"the step failed at t = {flat[failed]:g} s ({len(kept)} kernels of its own)")
         at_knot = flat == t[k]

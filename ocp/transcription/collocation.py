@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ocp.algebraic import eliminated, stated
 from ocp.derivatives import EXECUTIONS
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guess import from_motion
@@ -41,8 +42,8 @@ METHOD = "collocation"
 AUTO = "auto"
 #: intervals of a mesh with held controls in the place of chattering ones, and what marks its checkpoints
 HELD_INTERVALS, HELD = 60, "held_controls"
-TOLD_HELD = ("controls chattered along arcs that the objective hardly feels, and no mesh mends that: from here on they are constant "
-             "in every interval (controls: held)")
+TOLD_HELD = ("controls chattered along arcs that the objective hardly feels, and no mesh mends that: from here on they are constant"
+             " in every interval (controls: held)")
 #: degree from which Lobatto schemes with one control per knot are of lower order than their name promises
 LOBATTO_SHORT = 4
 
@@ -202,12 +203,20 @@ def _family(options: CollocationOptions) -> Family:
     return Family(options.scheme, options.form, options.shape(), options.states, options.tolerance)
 
 
+def served(problem: Problem, options: CollocationOptions) -> Problem:
+    """The problem with its algebraic unknowns at the points of the scheme, where controls are unknowns at all of these; else with
+    its unknowns eliminated."""
+    at_points = options.shape() == "polynomial" and options.form != "compressed"
+    return stated(problem) if at_points else eliminated(problem)
+
+
 def transcribe(problem: Problem, options: CollocationOptions, meshes: Sequence[Mesh | Compressed] | None = None,
                centres: Sequence[np.ndarray] | None = None) -> Transcription:
     """The problem on these meshes (uniform ones as the options say) as a nonlinear program, with the map back. Raises as ``solve``
     does. centres: see ``build``."""
     if reasons := unsupported(problem):
         raise UnsupportedError(METHOD, reasons, ())
+    problem = served(problem, options)
     return build(problem, uniform_meshes(problem, options) if meshes is None else meshes, options.how(), centres)
 
 
@@ -226,6 +235,8 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     """
     if reasons := unsupported(problem):
         raise UnsupportedError(METHOD, reasons, ())
+    implicit = any(phase.system.algebraic for phase in problem.phases)  # what is held would be their algebraic unknowns, too
+    problem = served(problem, options)
     if options.refine == "none":
         begin = Ask(problem, uniform_meshes(problem, options), progress, checkpoint, resume)
         found = _run(options, replace(begin, ladder=resume is None))
@@ -237,7 +248,7 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     alone = options.guess != "auto"  # one rung of the ladder, from the first pass on
     settings = Settings(rules, options.max_passes, options.switches, alone, options.solver == "ipopt",
                         lambda ask, failed: "" if alone else hopeless(problem, options, failed, _attempt(options, ask)),
-                        certified and options.controls == AUTO)
+                        certified and options.controls == AUTO and not implicit)
     decides = judge if certified else None
     if resume is not None and HELD in resume:
         return _held(problem, options, settings, (progress, checkpoint, resume), decides, allowed)

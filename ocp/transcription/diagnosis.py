@@ -76,7 +76,7 @@ def _derived(function: ca.Function) -> ca.Function:
 def _inspect(phase: Phase, names: list[str], label: str, function: ca.Function, components: tuple[str, ...], places: np.ndarray,
              point: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], derivative: bool) -> str | None:
     t, x, u, p = point
-    own = [*phase.system.space.names, *phase.system.controls]
+    own = [*phase.system.space.names, *phase.system.inputs]
     for j in places:
         value = function(t[j], x[j], u[j], p).full()
         broken = np.argwhere(~np.isfinite(value))

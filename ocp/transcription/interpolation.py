@@ -105,6 +105,30 @@ def shooting_trajectory(edges: Array, form: Form, start: float, duration: float,
     return Trajectory(t=knots, x=on_manifold(form.space, x), u=u, t_u=knots if linear else knots[:-1], state=state, control=control)
 
 
+def parabola(edges: Array, form: Form, x: Array, first: Callable[[Array, Array, Array, Array], Array]
+             ) -> Callable[[Array, Array, Array, Array], Array]:
+    """As ``advance`` of ``shooting_trajectory`` for BDF2: in the chart of a knot, the parabola through its neighbours and itself;
+    first: the same in the first interval."""
+    space = form.space
+    a, d = ca.SX.sym("a", space.nx), ca.SX.sym("d", space.ndx)
+    b = ca.SX.sym("b", space.nx)
+    minus, plus = ca.Function("minus", [a, b], [space.minus(a, b)]), ca.Function("plus", [a, d], [space.plus(a, d)])
+    w = np.diff(edges)[1:] / np.diff(edges)[:-1]
+
+    def advance(k: Array, r: Array, here: Array, u: Array) -> Array:
+        found, on = np.array(here), np.asarray(k) > 0
+        if not on.all():
+            found[~on] = first(k[~on], r[~on], here[~on], u[~on])
+        if on.any():
+            j, s, ratio = k[on], r[on], w[k[on] - 1]
+            onwards, back = (np.asarray(minus(here[on].T, x[other].T)) for other in (j + 1, j - 1))
+            y = onwards * s * (ratio * s + 1) / (ratio + 1) + back * ratio**2 * s * (s - 1) / (1 + ratio)
+            found[on] = np.asarray(plus(here[on].T, y)).T
+        return found
+
+    return advance
+
+
 def _locator(edges: Array, start: float, duration: float) -> Callable[[Any], tuple[Array, Array]]:
     knots, widths = start + duration * edges, duration * np.diff(edges)  # as trajectories give them: at a knot the right side holds
 

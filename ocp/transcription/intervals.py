@@ -2,8 +2,10 @@
 
     x_{k+1} = F_k(x_k, u_k, u_{k+1})
 
-with F several steps of any integrator. The running cost is integrated by the same method, as if it were one more state. Bock and
-Plitt 1984, A multiple shooting algorithm for direct solution of optimal control problems, IFAC World Congress.
+with F several steps of any integrator. Where that looks back (``ocp.integrators.multistep``), the defect is one over two intervals,
+``x_{k+1} = F_k(x_{k-1}, x_k, u_k, u_{k+1})``, but for the first. The running cost is integrated by the same method, as if it were
+one more state. Bock and Plitt 1984, A multiple shooting algorithm for direct solution of optimal control problems, IFAC World
+Congress.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.integrators import INTEGRATORS
+from ocp.integrators import INTEGRATORS, MULTISTEP, Integrator
 from ocp.nlp.names import Names
 from ocp.problem import At, Cost
 from ocp.spaces import Expr
@@ -30,12 +32,18 @@ from ocp.transcription.shared import Clock, clock
 def shooting_part(place: Place, grid: Grid) -> Part:
     """Matching conditions, running costs and path constraints of one phase."""
     form, layout, n, N = place.form, place.layout, place.n, grid.intervals
-    steps = interval_block(place, grid)
     size = form.size
     rows = N * size
     integrals = integral_rows(place.phase)
     total = rows + len(integrals.names)
-    matching = replace(steps, matrix=picks(N, steps.size, ((0, size, False), (size, steps.size, True)), total))
+    groups = (np.arange(1), np.arange(1, N)) if grid.integrator in MULTISTEP else (np.arange(N),)
+    matching = []
+    for group in (own for own in groups if len(own)):
+        steps = interval_block(place, grid, group)
+        table = picks(len(group), steps.size, ((0, size, False), (size, steps.size, True)), total)
+        weight = np.where(table.rows < len(group) * size, 1.0, np.repeat(steps.weight, steps.size)[table.columns])
+        own = np.where(table.rows < len(group) * size, table.rows + group[0] * size, table.rows + (N - len(group)) * size)
+        matching.append(replace(steps, matrix=replace(table, rows=own, values=table.values * weight)))
     linear = Table(np.arange(rows), layout.states[1:].ravel(), np.full(rows, -1.0), (total, n))
 
     def names() -> list[str]:
@@ -43,7 +51,7 @@ def shooting_part(place: Place, grid: Grid) -> Part:
         return defects + [f"{place.prefix}{name} @ whole phase" for name in integrals.names]
 
     zeros = np.zeros(rows)
-    return Part(linear, (matching,), np.concatenate([zeros, integrals.lower]), np.concatenate([zeros, integrals.upper]),
+    return Part(linear, tuple(matching), np.concatenate([zeros, integrals.lower]), np.concatenate([zeros, integrals.upper]),
                 Names(total, names))
 
 
@@ -99,37 +107,57 @@ def _knot_names(prefix: str, names: Sequence[str], knots: np.ndarray) -> Names:
     return Names(len(names) * len(knots), lambda: [f"{prefix}{name} @ knot {k}" for k in knots for name in names])
 
 
-def interval_block(place: Place, grid: Grid) -> Block:
-    """The function of an interval: rows [F, as the next knot's unknowns see it; integrands], cost = its running cost."""
+def one_step(grid: Grid) -> Integrator:
+    """The integrator of a grid, or that of its first step where it looks back."""
+    return INTEGRATORS[MULTISTEP[grid.integrator].first if grid.integrator in MULTISTEP else grid.integrator]
+
+
+def _weights(grid: Grid) -> np.ndarray:
+    """How much the integrals over each interval count [N]."""
+    return MULTISTEP[grid.integrator].weights(grid.edges) if grid.integrator in MULTISTEP else np.ones(grid.intervals)
+
+
+def interval_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
+    """The function of every interval of a group: rows [F, as the next knot's unknowns see it; integrands], cost = its running
+    cost."""
     phase, form, layout = place.phase, place.form, place.layout
-    N = grid.intervals
-    kind = ca.MX if INTEGRATORS[grid.integrator].implicit else graph_kind(phase.system)
+    back = grid.integrator in MULTISTEP and bool(group[0])
+    kind = ca.MX if one_step(grid).implicit else graph_kind(phase.system)
     z, centre, beyond = (kind.sym(name, size) for name, size in (("z", form.size), ("centre", form.centre_size),
                                                                   ("beyond", form.centre_size)))
+    z_back, centre_back = (kind.sym(name, size if back else 0) for name, size in (("back", form.size), ("about", form.centre_size)))
+    ratio = kind.sym("ratio", int(back))
     u = kind.sym("u", phase.system.nu * (2 if grid.linear else 1))
     tau, width = kind.sym("tau"), kind.sym("width")
     own = clock(kind, place.problem, place.number, place.shared)
     x = form.state(z, centre)
-    end, pieces, soft, integrals = integrate(place, grid, own, x, u, tau, width)
+    before = (form.state(z_back, centre_back), ratio) if back else None
+    end, pieces, soft, integrals = integrate(place, grid, own, x, u, tau, width, before=before)
     cost = sum((scale * cost_value(item, here) for item, here, scale in pieces), start=soft)
-    v = vector(kind, z, u, own.variable)
+    v = vector(kind, z_back, z, u, own.variable)
     end = form.space.minus(beyond, end) if form.tangent else end
-    at = [layout.states[:-1], layout.controls[:N], layout.controls[1:N + 1] if grid.linear else np.zeros((N, 0), dtype=int),
-          np.tile(_columns(place, own), (N, 1))]
-    values = np.column_stack([grid.edges[:-1], np.diff(grid.edges), _centres(place, np.arange(N)),
-                              _centres(place, np.arange(1, N + 1)), np.tile(own.values, (N, 1))])
+    count, none, widths = len(group), np.zeros((len(group), 0), dtype=int), np.diff(grid.edges)
+    at = [layout.states[group - 1] if back else none, layout.states[group], layout.controls[group],
+          layout.controls[group + 1] if grid.linear else none, np.tile(_columns(place, own), (count, 1))]
+    values = np.column_stack([
+        grid.edges[group], widths[group], widths[group] / widths[group - 1] if back else none,
+        _centres(place, group - 1) if back else none, _centres(place, group), _centres(place, group + 1),
+        np.tile(own.values, (count, 1))])
     return Block(
-        name=f"interval_{place.number}", v=v,
-        data=vector(kind, tau, width, centre, beyond, own.data), cost=cost, rows=vector(kind, end, integrals),
-        index=np.column_stack(at).astype(int), values=values, weight=np.ones(N), matrix=nothing(0, 0),
+        name=f"interval_{place.number}{'_on' if back else ''}", v=v,
+        data=vector(kind, tau, width, ratio, centre_back, centre, beyond, own.data), cost=cost, rows=vector(kind, end, integrals),
+        index=np.column_stack(at).astype(int), values=values, weight=_weights(grid)[group],
+        matrix=nothing(0, 0),
         gauss_newton=lambda: gauss_newton(pieces, soft, v))
 
 
 def integrate(place: Place, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr, width: Expr,
-              share: Expr = 1.0) -> tuple[Expr, list[tuple[Cost, Sequence[Expr], Expr]], Expr, Expr]:
+              share: Expr = 1.0, before: tuple[Expr, Expr] | None = None
+              ) -> tuple[Expr, list[tuple[Cost, Sequence[Expr], Expr]], Expr, Expr]:
     """After the share of an interval that starts at the fraction tau of the phase: state, running cost as (cost, arguments, scale)
-    of every stage, penalties of soft constraints, integrals [k]."""
-    phase, scheme, kind = place.phase, INTEGRATORS[grid.integrator], type(x)
+    of every stage, penalties of soft constraints, integrals [k]. before: the state an interval ago and the ratio of this one to it,
+    where the integrator looks back."""
+    phase, scheme, kind = place.phase, one_step(grid), type(x)
     scheme.check(phase.system)
     nu = phase.system.nu
     h = own.T * width * share / grid.steps
@@ -143,7 +171,10 @@ def integrate(place: Place, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr,
             system, held = _with_linear_control(phase.system, u, own.start + own.T * tau, own.T * width)
         else:
             system = phase.system
-        x, nodes = scheme.advance(system, t, x, held, own.p, h)
+        if before is None:
+            x, nodes = scheme.advance(system, t, x, held, own.p, h)
+        else:
+            x, nodes = MULTISTEP[grid.integrator].advance(system, t, before[0], x, held, own.p, h, before[1])
         for weight, ti, xi in nodes:
             ui = u[:nu] + (ti - own.start - own.T * tau) / (own.T * width) * (u[nu:] - u[:nu]) if grid.linear else u
             here = (ti, xi, ui, own.p)

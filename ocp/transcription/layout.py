@@ -77,7 +77,7 @@ def phase_layout(phase: Phase, mesh: Discretisation, form: Form, first: int, pre
     def names() -> list[str]:
         found = np.empty(n, dtype=object)
         found[states.ravel()] = [f"{prefix}x.{name} @ {where}" for where in mesh.node_names for name in form.names]
-        found[controls.ravel()] = [f"{prefix}u.{name} @ {where}" for where in _point_names(mesh) for name in system.controls]
+        found[controls.ravel()] = [f"{prefix}u.{name} @ {where}" for where in _point_names(mesh) for name in system.inputs]
         return found.tolist()
 
     return Layout(states + first, controls + first, x, lower, upper, guess, Names(n, names))

@@ -1,4 +1,5 @@
-"""The dynamics rows of all nodes by compiled loops over the robot model: nothing is generated or compiled for the robot.
+"""The dynamics rows of all nodes by compiled loops over the robot: nothing is generated for its tree, small functions for what acts
+on it.
 
 The scaled accelerations ``T a(q, v, S u)`` of every node are one block of the program. Its functions take all nodes at once:
 Numba computes accelerations, first derivatives and contracted second derivatives in the tangent space
@@ -67,7 +68,7 @@ def dynamics_functions(block: Block, system: System, place: tuple[Expr, Expr, Ex
     unit, _ = unit_configuration(model, q)
     before = ca.Function("before", [block.v, block.data], [ca.densify(ca.SX(e)) for e in (
         unit, w, ca.mtimes(ca.SX(system.mechanism.selection), u), T)])
-    tables = make_tables(model)
+    tables = make_tables(system.mechanism)
     start, none = (tables.integers, tables.reals, tables.workspace()), np.zeros((0, 6))
     a, first, second = np.zeros((count, nv)), np.zeros((count, 3, nv, nv)), np.zeros((count, 4, nv, nv))
     lam, inverse = np.zeros(nv), np.zeros((4, nv, nv))

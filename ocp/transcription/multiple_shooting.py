@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ocp.algebraic import eliminated
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.integrators import INTEGRATORS
+from ocp.integrators import INTEGRATORS, MULTISTEP
 from ocp.nlp import SolverOptions
 from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution
@@ -35,8 +36,8 @@ CONTROLS = ("held", "linear")
 class MultipleShootingOptions:
     """Options of direct multiple shooting.
 
-    integrator: any of ``ocp.integrators``, implicit ones included; steps: of it in each interval; intervals: of equal length in
-        every phase
+    integrator: any of ``ocp.integrators``, implicit ones and those that look back (bdf2, one step in an interval) included; steps:
+        of it in each interval; intervals: of equal length in every phase
     controls: "held" in an interval or "linear" between knots
     states, guess, derivatives, kernels, max_iterations, tolerance, hessian, solver, scaling: as for collocation
     """
@@ -56,10 +57,13 @@ class MultipleShootingOptions:
     kernels: str = "auto"
 
     def __post_init__(self) -> None:
-        check_options(self, METHOD, {"integrator": tuple(INTEGRATORS), "controls": CONTROLS})
+        check_options(self, METHOD, {"integrator": (*INTEGRATORS, *MULTISTEP), "controls": CONTROLS})
         for name, count in (("steps", self.steps), ("intervals", self.intervals)):
             if count < 1:
                 raise ProblemError(f"must be at least 1, got {count}", where=f"{METHOD}.{name}")
+        if self.integrator in MULTISTEP and self.steps > 1:
+            raise ProblemError(f"integrator {self.integrator} takes one step in an interval, for it looks back from knot to knot; "
+                               "take more intervals", where=f"{METHOD}.steps")
         self.nlp()
 
     def nlp(self) -> SolverOptions:
@@ -72,6 +76,7 @@ def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequen
     does."""
     if reasons := unsupported(problem):
         raise UnsupportedError(METHOD, reasons, ())
+    problem = eliminated(problem)
     if grids is None:
         edges = np.linspace(0.0, 1.0, options.intervals + 1)
         grids = tuple(Grid(edges, options.integrator, options.steps, options.controls == "linear") for _ in problem.phases)
@@ -81,6 +86,8 @@ def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequen
 def solve(problem: Problem, options: MultipleShootingOptions, progress: Callable[[dict[str, float]], Any] | None = None,
           checkpoint: Keep | None = None, resume: Checkpoint | None = None) -> Solution:
     """Transcribe the problem and solve the program; arguments and errors as those of ``ocp.transcription.collocation.solve``."""
+    problem = eliminated(problem)
+
     def attempt(given: Problem, chosen: MultipleShootingOptions) -> Solution:
         def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:
             return transcribe(given, chosen, centres=centres)

@@ -111,5 +111,5 @@ def join(kind: Any, rows: Sequence[Rows]) -> Rows:
 
 
 def graph_kind(system: Any) -> Any:
-    """SX, or MX where functions bring derivatives along: a scalar graph would swallow those."""
-    return ca.SX if system.derivatives == "ad" else ca.MX
+    """SX, or MX where functions bring derivatives along, which a scalar graph would swallow, or solve equations."""
+    return ca.SX if system.derivatives == "ad" and system.rate.is_a("SXFunction") else ca.MX

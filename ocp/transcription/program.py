@@ -13,6 +13,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.derivatives import choose, differentiated_phase
+from ocp.integrators import MULTISTEP
 from ocp.nlp import NLP
 from ocp.nlp.local import CONTROL, COORDINATE, DURATION, PARAMETER, TANGENT, Owners, cells
 from ocp.nlp.names import Names
@@ -28,7 +29,7 @@ from ocp.transcription.compressed import compressed_part, middle
 from ocp.transcription.diagnosis import diagnosis
 from ocp.transcription.elements import separable
 from ocp.transcription.ends import ends_part, linkage_part, passage_part
-from ocp.transcription.interpolation import collocation_trajectory, shooting_trajectory
+from ocp.transcription.interpolation import collocation_trajectory, parabola, shooting_trajectory
 from ocp.transcription.intervals import integrate, path_part, shooting_part
 from ocp.transcription.kernels import with_kernels
 from ocp.transcription.mesh import Compressed, Discretisation, Grid, Mesh
@@ -133,13 +134,19 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         g_lower=whole.lower, g_upper=whole.upper, constraints=whole.names,
         variables=Names.joined([*(layout.names for layout in layouts), shared.names]),
         diagnose=diagnosis(given, meshes, _unpack(placed)), keep=[own.keep for own in functions],
-        chain=chain(placed, meshes, above[defects].tolist(), above[passages].tolist()))
+        chain=None if any(looks_back(mesh) for mesh in meshes) else
+        chain(placed, meshes, above[defects].tolist(), above[passages].tolist()))
     back = _Back(placed, tuple(meshes), elements, above[defects].tolist(), loops)
     notes += [note for _, own, _ in prepared for note in own] or ([] if how.kernels == BY_SOLVER else ["kernels: interpreted"])
     compiling = sum(seconds for _, _, seconds in prepared)
     return Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes), forms,
                          tuple(layout.states for layout in layouts), lambda: _owners(placed, meshes), tuple(dict.fromkeys(notes)),
                          {"compile": compiling})
+
+
+def looks_back(mesh: Discretisation) -> bool:
+    """Whether defects reach over two intervals, so that the program is no chain of stages."""
+    return isinstance(mesh, Grid) and mesh.integrator in MULTISTEP
 
 
 def _owners(placed: Sequence[Place], meshes: Sequence[Discretisation]) -> Owners:
@@ -205,8 +212,10 @@ class _Back:
             elif isinstance(mesh, Compressed):
                 found.append(self._compressed(place, mesh, np.asarray(values), (x, u, start, duration)))
             else:
-                found.append(shooting_trajectory(mesh.edges, place.form, start, duration, x, u, mesh.linear,
-                                                 _advance(place, mesh, duration, start, p)))
+                advance = _advance(place, mesh, duration, start, p)
+                if looks_back(mesh):
+                    advance = parabola(mesh.edges, place.form, x, advance)
+                found.append(shooting_trajectory(mesh.edges, place.form, start, duration, x, u, mesh.linear, advance))
         return tuple(found)
 
     def _compressed(self, place: Place, mesh: Compressed, values: Array, at: tuple[Array, Array, float, float]) -> Trajectory:

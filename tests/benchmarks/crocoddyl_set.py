@@ -33,8 +33,8 @@ import crocoddyl_problems as ours  # noqa: E402
 import example_robot_data  # noqa: E402
 import pinocchio as pin  # noqa: E402
 
-from dynamics.frames.adapters import to_pinocchio  # noqa: E402
 from dynamics.model.robots import find_robot  # noqa: E402
+from dynamics.notation.adapters import to_pinocchio  # noqa: E402
 from ocp.problem import Guess  # noqa: E402
 from ocp.shooting import ilqr  # noqa: E402
 

@@ -129,7 +129,8 @@ Term = tuple[str, Callable[[Any, Any], Any], tuple[float, ...]]
 def _problem(name: str, system: System, start: Sequence[float], duration: float, running: Sequence[Term], final: Sequence[Term],
              guess: tuple[Numbers, Numbers], scalars: Sequence[tuple[str, At, Callable[[Any, Any], Any]]] = ()
              ) -> Problem:
-    """One phase with a fixed start; guess: state and control, the same at all times."""
+    """One phase with a fixed start; guess: state and control, the same at all times. Crocoddyl knows no limits of robots."""
+    system = replace(system, x_limits=(), u_limits=())
     symbols = [ca.SX.sym("t"), ca.SX.sym("x", system.nx), ca.SX.sym("u", system.nu), ca.SX.sym("p", 0)]
 
     def function(label: str, value: Any) -> ca.Function:

@@ -69,6 +69,11 @@ _ROTATED = Placement(as_tuple(random_rotation(np.random.default_rng(3))), (0.1, 
 _PARTS = (Joint("ball", "spherical", _ROTATED), Joint("weld", "fixed", _ROTATED), Joint("arm", "universal", _ROTATED, (
     (0.6, 0.0, 0.8), (0.0, 1.0, 0.0))), Joint("rail", "spline_curve", _ROTATED, points=POINTS))
 
+_GRID_RNG = np.random.default_rng(11)
+GRID = tuple(tuple((x + a, y + b, c, *small) for y, a, b, c, *small in zip(
+    np.arange(5.0), *_GRID_RNG.uniform(-0.3, 0.3, (6, 5)), strict=True)) for x in np.arange(4.0))
+FRAMES = tuple(Placement(as_tuple(random_rotation(_GRID_RNG)), tuple(p)) for p in _GRID_RNG.uniform(-1, 1, (6, 3)))
+
 
 def teach(monkeypatch) -> None:
     """Let models use the kinds of this file."""
@@ -78,7 +83,8 @@ def teach(monkeypatch) -> None:
 def example(joint: Joint, kind: str) -> Joint:
     """The joint as one of that kind; its axes are used as far as the kind has any."""
     axes = (*joint.axes, (0.0, 0.6, 0.8), (1.0, 0.0, 0.0))[:ALL[kind].n_axes]
-    extra = {"chart": {"chart": "yzx"}, "points": {"points": POINTS}, "parts": {"parts": _PARTS}}
+    extra = {"chart": {"chart": "yzx"}, "points": {"points": POINTS}, "parts": {"parts": _PARTS},
+             "frames": {"frames": FRAMES}, "grid": {"grid": GRID}}
     more = {k: v for field in ALL[kind].takes for k, v in extra[field].items()}
     return replace(joint, kind=kind, axes=axes, armature=(), damping=(), **more)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from complex_dynamics import B, Tree, subtree, world
 
-from dynamics.derivatives import tensor_algebra as ta
+from dynamics.notation import tensor_algebra as ta
 
 T, R, tm, mt = ta.transposed, ta.rotated, ta.tensor_times, ta.times_tensor
 

@@ -63,7 +63,7 @@ class Scope:
 
     names: scalars (states, controls, constants); tables: ``q["joint"]``; functions: ``position("frame")``
     unavailable: names that exist elsewhere in the file but cannot be used here, with the reason; broken: names whose
-    definition is wrong, so that using them raises FollowOnError.
+    definition is wrong, so that using them raises FollowOnError; derivatives: ``der(state)`` by the name of the state.
     """
 
     names: Mapping[str, SX] = field(default_factory=dict)
@@ -71,6 +71,7 @@ class Scope:
     functions: Mapping[str, VectorFunction] = field(default_factory=dict)
     unavailable: Mapping[str, str] = field(default_factory=dict)
     broken: frozenset[str] = frozenset()
+    derivatives: Mapping[str, SX] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ BUILTINS: Mapping[str, _Builtin] = MappingProxyType({
     "norm": _Builtin(1, 1, _norm, vectors=True),
     "dot": _Builtin(2, 2, _dot, vectors=True),
 })
-FUNCTION_NAMES = (*BUILTINS, "if_else", "interpolate")
+FUNCTION_NAMES = (*BUILTINS, "if_else", "interpolate", "der")
 RESERVED_NAMES = ("t", "pi", *FUNCTION_NAMES)
 
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[SX, SX], SX]] = MappingProxyType({
@@ -346,6 +347,8 @@ class _Evaluator:
             return self.if_else(node, depth)
         if name == "interpolate":
             return self.interpolate(node, depth)
+        if name == "der":
+            return self.derivative(node)
         builtin = BUILTINS[name]
         self.count(node, name, len(node.args), builtin.least, builtin.most)
         if builtin.vectors:
@@ -390,6 +393,17 @@ class _Evaluator:
         for i, step in enumerate(steps):
             result += (values[i + 1] - values[i]) * ca.fmin(ca.fmax((at - points[i]) / step, 0), 1)
         return result
+
+    def derivative(self, node: ast.Call) -> SX:
+        """The time derivative of a state."""
+        self.count(node, "der", len(node.args), 1, 1)
+        known, argument = self.scope.derivatives, node.args[0]
+        if not known:
+            raise self.error(node, "der(..) is for systems with 'equations', below 'define'; others have their derivatives in "
+                                   "'dynamics'")
+        if not isinstance(argument, ast.Name) or argument.id not in known:
+            raise self.error(argument, f"der takes the name of a state{near(self.source(argument), known)}")
+        return known[argument.id]
 
     def system_function(self, node: ast.Call, name: str) -> SX:
         function = self.scope.functions[name]

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from dynamics.errors import near
 from dynamics.model.model import Model
+from ocp.algebraic import stated
 from ocp.app.files.findings import Findings, add_validation_errors, describe
 from ocp.app.files.load_fit import check_fit
 from ocp.app.files.load_linkages import read_linkages
@@ -127,6 +128,9 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     if problem is not None and file.linkages:
         linkages = read_linkages(readers, file.linkages, problem)
         problem = None if findings.found else dataclasses.replace(problem, linkages=linkages)
+    if problem is not None and not findings.found:
+        with findings.collecting(("system",)):
+            problem = stated(problem)
     if problem is not None:
         _refuse_idle_parameters(findings, problem)
     options = {name: read_options(reader, getattr(file.solve, name), name, ("solve", name)) for name in METHODS}

@@ -9,11 +9,13 @@ from dynamics.errors import near
 from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model.model import GRAVITY
 from ocp.app.files.load_parts import Reader
+from ocp.app.files.load_tree import read_tree
 from ocp.app.files.schema_robot import RobotModel
 from ocp.app.files.yaml_source import KeyPath
 from ocp.errors import ProblemError
 
 COLLECTION = "robots:"
+FILE_ONLY = {"root": "fixed", "mimic": "couple", "srdf": "auto", "packages": {}}  # keys about robot files, and their defaults
 
 
 def read_mechanism(numbers: Reader, given: RobotModel, folder: Path, place: str | KeyPath, *, configurations: bool
@@ -27,12 +29,15 @@ def read_mechanism(numbers: Reader, given: RobotModel, folder: Path, place: str 
     path: KeyPath = (*at, "robot")
     gravity = None if given.gravity is None else numbers.vector(given.gravity, 3, (*at, "gravity"), "components")
     robot: Mechanism | None = None
-    with numbers.findings.collecting(path if numbers.findings.source.entries.get(path) else at):
-        file = robot_path(given.robot, folder)
-        if file.suffix == ".urdf":
-            robot = _read_urdf(given, file, folder, gravity, configurations)
-        else:
-            robot = _read_mjcf(given, file, gravity, str(at[-1]))
+    if given.robot is not None:
+        with numbers.findings.collecting(path if numbers.findings.source.entries.get(path) else at):
+            file = robot_path(given.robot, folder)
+            if file.suffix == ".urdf":
+                robot = _read_urdf(given, file, folder, gravity, configurations)
+            else:
+                robot = _read_mjcf(given, file, gravity, str(at[-1]))
+    if (given.joints or given.bodies or given.frames) and (given.robot is None or robot is not None):
+        robot = _with_tree(numbers, given, robot, gravity, at)
     for name, value in given.lock.items():
         spot: KeyPath = (*at, "lock", name)
         listed = value if isinstance(value, tuple) else (value,)
@@ -62,6 +67,23 @@ def robot_path(words: str, folder: Path) -> Path:
     return path
 
 
+def _with_tree(numbers: Reader, given: RobotModel, robot: Mechanism | None, gravity: tuple[float, ...] | None, at: KeyPath
+               ) -> Mechanism | None:
+    """The robot with what the problem file says about its tree. Without drives of its own it has a motor at every joint."""
+    if robot is None and (key := next((key for key, plain in FILE_ONLY.items() if getattr(given, key) != plain), None)):
+        numbers.findings.add((*at, key), "applies to a robot file, and there is none", at_key=True)
+        return None
+    model = read_tree(numbers, given, None if robot is None else robot.model, at)
+    if model is None:
+        return None
+    if robot is None:
+        model = model if gravity is None else replace(model, gravity=gravity)
+    motors = None if robot is None or robot.motors == direct_motors(robot.model) else robot.motors
+    with numbers.findings.collecting(at):
+        return replace(robot or Mechanism(model), model=model, motors=direct_motors(model) if motors is None else motors)
+    return None
+
+
 def _read_urdf(given: RobotModel, robot: Path, folder: Path, gravity: tuple[float, ...] | None, configurations: bool) -> Mechanism:
     from dynamics.model.urdf import read_urdf
 
@@ -70,8 +92,9 @@ def _read_urdf(given: RobotModel, robot: Path, folder: Path, gravity: tuple[floa
         srdf = folder / given.srdf
     elif configurations:
         srdf = "auto"
-    model = read_urdf(robot, root=given.root, packages={name: folder / path for name, path in given.packages.items()},
-                      srdf=srdf, mimic=given.mimic, gravity=GRAVITY if gravity is None else gravity)
+    model = read_urdf(robot, root=given.root, keep_fixed=tuple(given.joints), srdf=srdf,
+                      packages={name: folder / path for name, path in given.packages.items()},
+                      mimic=given.mimic, gravity=GRAVITY if gravity is None else gravity)
     return Mechanism(model, direct_motors(model))
 
 
@@ -80,9 +103,7 @@ def _read_mjcf(given: RobotModel, robot: Path, gravity: tuple[float, ...] | None
 
     if given.root != "fixed":
         raise ProblemError(f"{place}.root applies to URDF; an MJCF file says itself whether its base floats (<freejoint/>)")
-    urdf_only = {"srdf": given.srdf != "auto", "packages": bool(given.packages), "mimic": given.mimic != "couple"}
-    if any(urdf_only.values()):
-        key = next(key for key, used in urdf_only.items() if used)
+    if key := next((key for key, plain in FILE_ONLY.items() if getattr(given, key) != plain), None):
         raise ProblemError(f"{place}.{key} applies to URDF, not to MJCF")
     robot_of_file = read_mjcf_mechanism(robot, gravity=gravity)
     if robot_of_file.nu or not robot_of_file.model.nv:

@@ -30,6 +30,7 @@ from ocp.bridge import (
     inverse_dynamics_system,
     inverse_effort,
     motor_shares,
+    residual_dynamics_system,
     robot_system,
     shared_effort_constraints,
     start_constraints,
@@ -40,7 +41,7 @@ SX = Any
 #: what the components of a difference from a frame's target are called
 AXES = {"position_error": ("x", "y", "z"), "orientation_error": ("about x", "about y", "about z"),
         "pose_error": ("x", "y", "z", "about x", "about y", "about z")}
-RESERVED = ("q", "v", "tau", "position", "velocity", "com", "energy", "angular_momentum")
+RESERVED = ("q", "v", "tau", "multiplier", "position", "velocity", "com", "energy", "angular_momentum")
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,10 @@ class LoadedRobot:
     @property
     def inverse(self) -> bool:
         return self.given.formulation == "inverse_dynamics"
+
+    @property
+    def residual(self) -> bool:
+        return self.given.formulation == "residual"
 
 
 def load_robot(file: RobotProblem, findings: Findings, folder: Path) -> tuple[Problem | None, Model | None, lp.Reader]:
@@ -128,7 +133,8 @@ def controlled(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, bas
     """The mechanism as a system, with the reader of its expressions. Raises ProblemError where the formulation does not serve."""
     values = {p.name: p.value for p in numbers.parameters}
     forward = robot_system(mechanism, parameters=values)
-    system = forward if given.formulation == "forward_dynamics" else inverse_dynamics_system(mechanism, parameters=values)
+    forms = {"inverse_dynamics": inverse_dynamics_system, "residual": residual_dynamics_system}
+    system = forms[given.formulation](mechanism, parameters=values) if given.formulation in forms else forward
     return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, forward, numbers, ca.SX(0, 1)))
 
 
@@ -137,7 +143,7 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
     """The robot with the reader of its expressions. Names of inputs mean efforts and thrusts in both formulations."""
     model, system = robot.model, robot.system
     x = ca.vertcat(*(ca.SX.sym(name) for name in system.space.names))
-    u = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(name) for name in system.controls))
+    u = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(name) for name in system.inputs))
     q, v = x[: model.nq], x[model.nq :]
     if robot.inverse:
         a, thrusts = u[: model.nv], u[model.nv :]
@@ -154,9 +160,12 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
     plain = {name: value for name, value in inputs.items()
              if name.isidentifier() and not keyword.iskeyword(name) and name not in taken}
     state = state_scope(numbers, model, x)
+    multipliers = {name: u[i] for i, name in enumerate(system.inputs) if i >= len(system.controls) + model.nv}
+    forces = {"multiplier": Table(ca.vertcat(ca.SX(0, 1), *multipliers.values()), multipliers)} if multipliers else {}
     scope = Scope(
         names=plain,
-        tables={**state.tables, "a": Table(a, robot_state.entries(model, a, velocities=True)), "tau": Table(effort, efforts)},
+        tables={**state.tables, "a": Table(a, robot_state.entries(model, a, velocities=True)), "tau": Table(effort, efforts),
+                **forces},
         functions={**state.functions,
                    "energy": VectorFunction(lambda: robot.mechanism.energy(q, v), takes_name=False)},
     )
@@ -181,7 +190,8 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
         return _error(robot, names, getattr(cost, form), path, form)
 
     closed = () if given.start is None or not robot.mechanism.constraints or (start and start.coordinates.all()) else \
-        start_constraints(robot.mechanism, system.np, reader.findings.source.where((*reader.place, "constraints")))
+        start_constraints(robot.mechanism, system.np, reader.findings.source.where((*reader.place, "constraints")),
+                          len(system.algebraic))
 
     return Phase(
         name=name, system=system, duration=lp.read_duration(reader, given.duration),
@@ -200,12 +210,16 @@ def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: robot_state.Ro
     findings, at = robot.reader.findings, robot.reader.phase
     if not robot.inverse:
         for part, key in ((given.bounds, "bounds"), (given.guess, "guess")):
-            if part.accelerations:
+            if part.accelerations and not robot.residual:
                 findings.add((*at, key, "accelerations"), "accelerations are controls in system.formulation: inverse_dynamics; "
                              'a constraint on a["joint"] holds in both', at_key=True)
         where = findings.source.where((*robot.reader.place, "robot"))
-        shared = shared_effort_constraints(robot.mechanism, robot.system.np, where) if robot.given.limits.effort else ()
-        return boxes.inputs, shared
+        shared = () if not robot.given.limits.effort else \
+            shared_effort_constraints(robot.mechanism, robot.system.np, where, len(robot.system.algebraic))
+        if not robot.residual:
+            return boxes.inputs, shared
+        free = np.tile([-np.inf, np.inf], (len(robot.system.algebraic) - robot.model.nv, 1))
+        return np.vstack([boxes.inputs, boxes.accelerations, free]), shared
     first = len(robot.mechanism.motors)
     limits = {name: (low, high) for name, (low, high) in zip(robot.inputs[:first], boxes.inputs.tolist(), strict=False)}
     efforts = effort_constraints(robot.mechanism, limits=limits, parameters=robot.system.np,
@@ -287,6 +301,9 @@ def _guess(names: robot_state.RobotNames, robot: LoadedRobot, given: RobotPhase,
             rates = robot.forward.rate(np.zeros((1, len(s))), x.T, u.T, np.zeros((robot.system.np, len(s))))
             a = np.asarray(rates).T[:, robot.model.nv :]
         u = np.column_stack([a, u[:, len(robot.mechanism.motors) :]])
+    if robot.residual:
+        a = np.array([lp.sample(row, s) for row in moves]).T
+        u = np.column_stack([u, a, np.zeros((len(s), len(robot.system.algebraic) - robot.model.nv))])
     return Guess(s, x, u)
 
 

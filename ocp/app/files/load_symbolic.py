@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ocp.app.files.expressions import Scope
 from ocp.app.files.findings import Findings
 from ocp.app.files.load_costs import named_error, read_costs
 from ocp.app.files.load_definitions import read_definitions
+from ocp.app.files.load_equations import read_equations
 from ocp.app.files.load_linear import LinearParts, read_linear
 from ocp.app.files.schema import SymbolicPhase, SymbolicProblem, SymbolicSystem
 from ocp.app.files.schema_linear import LinearSystem
@@ -28,12 +29,21 @@ from ocp.spaces import Space, euclidean
 
 @dataclass(frozen=True)
 class SymbolicNames:
-    """States and controls with their units, definitions, and for linear systems the matrices."""
+    """States, controls and algebraic unknowns with their units, definitions, and for linear systems the matrices.
+
+    rates: states whose derivatives are unknowns of the equations.
+    """
 
     states: Mapping[str, str]
     controls: Mapping[str, str]
     define: Mapping[str, Any]
     linear: LinearParts | None = None
+    algebraic: Mapping[str, str] = field(default_factory=dict)
+    rates: tuple[str, ...] = ()
+
+    @property
+    def unknowns(self) -> tuple[str, ...]:
+        return (*(f"der({name})" for name in self.rates), *self.algebraic)
 
 
 def load_symbolic(file: SymbolicProblem, findings: Findings, folder: Path
@@ -61,10 +71,11 @@ def symbolic_system(findings: Findings, constants: Scope, parameters: tuple[lp.F
         assert linear is not None  # its absence always leaves a finding
         names = SymbolicNames(linear.states, linear.controls, {}, linear)
     else:
-        names = SymbolicNames(given.states, given.controls, given.define)
+        implicit = tuple(name for name in given.states if name not in given.dynamics) if given.equations else ()
+        names = SymbolicNames(given.states, given.controls, given.define, algebraic=given.algebraic, rates=implicit)
     _check_names(findings, names, constants, parameters, place)
     reader = read_definitions(_reader(findings, constants, parameters, names, place, phase), names.define)
-    return reader, _system(reader, names, given, name)
+    return _system(reader, names, given, name)
 
 
 def _check_names(findings: Findings, names: SymbolicNames, constants: Scope, parameters: tuple[lp.FileParameter, ...],
@@ -72,7 +83,7 @@ def _check_names(findings: Findings, names: SymbolicNames, constants: Scope, par
     taken = {name: f"constants.{name}" for name in (*constants.names, *constants.broken)}
     taken |= {parameter.name: f"parameters.{parameter.name}" for parameter in parameters}
     inside: KeyPath = () if names.linear is None else ("linear",)
-    for group in ("states", "controls", "define"):
+    for group in ("states", "controls", "algebraic", "define"):
         for name in getattr(names, group):
             path: KeyPath = (*place, *inside, group, name)
             lp.check_name(findings, name, path, taken)
@@ -85,35 +96,47 @@ def _check_names(findings: Findings, names: SymbolicNames, constants: Scope, par
 def _reader(findings: Findings, constants: Scope, parameters: tuple[lp.FileParameter, ...], names: SymbolicNames, place: KeyPath,
             phase: KeyPath) -> lp.Reader:
     x = ca.vertcat(*(ca.SX.sym(name) for name in names.states))
-    u = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(name) for name in names.controls))
-    known = {**{name: x[i] for i, name in enumerate(names.states)}, **{name: u[i] for i, name in enumerate(names.controls)}}
+    inputs = (*names.controls, *names.unknowns)
+    u = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(name) for name in inputs))
+    known = {**{name: x[i] for i, name in enumerate(names.states)}, **{name: u[i] for i, name in enumerate(inputs)}}
+    rates = {name: known.pop(f"der({name})") for name in names.rates}
     fixed = "only numbers and constants can"
     unavailable = {**dict.fromkeys(names.states, f"it is a state; {fixed}"),
                    **dict.fromkeys(names.controls, f"it is a control; {fixed}"),
+                   **dict.fromkeys(names.algebraic, f"it is an algebraic unknown; {fixed}"),
                    **dict.fromkeys((p.name for p in parameters), f"it is a parameter; {fixed}"),
                    **dict.fromkeys(names.define, f"it is defined from states; {fixed}"), "t": f"it is the time; {fixed}"}
-    return lp.make_reader(findings, replace(constants, unavailable=unavailable), x, u, Scope(known), parameters, place, phase)
+    return lp.make_reader(findings, replace(constants, unavailable=unavailable), x, u, Scope(known, derivatives=rates), parameters,
+                          place, phase)
 
 
-def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | LinearSystem, name: str) -> System:
+def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | LinearSystem, name: str
+            ) -> tuple[lp.Reader, System]:
+    """The reader of what follows, which knows the derivatives of all states where there are equations, and the system."""
+    rate_units = {f"der({state})": f"{names.states[state] or '1'}/s" for state in names.rates}
     common: dict[str, Any] = {
         "name": name, "space": euclidean(tuple(names.states)), "controls": tuple(names.controls),
-        "units": {**names.states, **names.controls}, **lp.parameter_fields(reader)}
+        "units": {**names.states, **names.controls, **names.algebraic, **rate_units}, **lp.parameter_fields(reader)}
     if isinstance(given, LinearSystem):
         assert names.linear is not None
         A, B = (ca.sparsify(ca.DM(matrix)) for matrix in (names.linear.A, names.linear.B))
-        return System(rate=reader.function("rate", A @ reader.x + B @ reader.u + ca.DM(names.linear.c)), **common)
+        return reader, System(rate=reader.function("rate", A @ reader.x + B @ reader.u + ca.DM(names.linear.c)), **common)
     findings, path = reader.findings, (*reader.place, "dynamics")
     for state in given.dynamics:
         if state not in names.states:
             lp.unknown(findings, state, list(names.states), (*path, state), "state")
-    missing = [state for state in names.states if state not in given.dynamics]
+    missing = [state for state in names.states if state not in given.dynamics and state not in names.rates]
     if missing:
         findings.add(path, f"the time derivative of {' and '.join(map(repr, missing))} is missing")
-    rates = [reader.expression(given.dynamics[state], (*path, state)) if state in given.dynamics else None
-             for state in names.states]
-    return System(rate=reader.function("rate", ca.vertcat(*(ca.SX(0) if r is None else r for r in rates))),
-                  energy=_optional(reader, "energy", given.energy), power=_optional(reader, "power", given.power), **common)
+    rates = {state: reader.expression(given.dynamics[state], (*path, state)) if state in given.dynamics else
+             reader.scope.derivatives.get(state) for state in names.states}
+    rate = ca.vertcat(*(ca.SX(0) if r is None else r for r in rates.values()))
+    if given.equations or given.algebraic:
+        known = {state: value for state, value in rates.items() if value is not None}
+        reader = replace(reader, scope=replace(reader.scope, derivatives=known))
+        common |= read_equations(reader, given.equations, names.unknowns)
+    return reader, System(rate=reader.function("rate", rate), energy=_optional(reader, "energy", given.energy),
+                          power=_optional(reader, "power", given.power), **common)
 
 
 def _optional(reader: lp.Reader, key: str, text: Any) -> ca.Function | None:
@@ -144,7 +167,7 @@ def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name
 
     def error(cost: Any, form: str, path: KeyPath) -> Any:
         names, values, what = (system.space.names, reader.x, "state") if form == "state_error" else \
-            (system.controls, reader.u, "control")
+            (system.controls, reader.u[:len(system.controls)], "control")
         return named_error(reader, getattr(cost, form), names, values, path, what)
 
     return Phase(
@@ -156,11 +179,12 @@ def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name
 
 
 def _bounds(reader: lp.Reader, system: System, given: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    bounds = dict.fromkeys((*system.space.names, *system.controls), (-INF, INF))
+    bounds = dict.fromkeys((*system.space.names, *system.inputs), (-INF, INF))
     for name, value in given.items():
         path: KeyPath = (*reader.phase, "bounds", name)
         if name not in bounds:
-            lp.unknown(reader.findings, name, list(bounds), path, "state or control")
+            lp.unknown(reader.findings, name, list(bounds), path, "state, control or algebraic unknown" if system.algebraic else
+                       "state or control")
         else:
             bounds[name] = lp.read_bound(reader, value, path)
     return bounds
@@ -190,19 +214,19 @@ def _guess(reader: lp.Reader, system: System, given: SymbolicPhase, start: Bound
            bounds: Mapping[str, tuple[float, float]]) -> Guess:
     space: Space = system.space
     rows: dict[str, tuple[float, ...]] = {}
-    for group, names in (("states", space.names), ("controls", system.controls)):
+    for group, names in (("states", space.names), ("controls", system.controls), ("algebraic", system.algebraic)):
         for name, value in getattr(given.guess, group).items():
             path: KeyPath = (*reader.phase, "guess", group, name)
             if name not in names:
-                lp.unknown(reader.findings, name, list(names), path, group[:-1])
+                lp.unknown(reader.findings, name, list(names), path, {"algebraic": "algebraic unknown"}.get(group, group[:-1]))
             else:
                 rows[name] = lp.series(reader, value, path)
     for i, name in enumerate(space.names):
         ends = [b.value[i] for b in (start, final) if b is not None and b.fixed[i]]
         rows.setdefault(name, tuple(ends) if ends else (lp.resting_value(*bounds[name]),))
-    for name in system.controls:
+    for name in system.inputs:
         rows.setdefault(name, (lp.resting_value(*bounds[name]),))
     s = lp.common_fractions([len(values) for values in rows.values()])
     x = [lp.sample(rows[name], s) for name in space.names]
-    u = [lp.sample(rows[name], s) for name in system.controls]
+    u = [lp.sample(rows[name], s) for name in system.inputs]
     return Guess(s, np.array(x).T, np.array(u).T if u else np.zeros((len(s), 0)))

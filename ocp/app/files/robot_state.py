@@ -13,14 +13,14 @@ import numpy as np
 
 from dynamics.constraints import Constraint
 from dynamics.errors import near
-from dynamics.joints import record
+from dynamics.joints import JointKind, record
 from dynamics.lie import quaternion as quaternions
 from dynamics.lie import rpy as rpy_angles
 from dynamics.mechanism import Mechanism
-from dynamics.model.model import Model
+from dynamics.model.model import Joint, Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files.schema_robot import RobotBounds, UseLimits
-from ocp.app.files.schema_state import ROTATION_FORMS, Base, BasePose, Configuration, RobotState, Rotation
+from ocp.app.files.schema_state import ROTATION_FORMS, Base, BasePose, Configuration, JointPose, RobotState, Rotation
 from ocp.app.files.yaml_source import KeyPath
 from ocp.bridge import state_limits
 from ocp.problem import INF, Boundary
@@ -28,6 +28,29 @@ from ocp.spaces import Space
 
 SX = Any
 UNIT_SLACK = 1e-3  # how far from unit length a rounded quaternion may be
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A joint, or a part of a composite joint: its record, the body that it carries, where it sits in q and in v."""
+
+    name: str
+    kind: JointKind
+    body: int
+    q: slice
+    v: slice
+
+    @property
+    def quaternions(self) -> bool:
+        return any(step.kind.quaternion is not None for step in self.kind.chain)
+
+
+def _add_spots(found: dict[str, Spot], name: str, joint: Joint, body: int, first: tuple[int, int]) -> None:
+    kind, (q, v) = record(joint), first
+    found[name] = Spot(name, kind, body, slice(q, q + kind.nq), slice(v, v + kind.nv))
+    for part in joint.parts:
+        _add_spots(found, f"{name}.{part.name}", part, body, (q, v))
+        q, v = q + record(part).nq, v + record(part).nv
 
 
 @dataclass(frozen=True)
@@ -43,9 +66,12 @@ class RobotNames:
     constraints: tuple[Constraint, ...] = ()
 
     @cached_property
-    def joints(self) -> dict[str, int]:
-        """The body that each joint carries, by the joint's name."""
-        return {body.joint.name: i for i, body in enumerate(self.model.bodies)}
+    def spots(self) -> dict[str, Spot]:
+        """Joints by name; parts of composite joints as ``joint.part``."""
+        found: dict[str, Spot] = {}
+        for i, body in enumerate(self.model.bodies):
+            _add_spots(found, body.joint.name, body.joint, i, (self.model.q_slice(i).start, self.model.v_slice(i).start))
+        return found
 
 
 @dataclass(frozen=True)
@@ -92,23 +118,21 @@ def entries(model: Model, vector: SX, *, velocities: bool) -> dict[str, SX]:
     return found
 
 
-def _joint(names: RobotNames, name: str, path: KeyPath, *, at_key: bool = True) -> int | None:
-    """The body that a joint with coordinates of its own carries; None after an error was recorded."""
-    model, findings, joints = names.model, names.reader.findings, names.joints
-    if name in joints:
-        joint = model.bodies[joints[name]].joint
+def _spot(names: RobotNames, name: str, path: KeyPath, *, at_key: bool = True) -> Spot | None:
+    """A joint with coordinates of its own, or a part of one; None after an error was recorded."""
+    model, findings, spot = names.model, names.reader.findings, names.spots.get(name)
+    if spot is not None:
+        joint = model.bodies[spot.body].joint
         if joint.mimic is not None:
             findings.add(path, f"the joint {name!r} follows {joint.mimic.leader!r}; give that one", at_key=at_key)
             return None
-        if joint.kind == "free_flyer":
-            how = "is the floating base; give 'base' beside 'joints'" if joints[name] == floating_base(model) else \
-                "floats inside the robot; its value cannot be prescribed by name"
-            findings.add(path, f"{name!r} {how}", at_key=at_key)
+        if spot.body == floating_base(model):
+            findings.add(path, f"{name!r} is the floating base; give 'base' beside 'joints'", at_key=at_key)
             return None
-        if record(joint).nv:
-            return joints[name]
-    movable = [n for n, i in joints.items() if model.kind(i).nv and not model.bodies[i].joint.mimic
-               and model.bodies[i].joint.kind != "free_flyer"]
+        if spot.kind.nv:
+            return spot
+    movable = [n for n, s in names.spots.items() if s.kind.nv and not model.bodies[s.body].joint.mimic
+               and s.body != floating_base(model)]
     findings.add(path, f"no joint that moves named {name!r}{near(name, movable)}", at_key=at_key)
     return None
 
@@ -157,9 +181,9 @@ def read_configuration(names: RobotNames, given: Configuration, path: KeyPath) -
         _base(names, given.base, found, (*path, "base"))
     for name, value in given.joints.items():
         place: KeyPath = (*path, "joints", name)
-        i = _joint(names, name, place)
-        if i is not None:
-            _joint_value(names, i, value, found, place)
+        spot = _spot(names, name, place)
+        if spot is not None:
+            _joint_value(names, spot, value, found, place)
     if given.configuration is not None and given.configuration in names.model.configurations:
         _check_configuration(names, given, found, path)
     return found
@@ -168,10 +192,10 @@ def read_configuration(names: RobotNames, given: Configuration, path: KeyPath) -
 def read_joint(names: RobotNames, name: str, value: Any, path: KeyPath) -> PartialState | None:
     """One joint at a value, from a mapping with the keys ``name`` and ``value``; None where there is no such joint (recorded)."""
     found = PartialState(np.array(names.space.neutral), np.zeros(names.space.nx, bool), np.zeros(names.space.ndx, bool))
-    i = _joint(names, name, (*path, "name"), at_key=False)
-    if i is None:
+    spot = _spot(names, name, (*path, "name"), at_key=False)
+    if spot is None:
         return None
-    _joint_value(names, i, value, found, (*path, "value"))
+    _joint_value(names, spot, value, found, (*path, "value"))
     return found
 
 
@@ -190,10 +214,9 @@ def read_state(names: RobotNames, state: RobotState, path: KeyPath) -> PartialSt
                 _velocity(names, state, speed, slice(start, start + 3), found, (*path, "base", key))
     for name, value in state.velocities.items():
         place: KeyPath = (*path, "velocities", name)
-        i = _joint(names, name, place)
-        if i is not None:
-            vs = model.v_slice(i)
-            _velocity(names, state, value, slice(vs.start, vs.stop), found, place)
+        spot = _spot(names, name, place)
+        if spot is not None:
+            _velocity(names, state, value, spot.v, found, place)
     return found
 
 
@@ -210,8 +233,7 @@ def _configuration(names: RobotNames, name: str, found: PartialState, path: KeyP
 
 def _check_configuration(names: RobotNames, given: Configuration, found: PartialState, path: KeyPath) -> None:
     """Record values of a named configuration outside their bounds, unless the file gives them by joint."""
-    own = {k for name in given.joints if (i := names.joints.get(name)) is not None
-           for k in range(names.model.q_slice(i).start, names.model.q_slice(i).stop)}
+    own = {k for name in given.joints if (spot := names.spots.get(name)) is not None for k in range(spot.q.start, spot.q.stop)}
     base = floating_base(names.model)
     if base is not None and given.base is not None and given.base.position is not None:
         own |= set(range(names.model.q_slice(base).start, names.model.q_slice(base).start + 3))
@@ -234,25 +256,38 @@ def _base(names: RobotNames, base: BasePose, found: PartialState, path: KeyPath)
         _set(found, slice(q + 3, q + 7), slice(v + 3, v + 6), rotation)
 
 
-def _joint_value(names: RobotNames, i: int, value: Any, found: PartialState, path: KeyPath) -> None:
-    model, reader = names.model, names.reader
-    name = model.bodies[i].joint.name
-    kind, qs, vs = model.kind(i), model.q_slice(i), model.v_slice(i)
+def _joint_value(names: RobotNames, spot: Spot, value: Any, found: PartialState, path: KeyPath) -> None:
+    reader, kind, what = names.reader, spot.kind, f"the joint {spot.name!r} is {spot.kind.name}; its value is"
     if kind.quaternion is not None:
-        if not isinstance(value, Rotation):
-            reader.findings.add(path, f"the joint {name!r} is {kind.name}; its value is a rotation, one of {ROTATION_FORMS}")
+        free = kind.group == "free"
+        if not isinstance(value, JointPose) or (free and value.position is None) or value.form() is None:
+            wanted = f"a position and a rotation, {{position: [x, y, z]}} with one of {ROTATION_FORMS}" if free else \
+                f"a rotation, one of {ROTATION_FORMS}"
+            reader.findings.add(path, f"{what} {wanted}")
+            return
+        if value.position is not None and not free:
+            reader.findings.add((*path, "position"), f"{what} a rotation; it has no position", at_key=True)
             return
         rotation = read_rotation(reader, value, path)
+        if free:
+            q, v = spot.q.start, spot.v.start
+            _set(found, slice(q, q + 3), slice(v, v + 3), reader.vector(value.position, 3, (*path, "position"), "components"))
+            _check_bounds(names, found, slice(q, q + 3), (*path, "position"))
         if rotation is not None:
-            _set(found, qs, vs, rotation)
+            first = spot.q.start + kind.quaternion.start
+            _set(found, slice(first, first + 4), slice(spot.v.stop - 3, spot.v.stop), rotation)
         return
-    if isinstance(value, Rotation):
-        reader.findings.add(path, f"the joint {name!r} is {kind.name}; its value is {_wanted(kind.q_names)}, not a rotation")
+    if spot.quaternions:
+        inner = [name for name in names.spots if name.startswith(f"{spot.name}.")]
+        reader.findings.add(path, f"the joint {spot.name!r} is {kind.name} and turns freely; give its parts: {', '.join(inner)}",
+                            at_key=True)
+    elif isinstance(value, JointPose):
+        reader.findings.add(path, f"{what} {_wanted(kind.q_names)}, not a rotation")
     elif (len(value) if isinstance(value, tuple) else 1) != kind.nq:
-        reader.findings.add(path, f"the joint {name!r} is {kind.name}; its value is {_wanted(kind.q_names)}")
+        reader.findings.add(path, f"{what} {_wanted(kind.q_names)}")
     else:
-        _set(found, qs, vs, reader.vector(value, kind.nq, path, "coordinates"))
-        _check_bounds(names, found, qs, path)
+        _set(found, spot.q, spot.v, reader.vector(value, kind.nq, path, "coordinates"))
+        _check_bounds(names, found, spot.q, path)
 
 
 def _wanted(coordinates: tuple[str, ...]) -> str:

@@ -1,7 +1,7 @@
 """The problem file as typed, frozen records: what a file may contain, its JSON Schema, and the way back to YAML.
 
 A file describes a symbolic system (``SymbolicProblem``) or a robot (``RobotProblem``), in one phase or several
-(``SymbolicPhases``, ``RobotPhases``); the keys ``system.robot`` and ``phases`` decide.
+(``SymbolicPhases``, ``RobotPhases``); the keys ``system.robot`` (or ``system.bodies``) and ``phases`` decide.
 The records hold what the file says (expressions stay text); ``ocp.app.files.load`` turns them into mathematics.
 """
 
@@ -43,7 +43,13 @@ class SymbolicSystem(Part):
 
     states: dict[str, str] = Field(min_length=1, description="state names and their units ('' for none)")
     controls: dict[str, str] = Field(default_factory=dict, description="control names and their units")
-    dynamics: dict[str, Number] = Field(description="time derivative of every state")
+    algebraic: dict[str, str] = Field(
+        default_factory=dict, description="names of unknowns that 'equations' determine at every time, and their units")
+    dynamics: dict[str, Number] = Field(
+        default_factory=dict, description="time derivative of every state; those left out are unknowns of 'equations'")
+    equations: dict[str, Number] = Field(
+        default_factory=dict, description="implicit equations by name, 'left = right' or an expression that is 0; der(x) is the "
+                                          "time derivative of a state; as many as algebraic unknowns and states without dynamics")
     define: dict[str, Number] = Field(default_factory=dict, description="named expressions, usable in all later ones")
     energy: Number | None = Field(None, description="total mechanical energy [J]; needs 'power'")
     power: Number | None = Field(
@@ -74,6 +80,8 @@ class SymbolicGuess(Part):
     states: dict[str, NumberOrList] = Field(default_factory=dict, description="states; default: a line from start to final")
     controls: dict[str, NumberOrList] = Field(
         default_factory=dict, description="controls; default: 0, or the middle of the bounds")
+    algebraic: dict[str, NumberOrList] = Field(
+        default_factory=dict, description="algebraic unknowns, from which the equations are solved along the guess")
 
 
 class SymbolicCost(Cost):
@@ -94,7 +102,7 @@ class SymbolicPhase(Part):
         default_factory=dict, description="states at the start: all of them, or others: free | neutral (zero) for the rest")
     final: StateNumbers = Field(default_factory=dict, description="states at the end; free where left out")
     bounds: dict[str, Bound] = Field(
-        default_factory=dict, description="[lower, upper] of states and controls; null: unbounded")
+        default_factory=dict, description="[lower, upper] of states, controls and algebraic unknowns; null: unbounded")
     costs: tuple[SymbolicCost, ...] = Field(description="terms of the objective; [] asks for any feasible motion")
     constraints: tuple[Constraint, ...] = Field((), description="constraints beyond bounds")
     guess: SymbolicGuess = Field(default_factory=lambda: SymbolicGuess.model_validate({}), description="initial guess")
@@ -137,7 +145,7 @@ def problem_class(tree: Any) -> type[ProblemFile]:
     if "phases" in tree and not isinstance(system, Mapping):
         listed = several if isinstance(several, (list, tuple)) else []
         system = next((p["system"] for p in listed if isinstance(p, Mapping) and isinstance(p.get("system"), Mapping)), None)
-    if isinstance(system, Mapping) and "robot" in system:
+    if isinstance(system, Mapping) and ("robot" in system or "bodies" in system):
         return RobotPhases if "phases" in tree else RobotProblem
     return SymbolicPhases if "phases" in tree else SymbolicProblem
 
@@ -180,7 +188,8 @@ def problem_json_schema() -> dict[str, Any]:
         "if": {"required": ["phases"]},
         "then": {"anyOf": [{"$ref": "#/$defs/SymbolicPhases"}, {"$ref": "#/$defs/RobotPhases"}]},
         "else": {
-            "if": {"properties": {"system": {"type": "object", "required": ["robot"]}}, "required": ["system"]},
+            "if": {"properties": {"system": {"type": "object", "anyOf": [{"required": ["robot"]}, {"required": ["bodies"]}]}},
+                   "required": ["system"]},
             "then": {"$ref": "#/$defs/RobotProblem"},
             "else": {"$ref": "#/$defs/SymbolicProblem"},
         },

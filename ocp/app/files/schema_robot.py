@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, StrictBool, Tag
+from pydantic import Discriminator, Field, StrictBool, Tag, model_validator
 
 from ocp.app.files.schema_forces import MechanismConstraint, RobotForce
 from ocp.app.files.schema_mpc import MPC
@@ -23,9 +23,11 @@ from ocp.app.files.schema_parts import (
     Vector3,
     exactly_one,
     expected,
+    refuse,
 )
 from ocp.app.files.schema_state import RobotState, Rotation, StartState
 from ocp.app.files.schema_tasks import Task
+from ocp.app.files.schema_tree import BodyPart, FramePart, JointChange
 
 
 def _state_list_tag(value: Any) -> str | None:
@@ -87,13 +89,15 @@ class UseLimits(Part):
 
 
 class Thruster(Part):
-    """A control that pushes along an axis of a frame."""
+    """A control that pushes along an axis of a frame, or twists it, from outside or against another body."""
 
     name: Name = Field(description="name of the control [N]")
     frame: Name = Field(description="frame that is pushed")
     position: Vector3 = Field((0.0, 0.0, 0.0), description="point of the frame where the force acts [m]")
-    axis: Vector3 = Field((0.0, 0.0, 1.0), description="direction of the force in frame axes, any length but zero")
+    axis: Vector3 = Field((0.0, 0.0, 1.0), description="direction of the force in frame axes, any length; zero: a moment alone")
     moment_ratio: Number = Field(0.0, description="moment about the axis per force [m]")
+    moment: Vector3 = Field((0.0, 0.0, 0.0), description="further moment per unit of the control, in frame axes [m]")
+    against: Name | None = Field(None, description="frame of the body that bears the opposite; null: none, as with a propeller")
 
 
 def _actuated_tag(value: Any) -> str | None:
@@ -101,10 +105,14 @@ def _actuated_tag(value: Any) -> str | None:
 
 
 class RobotModel(Part):
-    """A robot from a URDF or MJCF file."""
+    """A robot from a URDF or MJCF file, with joints changed and bodies added; or of such bodies alone."""
 
-    robot: Name = Field(
-        description="path of a .urdf or .xml file relative to this file, or robots:NAME from the robots extra")
+    robot: Name | None = Field(
+        None, description="path of a .urdf or .xml file relative to this file, or robots:NAME from the robots extra; null: the "
+                          "robot is what 'bodies' say")
+    joints: dict[str, JointChange] = Field(default_factory=dict, description="joints of the robot file in another form, by name")
+    bodies: dict[str, BodyPart] = Field(default_factory=dict, description="further bodies by name, each with its joint")
+    frames: dict[str, FramePart] = Field(default_factory=dict, description="further frames by name")
     root: Literal["fixed", "free_flyer", "planar"] = Field("fixed", description="how the root link is attached (URDF)")
     mimic: Literal["couple", "independent"] = Field(
         "couple", description="mimic joints follow their leader exactly, or are joints of their own (URDF)")
@@ -116,13 +124,20 @@ class RobotModel(Part):
     srdf: str = Field(
         "auto", description="SRDF file with named configurations, relative to this file; auto: the one beside the URDF")
 
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if self.robot is None and not self.bodies:
+            raise refuse("needs a robot: the path of its file under 'robot', or 'bodies'")
+        return self
+
 
 class RobotSystem(RobotModel):
     """The robot as a controlled system: x = (q, v), controls are joint efforts and thrusts, or accelerations and thrusts."""
 
-    formulation: Literal["forward_dynamics", "inverse_dynamics"] = Field(
+    formulation: Literal["forward_dynamics", "inverse_dynamics", "residual"] = Field(
         "forward_dynamics", description="forward_dynamics: efforts are the controls; inverse_dynamics: accelerations are, and "
-                                        "limits of efforts and joints without a motor become constraints")
+                                        "limits of efforts and joints without a motor become constraints; residual: efforts are, "
+                                        "and accelerations and multipliers of constraints are unknowns of the equations of motion")
     actuated: Annotated[Annotated[Literal["all", "joints"], Tag("<all>")] | Annotated[tuple[str, ...], Tag("<list>")],
                         Discriminator(_actuated_tag, **expected("'all', 'joints' or a list of names"))] = Field(
         "all", description="what drives the robot: all, the actuators of its file (URDF: every joint); joints, a motor at every "
@@ -142,7 +157,7 @@ class RobotBounds(Part):
     velocities: dict[str, Bound] = Field(default_factory=dict, description="joint velocities [rad/s or m/s]")
     controls: dict[str, Bound] = Field(default_factory=dict, description="efforts and thrusts [N m or N], in both formulations")
     accelerations: dict[str, Bound] = Field(
-        default_factory=dict, description="accelerations [rad/s^2 or m/s^2]; formulation: inverse_dynamics only")
+        default_factory=dict, description="accelerations [rad/s^2 or m/s^2]; formulation: inverse_dynamics or residual")
 
 
 class GuessState(RobotState):
@@ -164,7 +179,7 @@ class RobotGuess(Part):
     controls: dict[str, NumberOrList] = Field(
         default_factory=dict, description="efforts and thrusts, in both formulations: a value or a list of values")
     accelerations: dict[str, NumberOrList] = Field(
-        default_factory=dict, description="accelerations: a value or a list of values; formulation: inverse_dynamics only")
+        default_factory=dict, description="accelerations: a value or a list of values; formulation: inverse_dynamics or residual")
 
 
 class RobotPhase(Part):

@@ -85,11 +85,17 @@ class Base(BasePose):
     angular_velocity: Vector3 | None = Field(None, description="angular velocity in base axes [rad/s]")
 
 
+class JointPose(BasePose):
+    """Value of a joint that turns freely: a rotation, and where it also moves freely a position."""
+
+    position: Vector3 | None = Field(None, description="free_flyer only: origin in the joint frame [m]")
+
+
 def _joint_tag(value: Any) -> str | None:
     if isinstance(value, (list, tuple)):
         return "<list>"
     if isinstance(value, Rotation) or (isinstance(value, Mapping) and "deg" not in value):
-        return "<Rotation>"
+        return "<JointPose>"
     return number_tag(value)
 
 
@@ -97,10 +103,10 @@ _Expression = Annotated[str, Tag("<expression>"), Field(min_length=1)]
 _Numbers = Annotated[StrictFloat, Tag("<number>")] | _Expression | Annotated[Degrees, Tag("<Degrees>")]
 
 JointValue = TypeAliasType("JointValue", Annotated[
-    _Numbers | Annotated[tuple[Number, ...], Tag("<list>"), Field(min_length=1)] | Annotated[Rotation, Tag("<Rotation>")],
+    _Numbers | Annotated[tuple[Number, ...], Tag("<list>"), Field(min_length=1)] | Annotated[JointPose, Tag("<JointPose>")],
     Discriminator(_joint_tag, **expected("a number [rad or m], a list with one for each coordinate of the joint, or a "
                                          f"rotation ({ROTATION_FORMS})")),
-    Field(description="value of a joint: number, list of coordinates, or for a spherical joint a rotation")])
+    Field(description="value of a joint: number, list of coordinates, or for one that turns freely a rotation")])
 
 
 class Configuration(Part):

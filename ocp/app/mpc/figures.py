@@ -107,7 +107,7 @@ def plot_controls(loop: ClosedLoop) -> bytes:
     held = np.repeat(u, 2, axis=0)
     low, high = np.array(phase.u_lower), np.array(phase.u_upper)
     cells = []
-    for columns in bundle(system.controls, range(system.nu), system.units, (), MOST_PANELS):
+    for columns in bundle(system.controls, range(len(system.controls)), system.units, (), MOST_PANELS):
         title, labels = stem([system.controls[i] for i in columns])
         cells.append(_cell(title, system.units.get(system.controls[columns[0]], ""), t, held[:, columns], labels, low[columns],
                            high[columns]))

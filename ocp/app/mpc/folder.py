@@ -73,7 +73,7 @@ def summarise(loop: ClosedLoop, plant: PlantSpec, record: Mapping[str, Any], sec
         "violations": [dataclasses.asdict(v) for v in loop.violations],
         "step_times": dataclasses.asdict(loop.times),
         "processor_times": dataclasses.asdict(loop.processor_times),
-        "sizes": {"states": system.nx, "controls": system.nu, "intervals": loop.solver_options.intervals,
+        "sizes": {"states": system.nx, "controls": len(system.controls), "intervals": loop.solver_options.intervals,
                   "steps": len(loop.seconds)},
         "horizon": loop.problem.phase.duration.guess, "duration": float(loop.t[-1]),
         "plant": {"integrator": plant.integrator, "substeps": plant.substeps, "changes": plant.changed,

@@ -33,7 +33,7 @@ def legs(solution: Solution) -> tuple[Leg, ...]:
 
 def alike(found: Sequence[Leg]) -> bool:
     """Whether all phases have the same states and controls, so that their arrays can follow one another."""
-    return len({(leg.phase.system.space.names, leg.phase.system.controls) for leg in found}) == 1
+    return len({(leg.phase.system.space.names, leg.phase.system.inputs) for leg in found}) == 1
 
 
 def union(names: Sequence[Sequence[str]]) -> tuple[str, ...]:

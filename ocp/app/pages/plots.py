@@ -102,13 +102,18 @@ def plot_states(motion: Sequence[Drawn]) -> bytes:
 
 
 def plot_controls(motion: Sequence[Drawn]) -> bytes:
-    """Controls in small multiples."""
-    names = union([one.phase.system.controls for one in motion])
+    """Controls and algebraic unknowns in small multiples."""
+    names = union([one.phase.system.inputs for one in motion])
     if not names:
         return sheet.sentence("This system has no controls.")
     curves = _curves(motion, names, "u")
-    bundles = bundle(names, range(len(names)), curves.units, (), MOST_PANELS)
-    return sheet.sheet([Group("controls", _cells(curves, bundles))], _span(motion), _marks(motion))
+    found = union([one.phase.system.algebraic for one in motion])
+    parts = [(heading, members) for heading, members in (
+        ("controls", [i for i, name in enumerate(names) if name not in found]),
+        ("algebraic unknowns", [i for i, name in enumerate(names) if name in found])) if members]
+    groups = [Group(heading, _cells(curves, bundle(names, members, curves.units, (), MOST_PANELS // len(parts))))
+              for heading, members in parts]
+    return sheet.sheet(groups, _span(motion), _marks(motion))
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,7 @@ def _curves(motion: Sequence[Drawn], names: tuple[str, ...], which: str) -> Curv
     for one in motion:
         phase, path = one.phase, one.trajectory
         states = which == "x"
-        own = phase.system.space.names if states else phase.system.controls
+        own = phase.system.space.names if states else phase.system.inputs
         t.append(one.samples.t)
         values.append(widened(one.samples.x if states else one.samples.u, own, names))
         knots_t.append(path.t if states else path.t_u)
@@ -290,7 +295,7 @@ def _end_constraint(ax: Axes, c: Constraint, system: System, samples: Samples, t
 def _margins(one: Drawn) -> tuple[tuple[str, ...], np.ndarray]:
     """Names and values [k, n] of states and controls with two finite bounds, scaled to 0 (lower) ... 1 (upper)."""
     phase, samples = one.phase, one.samples
-    names = (*phase.system.space.names, *phase.system.controls)
+    names = (*phase.system.space.names, *phase.system.inputs)
     low, high = np.array([*phase.x_lower, *phase.u_lower], float), np.array([*phase.x_upper, *phase.u_upper], float)
     use = np.isfinite(low) & np.isfinite(high) & (high > low)
     values = sheet.drawable(np.hstack([samples.x, samples.u]))

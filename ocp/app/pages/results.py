@@ -4,8 +4,9 @@ A run folder holds
 
 - ``problem.yaml``: the input, fully expanded, as it was handed in; ``models/``: robot files and matrices that it names;
 - ``trajectory.npz``: named arrays ``t`` [N+1], ``x`` [N+1, nx], ``u`` [M, nu], ``t_u`` [M], ``state_names``,
-  ``control_names`` and the extra arrays of the solution; of several phases the same by phase (``drop.x``) and ``phase_names``,
-  and the whole only where all phases have the same states and controls; no pickle;
+  ``control_names`` (of u: controls, then algebraic unknowns, which ``algebraic_names`` names, too) and the extra arrays of the
+  solution; of several phases the same by phase (``drop.x``) and ``phase_names``, and the whole only where all phases have the same
+  states and controls; no pickle;
 - ``trajectory.csv``: time, states and controls at the knots; the header carries the names and so the order; of several phases the
   name of the phase comes first, and what a phase lacks is empty;
 - ``summary.json``: status, objective, certificate, timings, options, provenance;
@@ -39,7 +40,7 @@ FORMAT_VERSION = 1
 REPORT, FROZEN = "report.html", "freeze.yaml"
 RESIDUALS = ("stationarity", "complementarity", "gap_segment", "gap_total", "error_estimate", "energy", "objective", "point",
              "objective_error")
-RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names")
+RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names", "algebraic_names")
 
 
 @dataclass(frozen=True)
@@ -177,10 +178,11 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
         },
         "duration": float(t[-1] - t[0]) if len(t) else 0.0,
         "phases": [{"name": leg.phase.name, "start": leg.span[0], "end": leg.span[1], "duration": leg.span[1] - leg.span[0],
-                    "free": leg.phase.duration.free, "states": leg.phase.system.nx, "controls": leg.phase.system.nu,
+                    "free": leg.phase.duration.free, "states": leg.phase.system.nx,
+                    "controls": len(leg.phase.system.controls), "algebraic": len(leg.phase.system.algebraic),
                     "knots": len(leg.trajectory.t)} for leg in found],
         "chosen": {"durations": durations, "parameters": parameters},
-        "sizes": {"states": max(s.nx for s in systems), "controls": max(s.nu for s in systems), "knots": len(t),
+        "sizes": {"states": max(s.nx for s in systems), "controls": max(len(s.controls) for s in systems), "knots": len(t),
                   "iterations": len(solution.iterations)},
         "seconds": solution.seconds,
         "options": solution.options,
@@ -258,12 +260,13 @@ def _arrays(solution: Solution) -> dict[str, np.ndarray]:
 def _trajectory_arrays(leg: Leg) -> dict[str, np.ndarray]:
     path, system = leg.trajectory, leg.phase.system
     return {"t": path.t, "x": path.x, "u": path.u, "t_u": path.t_u, "state_names": np.array(system.space.names, dtype=np.str_),
-            "control_names": np.array(system.controls, dtype=np.str_)}
+            "control_names": np.array(system.inputs, dtype=np.str_),
+            **({"algebraic_names": np.array(system.algebraic, dtype=np.str_)} if system.algebraic else {})}
 
 
 def _csv(solution: Solution) -> str:
     found = legs(solution)
-    states, controls = union([leg.phase.system.space.names for leg in found]), union([leg.phase.system.controls for leg in found])
+    states, controls = union([leg.phase.system.space.names for leg in found]), union([leg.phase.system.inputs for leg in found])
     several = len(found) > 1
     # a torque is often named after its joint; then both names say what they are
     same = set(states) & set(controls) | ({"t", *(("phase",) if several else ())} & {*states, *controls})
@@ -272,8 +275,8 @@ def _csv(solution: Solution) -> str:
     for leg in found:
         path, system = leg.trajectory, leg.phase.system
         u = np.asarray(path.control(path.t), float).reshape(len(path.t), system.nu)
-        values = np.column_stack([path.t, widened(path.x, system.space.names, states), widened(u, system.controls, controls)])
-        lacks = [False, *(n not in system.space.names for n in states), *(n not in system.controls for n in controls)]
+        values = np.column_stack([path.t, widened(path.x, system.space.names, states), widened(u, system.inputs, controls)])
+        lacks = [False, *(n not in system.space.names for n in states), *(n not in system.inputs for n in controls)]
         for row in values:
             cells = ["" if missing else repr(float(v)) for v, missing in zip(row, lacks, strict=True)]
             rows.append([*((leg.phase.name,) if several else ()), *cells])

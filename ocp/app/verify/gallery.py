@@ -47,7 +47,8 @@ def write_gallery(folder: Path) -> Path:
 def _row(path: Path, loaded: LoadedProblem) -> str:
     problem = loaded.problem
     phases, systems = problem.phases, [phase.system for phase in problem.phases]
-    size = ", ".join(f"{_range([getattr(s, name) for s in systems])}" for name in ("nx", "nu"))
+    size = f"{_range([s.nx for s in systems])}, {_range([len(s.controls) for s in systems])}"
+    size += f", {_range([len(s.algebraic) for s in systems])} algebraic" if any(s.algebraic for s in systems) else ""
     size += f"; {len(phases)} phases" if len(phases) > 1 else ""
     reference = problem.reference
     told = "" if reference is None else f"{reference.objective:.10g} ± {reference.tolerance:.0e}: {_cell(reference.source)}"

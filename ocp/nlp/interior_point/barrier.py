@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from ocp.nlp.interior_point.elements import Program, firsts, values
 from ocp.nlp.interior_point.state import (
     COMPLEMENTARITY,
@@ -18,6 +18,7 @@ from ocp.nlp.interior_point.state import (
     VIOLATION,
     F,
     State,
+    assign,
 )
 from ocp.nlp.interior_point.ticks import ticks
 
@@ -27,7 +28,7 @@ Array = np.ndarray
 S_MAX, DAMPING = 100.0, 1e-5
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def residuals(q: State, s: Array, g: Array, c: Array) -> float:
     """``c = g - s`` of inequalities, ``g - bound`` of equations; returns the sum of their sizes. g is scaled already."""
     total = 0.0
@@ -37,7 +38,7 @@ def residuals(q: State, s: Array, g: Array, c: Array) -> float:
     return total
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def evaluate(p: Program, q: State, x: Array, s: Array, g: Array, c: Array) -> tuple[float, float]:
     """(f, sum of residuals), scaled, at a trial point; NaN where a function fails."""
     began = ticks()
@@ -50,7 +51,7 @@ def evaluate(p: Program, q: State, x: Array, s: Array, g: Array, c: Array) -> tu
     return (np.nan, np.nan) if failed else (f * q.reals[SCALE_F], total)
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def differentiate(p: Program, q: State) -> bool:
     """Objective, gradient, rows and Jacobian at the iterate, scaled; whether all are finite."""
     began = ticks()
@@ -72,7 +73,7 @@ def differentiate(p: Program, q: State) -> bool:
     return good
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def merit(q: State, x: Array, s: Array, f: float) -> float:
     """The objective with the barrier, damped where a variable has one bound; infinite outside."""
     inside, damped = 0.0, 0.0
@@ -108,15 +109,15 @@ def merit(q: State, x: Array, s: Array, f: float) -> float:
     return f - q.reals[MU] * inside + DAMPING * q.reals[MU] * damped
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def slope(p: Program, q: State) -> None:
     """``slope = gradient + A' y``."""
-    q.slope[:] = q.gradient
+    assign(q.slope, q.gradient)
     for e in range(len(q.J)):
         q.slope[p.jacobian_columns[e]] += q.J[e] * q.y[p.jacobian_rows[e]]
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def errors(q: State) -> None:
     """Optimality errors of the barrier problem and of the program itself at the iterate; Waechter and Biegler 2006, Eq. 5."""
     n, m, mu = len(q.x), len(q.y), q.reals[MU]
@@ -153,12 +154,12 @@ def errors(q: State) -> None:
     q.reals[VIOLATION], q.reals[DUAL], q.reals[COMPLEMENTARITY] = violation, dual / s_d, products / s_c
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _reach(value: float, change: float, tau: float, a: float) -> float:
     return -tau * value / change if change < 0.0 and -tau * value / change < a else a
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def longest(q: State, tau: float) -> tuple[float, float]:
     """How far the step may go for the primal and for the multipliers of bounds: fraction tau to the boundary."""
     a, b = 1.0, 1.0

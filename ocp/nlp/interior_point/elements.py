@@ -8,14 +8,15 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import casadi as ca
 import numpy as np
-from numba import njit
 
 from dynamics.kernels import compile_many, workspace
 from dynamics.kernels.calls import address_of, call
+from dynamics.kernels.linked import linked
+from dynamics.kernels.record import Record
 from ocp.nlp.separable import Gather, Matrix, Separable
 
 Array = np.ndarray
@@ -25,7 +26,7 @@ FUNCTIONS = ("cost", "rows", "gradient", "jacobian", "hessian")
 COUNT, NV, ND, NY, NJ, NH, INDEX, DATA, WEIGHT, Y, J, H, COST, BATCHED, SLOPE, WIDTH = range(16)
 
 
-class Program(NamedTuple):
+class Program(Record):
     """A program as compiled loops take it.
 
     table [E, WIDTH]: sizes of each element and where its numbers begin; columns, data, weight: of all elements; address, handle [E,
@@ -80,7 +81,7 @@ class Loaded:
     notes: tuple[str, ...]
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _run(p: Program, e: int, which: int, x: Array, sigma: float) -> int:
     """One function of one element at all its places; 0 is success. ``mu`` must be set for Hessians."""
     t = p.table[e]
@@ -112,7 +113,7 @@ def _run(p: Program, e: int, which: int, x: Array, sigma: float) -> int:
     return 0
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def values(p: Program, x: Array, g: Array) -> tuple[int, float]:
     """g(x) [m]; returns (0 is success, f)."""
     f, failed = 0.0, 0
@@ -128,7 +129,7 @@ def values(p: Program, x: Array, g: Array) -> tuple[int, float]:
     return failed, f
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def firsts(p: Program, x: Array, g: Array, gradient: Array, J: Array) -> tuple[int, float]:
     """g(x) [m], the gradient [n] and the Jacobian's nonzeros; returns (0 is success, f)."""
     f, failed = 0.0, 0
@@ -154,7 +155,7 @@ def firsts(p: Program, x: Array, g: Array, gradient: Array, J: Array) -> tuple[i
     return failed, f
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def second(p: Program, x: Array, sigma: float, lam: Array, H: Array) -> int:
     """Nonzeros of the upper triangle of the Hessian of ``sigma f + lam' g``; 0 is success."""
     p.mu[:] = 0.0
@@ -174,7 +175,7 @@ def second(p: Program, x: Array, sigma: float, lam: Array, H: Array) -> int:
     return failed
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _rows(p: Program, x: Array, g: Array) -> None:
     for i in range(len(g)):
         total = 0.0
@@ -220,14 +221,14 @@ def load(given: Separable, gauss_newton: bool = False, mode: Any = "interpreted"
     matrix = given.gauss_newton if gauss_newton else given.hessian
     assert matrix is not None
     hr, hc = _triplets(matrix)
-    program = Program._make((
+    program = Program(
         table, _joined([own.index for own in elements], np.int64), _joined([own.values for own in elements]),
         _joined([own.weight for own in elements]), address, handle, np.zeros(sizes[0] + 4, dtype=np.intp),
         np.zeros(sizes[1] + 4, dtype=np.intp), np.zeros(sizes[2] + 1, dtype=np.int64), np.zeros(sizes[3] + 1),
         np.zeros(widest + 1), np.zeros(longest + 1), np.zeros(at[Y] + 1), np.zeros(at[COST] + 1), np.zeros(at[SLOPE] + 1),
         np.zeros(at[Y] + 1), np.zeros(at[J] + 1), np.zeros(at[H] + 1),
         *(np.ascontiguousarray(a, dtype=kind) for a, kind in zip(given.linear, (np.int64, np.int64, float), strict=True)),
-        *_gather(given.rows)[:3], *_gather(given.jacobian.entries), jr, jc, *_gather(matrix.entries)[:3], hr, hc))
+        *_gather(given.rows)[:3], *_gather(given.jacobian.entries), jr, jc, *_gather(matrix.entries)[:3], hr, hc)
     return Loaded(program, (keep, [own.keep for own in elements]), notes)
 
 

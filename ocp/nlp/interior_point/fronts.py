@@ -13,13 +13,13 @@ pivots since the last time at once, and stay in registers meanwhile; only exchan
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
+from dynamics.kernels.record import Record
 from dynamics.loops.lanes import WIDTH, get, load, put, splat, store, total
 from dynamics.loops.vectors import OPTIONS
+from ocp.nlp.interior_point.state import assign
 
 Array = np.ndarray
 
@@ -31,7 +31,7 @@ LARGE, PANEL = 96, 16
 TINY = 1e-30
 
 
-class Plan(NamedTuple):
+class Plan(Record):
     """Where everything goes, k = 0..K-1: found once from the pattern (``order.plan``).
 
     own_start [K+1], own: what front k eliminates; bound_start [K+1], bound: its boundary. Local numbers: own first, then the
@@ -51,7 +51,7 @@ class Plan(NamedTuple):
     entry_column: Array
 
 
-class Factors(NamedTuple):
+class Factors(Record):
     """Room for the factors.
 
     head [K, 4]: of every front its pivots, its size, where its ids begin and where its values begin; ids: local -> global
@@ -70,7 +70,7 @@ class Factors(NamedTuple):
     local: Array
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _update(F: Array, w: int, values: Array, at: int, i: int, start: int, p: int) -> None:
     """Subtract from row i of the front what the pivots ``start`` to p (without) take from it."""
     c = i // WIDTH * WIDTH
@@ -107,7 +107,7 @@ def _update(F: Array, w: int, values: Array, at: int, i: int, start: int, p: int
         store(F, row + c, a0 + a1)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _all_up_to_date(F: Array, w: int, values: Array, at: int, applied: Array, p: int, n: int) -> None:
     for i in range(p, n):
         if applied[i] < p:
@@ -115,7 +115,7 @@ def _all_up_to_date(F: Array, w: int, values: Array, at: int, applied: Array, p:
             applied[i] = p
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _swap(F: Array, w: int, ids: Array, values: Array, at: int, a: int, b: int, n: int, p: int) -> None:
     """Exchange a < b of the front after p pivots: rows and columns of the upper triangle, columns of L. All rows up to date."""
     ids[a], ids[b] = ids[b], ids[a]
@@ -131,7 +131,7 @@ def _swap(F: Array, w: int, ids: Array, values: Array, at: int, a: int, b: int, 
         F[a * w + i], F[b * w + i] = F[b * w + i], F[a * w + i]
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _norm2(F: Array, at: int, first: int, w: int) -> float:
     """Sum of squares of entries first.. of the row that begins at ``at``."""
     c = (first + WIDTH - 1) // WIDTH * WIDTH
@@ -146,7 +146,7 @@ def _norm2(F: Array, at: int, first: int, w: int) -> float:
     return found + total(sums)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float, values: Array, at: int, pivots: Array,
                pivot_at: int, applied: Array) -> tuple[int, int]:
     """Pivots from the first ``full`` of the n columns; (how many, how many of them negative). The rest of the front is the Schur
@@ -227,7 +227,7 @@ def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float
     return p, negative
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def factorise(plan: Plan, entries: Array, room: Factors, threshold: float) -> tuple[int, int]:
     """(negative pivots, columns without a pivot) of the matrix with these entries; (-1, 0) where there is too little room."""
     K = len(plan.own_start) - 1
@@ -244,8 +244,8 @@ def factorise(plan: Plan, entries: Array, room: Factors, threshold: float) -> tu
         for i in range(0, n * w, WIDTH):
             store(F, i, splat(0.0))
         local = ids[id_at:id_at + n]
-        local[:own] = plan.own[plan.own_start[k]:plan.own_start[k + 1]]
-        local[full:] = plan.bound[plan.bound_start[k]:plan.bound_start[k + 1]]
+        assign(local[:own], plan.own[plan.own_start[k]:plan.own_start[k + 1]])
+        assign(local[full:], plan.bound[plan.bound_start[k]:plan.bound_start[k + 1]])
         for e in range(plan.entry_start[k], plan.entry_start[k + 1]):
             i, j = get(plan.entry_row, e), get(plan.entry_column, e)
             F[(i if i < own else i + delayed) * w + (j if j < own else j + delayed)] += get(entries, get(plan.entry_source, e))
@@ -274,7 +274,7 @@ def factorise(plan: Plan, entries: Array, room: Factors, threshold: float) -> tu
     return negative, delayed
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def substitute(room: Factors, x: Array) -> None:
     """``x <- K^-1 x``."""
     head, ids, values, pivots, local = room.head, room.ids, room.values, room.pivots, room.local

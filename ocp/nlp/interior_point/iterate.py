@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from ocp.nlp.interior_point import watchdog
 from ocp.nlp.interior_point.barrier import differentiate, errors, longest, merit, residuals, slope
 from ocp.nlp.interior_point.elements import Program, second
@@ -52,6 +52,7 @@ from ocp.nlp.interior_point.state import (
     WARM,
     F,
     State,
+    assign,
 )
 from ocp.nlp.interior_point.ticks import ticks
 from ocp.nlp.interior_point.watchdog import PATIENCE
@@ -72,7 +73,7 @@ ALMOST = 1e-4
 FAR = 1e20
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _inside(value: float, lower: float, upper: float, push: float, share: float) -> float:
     low, high = lower > -np.inf, upper < np.inf
     if low:
@@ -84,7 +85,7 @@ def _inside(value: float, lower: float, upper: float, push: float, share: float)
     return value
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _scales(p: Program, q: State) -> None:
     """Scaling by gradients at the start."""
     q.scale[:] = 0.0
@@ -100,7 +101,7 @@ def _scales(p: Program, q: State) -> None:
     q.reals[SCALE_F] = max(LEAST_SCALE, STEEPEST / steepest) if steepest > STEEPEST else 1.0
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def begin(p: Program, q: State, plan: Plan, room: Factors, push: float) -> None:
     """From x, bounds (unscaled) and, where ints[WARM], multipliers (unscaled) to the first iterate."""
     n, m, r = len(q.x), len(q.y), q.reals
@@ -152,7 +153,7 @@ def begin(p: Program, q: State, plan: Plan, room: Factors, push: float) -> None:
     q.ints[READY] = 1
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _floor(q: State, mu: float) -> None:
     """Multipliers of bounds at least what mu asks for; those where there is no bound are 0."""
     for j in range(len(q.x)):
@@ -164,7 +165,7 @@ def _floor(q: State, mu: float) -> None:
         q.vu[i] = max(q.vu[i], mu / (q.su[i] - q.s[i])) if free and q.su[i] < np.inf else 0.0
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _lower_barrier(q: State) -> bool:
     """The next barrier parameter; whether it changed."""
     r = q.reals
@@ -178,7 +179,7 @@ def _lower_barrier(q: State) -> bool:
     return True
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _write(q: State) -> None:
     row, r = q.log[q.ints[ROWS]], q.reals
     row[0], row[1], row[2], row[3] = r[F] / r[SCALE_F], r[VIOLATION], r[DUAL], r[MU]
@@ -186,7 +187,7 @@ def _write(q: State) -> None:
     q.ints[ROWS] += 1
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def advance(p: Program, q: State, plan: Plan, room: Factors, corrected: Array, push: float, count: int) -> None:
     """At most ``count`` iterations; ints[STATUS] stays RUNNING where more are wanted."""
     start = ticks()
@@ -205,7 +206,7 @@ def advance(p: Program, q: State, plan: Plan, room: Factors, corrected: Array, p
     q.reals[CYCLES] += ticks() - start
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _decided(q: State) -> bool:
     r = q.reals
     if r[ERROR] <= r[TOLERANCE] and r[VIOLATION] <= r[TOLERANCE]:
@@ -215,7 +216,7 @@ def _decided(q: State) -> bool:
     return q.ints[STATUS] != RUNNING
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array) -> None:
     r = q.reals
     while r[ERROR_MU] <= KAPPA * r[MU] and _lower_barrier(q):
@@ -234,8 +235,8 @@ def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array
     if failed:
         q.ints[STATUS] = NOT_A_NUMBER
         return
-    q.entries[:h] = q.H
-    q.entries[h:h + len(q.J)] = q.J
+    assign(q.entries[:h], q.H)
+    assign(q.entries[h:h + len(q.J)], q.J)
     right_side(q, q.c)
     if direction(p, q, plan, room):
         expand(q)
@@ -297,7 +298,7 @@ def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array
         slope(p, q)
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _finish(p: Program, q: State) -> None:
     """What is known at a new iterate: residuals, merit, errors, a row of the log."""
     r = q.reals

@@ -12,8 +12,8 @@ linear and need no delta.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from ocp.nlp.interior_point.elements import Program
 from ocp.nlp.interior_point.fronts import Factors, Plan, factorise, substitute
 from ocp.nlp.interior_point.state import (
@@ -27,6 +27,7 @@ from ocp.nlp.interior_point.state import (
     STATUS,
     THRESHOLD,
     State,
+    assign,
 )
 
 Array = np.ndarray
@@ -46,7 +47,7 @@ CAREFUL = 1e-2
 HUGE = 1e9
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def sigma(value: float, lower: float, upper: float, z_lower: float, z_upper: float) -> float:
     """Multipliers over distances of both bounds."""
     total = 0.0
@@ -57,13 +58,13 @@ def sigma(value: float, lower: float, upper: float, z_lower: float, z_upper: flo
     return total
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def sigma_slack(value: float, lower: float, upper: float, v_lower: float, v_upper: float) -> float:
     """The same of a slack, not 0 where it has no bounds."""
     return max(sigma(value, lower, upper, v_lower, v_upper), NO_BOUND)
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def diagonal(q: State, delta: float, delta_c: float) -> None:
     """The diagonal of the system for the iterate."""
     n, m = len(q.x), len(q.y)
@@ -77,7 +78,7 @@ def diagonal(q: State, delta: float, delta_c: float) -> None:
             q.entries[base + n + i] -= 1.0 / sigma_slack(q.s[i], q.sl[i], q.su[i], q.vl[i], q.vu[i])
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def times(p: Program, q: State, w: Array, out: Array) -> None:
     """``out = rhs - K w`` without columns that are fixed."""
     n, m, h, a = len(q.x), len(q.y), len(q.H), len(q.J)
@@ -99,14 +100,14 @@ def times(p: Program, q: State, w: Array, out: Array) -> None:
             out[j] = 0.0
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def solve(p: Program, q: State, room: Factors) -> float:
     """``step = K^-1 rhs`` with refinement; returns the residual relative to right-hand side and solution."""
     n = len(q.x)
     for j in range(n):
         if not q.free[j]:
             q.rhs[j] = 0.0
-    q.step[:] = q.rhs
+    assign(q.step, q.rhs)
     substitute(room, q.step)
     size, before = 0.0, np.inf
     for i in range(len(q.rhs)):
@@ -129,7 +130,7 @@ def solve(p: Program, q: State, room: Factors) -> float:
     return ratio
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def factorised(q: State, plan: Plan, room: Factors) -> tuple[bool, int, bool]:
     """Factors of the entries as they stand: (whether there was room for them, negative eigenvalues, whether regular)."""
     q.ints[FACTORISATIONS] += 1
@@ -140,7 +141,7 @@ def factorised(q: State, plan: Plan, room: Factors) -> tuple[bool, int, bool]:
     return True, negative, missing == 0
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _without_bounds(q: State) -> bool:
     """Whether the multipliers of rows run away."""
     size, largest, n = 1.0, 0.0, len(q.x)
@@ -151,7 +152,7 @@ def _without_bounds(q: State) -> bool:
     return largest > HUGE * size
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def direction(p: Program, q: State, plan: Plan, room: Factors) -> bool:
     """Factors with the right inertia and the step for ``rhs``; whether there is one. The entries hold H and A.
 

@@ -8,8 +8,8 @@ The same fronts serve: ``[W^2 + lambda 1 + Sigma, A'; A, -1 - 1 / Sigma_s]`` has
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from ocp.nlp.interior_point.barrier import differentiate, evaluate, longest, merit, residuals
 from ocp.nlp.interior_point.elements import Program
 from ocp.nlp.interior_point.fronts import Factors, Plan
@@ -27,6 +27,7 @@ from ocp.nlp.interior_point.state import (
     TOLERANCE,
     F,
     State,
+    assign,
 )
 
 Array = np.ndarray
@@ -40,7 +41,7 @@ FIRST, LEAST, MOST = 1e-4, 1e-12, 1e12
 LARGEST_ESTIMATE = 1e3
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _barrier(q: State, x: Array, s: Array, nu: float) -> float:
     kept = q.reals[MU]
     q.reals[MU] = nu
@@ -49,7 +50,7 @@ def _barrier(q: State, x: Array, s: Array, nu: float) -> float:
     return value
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _away(q: State, x: Array) -> float:
     total = 0.0
     for j in range(len(x)):
@@ -57,7 +58,7 @@ def _away(q: State, x: Array) -> float:
     return total
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _fill(q: State, lam: float, nu: float) -> None:
     """Diagonal and right-hand side; entries of A must be there."""
     n, base = len(q.x), len(q.H) + len(q.J)
@@ -77,7 +78,7 @@ def _fill(q: State, lam: float, nu: float) -> None:
             q.rhs[n + i] -= r / d
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _of_bounds(value: float, lower: float, upper: float, nu: float) -> tuple[float, float]:
     """Second and first derivative of the barrier of one variable."""
     d, r = 0.0, 0.0
@@ -90,14 +91,14 @@ def _of_bounds(value: float, lower: float, upper: float, nu: float) -> tuple[flo
     return d, r
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
     """From the iterate to one that the filter takes; on failure ints[STATUS] says why."""
     r, n, m = q.reals, len(q.x), len(q.y)
     q.ints[RESTORATIONS] += 1
     add_to_filter(q, r[THETA], r[PHI])
     began, lam, softer = r[THETA], FIRST, 1.0
-    q.reference[:] = q.x
+    assign(q.reference, q.x)
     for j in range(n):
         q.weights[j] = 1e-8 * min(1.0, 1.0 / abs(q.x[j])) ** 2 if q.x[j] != 0.0 else 1e-8
     h, a = len(q.H), len(q.J)
@@ -107,7 +108,7 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
             square += q.c[i] ** 2
         nu = softer * min(r[MU], 0.01 * square) + 1e-16
         here = 0.5 * square + _barrier(q, q.x, q.s, nu) + _away(q, q.x)
-        q.entries[h:h + a] = q.J
+        assign(q.entries[h:h + a], q.J)
         moved = False
         while lam <= MOST:
             _fill(q, lam, nu)
@@ -150,7 +151,8 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
                 softer, lam = 0.1 * softer, FIRST
                 continue
             break
-        q.x[:], q.s[:] = q.x_trial, q.s_trial
+        assign(q.x, q.x_trial)
+        assign(q.s, q.s_trial)
         if not differentiate(p, q):
             q.ints[STATUS] = NOT_A_NUMBER
             return False
@@ -170,12 +172,12 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
     return False
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def estimate(p: Program, q: State, plan: Plan, room: Factors) -> bool:
     """Multipliers of the rows that make the slope of the Lagrangian least in the mean square; 0 where they are too large."""
     n, h, a = len(q.x), len(q.H), len(q.J)
     q.entries[:h] = 0.0
-    q.entries[h:h + a] = q.J
+    assign(q.entries[h:h + a], q.J)
     for j in range(n):
         q.entries[h + a + j] = 1.0
         q.rhs[j] = -(q.gradient[j] - q.zl[j] + q.zu[j])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from ocp.nlp.interior_point.barrier import DAMPING, evaluate, longest, merit
 from ocp.nlp.interior_point.elements import Program
 from ocp.nlp.interior_point.fronts import Factors
@@ -22,6 +22,7 @@ from ocp.nlp.interior_point.state import (
     THETA_MAX,
     THETA_MIN,
     State,
+    assign,
 )
 
 Array = np.ndarray
@@ -33,7 +34,7 @@ KAPPA_SIGMA = 1e10
 ROUNDING = 10.0 * 2.220446049250313e-16
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def barrier_slope(value: float, lower: float, upper: float, mu: float) -> float:
     """Slope of the damped barrier of one variable."""
     total = 0.0
@@ -45,7 +46,7 @@ def barrier_slope(value: float, lower: float, upper: float, mu: float) -> float:
     return total
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def right_side(q: State, c: Array) -> None:
     """``rhs`` of the system of the Newton step, with c in place of the rows' residuals. ``slope`` must be set."""
     n, mu = len(q.x), q.reals[MU]
@@ -61,7 +62,7 @@ def right_side(q: State, c: Array) -> None:
             q.rhs[n + i] -= (barrier_slope(q.s[i], q.sl[i], q.su[i], mu) - q.y[i]) / own
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def expand(q: State) -> None:
     """All steps from the solution of the linear system."""
     n, mu = len(q.x), q.reals[MU]
@@ -89,7 +90,7 @@ def expand(q: State) -> None:
                 q.dvu[i] = mu / gap - q.vu[i] + q.vu[i] / gap * ds
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def descent(q: State) -> float:
     """Slope of the merit along the step."""
     total = 0.0
@@ -103,7 +104,7 @@ def descent(q: State) -> float:
     return total
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def size_of_step(q: State) -> tuple[float, float]:
     """(largest entry, largest relative to the iterate)."""
     largest, relative = 0.0, 0.0
@@ -116,7 +117,7 @@ def size_of_step(q: State) -> tuple[float, float]:
     return largest, relative
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def trial(p: Program, q: State, a: float) -> tuple[float, float]:
     """(theta, phi) at the iterate plus a times the step."""
     for j in range(len(q.x)):
@@ -128,7 +129,7 @@ def trial(p: Program, q: State, a: float) -> tuple[float, float]:
     return theta, merit(q, q.x_trial, q.s_trial, f)
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def in_filter(q: State, theta: float, phi: float) -> bool:
     """Whether the filter forbids the pair, or it is not finite."""
     if not (np.isfinite(theta) and np.isfinite(phi)) or theta > q.reals[THETA_MAX]:
@@ -139,7 +140,7 @@ def in_filter(q: State, theta: float, phi: float) -> bool:
     return False
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def add_to_filter(q: State, theta: float, phi: float) -> None:
     """Forbid what is no better than this pair; pairs that it covers go."""
     bound_theta, bound_phi = (1.0 - GAMMA_THETA) * theta, phi - GAMMA_PHI * theta
@@ -152,7 +153,7 @@ def add_to_filter(q: State, theta: float, phi: float) -> None:
     q.ints[FILTERED] = kept + 1
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def acceptable(q: State, theta: float, phi: float, a: float) -> tuple[bool, bool]:
     """(whether the line search takes the trial point, whether as a step for the objective)."""
     r = q.reals
@@ -166,7 +167,7 @@ def acceptable(q: State, theta: float, phi: float, a: float) -> tuple[bool, bool
     return theta <= (1.0 - GAMMA_THETA) * r[THETA] or phi - r[PHI] <= -GAMMA_PHI * r[THETA] + noise, False
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def shortest(q: State) -> float:
     """The step length below which restoration takes over; Waechter and Biegler 2006, Eq. 23."""
     r = q.reals
@@ -179,7 +180,7 @@ def shortest(q: State) -> float:
     return GAMMA_ALPHA * least
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def search(p: Program, q: State, room: Factors, corrected: Array) -> bool:
     """Backtracking with second-order corrections; on success ``*_trial`` hold the new point and reals[ALPHA] the length.
 
@@ -203,19 +204,19 @@ def search(p: Program, q: State, room: Factors, corrected: Array) -> bool:
     return False
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _note(q: State, objective: bool) -> None:
     if not objective:
         add_to_filter(q, q.reals[THETA], q.reals[PHI])
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _correct(p: Program, q: State, room: Factors, corrected: Array, a: float, theta: float) -> bool:
     """Second-order corrections of a full step that increased the violation."""
     r, n = q.reals, len(q.x)
-    kept = q.step.copy()
+    assign(q.first_step, q.step)
     length, before = a, theta
-    corrected[:] = q.c
+    assign(corrected, q.c)
     for _ in range(CORRECTIONS):
         for i in range(len(corrected)):
             corrected[i] = length * corrected[i] + q.c_trial[i]
@@ -238,12 +239,12 @@ def _correct(p: Program, q: State, room: Factors, corrected: Array, a: float, th
         if not now <= CORRECTED * before:
             break
         before = now
-    q.step[:] = kept
+    assign(q.step, q.first_step)
     expand(q)
     return False
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def near_path(q: State) -> None:
     """Multipliers of bounds back into a band about mu over the distance; Waechter and Biegler 2006, Eq. 16."""
     mu = q.reals[MU]
@@ -261,16 +262,16 @@ def near_path(q: State) -> None:
                 q.vu[i] = _banded(q.vu[i], mu / (q.su[i] - q.s[i]))
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def _banded(z: float, centre: float) -> float:
     return max(min(z, KAPPA_SIGMA * centre), centre / KAPPA_SIGMA)
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def move(q: State, a: float, b: float) -> None:
     """Take the trial point; multipliers of rows go a, those of bounds b of their step."""
-    q.x[:] = q.x_trial
-    q.s[:] = q.s_trial
+    assign(q.x, q.x_trial)
+    assign(q.s, q.s_trial)
     for i in range(len(q.y)):
         q.y[i] += a * q.dy[i]
         if not q.equation[i]:
@@ -287,7 +288,7 @@ def move(q: State, a: float, b: float) -> None:
     near_path(q)
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def note_step(q: State) -> float:
     largest, relative = size_of_step(q)
     q.reals[STEP] = largest

@@ -6,8 +6,8 @@ A point counts by what it gains over the one where trust began; where none gains
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from ocp.nlp.interior_point.barrier import longest
 from ocp.nlp.interior_point.elements import Program
 from ocp.nlp.interior_point.search import acceptable, add_to_filter, descent, trial
@@ -24,47 +24,48 @@ from ocp.nlp.interior_point.state import (
     THETA,
     TRUSTED,
     State,
+    assign,
 )
 
 #: shortened steps in a row after which full ones are trusted, and how many of these; as in IPOPT
 PATIENCE, TRUST = 10, 3
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def begin(q: State) -> None:
     """Remember the iterate and what a step from it has to gain. The step must be there."""
     n, m, r = len(q.x), len(q.y), q.reals
     at = 0
     for part in (q.x, q.zl, q.zu):
-        q.kept[at:at + n] = part
+        assign(q.kept[at:at + n], part)
         at += n
     for part in (q.s, q.y, q.vl, q.vu):
-        q.kept[at:at + m] = part
+        assign(q.kept[at:at + m], part)
         at += m
     r[KEPT_THETA], r[KEPT_PHI], r[KEPT_SLOPE] = r[THETA], r[PHI], descent(q)
     r[KEPT_ALPHA], _ = longest(q, r[TAU])
     q.ints[TRUSTED] = 1
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def back(q: State) -> None:
     """The remembered iterate."""
     n, m, at = len(q.x), len(q.y), 0
     for part in (q.x, q.zl, q.zu):
-        part[:] = q.kept[at:at + n]
+        assign(part, q.kept[at:at + n])
         at += n
     for part in (q.s, q.y, q.vl, q.vu):
-        part[:] = q.kept[at:at + m]
+        assign(part, q.kept[at:at + m])
         at += m
     forget(q)
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def forget(q: State) -> None:
     q.ints[TRUSTED] = q.ints[SHORTENED] = 0
 
 
-@njit(cache=True, error_model="numpy")
+@linked(error_model="numpy")
 def trusted(p: Program, q: State) -> bool:
     """A full step; whether it is taken. The trial arrays hold the point."""
     r = q.reals

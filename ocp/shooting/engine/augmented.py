@@ -13,13 +13,13 @@ the derivative of the projection. Rockafellar 1976; Howell, Jackson, Manchester 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from dynamics.kernels.bank import Bank, evaluate
+from dynamics.kernels.bank import evaluate
 from dynamics.kernels.calls import row_address
+from dynamics.kernels.linked import linked
 from dynamics.loops.vectors import INLINE, OPTIONS
 from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, SLOTS, VALUE, bind
-from ocp.shooting.engine.record import Held, Path, Plan
+from ocp.shooting.engine.record import Engine, Held, Path
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE
 
 Array = np.ndarray
@@ -29,7 +29,7 @@ ROUNDING = 1e-6
 """Share of its largest diagonal entry by which a matrix may miss being positive semidefinite."""
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _project(z0: float, norm: float) -> tuple[float, float]:
     """(new axis, factor of the other components) of the projection of (z0, w), |w| = norm, onto the cone."""
     if norm <= z0:
@@ -40,7 +40,7 @@ def _project(z0: float, norm: float) -> tuple[float, float]:
     return axis, axis / norm
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def terms(held: Held, kind: int, k: int, c: Array, slope: Array) -> float:
     """Value of the augmented terms of the rows c [r] at knot k; fills slope [r]. NaN where a row is not finite."""
     holds, lam, mu = held.holds[k], held.lam[k], held.mu[k]
@@ -80,31 +80,31 @@ def terms(held: Held, kind: int, k: int, c: Array, slope: Array) -> float:
     return total
 
 
-@njit(**INLINE)
-def penalty(bank: Bank, held: Held, plan: Plan, path: Path, k: int) -> float:
+@linked(**INLINE)
+def penalty(e: Engine, path: Path, k: int) -> float:
     """Augmented terms of knot k of a path. NaN where the rows cannot be evaluated. Leaves what the expansion left."""
-    kind = plan.which[k]
+    bank, held, kind = e.bank, e.held, e.plan.which[k]
     if held.number[kind] == 0:
         return 0.0
-    bind(bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
+    first = bind(bank, e.plan, path, k)
     bank.res[0] = row_address(held.c_try, 0)
-    if evaluate(bank, SLOTS * kind + VALUE) != 0:
+    if evaluate(bank, first + VALUE) != 0:
         return np.nan
     return float(terms(held, kind, k, held.c_try[0], held.slope_try[0]))
 
 
-@njit(**INLINE)
-def slopes(bank: Bank, held: Held, plan: Plan, path: Path, k: int, g: Array) -> float:
+@linked(**INLINE)
+def slopes(e: Engine, k: int, g: Array) -> float:
     """Add the gradient of the augmented terms of knot k to g [w]; leaves c, slope and C for ``stiffness``. Returns the
     largest violation, NaN where the rows cannot be evaluated."""
-    kind = plan.which[k]
+    bank, held, kind = e.bank, e.held, e.plan.which[k]
     rows = held.number[kind]
     if rows == 0:
         return 0.0
-    bind(bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
+    first = bind(bank, e.plan, e.path, k)
     bank.res[0] = row_address(held.c, k)
     bank.res[1] = row_address(held.C, k)
-    if evaluate(bank, SLOTS * kind + JACOBIAN) != 0 or np.isnan(terms(held, kind, k, held.c[k], held.slope[k])):
+    if evaluate(bank, first + JACOBIAN) != 0 or np.isnan(terms(held, kind, k, held.c[k], held.slope[k])):
         return np.nan
     C, slope = held.C[k], held.slope[k]
     for r in range(rows):
@@ -115,7 +115,7 @@ def slopes(bank: Bank, held: Held, plan: Plan, path: Path, k: int, g: Array) -> 
     return float(violation(held, kind, k))
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def violation(held: Held, kind: int, k: int) -> float:
     """Largest violation of the rows of knot k."""
     largest, c = 0.0, held.c[k]
@@ -125,7 +125,7 @@ def violation(held: Held, kind: int, k: int) -> float:
     return largest
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def row_violation(held: Held, kind: int, r: int, c: Array) -> float:
     """Violation of one row; a cone counts in its first row."""
     if held.kind[kind, r] == EQUAL:
@@ -140,7 +140,7 @@ def row_violation(held: Held, kind: int, r: int, c: Array) -> float:
     return 0.0
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _weights(held: Held, kind: int, k: int) -> None:
     """Second derivatives [r, r] of the terms by c, block diagonal, into ``cone``."""
     W, c, lam, holds = held.cone, held.c[k], held.lam[k], held.holds[k]
@@ -181,7 +181,7 @@ def _weights(held: Held, kind: int, k: int) -> None:
             r = end
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _semidefinite(B: Array, L: Array, size: int) -> bool:
     """Whether the symmetric matrix whose lower triangle B [size] holds is positive semidefinite but for rounding, by its Cholesky
     factor after a small shift. L [size, size]: scratch."""
@@ -205,14 +205,14 @@ def _semidefinite(B: Array, L: Array, size: int) -> bool:
     return True
 
 
-@njit(**OPTIONS)
-def stiffness(bank: Bank, held: Held, plan: Plan, path: Path, k: int, size: int, exact: bool, H: Array) -> bool:
-    """Add the Hessian of the augmented terms of knot k, after ``slopes``, to the lower triangle of H [size]: ``C' W C`` and the
+@linked(**OPTIONS)
+def stiffness(e: Engine, k: int, exact: bool, H: Array) -> bool:
+    """Add the Hessian of the augmented terms of knot k, after ``slopes``, to the lower triangle of H: ``C' W C`` and the
     curvature of the rows times their multipliers: always if exact, else where it is positive semidefinite. Rows that bound a
     convex set have such a curvature, and beyond their normal it is all that holds a step back. False where it cannot be
     evaluated."""
-    kind = plan.which[k]
-    rows = held.number[kind]
+    bank, held, kind = e.bank, e.held, e.plan.which[k]
+    rows, size = held.number[kind], e.model.n[k] + e.model.m[k]
     if rows == 0:
         return True
     _weights(held, kind, k)
@@ -231,10 +231,10 @@ def stiffness(bank: Bank, held: Held, plan: Plan, path: Path, k: int, size: int,
         some += abs(held.slope[k, r])
     if some == 0.0 or bank.address[SLOTS * kind + ROW_BEND] == 0:  # no row acts, or all are linear
         return True
-    bind(bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
+    first = bind(bank, e.plan, e.path, k)
     bank.arg[4] = row_address(held.slope, k)
     bank.res[0] = row_address(held.bend, 0)
-    if evaluate(bank, SLOTS * kind + ROW_BEND) != 0:
+    if evaluate(bank, first + ROW_BEND) != 0:
         return False
     if not exact and not _semidefinite(held.bend[0], held.bend[1], size):
         return True
@@ -244,7 +244,7 @@ def stiffness(bank: Bank, held: Held, plan: Plan, path: Path, k: int, size: int,
     return True
 
 
-@njit(cache=True)
+@linked
 def update(held: Held, which: Array) -> None:
     """Take over the multipliers that the terms at hand estimate (slope; minus it for cones), cut off at ``MOST``."""
     for k in range(which.shape[0]):
@@ -254,7 +254,7 @@ def update(held: Held, which: Array) -> None:
             held.lam[k, r] = min(max(estimate, -MOST), MOST)
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def moved(held: Held, which: Array) -> float:
     """What taking over the multipliers would change: ``sum (new - old)^2 / (2 mu)``, in units of the cost for rows of any unit."""
     total = 0.0
@@ -269,7 +269,7 @@ def moved(held: Held, which: Array) -> float:
     return total
 
 
-@njit(cache=True)
+@linked
 def measure(held: Held, which: Array, found: Array) -> None:
     """Largest violation of each row [kinds, r] over its knots, as the last expansion left them."""
     found[:] = 0.0
@@ -280,7 +280,7 @@ def measure(held: Held, which: Array, found: Array) -> None:
                 found[kind, r] = max(found[kind, r], row_violation(held, kind, r, held.c[k]))
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _residual(held: Held, kind: int, k: int, r: int, scale: float) -> float:
     """How far a row is from feasible and complementary together: what its multiplier moves at the next update, by the penalty
     (``max(c, -lam / mu)`` for ``c <= 0``; Birgin, Martinez 2014, section 4.1). Zero where the product of a feasible row and its
@@ -300,7 +300,7 @@ def _residual(held: Held, kind: int, k: int, r: int, scale: float) -> float:
     return 0.0
 
 
-@njit(cache=True)
+@linked
 def residuals(held: Held, which: Array, scale: float, found: Array) -> float:
     """As ``measure``, of violation and complementarity together; products below scale do not count. Returns the largest."""
     found[:] = 0.0
@@ -314,7 +314,7 @@ def residuals(held: Held, which: Array, scale: float, found: Array) -> float:
     return largest
 
 
-@njit(cache=True)
+@linked
 def renew(held: Held, which: Array, found: Array, before: Array, tolerance: float, enough: float, growth: float, most: float
           ) -> tuple[bool, float]:
     """Take over the multipliers; raise the penalties of rows whose residual found [kinds, r] is above the tolerance and did not
@@ -328,11 +328,13 @@ def renew(held: Held, which: Array, found: Array, before: Array, tolerance: floa
                 stuck = stuck or held.mu[k, r] >= most
                 held.mu[k, r] = min(held.mu[k, r] * growth, most)
             largest = max(largest, held.mu[k, r])
-    before[:] = found
+    for kind in range(found.shape[0]):
+        for r in range(found.shape[1]):
+            before[kind, r] = found[kind, r]
     return stuck, largest
 
 
-@njit(cache=True)
+@linked
 def reprice(held: Held, which: Array, cost: Array) -> float:
     """Cost of the path, costs [S+1] of its knots given, with the terms of the rows as the last expansion left them; refreshes
     slope."""

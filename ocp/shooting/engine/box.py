@@ -11,22 +11,32 @@ Matrices are flat arrays with a row length, a multiple of eight; what lies right
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
+from dynamics.kernels.record import Record
 from dynamics.loops.dense import padded
 from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, store, total
-from ocp.control.arrays import Work, work_for
-from ocp.shooting.engine.flat import INLINED, PRIVATE, product
+from dynamics.loops.vectors import INLINE, OPTIONS
+from ocp.control.arrays import work_for
+from ocp.shooting.engine.flat import product
 
 Array = np.ndarray
 
 _BLOCK = WIDTH
 
 
-class Box(NamedTuple):
+class Unknowns(Record):
+    """What finds the free controls, the fields of ``ocp.control.arrays.Work``."""
+
+    L: Array
+    slope: Array
+    step: Array
+    move: Array
+    free: Array
+
+
+class Box(Record):
     """Work arrays for the controls of one stage, at most M of them, flat: Y, Z [M, w] rows under elimination; the others
     [padded(M)]: bounds of the step, right-hand side, a spare, direction; and what finds the free controls."""
 
@@ -37,28 +47,28 @@ class Box(NamedTuple):
     y: Array
     spare: Array
     direction: Array
-    qp: Work
+    qp: Unknowns
 
 
 def box(M: int, w: int) -> Box:
     """Zeros of the right sizes."""
     lower, upper, y, spare, direction = (np.zeros(padded(M)) for _ in range(5))
-    return Box(np.zeros(M * w), np.zeros(M * w), lower, upper, y, spare, direction, work_for(M))
+    return Box(np.zeros(M * w), np.zeros(M * w), lower, upper, y, spare, direction, Unknowns(*work_for(M)))
 
 
-@njit(**INLINED)
+@linked(**INLINE)
 def first(count: int) -> int:
     """The mask of the first ``count`` of eight lanes; none for a negative count."""
     return 255 if count >= WIDTH else (1 << max(count, 0)) - 1
 
 
-@njit(**INLINED)
+@linked(**INLINE)
 def lanes(count: int) -> int:
     """``count`` rounded up to whole lanes."""
     return (count + WIDTH - 1) & -WIDTH
 
 
-@njit(**PRIVATE)
+@linked(**OPTIONS)
 def eliminate(Y: Array, Z: Array, row: int, n: int, m: int, y: Array) -> bool:
     """Turn m rows (Qux | Quu) in Y into L^{-T} (Qux | Quu) and fill Z, with -1/D on the diagonal; y becomes L^{-T} y.
 
@@ -96,7 +106,7 @@ def eliminate(Y: Array, Z: Array, row: int, n: int, m: int, y: Array) -> bool:
     return True
 
 
-@njit(**PRIVATE)
+@linked(**OPTIONS)
 def substitute(Z: Array, row: int, n: int, m: int, y: Array, K: Array, at_K: int, K_row: int, k: Array, at_k: int) -> None:
     """After ``eliminate``: K = -Quu^{-1} Qux in m rows of ``K_row`` numbers, zero right of column n, and k = -Quu^{-1} y."""
     columns, one, full = lanes(n), 0 * n + 1, n < 0

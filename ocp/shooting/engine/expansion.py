@@ -3,57 +3,48 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.bank import evaluate
+from dynamics.kernels.calls import row_address
+from dynamics.kernels.linked import linked
 from dynamics.loops.dense import clear
+from dynamics.loops.vectors import OPTIONS
 from ocp.shooting.engine.augmented import slopes, stiffness
-from ocp.shooting.engine.flat import PRIVATE, flat
-from ocp.shooting.engine.knots import bend, complete, differentiate, in_one
+from ocp.shooting.engine.flat import flat
+from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, bend, bind, complete, differentiate, in_one
 from ocp.shooting.engine.lq import adjoint, costates, projected_gradient
 from ocp.shooting.engine.record import CONVEXIFY, FULL, GAP, GAUSS_NEWTON, GRADIENT, VIOLATION, Engine
 
 Array = np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@linked(nogil=True)
 def differentiate_range(e: Engine, first: int, last: int) -> tuple[int, float]:
     """Gradients, derivatives of the steps and, where nothing else is wanted, Gauss-Newton Hessians of the stages first ... last -
     1.
     Returns (failed knot or -1, largest violation). Each knot is a computation of its own: any split gives the same bits."""
-    plan, path, bank, held, model, derivatives = e.plan, e.path, e.bank, e.held, e.model, e.derivatives
-    hessian = e.settings[FULL] == 0.0
-    largest = 0.0
+    model, hessian, largest = e.model, e.settings[FULL] == 0.0, 0.0
     for k in range(first, last):
-        if differentiate(derivatives, bank, plan.which[k], plan.t, plan.h, plan.p, path.x, path.u, k, model.g, model.F, model.H,
-                         hessian) != 0:
+        if differentiate(e, k, model.H, hessian) != 0:
             return k, np.nan
-        if held.number[plan.which[k]] > 0:
-            found = slopes(bank, held, plan, path, k, model.g[k])
-            if np.isnan(found):
-                return k, np.nan
-            largest = max(largest, found)
+        found = slopes(e, k, model.g[k])
+        if np.isnan(found):
+            return k, np.nan
+        largest = max(largest, found)
     return -1, largest
 
 
-@njit(cache=True, nogil=True)
+@linked(nogil=True)
 def bend_range(e: Engine, first: int, last: int) -> int:
     """Full Hessians, which need the costates, then the curvature of the augmented terms. Returns the failed knot or -1."""
-    plan, path, bank, held, model, derivatives = e.plan, e.path, e.bank, e.held, e.model, e.derivatives
-    full, rows = e.settings[FULL] != 0.0, 0
-    for kind in range(held.number.shape[0]):
-        rows += held.number[kind]
-    if rows == 0 and not full:
-        return -1
+    full = e.settings[FULL] != 0.0
     for k in range(first, last):
-        if full and bend(derivatives, bank, plan.which[k], plan.t, plan.h, plan.p, path.x, path.u, k, e.policy.costate,
-                         model.H) != 0:
-            return k
-        if held.number[plan.which[k]] > 0 and not stiffness(bank, held, plan, path, k, model.n[k] + model.m[k], full, model.H[k]):
+        if (full and bend(e, k) != 0) or not stiffness(e, k, full, e.model.H[k]):
             return k
     return -1
 
 
-@njit(inline="always")
+@linked
 def _close(e: Engine, violation: float) -> bool:
     """Gaps and the size of the gradient of an expanded path. False where something is not finite."""
     model, policy, path, plan = e.model, e.policy, e.path, e.plan
@@ -70,36 +61,32 @@ def _close(e: Engine, violation: float) -> bool:
     return bool(np.isfinite(e.state[GRADIENT]))
 
 
-@njit(cache=True)
+@linked
 def finish(e: Engine, violation: float) -> bool:
     """Costates, gradient and its size after all stages are differentiated. False where something is not finite."""
     costates(e.model, e.policy.costate, e.policy.gradient)
     return _close(e, violation)
 
 
-@njit(**PRIVATE)
+@linked(**OPTIONS)
 def complete_all(e: Engine) -> bool:
     """Everything with full Hessians in one pass from the end to the start, the costates along with it: the same numbers as
     ``differentiate_range``, ``finish`` and ``bend_range``. False where something cannot be evaluated or is not finite; Hessians are
     zero then."""
-    plan, path, bank, held, model, derivatives, policy = e.plan, e.path, e.bank, e.held, e.model, e.derivatives, e.policy
+    model, policy = e.model, e.policy
     S, N, w = model.F.shape
     nw, M, largest, good = policy.costate.shape[1], policy.gradient.shape[1], 0.0, True
     exact = e.settings[FULL] != 0.0  # always; a literal would be compiled apart
     g, F, y, slope = flat(model.g), flat(model.F), flat(policy.costate), flat(policy.gradient)
     for k in range(S, -1, -1):
-        kind = plan.which[k]
-        if in_one(derivatives, bank, kind):
-            good = complete(derivatives, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, model.g, model.F, model.H,
-                            policy.costate) == 0
+        if in_one(e, k):
+            good = complete(e, k) == 0
         else:
-            good = differentiate(derivatives, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, model.g, model.F, model.H,
-                                 False) == 0
-            good = good and bend(derivatives, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, policy.costate, model.H) == 0
-        if good and held.number[kind] > 0:
-            found = slopes(bank, held, plan, path, k, model.g[k])
+            good = differentiate(e, k, model.H, False) == 0 and bend(e, k) == 0
+        if good:
+            found = slopes(e, k, model.g[k])
             largest = max(largest, found)
-            good = not np.isnan(found) and stiffness(bank, held, plan, path, k, model.n[k] + model.m[k], exact, model.H[k])
+            good = not np.isnan(found) and stiffness(e, k, exact, model.H[k])
         if not good:
             break
         adjoint(g, F, N, w, k, model.n[k], model.m[k], model.n[k + 1] if k < S else 0, y, nw, slope, M)
@@ -109,7 +96,7 @@ def complete_all(e: Engine) -> bool:
     return good
 
 
-@njit(inline="always")
+@linked
 def expand(e: Engine) -> int:
     """Fill the quadratic model, costates and gradient. Returns the failed knot or -1."""
     if e.settings[FULL] != 0.0 and complete_all(e):
@@ -122,25 +109,50 @@ def expand(e: Engine) -> int:
     return failed
 
 
-@njit(cache=True)
+@linked
 def coarsen(e: Engine) -> int:
     """Gauss-Newton Hessians, augmented terms included, beside the full ones. Returns the failed knot or -1."""
-    plan, path, bank, held, model, derivatives, coarse = e.plan, e.path, e.bank, e.held, e.model, e.derivatives, e.spare.coarse
+    coarse = e.spare.coarse
     exact = e.settings[FULL] < 0.0  # never; a literal would be compiled apart
-    for k in range(plan.which.shape[0]):
+    for k in range(e.plan.which.shape[0]):
         # g and F come out as they were
-        if differentiate(derivatives, bank, plan.which[k], plan.t, plan.h, plan.p, path.x, path.u, k, model.g, model.F, coarse,
-                         True) != 0:
+        if differentiate(e, k, coarse, True) != 0 or np.isnan(slopes(e, k, e.model.g[k])):
             return k
-        if held.number[plan.which[k]] > 0:
-            if np.isnan(slopes(bank, held, plan, path, k, model.g[k])):
-                return k
-            if not stiffness(bank, held, plan, path, k, model.n[k] + model.m[k], exact, coarse[k]):
-                return k
+        if not stiffness(e, k, exact, coarse[k]):
+            return k
     return -1
 
 
-@njit(cache=True)
+@linked
+def lagrangian(e: Engine) -> int:
+    """Derivatives along the path without penalties: costs and steps into ``e.model``, rows into ``e.held``; the Hessians are those
+    of the
+    Lagrangian with the costates and slopes as they stand (Gauss-Newton's unless the settings say full). Failed knot or -1."""
+    plan, bank, held, model = e.plan, e.bank, e.held, e.model
+    full = e.settings[FULL] != 0.0
+    for k in range(plan.which.shape[0]):
+        kind = plan.which[k]
+        size = model.n[k] + model.m[k]
+        if differentiate(e, k, model.H, not full) != 0 or (full and bend(e, k) != 0):
+            return k
+        if held.number[kind] > 0:
+            first = bind(bank, plan, e.path, k)
+            bank.res[0] = row_address(held.c, k)
+            bank.res[1] = row_address(held.C, k)
+            if evaluate(bank, first + JACOBIAN) != 0:
+                return k
+            if full and bank.address[first + ROW_BEND] != 0:
+                bank.arg[4] = row_address(held.slope, k)
+                bank.res[0] = row_address(held.bend, 0)
+                if evaluate(bank, first + ROW_BEND) != 0:
+                    return k
+                for i in range(size):
+                    for j in range(i + 1):
+                        model.H[k, i, j] += held.bend[0, i, j]
+    return -1
+
+
+@linked
 def convexify(e: Engine, share: float) -> None:
     """Move the Hessians towards convex ones: by ``share`` of the way that is left to Gauss-Newton's, or to their projections
     onto the positive semidefinite matrices."""
@@ -156,7 +168,7 @@ def convexify(e: Engine, share: float) -> None:
             project(model.H[k], model.n[k] + model.m[k], e.spare.vectors)
 
 
-@njit(cache=True)
+@linked
 def project(H: Array, size: int, V: Array) -> None:
     """The nearest positive semidefinite matrix, in place in the lower triangle, by Jacobi rotations (Golub, Van Loan, section 8.5).
     V [size, size]: scratch."""

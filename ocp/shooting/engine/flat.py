@@ -9,17 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
+from dynamics.kernels.linked import linked
 from dynamics.loops.lanes import WIDTH, get, load, splat, store
-from dynamics.loops.vectors import INLINE, OPTIONS
+from dynamics.loops.vectors import OPTIONS
 
 Array = np.ndarray
-PRIVATE: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-INLINED: dict[str, Any] = {**INLINE, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""Options of functions that only compiled functions call: a tenth less to compile."""
 
 
 @intrinsic
@@ -40,7 +38,7 @@ def flat(typingctx: Any, array: Any) -> Any:
     return kind(array), codegen
 
 
-@njit(**PRIVATE)
+@linked(**OPTIONS)
 def product(start: Array, at_start: int, start_row: int, left: Array, at_left: int, row: int, column: int, right: Array,
             at_right: int, right_row: int, out: Array, at_out: int, out_row: int, rows: int, inner: int, columns: int,
             lower: bool) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from ocp.shooting.engine.augmented import moved
-from ocp.shooting.engine.expansion import coarsen, convexify, expand
+from ocp.shooting.engine.expansion import coarsen, convexify, expand, lagrangian
 from ocp.shooting.engine.lq import backward, change, forward
 from ocp.shooting.engine.record import (
     ARMIJO,
@@ -50,13 +50,17 @@ from ocp.shooting.engine.record import (
     WAITED,
     Engine,
 )
-from ocp.shooting.engine.rollout import accept, trial
+from ocp.shooting.engine.rollout import accept, rollout, trial
 
 Array = np.ndarray
 RUNNING, CONVERGED, INDEFINITE, STUCK, LEVEL, BROKEN, REFUSED, SOFTEN = range(8)
 """Endings: more to do; tolerances met; no regularisation makes the sweep succeed; no step decreases the cost; the cost is at its
 rounding level; a derivative is not finite; no step was accepted this time;
 the sweep needs Hessians that are more convex."""
+ITERATE, ROLLOUT, ROLLOUT_OF_GUESS, EXPAND, LAGRANGIAN, SWEEP, SOFTEN_ONCE, AIM, BEGIN = range(9)
+TASKS = 9
+"""Tasks of ``perform``: ``iterate``; ``rollout`` of the controls, or with the states of a guess that are kept; ``expand``;
+``lagrangian``; ``sweep``; ``soften``; ``direct``, the ending of a minimisation where it stands; ``begin``."""
 COLUMNS = ("cost", "expected", "gradient", "violation", "gap", "step", "regularisation", "trials")
 _EPS = 2.220446049250313e-16
 _FACTOR = 2.0  # regularisation changes by a factor that itself grows (Tassa, Erez, Todorov 2012, section II.F)
@@ -72,14 +76,14 @@ _GAP_LIMIT = 1e2  # gaps may grow to this multiple of those at the start
 _NEAR = 0.9  # a direction may count on this share of the gaps it closes
 
 
-@njit(inline="always")
+@linked
 def _grow(e: Engine) -> None:
     s = e.state
     s[MU_FACTOR] = max(_FACTOR, s[MU_FACTOR] * _FACTOR)
     s[MU] = max(e.settings[MU_LEAST], s[MU] * s[MU_FACTOR])
 
 
-@njit(inline="always")
+@linked
 def _shrink(e: Engine) -> None:
     s = e.state
     s[MU_FACTOR] = min(1.0 / _FACTOR, s[MU_FACTOR] / _FACTOR)
@@ -87,7 +91,7 @@ def _shrink(e: Engine) -> None:
     s[MU] = mu if mu >= e.settings[MU_LEAST] else 0.0
 
 
-@njit(inline="always")
+@linked
 def sweep(e: Engine) -> tuple[float, float, int]:
     """Backward sweep, regularised as much as it takes unless the Hessians may still be made more convex (``soften``). Returns
     (linear,
@@ -106,7 +110,7 @@ def sweep(e: Engine) -> tuple[float, float, int]:
     return linear, quadratic, failed
 
 
-@njit(inline="always")
+@linked
 def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tuple[float, float, float, int]:
     """Shorten the step until the merit falls enough. Returns (step, 0 if refused; cost; gaps; trials)."""
     s, settings, spare = e.state, e.settings, e.spare
@@ -120,7 +124,10 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
             s[GAP_PRICE] = max(s[GAP_PRICE], (slope + max(0.0, bend)) / ((1.0 - _NEAR) * gap))
         if settings[SHOOTING] == MULTIPLE:
             # new gaps must not pay: an exact penalty is larger than every costate
-            s[GAP_PRICE] = max(s[GAP_PRICE], 1.1 * np.max(np.abs(e.policy.costate)))
+            costate = e.policy.costate
+            for k in range(costate.shape[0]):
+                for i in range(costate.shape[1]):
+                    s[GAP_PRICE] = max(s[GAP_PRICE], 1.1 * abs(costate[k, i]))
     price = s[GAP_PRICE]
     # at the rounding level of the cost every length passes; where whole steps do not bring the gradient down they overshoot
     a, trials = settings[REDUCTION] if s[WAITED] > 0.0 else 1.0, 0
@@ -146,7 +153,7 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
     return found[0], found[1], found[2], trials
 
 
-@njit(cache=True)
+@linked
 def _filtered(e: Engine, cost: float, gap: float, promise: float) -> bool:
     """Whether a point improves on every entry of the filter in cost or in gaps (Fletcher, Leyffer 2002; Waechter, Biegler 2006,
     section
@@ -169,11 +176,13 @@ def _filtered(e: Engine, cost: float, gap: float, promise: float) -> bool:
     return True
 
 
-@njit(inline="always")
+@linked
 def note(e: Engine, log: Array, row: int, expected: float, step: float, trials: int) -> None:
     """One row of the log, see ``COLUMNS``."""
     s, path = e.state, e.path
-    s[PLAIN] = path.cost.sum()
+    s[PLAIN] = 0.0
+    for k in range(path.cost.shape[0]):
+        s[PLAIN] += path.cost[k]
     log[row, 0] = s[PLAIN]
     log[row, 1] = expected
     log[row, 2] = s[GRADIENT]
@@ -184,7 +193,7 @@ def note(e: Engine, log: Array, row: int, expected: float, step: float, trials: 
     log[row, 7] = trials
 
 
-@njit(inline="always")
+@linked
 def direct(e: Engine, tolerance: float, loose: float) -> int:
     """Direction and its promise from an expanded path. Returns RUNNING, CONVERGED, SOFTEN or INDEFINITE."""
     s = e.state
@@ -210,7 +219,7 @@ def direct(e: Engine, tolerance: float, loose: float) -> int:
     return ending
 
 
-@njit(cache=True)
+@linked
 def soften(e: Engine) -> int:
     """One step towards convex Hessians, after SOFTEN. Returns the failed knot or -1."""
     s = e.state
@@ -228,7 +237,7 @@ def soften(e: Engine) -> int:
     return -1
 
 
-@njit(inline="always")
+@linked
 def step(e: Engine, log: Array, row: int) -> int:
     """Line search along the direction. Returns RUNNING where a step was accepted (the path is not expanded yet), REFUSED, or
     STUCK; a
@@ -268,7 +277,7 @@ def step(e: Engine, log: Array, row: int) -> int:
     return RUNNING
 
 
-@njit(inline="always")
+@linked
 def settle(e: Engine, log: Array, row: int) -> int:
     """After the expansion of an accepted step: complete the row of the log. Returns LEVEL where the cost stays at its rounding
     level
@@ -283,7 +292,7 @@ def settle(e: Engine, log: Array, row: int) -> int:
     return LEVEL if s[WAITED] >= e.settings[PATIENCE] else RUNNING
 
 
-@njit(cache=True)
+@linked
 def iterate(e: Engine, log: Array, tolerance: float, loose: float, most: int) -> tuple[int, int]:
     """At most ``most`` iterations from an expanded path, which stays expanded. Returns (rows written to the log, ending)."""
     for row in range(most):
@@ -304,7 +313,7 @@ def iterate(e: Engine, log: Array, tolerance: float, loose: float, most: int) ->
     return most, RUNNING
 
 
-@njit(cache=True)
+@linked
 def chase(e: Engine, log: Array, most: int) -> int:
     """Exactly ``most`` iterations from a path that is not expanded, without a test of convergence; the path is not expanded at the
     end.
@@ -321,3 +330,36 @@ def chase(e: Engine, log: Array, most: int) -> int:
         if step(e, log, row) == STUCK:
             return STUCK
     return RUNNING
+
+
+@linked
+def begin(e: Engine) -> None:
+    """What a minimisation remembers, as at its start."""
+    s = e.state
+    s[SMALLEST], s[WAITED], s[FILTERED], s[STEPS], s[FIRST_GAP] = s[GRADIENT], 0.0, 0.0, 0.0, s[GAP]
+
+
+@linked
+def perform(e: Engine, task: int, log: Array, tolerance: float, loose: float, most: int) -> tuple[int, int]:
+    """What Python asks of a search, by one function: one to compile and to load. Returns (rows written to the log, ending or failed
+    knot or -1)."""
+    if task == ITERATE:
+        return iterate(e, log, tolerance, loose, most)
+    found = -1
+    if task == ROLLOUT:
+        _, found = rollout(e, False)
+    elif task == ROLLOUT_OF_GUESS:
+        _, found = rollout(e, True)
+    elif task == EXPAND:
+        found = expand(e)
+    elif task == LAGRANGIAN:
+        found = lagrangian(e)
+    elif task == SWEEP:
+        _, _, found = sweep(e)
+    elif task == SOFTEN_ONCE:
+        found = soften(e)
+    elif task == AIM:
+        found = direct(e, tolerance, loose)
+    else:
+        begin(e)
+    return 0, found

@@ -1,9 +1,8 @@
 """What the loops do at one knot: by a kernel of the bank, or by loops over the robot (``Mechanics``, ``Sensitivities``).
 
 Numba chooses by the type of the record, so the loops over knots are written once: ``take``, ``differentiate``, ``bend``,
-``complete`` and ``in_one`` below declare what a record can do, the overloads under them do it, and called from Python the
-declarations raise. Where the record is a robot, whatever has a kernel (start, passages, end; steps in closed form) still runs by
-it.
+``complete`` and ``in_one`` below declare what an engine can do, the overloads under them do it, and called from Python the
+declarations raise. Where there is a robot, whatever has a kernel (start, passages, end; steps in closed form) still runs by it.
 """
 
 from __future__ import annotations
@@ -11,206 +10,202 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 from numba.extending import overload
 
 from dynamics.kernels.bank import Bank, evaluate
-from dynamics.kernels.calls import row_address
+from dynamics.kernels.calls import address_of, row_address
+from dynamics.kernels.linked import INNER, linked
 from dynamics.loops.vectors import INLINE
+from ocp.shooting.engine.record import Engine, Path, Plan, Sampler
 from ocp.shooting.robot import lagrangian, sensitivities
-from ocp.shooting.robot.mechanics import Mechanics, MechanicsType, take_step
-from ocp.shooting.robot.sensitivities import Sensitivities, SensitivitiesType
+from ocp.shooting.robot.mechanics import Mechanics, take_step
+from ocp.shooting.robot.sensitivities import Sensitivities
 
 Array = np.ndarray
 STEP, EXPAND, SLOPE, BEND, DIFFERENCE, PLUS, VALUE, JACOBIAN, ROW_BEND, WHOLE = range(10)
 SLOTS = 10
 """Functions of a kind of stage in the bank: slot ``SLOTS kind + function``."""
 
-Step = Bank | Mechanics
-Derivatives = Bank | Sensitivities
 
-
-def take(step: Step, bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, after: Array, to: int,
-         cost: Array, at: int) -> int:
-    """One step from row k of t, h, x, u: write after[to] and cost[at]. Returns 0 or a status."""
+def take(e: Engine | Sampler, path: Path, k: int, after: Array) -> int:
+    """One step from knot k of a path: write the next state and the cost of the knot. Returns 0 or a status."""
     raise NotImplementedError("for use inside compiled loops")
 
 
-def differentiate(record: Derivatives, bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, g: Array,
-                  F: Array, H: Array, hessian: bool) -> int:
-    """Write row k of g and F and, if wanted, the Gauss-Newton Hessian. Returns 0 or a status."""
+def differentiate(e: Engine, k: int, H: Array, hessian: bool) -> int:
+    """Write knot k of the model's g and F and, if wanted, the Gauss-Newton Hessian into H. Returns 0 or a status."""
     raise NotImplementedError("for use inside compiled loops")
 
 
-def bend(record: Derivatives, bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, costate: Array,
-         H: Array) -> int:
-    """Write the full Hessian of row k with costate[k + 1]. Returns 0 or a status."""
+def bend(e: Engine, k: int) -> int:
+    """Write the full Hessian of knot k with the costate of the next. Returns 0 or a status."""
     raise NotImplementedError("for use inside compiled loops")
 
 
-def complete(record: Derivatives, bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, g: Array,
-             F: Array, H: Array, costate: Array) -> int:
-    """``differentiate`` and ``bend`` in one, for a kind that has it (``in_one``): row k of g, F and the full Hessian with costate[k
-    + 1], the same numbers. What the two have in common is computed once. Returns 0 or a status."""
+def complete(e: Engine, k: int) -> int:
+    """``differentiate`` and ``bend`` in one, where a knot has it (``in_one``): the same numbers. What the two have in common is
+    computed once. Returns 0 or a status."""
     raise NotImplementedError("for use inside compiled loops")
 
 
-def in_one(record: Derivatives, bank: Bank, kind: int) -> bool:
-    """Whether a kind of stage can ``complete``."""
+def in_one(e: Engine, k: int) -> bool:
+    """Whether knot k can ``complete``."""
     raise NotImplementedError("for use inside compiled loops")
 
 
-@njit(**INLINE)
-def bind(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int) -> None:
-    """Arguments (t, x, u, p, h) of a stage."""
-    arg = bank.arg
-    arg[0] = row_address(t, k)
-    arg[1] = row_address(x, k)
-    arg[2] = row_address(u, k)
-    arg[3] = row_address(p, kind)
-    arg[4] = row_address(h, k)
+@linked(**INLINE)
+def bind(bank: Bank, plan: Plan, path: Path, k: int) -> int:
+    """Arguments (t, x, u, p, h) of knot k of a path; returns the first slot of its kind."""
+    arg, kind = bank.arg, plan.which[k]
+    arg[0] = row_address(plan.t, k)
+    arg[1] = row_address(path.x, k)
+    arg[2] = row_address(path.u, k)
+    arg[3] = row_address(plan.p, kind)
+    arg[4] = row_address(plan.h, k)
+    return SLOTS * kind
 
 
-@njit(**INLINE)
-def _take_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, after: Array, to: int,
-                 cost: Array, at: int) -> int:
-    bind(bank, kind, t, h, p, x, u, k)
-    bank.res[0] = row_address(after, to)
-    bank.res[1] = row_address(cost, at)
-    return evaluate(bank, SLOTS * kind + STEP)
+@linked
+def _take(e: Engine | Sampler, path: Path, k: int, after: Array) -> int:
+    bank = e.bank
+    first = bind(bank, e.plan, path, k)
+    bank.res[0] = address_of(after)
+    bank.res[1] = row_address(path.cost, k)
+    return evaluate(bank, first + STEP)
 
 
-@njit(**INLINE)
-def _differentiate_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, g: Array, F: Array,
-                          H: Array, hessian: bool) -> int:
-    bind(bank, kind, t, h, p, x, u, k)
-    bank.res[0] = row_address(g, k)
-    bank.res[1] = row_address(F, k)
+@linked
+def _differentiate(e: Engine, k: int, H: Array, hessian: bool) -> int:
+    bank = e.bank
+    first = bind(bank, e.plan, e.path, k)
+    bank.res[0] = row_address(e.model.g, k)
+    bank.res[1] = row_address(e.model.F, k)
     bank.res[2] = row_address(H, k)
-    return evaluate(bank, SLOTS * kind + (EXPAND if hessian else SLOPE))
+    return evaluate(bank, first + (EXPAND if hessian else SLOPE))
 
 
-@njit(**INLINE)
-def _bend_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, costate: Array, H: Array) -> int:
-    bind(bank, kind, t, h, p, x, u, k)
-    bank.arg[5] = row_address(costate, k + 1)
-    bank.res[0] = row_address(H, k)
+@linked
+def _bend(e: Engine, k: int) -> int:
+    bank = e.bank
+    first = bind(bank, e.plan, e.path, k)
+    bank.arg[5] = row_address(e.policy.costate, k + 1)
+    bank.res[0] = row_address(e.model.H, k)
     bank.res[1] = bank.res[2] = 0  # a kernel that gives g and F as well
-    return evaluate(bank, SLOTS * kind + BEND)
+    return evaluate(bank, first + BEND)
 
 
-@njit(**INLINE)
-def _complete_kernel(bank: Bank, kind: int, t: Array, h: Array, p: Array, x: Array, u: Array, k: int, g: Array, F: Array, H: Array,
-                     costate: Array) -> int:
-    bind(bank, kind, t, h, p, x, u, k)
-    bank.arg[5] = row_address(costate, k + 1)
-    bank.res[0] = row_address(H, k)
-    bank.res[1] = row_address(g, k)
-    bank.res[2] = row_address(F, k)
-    return evaluate(bank, SLOTS * kind + WHOLE)
+@linked
+def _complete(e: Engine, k: int) -> int:
+    bank = e.bank
+    first = bind(bank, e.plan, e.path, k)
+    bank.arg[5] = row_address(e.policy.costate, k + 1)
+    bank.res[0] = row_address(e.model.H, k)
+    bank.res[1] = row_address(e.model.g, k)
+    bank.res[2] = row_address(e.model.F, k)
+    return evaluate(bank, first + WHOLE)
 
 
-def _is_bank(kind: Any) -> bool:
-    return isinstance(kind, types.NamedTuple) and kind.instance_class is Bank
+@linked
+def _has(e: Engine, k: int, function: int) -> bool:
+    return bool(e.bank.address[SLOTS * e.plan.which[k] + function] != 0)
+
+
+def _is_robot(engine: Any, field: str, record: type) -> bool:
+    return getattr(dict(engine.fields)[field], "record", None) is record
 
 
 # Numba compares the signatures of these functions, annotations included. Those of the loops are given as they are: every
 # level of calls would compile all below it once more
-@overload(take)
-def _take(step, bank, kind, t, h, p, x, u, k, after, to, cost, at):  # type: ignore[no-untyped-def]
-    if _is_bank(step):
-        return lambda step, bank, kind, t, h, p, x, u, k, after, to, cost, at: _take_kernel(
-            bank, kind, t, h, p, x, u, k, after, to, cost, at)
-    if isinstance(step, MechanicsType):
-        by_robot = njit(take_step)
+@overload(take, jit_options=INNER)
+def _by_step(e, path, k, after):  # type: ignore[no-untyped-def]
+    if not _is_robot(e, "step", Mechanics):
+        return lambda e, path, k, after: _take(e, path, k, after)
+    by_robot = njit(**INNER)(take_step)
 
-        def by_either(step, bank, kind, t, h, p, x, u, k, after, to, cost, at):  # type: ignore[no-untyped-def]
-            if bank.address[SLOTS * kind + STEP] != 0:
-                return _take_kernel(bank, kind, t, h, p, x, u, k, after, to, cost, at)
-            return by_robot(step, t, h, p[kind], x, u, k, after, to, cost, at)
-        return by_either
-    return None
+    def by_either(e, path, k, after):  # type: ignore[no-untyped-def]
+        if _has(e, k, STEP):
+            return _take(e, path, k, after)
+        plan = e.plan
+        return by_robot(e.step, plan.t, plan.h, plan.p[plan.which[k]], path.x, path.u, k, after, path.cost)
+    return by_either
 
 
-@overload(differentiate)
-def _differentiate(record, bank, kind, t, h, p, x, u, k, g, F, H, hessian):  # type: ignore[no-untyped-def]
-    if _is_bank(record):
-        return lambda record, bank, kind, t, h, p, x, u, k, g, F, H, hessian: _differentiate_kernel(
-            bank, kind, t, h, p, x, u, k, g, F, H, hessian)
-    if isinstance(record, SensitivitiesType):
-        by_robot = njit(sensitivities.expand)
+@overload(differentiate, jit_options=INNER)
+def _by_slope(e, k, H, hessian):  # type: ignore[no-untyped-def]
+    if not _is_robot(e, "derivatives", Sensitivities):
+        return lambda e, k, H, hessian: _differentiate(e, k, H, hessian)
+    by_robot = njit(**INNER)(sensitivities.expand)
 
-        def by_either(record, bank, kind, t, h, p, x, u, k, g, F, H, hessian):  # type: ignore[no-untyped-def]
-            if bank.address[SLOTS * kind + STEP] != 0:
-                return _differentiate_kernel(bank, kind, t, h, p, x, u, k, g, F, H, hessian)
-            return by_robot(record, t, h, p[kind], x, u, k, g, F, H, hessian)
-        return by_either
-    return None
+    def by_either(e, k, H, hessian):  # type: ignore[no-untyped-def]
+        if _has(e, k, STEP):
+            return _differentiate(e, k, H, hessian)
+        plan, path, model = e.plan, e.path, e.model
+        return by_robot(e.derivatives, plan.t, plan.h, plan.p[plan.which[k]], path.x, path.u, k, model.g, model.F, H, hessian)
+    return by_either
 
 
-@overload(bend)
-def _bend(record, bank, kind, t, h, p, x, u, k, costate, H):  # type: ignore[no-untyped-def]
-    if _is_bank(record):
-        return lambda record, bank, kind, t, h, p, x, u, k, costate, H: _bend_kernel(bank, kind, t, h, p, x, u, k, costate, H)
-    if isinstance(record, SensitivitiesType):
-        by_robot = njit(lagrangian.curve)
+@overload(bend, jit_options=INNER)
+def _by_curve(e, k):  # type: ignore[no-untyped-def]
+    if not _is_robot(e, "derivatives", Sensitivities):
+        return lambda e, k: _bend(e, k)
+    by_robot = njit(**INNER)(lagrangian.curve)
 
-        def by_either(record, bank, kind, t, h, p, x, u, k, costate, H):  # type: ignore[no-untyped-def]
-            if bank.address[SLOTS * kind + BEND] != 0:
-                return _bend_kernel(bank, kind, t, h, p, x, u, k, costate, H)
-            return by_robot(record, t, h, p[kind], x, u, k, costate, H)
-        return by_either
-    return None
-
-
-@overload(complete)
-def _complete(record, bank, kind, t, h, p, x, u, k, g, F, H, costate):  # type: ignore[no-untyped-def]
-    if _is_bank(record):
-        return lambda record, bank, kind, t, h, p, x, u, k, g, F, H, costate: _complete_kernel(
-            bank, kind, t, h, p, x, u, k, g, F, H, costate)
-    if isinstance(record, SensitivitiesType):
-        by_robot = njit(lagrangian.complete)
-
-        def by_either(record, bank, kind, t, h, p, x, u, k, g, F, H, costate):  # type: ignore[no-untyped-def]
-            if bank.address[SLOTS * kind + WHOLE] != 0:
-                return _complete_kernel(bank, kind, t, h, p, x, u, k, g, F, H, costate)
-            return by_robot(record, t, h, p[kind], x, u, k, g, F, H, costate)
-        return by_either
-    return None
+    def by_either(e, k):  # type: ignore[no-untyped-def]
+        if _has(e, k, BEND):
+            return _bend(e, k)
+        plan, path = e.plan, e.path
+        return by_robot(e.derivatives, plan.t, plan.h, plan.p[plan.which[k]], path.x, path.u, k, e.policy.costate, e.model.H)
+    return by_either
 
 
-@overload(in_one)
-def _in_one(record, bank, kind):  # type: ignore[no-untyped-def]
-    if _is_bank(record):
-        return lambda record, bank, kind: bank.address[SLOTS * kind + WHOLE] != 0
-    if isinstance(record, SensitivitiesType):
-        # a step without a kernel is one by loops
-        return lambda record, bank, kind: bank.address[SLOTS * kind + WHOLE] != 0 or bank.address[SLOTS * kind + STEP] == 0
-    return None
+@overload(complete, jit_options=INNER)
+def _by_whole(e, k):  # type: ignore[no-untyped-def]
+    if not _is_robot(e, "derivatives", Sensitivities):
+        return lambda e, k: _complete(e, k)
+    by_robot = njit(**INNER)(lagrangian.complete)
+
+    def by_either(e, k):  # type: ignore[no-untyped-def]
+        if _has(e, k, WHOLE):
+            return _complete(e, k)
+        plan, path, model = e.plan, e.path, e.model
+        return by_robot(e.derivatives, plan.t, plan.h, plan.p[plan.which[k]], path.x, path.u, k, model.g, model.F, model.H,
+                        e.policy.costate)
+    return by_either
 
 
-@njit(**INLINE)
-def away(bank: Bank, kind: int, flat: int, x0: Array, k: int, x1: Array, j: int, dx: Array, i: int) -> bool:
-    """dx[i] = x1[j] [-] x0[k] in the space of a kind; flat: number of its coordinates if it is flat, else 0."""
+@overload(in_one, jit_options=INNER)
+def _in_one(e, k):  # type: ignore[no-untyped-def]
+    if not _is_robot(e, "derivatives", Sensitivities):
+        return lambda e, k: _has(e, k, WHOLE)
+    return lambda e, k: _has(e, k, WHOLE) or not _has(e, k, STEP)  # a step without a kernel is one by loops
+
+
+@linked(**INLINE)
+def away(e: Engine, k: int, x0: Array, x1: Array, dx: Array) -> bool:
+    """dx = x1 [-] x0 in the space of knot k."""
+    kind, bank = e.plan.which[k], e.bank
+    flat = e.plan.flat[kind]
     for c in range(flat):
-        dx[i, c] = x1[j, c] - x0[k, c]
+        dx[c] = x1[c] - x0[c]
     if flat == 0:
-        bank.arg[0] = row_address(x0, k)
-        bank.arg[1] = row_address(x1, j)
-        bank.res[0] = row_address(dx, i)
-        return evaluate(bank, SLOTS * kind + DIFFERENCE) == 0
+        bank.arg[0] = address_of(x0)
+        bank.arg[1] = address_of(x1)
+        bank.res[0] = address_of(dx)
+        return bool(evaluate(bank, SLOTS * kind + DIFFERENCE) == 0)
     return True
 
 
-@njit(**INLINE)
-def moved(bank: Bank, kind: int, flat: int, x0: Array, k: int, dx: Array, i: int, x1: Array, j: int) -> bool:
-    """x1[j] = x0[k] [+] dx[i]; x1[j] may be x0[k] where the space is flat."""
+@linked(**INLINE)
+def moved(e: Engine, k: int, x0: Array, dx: Array, x1: Array) -> bool:
+    """x1 = x0 [+] dx in the space of knot k; x1 may be x0 where the space is flat."""
+    kind, bank = e.plan.which[k], e.bank
+    flat = e.plan.flat[kind]
     for c in range(flat):
-        x1[j, c] = x0[k, c] + dx[i, c]
+        x1[c] = x0[c] + dx[c]
     if flat == 0:
-        bank.arg[0] = row_address(x0, k)
-        bank.arg[1] = row_address(dx, i)
-        bank.res[0] = row_address(x1, j)
-        return evaluate(bank, SLOTS * kind + PLUS) == 0
+        bank.arg[0] = address_of(x0)
+        bank.arg[1] = address_of(dx)
+        bank.res[0] = address_of(x1)
+        return bool(evaluate(bank, SLOTS * kind + PLUS) == 0)
     return True
-

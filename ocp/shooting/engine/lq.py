@@ -25,22 +25,22 @@ All arrays are C-contiguous float64 whose rows are padded to whole lanes; nothin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
+from dynamics.kernels.record import Record
 from dynamics.loops.dense import clear, copy, padded
 from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, splat, store, store_masked, total
-from dynamics.loops.vectors import OPTIONS
+from dynamics.loops.vectors import INLINE, OPTIONS
 from ocp.control.box_qp import box_qp
 from ocp.shooting.engine.box import Box, box, eliminate, first, lanes, substitute
-from ocp.shooting.engine.flat import INLINED, PRIVATE, flat, product
+from ocp.shooting.engine.flat import flat, product
 
 Array = np.ndarray
 
 
-class Model(NamedTuple):
+class Model(Record):
     """Quadratic model of S stages and the end; N, M: largest n and m, w = padded(N + M), nw = padded(N).
 
     n [S+1], m [S+1] int64, m[S] = 0. F [S, N, w]: row i < n[k+1] of (A | B) in columns n[k] + m[k]; H [S+1, N+M, w]: the
@@ -55,7 +55,7 @@ class Model(NamedTuple):
     gap: Array
 
 
-class Policy(NamedTuple):
+class Policy(Record):
     """du = k + K dx: k [S, M], K [S, M, nw]; the value it gives, Vx [S+1, nw], Vxx [S+1, N, nw]; costates [S+1, nw] and
     gradient [S, M] of the model at z = 0. Padding is zero."""
 
@@ -67,7 +67,7 @@ class Policy(NamedTuple):
     gradient: Array
 
 
-class Scratch(NamedTuple):
+class Scratch(Record):
     """Work arrays of one sweep, flat: T [N, w], Q [N+M, w], R [M, w] regularised rows of the controls, G [M, nw]; vectors v,
     p [nw], zero [w], a pair slopes [2, w]."""
 
@@ -111,7 +111,7 @@ def scratch(n: Sequence[int], m: Sequence[int]) -> Scratch:
                    np.zeros(w), np.zeros(2 * w), box(M, w))
 
 
-@njit(**PRIVATE)
+@linked(**OPTIONS)
 def _pull(F: Array, at_F: int, w: int, rows: int, v: Array, p: Array, g: Array, at_g: int, columns: int, out: Array) -> None:
     """``(g + F'v, g + F'p)`` as two rows of out."""
     for b in range(0, columns, WIDTH):
@@ -124,7 +124,7 @@ def _pull(F: Array, at_F: int, w: int, rows: int, v: Array, p: Array, g: Array, 
         store(out, w + b, y)
 
 
-@njit(**PRIVATE)
+@linked(**OPTIONS)
 def _add_rows(start: Array, at_start: int, left: Array, at: int, count: int, rows: Array, at_rows: int, row: int, n: int,
               out: Array, at_out: int) -> None:
     """``out = start + sum_i left_i rows_i``: n numbers, nothing else is written."""
@@ -135,7 +135,7 @@ def _add_rows(start: Array, at_start: int, left: Array, at: int, count: int, row
         store_masked(out, at_out + b, x, first(n - b))
 
 
-@njit(**PRIVATE)
+@linked(**OPTIONS)
 def _general_value(Q: Array, w: int, n: int, m: int, K: Array, at_K: int, nw: int, G: Array) -> None:
     """Qxx += K'Quu K + K'Qux + Qux'K on and below the diagonal; of Quu the upper triangle is filled."""
     columns, at_u, zero, one, full, half = lanes(n), n * w, 0 * n, 0 * n + 1, n < 0, n >= 0
@@ -147,7 +147,7 @@ def _general_value(Q: Array, w: int, n: int, m: int, K: Array, at_K: int, nw: in
     product(Q, zero, w, Q, at_u, one, w, K, at_K, nw, Q, zero, w, n, m, columns, half)
 
 
-@njit(**PRIVATE)
+@linked(**OPTIONS)
 def _mirror(lower: Array, at_lower: int, row: int, out: Array, at: int, out_row: int, n: int) -> float:
     """Write the symmetric matrix whose lower triangle is given; returns its trace."""
     trace = 0.0
@@ -161,7 +161,7 @@ def _mirror(lower: Array, at_lower: int, row: int, out: Array, at: int, out_row:
     return trace
 
 
-@njit(**INLINED)
+@linked(**INLINE)
 def _gains(rows: Array, at: int, w: int, n: int, m: int, q: Array, at_q: int, bounded: bool, K: Array, at_K: int, nw: int, k: Array,
            at_k: int, box: Box) -> int:
     """k and K of a stage from its m rows (Qux | Quu) and q = Qu within the bounds of ``box``, which keeps the rows eliminated.
@@ -209,7 +209,7 @@ def _gains(rows: Array, at: int, w: int, n: int, m: int, q: Array, at_q: int, bo
     return count
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: float, mu_state: float, out: Policy,
              work: Scratch) -> tuple[int, float, float]:
     """Fill the policy and the value in ``out``. Returns (failed stage or -1, linear, quadratic).
@@ -224,8 +224,7 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
     k, K, Vx, V, low, high, now = flat(out.k), flat(out.K), flat(out.Vx), flat(out.Vxx), flat(lower), flat(upper), flat(u)
     T, Q, R, v, p, z, nothing = (flat(work.T), flat(work.Q), flat(work.R), flat(work.v), flat(work.p), flat(work.slopes),
                                  flat(work.zero))
-    b = work.box
-    box = Box(flat(b.Y), flat(b.Z), flat(b.lower), flat(b.upper), flat(b.y), flat(b.spare), flat(b.direction), b.qp)
+    box = work.box
     # variables: Numba would compile callees once more for every constant argument
     zero, one, full, half = 0 * S, 0 * S + 1, S < 0, S >= 0
     regular = mu_control > 0.0 or mu_state > 0.0
@@ -297,7 +296,7 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
     return -1, linear, change - linear
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def costates(model: Model, costate: Array, gradient: Array) -> None:
     """Adjoint of the model without policy, costate = gx + A' costate' and gradient = gu + B' costate': the derivatives of the
     cost by each state and by each control. costate [S+1, nw], gradient [S, M]."""
@@ -309,7 +308,7 @@ def costates(model: Model, costate: Array, gradient: Array) -> None:
         adjoint(g, F, N, w, s, get(n, s), get(m, s), get(n, s + 1), y, nw, slope, M)
 
 
-@njit(**INLINED)
+@linked(**INLINE)
 def adjoint(g: Array, F: Array, N: int, w: int, s: int, n: int, m: int, after: int, y: Array, nw: int, slope: Array, M: int
             ) -> None:
     """Stage s of ``costates``, after those behind it: sizes n, m, after; all arrays flat."""
@@ -323,7 +322,7 @@ def adjoint(g: Array, F: Array, N: int, w: int, s: int, n: int, m: int, after: i
             store_masked(slope, s * M + b - n, x, first(n + m - b) - state)
 
 
-@njit(**INLINED)
+@linked(**INLINE)
 def _row(matrix: Array, at: int, n: int, x: Array, at_x: int) -> float:
     """A row of n numbers times x, of which only these are read."""
     value = splat(0.0)
@@ -333,7 +332,7 @@ def _row(matrix: Array, at: int, n: int, x: Array, at_x: int) -> float:
     return total(value)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def forward(model: Model, policy: Policy, a: float, dx: Array, du: Array) -> None:
     """The model under du = a k + K dx from dx = 0, its gaps closed by the fraction a: dx [S+1, nw], du [S, M]."""
     S, N, w = model.F.shape
@@ -350,7 +349,7 @@ def forward(model: Model, policy: Policy, a: float, dx: Array, du: Array) -> Non
             put(x, at_x + nw + i, a * get(gap, at_x + i) + _row(F, row, n, x, at_x) + _row(F, row + n, m, u, at_u))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def change(model: Model, dx: Array, du: Array) -> tuple[float, float]:
     """(g'z, z'Hz / 2) along dx [S+1, nw], du [S, M]: the change of the model's cost is their sum."""
     stages, rows, w = model.H.shape
@@ -367,7 +366,7 @@ def change(model: Model, dx: Array, du: Array) -> tuple[float, float]:
     return linear, quadratic
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def projected_gradient(m: Array, u: Array, gradient: Array, lower: Array, upper: Array) -> float:
     """Largest component of ``u - clip(u - gradient, lower, upper)``, arrays [S, M] of which the first m[k] are used: zero exactly
     at a first-order optimum within bounds; NaN when there is one."""

@@ -7,35 +7,21 @@ complementarity together, ``max(c, -lam / mu)`` for ``c <= 0``.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
+from dynamics.kernels.record import Record
 from ocp.shooting.engine.augmented import measure, renew, reprice, residuals
 from ocp.shooting.engine.expansion import expand
-from ocp.shooting.engine.iterate import (
-    BROKEN,
-    COLUMNS,
-    CONVERGED,
-    LEVEL,
-    RUNNING,
-    SOFTEN,
-    direct,
-    iterate,
-    soften,
-    sweep,
-)
+from ocp.shooting.engine.iterate import BROKEN, COLUMNS, CONVERGED, LEVEL, RUNNING, SOFTEN, TASKS, begin, iterate, soften
+from ocp.shooting.engine.iterate import perform as inner
 from ocp.shooting.engine.record import (
     COST,
-    FILTERED,
-    FIRST_GAP,
-    GAP,
     GRADIENT,
     LINEAR,
     MU,
     MU_FACTOR,
     QUADRATIC,
-    SMALLEST,
     STEPS,
-    WAITED,
     Engine,
 )
 
@@ -51,43 +37,29 @@ FINAL, VIOLATION_MOST, GROWTH, PENALTY_MOST, MOST_UPDATES, REGULARISATION, NEWTO
 LIMITS = 7
 KEPT = 0.25
 """A row whose residual fell to this share since the last update keeps its penalty."""
+CONSTRAINED, JUDGE, ADVANCE = range(TASKS, TASKS + 3)
+"""Further tasks of ``perform``."""
 WIDTH = len(COLUMNS) + 2
 """Columns of the log: those of the iterations, then penalty and updates so far."""
 
 
-@njit(cache=True)
-def begin(e: Engine) -> None:
-    """What a minimisation remembers, as at its start."""
-    s = e.state
-    s[SMALLEST], s[WAITED], s[FILTERED], s[STEPS], s[FIRST_GAP] = s[GRADIENT], 0.0, 0.0, 0.0, s[GAP]
+class Outer(Record):
+    """Where the outer iterations stand, schedule [SCHEDULE], and what they are held to, limits [LIMITS]; numbers of the rows, found
+    and those at the last update of the multipliers, before [kinds, r]."""
+
+    schedule: Array
+    limits: Array
+    found: Array
+    before: Array
 
 
-@njit(cache=True)
-def refresh(e: Engine) -> int:
-    """``expand``. Returns the failed knot or -1."""
-    return expand(e)
-
-
-@njit(cache=True)
-def aim(e: Engine, tolerance: float, loose: float) -> int:
-    """``direct``: the ending of a minimisation where it stands."""
-    return direct(e, tolerance, loose)
-
-
-@njit(cache=True)
-def resweep(e: Engine) -> int:
-    """``sweep``. Returns the failed knot or -1."""
-    _, _, failed = sweep(e)
-    return failed
-
-
-@njit(cache=True)
-def judge(e: Engine, plan: Array, limits: Array, found: Array, ending: int) -> int:
+@linked
+def judge(e: Engine, o: Outer, ending: int) -> int:
     """What the ending of a minimisation means for the whole: RUNNING if the multipliers are to be updated, POLISH if Newton's
-    method is to be tried first, else an ending. Leaves numbers of the rows in found."""
+    method is to be tried first, else an ending. Leaves numbers of the rows in ``o.found``."""
     if ending == BROKEN:
         return BROKEN
-    s = e.state
+    s, plan, limits, found = e.state, o.schedule, o.limits, o.found
     measure(e.held, e.plan.which, found)
     worst = 0.0
     for kind in range(found.shape[0]):
@@ -109,16 +81,16 @@ def judge(e: Engine, plan: Array, limits: Array, found: Array, ending: int) -> i
     return POLISH if limits[NEWTON] != 0.0 and worst <= plan[NEAR] else RUNNING
 
 
-@njit(cache=True)
-def advance(e: Engine, plan: Array, limits: Array, found: Array, before: Array, ending: int) -> int:
+@linked
+def advance(e: Engine, o: Outer, ending: int) -> int:
     """Update multipliers and penalties after a minimisation with this ending that ``judge`` sent on; price the path anew. Returns
     RUNNING (the path must be expanded again) or an ending."""
-    s, held, which = e.state, e.held, e.plan.which
+    s, held, which, plan, limits = e.state, e.held, e.plan.which, o.schedule, o.limits
     minimised = ending in (CONVERGED, LEVEL)
     # a search that is stuck where it started learns nothing from a higher penalty
     growth = limits[GROWTH] if minimised or s[STEPS] > 0.0 else 1.0
-    residuals(held, which, limits[FINAL] * max(1.0, abs(s[COST])), found)
-    stuck, plan[PENALTY] = renew(held, which, found, before, limits[VIOLATION_MOST], KEPT, growth, limits[PENALTY_MOST])
+    residuals(held, which, limits[FINAL] * max(1.0, abs(s[COST])), o.found)
+    stuck, plan[PENALTY] = renew(held, which, o.found, o.before, limits[VIOLATION_MOST], KEPT, growth, limits[PENALTY_MOST])
     s[COST] = reprice(held, which, e.path.cost)
     if stuck:
         return EXHAUSTED if minimised else ending
@@ -131,14 +103,13 @@ def advance(e: Engine, plan: Array, limits: Array, found: Array, before: Array, 
     return RUNNING
 
 
-@njit(cache=True)
-def constrained(e: Engine, log: Array, plan: Array, limits: Array, found: Array, before: Array, most: int) -> tuple[int, int]:
+@linked
+def constrained(e: Engine, o: Outer, log: Array, most: int) -> tuple[int, int]:
     """At most ``most`` iterations with as many updates of the multipliers as come between them, from an expanded path; ``begin``
     came before the first call. Returns (rows written to the log [.., WIDTH], ending; RUNNING: to be called again)."""
-    row = 0
+    plan, row = o.schedule, 0
     while True:
-        loose = plan[LOOSE] if plan[TOLERANCE] > limits[FINAL] else 0.0
-        rows, ending = iterate(e, log[row:], plan[TOLERANCE], loose, most - row)
+        rows, ending = iterate(e, log[row:], plan[TOLERANCE], _loose(o), most - row)
         for i in range(row, row + rows):
             log[i, WIDTH - 2], log[i, WIDTH - 1] = plan[PENALTY], plan[UPDATES]
         row += rows
@@ -148,11 +119,30 @@ def constrained(e: Engine, log: Array, plan: Array, limits: Array, found: Array,
             continue
         if ending == RUNNING:
             return row, RUNNING
-        meant = judge(e, plan, limits, found, ending)
+        meant = judge(e, o, ending)
         if meant == RUNNING:
-            meant = advance(e, plan, limits, found, before, ending)
+            meant = advance(e, o, ending)
         if meant != RUNNING:
             return row, meant
-        if refresh(e) >= 0 or not np.isfinite(e.state[GRADIENT]):
+        if expand(e) >= 0 or not np.isfinite(e.state[GRADIENT]):
             return row, BROKEN
         begin(e)
+
+
+@linked
+def perform(e: Engine, o: Outer, task: int, log: Array, most: int) -> tuple[int, int]:
+    """As ``ocp.shooting.engine.iterate.perform``, tolerances by the schedule, with the tasks of the outer iterations. most: for
+    JUDGE and ADVANCE the ending."""
+    if task == CONSTRAINED:
+        return constrained(e, o, log, most)
+    if task == JUDGE:
+        return 0, judge(e, o, most)
+    if task == ADVANCE:
+        return 0, advance(e, o, most)
+    return inner(e, task, log, o.schedule[TOLERANCE], _loose(o), most)
+
+
+@linked
+def _loose(o: Outer) -> float:
+    """Share of the cost that a minimisation may still promise at its end, 0 for the last ones."""
+    return float(o.schedule[LOOSE]) if o.schedule[TOLERANCE] > o.limits[FINAL] else 0.0

@@ -2,67 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from numba import njit
 
-from dynamics.kernels.bank import evaluate
-from dynamics.kernels.calls import row_address
 from ocp.shooting.engine import record as r
-from ocp.shooting.engine.expansion import expand
-from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, SLOTS, bend, bind, differentiate
-from ocp.shooting.engine.record import FULL, Engine, Store
-from ocp.shooting.engine.rollout import rollout
+from ocp.shooting.engine.iterate import EXPAND, LAGRANGIAN, ROLLOUT_OF_GUESS
+from ocp.shooting.engine.record import FULL, Store
 from ocp.shooting.kkt import Knot, Multipliers, costates
 from ocp.shooting.polish import Polished, PolishOptions, polish
 from ocp.shooting.stages.horizon import Horizon
 from ocp.shooting.stages.rows import BELOW
 
 Array = np.ndarray
+Perform = Callable[[int], int]
 MOST_EXCHANGES = 12
 """Corrections of the active set in one Newton step; a point that needs more is not near enough."""
 
 
-@njit(cache=True)
-def lagrangian(e: Engine) -> int:
-    """Derivatives along the path without penalties: costs and steps into ``e.model``, rows into ``e.held``; the Hessians are those
-    of the
-    Lagrangian with the costates and slopes as they stand (Gauss-Newton's unless the settings say full). Failed knot or -1."""
-    plan, path, bank, held, model, derivatives = e.plan, e.path, e.bank, e.held, e.model, e.derivatives
-    full = e.settings[FULL] != 0.0
-    for k in range(plan.which.shape[0]):
-        kind = plan.which[k]
-        size = model.n[k] + model.m[k]
-        if differentiate(derivatives, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, model.g, model.F, model.H,
-                         not full) != 0:
-            return k
-        if full and bend(derivatives, bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k, e.policy.costate, model.H) != 0:
-            return k
-        if held.number[kind] > 0:
-            bind(bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
-            bank.res[0] = row_address(held.c, k)
-            bank.res[1] = row_address(held.C, k)
-            if evaluate(bank, SLOTS * kind + JACOBIAN) != 0:
-                return k
-            if full and bank.address[SLOTS * kind + ROW_BEND] != 0:
-                bank.arg[4] = row_address(held.slope, k)
-                bank.res[0] = row_address(held.bend, 0)
-                if evaluate(bank, SLOTS * kind + ROW_BEND) != 0:
-                    return k
-                for i in range(size):
-                    for j in range(i + 1):
-                        model.H[k, i, j] += held.bend[0, i, j]
-    return -1
-
-
 class Discrete:
     """The discrete problem of a store, evaluated at any point. ``exact``: Hessians of the Lagrangian, not those of Gauss-Newton;
-    the
-    store must have the kernels for them."""
+    the store must have the kernels for them. ``perform``: lets the compiled loops do a task (``ocp.shooting.engine.iterate``)."""
 
-    def __init__(self, horizon: Horizon, store: Store, exact: bool):
-        self.horizon, self.store, self.exact = horizon, store, exact
+    def __init__(self, horizon: Horizon, store: Store, exact: bool, perform: Perform):
+        self.horizon, self.store, self.exact, self.perform = horizon, store, exact, perform
         self.held = [np.flatnonzero(store.held.holds[k, :horizon.kind(k).rows.count]) for k in range(horizon.stages + 1)]
 
     def evaluate(self, x: Sequence[Array], u: Sequence[Array], multipliers: Multipliers) -> list[Knot]:
@@ -74,13 +37,13 @@ class Discrete:
         for k, row in enumerate(u):
             path.u[k, :len(row)] = row
         store.settings[FULL] = float(self.exact)
-        _, failed = rollout(store.engine, True)
+        failed = self.perform(ROLLOUT_OF_GUESS)
         if failed < 0:
             held.slope[:] = 0.0
             for k, rows in enumerate(self.held):
                 store.policy.costate[k, :len(multipliers.costate[k])] = multipliers.costate[k]
                 held.slope[k, rows] = multipliers.rows[k]
-            failed = lagrangian(store.engine)
+            failed = self.perform(LAGRANGIAN)
         if failed >= 0:
             raise ArithmeticError(f"cannot be evaluated at {horizon.place(int(failed), path.x)}")
         return [self._knot(k) for k in range(horizon.stages + 1)]
@@ -116,11 +79,11 @@ class Discrete:
         return x, u, costates(self.evaluate(x, u, zero), rows)
 
 
-def polished(horizon: Horizon, store: Store, exact: bool, tolerance: float) -> Polished:
+def polished(horizon: Horizon, store: Store, exact: bool, tolerance: float, perform: Perform) -> Polished:
     """Polish the iterate of a store in place: path, multipliers and an expansion that belongs to them. A point that cannot be
     improved
     stays."""
-    discrete = Discrete(horizon, store, exact)
+    discrete = Discrete(horizon, store, exact, perform)
     x, u, multipliers = discrete.point()
     scale = max(1.0, abs(float(store.path.cost.sum())))
     found = polish(discrete.evaluate, discrete.retract, x, u, multipliers, PolishOptions(tolerance=tolerance, scale=scale,
@@ -129,11 +92,11 @@ def polished(horizon: Horizon, store: Store, exact: bool, tolerance: float) -> P
         store.path.x[k, :len(row)] = row
     for k, row in enumerate(found.u):
         store.path.u[k, :len(row)] = row
-    rollout(store.engine, True)
+    perform(ROLLOUT_OF_GUESS)
     store.held.lam[:] = 0.0
     for k, rows in enumerate(discrete.held):
         signs = np.where(horizon.kind(k).rows.kind[rows] <= BELOW, 1.0, -1.0)
         store.held.lam[k, rows] = signs * found.multipliers.rows[k]
-    expand(store.engine)
+    perform(EXPAND)
     store.state[r.GAP] = float(np.abs(store.path.gap).sum())
     return found

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dynamics.kernels.bank import evaluate
 from dynamics.kernels.calls import row_address
+from dynamics.kernels.linked import linked
 from ocp.shooting.engine.augmented import terms, update, violation
 from ocp.shooting.engine.iterate import BROKEN, RUNNING, chase
-from ocp.shooting.engine.knots import SLOTS, VALUE, away, bind, moved
+from ocp.shooting.engine.knots import VALUE, away, bind, moved
 from ocp.shooting.engine.record import COST, FAILED, GAP, VIOLATION, Engine
 from ocp.shooting.engine.rollout import accept, trial
 
 Array = np.ndarray
 
 
-@njit(cache=True)
+@linked
 def pursue(e: Engine, start: Array, log: Array, most: int) -> int:
     """Take over a measured state start [1, nx]: follow the plan from there by its gains, then ``most`` iterations and, where rows
     are
@@ -36,7 +36,7 @@ def pursue(e: Engine, start: Array, log: Array, most: int) -> int:
     return ending
 
 
-@njit(cache=True)
+@linked
 def _estimate(e: Engine) -> bool:
     """Rows, their largest violation and multiplier estimates at the path as it is: those at hand are of the path before the last
     step,
@@ -46,16 +46,27 @@ def _estimate(e: Engine) -> bool:
     for k in range(plan.which.shape[0]):
         kind = plan.which[k]
         if held.number[kind] > 0:
-            bind(e.bank, kind, plan.t, plan.h, plan.p, path.x, path.u, k)
+            first = bind(e.bank, plan, path, k)
             e.bank.res[0] = row_address(held.c, k)
-            if evaluate(e.bank, SLOTS * kind + VALUE) != 0 or np.isnan(terms(held, kind, k, held.c[k], held.slope[k])):
+            if evaluate(e.bank, first + VALUE) != 0 or np.isnan(terms(held, kind, k, held.c[k], held.slope[k])):
                 return False
             largest = max(largest, violation(held, kind, k))
     e.state[VIOLATION] = largest
     return True
 
 
-@njit(cache=True)
+@linked
+def _between(e: Engine, k: int, part: float) -> bool:
+    """The state at the fraction ``part`` of step k of the plan, into ``e.spare.after``. False where it cannot be evaluated."""
+    x, dx = e.path.x, e.spare.dx_one[0]
+    if not away(e, k, x[k], x[k + 1], dx):
+        return False
+    for c in range(dx.shape[0]):
+        dx[c] *= part
+    return bool(moved(e, k, x[k], dx, e.spare.after[0]))
+
+
+@linked
 def shift(e: Engine, whole: int, part: float, seconds: float) -> bool:
     """Move the plan on by ``whole`` steps and the fraction ``part`` of one: states and controls are interpolated, gains and
     multipliers are those that hold there, the last ones repeated; the clock advances. False where a state could not be
@@ -65,13 +76,8 @@ def shift(e: Engine, whole: int, part: float, seconds: float) -> bool:
     for k in range(S + 1):
         plan.t[k] += seconds
         i = min(k + whole, S)
-        kind = plan.which[i]
         if part > 0.0 and i < S:
-            if not away(e.bank, kind, plan.flat[kind], path.x, i, path.x, i + 1, spare.dx_one, 0):
-                return False
-            for c in range(spare.dx_one.shape[1]):
-                spare.dx_one[0, c] *= part
-            if not moved(e.bank, kind, plan.flat[kind], path.x, i, spare.dx_one, 0, spare.after, 0):
+            if not _between(e, i, part):
                 return False
             for c in range(path.x.shape[1]):
                 path.x[k, c] = spare.after[0, c]
@@ -89,19 +95,12 @@ def shift(e: Engine, whole: int, part: float, seconds: float) -> bool:
     return True
 
 
-@njit(cache=True)
+@linked
 def feedback(e: Engine, k: int, part: float, measured: Array, u: Array) -> bool:
     """u [M] at the fraction ``part`` of step k: the held control and the gains times the distance of the measured state [1, nx]
     to the plan, within bounds."""
     plan, path, spare = e.plan, e.path, e.spare
-    kind = plan.which[k]
-    if not away(e.bank, kind, plan.flat[kind], path.x, k, path.x, k + 1, spare.dx_one, 0):
-        return False
-    for c in range(spare.dx_one.shape[1]):
-        spare.dx_one[0, c] *= part
-    if not moved(e.bank, kind, plan.flat[kind], path.x, k, spare.dx_one, 0, spare.after, 0):
-        return False
-    if not away(e.bank, kind, plan.flat[kind], spare.after, 0, measured, 0, spare.dx_one, 0):
+    if not _between(e, k, part) or not away(e, k, spare.after[0], measured[0], spare.dx_one[0]):
         return False
     for i in range(u.shape[0]):
         value = path.u[k, i]

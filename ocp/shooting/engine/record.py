@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, types
-from numba.experimental import structref
+
+from dynamics.kernels.bank import Bank
+from dynamics.kernels.record import Record
+from ocp.shooting.engine.lq import Model, Policy, Scratch
+from ocp.shooting.robot.mechanics import Mechanics
+from ocp.shooting.robot.sensitivities import Sensitivities
 
 Array = np.ndarray
 
@@ -23,7 +27,7 @@ SHIFT, GAUSS_NEWTON, PROJECT = range(3)
 STATE = 21
 
 
-class Plan(NamedTuple):
+class Plan(Record):
     """What stays fixed: kind of every stage which [S+1]; flat [kinds]: coordinates of the state where it is flat, else 0; nx
     [kinds];
     t, h [S+1] time argument and length; p [kinds, np] parameters; control bounds lower, upper [S+1, M]."""
@@ -38,7 +42,7 @@ class Plan(NamedTuple):
     upper: Array
 
 
-class Path(NamedTuple):
+class Path(Record):
     """States x [S+1, nx], controls u [S, M], costs [S+1] and gaps [S, nw] (step [-] next state)."""
 
     x: Array
@@ -47,7 +51,7 @@ class Path(NamedTuple):
     gap: Array
 
 
-class Held(NamedTuple):
+class Held(Record):
     """Rows of hard constraints. By kind: number [kinds] of rows; kind, size [kinds, r] as in ``ocp.shooting.stages.rows``. By
     knot: holds [S+1, r];
     multipliers lam and penalties mu [S+1, r]; the expansion leaves c, slope [S+1, r] (derivative of the terms by c) and C [S+1, r,
@@ -69,7 +73,7 @@ class Held(NamedTuple):
     cone: Array
 
 
-class Spare(NamedTuple):
+class Spare(Record):
     """Scratch of the search: dx [S+1, nw], du [S, M] of the linear model, dx_one [1, nw], after [1, nx], filter [entries, 2];
     Gauss-Newton Hessians coarse [S+1, N + M, w] (only for the full Hessian), vectors [N + M, N + M] of an eigenvalue problem."""
 
@@ -82,30 +86,31 @@ class Spare(NamedTuple):
     vectors: Array
 
 
-@structref.register
-class EngineType(types.StructRef):
-    """Numba's type of ``Engine``: one pointer, so that functions take it cheaply."""
-
-    def preprocess_fields(self, fields: Any) -> Any:
-        return tuple((name, types.unliteral(kind)) for name, kind in fields)
-
-
-class Engine(structref.StructRefProxy):
+class Engine(Record):
     """All data of a solve, for one thread: bank, step, derivatives as in ``ocp.shooting.engine.knots``; plan, path (the iterate)
-    and trial;
-    model, policy, work of ``ocp.shooting.engine.lq``; held, spare; settings [SETTINGS] and state [STATE] numbers."""
+    and trial; model, policy, work of ``ocp.shooting.engine.lq``; held, spare; settings [SETTINGS] and state [STATE] numbers."""
 
-    def __new__(cls, *fields: Any) -> Engine:
-        return _new(*fields)
+    bank: Bank
+    step: Bank | Mechanics
+    derivatives: Bank | Sensitivities
+    plan: Plan
+    path: Path
+    trial: Path
+    model: Model
+    policy: Policy
+    work: Scratch
+    held: Held
+    spare: Spare
+    settings: Array
+    state: Array
 
 
-structref.define_proxy(Engine, EngineType, [
-    "bank", "step", "derivatives", "plan", "path", "trial", "model", "policy", "work", "held", "spare", "settings", "state"])
+class Sampler(Record):
+    """What steps from any points take, a part of ``Engine``."""
 
-
-@njit(cache=True)
-def _new(*fields: Any) -> Engine:
-    return Engine(*fields)
+    bank: Bank
+    step: Bank | Mechanics
+    plan: Plan
 
 
 class Store(NamedTuple):

@@ -66,7 +66,7 @@ def compile_horizon(horizon: Horizon, options: ILQROptions) -> Compiled:
 
         assert stage.local is not None
         robot = mechanics.bank_functions(leg.stretch.phase.system, options.integrator, stage.local, full)
-    mode = cast(Literal["auto", "compiled", "interpreted"], options.kernels)
+    mode = "tuned" if options.kernels == "auto" else cast(Literal["compiled", "interpreted"], options.kernels)
     kernels = compile_many([*wanted.values(), *robot.values()], mode=mode)
     return Compiled(horizon, options, dict(zip(wanted, kernels, strict=False)), dict(zip(robot, kernels[len(wanted):],
                                                                                          strict=True)))
@@ -144,7 +144,7 @@ def helpers(compiled: Compiled, store: Store, count: int) -> tuple[list[Engine],
         step, own, derivatives, more = _records(compiled)
         kept += more
         shared = store.held
-        held = shared._replace(c_try=shared.c_try.copy(), slope_try=shared.slope_try.copy(), bend=shared.bend.copy(),
+        held = shared.replace(c_try=shared.c_try.copy(), slope_try=shared.slope_try.copy(), bend=shared.bend.copy(),
                                cone=shared.cone.copy())
         found.append(record.Engine(own, step, derivatives, store.plan, store.path, store.trial, store.model, store.policy, work,
                                    held,

@@ -19,7 +19,6 @@ from ocp.shooting.engine import record as r
 from ocp.shooting.engine.expansion import bend_range, differentiate_range, finish
 from ocp.shooting.engine.multipliers import Multipliers
 from ocp.shooting.engine.record import Engine, Store
-from ocp.shooting.engine.rollout import rollout
 from ocp.shooting.engine.words import ended, lost, not_a_number
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.polish import PolishStatus
@@ -64,9 +63,9 @@ class Search:
         self.load_seconds = 0.0
         self.polished, self.began = False, 0.0
         self.schedule: np.ndarray | None = None
-        self.limits = np.zeros(outer.LIMITS)
-        self.limits[[outer.FINAL, outer.VIOLATION_MOST, outer.GROWTH, outer.PENALTY_MOST, outer.MOST_UPDATES, outer.REGULARISATION,
-                     outer.NEWTON]] = (
+        self.outer = outer.Outer(np.ones(outer.SCHEDULE), np.zeros(outer.LIMITS), self.multipliers.found, self.multipliers.previous)
+        self.outer.limits[[outer.FINAL, outer.VIOLATION_MOST, outer.GROWTH, outer.PENALTY_MOST, outer.MOST_UPDATES,
+                           outer.REGULARISATION, outer.NEWTON]] = (
             options.tolerance, options.constraint_tolerance, options.penalty_growth, options.penalty_max, options.max_outer,
             options.regularisation, options.polish == "newton")
         self.checkpoint, self.pace = checkpoint, Pace()
@@ -75,7 +74,10 @@ class Search:
         self.resumed: tuple[Mapping[str, float], ...] = ()
         self.before, self.first = before, len(before)
         if resume is not None:
-            self.schedule, self.resumed = saved.schedule_of(resume, options), log_rows(resume)
+            self.resumed = log_rows(resume)
+            if (schedule := saved.schedule_of(resume, options)) is not None:
+                self.schedule = self.outer.schedule
+                self.schedule[:] = schedule
             self.first = int(resume["iterations"][0])
             saved.restore_violations(resume, self.multipliers)
         if options.globalisation == "auto" and options.shooting == "multiple":
@@ -127,11 +129,7 @@ class Search:
         began = self.began = time.perf_counter()
         try:
             # loads, or compiles, the loops: ``solve`` times iterations only
-            if self.multipliers.any_rows:
-                outer.constrained(self.store.engine, self.rows, np.ones(outer.SCHEDULE), self.limits, self.multipliers.found,
-                                  self.multipliers.previous, 0)
-            else:
-                it.iterate(self.store.engine, self.rows, 1.0, -1.0, 0)
+            self._rows(it.ITERATE, 0)
             ending = self._begin()
             self.began = time.perf_counter()
             self.load_seconds = self.began - began
@@ -154,17 +152,30 @@ class Search:
     def _begin(self) -> Ending | None:
         """Evaluate and expand the path."""
         given = self.given and not self.log
-        _, failed = rollout(self.store.engine, given)
+        failed = self._perform(it.ROLLOUT_OF_GUESS if given else it.ROLLOUT)
         if failed >= 0:
-            return lost(self.horizon, self.store, self.multipliers, self.options, int(failed), given)
+            return lost(self.horizon, self.store, self.multipliers, self.options, failed, given)
         began = time.perf_counter()
         found = self._expand()
         if self.progress is None and self.checkpoint is None:  # nobody watches; an iteration takes a few times its expansion
             self.batch = max(1, int(BATCH_SECONDS / (8.0 * (time.perf_counter() - began) + 1e-6)))
         return found
 
+    def _rows(self, task: int, most: int) -> tuple[int, int]:
+        """Let the compiled loops do a task of ``iterate`` or ``outer``. Returns (rows of the log, ending or failed knot or -1)."""
+        engine = self.store.engine
+        if self.multipliers.any_rows:
+            rows, ending = outer.perform(engine, self.outer, task, self.rows, most)
+        else:
+            rows, ending = it.perform(engine, task, self.rows, self.options.tolerance, -1.0, most)
+        return int(rows), int(ending)
+
+    def _perform(self, task: int, ending: int = 0) -> int:
+        """A task without rows of the log: the failed knot or -1, or an ending. ending: what is judged."""
+        return self._rows(task, ending)[1]
+
     def _expand(self) -> Ending | None:
-        failed = outer.refresh(self.store.engine) if len(self.team) == 1 else self._expand_together()
+        failed = self._perform(it.EXPAND) if len(self.team) == 1 else self._expand_together()
         if failed >= 0 or not np.isfinite(self.store.state[r.GRADIENT]):
             return Status.NOT_A_NUMBER, not_a_number(self.horizon, self.store)
         return None
@@ -182,15 +193,13 @@ class Search:
                 return 0
             return int(max(pool.map(bend_range, self.team, cuts[:-1], cuts[1:])))
 
-    def _iterate(self, tolerance: float, loose: float, most: int) -> tuple[int, int]:
+    def _iterate(self, most: int) -> tuple[int, int]:
         """As ``iterate.iterate``, with the expansions shared among threads where there are several."""
-        engine = self.store.engine
         if len(self.team) == 1:
-            rows, ending = it.iterate(engine, self.rows, tolerance, loose, most)
-            return int(rows), int(ending)
-        ending = it.direct(engine, tolerance, loose)
+            return self._rows(it.ITERATE, most)
+        engine, ending = self.store.engine, self._perform(it.AIM)
         if ending != it.RUNNING:
-            return 0, int(ending)
+            return 0, ending
         ending = it.step(engine, self.rows, 0)
         if ending == it.RUNNING:
             failed = self._expand_together()
@@ -203,50 +212,42 @@ class Search:
     def _some(self, most: int) -> tuple[int, int]:
         """At most ``most`` iterations, with the updates of the multipliers between them. Returns (rows, ending)."""
         if not self.multipliers.any_rows:
-            return self._softened(*self._iterate(self.options.tolerance, -1.0, most))
-        plan, held, engine = self.schedule, self.multipliers, self.store.engine
+            return self._softened(*self._iterate(most))
+        plan = self.schedule
         assert plan is not None
         if len(self.team) == 1:
-            rows, ending = outer.constrained(engine, self.rows, plan, self.limits, held.found, held.previous, most)
-            return int(rows), int(ending)
-        rows, ending = self._softened(*self._iterate(plan[outer.TOLERANCE], self._loose, most))
+            return self._rows(outer.CONSTRAINED, most)
+        rows, ending = self._softened(*self._iterate(most))
         self.rows[:rows, outer.WIDTH - 2:] = plan[outer.PENALTY], plan[outer.UPDATES]
         if ending != it.RUNNING:
-            meant = int(outer.judge(engine, plan, self.limits, held.found, ending))
+            meant = self._perform(outer.JUDGE, ending)
             ending = self._updated(ending) if meant == it.RUNNING else meant
         return rows, ending
 
     def _softened(self, rows: int, ending: int) -> tuple[int, int]:
         if ending == it.SOFTEN:
-            ending = it.BROKEN if it.soften(self.store.engine) >= 0 else it.RUNNING
+            ending = it.BROKEN if self._perform(it.SOFTEN_ONCE) >= 0 else it.RUNNING
         return rows, ending
-
-    @property
-    def _loose(self) -> float:
-        plan = self.schedule
-        assert plan is not None
-        return float(plan[outer.LOOSE]) if plan[outer.TOLERANCE] > self.options.tolerance else 0.0
 
     def _updated(self, ending: int) -> int:
         """Multipliers and penalties after a minimisation, the path expanded with them."""
-        assert self.schedule is not None
-        engine, held = self.store.engine, self.multipliers
-        ending = int(outer.advance(engine, self.schedule, self.limits, held.found, held.previous, ending))
+        ending = self._perform(outer.ADVANCE, ending)
         if ending == it.RUNNING:
             ending = it.BROKEN if self._expand() is not None else it.RUNNING
-            outer.begin(engine)
+            self._perform(it.BEGIN)
         return ending
 
     def _search(self) -> Ending:
         """Batches of iterations until an ending."""
         options, state = self.options, self.store.state
         if self.multipliers.any_rows and self.schedule is None:
-            self.schedule = np.zeros(outer.SCHEDULE)
+            self.schedule = self.outer.schedule
+            self.schedule[:] = 0.0
             # relative to where the search begins, so that costs of 1e-2 and 1e4 start equally loosely
             self.schedule[[outer.TOLERANCE, outer.LOOSE, outer.NEAR, outer.PENALTY]] = (
                 max(options.tolerance, options.inner_tolerance * state[r.GRADIENT] / max(1.0, abs(state[r.COST]))), LOOSE,
                 POLISH_FROM, self.store.held.mu.max())
-        outer.begin(self.store.engine)
+        self._perform(it.BEGIN)
         while (room := options.max_iterations - (len(self.log) - 1)) > 0:
             began = time.perf_counter()
             rows, ending = self._some(max(1, min(self.batch, room, self._left, len(self.rows))))
@@ -269,11 +270,9 @@ class Search:
         return self._at_limit()
 
     def _at_limit(self) -> Ending:
-        options, plan = self.options, self.schedule
-        tolerance, loose = (options.tolerance, -1.0) if plan is None else (float(plan[outer.TOLERANCE]), self._loose)
-        ending = int(outer.aim(self.store.engine, tolerance, loose))
-        if ending == it.CONVERGED and plan is not None:
-            ending = int(outer.judge(self.store.engine, plan, self.limits, self.multipliers.found, ending))
+        options, ending = self.options, self._perform(it.AIM)
+        if ending == it.CONVERGED and self.schedule is not None:
+            ending = self._perform(outer.JUDGE, ending)
         if ending == it.CONVERGED:
             return self._told(ending)
         reached = f"projected gradient {self.store.state[r.GRADIENT]:.3g} after {options.max_iterations} iterations"
@@ -323,7 +322,7 @@ class Search:
                 array[:] = old
 
         try:
-            found = polished(self.horizon, store, options.hessian != "gauss_newton", options.polish_tolerance)
+            found = polished(self.horizon, store, options.hessian != "gauss_newton", options.polish_tolerance, self._perform)
         except ProblemError:  # it cannot be evaluated where it stands
             found = None
         except KeyboardInterrupt:
@@ -350,14 +349,14 @@ class Search:
         """Whether the path is a minimum to second order: the sweep succeeds with next to no regularisation."""
         state = self.store.state
         state[r.MU], state[r.BLEND] = self.options.regularisation_min, 0.0
-        return int(outer.resweep(self.store.engine)) < 0
+        return self._perform(it.SWEEP) < 0
 
     def sweep_again(self) -> None:
         """The policy of the path, if the search stopped before it was made."""
-        store, state = self.store, self.store.state
+        state = self.store.state
         if not self.swept and np.isfinite(state[r.COST]) and np.isfinite(state[r.GRADIENT]):
             state[r.BLEND] = it.MOST_BLENDS  # nobody softens the Hessians any more: regularise as much as it takes
-            outer.resweep(store.engine)
+            self._perform(it.SWEEP)
 
     def _report_first(self) -> None:
         s, held = self.store.state, self.store.held

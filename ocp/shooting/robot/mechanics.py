@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numba.experimental import structref
+from numba import njit
 
 from dynamics.kernels import Kernel, Workspace
-from dynamics.kernels.bank import evaluate, make_bank
+from dynamics.kernels.bank import Bank, evaluate, make_bank
 from dynamics.kernels.calls import address_of, row_address
+from dynamics.kernels.record import Record
 from dynamics.loops import forward, make_tables
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS
@@ -35,15 +35,7 @@ VALUE, SLOPE, BEND = 0, 1, 2
 SOURCES = max(len(i.tableau.b) for i in INTEGRATORS.values() if i.loops and i.tableau)
 
 
-@structref.register
-class MechanicsType(types.StructRef):
-    """Numba's type of ``Mechanics``: one pointer, so that functions take it cheaply."""
-
-    def preprocess_fields(self, fields: Any) -> Any:
-        return tuple((name, types.unliteral(kind)) for name, kind in fields)
-
-
-class Mechanics(structref.StructRefProxy):
+class Mechanics(Record):
     """A robot, an integrator and the memory of one step. One record serves one thread.
 
     table, reals, work, wrenches: of ``dynamics.loops`` (no wrenches act); tableau as in the module docstring, node times
@@ -52,18 +44,25 @@ class Mechanics(structref.StructRefProxy):
     x [s + 1, nx], a [s, nv], tau [nv], alpha [s + 1], time [1], cost [1].
     """
 
-    def __new__(cls, *fields: Any) -> Mechanics:
-        return _new(*fields)
-
-
-structref.define_proxy(Mechanics, MechanicsType, [
-    "table", "reals", "work", "wrenches", "velocity_weights", "position_weights", "clock", "quadrature", "flat", "curved", "drive",
-    "gain", "bank", "x", "a", "tau", "alpha", "time", "cost"])
-
-
-@njit(cache=True)
-def _new(*fields: Any) -> Mechanics:
-    return Mechanics(*fields)
+    table: Array
+    reals: Array
+    work: Array
+    wrenches: Array
+    velocity_weights: Array
+    position_weights: Array
+    clock: Array
+    quadrature: Array
+    flat: Array
+    curved: Array
+    drive: Array
+    gain: Array
+    bank: Bank
+    x: Array
+    a: Array
+    tau: Array
+    alpha: Array
+    time: Array
+    cost: Array
 
 
 def tableau(integrator: str) -> tuple[Array, Array, Array, Array]:
@@ -108,7 +107,7 @@ def make_mechanics(system: System, integrator: str, rectangle: bool, kernels: Ma
     """A record with memory of its own, and the workspaces that must outlive it. rectangle: costs at the knot only."""
     model = system.model
     kinds = curved_kinds(model)
-    tables, (loaded, spaces) = make_tables(model), make_bank(kernels, MOTION + 3 * SOURCES * len(kinds))
+    tables, (loaded, spaces) = make_tables(system.mechanism), make_bank(kernels, MOTION + 3 * SOURCES * len(kinds))
     velocity, position, clock, quadrature = tableau(integrator)
     if rectangle:
         quadrature = np.eye(1, len(quadrature))[0]
@@ -212,8 +211,8 @@ def bind_cost(m: Mechanics, j: int, t: float, u: Array, p: Array, h: float) -> f
     return float(h * m.quadrature[j])
 
 
-def take_step(record, t, h, p, x, u, k, after, to, cost, at):  # type: ignore[no-untyped-def]
-    """``ocp.shooting.engine.knots.take`` by loops (compiled where it is used): row k of t, h, x, u; p [np]."""
+def take_step(record, t, h, p, x, u, k, after, cost):  # type: ignore[no-untyped-def]
+    """``ocp.shooting.engine.knots.take`` by loops (compiled where it is used): row k of t, h, x, u, cost; p [np], after [nx]."""
     slots, a, tau, value, quadrature, bank = record.x, record.a, record.tau, record.cost, record.quadrature, record.bank
     table, reals, work, wrenches = record.table, record.reals, record.work, record.wrenches
     nodes = a.shape[0]
@@ -235,6 +234,6 @@ def take_step(record, t, h, p, x, u, k, after, to, cost, at):  # type: ignore[no
                     return status
                 total += weight * value[0]
     for c in range(slots.shape[1]):
-        after[to, c] = slots[nodes, c]
-    cost[at] = total
+        after[c] = slots[nodes, c]
+    cost[k] = total
     return 0

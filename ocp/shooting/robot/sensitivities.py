@@ -10,13 +10,11 @@ and X_j,q likewise; curved joints bring their Jacobians. X_0 is the identity; th
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import njit, types
-from numba.experimental import structref
+from numba import njit
 
 from dynamics.kernels.calls import address_of, row_address
+from dynamics.kernels.record import Record
 from dynamics.loops import forward, make_tables
 from dynamics.loops.dense import add, add_congruence, clear, copy, multiply_add, padded
 from dynamics.loops.lanes import WIDTH
@@ -37,15 +35,7 @@ from ocp.shooting.robot.mechanics import (
 Array = np.ndarray
 
 
-@structref.register
-class SensitivitiesType(types.StructRef):
-    """Numba's type of ``Sensitivities``."""
-
-    def preprocess_fields(self, fields: Any) -> Any:
-        return tuple((name, types.unliteral(kind)) for name, kind in fields)
-
-
-class Sensitivities(structref.StructRefProxy):
+class Sensitivities(Record):
     """A step with the memory of its derivatives: s nodes, n = 2 nv, columns of z padded to ``width``.
 
     X [s + 1, n, width], da [s, nv, width], first [s, 3, nv, nv] (of forward dynamics), motion [s + 1, joints, 6 * 6 * (1 + 2
@@ -57,18 +47,30 @@ class Sensitivities(structref.StructRefProxy):
     bend [rows of a bend, the same].
     """
 
-    def __new__(cls, *fields: Any) -> Sensitivities:
-        return _new(*fields)
-
-
-structref.define_proxy(Sensitivities, SensitivitiesType, [
-    "mechanics", "X", "da", "first", "motion", "slope", "lxx", "lux", "luu", "support", "H", "gradient", "Z", "T", "R",
-    "workspaces", "x_bar", "a_bar", "lam", "inverse", "second", "K", "controls", "bend"])
-
-
-@njit(cache=True)
-def _new(*fields: Any) -> Sensitivities:
-    return Sensitivities(*fields)
+    mechanics: Mechanics
+    X: Array
+    da: Array
+    first: Array
+    motion: Array
+    slope: Array
+    lxx: Array
+    lux: Array
+    luu: Array
+    support: Array
+    H: Array
+    gradient: Array
+    Z: Array
+    T: Array
+    R: Array
+    workspaces: Array
+    x_bar: Array
+    a_bar: Array
+    lam: Array
+    inverse: Array
+    second: Array
+    K: Array
+    controls: Array
+    bend: Array
 
 
 def make_sensitivities(mechanics: Mechanics, system: System, integrator: str, support: tuple[int, ...]) -> Sensitivities:
@@ -91,7 +93,7 @@ def make_sensitivities(mechanics: Mechanics, system: System, integrator: str, su
 
 def _workspaces(system: System, count: int) -> Array:
     """Workspaces of ``dynamics.loops`` [count, size], each on a cache-line boundary."""
-    size = padded(make_tables(system.model).work)
+    size = padded(make_tables(system.mechanism).work)
     raw = np.zeros(count * size + WIDTH)
     skip = (-raw.ctypes.data // raw.itemsize) % WIDTH
     return raw[skip:skip + count * size].reshape(count, size)

@@ -111,7 +111,7 @@ def build(problem: Problem, options: ILQROptions, loops: bool = False) -> Horizo
     source, given = options.derivatives, stretches(problem)
     if not loops:
         problem = replace(problem, phases=tuple(
-            replace(phase, system=differentiated(phase.system, choose(phase.system, source, "auto")[0]))
+            replace(phase, system=differentiated(phase.system, choose(phase.system, source, "generated")[0]))
             for phase in problem.phases))
     legs, at, parts = [], 0, stretches(problem)
     choice = _free_start(parts[0])

@@ -33,6 +33,7 @@ from ocp.transcription import points
 from ocp.transcription.charts import Form
 from ocp.transcription.conditions import cost_value, hard_rows, penalty
 from ocp.transcription.mesh import Mesh
+from ocp.transcription.part import graph_kind
 
 Array = np.ndarray
 
@@ -135,7 +136,7 @@ class _PhaseFunctions:
 
     def __init__(self, phase: Phase, form: Form):
         system, space = phase.system, phase.system.space
-        kind = ca.SX if system.derivatives == "ad" else ca.MX
+        kind = graph_kind(system)
         t, x, u, p, T = kind.sym("t"), kind.sym("x", system.nx), kind.sym("u", system.nu), kind.sym("p", system.np), kind.sym("T")
         chart = kind.sym("chart", form.centre_size)
         here = (t, x, u, p)

@@ -29,6 +29,7 @@ from ocp.nlp import NLP, Functions, NLPResult, Warm, kkt
 from ocp.problem import INF, At, Phase, Problem, Status
 from ocp.transcription import points
 from ocp.transcription.mesh import Mesh
+from ocp.transcription.part import graph_kind
 from ocp.transcription.refine.plan import Plan
 
 Array = np.ndarray
@@ -54,13 +55,14 @@ ARC = 3
 
 
 def linear_controls(phase: Phase) -> Array:
-    """Which controls [nu] enter the rates, running costs and path constraints of a phase at most linearly, by structure."""
+    """Which inputs [nu] enter the rates, running costs and path constraints of a phase at most linearly, by structure; never
+    algebraic unknowns, which nobody chooses."""
     system = phase.system
-    found = np.ones(system.nu, dtype=bool)
+    found = np.arange(system.nu) < len(system.controls)
     if not system.nu:
         return found
     sizes = (("t", 1), ("x", system.nx), ("u", system.nu), ("p", system.np))
-    t, x, u, p = ((ca.SX if system.derivatives == "ad" else ca.MX).sym(name, size) for name, size in sizes)
+    t, x, u, p = (graph_kind(system).sym(name, size) for name, size in sizes)
     values = [c.expression(t, x, u, p) for c in phase.costs if c.at is At.PATH]
     values += [c.function(t, x, u, p) for c in phase.constraints if c.at in (At.PATH, At.INTEGRAL)]
     if system.mechanism is None:  # forward dynamics of robots are linear in efforts and thrusts
@@ -200,7 +202,7 @@ def _rows(problem: Problem, nlp: NLP, meshes: Sequence[Mesh], plans: Sequence[Pl
         own_rows, h = roughness(mesh, plan.jumps, np.where(chosen, 1 / ranges, 0.0))
         small = own_rows.tocoo()
         widths.append(h)
-        names += [name for name, there in zip(phase.system.controls, chosen, strict=True) if there and name not in names]
+        names += [name for name, there in zip(phase.system.inputs, chosen, strict=True) if there and name not in names]
         pieces.append(sp.csr_matrix((small.data, (small.row, columns.ravel()[small.col])), shape=(small.shape[0], nlp.n)))
     return (sp.vstack(pieces).tocsr(), np.concatenate(widths), tuple(names)) if pieces else None
 

@@ -11,8 +11,8 @@ from dynamics.algorithms import contact_kinematics as contacts
 from dynamics.algorithms import floating_base
 from dynamics.algorithms.contact_kinematics import Contact
 from dynamics.errors import ModelError
-from dynamics.model import textbook
 from dynamics.model.synthetic import random_tree
+from dynamics.notation import textbook_robots as textbook
 
 LEGS = ("LF", "RF", "LH", "RH")
 CORNERS = ((0.11, 0.05, 0.0), (0.11, -0.05, 0.0), (-0.11, 0.05, 0.0), (-0.11, -0.05, 0.0))

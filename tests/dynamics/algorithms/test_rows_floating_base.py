@@ -8,7 +8,7 @@ from row_trees import coupled, moved, numbers, state, tree_of
 import dynamics
 from dynamics.algorithms import floating_base, kinematic_hessian
 from dynamics.errors import ModelError
-from dynamics.model import textbook
+from dynamics.notation import textbook_robots as textbook
 
 MODELS = [
     pytest.param(textbook.quadruped(), id="quadruped"),

@@ -7,9 +7,9 @@ import se3_trajectories as ref
 from scipy.integrate import solve_ivp
 
 from dynamics import spatial
-from dynamics.frames import inertia, wrenches
-from dynamics.frames.representation import REPRESENTATIONS
 from dynamics.model.synthetic import random_rotation
+from dynamics.notation import inertia, wrenches
+from dynamics.notation.representation import REPRESENTATIONS
 
 NAMES = list(REPRESENTATIONS)
 
@@ -120,7 +120,7 @@ def test_newton_euler_is_the_rate_of_inertial_momentum(name, seed):
     v, v_dot = ref.BY_DEFINITION[name](H, t), ref.derivative(lambda s: ref.BY_DEFINITION[name](H, s), t, 1e-2)
     close(num(inertia.momentum(H(t), ref.right(H, t), cloud.M, "right")), h(t), 1e-8)
     f = num(inertia.newton_euler(H(t), v, v_dot, cloud.M, name))
-    from dynamics.frames.representation import convert_wrench
+    from dynamics.notation.representation import convert_wrench
 
     close(num(convert_wrench(H(t), f, name, "right")), A_f, 1e-6)
     close(num(inertia.free_body_acceleration(H(t), v, f, cloud.M, name)), v_dot, 1e-9)
@@ -132,8 +132,8 @@ def test_newton_euler_is_the_rate_of_inertial_momentum(name, seed):
 @pytest.mark.row("004:X-093")
 @pytest.mark.parametrize("name", ["left", "mixed", "right", "kindr"])
 def test_free_spinning_body_conserves_energy_and_inertial_momentum(name):
-    from dynamics.frames.representation import convert_twist
-    from dynamics.frames.twists import homogeneous_rate
+    from dynamics.notation.representation import convert_twist
+    from dynamics.notation.twists import homogeneous_rate
 
     cloud = Cloud(1)
     H, v = ca.SX.sym("H", 4, 4), ca.SX.sym("v", 6)
@@ -157,6 +157,6 @@ def test_free_spinning_body_conserves_energy_and_inertial_momentum(name):
 
 
 def convert_momentum(H, v, M, name):
-    from dynamics.frames.representation import convert_wrench
+    from dynamics.notation.representation import convert_wrench
 
     return convert_wrench(H, inertia.momentum(H, v, M, name), name, "right")

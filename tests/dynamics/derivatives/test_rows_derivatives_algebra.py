@@ -10,8 +10,8 @@ from complex_dynamics import crf, crm, swapped
 
 from dynamics import algorithms as alg
 from dynamics.derivatives import sweep as sw
-from dynamics.derivatives import tensor_algebra as ta
 from dynamics.model.synthetic import random_inertia, random_tree
+from dynamics.notation import tensor_algebra as ta
 from dynamics.spatial import Inertia, inertia_from_com, inertia_matrix
 
 KINDS = ["revolute", "continuous", "prismatic", "spherical", "planar", "free_flyer"]

@@ -215,11 +215,7 @@ def test_forms_of_the_matrix_of_a_quaternion():
         inverse = np.eye(3) - 2 * w * skew + 2 * skew @ skew
         close(full(quaternion.to_matrix(quaternion.conjugate(q))), inverse)
         close(inverse, c.T)
-        # off the unit sphere the code is the first form
-        r = 1.2 * q
-        off = 1.44 * (2 * w * skew + 2 * skew @ skew) + np.eye(3)
-        close(full(quaternion.to_matrix(r)), off)
-        assert np.abs(off - ((2 * 1.44 * w * w - 1) * np.eye(3) + 1.44 * (2 * w * skew + 2 * np.outer(v, v)))).max() > 0.1
+        close(full(quaternion.to_matrix(1.2 * q)), c)  # the forms differ off the unit sphere; the code is a rotation there, too
 
 
 @pytest.mark.row("000:K-077")

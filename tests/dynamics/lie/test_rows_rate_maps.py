@@ -6,8 +6,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from dynamics.errors import ChartSingularityError
-from dynamics.frames.tagged import TaggedRotation, TaggedVector
 from dynamics.lie import angle_axis, euler, quaternion, rotation, rotation_matrix, rotation_vector, so3
+from dynamics.notation.tagged import TaggedRotation, TaggedVector
 
 KINDS = list(rotation.PARAMETERISATIONS)
 SEQUENCES = list(euler.SEQUENCES)

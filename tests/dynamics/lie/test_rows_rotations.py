@@ -9,8 +9,8 @@ import scipy.linalg
 from scipy.spatial.transform import Rotation, Slerp
 
 from dynamics.errors import FrameMismatchError
-from dynamics.frames.tagged import TaggedRotation, TaggedVector
 from dynamics.lie import operators, position, quaternion, rotation, rotation_matrix, se3, so3
+from dynamics.notation.tagged import TaggedRotation, TaggedVector
 
 KINDS = list(rotation.PARAMETERISATIONS)
 every_kind = pytest.mark.parametrize("kind", KINDS)

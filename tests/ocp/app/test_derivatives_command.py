@@ -4,7 +4,6 @@ import csv
 import json
 import re
 import time
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import casadi as ca
@@ -13,21 +12,16 @@ import pytest
 from repository import ROOT
 from rich.console import Console
 
-from dynamics.derivatives.candidates import QUANTITIES, Candidate, candidate
+from dynamics.derivatives.candidates import QUANTITIES, Candidate
 from dynamics.errors import ModelError
 from dynamics.kernels import find_compiler
-from ocp.app.derivatives import study as studies
-from ocp.app.derivatives.builder import Builder, Limits, TooLarge
-from ocp.app.derivatives.counting import count
-from ocp.app.derivatives.peer import find_peer
-from ocp.app.derivatives.points import draw
-from ocp.app.derivatives.recommend import duration, many, recommend
-from ocp.app.derivatives.records import EXACT, FUNCTIONS, SOURCES, Entry
-from ocp.app.derivatives.reference import choose
-from ocp.app.derivatives.run import COLUMNS, derivatives
-from ocp.app.derivatives.stopwatch import Effort, microseconds
-from ocp.app.derivatives.study import Settings, run_study
-from ocp.app.derivatives.target import find_target
+from ocp.app.derivative_study import study as studies
+from ocp.app.derivative_study.judge import EXACT, choose, duration, many, recommend
+from ocp.app.derivative_study.measure import FUNCTIONS, SOURCES, Entry
+from ocp.app.derivative_study.run import COLUMNS, derivatives
+from ocp.app.derivative_study.stopwatch import Effort, microseconds
+from ocp.app.derivative_study.study import Settings, run_study
+from ocp.app.derivative_study.target import find_target
 from ocp.errors import ProblemError
 
 MODELS = ROOT / "problems" / "models"
@@ -54,7 +48,7 @@ def acrobot(tmp_path_factory):
 def test_every_exact_source_agrees_and_everything_is_written(acrobot):
     out, code, text = acrobot
     assert code == 0
-    assert {p.name for p in out.iterdir()} == {"derivatives.csv", "derivatives.json", "summary.json", "report.html", "times.png",
+    assert {p.name for p in out.iterdir()} == {"derivatives.csv", "summary.json", "report.html", "times.png",
                                                "errors.png", "sparsity.png"}
     rows = list(csv.DictReader((out / "derivatives.csv").read_text().splitlines()))
     assert list(rows[0]) == ["robot", *COLUMNS, "recommended"]
@@ -70,22 +64,19 @@ def test_every_exact_source_agrees_and_everything_is_written(acrobot):
     assert {(f, s) for f in FUNCTIONS for s in ("analytic", "loop")} <= measured
     assert {(f, s) for f, q in QUANTITIES.items() if q.order == 2 for s in SYMBOLIC} <= measured
     assert all((out / f"{n}.png").read_bytes().startswith(b"\x89PNG") for n in ("times", "errors", "sparsity"))
-    for words in ("Recommended for this robot", "not compiled: --compile no", "nothing to differentiate", "report.html"):
+    for words in ("Recommended for this robot", "not compiled: --compile no", "report.html"):
         assert words in text
 
 
 def test_the_records_say_who_is_compared_with_whom(acrobot):
-    record = json.loads((acrobot[0] / "derivatives.json").read_text())
-    assert record["complete"] is True
-    assert record["missing"] == []
-    assert {f: r["source"] for f, r in record["references"].items() if QUANTITIES[f].order} == {
+    summary = json.loads((acrobot[0] / "summary.json").read_text())
+    assert (summary["ok"], summary["complete"]) == (True, True)
+    assert {f: r["source"] for f, r in summary["references"].items() if QUANTITIES[f].order} == {
         f: "complex_step" for f, q in QUANTITIES.items() if q.order}
-    for function, reference in record["references"].items():
+    for function, reference in summary["references"].items():
         assert reference["confirmed_by"] not in ("", reference["source"], "fd"), function
         assert reference["distance"] < 1e-12
-    assert {p["function"] for p in record["recommended"]} == set(FUNCTIONS)
-    summary = json.loads((acrobot[0] / "summary.json").read_text())
-    assert summary["ok"] is True
+    assert {p["function"] for p in summary["recommended"]} == set(FUNCTIONS)
     assert summary["provenance"]["seed"] == 0
     assert summary["provenance"]["model"]["sha256"]
 
@@ -108,7 +99,7 @@ def test_the_page_needs_nothing_else(acrobot):
     assert all(link.startswith("data:") for link in page.links)
     assert "script" not in page.tags
     assert page.tags.count("img") == 3
-    for words in ("All agree", "Recommended for this robot", "Not there:", "confirmed by", "Sparsity"):
+    for words in ("All agree", "Recommended for this robot", "confirmed by", "Sparsity"):
         assert words in text
     assert not re.search(r"\bNone\b|\bnan\b", text)
 
@@ -124,10 +115,8 @@ def test_compiled_code_is_timed_and_its_price_is_told(tmp_path):
         # in a loop and by address: tens of times below what a call from Python would cost
         assert float(row["compiled_us"]) < float(row["interpreted_us"]) / 3
         assert float(row["compile_s"]) > 0.02
-        assert int(row["library_bytes"]) > 10_000
-        assert int(row["work_bytes"]) > 100
-    assert int(rows["analytic"]["instructions"]) < int(rows["ad_sx"]["instructions"])
-    assert int(rows["ad_sx"]["nonzeros"]) < int(rows["ad_sx"]["size"]) == 108
+    assert int(rows["analytic"]["operations"]) < int(rows["ad_sx"]["operations"])
+    assert int(rows["ad_sx"]["nonzeros"]) < 3 * 6 * 6
     assert float(rows["loop"]["compile_s"]) == 0.0
 
 
@@ -148,14 +137,15 @@ def test_a_wrong_source_is_shown_and_never_recommended(source, tmp_path, monkeyp
     monkeypatch.setattr(Candidate, "build", flipped)
     code, text = run(ACROBOT, tmp_path / "x", functions=["inverse_first"], compiling="no")
     assert code == 1
-    record = json.loads((tmp_path / "x" / "derivatives.json").read_text())
-    errors = {e["source"]: e["error"] for e in record["entries"] if e["error"] is not None}
+    record = json.loads((tmp_path / "x" / "summary.json").read_text())
+    rows = csv.DictReader((tmp_path / "x" / "derivatives.csv").read_text().splitlines())
+    errors = {e["source"]: float(e["error"]) for e in rows if e["error"]}
     assert errors[source] > 0.1
     assert all(errors[s] < EXACT for s in errors if s != source)
     assert record["references"]["inverse_first"]["source"] == ("ad_sx" if source == "complex_step" else "complex_step")
     assert [p["source"] for p in record["recommended"]] != [source]
     assert len(record["recommended"]) == 1
-    assert f"wrong  {FUNCTIONS['inverse_first']}, {SOURCES[source].label}" in text
+    assert f"wrong  {FUNCTIONS['inverse_first']}, {SOURCES[source][0]}" in text
     assert "Not all agree" in (tmp_path / "x" / "report.html").read_text()
 
 
@@ -172,8 +162,9 @@ def test_a_source_that_breaks_is_named_and_the_rest_goes_on(tmp_path, monkeypatc
     assert code == 1
     assert "out of paper" in text
     assert text.count("wrong  ") == 1
-    record = json.loads((tmp_path / "x" / "derivatives.json").read_text())
-    assert {e["source"]: e["status"] for e in record["entries"]}["analytic"] == "failed"
+    rows = csv.DictReader((tmp_path / "x" / "derivatives.csv").read_text().splitlines())
+    assert {e["source"]: e["status"] for e in rows}["analytic"] == "failed"
+    record = json.loads((tmp_path / "x" / "summary.json").read_text())
     assert record["recommended"][0]["source"] != "analytic"
 
 
@@ -201,19 +192,19 @@ def test_the_break_even_is_the_arithmetic_of_the_table():
         entry("analytic", build_s=0.5, compile_s=1.5, interpreted_us=50.0, compiled_us=2.0),
         entry("loop", build_s=0.0, compile_s=0.0, compiled_us=10.0),
         entry("fd", error=1e-12, build_s=0.0, compile_s=0.0, compiled_us=0.1),
-        entry("pinocchio", compiled_us=0.2), entry("ad_sx", error=1e-8, build_s=0.0, compiled_us=0.3, compile_s=0.0)])
+        entry("ad_sx", error=1e-8, build_s=0.0, compiled_us=0.3, compile_s=0.0)])
     assert (found.source, found.execution, found.microseconds) == ("analytic", "compiled", 2.0)
     assert found.break_even == pytest.approx(2.0 / 8e-6)
     assert "250" in found.why
     assert "before that use loop" in found.why
-    assert found.in_graph == ""
+    assert "graph" not in found.why
 
 
 def test_a_loop_is_recommended_with_what_can_stand_in_a_graph():
     found = recommend("inverse_first", [entry("analytic", build_s=0.5, interpreted_us=50.0),
                                         entry("loop", build_s=0.0, compile_s=0.0, compiled_us=10.0)])
     assert (found.source, found.execution, found.break_even) == ("loop", "loop", None)
-    assert found.in_graph == "analytic, interpreted: 50 µs"
+    assert "in an expression graph: analytic, interpreted, 50 µs" in found.why
     assert "5 times as long" in found.why
     assert recommend("inverse_first", [entry("analytic", error=1e-8, interpreted_us=1.0)]) is None
 
@@ -286,7 +277,6 @@ def test_robots_that_do_not_exist(tmp_path):
 def test_the_robot_of_a_problem_or_of_an_ik_file():
     problem, ik = find_target(str(MODELS.parent / "quadrotor.yaml")), find_target(str(MODELS.parent / "ik" / "ur5_pose.yaml"))
     assert (problem.model.nv, problem.root) == (6, "free_flyer")
-    assert problem.urdf.name == "quadrotor.urdf"
     assert (ik.model.nv, ik.name) == (6, "ur5_pose")
 
 
@@ -298,75 +288,6 @@ def test_a_folder_of_something_else_is_not_touched(tmp_path):
 
 
 # ---- parts
-def test_pinocchio_reads_the_same_robot():
-    """With a floating base, followers of mimic joints, and damping that it leaves out of its algorithms."""
-    pytest.importorskip("pinocchio")
-    base = find_target(QUADRUPED, root="free_flyer")
-    known = "inverse_dynamics", "forward_dynamics", "inverse_first", "forward_first"
-    found = run_study(base, Settings(known, ("loop", "pinocchio"), quick=True))
-    assert len(found.entries) == 8
-    assert all(e.error < 1e-10 for e in found.entries)
-    assert all(p.source == "loop" for p in found.picks)
-
-
-def test_pinocchio_with_damping_and_followers(tmp_path):
-    pytest.importorskip("pinocchio")
-    body = ("<link name='{}'><inertial><origin xyz='0.1 0 0.05'/><mass value='2'/>"
-            "<inertia ixx='.1' iyy='.2' izz='.25' ixy='0' ixz='0' iyz='0'/></inertial></link>")
-    joint = ("<joint name='{}' type='{}'><parent link='{}'/><child link='{}'/><origin xyz='.3 0 0' rpy='.4 0 0'/>"
-             "<axis xyz='0 1 0'/><limit lower='-1' upper='1' effort='1' velocity='1'/><dynamics damping='0.7'/>{}</joint>")
-    follows = "<mimic joint='two' multiplier='-0.5' offset='0.2'/>"
-    parts = ["<robot name='r'><link name='w'/>", *(body.format(x) for x in "abc"), joint.format("one", "continuous", "w", "a", ""),
-             joint.format("two", "revolute", "a", "b", ""), joint.format("three", "revolute", "b", "c", follows), "</robot>"]
-    text = "".join(parts)
-    (tmp_path / "r.urdf").write_text(text)
-    target = find_target(str(tmp_path / "r.urdf"))
-    found = run_study(target, Settings(("inverse_dynamics", "inverse_first", "forward_first"), ("loop", "pinocchio"), quick=True))
-    by = {(e.function, e.source): e for e in found.entries}
-    assert target.model.nv == 2
-    assert by["inverse_dynamics", "pinocchio"].error < 1e-12
-    assert by["inverse_first", "pinocchio"].error < 1e-12
-    assert "followers" in by["forward_first", "pinocchio"].reason
-    peer, _ = find_peer(find_target(str(tmp_path / "r.urdf"), mimic="independent"))
-    assert peer.damping.tolist() == [0.7] * 3
-
-
-def test_what_is_too_large_or_too_slow_is_given_up_by_name():
-    """In a process of its own: what comes back evaluates as what is built here; what does not come back says why."""
-    model = find_target(QUADRUPED, root="free_flyer").model
-    way = candidate(model, "inverse_contracted", "analytic")
-    point = draw(model, 1, 3)[0]
-    inputs = point.values(QUANTITIES["inverse_contracted"].inputs)
-    here = way.build().call(inputs)
-    builder = Builder(Limits(60.0, 50_000, None))
-    try:
-        there, seconds = builder.build(way)
-        assert 0.0 < seconds < 60.0
-        assert all(np.array_equal(a.full(), b.full()) for a, b in zip(here, there.call(inputs), strict=True))
-        with pytest.raises(TooLarge, match=r"instructions, the limit is 50.000"):
-            builder.build(candidate(model, "inverse_second", "ad_sx"))
-        builder.limits = replace(builder.limits, build_seconds=0.01)
-        with pytest.raises(TooLarge, match="not built after 0.01 s"):
-            builder.build(candidate(model, "inverse_second", "ad_sx"))
-        with pytest.raises(TooLarge):  # a new process takes over
-            builder.build(candidate(model, "inverse_second", "ad_sx"))
-    finally:
-        builder.close()
-
-
-def test_instructions_of_inner_functions_count_as_often_as_they_run():
-    x = ca.SX.sym("x", 3)
-    inner = ca.Function("inner", [x], [ca.sin(x) + 1])
-    y = ca.MX.sym("y", 3)
-    once = count(ca.Function("once", [y], [inner(y)], {"never_inline": True}))
-    twice = count(ca.Function("twice", [y], [inner(inner(y))]))
-    n = inner.n_instructions()
-    assert count(inner) == (n, n)
-    assert twice.executed - once.executed == n + (twice.distinct - once.distinct)
-    many_times = count(ca.Function("many", [y], [inner.map(50)(ca.repmat(y, 1, 50))]))
-    assert many_times.executed > 50 * n > many_times.distinct
-
-
 def test_the_stopwatch_measures_what_a_call_takes():
     def run_for(times):
         end = time.thread_time() + 200e-6 * times
@@ -382,6 +303,7 @@ def test_patterns_show_the_tree():
     found = run_study(target, Settings(("inverse_first", "forward_first", "inverse_contracted"), ("analytic",), "no", quick=True))
     patterns = {p.title: p.marks for p in found.patterns}
     assert len(patterns) == 7
+    assert found.patterns[0].names == target.model.velocity_names
     hessian = patterns["Hessian of λᵀτ by (q, v, a)"]
     assert np.array_equal(hessian, hessian.T)
     assert hessian[:36].any()
@@ -391,4 +313,3 @@ def test_patterns_show_the_tree():
     assert not M[6:9, 9:].any()
     assert (patterns["∂a/∂τ = M⁻¹"][6:9, 9:] == 2).all()
     assert not patterns["∂τ/∂q"][:, :3].any()  # nothing depends on where the robot stands
-    assert found.patterns[0].rows == target.model.velocity_names

@@ -12,7 +12,7 @@ from dynamics.model import read_urdf
 from dynamics.model.builder import Builder, replace_limits
 from dynamics.model.model import Joint, Limits, Mimic, Placement
 from dynamics.model.synthetic import random_rotation, random_tree, random_unit
-from dynamics.model.textbook import planar_arm, quadruped
+from dynamics.notation.textbook_robots import planar_arm, quadruped
 from ocp.control.clearance import Ball, Capsule, Clearance, HalfSpace, compile_clearances
 from ocp.control.ik import solve_ik
 from ocp.control.ik_qp import bounded_minimum, differential_ik

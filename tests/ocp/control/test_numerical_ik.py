@@ -11,8 +11,8 @@ import dynamics
 from dynamics import algorithms as alg
 from dynamics.lie import euler
 from dynamics.model.synthetic import random_rotation, random_tree
-from dynamics.model.textbook import planar_arm, wrist_zyx
-from ocp.control.numerical_ik import (
+from dynamics.notation.textbook_robots import planar_arm, wrist_zyx
+from ocp.control.notation.numerical_ik import (
     Equations,
     IterationRule,
     chart_equations,

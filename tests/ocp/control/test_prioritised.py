@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from ocp.control.prioritised import Level, solve_levels, stacked, two_levels
+from ocp.control.notation.prioritised import Level, solve_levels, stacked, two_levels
 from ocp.errors import ProblemError
 
 

@@ -8,17 +8,15 @@ from scipy.spatial.transform import Rotation
 
 import dynamics
 from dynamics import algorithms as alg
-from dynamics.algorithms import analytic
 from dynamics.model.synthetic import random_rotation, random_tree, serial_chain
-from dynamics.model.textbook import planar_arm, quadruped, scara, wrist_zyx
+from dynamics.notation import analytic_jacobians as analytic
+from dynamics.notation.textbook_robots import planar_arm, quadruped, scara, wrist_zyx
 from ocp.control import pseudo_inverse as pi
 from ocp.control.ik import solve_ik
-from ocp.control.prioritised import Level, solve_levels, stacked, two_levels
-from ocp.control.support import contact_tasks, solve_supported_ik, support_motion, support_velocity
-from ocp.control.task_kernel import compile_tasks
-from ocp.control.tasks import orientation_task, pose_task, position_task
-from ocp.control.textbook_ik import planar_arm_ik, scara_ik, wrist_zyx_ik
-from ocp.control.trajectory_control import (
+from ocp.control.notation.closed_forms import planar_arm_ik, scara_ik, wrist_zyx_ik
+from ocp.control.notation.prioritised import Level, solve_levels, stacked, two_levels
+from ocp.control.notation.support import contact_tasks, solve_supported_ik, support_motion, support_velocity
+from ocp.control.notation.trajectory_control import (
     compile_tracker,
     error_ratio,
     gain_limit,
@@ -26,6 +24,8 @@ from ocp.control.trajectory_control import (
     pose_control,
     position_control,
 )
+from ocp.control.task_kernel import compile_tasks
+from ocp.control.tasks import orientation_task, pose_task, position_task
 from ocp.errors import ProblemError
 
 Q_T = np.array([np.pi / 6, np.pi / 3, np.pi / 3])

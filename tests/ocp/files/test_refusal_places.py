@@ -130,3 +130,18 @@ def test_an_absent_value_alone_is_no_cut_expression() -> None:
     with pytest.raises(ProblemError) as caught:
         load_text(BLOCK.replace("duration: 1", "duration:"))
     assert "comma" not in str(caught.value)
+
+
+def test_a_robot_that_cannot_be_accelerated_names_its_joint(tmp_path: Path) -> None:
+    """A massless leaf on a moving joint: the place is the system, the words name joint and body."""
+    ball = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    (tmp_path / "arm.urdf").write_text(f"""<robot name="arm"><link name="base"/><link name="upper">{ball}</link><link name="hand"/>
+<joint name="shoulder" type="continuous"><parent link="base"/><child link="upper"/><axis xyz="0 1 0"/></joint>
+<joint name="wrist" type="continuous"><parent link="upper"/><child link="hand"/><axis xyz="0 1 0"/></joint></robot>""")
+    text = """name: Arm
+system: {robot: arm.urdf}
+phase: {duration: 1, start: {rest: true, others: neutral}, costs: [{name: effort, running: shoulder**2}]}
+"""
+    with pytest.raises(ProblemError) as error:
+        load_text(text, tmp_path)
+    assert "2:9: system: model 'arm': nothing resists the motion of 'wrist' (body 'hand')" in str(error.value)

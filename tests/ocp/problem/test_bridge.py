@@ -13,6 +13,7 @@ from dynamics.model.synthetic import random_tree
 from dynamics.model.urdf import read_urdf
 from ocp.bridge import RobotTerms, Thruster, model_space, robot_system
 from ocp.errors import ProblemError
+from ocp.guess import on_manifold
 
 
 @pytest.fixture
@@ -118,3 +119,13 @@ def test_units_name_every_state_and_control(robot):
     assert system.units["q.j0.w"] == ""
     assert system.units["v.j0.wz"] == "rad/s"
     assert system.units["jet"] == "N"
+
+
+def test_a_guess_may_be_off_the_sphere_but_not_at_its_centre(robot):
+    space = model_space(robot)
+    x = np.tile(space.neutral, (3, 1))
+    x[1, 3:7] = [0.0, 3.0, 0.0, 4.0]
+    np.testing.assert_allclose(on_manifold(space, x)[1, 3:7], [0.0, 0.6, 0.0, 0.8])
+    x[2, 3:7] = 0.0
+    with pytest.raises(ProblemError, match="length zero"):
+        on_manifold(space, x)

@@ -11,7 +11,7 @@ from plain_shooting import flat
 from shooting_problems import quadrotor
 
 from ocp.problem import INF, At, Boundary, Constraint, Problem, Sense
-from ocp.shooting.engine import augmented, records
+from ocp.shooting.engine import augmented
 from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, SLOTS
 from ocp.shooting.ilqr import ILQROptions, prepare
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE
@@ -47,8 +47,7 @@ class Loaded:
         made = ILQROptions(intervals=2, kernels="interpreted", hessian="full")
         self.program = prepare(Problem("constrained", (constrained(),)), made)
         store, self.horizon = self.program.store, self.program.horizon
-        self.bank, self.kept = records.bank(self.program.compiled)
-        self.held, self.plan, self.path = store.held, store.plan, store.path
+        self.engine, self.held, self.plan, self.path = store.engine, store.held, store.plan, store.path
         self.held.lam[:], self.held.mu[:] = rng.standard_normal(self.held.lam.shape), mu
         self.space = constrained().system.space
         a, d = ca.SX.sym("a", self.space.nx), ca.SX.sym("d", self.space.ndx)
@@ -67,7 +66,7 @@ class Loaded:
         self.path.x[k] = kept_x if x is None else x
         if k < 2:
             self.path.u[k] = kept_u if u is None else u
-        value = augmented.penalty(self.bank, self.held, self.plan, self.path, k)
+        value = augmented.penalty(self.engine, self.path, k)
         self.path.x[k], self.path.u[min(k, 1)] = kept_x, kept_u
         return value
 
@@ -102,8 +101,8 @@ def test_slopes_and_stiffness_are_the_derivatives_of_the_terms(seed, k):
 
     gradient, bend = (f(value, loaded.plus, x, u, n, 1e-4) for f in (columns, hessian))
     g, H = np.zeros(width), np.zeros((n + 4, width))
-    largest = augmented.slopes(loaded.bank, loaded.held, loaded.plan, loaded.path, k, g)
-    assert augmented.stiffness(loaded.bank, loaded.held, loaded.plan, loaded.path, k, size, True, H)
+    largest = augmented.slopes(loaded.engine, k, g)
+    assert augmented.stiffness(loaded.engine, k, True, H)
     np.testing.assert_allclose(g[:size], gradient[0], atol=1e-5 * max(1, np.abs(gradient).max()))
     assert not g[size:].any()
     np.testing.assert_allclose(symmetric(H[:size, :size]), bend, atol=1e-5 * max(1, np.abs(bend).max()))
@@ -120,10 +119,10 @@ def test_slopes_and_stiffness_are_the_derivatives_of_the_terms(seed, k):
 def test_without_exactness_the_curvature_of_the_rows_is_left_out():
     loaded = Loaded(np.random.default_rng(5))
     g, coarse, exact = np.zeros(loaded.horizon.width), *np.zeros((2, 16, loaded.horizon.width))
-    arguments = loaded.bank, loaded.held, loaded.plan, loaded.path, 1
+    arguments = loaded.engine, 1
     augmented.slopes(*arguments, g)
-    augmented.stiffness(*arguments, 16, False, coarse)
-    augmented.stiffness(*arguments, 16, True, exact)
+    augmented.stiffness(*arguments, False, coarse)
+    augmented.stiffness(*arguments, True, exact)
     rows = loaded.rows(1)
     H = np.asarray(rows.curvature(loaded.plan.t[1], loaded.path.x[1], loaded.path.u[1], [], loaded.held.slope[1, :rows.count])).T
     np.testing.assert_allclose(exact - coarse, H, atol=1e-10)
@@ -140,14 +139,14 @@ def test_curvature_of_convex_rows_is_kept_without_exactness():
     others = [r for r in range(rows.count) if r != ball]
     loaded.held.holds[k, others] = 0
     loaded.held.lam[k] = 0.0
-    arguments = loaded.bank, loaded.held, loaded.plan, loaded.path, k
+    arguments = loaded.engine, k
     for lam, kept in ((50.0, True), (-50.0, False)):
         g, coarse, exact = np.zeros(loaded.horizon.width), *np.zeros((2, 16, loaded.horizon.width))
         loaded.held.kind[loaded.horizon.which[k], ball], loaded.held.lam[k, ball] = EQUAL, lam  # an equality may have either sign
         augmented.slopes(*arguments, g)
         assert np.sign(loaded.held.slope[k, ball]) == np.sign(lam)
-        assert augmented.stiffness(*arguments, 16, False, coarse)
-        assert augmented.stiffness(*arguments, 16, True, exact)
+        assert augmented.stiffness(*arguments, False, coarse)
+        assert augmented.stiffness(*arguments, True, exact)
         bend = np.asarray(rows.curvature(loaded.plan.t[k], loaded.path.x[k], loaded.path.u[k], [],
                                          loaded.held.slope[k, :rows.count])).T
         assert np.abs(bend).max() > 1
@@ -168,7 +167,7 @@ def test_what_an_update_moves_and_misses():
     loaded = Loaded(np.random.default_rng(3), mu=3.0)
     held, which = loaded.held, loaded.horizon.which
     for k in range(3):
-        augmented.slopes(loaded.bank, held, loaded.plan, loaded.path, k, np.zeros(loaded.horizon.width))
+        augmented.slopes(loaded.engine, k, np.zeros(loaded.horizon.width))
     old, slope = held.lam.copy(), held.slope.copy()
     expected, residual = 0.0, np.zeros_like(held.kind, dtype=float)
     for k in range(3):
@@ -192,18 +191,18 @@ def test_what_an_update_moves_and_misses():
 def test_rows_without_control_do_not_hold_at_the_start():
     loaded = Loaded(np.random.default_rng(1))
     loaded.path.x[:, 2] = 5.0  # beyond its bound
-    augmented.slopes(loaded.bank, loaded.held, loaded.plan, loaded.path, 0, np.zeros(loaded.horizon.width))
+    augmented.slopes(loaded.engine, 0, np.zeros(loaded.horizon.width))
     assert np.all(loaded.held.slope[0, :2] == 0)
     assert loaded.held.slope[0, 2] != 0
-    augmented.slopes(loaded.bank, loaded.held, loaded.plan, loaded.path, 1, np.zeros(loaded.horizon.width))
+    augmented.slopes(loaded.engine, 1, np.zeros(loaded.horizon.width))
     assert loaded.held.slope[1, 0] > 0
 
 
 def test_rows_that_are_not_finite_are_noticed():
     loaded = Loaded(np.random.default_rng(2))
     loaded.path.x[1, 0] = np.inf
-    assert np.isnan(augmented.penalty(loaded.bank, loaded.held, loaded.plan, loaded.path, 1))
-    assert np.isnan(augmented.slopes(loaded.bank, loaded.held, loaded.plan, loaded.path, 1, np.zeros(loaded.horizon.width)))
+    assert np.isnan(augmented.penalty(loaded.engine, loaded.path, 1))
+    assert np.isnan(augmented.slopes(loaded.engine, 1, np.zeros(loaded.horizon.width)))
 
 
 def test_multipliers_solve_a_convex_problem():

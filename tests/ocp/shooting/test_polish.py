@@ -14,11 +14,11 @@ from shooting_problems import make, quadrotor
 
 from ocp.methods import solve
 from ocp.problem import INF, At, Boundary, Constraint, Sense
-from ocp.qp import QP, solve_qp
 from ocp.shooting.active_set import APEX, FREE, SURFACE, ActiveSet, cone_case, cone_derivative
 from ocp.shooting.kkt import Knot, Multipliers, costates, project_cone, residuals
 from ocp.shooting.polish import PolishOptions, PolishStatus, polish
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE
+from ocp.solvers.qp import QP, solve_qp
 from ocp.spaces import euclidean
 
 

@@ -1,0 +1,103 @@
+"""Charts of rotations about a point, three coordinates whose rates are velocities: how far from singular, and from one to another.
+
+A chart is a name: three letters of Euler angles as in ``dynamics.lie.euler``, or ``rotation_vector``. S [3, 3] takes rates to the
+body's angular velocity; all charts see the same rotation, angular velocity and acceleration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import casadi as ca
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics import spatial
+from dynamics.errors import ChartSingularityError
+from dynamics.joints.derivatives import joint_derivatives
+from dynamics.joints.euler import EULER
+from dynamics.joints.exponential import EXPONENTIAL
+from dynamics.joints.kind import JointKind
+from dynamics.lie import euler, series, so3
+
+Expr = Any
+VECTOR = "rotation_vector"
+SINGULAR = 1e-6  # |det S| below which rates are not taken to another chart
+
+
+class ChartState(NamedTuple):
+    """Coordinates, rates and second rates in a chart [3 each]; rad, rad/s, rad/s^2."""
+
+    chart: str
+    q: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+
+
+def joint_of(chart: str) -> JointKind:
+    """The joint with these coordinates. Raises ValueError for an unknown chart."""
+    return (EXPONENTIAL if chart == VECTOR else EULER).make(SimpleNamespace(chart=chart))
+
+
+def measure(chart: str, q: Expr) -> Expr:
+    """det S: of Euler angles ``+-cos`` or ``-sin`` of the middle one, of a rotation vector ``2 (1 - cos |q|) / |q|^2``."""
+    if chart == VECTOR:
+        return 2 * series.stumpff(ca.dot(q, q), 2)[2]
+    sequence = euler.sequence(chart)
+    return -ca.sin(q[1]) if sequence.proper else sequence.sign * ca.cos(q[1])
+
+
+def coordinates(chart: str, rotation: ArrayLike) -> np.ndarray:
+    """The coordinates [3] of a rotation matrix in a chart."""
+    found = so3.log(rotation) if chart == VECTOR else euler.from_matrix_numeric(chart, rotation)
+    return np.asarray(found).ravel()
+
+
+def switch(state: ChartState, chart: str) -> ChartState:
+    """The same motion in another chart: ``v_n = S_n^-1 S_o v_o``, ``a_n = S_n^-1 (S_o a_o + dS_o/dt v_o - dS_n/dt v_n)``.
+
+    Raises ChartSingularityError where the other chart is singular.
+    """
+    old, new = joint_of(state.chart), joint_of(chart)
+    q = coordinates(chart, np.asarray(old.transform(ca.DM(state.q)).R))
+    size = float(measure(chart, ca.DM(q)))
+    if abs(size) < SINGULAR:
+        raise ChartSingularityError(chart, "det S", size, "no rates of its coordinates give the motion; choose another chart")
+    before = joint_derivatives(old, ca.DM(state.q), ca.DM(state.v))
+    S = spatial.angular(new.subspace(ca.DM(q)))
+    v = ca.solve(S, spatial.angular(before.S @ state.v))
+    after = joint_derivatives(new, ca.DM(q), v)
+    a = ca.solve(S, spatial.angular(before.S @ state.a + before.S_dot @ state.v - after.S_dot @ v))
+    return ChartState(chart, q, np.asarray(v).ravel(), np.asarray(a).ravel())
+
+
+def best(rotations: Iterable[ArrayLike], charts: Iterable[str] = tuple(euler.SEQUENCES)) -> str:
+    """The chart that is farthest from singular at the worst of the rotation matrices; the first among equals."""
+    worst = dict.fromkeys(charts, np.inf)
+    for rotation in rotations:
+        for chart in worst:
+            worst[chart] = min(worst[chart], abs(float(measure(chart, ca.DM(coordinates(chart, rotation))))))
+    return max(worst, key=lambda chart: worst[chart])
+
+
+def formulas(chart: str) -> ca.Function:
+    """Generator of a chart's formulas: (q, v) -> R, det S, S, dS/dt [3, 3], and [9, 3] each, a column for every coordinate:
+    dR/dq, dS/dq, d(dR/dt)/dq, d(dS/dt)/dq; then dR/dt. Its ``generate`` writes them as C."""
+    kind = joint_of(chart)
+    q, v = ca.SX.sym("q", 3), ca.SX.sym("v", 3)
+    d = joint_derivatives(kind, q, v)
+    R, S, S_dot = ca.SX(kind.transform(q).R), spatial.angular(d.S), spatial.angular(d.S_dot)
+    spin = spatial.hat(S @ v)
+    dR = [R @ spatial.hat(S[:, k]) for k in range(3)]
+    dR_dot = [R @ (spatial.hat(S[:, k]) @ spin + spatial.hat(spatial.angular(d.dS[k]) @ v)) for k in range(3)]
+
+    def columns(parts: list[Expr]) -> Expr:
+        return ca.horzcat(*(ca.vec(ca.densify(x)) for x in parts))
+
+    values = {"R": R, "det_S": measure(chart, q), "S": S, "S_dot": S_dot, "dR": columns(dR),
+              "dS": columns([spatial.angular(x) for x in d.dS]), "dR_dot": columns(dR_dot),
+              "dS_dot": columns([spatial.angular(x) for x in d.dS_dot]), "R_dot": R @ spin}
+    return ca.Function(f"chart_{chart}", [q, v], [ca.densify(ca.SX(x)) for x in ca.cse(list(map(ca.SX, values.values())))],
+                       ["q", "v"], list(values))

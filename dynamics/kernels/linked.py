@@ -1,0 +1,156 @@
+"""Compiled functions whose callers take their code in: typed and lowered once, optimised and translated once, where Python enters.
+
+Numba translates every function to machine code, and all that it calls once more with each of its callers; loops that are made of
+many small functions pay for that at every level. Of a function with the decorator ``linked`` compiled callers get the code as it
+was lowered, and what Python calls is optimised and translated as a whole. Any of them may be called from Python: then it is
+compiled for that, and kept on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from numba import njit, types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, Flags
+from numba.core.datamodel.models import OpaqueModel
+from numba.extending import register_model
+
+_NEEDLESS = {"WithLifting", "InlineClosureLikes", "RewriteDynamicRaises", "MakeFunctionToJitFunction", "InlineInlinables",
+             "FindLiterallyCalls", "LiteralUnroll", "LiteralPropagationSubPipelinePass", "InlineOverloads", "NopythonRewrites",
+             "DumpParforDiagnostics"}
+"""Passes for closures, array expressions and other things that these functions do without."""
+
+
+class _Library(JITCodeLibrary):
+    """Code that is linked into that of others: neither optimised nor translated, so it has no addresses."""
+
+    @property
+    def codegen(self) -> Any:
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Nothing to set: without a wrapper for Python nobody asks for the environment."""
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class _Whole(JITCodeLibrary):
+    """The code of an entry with all that it calls, optimised in one go: Numba's first go serves the counting of references."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
+
+
+class _Flags(Flags):
+    """The options of a compilation, which Numba compares a hundred thousand times: without filling in what is not set."""
+
+    __hash__ = Flags.__hash__
+
+    def values(self) -> dict[str, Any]:
+        return self._values
+
+    def __eq__(self, other: object) -> bool:
+        return self._values == other._values if isinstance(other, _Flags) else super().__eq__(other)
+
+
+class _Typing:
+    """Numba's typing context that remembers what operators and functions of Numba's own make of their arguments."""
+
+    known: ClassVar[dict[Any, Any]] = {}
+
+    def __init__(self, context: Any, flags: Flags):
+        self._context, self._flags = context, (flags.nrt, str(flags.error_model))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, function: Any, arguments: Any, named: Any) -> Any:
+        if type(function) is not types.Function or named:
+            return self._context.resolve_function_type(function, arguments, named)
+        key = function, arguments, self._flags
+        if (found := self.known.get(key)) is None:
+            found = self.known[key] = self._context.resolve_function_type(function, arguments, named)
+        return found
+
+
+class _Linked(Compiler):
+    library: type[JITCodeLibrary] = _Library
+
+    def define_pipelines(self) -> Any:
+        (passes,) = super().define_pipelines()
+        passes.passes = [one for one in passes.passes if one[0].__name__ not in _NEEDLESS]
+        passes._finalized = False
+        passes.finalize()
+        return [passes]
+
+    def compile_extra(self, func: Any) -> Any:
+        self.state.flags = _Flags(self.state.flags)
+        self.state.typingctx = _Typing(self.state.typingctx, self.state.flags)
+        self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
+        if self.library is _Whole:
+            self.state.library.enable_object_caching()
+        return super().compile_extra(func)
+
+
+class _Entry(_Linked):
+    library = _Whole
+
+
+PLAIN: dict[str, Any] = {"_nrt": False}
+"""No reference is counted: such functions allocate nothing, and whoever calls from Python keeps what they are given."""
+INNER: dict[str, Any] = {"pipeline_class": _Linked, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **PLAIN}
+"""Options of ``numba.njit`` for what no Python ever calls."""
+
+
+class _Type(types.Dispatcher):
+    """A constant as an argument is a number as any other: nothing is compiled once more for it."""
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        plain = {name: types.unliteral(kind) for name, kind in kws.items()}
+        return super().get_call_type(context, tuple(types.unliteral(kind) for kind in args), plain)
+
+
+register_model(_Type)(OpaqueModel)
+
+
+class Linked:
+    """A function for Python and for compiled callers: ``entry`` and ``inner``."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
+        self.entry = njit(**{"cache": True, "pipeline_class": _Entry, **PLAIN, **options})(function)
+        within = {key: value for key, value in options.items() if key not in ("cache", "nogil")}
+        self.inner = njit(**{**INNER, **within})(function)
+        self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__
+        self.py_func, self.__wrapped__, self._type = function, function, _Type(self.inner)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.entry(*arguments)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self._type
+
+
+def linked(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """``numba.njit`` with these options and a cache on disk, for loops made of many functions."""
+    if function is None:
+        return lambda function: Linked(function, options)
+    return Linked(function, options)

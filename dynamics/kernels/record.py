@@ -1,0 +1,136 @@
+"""Records of arrays that compiled functions take by one pointer.
+
+    class Path(Record):
+        x: np.ndarray
+        cost: np.ndarray
+
+    path = Path(np.zeros((11, 4)), np.zeros(11))         # path.x is the array, in Python and in compiled functions
+
+A named tuple of arrays goes by value: every call moves, and every function counts, what all its arrays consist of, which costs
+seconds of compilation. A record is the address of a table with the place and the shape of each array; a compiled function looks up
+what it names. Nothing is counted there: whoever calls keeps the record, and so its arrays and the records within it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import from_dtype, types
+from numba.core import cgutils
+from numba.core.datamodel import PrimitiveModel
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import NativeValue, infer_getattr, lower_getattr_generic, register_model, unbox
+from numba.np.arrayobj import populate_array
+
+_WORD = ir.IntType(64)
+
+
+class RecordType(types.Type):
+    """Numba's type of a record: its class and the types of its fields."""
+
+    def __init__(self, record: type[Record], fields: tuple[tuple[str, Any], ...]):
+        self.record, self.fields = record, fields
+        listed = ", ".join(f"{name}: {kind}" for name, kind in fields)
+        super().__init__(f"{record.__module__}.{record.__qualname__}({listed})")
+
+    def place(self, name: str) -> tuple[int, Any]:
+        """(first word in the table, type) of a field."""
+        at = 0
+        for field, kind in self.fields:
+            if field == name:
+                return at, kind
+            at += 1 + getattr(kind, "ndim", 0)
+        raise AttributeError(name)
+
+
+@lru_cache(maxsize=256)
+def _record_type(record: Any, fields: tuple[tuple[str, Any], ...]) -> RecordType:
+    return RecordType(record, fields)
+
+
+class Record:
+    """Base of records: a subclass annotates its fields, each a C-contiguous array of float64 or int64, or a record."""
+
+    _where: int
+    _numba_type_: RecordType
+
+    def __init__(self, *values: Any):
+        names = tuple(type(self).__annotations__)
+        if len(values) != len(names):
+            raise TypeError(f"{type(self).__name__} has the fields {', '.join(names)}; {len(values)} values were given")
+        fields, words = [], []
+        for name, value in zip(names, values, strict=True):
+            if isinstance(value, Record):
+                fields.append((name, value._numba_type_))
+                words.append(value._where)
+            elif isinstance(value, np.ndarray) and value.flags.c_contiguous and value.dtype in (np.float64, np.int64):
+                fields.append((name, types.Array(from_dtype(value.dtype), value.ndim, "C")))
+                words += [value.ctypes.data, *value.shape]
+            else:
+                what = f"{value.dtype} of strides {value.strides}" if isinstance(value, np.ndarray) else type(value).__name__
+                raise TypeError(f"{type(self).__name__}.{name}: expected a record or a C-contiguous array of float64 or int64, got "
+                                f"{what}")
+        table = np.array(words, dtype=np.int64)
+        vars(self).update(zip(names, values, strict=True))
+        vars(self).update(_table=table, _where=table.ctypes.data, _numba_type_=_record_type(type(self), tuple(fields)))  # type: ignore[arg-type]
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be set: compiled functions would not see it; use replace")
+
+    def __iter__(self) -> Iterator[Any]:
+        return (getattr(self, name) for name in type(self).__annotations__)
+
+    def replace(self, **fields: Any) -> Self:
+        """Another record with other values of these fields; the others are shared."""
+        names = tuple(type(self).__annotations__)
+        if unknown := set(fields) - set(names):
+            raise TypeError(f"{type(self).__name__} has no field {', '.join(sorted(unknown))}; it has {', '.join(names)}")
+        return type(self)(*(fields.get(name, getattr(self, name)) for name in names))
+
+
+@register_model(RecordType)
+class _Model(PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any):
+        super().__init__(manager, kind, _WORD.as_pointer())
+
+
+@unbox(RecordType)
+def _unbox(kind: Any, value: Any, c: Any) -> NativeValue:
+    number = c.pyapi.object_getattr_string(value, "_where")
+    address = c.pyapi.long_as_voidptr(number)
+    c.pyapi.decref(number)
+    failed = cgutils.is_not_null(c.builder, c.pyapi.err_occurred())
+    return NativeValue(c.builder.bitcast(address, _WORD.as_pointer()), is_error=failed)
+
+
+@infer_getattr
+class _Fields(AttributeTemplate):
+    key = RecordType
+
+    def generic_resolve(self, kind: RecordType, name: str) -> Any:
+        return dict(kind.fields).get(name)
+
+
+@lower_getattr_generic(RecordType)
+def _field(context: Any, builder: Any, kind: RecordType, table: Any, name: str) -> Any:
+    at, field = kind.place(name)
+
+    def word(i: int) -> Any:
+        found = builder.load(cgutils.gep_inbounds(builder, table, at + i))
+        found.set_metadata("invariant.load", builder.module.add_metadata([]))  # a table never changes
+        return found
+
+    if isinstance(field, RecordType):
+        return builder.inttoptr(word(0), _WORD.as_pointer())
+    array = context.make_array(field)(context, builder)
+    shape = [word(1 + i) for i in range(field.ndim)]
+    strides = [ir.Constant(_WORD, 8)]
+    for extent in reversed(shape[1:]):
+        strides.insert(0, builder.mul(strides[0], extent))
+    populate_array(array, data=builder.inttoptr(word(0), context.get_data_type(field.dtype).as_pointer()), shape=shape,
+                   strides=strides, itemsize=ir.Constant(_WORD, 8), meminfo=None)
+    return array._getvalue()

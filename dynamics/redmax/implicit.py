@@ -1,0 +1,217 @@
+"""Implicit steps of a mechanism: the residual of positions alone, Newton with its exact matrix, no inverse of M anywhere.
+
+With ``r = ID(q, v, a) - f`` the residual of a solve is ``g = (gamma h)^2 r(q, v, w / (gamma h)^2)`` and its Newton matrix
+``H = M + gamma h r_v + (gamma h)^2 r_q``: M + dM w - gamma h D - (gamma h)^2 K in the words of the document. Source: Sueda,
+section 3.4 and Algorithm 12; r and its slopes come from the recursions, in O(n depth) operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.algorithms import rate_matrix
+from dynamics.derivatives.inverse_first import inverse_dynamics_partials
+from dynamics.errors import ModelError
+from dynamics.kernels import Kernel, compile_kernel
+from dynamics.mechanism import Mechanism
+from dynamics.redmax import parameters as free
+from dynamics.redmax.equations import redmax
+from dynamics.redmax.schemes import Solve, plan
+
+Expr = Any
+
+
+@dataclass(frozen=True)
+class System:
+    """A mechanism with free parameters as kernels: residual(q, v, a, u, p) -> r; terms(...) -> r, r_q, r_v, M;
+    pull(..., z) -> ``r_u' z`` and ``r_p' z``. nominal: the parameters [np] at which the mechanism is itself."""
+
+    mechanism: Mechanism
+    parameters: tuple[free.Parameter, ...]
+    nominal: np.ndarray
+    residual: Kernel
+    terms: Kernel
+    pull: Kernel
+
+    def slopes(self, node: np.ndarray, u: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, ...]:
+        """r [n], and r_q, r_v, M [n, n], at a node (q, v, a)."""
+        n = self.mechanism.model.nv
+        r, *matrices = self.terms(*node, u, p)  # a kernel gives [1, 1] as a number
+        return np.reshape(r, n), *(np.reshape(x, (n, n)) for x in matrices)
+
+
+def system(mechanism: Mechanism, parameters: Sequence[free.Parameter] = (), mode: str = "auto") -> System:
+    """Kernels of a mechanism; mode: as of ``compile_kernel``. Raises ModelError for joints without flat coordinates, for
+    constraints, and for parameters that the mechanism does not have."""
+    free.flat_coordinates(mechanism)
+    free.check(mechanism, parameters)
+    n = mechanism.model.nv
+    at = [ca.SX.sym(name, size) for name, size in zip("qvaup", (n, n, n, mechanism.nu, len(parameters)), strict=True)]
+    r = free.residual(mechanism, parameters, at)
+    z = ca.SX.sym("z", n)
+    slopes = _differentiated(r, at) if parameters else _closed_form(mechanism, at)
+    names = list("qvaup")
+    functions = (
+        ca.Function("residual", at, [ca.densify(r)], names, ["r"]),
+        ca.Function("terms", at, [ca.densify(x) for x in ca.cse([r, *slopes])], names, ["r", "r_q", "r_v", "M"]),
+        ca.Function("pull", [*at, z], [ca.densify(ca.jtimes(r, x, z, True)) for x in at[3:]], [*names, "z"], ["r_u_z", "r_p_z"]))
+    kernels = [compile_kernel(function, mode) for function in functions]  # type: ignore[arg-type]
+    return System(mechanism, tuple(parameters), np.array(free.nominal(mechanism, parameters)), *kernels)
+
+
+def _differentiated(r: Expr, at: Sequence[Expr]) -> list[Expr]:
+    return [ca.jacobian(r, x) for x in at[:3]]
+
+
+def _closed_form(mechanism: Mechanism, at: Sequence[Expr]) -> list[Expr]:
+    q, v, a, u, _ = at
+    model, thrusts = mechanism.model, u[len(mechanism.motors):]
+    if any(thruster.against for thruster in mechanism.thrusters):  # wrenches that turn with another body
+        found = inverse_dynamics_partials(model, q, v, a, {})
+        pushed = ca.jacobian(mechanism.thrust_effort(q, thrusts), q) @ rate_matrix(model, q)
+    else:
+        found, pushed = inverse_dynamics_partials(model, q, v, a, mechanism.wrenches(q, thrusts)), 0
+    return [ca.SX(found.dtau_dq - mechanism.stiffness(q, v) - pushed), ca.SX(found.dtau_dv - mechanism.damping(q, v)), ca.SX(found.M)]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Of Newton: tolerance of the residual over the diagonal of M, in the units of q (rad or m); most iterations; most halvings
+    of a step, 0 for none."""
+
+    tolerance: float = 1e-11
+    iterations: int = 50
+    halvings: int = 20
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What implicit steps found. t [N+1]; q, v [N+1, n]: at the ends of steps. nodes: (q, v, a) [n each] of every solve, after the
+    initial state; solves: the plan that they follow; u [N, nu], p [np], h. iterations: of Newton for every solve."""
+
+    t: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    nodes: np.ndarray
+    solves: tuple[Solve, ...]
+    u: np.ndarray
+    p: np.ndarray
+    h: float
+    iterations: tuple[int, ...]
+
+
+class NewtonError(RuntimeError):
+    """An implicit step has no solution that Newton finds. Attributes: step (from 0), time [s], joint (velocity with the largest
+    part of the residual), residual (its size over the mass, rad or m), simulation (the steps before it)."""
+
+    def __init__(self, step: int, time: float, joint: str, residual: float, simulation: Simulation, why: str):
+        self.step, self.time, self.joint, self.residual, self.simulation = step, time, joint, residual, simulation
+        super().__init__(f"step {step} (t = {time:.6g} s): {why}; the residual is {residual:.3g} at joint {joint!r}; "
+                         "a shorter step may help")
+
+
+def simulate(system: System, method: str, start: tuple[ArrayLike, ArrayLike], h: float, steps: int, u: ArrayLike | None = None,
+             p: ArrayLike | None = None, options: Options | None = None) -> Simulation:
+    """Steps of length h [s] from start = (q, v). u: [N, nu], held over each step, None: 0; p: [np], None: nominal.
+
+    Raises ModelError for wrong sizes, NewtonError where a step fails.
+    """
+    options = options or Options()
+    n, nu = system.mechanism.model.nv, system.mechanism.nu
+    controls = np.zeros((steps, nu)) if u is None else np.asarray(u, float)
+    values = system.nominal if p is None else np.asarray(p, float)
+    q, v = (np.asarray(x, float).ravel() for x in start)
+    for name, found, wanted in (("q", q.shape, (n,)), ("v", v.shape, (n,)), ("u", controls.shape, (steps, nu)),
+                                ("p", values.shape, system.nominal.shape)):
+        if found != wanted:
+            raise ModelError(f"{name} has shape {found}, expected {wanted}", element=f"model {system.mechanism.model.name!r}")
+    if not (h > 0 and np.isfinite(h)):
+        raise ModelError(f"the step must be positive, got {h}", element=f"model {system.mechanism.model.name!r}")
+    solves = plan(method, steps)
+    nodes = np.zeros((len(solves) + 1, 3, n))
+    nodes[0, 0], nodes[0, 1] = q, v
+    iterations: list[int] = []
+
+    def so_far(count: int) -> Simulation:
+        ends = [0, *(k + 1 for k, solve in enumerate(solves[:count]) if solve.last)]
+        return Simulation(h * np.arange(len(ends)), nodes[ends, 0], nodes[ends, 1], nodes[:count + 1], solves[:count],
+                          controls, values, h, tuple(iterations))
+
+    times = [0.0, *(solve.time for solve in solves)]
+    for k, solve in enumerate(solves):
+        step = _Step(system, solve, nodes, h, (controls[solve.step], values))
+        guess = nodes[k, 0] + h * (times[k + 1] - times[k]) * nodes[k, 1]
+        try:
+            nodes[k + 1], count = step.newton(guess, options)
+        except _Failed as failed:
+            worst = int(np.argmax(np.abs(failed.residual)))
+            raise NewtonError(solve.step, h * solve.time, system.mechanism.model.velocity_names[worst],
+                              float(np.abs(failed.residual[worst])), so_far(k), failed.why) from None
+        iterations.append(count)
+    return so_far(len(solves))
+
+
+class _Failed(Exception):
+    def __init__(self, why: str, residual: np.ndarray):
+        self.why, self.residual = why, residual
+
+
+class _Step:
+    """One solve: the residual as a function of q alone."""
+
+    def __init__(self, system: System, solve: Solve, nodes: np.ndarray, h: float, rest: tuple[np.ndarray, np.ndarray]):
+        self.system, self.rest, self.scale = system, rest, solve.stage.gamma * h
+        past = list(zip(solve.stage.weights, nodes[list(solve.past)], strict=True))
+        self.from_v = sum(w.a * x[0] + h * w.b * x[1] for w, x in past)
+        self.from_w = sum(w.c * x[0] + h * w.d * x[1] for w, x in past)
+
+    def node(self, q: np.ndarray) -> np.ndarray:
+        """(q, v, a)."""
+        return np.array([q, (q - self.from_v) / self.scale, (q - self.from_w) / self.scale**2])
+
+    def newton(self, q: np.ndarray, options: Options) -> tuple[np.ndarray, int]:
+        """The node, and how many steps it took: at least one."""
+        s = self.scale
+        for count in range(1, options.iterations + 1):
+            r, r_q, r_v, M = self.system.slopes(self.node(q), *self.rest)
+            weights = np.maximum(np.diag(M), 1e-300) / s**2
+            g = r / weights
+            if count > 1 and np.abs(g).max(initial=0.0) <= options.tolerance:
+                return self.node(q), count - 1
+            if not np.all(np.isfinite(g)):
+                raise _Failed("the residual is not finite", np.nan_to_num(g, nan=np.inf))
+            try:
+                move = -np.linalg.solve(M / s**2 + r_v / s + r_q, r)
+            except np.linalg.LinAlgError:
+                raise _Failed("the Newton matrix is singular", g) from None
+            q = self._accepted(q, move, float(g @ g), weights, options)
+        raise _Failed(f"no convergence in {options.iterations} iterations of Newton", g)
+
+    def _accepted(self, q: np.ndarray, move: np.ndarray, merit: float, weights: np.ndarray, options: Options) -> np.ndarray:
+        """Halves the move until the residual gets smaller; the full move where none of them makes it so."""
+        share = 1.0
+        for _ in range(options.halvings):
+            trial = np.ravel(self.system.residual(*self.node(q + share * move), *self.rest)) / weights
+            if trial @ trial < merit:  # False for NaN
+                return q + share * move
+            share /= 2
+        return q + move
+
+
+def linearly_implicit(mechanism: Mechanism) -> ca.Function:
+    """(q, v, u, h) -> (q_next, v_next): one linear solve, ``(M - h D - h^2 K) v+ = M v + h (f - D v)`` and ``q+ = q + h v+``, with
+    K and D of forces and wrenches on bodies; what J and dJ/dt add to them is left out. Source: Sueda, Eqs. 2.85 and 2.86, with the
+    signs K = df/dq, D = df/dv. Raises ModelError as :func:`system`."""
+    free.flat_coordinates(mechanism)
+    n = mechanism.model.nv
+    q, v, u, h = (ca.SX.sym(name, size) for name, size in (("q", n), ("v", n), ("u", mechanism.nu), ("h", 1)))
+    at = redmax(mechanism, q, v, u)
+    matrix = at.M - h * at.D_forces - h**2 * at.K_forces
+    new = ca.solve(ca.densify(ca.SX(matrix)), ca.densify(at.M @ v + h * (at.f - at.D_forces @ v)))
+    return ca.Function("linearly_implicit", [q, v, u, h], [q + h * new, new], ["q", "v", "u", "h"], ["q_next", "v_next"])

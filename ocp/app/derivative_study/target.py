@@ -1,0 +1,89 @@
+"""What the command line names: a robot file, a robot of the collection, or a file whose robot is meant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dynamics.errors import near
+from dynamics.model.model import Model
+from ocp.app.files.load_model import COLLECTION
+from ocp.errors import ProblemError
+
+ROOTS = ("fixed", "free_flyer")
+MIMIC = ("couple", "independent")
+ROBOT_FILES, PROBLEM_FILES = (".urdf", ".xml"), (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class Target:
+    """name: of the folder; root: how its root link is attached; what: the words that say where the robot is from."""
+
+    name: str
+    model: Model
+    root: str
+    what: str
+
+
+def find_target(words: str, *, root: str | None = None, mimic: str | None = None) -> Target:
+    """The robot that ``words`` name: a .urdf or .xml file, a problem file (.yaml), or a name of the ``robots`` extra.
+
+    root, mimic: for URDF files, as in problem files; default ``fixed`` and ``couple``. Raises ProblemError, ModelError.
+    """
+    for option, given, known in (("--root", root, ROOTS), ("--mimic", mimic, MIMIC)):
+        if given is not None and given not in known:
+            raise ProblemError(f"no such choice{near(given, known)}", where=f"{option} {given}")
+    path = Path(words)
+    if path.suffix in PROBLEM_FILES:
+        return _of_problem(path, root, mimic)
+    if path.suffix == ".xml":
+        from dynamics.model.mjcf import read_mjcf
+
+        _only_urdf(words, root, mimic, "an MJCF file says itself whether its base floats")
+        return Target(path.stem, read_mjcf(_existing(path)), "as the file says", str(path))
+    from dynamics.model.robots import find_robot
+    from dynamics.model.urdf import read_urdf
+
+    attached: Any = root or "fixed"
+    followers: Any = mimic or "couple"
+    if path.suffix == ".urdf":
+        return Target(path.stem, read_urdf(_existing(path), root=attached, mimic=followers), attached, str(path))
+    if path.suffix and path.is_file():
+        raise ProblemError(f"expected a robot ({', '.join(ROBOT_FILES)}) or a problem file (.yaml)", where=words)
+    name = words.removeprefix(COLLECTION)
+    return Target(name.replace("/", "-"), read_urdf(find_robot(name), root=attached, mimic=followers), attached, COLLECTION + name)
+
+
+def _of_problem(path: Path, root: str | None, mimic: str | None) -> Target:
+    from ocp.app.files.ik_file import load_ik
+    from ocp.app.files.load import load_problem
+    from ocp.app.files.schema_robot import RobotModel, RobotProblem
+    from ocp.app.files.schema_tasks import is_ik_tree
+    from ocp.app.files.yaml_source import read_source
+
+    _only_urdf(str(path), root, mimic, "a problem file says itself how its robot is read")
+    if is_ik_tree(read_source(path).tree):
+        loaded = load_ik(path)
+        robot = loaded.file.robot
+        return Target(path.stem, loaded.model, robot.root if isinstance(robot, RobotModel) else "fixed", f"the robot of {path}")
+    problem = load_problem(path)
+    if problem.model is None or not isinstance(problem.file, RobotProblem):
+        raise ProblemError("has no robot, so there are no rigid-body derivatives to compare; for the derivatives of its own "
+                           "functions run: ocp check-derivatives", where=str(path))
+    return Target(path.stem, problem.model, problem.file.system.root, f"the robot of {path}")
+
+
+def _only_urdf(where: str, root: str | None, mimic: str | None, why: str) -> None:
+    for option, given in (("--root", root), ("--mimic", mimic)):
+        if given is not None:
+            raise ProblemError(f"{option} applies to URDF files; {why}", where=where)
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        if not path.parent.is_dir():
+            raise ProblemError(f"no such file; the folder {path.parent} does not exist", where=str(path))
+        beside = [p.name for p in path.parent.iterdir() if p.suffix in (*ROBOT_FILES, *PROBLEM_FILES)]
+        raise ProblemError(f"no such file{near(path.name, beside)}", where=str(path))
+    return path

@@ -1,0 +1,153 @@
+"""What a problem file changes in the tree of a robot, or the whole tree where it builds the robot itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dynamics.errors import near
+from dynamics.joints import KINDS
+from dynamics.model.builder import BodyInertia, Builder, Geometry, Joint, Placement, change_joint, joint
+from dynamics.model.model import Model
+from dynamics.model.rigid import placement
+from ocp.app.files import robot_state
+from ocp.app.files.load_parts import Reader
+from ocp.app.files.schema_tree import BodyPart, Inertia, JointOfBody, JointPart, Motion, Placed, Shape
+from ocp.app.files.yaml_source import KeyPath
+from ocp.problem import INF
+
+LAWS = {"lower": -INF, "upper": INF, "velocity": INF, "effort": INF, "damping": None, "armature": None}  # and what null stands for
+
+
+def read_tree(numbers: Reader, given: Any, model: Model | None, at: KeyPath) -> Model | None:
+    """The robot with the ``joints`` changed and the ``bodies`` and ``frames`` added that are written under the keys ``at``.
+
+    model: that of the robot file, None where the file names none. Returns None after an error was recorded.
+    """
+    findings, before = numbers.findings, len(numbers.findings.found)
+    for name, change in given.joints.items():
+        path: KeyPath = (*at, "joints", name)
+        fields = _fields(numbers, change, path)
+        if model is None:
+            findings.add(path, "changes a joint of the robot file, and there is no robot file", at_key=True)
+        elif len(findings.found) == before and (change.kind is None or _known(numbers, change.kind, (*path, "kind"))):
+            with findings.collecting(path):
+                model = change_joint(model, name, change.kind, **fields)
+    if len(findings.found) > before or not (given.bodies or given.frames):
+        return None if len(findings.found) > before else model
+    with findings.collecting(at):
+        builder = Builder("robot") if model is None else Builder.of(model)
+        for name in _in_order(numbers, given.bodies, model, at):
+            _add(numbers, builder, name, given.bodies[name], (*at, "bodies", name))
+        for name, frame in given.frames.items():
+            path = (*at, "frames", name)
+            with findings.collecting((*path, "body")):
+                builder.frame(name, body=frame.body, placement=_placed(numbers, frame, path))
+        made = builder.build() if len(findings.found) == before else None
+        return made if len(findings.found) == before else None
+    return None
+
+
+def _in_order(numbers: Reader, given: Mapping[str, BodyPart], model: Model | None, at: KeyPath) -> list[str]:
+    """Names of the bodies, each after its parent; errors of parents are recorded."""
+    own = [] if model is None else [*(body.name for body in model.bodies), *(frame.name for frame in model.frames)]
+    known = ["world", *own]
+    order: list[str] = []
+    left = dict(given)
+    while left:
+        ready = [name for name, body in left.items() if body.parent in known or body.parent in order]
+        if not ready:
+            break
+        order += ready
+        left = {name: body for name, body in left.items() if name not in ready}
+    for name, body in left.items():
+        path: KeyPath = (*at, "bodies", name, "parent")
+        if body.parent not in given:
+            numbers.findings.add(path, f"no body named {body.parent!r}{near(body.parent, [*known, *given])}")
+        elif all(other.parent in given for other in left.values()):
+            numbers.findings.add(path, f"{name!r} hangs from itself, through its parents: a tree begins at the world")
+    return order
+
+
+def _add(numbers: Reader, builder: Builder, name: str, given: BodyPart, path: KeyPath) -> None:
+    made = _joint(numbers, given.joint, given.joint.name or name, (*path, "joint"))
+    inertia = BodyInertia(numbers.number(given.mass, (*path, "mass")), numbers.vector(given.com, 3, (*path, "com"), "components"),
+                          _inertia(numbers, given.inertia, (*path, "inertia")))
+    shapes = [_shape(numbers, shape, (*path, "shapes", i)) for i, shape in enumerate(given.shapes)]
+    if made is not None:
+        with numbers.findings.collecting(path):
+            builder.body(name, parent=given.parent, joint=made, inertia=inertia, geometry=shapes)
+
+
+def _joint(numbers: Reader, given: JointOfBody | JointPart, name: str, path: KeyPath) -> Joint | None:
+    """The joint; None after an error was recorded."""
+    before = len(numbers.findings.found)
+    fields = _fields(numbers, given, path)
+    if _known(numbers, given.kind, (*path, "kind")) and len(numbers.findings.found) == before:
+        with numbers.findings.collecting(path):
+            return joint(name, given.kind, **fields)
+    return None
+
+
+def _known(numbers: Reader, kind: str, path: KeyPath) -> bool:
+    if kind not in KINDS:
+        numbers.findings.add(path, f"unknown kind of joint {kind!r}{near(kind, KINDS, most=30)}")
+    return kind in KINDS
+
+
+def _fields(numbers: Reader, given: Motion, path: KeyPath) -> dict[str, Any]:
+    """Arguments of ``dynamics.model.builder.joint``: what is given, as numbers."""
+    found: dict[str, Any] = {}
+    if given.position is not None:
+        found["position"] = numbers.vector(given.position, 3, (*path, "position"), "components")
+    if (quaternion := robot_state.read_rotation(numbers, given, path)) is not None:
+        found["rotation"] = robot_state.rotation_matrix(quaternion)
+    if given.axis is not None:
+        found["axes"] = (numbers.vector(given.axis, 3, (*path, "axis"), "components"),)
+    for key in ("axes", "points"):
+        if rows := getattr(given, key):
+            found[key] = tuple(numbers.vector(row, 3, (*path, key, i), "components") for i, row in enumerate(rows))
+    if given.frames:
+        found["frames"] = tuple(_placed(numbers, frame, (*path, "frames", i)) for i, frame in enumerate(given.frames))
+    if given.grid:
+        found["grid"] = tuple(tuple(tuple(numbers.number(x, (*path, "grid", i, j, k)) for k, x in enumerate(point))
+                                    for j, point in enumerate(row)) for i, row in enumerate(given.grid))
+    if given.chart:
+        found["chart"] = given.chart
+    if given.parts:
+        parts = [_joint(numbers, part, part.name, (*path, "parts", i)) for i, part in enumerate(given.parts)]
+        found["parts"] = tuple(part for part in parts if part is not None)
+    for key, absent in LAWS.items():
+        value = getattr(given, key, None)
+        if value is not None:
+            spots = [(value, (*path, key))] if not isinstance(value, tuple) else [(x, (*path, key, i)) for i, x in enumerate(value)]
+            found[key] = tuple(absent if x is None else numbers.number(x, spot) for x, spot in spots)
+    return found
+
+
+def _placed(numbers: Reader, given: Placed, path: KeyPath) -> Placement:
+    position = None if given.position is None else numbers.vector(given.position, 3, (*path, "position"), "components")
+    quaternion = robot_state.read_rotation(numbers, given, path)
+    return placement(None if quaternion is None else robot_state.rotation_matrix(quaternion), position)
+
+
+def _inertia(numbers: Reader, given: Inertia | None, path: KeyPath) -> tuple[tuple[float, ...], ...]:
+    if given is None:
+        return BodyInertia().inertia
+    xx, yy, zz, xy, xz, yz = (numbers.number(getattr(given, key), (*path, key)) for key in ("xx", "yy", "zz", "xy", "xz", "yz"))
+    return (xx, xy, xz), (xy, yy, yz), (xz, yz, zz)
+
+
+def _shape(numbers: Reader, given: Shape, path: KeyPath) -> Geometry:
+    kind = given.shape()
+    if given.cylinder is not None:
+        size = tuple(numbers.number(getattr(given.cylinder, key), (*path, kind, key)) for key in ("radius", "length"))
+    elif given.box is not None:
+        size = numbers.vector(given.box, 3, (*path, kind), "edges")
+    else:
+        size = (numbers.number(given.sphere, (*path, kind)),)
+    if any(not 0 < x < np.inf for x in size):
+        numbers.findings.add((*path, kind), f"sizes must be positive, got {', '.join(f'{x:g}' for x in size)} m")
+    return Geometry(kind, size, _placed(numbers, given, path))

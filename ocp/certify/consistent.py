@@ -1,0 +1,78 @@
+"""Rates of a system with algebraic unknowns, of the certificate's own: the equations are solved anew at every point.
+
+Newton's method in NumPy, many points at once, from the unknowns of the motion; derivatives by the implicit-function theorem.
+"""
+
+from __future__ import annotations
+
+import casadi as ca
+import numpy as np
+
+from ocp.problem import System
+
+Array = np.ndarray
+
+#: Newton steps, and the relative length of one after which nothing is left to gain
+STEPS, SETTLED = 25, 1e-13
+#: a last step longer than this has not converged
+CONVERGED = 1e-9
+
+
+class Consistent:
+    """dx/dt [k, nx] of a system with algebraic unknowns at states of its own, z solved for; and its derivative by x."""
+
+    def __init__(self, system: System):
+        sym = ca.SX.sym if system.residual.is_a("SXFunction") and system.rate.is_a("SXFunction") else ca.MX.sym
+        t, x, w, p = arguments = [sym(n, size) for n, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
+        self.first = len(system.controls)
+        field = ca.mtimes(system.space.rate(x), system.rate(t, x, w, p))
+        F = ca.densify(system.residual(t, x, w, p))
+        self.equations = ca.Function("equations", arguments, [F, ca.densify(ca.jacobian(F, w)[:, self.first:])])
+        self.rate = ca.Function("rate", arguments, [ca.densify(field)])
+        self.slopes = ca.Function("slopes", arguments, [ca.densify(part) for part in (
+            ca.jacobian(field, x), ca.jacobian(field, w)[:, self.first:], ca.jacobian(F, x), ca.jacobian(F, w)[:, self.first:])])
+
+    def solved(self, t: Array, x: Array, w: Array, p: Array) -> Array:
+        """Inputs [k, nu] whose unknowns solve the equations, from those of w; NaN where Newton's method does not converge."""
+        w, k = w.copy(), len(t)
+        last = np.full(k, np.inf)
+        for _ in range(STEPS):
+            F, J = self.equations(t[None, :], x.T, w.T, p)
+            step = _solve(_blocks(J, k), -np.asarray(F).T[:, :, None])[:, :, 0]
+            w[:, self.first:] += step
+            size = np.max(np.abs(step), axis=1, initial=0.0) / (1.0 + np.max(np.abs(w[:, self.first:]), axis=1, initial=0.0))
+            stuck = size >= 0.5 * last  # rounding is all that is left
+            last = np.minimum(size, last)
+            if np.all((size <= SETTLED) | ~np.isfinite(size) | (stuck & (size <= CONVERGED))):
+                break
+        w[~(size <= CONVERGED), self.first:] = np.nan
+        return w
+
+    def field(self, t: Array, x: Array, w: Array, p: Array) -> Array:
+        """dx/dt [k, nx]; t [k], x [k, nx], w [k, nu]: controls, and unknowns to begin with; p [np, k]."""
+        return np.asarray(self.rate(t[None, :], x.T, self.solved(t, x, w, p).T, p)).T
+
+    def jacobian(self, t: Array, x: Array, w: Array, p: Array) -> Array:
+        """d(dx/dt)/dx [k, nx, nx]: ``f_x - f_z F_z^-1 F_x``."""
+        parts = self.slopes(t[None, :], x.T, self.solved(t, x, w, p).T, p)
+        f_x, f_z, F_x, F_z = (_blocks(part, len(t)) for part in parts)
+        return np.asarray(f_x - f_z @ _solve(F_z, F_x))
+
+
+def _blocks(stacked: ca.DM, k: int) -> Array:
+    """Matrices [k, m, n] from those that stand side by side."""
+    found = np.asarray(stacked)
+    return found.reshape(found.shape[0], k, -1).transpose(1, 0, 2)
+
+
+def _solve(A: Array, b: Array) -> Array:
+    """``A^-1 b`` of each; NaN where one is singular or not finite."""
+    good = np.isfinite(A).all(axis=(1, 2))
+    found = np.full(b.shape, np.nan)
+    try:
+        found[good] = np.linalg.solve(A[good], b[good])
+    except np.linalg.LinAlgError:
+        for i in np.flatnonzero(good):
+            if np.linalg.matrix_rank(A[i]) == len(A[i]):
+                found[i] = np.linalg.solve(A[i], b[i])
+    return found

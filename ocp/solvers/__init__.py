@@ -1,0 +1,1 @@
+"""Quadratic programmes: one at a time, and in strict order."""

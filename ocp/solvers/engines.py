@@ -1,0 +1,128 @@
+"""Engines that look for the active set of a small dense programme: OSQP, and DAQP by option. Their answers are guesses only.
+
+    minimise  1/2 x' P x + q' x   subject to   l <= A x <= u
+
+What they say about infeasibility or accuracy is not used: whoever calls finishes on the rows that they found active, and checks.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import osqp
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ocp.errors import ProblemError
+
+Array = NDArray[np.float64]
+
+ENGINES = ("osqp", "daqp")
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """Data of one programme: P [n, n] positive semidefinite, q [n], A [m, n], l and u [m]; and where to start: x [n], y [m]."""
+
+    P: Array
+    q: Array
+    A: Array
+    l: Array
+    u: Array
+    x: Array
+    y: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """A point x [n] and multipliers y [m] (P x + q + A' y = 0, y > 0 at u), near the optimum; iterations of the engine."""
+
+    x: Array
+    y: Array
+    iterations: int
+
+
+class Engine(Protocol):
+    """``guess`` is None where the engine returns nothing that is finite."""
+
+    def guess(self, programme: Dense, accuracy: float) -> Guess | None: ...
+
+
+@dataclass(eq=False)
+class Osqp:
+    """Workspaces that persist, one for each size: every entry of P and A is stored, so that the pattern never changes.
+
+    The step size starts from the same value every time and changes at fixed iterations, so answers do not depend on what was
+    solved before, nor on time. A claim that there is no solution is asked again without scaling (OSQP 1.1.3 makes it falsely).
+    """
+
+    iterations: int = 4000
+    rho: float = 0.1
+    _workspaces: dict[tuple[int, int, int], Any] = field(default_factory=dict)
+
+    def guess(self, programme: Dense, accuracy: float) -> Guess | None:
+        spent = 0
+        for scaling in (10, 0):
+            solver = self._loaded(programme, scaling, accuracy)
+            solver.warm_start(x=programme.x.copy(), y=programme.y.copy())
+            answer = solver.solve(raise_error=False)
+            spent += int(answer.info.iter)
+            named = answer.info.status_val in (osqp.SolverStatus.OSQP_SOLVED, osqp.SolverStatus.OSQP_SOLVED_INACCURATE,
+                                               osqp.SolverStatus.OSQP_MAX_ITER_REACHED)
+            if named and answer.x is not None and np.isfinite(answer.x).all() and np.isfinite(answer.y).all():
+                return Guess(np.array(answer.x, float), np.array(answer.y, float), spent)
+        return None
+
+    def _loaded(self, programme: Dense, scaling: int, accuracy: float) -> Any:
+        n, m = programme.q.size, programme.l.size
+        P, A = programme.P[np.tril_indices(n)], programme.A.ravel(order="F")  # P' by rows: the upper triangle by columns
+        known = self._workspaces.get((n, m, scaling))
+        if known is not None:
+            known.update(Px=P, Ax=A)
+            known.update(q=programme.q, l=programme.l, u=programme.u)
+            known.update_settings(rho=self.rho, eps_abs=accuracy, eps_rel=accuracy)
+            return known
+        full = np.tril(np.ones((n, n)))
+        pattern = sp.csr_matrix(full).indptr, sp.csr_matrix(full).indices
+        solver = self._workspaces[n, m, scaling] = osqp.OSQP()
+        solver.setup(sp.csc_matrix((P, pattern[1], pattern[0]), shape=(n, n)), programme.q.copy(),
+                     sp.csc_matrix((A, np.tile(np.arange(m), n), m * np.arange(n + 1)), shape=(m, n)), programme.l.copy(),
+                     programme.u.copy(), verbose=False, polishing=False, warm_starting=True, rho=self.rho, scaling=scaling,
+                     adaptive_rho=1, adaptive_rho_interval=50, check_termination=25, max_iter=self.iterations,
+                     eps_abs=accuracy, eps_rel=accuracy, eps_prim_inf=1e-9, eps_dual_inf=1e-9)
+        return solver
+
+
+class Daqp:
+    """The dual active-set solver DAQP (the extra ``daqp``), for single programmes; nothing persists between them."""
+
+    def __init__(self) -> None:
+        try:
+            self._daqp: Any = importlib.import_module("daqp")
+        except ImportError as error:
+            raise ProblemError("DAQP is not installed; pip install 'lieocp[daqp]'", where="engine 'daqp'") from error
+
+    def guess(self, programme: Dense, accuracy: float) -> Guess | None:
+        sense = np.where(programme.l == programme.u, 5, 0).astype(np.int32)
+        u, l = np.minimum(programme.u, 1e30), np.maximum(programme.l, -1e30)
+        x, _, flag, info = self._daqp.solve(np.ascontiguousarray(programme.P), programme.q.copy(),
+                                            np.ascontiguousarray(programme.A), u, l, sense, primal_tol=min(accuracy, 1e-9))
+        y = np.array(info["lam"], float)
+        if flag < 1 or not (np.isfinite(x).all() and np.isfinite(y).all()):
+            return None
+        return Guess(np.array(x, float), y, int(info["iterations"]))
+
+
+def known_engine(name: str) -> str:
+    """The name, if there is such an engine. Raises ProblemError."""
+    if name not in ENGINES:
+        raise ProblemError(f"no engine named {name!r}; known: {', '.join(ENGINES)}", where="engine")
+    return name
+
+
+def engine(name: str) -> Engine:
+    """A new engine, "osqp" or "daqp". Raises ProblemError for other names, and where DAQP is not installed."""
+    return Osqp() if known_engine(name) == "osqp" else Daqp()

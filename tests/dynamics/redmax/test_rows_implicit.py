@@ -1,0 +1,243 @@
+"""Implicit steps: published energies, orders, residuals and matrices by independent roads, stiffness, failures by name."""
+
+from dataclasses import replace
+
+import casadi as ca
+import numpy as np
+import pytest
+from joint_examples import tree_of_kinds
+from redmax_scenes import NUMBERS, scene
+from scipy.integrate import solve_ivp
+
+import dynamics
+from dynamics import ModelError
+from dynamics.constraints import Rod
+from dynamics.forces import Expression, JointDamper, JointSpring, Place
+from dynamics.mechanism import Mechanism, direct_motors
+from dynamics.model import BodyInertia, Builder, Joint
+from dynamics.redmax import redmax
+from dynamics.redmax.implicit import NewtonError, Options, linearly_implicit, simulate, system
+from dynamics.redmax.schemes import ALPHA, METHODS, plan
+
+MODEL = tree_of_kinds("revolute", "exponential", "prismatic", "universal", seed=1)
+TREE = Mechanism(MODEL, direct_motors(MODEL), forces=(JointSpring("s", MODEL.bodies[0].joint.name, 4.0),))
+START = (np.full(MODEL.nv, 0.2), np.full(MODEL.nv, 0.3))
+
+
+def column(x):
+    return np.array(ca.densify(ca.DM(x))).ravel()
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return system(TREE, mode="interpreted")
+
+
+def pull(steps):
+    return 0.3 * np.cos(np.outer(np.arange(steps), np.arange(1, MODEL.nv + 1)) / steps)
+
+
+def one_joint(kind="revolute", k=0.0, c=0.0, mass=1.0):
+    b = Builder("one", gravity=(0.0, 0.0, 0.0))
+    b.body("b", parent="world", joint=Joint("j", kind, axes=((1.0, 0.0, 0.0),)), inertia=BodyInertia(mass, (0.0, 0.0, 0.0), (
+        (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))))
+    return Mechanism(b.build(), forces=(JointSpring("k", "j", k), JointDamper("c", "j", c)))
+
+
+@pytest.mark.row("003:I01")
+@pytest.mark.row("003:I04")
+@pytest.mark.row("003:I05")
+@pytest.mark.row("003:I06")
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("method", ["bdf1", "bdf2"])
+def test_published_energies(number, method):
+    s = scene(number)
+    n = s.mechanism.model.nv
+    q, v = ca.SX.sym("q", n), ca.SX.sym("v", n)
+    energy = ca.Function("E", [q, v], [s.mechanism.energy(q, v)])
+    run = simulate(system(s.mechanism, mode="interpreted"), method, (s.q, s.v), s.h, s.steps, options=Options(tolerance=1e-13))
+    found = float(energy(run.q[-1], run.v[-1])) - float(energy(s.q, np.zeros(n)))
+    assert found == pytest.approx(getattr(s, method), rel=1e-8)
+
+
+@pytest.mark.row("003:I01")
+@pytest.mark.row("003:I06")
+@pytest.mark.row("003:I07")
+@pytest.mark.parametrize(("method", "order"), [("bdf1", 1), ("sdirk2", 2), ("bdf2", 2)])
+def test_orders_against_an_adaptive_integration(tree, method, order):
+    n, until = MODEL.nv, 0.5
+    f = dynamics.make(MODEL, "forward_dynamics")
+    spring = TREE.forces[0]
+
+    def slope(t, s):
+        tau = column(spring.effort(MODEL, ca.DM(s[:n]), ca.DM(s[n:])))
+        return np.r_[s[n:], column(f(s[:n], s[n:], tau + 0.3))]
+
+    exact = solve_ivp(slope, (0, until), np.concatenate(START), rtol=1e-11, atol=1e-12).y[:, -1]
+    errors = []
+    for steps in (40, 80, 160):
+        run = simulate(tree, method, START, until / steps, steps, u=np.full((steps, n), 0.3))
+        errors.append([np.abs(run.q[-1] - exact[:n]).max(), np.abs(run.v[-1] - exact[n:]).max()])
+    measured = np.log2(np.array(errors[:-1]) / np.array(errors[1:]))
+    np.testing.assert_allclose(measured, order, atol=0.2)
+
+
+@pytest.mark.row("003:I01")
+@pytest.mark.row("003:I02")
+@pytest.mark.row("003:I04")
+@pytest.mark.row("003:I05")
+@pytest.mark.row("003:I06")
+@pytest.mark.parametrize("method", METHODS)
+def test_residuals_and_newton_matrices_as_printed(tree, method):
+    """The nodes satisfy the document's equations with M and f of RedMax, and H is M + dM w - h D - h^2 K with its slices."""
+    h, u = 0.05, pull(3)
+    run = simulate(tree, method, START, h, 3, u=u, options=Options(tolerance=1e-13))
+
+    def at(node, k):
+        return redmax(TREE, run.nodes[node, 0], run.nodes[node, 1], u[k])
+
+    def residual(node, k, w, s):
+        found = at(node, k)
+        return np.array(found.M) @ w - s**2 * column(found.f)
+
+    if method == "bdf1":
+        (q0, v0), (q1, v1) = run.nodes[0, :2], run.nodes[1, :2]
+        np.testing.assert_allclose(residual(1, 0, q1 - q0 - h * v0, h), 0, atol=1e-10)
+        np.testing.assert_allclose(v1, (q1 - q0) / h, atol=1e-12)
+        w, s, node = q1 - q0 - h * v0, h, 1
+    else:
+        a = ALPHA
+        (q0, v0), (qa, va), (q1, v1) = run.nodes[0, :2], run.nodes[1, :2], run.nodes[2, :2]
+        np.testing.assert_allclose(residual(1, 0, qa - q0 - a * h * v0, a * h), 0, atol=1e-10)
+        np.testing.assert_allclose(residual(2, 0, q1 - q0 - (2 * a - 1) * h * v0 - 2 * (1 - a) * h * va, a * h), 0, atol=1e-10)
+        np.testing.assert_allclose(v1, (q1 + (1 / a - 2) * q0 - (1 - a) / a * qa) / (a * h), atol=1e-11)
+        w, s, node = q1 - q0 - (2 * a - 1) * h * v0 - 2 * (1 - a) * h * va, a * h, 2
+    if method == "bdf2":
+        q2, v2 = run.nodes[3, :2]
+        w, s, node = q2 - 4 / 3 * q1 + q0 / 3 - 8 / 9 * h * v1 + 2 / 9 * h * v0, 2 / 3 * h, 3
+        np.testing.assert_allclose(residual(3, 1, w, s), 0, atol=1e-10)
+        np.testing.assert_allclose(v2, 3 / (2 * h) * (q2 - 4 / 3 * q1 + q0 / 3), atol=1e-12)
+    k = run.solves[node - 1].step
+    found = at(node, k)
+    H = np.array(found.M) + np.column_stack([np.array(x) @ w for x in found.dM]) - s * np.array(found.D) - s**2 * np.array(found.K)
+    _, r_q, r_v, M = tree.slopes(run.nodes[node], u[k], run.p)
+    np.testing.assert_allclose(M + s * r_v + s**2 * r_q, H, atol=1e-10)
+
+
+@pytest.mark.row("003:I03")
+def test_newton_converges_quadratically(tree):
+    """Each further iteration squares the error: seen by letting it stop early."""
+    sizes = []
+    for most in (1, 2, 3):
+        with pytest.raises(NewtonError) as failed:
+            simulate(tree, "bdf1", START, 0.02, 1, options=Options(tolerance=0.0, iterations=most))
+        sizes.append(failed.value.residual)
+    assert sizes[1] < 0.1 * sizes[0]
+    assert sizes[2] / sizes[1] ** 2 < 5 * sizes[1] / sizes[0] ** 2
+
+
+@pytest.mark.row("003:I03")
+def test_the_line_search_brings_back_what_full_steps_lose():
+    """A force that saturates: full steps of Newton jump to and fro with growing size, halved ones converge."""
+    q, v = ca.SX.sym("q", 1), ca.SX.sym("v", 1)
+    hold = Expression("hold", ca.Function("f", [q, v], [-1e3 * ca.atan(50 * q)]))
+    robot = system(replace(one_joint("prismatic"), forces=(hold,)), mode="interpreted")
+    run = simulate(robot, "bdf1", ([0.3], [0.0]), 1.0, 3)
+    x = run.q[1, 0]
+    assert x - 0.3 + 1e3 * np.arctan(50 * x) == pytest.approx(0.0, abs=1e-9)
+    with pytest.raises(NewtonError, match="step 0"):
+        simulate(robot, "bdf1", ([0.3], [0.0]), 1.0, 3, options=Options(halvings=0))
+
+
+@pytest.mark.row("003:I04")
+@pytest.mark.row("003:I07")
+@pytest.mark.parametrize("method", METHODS)
+def test_stiff_oscillators_are_damped(method):
+    """``h^2 k = 1e8``: L-stable methods end at rest where an explicit step would blow up."""
+    robot = system(one_joint(k=1e10), mode="interpreted")
+    run = simulate(robot, method, ([0.1], [0.0]), 0.1, 40)
+    assert abs(run.q[-1, 0]) < 1e-6
+    assert np.abs(run.q[:, 0]).max() <= 0.1 + 1e-12
+
+
+def test_one_linear_step_in_closed_form():
+    """BDF1 on an oscillator with damping: ``(m + h c + h^2 k) q+ = (m + h c) q + h m v``."""
+    m, k, c, h = 2.0, 30.0, 0.7, 0.05
+    run = simulate(system(one_joint("prismatic", k, c, m), mode="interpreted"), "bdf1", ([0.4], [-0.2]), h, 1)
+    assert run.q[1, 0] == pytest.approx(((m + h * c) * 0.4 + h * m * -0.2) / (m + h * c + h**2 * k), rel=1e-12)
+
+
+@pytest.mark.row("003:R11")
+@pytest.mark.row("003:R12")
+def test_linearly_implicit_steps():
+    """With constant J and linear forces one is a step of BDF1, stiff or not; on a tree it is of first order."""
+    for k, c in ((30.0, 0.7), (1e8, 1e3)):
+        oscillator = one_joint("prismatic", k, c, 2.0)
+        q, v = linearly_implicit(oscillator)(0.4, -0.2, ca.DM(0, 1), 0.05)
+        run = simulate(system(oscillator, mode="interpreted"), "bdf1", ([0.4], [-0.2]), 0.05, 1)
+        np.testing.assert_allclose([float(q), float(v)], [run.q[1, 0], run.v[1, 0]], rtol=1e-9)
+    step, exact = linearly_implicit(TREE), simulate(system(TREE, mode="interpreted"), "sdirk2", START, 5e-4, 1000)
+    errors = []
+    for n in (50, 100, 200):
+        q, v = map(ca.DM, START)
+        for _ in range(n):
+            q, v = step(q, v, ca.DM.zeros(MODEL.nv), 0.5 / n)
+        errors.append(np.abs(column(q) - exact.q[-1]).max())
+    np.testing.assert_allclose(np.log2(np.array(errors[:-1]) / errors[1:]), 1, atol=0.25)
+
+
+@pytest.mark.row("003:R08")
+def test_semi_implicit_steps_are_of_first_order():
+    x, w = ca.SX.sym("q", MODEL.nv), ca.SX.sym("v", MODEL.nv)
+    found = redmax(TREE, x, w)
+    a = ca.Function("a", [x, w], [ca.solve(ca.densify(found.M), ca.densify(found.f))])
+    exact = simulate(system(TREE, mode="interpreted"), "sdirk2", START, 5e-4, 1000).q[-1]
+    errors = []
+    for n in (50, 100, 200):
+        q, v = map(ca.DM, START)
+        for _ in range(n):
+            v = v + 0.5 / n * a(q, v)
+            q = q + 0.5 / n * v
+        errors.append(np.abs(column(q) - exact).max())
+    np.testing.assert_allclose(np.log2(np.array(errors[:-1]) / errors[1:]), 1, atol=0.25)
+
+
+# ------------------------------------------------------------------------------------------------ what goes wrong
+def test_a_failed_step_is_named_and_the_rest_is_kept():
+    """A spring of negative stiffness as an expression: the step's matrix turns singular on the way."""
+    robot = one_joint("prismatic")
+    q, v = ca.SX.sym("q", 1), ca.SX.sym("v", 1)
+    burst = Expression("burst", ca.Function("f", [q, v], [ca.if_else(q > 0.35, ca.log(0.5 - q) * 1e3, 1.0)]))
+    robot = replace(robot, forces=(burst,))
+    with pytest.raises(NewtonError, match=r"step \d+ \(t = .* at joint 'j'") as failed:
+        simulate(system(robot, mode="interpreted"), "bdf1", ([0.3], [2.0]), 0.02, 50, options=Options(iterations=12))
+    error = failed.value
+    assert error.joint == "j"
+    assert error.step >= 1
+    assert error.time == pytest.approx(0.02 * (error.step + 1))
+    assert error.simulation.q.shape == (error.step + 1, 1)
+    assert np.all(np.isfinite(error.simulation.q))
+    assert error.residual > 0
+
+
+def single():
+    return system(one_joint(), mode="interpreted")
+
+
+@pytest.mark.parametrize(("make", "words"), [
+    (lambda: system(Mechanism(tree_of_kinds("revolute", "spherical"))), r"joint 'j1'.*kind 'spherical' has not.*'exponential'"),
+    (lambda: system(replace(one_joint(), constraints=(Rod("rod", Place("b"), Place("world", (0.0, 1.0, 0.0)), 1.0),))),
+     r"constraint 'rod'.*no constraints"),
+    (lambda: simulate(single(), "bdf3", ([0.0], [0.0]), 0.1, 1), r"no implicit method 'bdf3'.*did you"),
+    (lambda: simulate(single(), "bdf1", ([0.0, 1.0], [0.0]), 0.1, 1), r"q has shape \(2,\), expected"),
+    (lambda: simulate(single(), "bdf1", ([0.0], [0.0]), -0.1, 1), r"step must be positive, got -0.1"),
+])
+def test_wrong_input_is_named(make, words):
+    with pytest.raises(ModelError, match=words):
+        make()
+
+
+def test_plans():
+    assert [len(s.past) for s in plan("bdf2", 3)] == [1, 2, 2, 2]
+    assert [s.past for s in plan("bdf2", 3)] == [(0,), (0, 1), (2, 0), (3, 2)]
+    assert [s.past for s in plan("sdirk2", 2)] == [(0,), (0, 1), (2,), (2, 3)]

@@ -1,0 +1,413 @@
+"""Whole-body control: rows of its levels, friction and limits in closed form, and closed loops against constrained dynamics."""
+
+from dataclasses import replace
+
+import casadi as ca
+import numpy as np
+import pytest
+from row_trees import moved, pose
+from standing import LEGS, feet_positions, standing, tree
+
+import dynamics
+from dynamics import algorithms as alg
+from dynamics.algorithms import contact_kinematics
+from dynamics.errors import ModelError, UnknownNameError
+from dynamics.model import BodyInertia, Builder, Joint
+from dynamics.model.robots import find_robot
+from dynamics.model.urdf import read_urdf
+from dynamics.notation import textbook_robots
+from ocp.control.stance import Stance
+from ocp.control.tasks import com_task, joint_task, orientation_task, pose_task, position_task, posture_task
+from ocp.control.whole_body import EffortTask, ForceTask, MomentumTask, WholeBody
+from ocp.errors import ProblemError
+from ocp.solvers import hqp
+from ocp.solvers.cascade import solve_cascade
+from ocp.solvers.engines import ENGINES
+from ocp.solvers.hqp import HQPOptions, Level, merged
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request):
+    if request.param == "daqp":
+        pytest.importorskip("daqp", exc_type=ImportError)
+    return request.param
+
+
+class Crouched:
+    """The textbook quadruped in a symmetric crouch, with its controller: mass centre and trunk, then least efforts."""
+
+    def __init__(self, *, shift=(0.0, 0.0, 0.0), gain=8.0, efforts=60.0, engine="osqp", **stance):
+        self.model = textbook_robots.quadruped()
+        self.q = np.array(alg.neutral(self.model)).ravel()
+        for i, name in enumerate(self.model.coordinate_names):
+            self.q[i] = {"HFE": 0.7, "KFE": -1.3}.get(name[-3:], self.q[i])
+        self.stances = tuple(Stance(f"{leg}_FOOT", name=leg, **stance) for leg in LEGS)
+        self.start = np.array(dynamics.make(self.model, "centre_of_mass")(self.q)).ravel()
+        self.com = com_task(self.start + shift, gain=gain)
+        self.trunk = orientation_task("trunk", pose(self.model, self.q, "trunk")[0], gain=gain)
+        self.priorities = [[self.com, self.trunk], EffortTask()]
+        self.whole = WholeBody(self.model, self.stances, [self.com, self.trunk], efforts=np.full(12, efforts),
+                               options=HQPOptions(engine=engine))
+
+
+def closed_loop(robot, steps, dt=2e-3):
+    """(q, v, torque, a and force on the robot by constrained dynamics, control) at every step, feet fixed by their
+    accelerations."""
+    q, v = robot.q.copy(), np.zeros(robot.model.nv)
+    M, h, plus = (dynamics.make(robot.model, name) for name in ("mass_matrix", "bias_force", "integrate"))
+    x, w = ca.SX.sym("q", robot.model.nq), ca.SX.sym("v", robot.model.nv)
+    where = [s.contact for s in robot.stances]
+    feet = ca.Function("feet", [x, w], [contact_kinematics.contact_jacobian(robot.model, x, where),
+                                        contact_kinematics.contact_jacobian_rate(robot.model, x, w, where) @ w])
+    S, history = robot.whole.S, []
+    for _ in range(steps):
+        control = robot.whole.step(q, v, robot.priorities)
+        assert control.ok
+        J, drift = (np.array(part) for part in feet(q, v))
+        K = np.block([[np.array(M(q)), -J.T], [J, np.zeros((12, 12))]])
+        found = np.linalg.solve(K, np.r_[S.T @ control.torque - np.array(h(q, v)).ravel(), -drift.ravel()])
+        a, force = found[:18], found[18:].reshape(4, 3)
+        history.append((q, v, a, force, control))
+        v = v + dt * a
+        q = np.array(plus(q, dt * v)).ravel()
+    return history
+
+
+def judge(robot, history, limit):
+    """No force of the plant leaves its cone, no torque its limit; what the controller predicts is what happens."""
+    for _, _, a, force, control in history:
+        for stance, f in zip(robot.stances, force, strict=True):
+            assert stance.inside(f, 1e-8)
+            assert f @ np.asarray(stance.normal) >= stance.least - 1e-8
+            np.testing.assert_allclose(control.forces[stance.name], f, atol=1e-8)
+        assert np.abs(control.torque).max() <= limit + 1e-9
+        np.testing.assert_allclose(control.acceleration, a, atol=1e-8)
+        assert control.solution["equations"].cost < 1e-9
+        assert control.solution["stances"].cost < 1e-9
+        assert control.solution["limits"].violated == {}
+
+
+def test_standing_and_shifting(engine):
+    """0.6 s: the mass centre moves as the oscillator of its gain would, feet do not move, and everything stays within its
+    limits."""
+    robot = Crouched(shift=(0.03, 0.04, -0.05), engine=engine, least=1.0, efforts=25.0)
+    history = closed_loop(robot, 300)
+    judge(robot, history, 25.0)
+    for k in (100, 200, 299):
+        q, t = history[k][0], k * 2e-3
+        com = np.array(dynamics.make(robot.model, "centre_of_mass")(q)).ravel()
+        share = (1 + 8 * t) * np.exp(-8 * t)
+        np.testing.assert_allclose(com - robot.start, (1 - share) * np.array([0.03, 0.04, -0.05]), atol=1e-3)
+    for leg in LEGS:
+        drift = pose(robot.model, history[-1][0], f"{leg}_FOOT")[1] - pose(robot.model, robot.q, f"{leg}_FOOT")[1]
+        assert np.abs(drift).max() < 1e-3
+
+
+@pytest.mark.parametrize(("friction", "efforts", "sides"), [(0.15, 60.0, 4), (0.6, 9.5, 8), (0.25, 10.0, 8)])
+def test_limits_hold_while_tasks_give_way(friction, efforts, sides, engine):
+    """On ice, with weak motors, with both: limits are active, the task degrades, mechanics and contacts stay exact."""
+    robot = Crouched(shift=(0.08, 0.1, -0.05), engine=engine, least=1.0, friction=friction, efforts=efforts, sides=sides)
+    history = closed_loop(robot, 120)
+    judge(robot, history, efforts)
+    kinds = [name for *_, control in history for name in control.solution["limits"].active]
+    if friction < 0.5:
+        assert any("friction" in name for name in kinds)
+    if efforts < 20:
+        assert any("effort" in name for name in kinds)
+    costs = [control.solution["priority 1"].cost for *_, control in history]
+    assert max(costs) > 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_levels_of_a_step_by_the_unreduced_cascade(seed):
+    """A step with active limits on a random floating tree, three priorities, motions beside forces: the literal programmes
+    agree."""
+    robot, rng = tree(3, seed), np.random.default_rng(seed)
+    model = robot.model
+    stances = [Stance(c.frame, tuple(rng.standard_normal(3) * 0.2 + [0, 0, 1]), 0.5, c.point, least=0.5, most=90.0)
+               for c in robot.where]
+    task = position_task("b8", rng.standard_normal(3), gain=3.0, weight=2.0)
+    whole = WholeBody(model, stances, [task], efforts=25.0)
+    terms = whole.terms(robot.q, robot.v, [task])
+    priorities = [MomentumTask(rate=20 * rng.standard_normal(6)), [task, EffortTask(weight=0.1)],
+                  ForceTask(stances[0].name, 10 * rng.standard_normal(3))]
+    levels = whole.levels(terms, priorities)
+    control, other = whole.solve(levels), solve_cascade(levels)
+    assert control.ok
+    assert other.ok
+    assert control.solution["limits"].active
+    for one, two in zip(control.solution.levels, other.levels, strict=True):
+        np.testing.assert_allclose(one.residual, two.residual, atol=1e-6)
+        np.testing.assert_allclose(one.slack, two.slack, atol=1e-6)
+    np.testing.assert_allclose(control.solution.x, other.x, atol=1e-5)
+
+
+# ------------------------------------------------------------------------------------------------ rows of the levels
+@pytest.mark.row("001:C20")
+@pytest.mark.row("001:C21")
+@pytest.mark.row("001:C23")
+@pytest.mark.row("001:C24")
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_over_accelerations_forces_and_torques(seed):
+    """x = (a, f, tau) with f on the robot: any x of the constrained motion satisfies equations and stances; force rows pick
+    theirs."""
+    robot = tree(3, seed)
+    model, nv = robot.model, robot.model.nv
+    stances = [Stance(c.frame, point=c.point) for c in robot.where]
+    whole = WholeBody(model, stances)
+    torque = 10 * np.random.default_rng(seed).standard_normal(nv - 6)
+    a, pushed = robot.motion(torque)
+    x = np.r_[a, -pushed, torque]
+    terms = whole.terms(robot.q, robot.v)
+    equations, rest, limits = whole.levels(terms, [])
+    assert equations.n == nv + 9 + nv - 6 == len(x)
+    np.testing.assert_allclose(equations.A @ x, equations.b, atol=1e-7)
+    np.testing.assert_allclose(rest.A @ x, rest.b, atol=1e-7)
+    assert rest.A.shape == (9, len(x))
+    assert limits.f.size == 15  # no motor has a limit: three pyramids of four sides, three normal forces
+    (_, _, _, force) = whole.levels(terms, [ForceTask(stances[1].name, [1.0, 2.0, 3.0], (2, 0))])
+    np.testing.assert_allclose(force.A @ x, -pushed[[5, 3]])
+    np.testing.assert_allclose(force.b, [3.0, 1.0])
+
+
+@pytest.mark.row("001:C22")
+@pytest.mark.parametrize("seed", range(2))
+def test_motion_rows_of_every_kind_of_task(seed):
+    """A x is the second derivative of the error along the motion: by differences of the error's rate, on a branching tree; and the
+    wanted one is that of the gain."""
+    robot, rng = tree(2, seed), np.random.default_rng(seed)
+    model, q, v, a = robot.model, robot.q, robot.v, rng.standard_normal(robot.model.nv)
+    R, p = pose(model, q, "b7")
+    turned = np.linalg.qr(R + 0.3 * rng.standard_normal((3, 3)))[0]
+    turned *= np.sign(np.linalg.det(turned))
+    joint = next(b.joint.name for b in model.bodies if b.joint.kind == "revolute")
+    how = {"gain": 3.0, "damping_ratio": 0.7, "rate": 0.2, "acceleration": -0.4}
+    tasks = [position_task("b7", p + 0.1, reference="b3", **how), orientation_task("b7", turned, **how),
+             pose_task("b5", turned, p, components=(0, 2, 4), **how), com_task(p, **how), joint_task(joint, 0.4, **how),
+             posture_task(alg.random_configuration(model, rng), **how)]
+    whole = WholeBody(model, [], tasks)
+    terms = whole.terms(q, v, tasks)
+    right = dynamics.algorithms.integrate_partials
+    rates, h = [], 1e-5
+    for t in (h, -h):
+        step = t * v + t * t / 2 * a
+        speed = np.array(ca.DM(right(model, ca.DM(step))[1])) @ (v + t * a)
+        rates.append(whole.terms(moved(model, q, step), speed, tasks).rates)
+    second = (rates[0] - rates[1]) / (2 * h)
+    shifted = [whole.terms(moved(model, q, s * h * v), v, tasks).e for s in (1, -1)]
+    for task in tasks:
+        rows = whole.task_rows(task)
+        _, level = whole.levels(terms, [task])
+        x = np.r_[a, np.zeros(level.n - model.nv)]
+        size = 1 + np.abs(second[rows]).max()
+        drift = terms.drift[rows]
+        np.testing.assert_allclose(level.A @ x + drift, second[rows], atol=2e-6 * size, err_msg=task.name)
+        rate = (shifted[0][rows] - shifted[1][rows]) / (2 * h)
+        np.testing.assert_allclose(terms.rates[rows], rate, atol=1e-6 * (1 + np.abs(rate).max()), err_msg=task.name)
+        wanted = -0.4 + 2 * 0.7 * 3.0 * (0.2 - terms.rates[rows]) - 9.0 * terms.e[rows]
+        np.testing.assert_allclose(level.b + drift, wanted, atol=1e-12)
+
+
+def test_momentum_rows_balance_the_forces():
+    """Rate of momentum about the mass centre: gravity and contact forces with their arms, whatever the joints do."""
+    robot = tree(3, 4, armature=False)  # rotors stand beside the bodies and carry no momentum of theirs
+    stances = [Stance(c.frame, point=c.point) for c in robot.where]
+    whole = WholeBody(robot.model, stances)
+    a, pushed = robot.motion(5 * np.random.default_rng(0).standard_normal(robot.model.nv - 6))
+    terms = whole.terms(robot.q, robot.v)
+    *_, level = whole.levels(terms, [MomentumTask(rate=np.arange(6.0), target=np.ones(6), gain=2.0)])
+    f = -pushed.reshape(-1, 3)
+    com = np.array(dynamics.make(robot.model, "centre_of_mass")(robot.q)).ravel()
+    moment = np.cross(feet_positions(robot).T - com, f).sum(0)
+    x = np.r_[a, -pushed, np.zeros(robot.model.nv - 6)]
+    np.testing.assert_allclose(level.A @ x + terms.drift_g,
+                               np.r_[f.sum(0) + robot.model.mass * np.array(robot.model.gravity), moment], atol=1e-6)
+    np.testing.assert_allclose(level.b + terms.drift_g, np.arange(6.0) + 2 * (1 - terms.momentum), atol=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------ friction
+CORNERS = [(x, y, -0.02) for x in (-0.1, 0.1) for y in (-0.1, 0.1)]
+
+
+def slope(angle, direction, **stance):
+    """Stances of a block's four corners on ground that falls by ``angle`` towards ``direction`` (rad), and how its pyramid holds
+    downhill: the friction where the ray meets the polygon's side."""
+    down = np.array([np.cos(direction), np.sin(direction), 0.0])
+    normal = np.sin(angle) * down + np.array([0, 0, np.cos(angle)])
+    stances = [Stance("block", tuple(normal), point=c, name=str(k), **stance) for k, c in enumerate(CORNERS)]
+    fall = normal * normal[2] - np.array([0, 0, 1.0])
+    return stances, stances[0].slope / (stances[0].tangents() @ fall / np.linalg.norm(fall)).max()
+
+
+@pytest.mark.parametrize("pyramid", ["inner", "outer"])
+def test_a_block_holds_on_an_incline_as_its_pyramid_says(pyramid):
+    """It holds iff tan α is at most the pyramid's friction downhill: between μ cos(π/k) and μ for the inner one, between μ and
+    μ / cos(π/k) for the outer one."""
+    b, friction = Builder("block"), 0.5
+    b.body("block", parent="world", joint=Joint("base", "free_flyer"),
+           inertia=BodyInertia(2.0, (0, 0, 0), ((0.02, 0, 0), (0, 0.02, 0), (0, 0, 0.02))))
+    model = b.build()
+    whole, q = WholeBody(model, slope(0.1, 0.0)[0], driven=[]), np.array(alg.neutral(model)).ravel()
+    for sides, direction in ((4, 0.0), (4, np.pi / 4), (8, 0.3), (64, 1.0)):
+        for share in (0.999, 1.001):
+            angle, holds = np.arctan(friction), 0.0
+            for _ in range(30):  # the pyramid turns a little with the slope
+                stances, holds = slope(angle, direction, friction=friction, pyramid=pyramid, sides=sides)
+                angle = np.arctan(share * holds)
+            least = friction * (np.cos(np.pi / sides) if pyramid == "inner" else 1.0)
+            assert least - 1e-12 <= holds <= least / np.cos(np.pi / sides) + 1e-12
+            control = whole.step(q, np.zeros(6), [], stances)
+            assert control.ok
+            assert (control.solution["limits"].violated == {}) == (share < 1), (sides, direction, share)
+            np.testing.assert_allclose(sum(control.forces.values()), [0, 0, 2.0 * 9.81], atol=1e-9)
+
+
+def test_pyramids_inside_and_outside_the_cone():
+    """Directions of the force on a ring: what the inner pyramid allows is in the cone, what is in the cone the outer one allows."""
+    rng = np.random.default_rng(0)
+    normal = (0.3, -0.4, 1.0)
+    inner, outer = (Stance("foot", normal, 0.7, pyramid=kind, sides=5, heading=0.4) for kind in ("inner", "outer"))
+    t = inner.tangents()
+    np.testing.assert_allclose(t @ np.asarray(inner.normal), 0, atol=1e-15)
+    np.testing.assert_allclose(np.linalg.norm(t, axis=1), 1)
+    seen = set()
+    for f in rng.standard_normal((3000, 3)) + 1.5 * np.asarray(inner.normal):
+        within = [bool((s.rows()[0] @ f <= s.rows()[2]).all() and (s.rows()[0] @ f >= s.rows()[1]).all()) for s in (inner, outer)]
+        cone = inner.inside(f)
+        assert not within[0] or cone
+        assert not cone or within[1]
+        seen.add((within[0], within[1]))
+    assert seen == {(False, False), (False, True), (True, True)}
+    assert not inner.inside([0, 0, -1.0])
+
+
+def test_a_stance_that_is_taken_up_gets_force_as_its_bound_allows():
+    """Normal forces ramp with ``most``; a foot without force carries nothing, and the others hold the robot."""
+    robot = Crouched()
+    for most in (0.0, 5.0, 20.0):
+        stances = [replace(robot.stances[0], most=most), *robot.stances[1:]]
+        terms = robot.whole.terms(robot.q, np.zeros(18), [robot.com, robot.trunk])
+        control = robot.whole.solve(robot.whole.levels(terms, robot.priorities, stances), stances)
+        assert control.ok
+        assert control.forces["LF"][2] <= most + 1e-9
+        assert control.solution["limits"].violated == {}
+    assert control.forces["LF"][2] == pytest.approx(20.0)
+    three = robot.stances[1:]
+    control = robot.whole.step(robot.q, np.zeros(18), robot.priorities, three)
+    assert set(control.forces) == {"RF", "LH", "RH"}
+    lift = robot.whole.step(robot.q, np.zeros(18), robot.priorities)
+    assert set(lift.forces) == set(LEGS)
+
+
+def test_forces_between_the_feet_move_nothing():
+    """Least efforts or a squeeze below the motion: another torque, the same accelerations."""
+    robot = Crouched(shift=(0.02, 0.0, 0.0))
+    least = robot.whole.step(robot.q, np.zeros(18), robot.priorities)
+    squeeze = robot.whole.step(robot.q, np.zeros(18), [robot.priorities[0], ForceTask("LF", [0.0, -12.0, 0.0], (1,))])
+    np.testing.assert_allclose(squeeze.acceleration, least.acceleration, atol=1e-9)
+    assert squeeze.forces["LF"][1] == pytest.approx(-12.0)
+    assert np.abs(squeeze.torque - least.torque).max() > 0.5
+
+
+def test_one_weighted_level_trades_what_the_hierarchy_does_not():
+    """The same motions and efforts in one level: near the strict answer for large weights, never equal, and never below its
+    cost."""
+    robot = Crouched(shift=(0.03, 0.02, -0.02), friction=0.3)
+    terms = robot.whole.terms(robot.q, np.zeros(18), [robot.com, robot.trunk])
+    levels = robot.whole.levels(terms, robot.priorities)
+    strict = robot.whole.solve(levels)
+    gaps = []
+    for weight in (1e2, 1e4, 1e6):
+        control = robot.whole.solve([*levels[:3], merged(levels[3:], [weight, 1.0])])
+        motion = levels[3].A @ control.solution.x - levels[3].b
+        assert np.linalg.norm(motion) >= strict.solution["priority 1"].cost - 1e-9
+        gaps.append(np.abs(control.torque - strict.torque).max())
+    assert gaps[0] > 10 * gaps[1] > 100 * gaps[2]
+
+
+def test_flat_feet_on_redundant_points():
+    """A biped on four points of each sole (24 rows of rank 12): the load goes where the pyramids allow, no row is taken twice."""
+    model = textbook_robots.biped()
+    q = np.array(alg.neutral(model)).ravel()
+    for i, name in enumerate(model.coordinate_names):
+        q[i] = {"HIP_Y": -0.4, "KNEE": 0.8, "ANKLE_Y": -0.4}.get(name[2:], q[i])
+    corners = ((0.11, 0.05, 0.0), (0.11, -0.05, 0.0), (-0.11, 0.05, 0.0), (-0.11, -0.05, 0.0))
+    stances = [Stance(f"{side}_SOLE", point=c, name=f"{side}{k}", least=2.0) for side in "LR" for k, c in enumerate(corners)]
+    com = com_task(np.array(dynamics.make(model, "centre_of_mass")(q)).ravel() + [0.05, 0.03, -0.03], gain=5.0)
+    trunk = orientation_task("pelvis", pose(model, q, "pelvis")[0], gain=5.0)
+    whole = WholeBody(model, stances, [com, trunk], efforts=200.0)
+    control = whole.step(q, np.zeros(18), [[com, trunk], EffortTask()])
+    assert control.ok
+    assert control.solution["stances"].rank == 12
+    assert control.solution["priority 1"].cost < 1e-8
+    judged = standing(model, [s.contact for s in stances], q, np.zeros(18))
+    a, _ = judged.motion(control.torque)
+    np.testing.assert_allclose(control.acceleration, a, atol=1e-6)
+    for stance in stances:
+        assert stance.inside(control.forces[stance.name], 1e-8)
+        assert control.forces[stance.name][2] >= 2.0 - 1e-9
+
+
+# ------------------------------------------------------------------------------------------------ failures and bad input
+def test_a_step_that_fails_gives_no_numbers(monkeypatch):
+    robot = Crouched(friction=0.1, shift=(0.1, 0.1, 0.0), efforts=5.0)
+    assert robot.whole.step(robot.q, np.zeros(18), robot.priorities).ok
+    monkeypatch.setattr(hqp, "exchange", lambda *_: None)
+    monkeypatch.setattr(hqp, "descend", lambda *_: None)
+    control = robot.whole.step(robot.q, np.zeros(18), robot.priorities)
+    assert not control.ok
+    assert control.solution.trouble
+    assert np.isnan(control.torque).all()
+    assert all(np.isnan(f).all() for f in control.forces.values())
+
+
+def test_wrong_input_is_named():
+    robot = Crouched()
+    model, whole, rest = robot.model, robot.whole, np.zeros(18)
+    for arguments, words in (({"friction": 0.0}, "friction must be positive"), ({"friction": -1.0}, "friction"),
+                             ({"least": 2.0, "most": 1.0}, "least <= most"), ({"sides": 2}, "3 sides"),
+                             ({"pyramid": "round"}, "round"), ({"normal": (0.0, 0.0, 0.0)}, "no direction")):
+        with pytest.raises(ProblemError, match=words):
+            Stance("LF_FOOT", **arguments)
+    with pytest.raises(UnknownNameError, match="LF_FOOT"):
+        WholeBody(model, [Stance("LF_FOT")])
+    with pytest.raises(ProblemError, match="share a name"):
+        WholeBody(model, [Stance("LF_FOOT"), Stance("LF_FOOT", point=(0.0, 0.0, 0.1))])
+    with pytest.raises(ProblemError, match="LF_HAA"):
+        WholeBody(model, [], driven=["LF_HA"])
+    with pytest.raises(ProblemError, match="negative"):
+        WholeBody(model, [], efforts=-1.0)
+    with pytest.raises(ProblemError, match="was not among the tasks"):
+        whole.step(robot.q, rest, [position_task("trunk", [0, 0, 1])])
+    with pytest.raises(ProblemError, match="is taken"):
+        whole.step(robot.q, rest, [ForceTask("LF", [0, 0, 1])], robot.stances[1:])
+    with pytest.raises(ProblemError, match="no stance named 'XX'"):
+        whole.step(robot.q, rest, [], [Stance("LF_FOOT", name="XX")])
+    with pytest.raises(ProblemError, match="has no task"):
+        whole.step(robot.q, rest, [[]])
+    with pytest.raises(ProblemError, match="rate has shape"):
+        whole.step(robot.q, rest, [replace(robot.com, rate=np.zeros(2))])
+    with pytest.raises(ProblemError, match="not finite"):
+        whole.step(robot.q, rest * np.nan, robot.priorities)
+    with pytest.raises(ProblemError, match="unknowns"):
+        whole.step(robot.q, rest, [Level("own", np.eye(3), np.zeros(3))])
+
+
+def test_a_real_quadruped_stands():
+    """Solo12 of the robots extra, crouched, asked to shift at once: its forces, and its torques of at most 2.7 N m, stay in
+    limits."""
+    try:
+        path = find_robot("solo12")
+    except ModelError:
+        pytest.skip("the robots extra is not installed")
+    robot = object.__new__(Crouched)
+    robot.model = model = read_urdf(path, root="free_flyer")
+    robot.q = np.array(alg.neutral(model)).ravel()
+    for i, name in enumerate(model.coordinate_names):
+        robot.q[i] = {"HFE": 0.8, "KFE": -1.6}.get(name[-3:], robot.q[i])
+    robot.stances = tuple(Stance(f"{leg}_FOOT", name=leg, least=0.2) for leg in ("FL", "FR", "HL", "HR"))
+    com = com_task(np.array(dynamics.make(model, "centre_of_mass")(robot.q)).ravel() + [0.02, 0.02, -0.03], gain=10.0)
+    trunk = orientation_task("base_link", pose(model, robot.q, "base_link")[0], gain=10.0)
+    robot.priorities = [[com, trunk], EffortTask()]
+    robot.whole = WholeBody(model, robot.stances, [com, trunk], efforts=1.5)
+    judge(robot, closed_loop(robot, 100), 1.5)

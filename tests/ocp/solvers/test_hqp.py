@@ -1,0 +1,265 @@
+"""Strict hierarchies: against every set of held rows, against the unreduced cascade, against certificates, and against leaks."""
+
+import numpy as np
+import pytest
+from level_stacks import enumerated, excess, random_stack
+from scipy.optimize import nnls
+
+from ocp.control.notation.prioritised import solve_levels
+from ocp.errors import ProblemError
+from ocp.solvers import hqp
+from ocp.solvers.active_set import Bounded, descend
+from ocp.solvers.cascade import solve_cascade
+from ocp.solvers.engines import ENGINES
+from ocp.solvers.hqp import Hierarchy, HQPOptions, HQPStatus, Level, merged, solve_hqp
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request):
+    if request.param == "daqp":
+        pytest.importorskip("daqp", exc_type=ImportError)
+    return request.param
+
+
+def gap(outcomes, others):
+    """Largest difference of residuals and slacks between levels."""
+    pairs = [(np.r_[o.residual, o.slack], np.r_[p.residual, p.slack]) for o, p in zip(outcomes, others, strict=True)]
+    return max(np.abs(a - b).max() for a, b in pairs)
+
+
+def against_enumeration(seed, limits=2):
+    levels = random_stack(seed, limits=limits)
+    answer, (x, reached) = solve_hqp(levels), enumerated(levels)
+    assert answer.ok
+    for outcome, (residual, slack) in zip(answer.levels, reached, strict=True):
+        np.testing.assert_allclose(outcome.residual, residual, atol=1e-8, err_msg=f"stack {seed}, {outcome.name}")
+        np.testing.assert_allclose(outcome.slack, slack, atol=1e-8, err_msg=f"stack {seed}, {outcome.name}")
+    np.testing.assert_allclose(answer.x, x, atol=1e-7, err_msg=f"stack {seed}")
+    # no leak: without the levels below, the levels above come out the same
+    for k in range(1, len(levels)):
+        assert gap(solve_hqp(levels[:k]).levels, answer.levels[:k]) < 1e-9, f"stack {seed}, levels below {k - 1}"
+
+
+@pytest.mark.row("001:C17")
+@pytest.mark.row("001:C18")
+@pytest.mark.parametrize("first", range(0, 100, 25))
+def test_priorities_never_leak(first):
+    """Against the exact optimum of conflicting, redundant and infeasible stacks whose inequalities switch: by enumeration."""
+    for seed in range(first, first + 25):
+        against_enumeration(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.row("001:C18")
+@pytest.mark.parametrize("first", range(100, 1100, 100))
+def test_priorities_never_leak_in_a_thousand_stacks(first):
+    for seed in range(first, first + 100):
+        against_enumeration(seed, limits=2 if seed % 4 else 3)
+
+
+@pytest.mark.row("001:C19")
+def test_reduced_and_cascade_agree(engine):
+    """Up to twenty unknowns and ten inequalities a level: null spaces against one constrained programme per level."""
+    for seed in range(30):
+        levels = random_stack(seed, unknowns=(8, 20), levels=(3, 7), limits=10)
+        one, other = solve_hqp(levels, HQPOptions(engine=engine)), solve_cascade(levels)
+        assert one.ok
+        assert other.ok
+        assert gap(one.levels, other.levels) < 1e-7, seed
+        np.testing.assert_allclose(one.x, other.x, atol=1e-6, err_msg=f"stack {seed}")
+
+
+def test_every_level_is_optimal_by_its_multipliers():
+    """An independent proof on large stacks: the gradient of each level is a combination of the rows above (Lawson and Hanson's
+    non-negative least squares finds it), and the rows above hold what they reached."""
+    for seed in range(100, 130):
+        levels = random_stack(seed, unknowns=(8, 20), levels=(3, 7), limits=10)
+        answer = solve_hqp(levels)
+        x, cone = answer.x, np.zeros((answer.x.size, 0))
+        for level, outcome in zip(levels, answer.levels, strict=True):
+            split, slack = level.b.size, excess(level.D, x, level.lower, level.f)
+            np.testing.assert_allclose(outcome.slack, slack, atol=1e-9)
+            gradient = level.A.T @ (level.weights[:split] * (level.A @ x - level.b)) + level.D.T @ (level.weights[split:] * slack)
+            _, missing = nnls(cone, -gradient) if cone.size else (0, np.linalg.norm(gradient))
+            assert missing < 1e-9 * (1 + np.abs(x).max()), (seed, level.name)
+            w = level.D @ x
+            up, down = w >= level.f - 1e-9, w <= level.lower + 1e-9
+            cone = np.hstack([cone, level.A.T, -level.A.T, level.D[up].T, -level.D[down].T])
+
+
+@pytest.mark.row("001:C18")
+def test_equations_alone_are_the_projections_of_algorithm_two():
+    """`solve_levels`, built for velocities, projects level by level: same residuals, and the same least x."""
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(3, 12))
+        parts = [(rng.standard_normal((int(rng.integers(1, n)), n)), None) for _ in range(4)]
+        parts[2][0][0] = parts[0][0][0]  # what a level above has decided already
+        stack = [(A, rng.standard_normal(A.shape[0])) for A, _ in parts]
+        projected = solve_levels(stack)
+        answer = solve_hqp([Level(f"{k}", A, b) for k, (A, b) in enumerate(stack)])
+        np.testing.assert_allclose(answer.x, projected.v, atol=1e-9)
+        assert tuple(o.rank for o in answer.levels) == projected.ranks
+        assert answer.free == projected.free.shape[1]
+
+
+@pytest.mark.row("001:C19")
+def test_what_upper_levels_cannot_reach_they_keep():
+    """A = [1 0; 0 1; 1 1], b = (1, 1, 0) cannot be met although its columns are independent: its residual is (-2, -2, 2)/3."""
+    level = Level("three", [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1.0, 1.0, 0.0])
+    for solve in (solve_hqp, solve_cascade):
+        answer = solve([level, Level("below", np.eye(2), [5.0, 5.0])])
+        np.testing.assert_allclose(answer.levels[0].residual, np.array([-2, -2, 2]) / 3, atol=1e-12)
+
+
+@pytest.mark.row("001:C27")
+def test_velocity_level_example():
+    """Example 2.9.1: the arm with q = (30, 60, 60) degrees, hand at (1, 1) m/s above joints 1 and 2 at rest."""
+    J = np.array([[0.0, -np.sqrt(3), -np.sqrt(3)], [-4.0, -3.0, -1.0]]) / 2
+    levels = [Level("hand", J, [1.0, 1.0]), Level("joints", np.eye(3)[:2], [0.0, 0.0])]
+    exact = np.array([(2 * np.sqrt(3) - 6) / 15, (np.sqrt(3) - 3) / 15, (3 - 11 * np.sqrt(3)) / 15])
+    for solve in (solve_hqp, solve_cascade):
+        np.testing.assert_allclose(solve(levels).x, exact, atol=1e-12)
+    equal = [(2 * np.sqrt(3) - 6) / 19, (np.sqrt(3) - 3) / 19, (1 - 13 * np.sqrt(3)) / 19]
+    np.testing.assert_allclose(solve_hqp([merged(levels, [1.0, 1.0])]).x, equal, atol=1e-12)
+    np.testing.assert_allclose(solve_hqp([merged(levels, [1e10, 1.0])]).x, exact, atol=1e-8)
+
+
+def test_inequalities_keep_their_slacks():
+    """x <= -1 above x >= 1: the upper one gives way by nothing; two at one level share the gap by their weights."""
+    up, down = Level("up", D=[[1.0, 0.0]], f=[-1.0]), Level("down", D=[[-1.0, 0.0]], f=[-1.0])
+    answer = solve_hqp([up, down, Level("aim", np.eye(2), [5.0, 7.0])])
+    np.testing.assert_allclose(answer.x, [-1.0, 7.0], atol=1e-13)
+    assert answer["up"].violated == {}
+    assert answer["down"].violated == {"row 0": pytest.approx(2.0)}
+    both = Level("both", D=[[1.0], [-1.0]], f=[-1.0, -1.0], weights=[3.0, 1.0], limits=("above", "below"))
+    shared = solve_hqp([both, Level("aim", [[1.0]], [9.0])])
+    np.testing.assert_allclose(shared.x, [-0.5], atol=1e-13)
+    assert shared["both"].violated == {"above": pytest.approx(0.5), "below": pytest.approx(1.5)}
+    assert shared["both"].active == {"above": "upper", "below": "upper"}
+    with pytest.raises(KeyError, match="neither"):
+        shared["neither"]
+
+
+def test_limits_are_named_on_both_sides():
+    box = Level("box", D=np.eye(3), f=np.ones(3), lower=-np.ones(3), limits=("a", "b", "c"))
+    answer = solve_hqp([box, Level("aim", np.eye(3), [3.0, -3.0, 0.5])])
+    np.testing.assert_allclose(answer.x, [1.0, -1.0, 0.5], atol=1e-14)
+    assert answer["box"].active == {"a": "upper", "b": "lower"}
+    assert answer["aim"].cost == pytest.approx(np.sqrt(8.0))
+
+
+def test_every_road_to_the_active_set_gives_the_same(engine, monkeypatch):
+    """Held rows, engine, descent: with the first one, then the first two, made to fail."""
+    levels = [random_stack(seed, unknowns=(6, 14), levels=(3, 6), limits=8) for seed in range(200, 225)]
+    plain = [solve_hqp(stack, HQPOptions(engine=engine)) for stack in levels]
+    first = hqp.exchange
+    calls = []
+
+    def only_after_an_engine(problem, x, side):
+        calls.append(problem)
+        return None if len(calls) % 2 else first(problem, x, side)
+
+    def compare(name):
+        used = 0
+        for stack, answer in zip(levels, plain, strict=True):
+            calls.clear()
+            again = solve_hqp(stack, HQPOptions(engine=engine))
+            assert again.ok
+            np.testing.assert_allclose(again.x, answer.x, atol=1e-7)
+            assert gap(again.levels, answer.levels) < 1e-8
+            used += sum(o.engine == name for o in again.levels)
+        return used
+
+    monkeypatch.setattr(hqp, "exchange", only_after_an_engine)
+    assert compare(engine) > 40
+    monkeypatch.setattr(hqp, "exchange", lambda *_: None)
+    assert compare("descent") > 40
+
+
+def test_a_level_that_does_not_close_is_named_and_gives_no_answer(monkeypatch):
+    monkeypatch.setattr(hqp, "exchange", lambda *_: None)
+    monkeypatch.setattr(hqp, "descend", lambda *_: None)
+    box = Level("box", D=np.eye(2), f=np.ones(2))
+    solver = Hierarchy()
+    assert solver.solve([box, Level("inside", np.eye(2), [0.0, 0.0])]).ok
+    answer = solver.solve([box, Level("aim", np.eye(2), [3.0, 0.0])])
+    assert answer.status is HQPStatus.FAILED
+    assert not answer.ok
+    assert answer.trouble == "aim"
+    assert np.isnan(answer.x).all()
+
+
+def test_a_solver_that_persists_gives_what_a_new_one_gives():
+    """One hundred programmes of one shape through the same workspaces; then the same again, backwards; inputs are left alone."""
+    rng, solver = np.random.default_rng(7), Hierarchy()
+    base = random_stack(11, unknowns=(10, 11), levels=(5, 6), limits=6)
+    stacks = []
+    for _ in range(100):
+        moved = [level.b + 0.1 * rng.standard_normal(level.b.size) for level in base]
+        ends = 0.3 * rng.standard_normal()
+        stacks.append([Level(level.name, level.A, b, level.D, level.f + ends, level.lower + ends)
+                       for level, b in zip(base, moved, strict=True)])
+    fresh = [solve_hqp(stack) for stack in stacks]
+    for order in (range(100), reversed(range(100))):
+        for k in order:
+            warm = solver.solve(stacks[k], x0=rng.standard_normal(10))
+            np.testing.assert_allclose(warm.x, fresh[k].x, atol=1e-9)
+            assert gap(warm.levels, fresh[k].levels) < 1e-10
+    again = solve_hqp(stacks[3])
+    assert again.x.tobytes() == fresh[3].x.tobytes()
+
+
+def test_rows_of_very_different_sizes():
+    """Newtons beside accelerations: rows of a level scaled by up to a million, weights that undo it."""
+    for seed in range(20):
+        levels, rng = random_stack(seed, unknowns=(6, 12), limits=5), np.random.default_rng(seed)
+        scaled = []
+        for level in levels:
+            s = 10 ** rng.uniform(-3, 3, level.weights.size)
+            a, d = s[: level.b.size], s[level.b.size:]
+            scaled.append(Level(level.name, a[:, None] * level.A, a * level.b, d[:, None] * level.D, d * level.f, d * level.lower,
+                                level.weights / s**2))
+        one, other = solve_hqp(levels), solve_hqp(scaled)
+        np.testing.assert_allclose(other.x, one.x, atol=1e-6)
+
+
+def test_descent_passes_degenerate_corners():
+    """Many rows through one corner, half of them repeated: no cycle, and the optimum is the projection onto the cone."""
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        n = int(rng.integers(2, 8))
+        C = rng.standard_normal((3 * n, n))
+        C = np.vstack([C, C[:n], 2 * C[:n]])
+        aim, most = rng.standard_normal(n) * 3, np.zeros(len(C))
+        found = descend(Bounded(np.eye(n), aim, C, np.full(len(C), -np.inf), most), np.zeros(n))
+        assert found is not None
+        assert (C @ found.x <= 1e-10).all()
+        assert (found.y >= -1e-10).all()
+        np.testing.assert_allclose(aim - found.x, C.T @ found.y, atol=1e-9)  # Moreau: aim = point + a part of the polar cone
+        assert abs(found.x @ (aim - found.x)) < 1e-8
+
+
+def test_wrong_input_is_named():
+    eye = np.eye(2)
+    for arguments, words in (
+        ({}, "neither A nor D"), ({"A": eye}, "A without b"), ({"b": [1.0], "D": eye, "f": [1.0, 1.0]}, "b without A"),
+        ({"A": eye, "b": [1.0]}, r"A has shape \(2, 2\)"), ({"A": eye * np.nan, "b": [0, 0]}, "not numbers"),
+        ({"A": eye, "b": [np.inf, 0]}, "b has entries"), ({"A": np.zeros((0, 2)), "b": []}, "no rows"),
+        ({"D": eye, "f": [0.0, 0.0], "lower": [1.0, 0.0]}, "lower ends"), ({"D": eye, "f": [0, 0], "limits": ("a",)}, "1 names"),
+        ({"A": eye, "b": [0, 0], "weights": -1.0}, "positive"),
+    ):
+        with pytest.raises(ProblemError, match=words) as caught:
+            Level("hand", **arguments)
+        assert "level 'hand'" in str(caught.value)
+    good = Level("hand", eye, [0, 0])
+    with pytest.raises(ProblemError, match="at least one"):
+        solve_hqp([])
+    with pytest.raises(ProblemError, match="used twice"):
+        solve_hqp([good, good])
+    with pytest.raises(ProblemError, match="3 unknowns"):
+        solve_hqp([good, Level("foot", np.eye(3), np.zeros(3))])
+    with pytest.raises(ProblemError, match="positive weights"):
+        merged([good], [0.0])
+    with pytest.raises(ProblemError, match="no engine named 'gurobi'"):
+        HQPOptions(engine="gurobi")
