@@ -15,6 +15,7 @@ import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.algorithms import rate_matrix
 from dynamics.derivatives.inverse_first import inverse_dynamics_partials
 from dynamics.errors import ModelError
 from dynamics.kernels import Kernel, compile_kernel
@@ -70,8 +71,13 @@ def _differentiated(r: Expr, at: Sequence[Expr]) -> list[Expr]:
 
 def _closed_form(mechanism: Mechanism, at: Sequence[Expr]) -> list[Expr]:
     q, v, a, u, _ = at
-    found = inverse_dynamics_partials(mechanism.model, q, v, a, mechanism.wrenches(u[len(mechanism.motors):]))
-    return [ca.SX(found.dtau_dq - mechanism.stiffness(q, v)), ca.SX(found.dtau_dv - mechanism.damping(q, v)), ca.SX(found.M)]
+    model, thrusts = mechanism.model, u[len(mechanism.motors):]
+    if any(thruster.against for thruster in mechanism.thrusters):  # wrenches that turn with another body
+        found = inverse_dynamics_partials(model, q, v, a, {})
+        pushed = ca.jacobian(mechanism.thrust_effort(q, thrusts), q) @ rate_matrix(model, q)
+    else:
+        found, pushed = inverse_dynamics_partials(model, q, v, a, mechanism.wrenches(q, thrusts)), 0
+    return [ca.SX(found.dtau_dq - mechanism.stiffness(q, v) - pushed), ca.SX(found.dtau_dv - mechanism.damping(q, v)), ca.SX(found.M)]
 
 
 @dataclass(frozen=True)

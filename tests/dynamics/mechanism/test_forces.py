@@ -23,6 +23,7 @@ from dynamics.forces import (
     Place,
     PointForce,
     Spring,
+    Torsion,
 )
 from dynamics.mechanism import Mechanism
 from dynamics.model.synthetic import random_tree
@@ -50,6 +51,8 @@ RECORDS = {
     "slack cable": Cable("c", (A, C), 50.0, 100.0, 3.0),
     "bushing": Bushing("b", A, B, 40.0, 2.0),
     "bushing to the world": Bushing("b", C, B, 40.0, 2.0),
+    "torsion": Torsion("t", "f2", "f5", 4.0, 0.3, (0.2, -0.4, 0.1)),
+    "torsion to the world": Torsion("t", "world", "f5", 4.0, 0.3),
     "point force": PointForce("w", B, (1.0, -2.0, 3.0)),
     "drag": Drag("d", "f4", (1.0, 2.0, 3.0, 0.1, 0.2, 0.3), (0.5, 0.6, 0.7, 0.05, 0.06, 0.07)),
     "expression": WRITTEN,
