@@ -307,7 +307,7 @@ def _units(mechanism: Mechanism, *, accelerations: bool = False) -> dict[str, st
         units |= {name: "rad/s^2" if turns else "m/s^2" for name, turns in angular.items()}
     else:
         units |= {motor.name: "N m" if angular[motor.gears[0][0]] else "N" for motor in mechanism.motors}
-    return units | {thruster.name: "N" for thruster in mechanism.thrusters}
+    return units | {thruster.name: "N" if any(thruster.axis) else "N m" for thruster in mechanism.thrusters}
 
 
 @dataclass(frozen=True)

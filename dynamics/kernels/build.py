@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import casadi as ca
 
@@ -28,7 +28,7 @@ from dynamics.kernels.compiler import (
 )
 from dynamics.kernels.kernel import Kernel
 
-Mode = Literal["auto", "compiled", "interpreted", "jit"]
+Mode = Literal["auto", "compiled", "interpreted", "jit", "tuned"]
 
 
 def compile_kernel(
@@ -43,6 +43,7 @@ def compile_kernel(
     mode "compiled": by the cache or the C compiler, else KernelError. "interpreted": by CasADi's interpreter. "auto": compiled
     if possible, else interpreted, with the reason in `Kernel.notes`. "jit": machine code by LLVM (`dynamics.kernels.llvm`), for
     functions that are SX or can be expanded, else interpreted, with the reason in the notes; needs no compiler, flags or limit.
+    "tuned": the same with more care, for functions that are evaluated thousands of times; "auto" for those it cannot make.
     flags: compiler flags; -ffp-contract=off is always set first. None: -O1, for large functions with -march=native unless the
     compiler refuses it (noted). cache_dir: see `cache_directory`. Functions with more C statements than max_optimised_statements
     are compiled with -O0 (noted).
@@ -60,8 +61,8 @@ def compile_many(
     max_optimised_statements: int = MAX_OPTIMISED_STATEMENTS,
 ) -> tuple[Kernel, ...]:
     """`compile_kernel` for several functions, with up to `workers` compiler processes at a time."""
-    if mode not in ("auto", "compiled", "interpreted", "jit"):
-        raise KernelError(f"mode must be 'auto', 'compiled', 'interpreted' or 'jit', got {mode!r}")
+    if mode not in get_args(Mode):
+        raise KernelError(f"mode must be one of {', '.join(map(repr, get_args(Mode)))}, got {mode!r}")
     if isinstance(flags, str):
         raise KernelError(f"flags must be a sequence of flags such as ('-O1',), got the string {flags!r}")
     if workers < 1:
@@ -72,6 +73,10 @@ def compile_many(
     if mode == "jit":
         codes = llvm.machine_code(dense, cache_dir)
         return tuple(_machine(function, code) for function, code in zip(dense, codes, strict=True))
+    if mode == "tuned":
+        codes = llvm.machine_code(dense, cache_dir, tuned=True)
+        return tuple(_machine(function, code) if isinstance(code, llvm.Code) else compile_kernel(function, "auto", flags, cache_dir)
+                     for function, code in zip(dense, codes, strict=True))
     compiler, directories = current_compiler(), cache.lookup_directories(cache_dir)
     used = [automatic_flags(function) if flags is None else tuple(flags) for function in dense]
     keys = [_key(function, own, max_optimised_statements) for function, own in zip(dense, used, strict=True)]

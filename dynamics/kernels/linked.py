@@ -9,13 +9,18 @@ compiled for that, and kept on disk.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from numba import njit, types
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, Flags
 from numba.core.datamodel.models import OpaqueModel
 from numba.extending import register_model
+
+_NEEDLESS = {"WithLifting", "InlineClosureLikes", "RewriteDynamicRaises", "MakeFunctionToJitFunction", "InlineInlinables",
+             "FindLiterallyCalls", "LiteralUnroll", "LiteralPropagationSubPipelinePass", "InlineOverloads", "NopythonRewrites",
+             "DumpParforDiagnostics"}
+"""Passes for closures, array expressions and other things that these functions do without."""
 
 
 class _Library(JITCodeLibrary):
@@ -54,10 +59,51 @@ class _Whole(JITCodeLibrary):
         passes.run(self._final_module, builder)
 
 
+class _Flags(Flags):
+    """The options of a compilation, which Numba compares a hundred thousand times: without filling in what is not set."""
+
+    __hash__ = Flags.__hash__
+
+    def values(self) -> dict[str, Any]:
+        return self._values
+
+    def __eq__(self, other: object) -> bool:
+        return self._values == other._values if isinstance(other, _Flags) else super().__eq__(other)
+
+
+class _Typing:
+    """Numba's typing context that remembers what operators and functions of Numba's own make of their arguments."""
+
+    known: ClassVar[dict[Any, Any]] = {}
+
+    def __init__(self, context: Any, flags: Flags):
+        self._context, self._flags = context, (flags.nrt, str(flags.error_model))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, function: Any, arguments: Any, named: Any) -> Any:
+        if type(function) is not types.Function or named:
+            return self._context.resolve_function_type(function, arguments, named)
+        key = function, arguments, self._flags
+        if (found := self.known.get(key)) is None:
+            found = self.known[key] = self._context.resolve_function_type(function, arguments, named)
+        return found
+
+
 class _Linked(Compiler):
     library: type[JITCodeLibrary] = _Library
 
+    def define_pipelines(self) -> Any:
+        (passes,) = super().define_pipelines()
+        passes.passes = [one for one in passes.passes if one[0].__name__ not in _NEEDLESS]
+        passes._finalized = False
+        passes.finalize()
+        return [passes]
+
     def compile_extra(self, func: Any) -> Any:
+        self.state.flags = _Flags(self.state.flags)
+        self.state.typingctx = _Typing(self.state.typingctx, self.state.flags)
         self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
         if self.library is _Whole:
             self.state.library.enable_object_caching()
@@ -68,10 +114,10 @@ class _Entry(_Linked):
     library = _Whole
 
 
-INNER: dict[str, Any] = {"pipeline_class": _Linked, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""Options of ``numba.njit`` for what no Python ever calls."""
 PLAIN: dict[str, Any] = {"_nrt": False}
 """No reference is counted: such functions allocate nothing, and whoever calls from Python keeps what they are given."""
+INNER: dict[str, Any] = {"pipeline_class": _Linked, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **PLAIN}
+"""Options of ``numba.njit`` for what no Python ever calls."""
 
 
 class _Type(types.Dispatcher):
@@ -91,7 +137,7 @@ class Linked:
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
         self.entry = njit(**{"cache": True, "pipeline_class": _Entry, **PLAIN, **options})(function)
         within = {key: value for key, value in options.items() if key not in ("cache", "nogil")}
-        self.inner = njit(**{**INNER, **PLAIN, **within})(function)
+        self.inner = njit(**{**INNER, **within})(function)
         self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__
         self.py_func, self.__wrapped__, self._type = function, function, _Type(self.inner)
 

@@ -1,7 +1,8 @@
 """Machine code of scalar functions without a C compiler, by LLVM, which comes with Numba; it rounds as CasADi's interpreter does.
 
-LLVM runs without optimisation: values are in registers already, and what its better register allocators gain here (up to 10 %)
-costs five times the time. Code models larger than the small one would keep it from its fast instruction selection.
+LLVM runs without optimisation: values are in registers already. Its better instruction selection and register allocator cost ten
+times the time or more; who evaluates a function thousands of times asks for them (``tuned``). Code models larger than the small one
+would keep it from its fast instruction selection.
 
 Measured on dynamics of a six-axis arm and a quadruped and their Jacobians, 600 to 93 000 operations, on one core of an x86-64 of
 2021; seconds, to make a kernel and to evaluate one operation (the first request of a process waits 0.02 s more for LLVM):
@@ -12,6 +13,7 @@ Measured on dynamics of a six-axis arm and a quadruped and their Jacobians, 600 
     interpreted    2.1e-6, 4e-4                          1.7e-9 ... 3.3e-9
     LLVM           8e-6, 1e-4 (and 1e-3 a request)       0.25e-9 ... 0.5e-9
     LLVM, cached   0.9e-6, 1e-4 (and 1e-3 a request)     0.25e-9 ... 0.5e-9
+    LLVM, tuned    4e-5 ... 7e-5, 1e-2                   0.19e-9 ... 0.45e-9
     gcc -O1        8e-5 ... 5e-4, 5e-2                   0.23e-9 ... 0.47e-9
     =============  ====================================  ===================
 """
@@ -41,6 +43,8 @@ from dynamics.kernels.size import operations
 MAX_OPERATIONS = 1_000_000
 #: Modules of fewer operations are not worth a file.
 WORTH_STORING = 500
+#: Larger functions are not tuned: the time grows faster than the size.
+MAX_TUNED = 40_000
 
 # Reentrant: while code is being made the garbage collector may finalise other code.
 _lock = threading.RLock()
@@ -64,10 +68,17 @@ _alive: weakref.WeakValueDictionary[str, Code] = weakref.WeakValueDictionary()
 
 
 def machine_code(
-    functions: Sequence[ca.Function], cache_dir: str | os.PathLike[str] | None = None,
+    functions: Sequence[ca.Function], cache_dir: str | os.PathLike[str] | None = None, tuned: bool = False,
 ) -> list[Code | KernelError]:
     """Machine code of dense functions (see `densified`): SX functions, and others that CasADi expands into SX; KernelError for the
-    rest. What is not there yet is made as one module: LLVM's fixed costs are paid once."""
+    rest. What is not there yet is made as one module: LLVM's fixed costs are paid once. tuned: see the module, except for large
+    functions."""
+    if tuned:
+        return [one for function in functions for one in _codes([function], cache_dir, operations(function) <= MAX_TUNED)]
+    return _codes(functions, cache_dir, False)
+
+
+def _codes(functions: Sequence[ca.Function], cache_dir: str | os.PathLike[str] | None, tuned: bool) -> list[Code | KernelError]:
     found: dict[str, Code] = {}
     new: dict[str, ca.Function] = {}
     asked: list[str | KernelError] = []
@@ -77,6 +88,7 @@ def machine_code(
         except KernelError as error:
             asked.append(error)
             continue
+        content += "tuned" if tuned else ""
         asked.append(content)
         alive = _alive.get(content)
         if alive is not None:
@@ -85,7 +97,7 @@ def machine_code(
             new[content] = scalar
     if new:
         try:
-            found |= _made(new, cache_dir)
+            found |= _made(new, cache_dir, tuned)
         except (RuntimeError, ImportError, OSError) as error:  # no llvmlite, or not for this processor
             failed = KernelError(f"no machine code here: {error}")
             return [given if isinstance(given, KernelError) else found.get(given, failed) for given in asked]
@@ -114,7 +126,7 @@ def _operation(code: int) -> str:
     return next((name for name in vars(ca) if name.startswith("OP_") and getattr(ca, name) == code), str(code))
 
 
-def _made(functions: Mapping[str, ca.Function], cache_dir: str | os.PathLike[str] | None) -> dict[str, Code]:
+def _made(functions: Mapping[str, ca.Function], cache_dir: str | os.PathLike[str] | None, tuned: bool) -> dict[str, Code]:
     """Code of SX functions by content, from the cache or new."""
     start = time.perf_counter()
     parts = [list(functions), _source(), ca.CasadiMeta.version(), _identity()]
@@ -125,7 +137,7 @@ def _made(functions: Mapping[str, ca.Function], cache_dir: str | os.PathLike[str
     binary = cache.find_object(directories, key)
     hit = binary is not None
     if binary is None:
-        binary = compiled(symbols)
+        binary = compiled(symbols, tuned)
         if stored:
             cache.store_object(directories[-1], key, binary)
     addresses, keep = _linked(binary, list(symbols))
@@ -136,12 +148,12 @@ def _made(functions: Mapping[str, ca.Function], cache_dir: str | os.PathLike[str
     return codes
 
 
-def compiled(functions: Mapping[str, ca.Function]) -> bytes:
+def compiled(functions: Mapping[str, ca.Function], tuned: bool = False) -> bytes:
     """An object file with dense SX functions, by symbol."""
     opaque = _llvm().llvm_version_info[0] >= 17
     parts = [text.declarations(opaque), *(text.written(function, symbol, opaque) for symbol, function in functions.items())]
     with _lock:
-        return bytes(_generator().emit_object(_llvm().parse_assembly("\n".join(parts))))
+        return bytes(_generator(tuned).emit_object(_llvm().parse_assembly("\n".join(parts))))
 
 
 def _linked(binary: bytes, symbols: Sequence[str]) -> tuple[dict[str, int], Any]:
@@ -179,21 +191,23 @@ def _source() -> str:
     return hashlib.sha256(b"".join(Path(file).read_bytes() for file in (__file__, text.__file__, library.__file__))).hexdigest()
 
 
-def _target_machine() -> Any:
+def _target_machine(tuned: bool) -> Any:
     llvm = _llvm()
     target = llvm.Target.from_triple(llvm.get_process_triple())
+    # constants in memory, which only tuned code has, may be far away
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=0, codemodel="small", jit=True)
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=1 if tuned else 0, codemodel="small",
+        reloc="pic" if tuned else "default", jit=True)
 
 
-@lru_cache(maxsize=1)
-def _generator() -> Any:
-    return _target_machine()
+@lru_cache(maxsize=2)
+def _generator(tuned: bool) -> Any:
+    return _target_machine(tuned)
 
 
 @lru_cache(maxsize=1)
 def _linker() -> Any:
-    linker = _llvm().create_lljit_compiler(_target_machine())
+    linker = _llvm().create_lljit_compiler(_target_machine(False))
     # Left to the end of the process: code that is given back later, while Python comes down, must find it there.
     atexit.register(linker.detach)
     return linker

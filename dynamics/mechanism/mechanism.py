@@ -127,14 +127,15 @@ class Mechanism:
         """D = df/dv [nv, nv] of the sum."""
         return sum((force.damping(self.model, q, v) for force in self.forces), ca.DM(self.model.nv, self.model.nv))
 
-    def wrenches(self, thrusts: Expr) -> dict[str, Expr]:
-        """Wrench [6] on each pushed body by its name, body coordinates; thrusts [N]: one for each thruster."""
-        return thrust_wrenches(self.model, self.thrusters, thrusts)
+    def wrenches(self, q: Expr, thrusts: Expr) -> dict[str, Expr]:
+        """Wrench [6] on each pushed body by its name, body coordinates; thrusts [N]: one for each thruster. They depend on q only
+        where a thruster pushes against another body."""
+        return thrust_wrenches(self.model, self.thrusters, q, thrusts)
 
     def thrust_effort(self, q: Expr, thrusts: Expr) -> Expr:
         """Generalised force [nv] of the thrusters, ``sum J' w``."""
-        return sum((alg.frame_jacobian(self.model, q, thruster.frame, "body").T @ thruster.unit_wrench() * thrusts[k]
-                    for k, thruster in enumerate(self.thrusters)), ca.DM(self.model.nv, 1))
+        return sum((alg.frame_jacobian(self.model, q, body, "body").T @ wrench
+                    for body, wrench in self.wrenches(q, thrusts).items()), ca.DM(self.model.nv, 1))
 
     def forward_dynamics(self, q: Expr, v: Expr, u: Expr) -> Expr:
         """Acceleration a [nv] under the controls u [nu]."""
@@ -142,7 +143,7 @@ class Mechanism:
             return self.constrained_dynamics(q, v, u)[0]
         q, v, u = tree.as_column(q), tree.as_column(v), tree.as_column(u)
         tau = self.motor_effort(u) + self.force(q, v)
-        return alg.forward_dynamics(self.model, q, v, tau, self.wrenches(u[len(self.motors):]))
+        return alg.forward_dynamics(self.model, q, v, tau, self.wrenches(q, u[len(self.motors):]))
 
     def constrained_dynamics(self, q: Expr, v: Expr, u: Expr) -> tuple[Expr, Expr]:
         """(a [nv], lambda [m]): the solution of ``M a - J' lambda = tau - h``, ``J a = -dJ/dt v - 2 RATE J v - RATE^2 g``.
@@ -152,7 +153,7 @@ class Mechanism:
         ``RATE`` (Baumgarte 1972), on it the terms vanish. q, v, u: expressions or numbers.
         """
         q, v, u = tree.as_column(q), tree.as_column(v), tree.as_column(u)
-        h = alg.bias_force(self.model, q, v, self.wrenches(u[len(self.motors):]))
+        h = alg.bias_force(self.model, q, v, self.wrenches(q, u[len(self.motors):]))
         M = alg.mass_matrix(self.model, q)
         J = ca.vertcat(*(c.jacobian(self.model, q) for c in self.constraints))
         g = ca.vertcat(*(c.value(self.model, q) for c in self.constraints))
@@ -171,7 +172,7 @@ class Mechanism:
     def inverse_dynamics(self, q: Expr, v: Expr, a: Expr, thrusts: Expr | None = None) -> Expr:
         """Generalised force [nv] that motors have to give for the acceleration a [nv]; thrusts [N]: of the thrusters, None: 0."""
         q, v, a = tree.as_column(q), tree.as_column(v), tree.as_column(a)
-        pushed = {} if thrusts is None else self.wrenches(tree.as_column(thrusts))
+        pushed = {} if thrusts is None else self.wrenches(q, tree.as_column(thrusts))
         return alg.inverse_dynamics(self.model, q, v, a, pushed) - self.force(q, v)
 
     def energy(self, q: Expr, v: Expr) -> Expr:
@@ -181,7 +182,7 @@ class Mechanism:
     def power(self, q: Expr, v: Expr, tau: Expr, thrusts: Expr) -> Expr:
         """What the energy changes by [W] under motor efforts tau [nv] and thrusts: their power, less what dampers take."""
         power = ca.dot(v, tau) - ca.dot(v, tree.diagonal(self.model, "damping") * v)
-        wrenches = self.wrenches(thrusts)
+        wrenches = self.wrenches(q, thrusts)
         twists = alg.body_velocities(self.model, q, v) if wrenches else []
         for name, wrench in wrenches.items():
             power += ca.dot(twists[self.model.body_index(name)], wrench)
@@ -218,14 +219,22 @@ def _solve(A: Expr, b: Expr) -> Expr:
     return ca.ldl_solve(b, D, LT, p)
 
 
-def thrust_wrenches(model: Model, thrusters: Sequence[Thruster], thrusts: Expr) -> dict[str, Expr]:
+def thrust_wrenches(model: Model, thrusters: Sequence[Thruster], q: Expr, thrusts: Expr) -> dict[str, Expr]:
     """Wrench [6] on each pushed body by its name, body coordinates; thrusts [N]: one for each thruster."""
     total: dict[str, Expr] = {}
+
+    def add(body: int, wrench: Expr) -> None:
+        name = model.bodies[body].name
+        total[name] = total[name] + wrench if name in total else wrench
+
+    poses = alg.body_poses(model, q) if any(thruster.against for thruster in thrusters) else []
     for k, thruster in enumerate(thrusters):
         frame = model.frame(thruster.frame)
         wrench = spatial.force_to_parent(tree.placement_transform(frame.placement), thruster.unit_wrench() * thrusts[k])
-        body = model.bodies[frame.body].name
-        total[body] = total[body] + wrench if body in total else wrench
+        add(frame.body, wrench)
+        other = model.frame(thruster.against).body if thruster.against else -1
+        if other >= 0:
+            add(other, -spatial.force_to_parent(spatial.compose(spatial.inverse(poses[other]), poses[frame.body]), wrench))
     return total
 
 

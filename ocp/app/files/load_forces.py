@@ -89,6 +89,14 @@ def _joint_friction(state: lp.Reader, model: Model, name: str, given: schema.Joi
     return law.JointFriction(name, given.joint, level, speed)
 
 
+def _joint_stop(state: lp.Reader, model: Model, name: str, given: schema.JointStop, at: KeyPath) -> Force:
+    lower, upper = (tuple(state.number(x, spot) for x, spot in (
+        [(value, (*at, key))] if not isinstance(value, tuple) else [(x, (*at, key, i)) for i, x in enumerate(value)]))
+        for key, value in (("lower", given.lower), ("upper", given.upper)))
+    return law.JointStop(name, given.joint, lower, upper, state.number(given.stiffness, (*at, "stiffness")),
+                         state.number(given.damping, (*at, "damping")))
+
+
 def _spring(state: lp.Reader, model: Model, name: str, given: schema.Spring, at: KeyPath) -> Force:
     kind = law.Cable if isinstance(given, schema.Cable) else law.Spring
     return kind(name, _places(state, given.points, at), state.number(given.stiffness, (*at, "stiffness")),
@@ -99,6 +107,12 @@ def _bushing(state: lp.Reader, model: Model, name: str, given: schema.Bushing, a
     first, second = _places(state, given.points, at)
     return law.Bushing(name, first, second, state.number(given.stiffness, (*at, "stiffness")),
                        state.number(given.damping, (*at, "damping")))
+
+
+def _torsion(state: lp.Reader, model: Model, name: str, given: schema.Torsion, at: KeyPath) -> Force:
+    x, y, z = state.vector(given.rest, 3, (*at, "rest"), "components")
+    return law.Torsion(name, given.first, given.second, state.number(given.stiffness, (*at, "stiffness")),
+                       state.number(given.damping, (*at, "damping")), (x, y, z))
 
 
 def _push(state: lp.Reader, model: Model, name: str, given: schema.Push, at: KeyPath) -> Force:
@@ -129,6 +143,7 @@ def _efforts(state: lp.Reader, model: Model, name: str, given: Mapping[str, Any]
 
 
 _READERS: dict[str, Callable[[lp.Reader, Model, str, Any, KeyPath], Force | None]] = {
-    "joint_spring": _joint_spring, "joint_damper": _joint_damper, "joint_friction": _joint_friction, "spring": _spring,
-    "cable": _spring, "bushing": _bushing, "push": _push, "drag": _drag, "efforts": _efforts}
+    "joint_spring": _joint_spring, "joint_damper": _joint_damper, "joint_friction": _joint_friction, "joint_stop": _joint_stop,
+    "spring": _spring,
+    "cable": _spring, "bushing": _bushing, "torsion": _torsion, "push": _push, "drag": _drag, "efforts": _efforts}
 

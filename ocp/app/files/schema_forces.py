@@ -40,6 +40,16 @@ class JointFriction(Part):
     speed: Number = Field(0.01, description="at three times this speed 99.5 % of the level act [rad/s or m/s]")
 
 
+class JointStop(Part):
+    """Elastic end stops: a spring, with damping, at each coordinate beyond its stops."""
+
+    joint: Name = Field(description="joint whose velocities are the rates of its coordinates")
+    lower: NumberOrList = Field(description="where the lower stops begin [rad or m]")
+    upper: NumberOrList = Field(description="where the upper stops begin [rad or m]")
+    stiffness: Number = Field(description="N m/rad or N/m")
+    damping: Number = Field(0.0, description="N m s/rad or N s/m; the force then jumps at the stop")
+
+
 class Spring(Part):
     """A spring and damper along straight lines from point to point."""
 
@@ -59,6 +69,16 @@ class Bushing(Part):
     points: tuple[Point, ...] = Field(min_length=2, max_length=2, description="the two points")
     stiffness: Number = Field(description="N/m")
     damping: Number = Field(0.0, description="N s/m")
+
+
+class Torsion(Part):
+    """A torsion spring and damper between two frames: ``-stiffness phi``, phi the rotation vector from the first to the second."""
+
+    first: Name = Field(description="frame of the robot, or world")
+    second: Name = Field(description="frame of another body, or world")
+    stiffness: Number = Field(description="N m/rad")
+    damping: Number = Field(0.0, description="N m s/rad")
+    rest: Vector3 = Field((0.0, 0.0, 0.0), description="rotation vector without torque [rad]")
 
 
 class Push(Part):
@@ -121,7 +141,8 @@ class MechanismConstraint(Part):
         return exactly_one(self, CONSTRAINTS)
 
 
-FORMS = ("joint_spring", "joint_damper", "joint_friction", "spring", "cable", "bushing", "push", "drag", "efforts")
+FORMS = ("joint_spring", "joint_damper", "joint_friction", "joint_stop", "spring", "cable", "bushing", "torsion", "push", "drag",
+         "efforts")
 
 
 class RobotForce(Part):
@@ -131,9 +152,11 @@ class RobotForce(Part):
     joint_spring: JointSpring | None = Field(None, description="a spring at a joint")
     joint_damper: JointDamper | None = Field(None, description="a damper at a joint")
     joint_friction: JointFriction | None = Field(None, description="dry friction at a joint")
+    joint_stop: JointStop | None = Field(None, description="elastic end stops of a joint")
     spring: Spring | None = Field(None, description="a spring and damper between points")
     cable: Cable | None = Field(None, description="a cable over points")
     bushing: Bushing | None = Field(None, description="a spring of the same strength in all directions between two points")
+    torsion: Torsion | None = Field(None, description="a torsion spring and damper between two frames")
     push: Push | None = Field(None, description="a constant force at a point")
     drag: Drag | None = Field(None, description="resistance of a medium")
     efforts: dict[str, Number] | None = Field(

@@ -89,13 +89,15 @@ class UseLimits(Part):
 
 
 class Thruster(Part):
-    """A control that pushes along an axis of a frame."""
+    """A control that pushes along an axis of a frame, or twists it, from outside or against another body."""
 
     name: Name = Field(description="name of the control [N]")
     frame: Name = Field(description="frame that is pushed")
     position: Vector3 = Field((0.0, 0.0, 0.0), description="point of the frame where the force acts [m]")
-    axis: Vector3 = Field((0.0, 0.0, 1.0), description="direction of the force in frame axes, any length but zero")
+    axis: Vector3 = Field((0.0, 0.0, 1.0), description="direction of the force in frame axes, any length; zero: a moment alone")
     moment_ratio: Number = Field(0.0, description="moment about the axis per force [m]")
+    moment: Vector3 = Field((0.0, 0.0, 0.0), description="further moment per unit of the control, in frame axes [m]")
+    against: Name | None = Field(None, description="frame of the body that bears the opposite; null: none, as with a propeller")
 
 
 def _actuated_tag(value: Any) -> str | None:

@@ -18,6 +18,7 @@ from ocp.nlp.interior_point.state import (
     VIOLATION,
     F,
     State,
+    assign,
 )
 from ocp.nlp.interior_point.ticks import ticks
 
@@ -111,7 +112,7 @@ def merit(q: State, x: Array, s: Array, f: float) -> float:
 @linked(error_model="numpy")
 def slope(p: Program, q: State) -> None:
     """``slope = gradient + A' y``."""
-    q.slope[:] = q.gradient
+    assign(q.slope, q.gradient)
     for e in range(len(q.J)):
         q.slope[p.jacobian_columns[e]] += q.J[e] * q.y[p.jacobian_rows[e]]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from dynamics.kernels import compile_many, workspace
 from dynamics.kernels.calls import address_of, call
 from dynamics.kernels.linked import linked
+from dynamics.kernels.record import Record
 from ocp.nlp.separable import Gather, Matrix, Separable
 
 Array = np.ndarray
@@ -25,7 +26,7 @@ FUNCTIONS = ("cost", "rows", "gradient", "jacobian", "hessian")
 COUNT, NV, ND, NY, NJ, NH, INDEX, DATA, WEIGHT, Y, J, H, COST, BATCHED, SLOPE, WIDTH = range(16)
 
 
-class Program(NamedTuple):
+class Program(Record):
     """A program as compiled loops take it.
 
     table [E, WIDTH]: sizes of each element and where its numbers begin; columns, data, weight: of all elements; address, handle [E,
@@ -220,14 +221,14 @@ def load(given: Separable, gauss_newton: bool = False, mode: Any = "interpreted"
     matrix = given.gauss_newton if gauss_newton else given.hessian
     assert matrix is not None
     hr, hc = _triplets(matrix)
-    program = Program._make((
+    program = Program(
         table, _joined([own.index for own in elements], np.int64), _joined([own.values for own in elements]),
         _joined([own.weight for own in elements]), address, handle, np.zeros(sizes[0] + 4, dtype=np.intp),
         np.zeros(sizes[1] + 4, dtype=np.intp), np.zeros(sizes[2] + 1, dtype=np.int64), np.zeros(sizes[3] + 1),
         np.zeros(widest + 1), np.zeros(longest + 1), np.zeros(at[Y] + 1), np.zeros(at[COST] + 1), np.zeros(at[SLOPE] + 1),
         np.zeros(at[Y] + 1), np.zeros(at[J] + 1), np.zeros(at[H] + 1),
         *(np.ascontiguousarray(a, dtype=kind) for a, kind in zip(given.linear, (np.int64, np.int64, float), strict=True)),
-        *_gather(given.rows)[:3], *_gather(given.jacobian.entries), jr, jc, *_gather(matrix.entries)[:3], hr, hc))
+        *_gather(given.rows)[:3], *_gather(given.jacobian.entries), jr, jc, *_gather(matrix.entries)[:3], hr, hc)
     return Loaded(program, (keep, [own.keep for own in elements]), notes)
 
 

@@ -13,13 +13,13 @@ pivots since the last time at once, and stay in registers meanwhile; only exchan
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
+from dynamics.kernels.record import Record
 from dynamics.loops.lanes import WIDTH, get, load, put, splat, store, total
 from dynamics.loops.vectors import OPTIONS
+from ocp.nlp.interior_point.state import assign
 
 Array = np.ndarray
 
@@ -31,7 +31,7 @@ LARGE, PANEL = 96, 16
 TINY = 1e-30
 
 
-class Plan(NamedTuple):
+class Plan(Record):
     """Where everything goes, k = 0..K-1: found once from the pattern (``order.plan``).
 
     own_start [K+1], own: what front k eliminates; bound_start [K+1], bound: its boundary. Local numbers: own first, then the
@@ -51,7 +51,7 @@ class Plan(NamedTuple):
     entry_column: Array
 
 
-class Factors(NamedTuple):
+class Factors(Record):
     """Room for the factors.
 
     head [K, 4]: of every front its pivots, its size, where its ids begin and where its values begin; ids: local -> global
@@ -244,8 +244,8 @@ def factorise(plan: Plan, entries: Array, room: Factors, threshold: float) -> tu
         for i in range(0, n * w, WIDTH):
             store(F, i, splat(0.0))
         local = ids[id_at:id_at + n]
-        local[:own] = plan.own[plan.own_start[k]:plan.own_start[k + 1]]
-        local[full:] = plan.bound[plan.bound_start[k]:plan.bound_start[k + 1]]
+        assign(local[:own], plan.own[plan.own_start[k]:plan.own_start[k + 1]])
+        assign(local[full:], plan.bound[plan.bound_start[k]:plan.bound_start[k + 1]])
         for e in range(plan.entry_start[k], plan.entry_start[k + 1]):
             i, j = get(plan.entry_row, e), get(plan.entry_column, e)
             F[(i if i < own else i + delayed) * w + (j if j < own else j + delayed)] += get(entries, get(plan.entry_source, e))

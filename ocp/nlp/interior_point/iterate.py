@@ -52,6 +52,7 @@ from ocp.nlp.interior_point.state import (
     WARM,
     F,
     State,
+    assign,
 )
 from ocp.nlp.interior_point.ticks import ticks
 from ocp.nlp.interior_point.watchdog import PATIENCE
@@ -234,8 +235,8 @@ def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array
     if failed:
         q.ints[STATUS] = NOT_A_NUMBER
         return
-    q.entries[:h] = q.H
-    q.entries[h:h + len(q.J)] = q.J
+    assign(q.entries[:h], q.H)
+    assign(q.entries[h:h + len(q.J)], q.J)
     right_side(q, q.c)
     if direction(p, q, plan, room):
         expand(q)

@@ -27,6 +27,7 @@ from ocp.nlp.interior_point.state import (
     STATUS,
     THRESHOLD,
     State,
+    assign,
 )
 
 Array = np.ndarray
@@ -106,7 +107,7 @@ def solve(p: Program, q: State, room: Factors) -> float:
     for j in range(n):
         if not q.free[j]:
             q.rhs[j] = 0.0
-    q.step[:] = q.rhs
+    assign(q.step, q.rhs)
     substitute(room, q.step)
     size, before = 0.0, np.inf
     for i in range(len(q.rhs)):

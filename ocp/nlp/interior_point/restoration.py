@@ -27,6 +27,7 @@ from ocp.nlp.interior_point.state import (
     TOLERANCE,
     F,
     State,
+    assign,
 )
 
 Array = np.ndarray
@@ -97,7 +98,7 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
     q.ints[RESTORATIONS] += 1
     add_to_filter(q, r[THETA], r[PHI])
     began, lam, softer = r[THETA], FIRST, 1.0
-    q.reference[:] = q.x
+    assign(q.reference, q.x)
     for j in range(n):
         q.weights[j] = 1e-8 * min(1.0, 1.0 / abs(q.x[j])) ** 2 if q.x[j] != 0.0 else 1e-8
     h, a = len(q.H), len(q.J)
@@ -107,7 +108,7 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
             square += q.c[i] ** 2
         nu = softer * min(r[MU], 0.01 * square) + 1e-16
         here = 0.5 * square + _barrier(q, q.x, q.s, nu) + _away(q, q.x)
-        q.entries[h:h + a] = q.J
+        assign(q.entries[h:h + a], q.J)
         moved = False
         while lam <= MOST:
             _fill(q, lam, nu)
@@ -150,7 +151,8 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
                 softer, lam = 0.1 * softer, FIRST
                 continue
             break
-        q.x[:], q.s[:] = q.x_trial, q.s_trial
+        assign(q.x, q.x_trial)
+        assign(q.s, q.s_trial)
         if not differentiate(p, q):
             q.ints[STATUS] = NOT_A_NUMBER
             return False
@@ -175,7 +177,7 @@ def estimate(p: Program, q: State, plan: Plan, room: Factors) -> bool:
     """Multipliers of the rows that make the slope of the Lagrangian least in the mean square; 0 where they are too large."""
     n, h, a = len(q.x), len(q.H), len(q.J)
     q.entries[:h] = 0.0
-    q.entries[h:h + a] = q.J
+    assign(q.entries[h:h + a], q.J)
     for j in range(n):
         q.entries[h + a + j] = 1.0
         q.rhs[j] = -(q.gradient[j] - q.zl[j] + q.zu[j])

@@ -22,6 +22,7 @@ from ocp.nlp.interior_point.state import (
     THETA_MAX,
     THETA_MIN,
     State,
+    assign,
 )
 
 Array = np.ndarray
@@ -213,9 +214,9 @@ def _note(q: State, objective: bool) -> None:
 def _correct(p: Program, q: State, room: Factors, corrected: Array, a: float, theta: float) -> bool:
     """Second-order corrections of a full step that increased the violation."""
     r, n = q.reals, len(q.x)
-    kept = q.step.copy()
+    assign(q.first_step, q.step)
     length, before = a, theta
-    corrected[:] = q.c
+    assign(corrected, q.c)
     for _ in range(CORRECTIONS):
         for i in range(len(corrected)):
             corrected[i] = length * corrected[i] + q.c_trial[i]
@@ -238,7 +239,7 @@ def _correct(p: Program, q: State, room: Factors, corrected: Array, a: float, th
         if not now <= CORRECTED * before:
             break
         before = now
-    q.step[:] = kept
+    assign(q.step, q.first_step)
     expand(q)
     return False
 
@@ -269,8 +270,8 @@ def _banded(z: float, centre: float) -> float:
 @linked(error_model="numpy")
 def move(q: State, a: float, b: float) -> None:
     """Take the trial point; multipliers of rows go a, those of bounds b of their step."""
-    q.x[:] = q.x_trial
-    q.s[:] = q.s_trial
+    assign(q.x, q.x_trial)
+    assign(q.s, q.s_trial)
     for i in range(len(q.y)):
         q.y[i] += a * q.dy[i]
         if not q.equation[i]:

@@ -24,6 +24,7 @@ from ocp.nlp.interior_point.state import (
     THETA,
     TRUSTED,
     State,
+    assign,
 )
 
 #: shortened steps in a row after which full ones are trusted, and how many of these; as in IPOPT
@@ -36,10 +37,10 @@ def begin(q: State) -> None:
     n, m, r = len(q.x), len(q.y), q.reals
     at = 0
     for part in (q.x, q.zl, q.zu):
-        q.kept[at:at + n] = part
+        assign(q.kept[at:at + n], part)
         at += n
     for part in (q.s, q.y, q.vl, q.vu):
-        q.kept[at:at + m] = part
+        assign(q.kept[at:at + m], part)
         at += m
     r[KEPT_THETA], r[KEPT_PHI], r[KEPT_SLOPE] = r[THETA], r[PHI], descent(q)
     r[KEPT_ALPHA], _ = longest(q, r[TAU])
@@ -51,10 +52,10 @@ def back(q: State) -> None:
     """The remembered iterate."""
     n, m, at = len(q.x), len(q.y), 0
     for part in (q.x, q.zl, q.zu):
-        part[:] = q.kept[at:at + n]
+        assign(part, q.kept[at:at + n])
         at += n
     for part in (q.s, q.y, q.vl, q.vu):
-        part[:] = q.kept[at:at + m]
+        assign(part, q.kept[at:at + m])
         at += m
     forget(q)
 

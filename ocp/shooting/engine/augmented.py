@@ -328,7 +328,7 @@ def renew(held: Held, which: Array, found: Array, before: Array, tolerance: floa
                 stuck = stuck or held.mu[k, r] >= most
                 held.mu[k, r] = min(held.mu[k, r] * growth, most)
             largest = max(largest, held.mu[k, r])
-    for kind in range(found.shape[0]):  # a slice would need memory, which loops have none of
+    for kind in range(found.shape[0]):
         for r in range(found.shape[1]):
             before[kind, r] = found[kind, r]
     return stuck, largest

@@ -16,7 +16,7 @@ from repository import ROOT
 
 from ocp.app.files.load import load_problem
 from ocp.nlp.interior_point.elements import firsts, load, second, values
-from ocp.nlp.interior_point.fronts import THRESHOLD, Plan, factorise, substitute
+from ocp.nlp.interior_point.fronts import THRESHOLD, factorise, substitute
 from ocp.nlp.interior_point.order import plan, room
 from ocp.nlp.interior_point.prepare import whole
 from ocp.nlp.stages import Chain
@@ -300,7 +300,7 @@ def test_a_wrong_plan_gives_a_wrong_solution(field):
              and (field != "entry_row" or wrong[k + 1] <= right.entry_column[k]))
     wrong[[k, k + 1]] = wrong[[k + 1, k]]
     assert solved(system, right)[2] < 1e-9
-    assert solved(system, Plan(**{**right._asdict(), field: wrong}))[2] > 1e-6
+    assert solved(system, right.replace(**{field: wrong}))[2] > 1e-6
 
 
 # ---- elements ----
