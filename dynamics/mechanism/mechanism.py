@@ -285,7 +285,7 @@ class Mechanism:
                          tuple(left_over for c in self.constraints if (left_over := c.remaining(model)) is not None))
 
 
-def thrust_wrenches(model: Model, thrusters: Sequence[Thruster], q: Expr, thrusts: Expr) -> dict[str, Expr]:
+def thrust_wrenches(model: Model, thrusters: Sequence[Thruster], thrusts: Expr, q: Expr = None) -> dict[str, Expr]:
     """Wrench [6] on each pushed body by its name, body coordinates; thrusts [N]: one for each thruster."""
     total: dict[str, Expr] = {}
 
