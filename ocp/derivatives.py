@@ -209,7 +209,7 @@ def _thrust_force(model: Model, thrusters: Sequence[Thruster]) -> ca.Function:
     Where only the base is pushed, no coordinate is left in it."""
     q, f = ca.SX.sym("q", model.nq), ca.SX.sym("f", len(thrusters))
     unit, _ = unit_configuration(model, q)
-    carried = tree.wrench_by_body(model, thrust_wrenches(model, thrusters, unit, f))
+    carried = tree.wrench_by_body(model, thrust_wrenches(model, thrusters, f, unit))
     total = ca.SX(model.nv, 1)
     for i in reversed(range(len(model.bodies))):
         if i not in carried:

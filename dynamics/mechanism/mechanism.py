@@ -127,15 +127,15 @@ class Mechanism:
         """D = df/dv [nv, nv] of the sum."""
         return sum((force.damping(self.model, q, v) for force in self.forces), ca.DM(self.model.nv, self.model.nv))
 
-    def wrenches(self, q: Expr, thrusts: Expr) -> dict[str, Expr]:
+    def wrenches(self, thrusts: Expr, q: Expr = None) -> dict[str, Expr]:
         """Wrench [6] on each pushed body by its name, body coordinates; thrusts [N]: one for each thruster. They depend on q only
-        where a thruster pushes against another body."""
-        return thrust_wrenches(self.model, self.thrusters, q, thrusts)
+        where a thruster pushes against another body; ModelError where that is so and q is not given."""
+        return thrust_wrenches(self.model, self.thrusters, thrusts, q)
 
     def thrust_effort(self, q: Expr, thrusts: Expr) -> Expr:
         """Generalised force [nv] of the thrusters, ``sum J' w``."""
         return sum((alg.frame_jacobian(self.model, q, body, "body").T @ wrench
-                    for body, wrench in self.wrenches(q, thrusts).items()), ca.DM(self.model.nv, 1))
+                    for body, wrench in self.wrenches(thrusts, q).items()), ca.DM(self.model.nv, 1))
 
     def forward_dynamics(self, q: Expr, v: Expr, u: Expr, t: Expr = 0.0, f_ext: Wrenches = None) -> Expr:
         """Acceleration a [nv] under the controls u [nu] and external wrenches; t [s]: for constraints that depend on time."""
@@ -235,12 +235,12 @@ class Mechanism:
         """Generalised force [nv] that motors have to give for the acceleration a [nv]; thrusts [N]: of the thrusters, None: 0;
         forces: multipliers of constraints by name, those left out are zero."""
         q, v, a = tree.as_column(q), tree.as_column(v), tree.as_column(a)
-        pushed = self._merged({} if thrusts is None else self.wrenches(q, tree.as_column(thrusts)), f_ext)
+        pushed = self._merged({} if thrusts is None else self.wrenches(tree.as_column(thrusts), q), f_ext)
         effort = alg.inverse_dynamics(self.model, q, v, a, pushed) - self.force(q, v)
         return effort - self.constraint_effort(q, forces) if forces else effort
 
     def _pushed(self, q: Expr, u: Expr, f_ext: Wrenches) -> dict[str, Expr]:
-        return self._merged(self.wrenches(q, u[len(self.motors):]), f_ext)
+        return self._merged(self.wrenches(u[len(self.motors):], q), f_ext)
 
     @staticmethod
     def _merged(wrenches: dict[str, Expr], more: Wrenches) -> dict[str, Expr]:
@@ -256,7 +256,7 @@ class Mechanism:
     def power(self, q: Expr, v: Expr, tau: Expr, thrusts: Expr) -> Expr:
         """What the energy changes by [W] under motor efforts tau [nv] and thrusts: their power, less what dampers take."""
         power = ca.dot(v, tau) - ca.dot(v, tree.diagonal(self.model, "damping") * v)
-        wrenches = self.wrenches(q, thrusts)
+        wrenches = self.wrenches(thrusts, q)
         twists = alg.body_velocities(self.model, q, v) if wrenches else []
         for name, wrench in wrenches.items():
             power += ca.dot(twists[self.model.body_index(name)], wrench)
@@ -293,7 +293,11 @@ def thrust_wrenches(model: Model, thrusters: Sequence[Thruster], q: Expr, thrust
         name = model.bodies[body].name
         total[name] = total[name] + wrench if name in total else wrench
 
-    poses = alg.body_poses(model, q) if any(thruster.against for thruster in thrusters) else []
+    between = next((thruster for thruster in thrusters if thruster.against), None)
+    if between is not None and q is None:
+        raise ModelError("pushes against another body: what it does depends on the configuration",
+                         element=f"thruster {between.name!r}")
+    poses = [] if between is None else alg.body_poses(model, q)
     for k, thruster in enumerate(thrusters):
         frame = model.frame(thruster.frame)
         wrench = spatial.force_to_parent(tree.placement_transform(frame.placement), thruster.unit_wrench() * thrusts[k])

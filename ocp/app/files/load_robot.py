@@ -43,6 +43,9 @@ from ocp.contacts import clear_constraint, constraint_forces, contact_constraint
 from ocp.problem import Constraint, Guess, Phase, Problem, System
 
 SX = Any
+#: what the components of a difference from a frame's target are called
+AXES = {"position_error": ("x", "y", "z"), "orientation_error": ("about x", "about y", "about z"),
+        "pose_error": ("x", "y", "z", "about x", "about y", "about z")}
 RESERVED = ("q", "v", "tau", "multiplier", "position", "velocity", "com", "energy", "angular_momentum", "constraint_force")
 
 
@@ -288,7 +291,8 @@ def _constraint(reader: lp.Reader, model: Model, constraint: RobotConstraint, pa
         value = reader.column(given, (*path, quantity))
     else:
         value = _frame_error(reader, model, given, (*path, quantity), quantity)
-    return None if value is None else lp.read_constraint(reader, constraint, value, path, quantity)
+    found = None if value is None else lp.read_constraint(reader, constraint, value, path, quantity)
+    return found if found is None or quantity not in AXES else replace(found, labels=AXES[quantity])
 
 
 def _frame_error(reader: lp.Reader, model: Model, target: Any, path: KeyPath, quantity: str) -> SX | None:
