@@ -294,7 +294,7 @@ def test_the_energy_balance_counts_the_work_of_guides():
 
 
 def test_loops_hold_contacts_and_skates():
-    """Rows that repeat each other in a patch, velocities alone in a skate: the loops' accelerations are those of the expressions."""
+    """Rows that repeat each other in a patch, velocities alone in a skate: loops accelerate as the expressions do."""
     from dynamics.loops import LoopDynamics
 
     model = random_tree(3, np.random.default_rng(5), root="free_flyer", kinds=["revolute"])
