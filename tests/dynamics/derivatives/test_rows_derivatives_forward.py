@@ -6,7 +6,7 @@ import casadi as ca
 import complex_dynamics as cd
 import numpy as np
 import pytest
-from row_trees import coupled
+from row_trees import coupled, tree_of
 
 from dynamics import algorithms as alg
 from dynamics.derivatives import (
@@ -15,7 +15,11 @@ from dynamics.derivatives import (
     forward_dynamics_second_derivatives,
     inverse_dynamics_second_derivatives,
 )
-from dynamics.derivatives.forward_second import contracted_forward_dynamics, forward_dynamics_partials
+from dynamics.derivatives.forward_second import (
+    contracted_forward_dynamics,
+    forward_dynamics_partials,
+    forward_dynamics_second_partials,
+)
 from dynamics.derivatives.inverse_second import dense
 from dynamics.model.synthetic import random_tree
 
@@ -135,3 +139,27 @@ def test_external_forces():
     close(np.array(a).ravel(), complex_forward(tree, v, tau))
     close(dq, complex_partials(tree, v, tau)[0])
     close(qq, cd.derivative_q(lambda t: mu @ complex_partials(t, v, tau)[0], tree))
+
+
+@pytest.mark.row("002:H18")
+def test_full_tensors_with_a_wrench_on_a_welded_body():
+    """Second derivatives of forward dynamics in full: a wrench on a body welded below a moving joint, and put elsewhere."""
+    model = tree_of("free_flyer", "spherical", "fixed", "revolute", seed=7)
+    rng = np.random.default_rng(8)
+    q, (v, tau, mu) = alg.random_configuration(model, rng), rng.standard_normal((3, model.nv))
+    n, f_ext = model.nv, {model.bodies[2].name: ca.DM(10 * rng.standard_normal(6))}
+    x, d = [ca.SX.sym("x", len(y)) for y in (q, v, tau)], ca.SX.sym("d", n)
+    z = ca.vertcat(d, *x[1:])
+    s = ca.dot(ca.DM(mu), alg.forward_dynamics(model, alg.jet(model, x[0], d), *x[1:], f_ext))
+    H = np.array(ca.Function("H", [*x, d], [ca.hessian(s, z)[0]])(q, v, tau, np.zeros(n)))
+
+    def contracted(wrenches):
+        full = ca.Function("f", x, [ca.SX(y) for y in forward_dynamics_second_partials(model, *x, wrenches)])(q, v, tau)
+        return [np.einsum("i,ijk->jk", mu, dense(y, n)) for y in full]
+
+    qq, qv, vv, qtau = contracted(f_ext)
+    blocks = H[:n, :n], H[:n, n:2 * n], H[n:2 * n, n:2 * n], H[:n, 2 * n:]
+    for ours, theirs in zip(((qq + qq.T) / 2, qv, vv, qtau), blocks, strict=True):
+        close(ours, theirs)
+    misplaced = contracted({model.bodies[1].name: f_ext[model.bodies[2].name]})[0]
+    assert np.abs((misplaced + misplaced.T) / 2 - blocks[0]).max() > 1e-2 * np.abs(blocks[0]).max()

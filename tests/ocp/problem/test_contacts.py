@@ -8,6 +8,7 @@ import pytest
 
 from dynamics import algorithms as alg
 from dynamics.constraints import FlatContact, FrameMotion, JointMotion, PointContact, RollingContact, Skate
+from dynamics.errors import ModelError
 from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model.synthetic import random_tree
 from ocp.app.files.load import load_problem
@@ -247,6 +248,8 @@ def test_closed_forms_of_constrained_mechanisms_reach_solvers():
     point = 0.4, x, rng.standard_normal(system.nu), rng.standard_normal(system.space.ndx)
     assert choose(system, "analytic", "auto", exact=True)[:2] == ("analytic", False)
     assert choose(system, "auto", "auto", exact=True)[0] == "analytic"
+    with pytest.raises(ProblemError, match="loops know no time"):
+        choose(system, "analytic", "loops")
     analytic = all_derivatives(differentiated(system, "analytic"), ca.MX)
     expected = all_derivatives(system, ca.SX)(*point)
     # the quaternion of the base is of unit length, where both read it alike; along it they need not
@@ -288,3 +291,22 @@ def test_the_energy_balance_counts_the_work_of_guides():
     plus = ca.Function("plus", [d := ca.SX.sym("d", system.space.ndx)], [system.space.plus(ca.DM(x), d)])
     energies = [float(system.energy(0, plus(s * h * xi), u, [])) for s in (1, -1)]
     assert float(system.power(0.4, x, u, [])) == pytest.approx((energies[0] - energies[1]) / (2 * h), rel=1e-6)
+
+
+def test_loops_hold_contacts_and_skates():
+    """Rows that repeat each other in a patch, velocities alone in a skate: loops accelerate as the expressions do."""
+    from dynamics.loops import LoopDynamics
+
+    model = random_tree(3, np.random.default_rng(5), root="free_flyer", kinds=["revolute"])
+    mechanism = Mechanism(model, direct_motors(model), constraints=(
+        PointContact("patch", "f0", ((0.1, 0.2, 0.0), (0.0, -0.1, 0.0), (0.2, 0.0, 0.0), (0.3, 0.3, 0.0))),
+        Skate("blade", "f2", (0.0, 1.0, 0.0))))
+    rng = np.random.default_rng(6)
+    q, v, u = alg.random_configuration(model, rng), rng.standard_normal(model.nv), rng.standard_normal(mechanism.nu)
+    a, forces = mechanism.constrained_dynamics(ca.DM(q), ca.DM(v), ca.DM(u))
+    found, multipliers = LoopDynamics(mechanism).constrained_dynamics(q, v, np.array(mechanism.motor_effort(ca.DM(u))).ravel())
+    np.testing.assert_allclose(found, np.array(ca.DM(a)).ravel(), atol=1e-7 * np.abs(found).max())
+    assert (forces.shape[0], multipliers.shape[0]) == (13, 7)
+    timed = replace(mechanism, constraints=(JointMotion("m", "j1", ca.Function("p", [t := ca.SX.sym("t")], [ca.sin(t)])),))
+    with pytest.raises(ModelError, match="loops know no time"):
+        LoopDynamics(timed)
