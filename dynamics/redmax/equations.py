@@ -14,6 +14,7 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import body_poses, tree
+from dynamics.errors import ModelError
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from dynamics.redmax.kinematics import Maximal, maximal
