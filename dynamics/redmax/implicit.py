@@ -77,8 +77,8 @@ def _closed_form(mechanism: Mechanism, at: Sequence[Expr]) -> list[Expr]:
         pushed = ca.jacobian(mechanism.thrust_effort(q, thrusts), q) @ rate_matrix(model, q)
     else:
         found, pushed = inverse_dynamics_partials(model, q, v, a, mechanism.wrenches(thrusts)), 0
-    by_q = found.dtau_dq - mechanism.stiffness(q, v) - pushed
-    return [ca.SX(by_q), ca.SX(found.dtau_dv - mechanism.damping(q, v)), ca.SX(found.M)]
+    by_q, by_v = found.dtau_dq - mechanism.stiffness(q, v) - pushed, found.dtau_dv - mechanism.damping(q, v)
+    return [ca.SX(by_q), ca.SX(by_v), ca.SX(found.M)]
 
 
 @dataclass(frozen=True)
