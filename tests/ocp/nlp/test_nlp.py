@@ -207,5 +207,6 @@ def test_circles_are_told_from_progress():
     for k in range(0, CIRCLE - 1, 3):
         spikes[k]["inf_du"] = 1.0
     assert circles(spikes, 1e-9)
-    for other in (rows(CIRCLE - 1), rows(fall=1e-4), rows(inf_du=1e-5), rows(inf_pr=1e-5), [*rows(), {**rows(1)[0], "inf_pr": 1e-6}]):
+    for other in (rows(CIRCLE - 1), rows(fall=1e-4), rows(inf_du=1e-5), rows(inf_pr=1e-5),
+                  [*rows(), {**rows(1)[0], "inf_pr": 1e-6}]):
         assert not circles(other, 1e-9)
