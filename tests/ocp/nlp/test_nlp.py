@@ -13,6 +13,7 @@ import pytest
 
 from ocp.errors import ProblemError
 from ocp.nlp import NLP, Functions, IpoptOptions, kkt, not_finite, solve_nlp, worst_violations
+from ocp.nlp.watch import CIRCLE, circles
 from ocp.problem import Status
 
 INF = np.inf
@@ -194,3 +195,18 @@ def test_errors_of_progress_are_not_lost(capfd):
     with pytest.raises(RuntimeError, match="disk full"):
         solve_nlp(valley(), IpoptOptions(), progress)
     assert "WARNING" not in "".join(capfd.readouterr())
+
+
+def test_circles_are_told_from_progress():
+    """Errors a little above the tolerance for long, an objective that stands still, and a feasible end."""
+    def rows(count=CIRCLE, fall=0.0, inf_du=1e-7, inf_pr=1e-9):
+        return [{"objective": 2.0 - fall * k, "inf_du": inf_du, "inf_pr": inf_pr, "mu": 1e-10} for k in range(count)]
+
+    assert circles(rows(), 1e-9)
+    spikes = rows()
+    for k in range(0, CIRCLE - 1, 3):
+        spikes[k]["inf_du"] = 1.0
+    assert circles(spikes, 1e-9)
+    for other in (rows(CIRCLE - 1), rows(fall=1e-4), rows(inf_du=1e-5), rows(inf_pr=1e-5),
+                  [*rows(), {**rows(1)[0], "inf_pr": 1e-6}]):
+        assert not circles(other, 1e-9)

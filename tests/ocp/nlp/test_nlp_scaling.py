@@ -128,6 +128,6 @@ def test_rows_in_tiny_numbers_are_lifted_name_by_name():
     assert lifted.objective == 1.0
     assert lifted_rows(scaled(nlp, lifted)[0]) is None
     inner, way = scaled(nlp, lifted)
-    found = way.result(solve_nlp(inner))
+    found = way.result(solve_nlp(inner, SolverOptions()))
     np.testing.assert_allclose(found.x[0], 1.0, rtol=1e-7)
     np.testing.assert_allclose(found.lam_g[0], -2e6, rtol=1e-6)
