@@ -34,6 +34,7 @@ FLOORS = {
         "problem",
         "reach",
         "bridge",
+        "contacts",
         "derivatives",
         "integrators",
         "guess",
@@ -57,7 +58,7 @@ CONFINED = {
     "matplotlib": ("ocp/app/",), "pydantic": ("ocp/app/",), "rich": ("ocp/app/",), "jinja2": ("ocp/app/",),
     "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/solvers/",), "mujoco": ("dynamics/model/mjcf.py",),
     "pinocchio": (),  # of tests and benchmarks
-    "numba": ("ocp/app/derivatives/stopwatch.py", "dynamics/kernels/", "dynamics/loops/", "dynamics/derivatives/", "ocp/shooting/",
+    "numba": ("ocp/app/derivative_study/", "dynamics/kernels/", "dynamics/loops/", "dynamics/derivatives/", "ocp/shooting/",
               "ocp/nlp/interior_point/", "ocp/transcription/", "ocp/control/"),
 }
 NOTATION = ("dynamics.notation", "ocp.control.notation")  # for readers and tests: no other room imports it

@@ -36,6 +36,8 @@ class Thruster:
     [N m] (propeller drag), in frame axes at the point ``position`` [3] (m) of the frame.
 
     axis: any length but zero, divided by it; all zero for a control that only twists by ``moment``. lower, upper: limits of u [N].
+    against: a frame whose body bears the opposite of it all, at the same point: a motor or a piston between two bodies, neighbours
+    in the tree or not; the world where it is empty.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Thruster:
     moment: tuple[float, float, float] = (0.0, 0.0, 0.0)
     lower: float = -INF
     upper: float = INF
+    against: str = ""
 
     def unit_wrench(self) -> Expr:
         """Wrench [6] per newton of thrust, at the origin of the frame in its axes."""
@@ -76,6 +79,8 @@ def check_drives(model: Model, motors: tuple[Motor, ...], thrusters: tuple[Thrus
         where = f"thruster {thruster.name!r}"
         if model.frame(thruster.frame).body < 0:
             raise ModelError(f"frame {thruster.frame!r} is fixed to the world and cannot be pushed", element=where)
+        if thruster.against and model.frame(thruster.against).body == model.frame(thruster.frame).body:
+            raise ModelError(f"frames {thruster.frame!r} and {thruster.against!r} are fixed to the same body", element=where)
         if not any(thruster.axis) and not any(thruster.moment):
             raise ModelError("pushes along a zero axis and twists by nothing", element=where)
         if not thruster.lower <= thruster.upper:

@@ -13,7 +13,8 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dynamics.forces import Cable, Expression, Force, JointSpring, Place, PointForce, Spring
+from dynamics.forces import Bushing, Cable, Expression, Force, JointSpring, Place, PointForce, Spring, Torsion
+from dynamics.lie import quaternion, so3
 from dynamics.mechanism.drives import INF, Motor, Thruster
 from dynamics.mechanism.mechanism import Mechanism
 from dynamics.model.mjcf import compile_mjcf, model_of, names_of
@@ -33,7 +34,7 @@ def read_mjcf_mechanism(path_or_text: str | os.PathLike[str], *, gravity: tuple[
     notes = Notes()
     model, sites = model_of(m, source, mujoco, notes, gravity)
     joints = names_of(m, mujoco, "JOINT", m.njnt)
-    forces = [*_springs(m, model, joints, notes), *_tendons(m, mujoco, model, joints, sites, notes),
+    forces = [*_springs(m, model, joints), *_rotors(model), *_tendons(m, mujoco, model, joints, sites, notes),
               *_compensation(m, mujoco, model)]
     motors, thrusters, armature = _drives(m, mujoco, model, joints, sites, notes)
     bodies = tuple(replace(body, joint=replace(body.joint, armature=_more(body.joint.armature, armature.get(body.joint.name, 0.0))))
@@ -69,6 +70,10 @@ def _drives(m: Any, mujoco: Any, model: Model, joints: list[str], sites: tuple[s
             gears = [(f"{joints[target]}.{c}", float(x)) for c, x in zip(("wx", "wy", "wz"), gear[:3], strict=True) if x]
         elif what == kind.mjTRN_TENDON and (fixed := _combination(m, mujoco, model, joints, target)) is not None:
             gears = [(velocity, float(gear[0]) * ratio) for velocity, ratio in fixed.items() if ratio]
+        elif what == kind.mjTRN_SITE and int(m.actuator_trnid[a][1]) >= 0:
+            if (twist := _twist_between(model, name, sites[target], sites[int(m.actuator_trnid[a][1])], gear)) is not None:
+                thrusters.append(replace(twist, lower=low, upper=high))
+                continue
         elif what == kind.mjTRN_SITE and int(m.actuator_trnid[a][1]) < 0:
             length = float(np.linalg.norm(gear[:3])) or 1.0
             axis, moment = tuple(gear[:3] / length), tuple(gear[3:] / length)
@@ -77,7 +82,7 @@ def _drives(m: Any, mujoco: Any, model: Model, joints: list[str], sites: tuple[s
             continue
         if not gears or any(ratio == 0.0 for _, ratio in gears):
             notes.tell(f"actuator {name!r} is not carried: its transmission ({kind(what).name.removeprefix('mjTRN_').lower()}) "
-                       "is neither a joint, a fixed tendon nor a site")
+                       "is neither a joint, a fixed tendon, a site, nor a torque between sites of two bodies")
             continue
         rotor = float(getattr(m, "actuator_armature", np.zeros(m.nu))[a])
         if rotor and what in (kind.mjTRN_JOINT, kind.mjTRN_JOINTINPARENT) and len(gears) == 1:
@@ -88,6 +93,14 @@ def _drives(m: Any, mujoco: Any, model: Model, joints: list[str], sites: tuple[s
             notes.tell(f"actuator {name!r}: its damping is not carried")
         motors.append(Motor(name, tuple(gears), low, high))
     return motors, thrusters, armature
+
+
+def _twist_between(model: Model, name: str, site: str, reference: str, gear: np.ndarray) -> Thruster | None:
+    """The torque on a site against its site of reference, whose axes are those of the gear; None for what is anything else."""
+    body, other = (model.frame(frame).body for frame in (site, reference))
+    if gear[:3].any() or not gear[3:].any() or other < 0 or body == other:
+        return None
+    return Thruster(name, reference, (0.0, 0.0, 0.0), moment=(-float(gear[3]), -float(gear[4]), -float(gear[5])), against=site)
 
 
 def _range(m: Any, mujoco: Any, a: int, name: str, notes: Notes) -> tuple[float, float]:
@@ -129,13 +142,13 @@ def _combination(m: Any, mujoco: Any, model: Model, joints: list[str], tendon: i
 
 
 # ---- springs, tendons, compensation --------------------------------------------------------------------------------------
-def _springs(m: Any, model: Model, joints: list[str], notes: Notes) -> list[Force]:
+def _springs(m: Any, model: Model, joints: list[str]) -> list[Force]:
     out: list[Force] = []
     for j in np.flatnonzero(m.jnt_stiffness):
         name, k, at = joints[j], float(m.jnt_stiffness[j]), int(m.jnt_qposadr[j])
         mimic = model.bodies[model.joint_index(name)].joint.mimic
         if int(m.jnt_type[j]) == FREE:
-            notes.tell(f"joint {name!r}: its spring of stiffness {k:g} is not carried")
+            out += _free_spring(m, model, name, k, at)
         elif int(m.jnt_type[j]) == BALL:
             out.append(JointSpring(f"spring of {name}", name, k, tuple(float(x) for x in m.qpos_spring[at:at + 4])))
         elif mimic is None:
@@ -143,6 +156,28 @@ def _springs(m: Any, model: Model, joints: list[str], notes: Notes) -> list[Forc
         elif mimic.multiplier:
             rest = (float(m.qpos_spring[at]) - mimic.offset) / mimic.multiplier
             out.append(JointSpring(f"spring of {name}", mimic.leader, k * mimic.multiplier**2, (rest,)))
+    return out
+
+
+def _free_spring(m: Any, model: Model, name: str, k: float, at: int) -> list[Force]:
+    """Of MuJoCo's free joint: the position pulls in the world, the rotation turns, each by itself."""
+    body = model.bodies[model.joint_index(name)].name
+    rest = [float(x) for x in m.qpos_spring[at:at + 7]]
+    turned = np.asarray(ca.DM(so3.log(quaternion.to_matrix(ca.DM(rest[3:]))))).ravel()
+    return [Bushing(f"spring of {name}", Place("world", (rest[0], rest[1], rest[2])), Place(body), k),
+            Torsion(f"spring of {name} (rotation)", "world", body, k, rest=(float(turned[0]), float(turned[1]), float(turned[2])))]
+
+
+def _rotors(model: Model) -> list[Force]:
+    """What the armature of free joints does in MuJoCo beside its place on the diagonal: its velocity is that of the world, whose
+    rate is ``R (dv/dt + w x v)``. No power comes of it."""
+    out: list[Force] = []
+    for i, body in enumerate(model.bodies):
+        if body.joint.kind == "free_flyer" and any(body.joint.armature):
+            q, v, total = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX(model.nv, 1)
+            first = model.v_slice(i).start
+            total[first:first + 3] = -body.joint.armature[0] * ca.cross(v[first + 3:first + 6], v[first:first + 3])
+            out.append(Expression(f"armature of {body.joint.name}", ca.Function("armature", [q, v], [ca.densify(total)])))
     return out
 
 

@@ -86,7 +86,8 @@ class Builder:
         for frame in self._frames:
             if frame.name == name:
                 return frame.body, frame.placement
-        raise ModelError(f"parent body {name!r} has not been added yet{near(name, [b.name for b in self._bodies])}")
+        known = [*(b.name for b in self._bodies), *(f.name for f in self._frames)]
+        raise ModelError(f"parent body {name!r} has not been added yet{near(name, known)}")
 
 
 def joint(name: str, kind: str, *, axes: Sequence[Sequence[float]] = (), position: Sequence[float] = (0.0, 0.0, 0.0),
@@ -116,10 +117,12 @@ def _filled(plain: Joint, given: Mapping[str, Any]) -> Joint:
     for key in given:
         if key not in (*known, *ends):
             raise UnknownNameError("field of a joint", key, [*known, *ends])
-    plainly = ("kind", "placement", "axes", "mimic", "chart", "parts")
+    plainly = ("kind", "placement", "axes", "mimic", "chart", "parts", "frames")
     made = replace(plain, **{key: value for key, value in given.items() if key in plainly})
     if "points" in given:
         made = replace(made, points=tuple(tuple(float(x) for x in point) for point in given["points"]))
+    if "grid" in given:
+        made = replace(made, grid=tuple(tuple(tuple(float(x) for x in point) for point in row) for row in given["grid"]))
     shape = record(made)
 
     def spread(key: str) -> tuple[float, ...]:

@@ -8,6 +8,7 @@ who convert to and from other tools, and tests, which ask these forms whether th
     jacobians, moving_base  the same for robots: Jacobians, equations of motion, change of base
     hamel, differentials    equations of motion and pose differentials by differentiation alone
     projected_newton_euler  equations of motion as sums over bodies
+    newton_euler            the same for every body cut free, with the reactions of joints
     contact_equations       equations of motion with contact forces and impulses, no contact law
     base_coordinates        generalised coordinates of a floating robot with any chart for its base
     analytic_jacobians      rates of end-effector coordinates in any chart

@@ -56,10 +56,11 @@ def value(objective: Objective, run: Simulation) -> float:
 
 
 def gradient(system: System, objective: Objective, run: Simulation) -> Gradient:
-    """Of a whole simulation by :func:`dynamics.redmax.implicit.simulate`. Raises ModelError for one that ended early, or for functions
-    of other shapes."""
+    """Of a whole simulation by :func:`dynamics.redmax.implicit.simulate`. Raises ModelError for one that ended early, or for
+    functions of other shapes."""
     if not run.solves or len(run.t) != len(run.u) + 1:
-        raise ModelError("an adjoint needs a whole simulation of at least one step", element=f"{len(run.t) - 1} of {len(run.u)} steps")
+        raise ModelError("an adjoint needs a whole simulation of at least one step",
+                         element=f"simulation of {len(run.t) - 1} of {len(run.u)} steps")
     n, size = system.mechanism.model.nv, len(run.nodes)
     q_bar, v_bar = np.zeros((size, n)), np.zeros((size, n))
     u_bar, p_bar = np.zeros(run.u.shape), np.zeros(run.p.shape)

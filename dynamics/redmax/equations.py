@@ -14,6 +14,7 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import body_poses, tree
+from dynamics.errors import ModelError
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from dynamics.redmax.kinematics import Maximal, maximal
@@ -120,3 +121,21 @@ def acceleration_slopes(M: Expr, K: Expr, D: Expr, dM: list[Expr], a: Expr) -> t
     """da/dq and da/dv [nv, nv] at the acceleration a: ``M^-1 (K - dM a)`` and ``M^-1 D``."""
     moved = ca.horzcat(*(slope @ a for slope in dM))
     return ca.solve(M, ca.densify(K - moved)), ca.solve(M, ca.densify(D))
+
+
+def hyper_reduced(mechanism: Mechanism, coordinates: ca.Function, z: Expr, w: Expr, u: Expr | None = None) -> tuple[Expr, Expr]:
+    """(M, f) of the mechanism in coordinates z [k] with rates w [k]: ``coordinates`` is the Function z -> q [nq], of which the
+    first and second derivatives are taken. ``M_z = P' M P``, ``f_z = P' (f - M dP/dt w)``; Eqs. 2.87 to 2.90.
+
+    Raises ModelError where velocities of the mechanism are not the rates of its coordinates.
+    """
+    model = mechanism.model
+    if any(not kind.is_vector_space for kind, _, _ in model.factors) or coordinates.size_out(0) != (model.nq, 1):
+        raise ModelError(f"needs a Function to {model.nq} coordinates whose rates are velocities",
+                         element=f"model {model.name!r}")
+    x = ca.SX.sym("z", coordinates.size1_in(0))
+    y = ca.SX.sym("w", x.shape[0])
+    slope = ca.jacobian(coordinates(x), x)
+    P, drift = ca.Function("P", [x, y], [slope, ca.jtimes(slope @ y, x, y)])(z, w)
+    at = redmax(mechanism, coordinates(z), P @ w, u)
+    return P.T @ at.M @ P, P.T @ (at.f - at.M @ drift)

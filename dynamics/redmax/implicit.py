@@ -15,6 +15,7 @@ import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.algorithms import rate_matrix
 from dynamics.derivatives.inverse_first import inverse_dynamics_partials
 from dynamics.errors import ModelError
 from dynamics.kernels import Kernel, compile_kernel
@@ -46,8 +47,8 @@ class System:
 
 
 def system(mechanism: Mechanism, parameters: Sequence[free.Parameter] = (), mode: str = "auto") -> System:
-    """Kernels of a mechanism; mode: as of ``compile_kernel``. Raises ModelError for joints without flat coordinates, for constraints,
-    and for parameters that the mechanism does not have."""
+    """Kernels of a mechanism; mode: as of ``compile_kernel``. Raises ModelError for joints without flat coordinates, for
+    constraints, and for parameters that the mechanism does not have."""
     free.flat_coordinates(mechanism)
     free.check(mechanism, parameters)
     n = mechanism.model.nv
@@ -70,14 +71,20 @@ def _differentiated(r: Expr, at: Sequence[Expr]) -> list[Expr]:
 
 def _closed_form(mechanism: Mechanism, at: Sequence[Expr]) -> list[Expr]:
     q, v, a, u, _ = at
-    found = inverse_dynamics_partials(mechanism.model, q, v, a, mechanism.wrenches(u[len(mechanism.motors):]))
-    return [ca.SX(found.dtau_dq - mechanism.stiffness(q, v)), ca.SX(found.dtau_dv - mechanism.damping(q, v)), ca.SX(found.M)]
+    model, thrusts = mechanism.model, u[len(mechanism.motors):]
+    if any(thruster.against for thruster in mechanism.thrusters):  # wrenches that turn with another body
+        found = inverse_dynamics_partials(model, q, v, a, {})
+        pushed = ca.jacobian(mechanism.thrust_effort(q, thrusts), q) @ rate_matrix(model, q)
+    else:
+        found, pushed = inverse_dynamics_partials(model, q, v, a, mechanism.wrenches(thrusts)), 0
+    by_q, by_v = found.dtau_dq - mechanism.stiffness(q, v) - pushed, found.dtau_dv - mechanism.damping(q, v)
+    return [ca.SX(by_q), ca.SX(by_v), ca.SX(found.M)]
 
 
 @dataclass(frozen=True)
 class Options:
-    """Of Newton: tolerance of the residual over the diagonal of M, in the units of q (rad or m); most iterations; most halvings of a
-    step, 0 for none."""
+    """Of Newton: tolerance of the residual over the diagonal of M, in the units of q (rad or m); most iterations; most halvings
+    of a step, 0 for none."""
 
     tolerance: float = 1e-11
     iterations: int = 50
@@ -101,8 +108,8 @@ class Simulation:
 
 
 class NewtonError(RuntimeError):
-    """An implicit step has no solution that Newton finds. Attributes: step (from 0), time [s], joint (velocity with the largest part of
-    the residual), residual (its size over the mass, rad or m), simulation (the steps before it)."""
+    """An implicit step has no solution that Newton finds. Attributes: step (from 0), time [s], joint (velocity with the largest
+    part of the residual), residual (its size over the mass, rad or m), simulation (the steps before it)."""
 
     def __init__(self, step: int, time: float, joint: str, residual: float, simulation: Simulation, why: str):
         self.step, self.time, self.joint, self.residual, self.simulation = step, time, joint, residual, simulation
@@ -184,7 +191,7 @@ class _Step:
                 move = -np.linalg.solve(M / s**2 + r_v / s + r_q, r)
             except np.linalg.LinAlgError:
                 raise _Failed("the Newton matrix is singular", g) from None
-            q = self._accepted(q, move, g @ g, weights, options)
+            q = self._accepted(q, move, float(g @ g), weights, options)
         raise _Failed(f"no convergence in {options.iterations} iterations of Newton", g)
 
     def _accepted(self, q: np.ndarray, move: np.ndarray, merit: float, weights: np.ndarray, options: Options) -> np.ndarray:
@@ -199,8 +206,8 @@ class _Step:
 
 
 def linearly_implicit(mechanism: Mechanism) -> ca.Function:
-    """(q, v, u, h) -> (q_next, v_next): one linear solve, ``(M - h D - h^2 K) v+ = M v + h (f - D v)`` and ``q+ = q + h v+``, with K
-    and D of forces and wrenches on bodies; what J and dJ/dt add to them is left out. Source: Sueda, Eqs. 2.85 and 2.86, with the
+    """(q, v, u, h) -> (q_next, v_next): one linear solve, ``(M - h D - h^2 K) v+ = M v + h (f - D v)`` and ``q+ = q + h v+``, with
+    K and D of forces and wrenches on bodies; what J and dJ/dt add to them is left out. Source: Sueda, Eqs. 2.85 and 2.86, with the
     signs K = df/dq, D = df/dv. Raises ModelError as :func:`system`."""
     free.flat_coordinates(mechanism)
     n = mechanism.model.nv

@@ -1,5 +1,5 @@
-"""Numbers of a mechanism that stay free: lengths of links, inertial parameters, fields of forces. All are 0 for the mechanism as it is,
-but those of forces, which are the field itself.
+"""Numbers of a mechanism that stay free: lengths of links, inertial parameters, fields of forces. All are 0 for the mechanism as it
+is, but those of forces, which are the field itself.
 
 No copy of the algorithms is needed. A length is the coordinate of a massless slider that stands still, put before a joint; an added
 inertia is a wrench on its body, linear in the parameter; a field of a force is a symbol in its record.
@@ -71,7 +71,8 @@ def check(mechanism: Mechanism, parameters: Sequence[Parameter]) -> None:
         elif isinstance(p, AddedInertia):
             mechanism.model.body_index(p.body)
             if p.component not in COMPONENTS:
-                raise ModelError(f"no inertial parameter {p.component!r}{near(p.component, COMPONENTS)}", element=f"body {p.body!r}")
+                raise ModelError(f"no inertial parameter {p.component!r}{near(p.component, COMPONENTS)}",
+                                 element=f"body {p.body!r}")
         elif p.force not in forces:
             raise ModelError(f"no force named {p.force!r}{near(p.force, forces)}", element="parameter")
         elif not isinstance(getattr(forces[p.force], p.field, None), float | int):
@@ -93,7 +94,7 @@ def residual(mechanism: Mechanism, parameters: Sequence[Parameter], at: Sequence
         elif isinstance(parameter, ForceField):
             forces[parameter.force] = replace(forces[parameter.force], **{parameter.field: p[k]})  # type: ignore[type-var]
     state = (wide_q, wide_v, wide_a)
-    tau = alg.inverse_dynamics(longer, *state, replace(mechanism, model=longer).wrenches(u[len(mechanism.motors):]))
+    tau = alg.inverse_dynamics(longer, *state, replace(mechanism, model=longer).wrenches(u[len(mechanism.motors):], wide_q))
     tau = tau + _inertia_effort(longer, parameters, state, p)
     tau = tau - sum((force.effort(longer, wide_q, wide_v) for force in forces.values()), ca.SX(longer.nv, 1))
     return tau[rows] - mechanism.motor_effort(u)

@@ -33,36 +33,40 @@ app = cyclopts.App(
     version_flags=["--version"], result_action="return_value",
 )
 app.suppress_keyboard_interrupt = False  # what there is to say about it is said by guarded()
+# what many commands take
+Problem = Annotated[Path, Parameter(help="The file (YAML).")]
 Overrides = Annotated[
     list[str] | None,
     Parameter(name="--set", negative=(), help="Override a key of the file: path.to.key=value (YAML). May be repeated."),
 ]
+Out = Annotated[Path | None, Parameter(help="Folder to write; default: one below results/ named after the file and the command, "
+                                            "replaced if it holds an earlier result of the same kind.")]
+Overwrite = Annotated[bool, Parameter(help="Replace the result that --out holds.")]
+Quiet = Annotated[bool, Parameter(help="The outcome only, no progress.")]
+Run = Annotated[Path, Parameter(help="The folder of the run.")]
+TimeLimit = Annotated[float | None, Parameter(
+    help="Seconds after which the best of what was found is returned; short for --set solve.time_limit=. Default: none.")]
+
+
+def _started() -> list[str]:
+    """The command as it was given, for the record."""
+    return ["ocp", *sys.argv[1:]]
 
 
 @app.command
 def solve(
-    file: Path, /, *, method: str | None = None, set_: Overrides = None, out: Path | None = None,
-    overwrite: bool = False, quiet: bool = False, from_: Annotated[Path | None, Parameter(name="--from")] = None,
-    time_limit: float | None = None,
+    file: Problem, /, *, method: str | None = None, set_: Overrides = None, out: Out = None,
+    overwrite: Overwrite = False, quiet: Quiet = False, from_: Annotated[Path | None, Parameter(name="--from")] = None,
+    time_limit: TimeLimit = None,
 ) -> int:
     """Solve a problem file, certify the answer and write a run folder with pictures and a report.
 
     Parameters
     ----------
-    file
-        The problem file (YAML).
     method
         collocation, multiple_shooting or ilqr; default: what the file says.
-    out
-        Folder of the run; default: results/<file>-<method>, replaced if it holds an earlier run.
-    overwrite
-        Replace the run that ``--out`` holds.
-    quiet
-        No iteration table.
     from_
         Folder of an earlier run, by any method: its motion is the guess.
-    time_limit
-        Seconds after which the best of what was found is returned; short for ``--set solve.time_limit=``. Default: none.
     """
     begin = time.perf_counter()
     with at_once():
@@ -79,23 +83,15 @@ def solve(
 
 @app.command
 def resume(
-    run: Path, /, *, set_: Overrides = None, out: Path | None = None, overwrite: bool = False, quiet: bool = False,
-    time_limit: float | None = None,
+    run: Run, /, *, set_: Overrides = None, out: Path | None = None, overwrite: Overwrite = False, quiet: Quiet = False,
+    time_limit: TimeLimit = None,
 ) -> int:
     """Go on with a run that was cut short, or that did not converge, from its last checkpoint.
 
     Parameters
     ----------
-    run
-        The folder of the run.
     out
         Folder to write; default: that of the run, which is replaced.
-    overwrite
-        Replace the run that ``--out`` holds.
-    quiet
-        No iteration table.
-    time_limit
-        As of ``ocp solve``.
     """
     begin = time.perf_counter()
     with at_once():
@@ -145,20 +141,9 @@ def _run_and_tell(loaded: Any, stem: str, *, quiet: bool, method_name: str, **ho
 
 @app.command
 def ik(
-    file: Path, /, *, set_: Overrides = None, out: Path | None = None, overwrite: bool = False, quiet: bool = False,
+    file: Problem, /, *, set_: Overrides = None, out: Out = None, overwrite: Overwrite = False, quiet: Quiet = False,
 ) -> int:
     """Find a configuration that meets tasks by priority, and write it with a picture and a report.
-
-    Parameters
-    ----------
-    file
-        The inverse-kinematics file (YAML).
-    out
-        Folder to write; default: results/<file>-ik, replaced if it holds an earlier one.
-    overwrite
-        Replace what ``--out`` holds.
-    quiet
-        The verdict only, no tables.
     """
     from ocp.app.files.ik_file import load_ik, solve_loaded
     from ocp.app.files.load import parse_overrides
@@ -174,20 +159,9 @@ def ik(
 
 @app.command
 def mpc(
-    file: Path, /, *, set_: Overrides = None, out: Path | None = None, overwrite: bool = False, quiet: bool = False,
+    file: Problem, /, *, set_: Overrides = None, out: Out = None, overwrite: Overwrite = False, quiet: Quiet = False,
 ) -> int:
     """Run a problem file in closed loop, its horizon receding, against a simulated plant; see its section ``mpc``.
-
-    Parameters
-    ----------
-    file
-        The problem file (YAML).
-    out
-        Folder of the run; default: results/<file>-mpc, replaced if it holds an earlier one.
-    overwrite
-        Replace the run that ``--out`` holds.
-    quiet
-        No progress.
     """
     from ocp.app.files.load import parse_overrides
     from ocp.app.mpc.run import mpc as run_mpc
@@ -197,19 +171,15 @@ def mpc(
 
 
 @app.command
-def policy(run: Path, /, *, out: Path | None = None, models: Path | None = None, overwrite: bool = False) -> int:
+def policy(run: Run, /, *, out: Path | None = None, models: Path | None = None, overwrite: Overwrite = False) -> int:
     """Write the feedback policy of an iLQR run as policy.npz (NumPy) and policy.h, policy.c (portable C99).
 
     Parameters
     ----------
-    run
-        The folder of the run.
     out
         Folder to write; default: policy within that of the run.
     models
         The folder that the run's robot file is relative to; default: that of the run, which holds it.
-    overwrite
-        Replace the policy that ``--out`` holds.
     """
     from ocp.app.policy import policy as export
 
@@ -218,7 +188,7 @@ def policy(run: Path, /, *, out: Path | None = None, models: Path | None = None,
 
 
 @app.command
-def check(file: Path, /, *, set_: Overrides = None) -> int:
+def check(file: Problem, /, *, set_: Overrides = None) -> int:
     """Validate a problem file, and say which methods can solve it, without solving; or a file of inverse kinematics."""
     from ocp.app.files.ik_file import load_ik
     from ocp.app.files.load import load_problem, parse_overrides
@@ -236,9 +206,9 @@ def check(file: Path, /, *, set_: Overrides = None) -> int:
 
 @app.command
 def compare(
-    file: Path, /, *, methods: Annotated[list[str] | None, Parameter(negative=(), consume_multiple=True)] = None,
-    set_: Overrides = None, repeat: int = 0, tolerance: float | None = None, out: Path | None = None, overwrite: bool = False,
-    quiet: bool = False,
+    file: Problem, /, *, methods: Annotated[list[str] | None, Parameter(negative=(), consume_multiple=True)] = None,
+    set_: Overrides = None, repeat: int = 0, tolerance: float | None = None, out: Out = None, overwrite: Overwrite = False,
+    quiet: Quiet = False,
 ) -> int:
     """Solve one problem file by several methods and options, side by side in one table, one picture and one folder.
 
@@ -247,20 +217,12 @@ def compare(
 
     Parameters
     ----------
-    file
-        The problem file (YAML).
     methods
         name or name:key=value,key=value; several of them, or the flag repeated. Default: every method that can serve the file.
     repeat
         Solve each so many times again, for the time without first builds.
     tolerance
         Relative difference of costs that counts as agreement; default: 1e-3, or the reference's where that is wider.
-    out
-        Folder to write; default: results/<file>-compare, replaced if it holds an earlier comparison.
-    overwrite
-        Replace the comparison that ``--out`` holds.
-    quiet
-        The table only, no progress.
     """
     from ocp.app.compare.run import compare as run_compare
     from ocp.app.files.load import parse_overrides
@@ -270,7 +232,7 @@ def compare(
 
 
 @app.command
-def explain(target: Path, /, *, set_: Overrides = None, quiet: bool = False) -> int:
+def explain(target: Path, /, *, set_: Overrides = None, quiet: Quiet = False) -> int:
     """Say why a problem was not solved (what to relax and by how much, what is not finite and where), or what its constraints cost.
 
     Exit code 0 where a cause was named or the problem is solved, 1 otherwise.
@@ -279,8 +241,6 @@ def explain(target: Path, /, *, set_: Overrides = None, quiet: bool = False) -> 
     ----------
     target
         The folder of a run, or a problem file, which is solved first.
-    quiet
-        No progress.
     """
     from ocp.app.explain.run import explain as run_explain
     from ocp.app.files.load import parse_overrides
@@ -292,7 +252,7 @@ def explain(target: Path, /, *, set_: Overrides = None, quiet: bool = False) -> 
 def verify(
     files: Annotated[list[Path] | None, Parameter(negative=())] = None, /, *, quick: bool = False,
     all_: Annotated[bool, Parameter(name="--all", negative=())] = False, seconds: float | None = None, set_: Overrides = None,
-    out: Path | None = None, quiet: bool = False, index: Annotated[bool, Parameter(negative=())] = False,
+    out: Out = None, quiet: Quiet = False, index: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Solve a whole gallery of problem files and print a scoreboard: certificate, cost beside the reference, time, verdict.
 
@@ -308,10 +268,6 @@ def verify(
         Every method that a file gives options for, not only its own.
     seconds
         What one file may take; more counts as failed.
-    out
-        Folder of scoreboard.csv and scoreboard.md; default: results/verify.
-    quiet
-        No progress.
     index
         Solve nothing: write the page that lists the gallery by theme, README.md in its folder.
     """
@@ -333,7 +289,7 @@ def verify(
 def derivatives(
     robot: str, /, *, root: str | None = None, mimic: str | None = None, functions: list[str] | None = None,
     sources: list[str] | None = None, compile_: Annotated[str, Parameter(name="--compile")] = "auto", seed: int = 0,
-    samples: int = 3, out: Path | None = None, overwrite: bool = False, quick: bool = False, quiet: bool = False,
+    samples: int = 3, out: Out = None, overwrite: Overwrite = False, quick: bool = False, quiet: Quiet = False,
 ) -> int:
     """Every way to the derivatives of a robot's dynamics side by side: errors, times, sizes, and which one to use.
 
@@ -355,16 +311,10 @@ def derivatives(
         Seed of the random states.
     samples
         States at which errors are measured.
-    out
-        Folder to write; default: results/derivatives/<robot>, replaced if it holds an earlier study.
-    overwrite
-        Replace what ``--out`` holds.
     quick
         Short timings.
-    quiet
-        The recommendations only.
     """
-    from ocp.app.derivatives.run import derivatives as study
+    from ocp.app.derivative_study.run import derivatives as study
 
     return study(robot, root=root, mimic=mimic, functions=functions, sources=sources, compiling=compile_, seed=seed,
                  samples=samples, out=out, overwrite=overwrite, quick=quick, quiet=quiet, command=["ocp", *sys.argv[1:]])
@@ -372,14 +322,12 @@ def derivatives(
 
 @app.command(name="check-derivatives")
 def check_derivatives(
-    file: Path, /, *, set_: Overrides = None, points: int = 3, seed: int = 0, first_order: bool = False,
+    file: Problem, /, *, set_: Overrides = None, points: int = 3, seed: int = 0, first_order: bool = False,
 ) -> int:
     """Compare the derivatives of every term of a problem file by independent roads, and name the entry that disagrees.
 
     Parameters
     ----------
-    file
-        The problem file (YAML).
     points
         Points at which to compare: along the guess, and random ones near it.
     seed
@@ -398,13 +346,11 @@ def check_derivatives(
 
 
 @app.command
-def show(file: Path, /, *, set_: Overrides = None, schema: bool = False) -> int:
+def show(file: Problem, /, *, set_: Overrides = None, schema: bool = False) -> int:
     """Print a problem file fully expanded, every default written out.
 
     Parameters
     ----------
-    file
-        The problem file (YAML).
     schema
         Print the JSON Schema of problem files instead (for editors); the file is not read.
     """

@@ -116,7 +116,8 @@ def missing(names: Iterable[str] = PARTS) -> tuple[str, ...]:
 
 def _compiled(file: str, function: str) -> bool:
     module = importlib.import_module(file.removesuffix(".py").replace("/", "."))
-    source, place = Path(str(module.__file__)), Path(getattr(module, function).entry.stats.cache_path)
+    compiled = getattr(module, function)  # by itself, or linked with what it calls
+    source, place = Path(str(module.__file__)), Path(getattr(compiled, "entry", compiled).stats.cache_path)
     changed = max(path.stat().st_mtime for path in source.parent.glob("*.py"))
     return any(index.stat().st_mtime > changed for index in place.glob(f"{source.stem}.{function}-*.nbi"))
 

@@ -1,14 +1,73 @@
-"""The console of commands that print wide tables."""
+"""What commands share on the terminal: consoles, tables, and a line that says what is being done."""
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 #: characters a line may have where the output is no terminal, so that nothing is cut off in files and pipes
 WIDE = 140
+#: seconds between two lines of progress where there is no terminal
+EVERY = 3.0
+Say = Callable[[str], Any]
 
 
 def wide_console() -> Console:
     """A console as wide as the terminal, and wide where there is none."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=WIDE)
+
+
+def grid(*headings: str, pad: int = 1, folded: str | None = None) -> Table:
+    """A table without lines. Columns whose heading begins with ``>`` stand at the right; all but ``folded`` keep to one line."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, pad))
+    for heading in headings:
+        title = heading.removeprefix(">")
+        table.add_column(title, justify="right" if heading.startswith(">") else "left", no_wrap=title != folded)
+    return table
+
+
+def plain(text: str) -> str:
+    """Text that rich must not take for markup."""
+    return text.replace("[", r"\[")
+
+
+@contextmanager
+def busy(console: Console, *, quiet: bool = False, every: float = EVERY) -> Iterator[Say]:
+    """A line on a terminal that says what is being done and for how long; elsewhere a line of its own every few seconds, on
+    stderr."""
+    begin = time.perf_counter()
+    if quiet:
+        yield lambda words: None
+    elif console.is_terminal:
+        with console.status("") as status:
+            yield lambda words: status.update(Text(f"{words} ({time.perf_counter() - begin:.0f} s; Ctrl-C ends it)", "dim"))
+    else:
+        last = [begin]
+
+        def plainly(words: str) -> None:
+            now = time.perf_counter()
+            if now - last[0] > every:
+                last[0] = now
+                print(f"  {now - begin:.0f} s: {words}", file=sys.stderr, flush=True)
+
+        yield plainly
+
+
+def counting(say: Say, words: str) -> Callable[[Mapping[str, Any]], None]:
+    """Progress of a solve as a count of its iterations."""
+    return lambda row: say(f"{words}: iteration {int(row.get('iteration', 0))}")
+
+
+def brief_seconds(value: float | None) -> str:
+    """A time [s] for a table: milliseconds below a second; nothing for None."""
+    if value is None:
+        return ""
+    return f"{value * 1e3:.0f} ms" if value < 1 else f"{value:.2f} s" if value < 100 else f"{value:.0f} s"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import casadi as ca
+import numpy as np
 
 from ocp.errors import ProblemError
 from ocp.implicit import implicit
@@ -32,16 +33,19 @@ class Multistep:
     step ago, ratio: h over the length of that step.
 
     order: global order of the state; first: the one-step integrator of the first step, of that order, too.
+    weights(edges [N+1]) -> [N]: how often the integral over each step counts in the end, where integrals are one more state: what
+    a step adds goes on into the next ones. With other weights an optimum would play integrals off against states.
     """
 
     name: str
     order: int
     advance: Onward
     first: str
+    weights: Callable[[np.ndarray], np.ndarray]
 
 
 def bdf2(system: System, t: Expr, before: Expr, x: Expr, u: Expr, p: Expr, h: Expr, ratio: Expr) -> tuple[Expr, tuple[Node, ...]]:
-    """The step of the module's docstring; running costs by the trapezoidal rule."""
+    """The step of the module's docstring."""
     space, n = system.space, system.space.ndx
     c, X, xi = ca.SX.sym("c", space.nx), ca.SX.sym("X", space.nx), ca.SX.sym("xi", n)
     minus = ca.Function("minus", [c, X], [ca.densify(space.minus(c, X))])
@@ -58,10 +62,21 @@ def bdf2(system: System, t: Expr, before: Expr, x: Expr, u: Expr, p: Expr, h: Ex
     right = -ca.horzcat(*(ca.jacobian(G, part) for part in inputs[1:]))
     solve = implicit("bdf2", inputs, ca.densify(G), ca.densify(ca.jacobian(G, d)), ca.densify(right))
     found = plus(x, solve(ca.DM.zeros(n), (t, x, minus(x, before), u, p, h, ratio)))
-    return found, ((0.5, t, x), (0.5, t + h, found))
+    return found, ((1.0, t + h, found),)
 
 
-MULTISTEP: Mapping[str, Multistep] = MappingProxyType({m.name: m for m in (Multistep("bdf2", 2, bdf2, "tr_bdf2"),)})
+def bdf2_weights(edges: np.ndarray) -> np.ndarray:
+    """Weights [N]: the rise of an integral over step k is ``w^2/(1 + 2 w)`` of the one before and ``(1 + w)/(1 + 2 w) h l``."""
+    h = np.diff(edges)
+    w = h[1:] / h[:-1]
+    own, kept = np.append(1.0, (1 + w) / (1 + 2 * w)), np.append(w**2 / (1 + 2 * w), 0.0)
+    goes_on = np.ones(len(h))
+    for k in range(len(h) - 2, -1, -1):
+        goes_on[k] += kept[k] * goes_on[k + 1]
+    return np.asarray(own * goes_on)
+
+
+MULTISTEP: Mapping[str, Multistep] = MappingProxyType({m.name: m for m in (Multistep("bdf2", 2, bdf2, "tr_bdf2", bdf2_weights),)})
 
 
 def refuse_history(integrator: object, where: str) -> None:

@@ -13,31 +13,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 Array = NDArray[np.float64]
 Side = NDArray[np.int8]
 
-_DEPENDENT = 1e-10  # relative size below which a row adds nothing to those that are held already
+_DEPENDENT = 1e-8  # relative size below which a row adds nothing to those that are held already
 _ROUNDING = 1e-12  # relative size of violations and multipliers that rounding makes
 _EXCHANGES = 12
 
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """The data: A [k, n], e [k], C [m, n], lower and upper [m]. scale: size of the numbers, by which rounding is judged."""
+    """The data: A [k, n], e [k], C [m, n] with rows of length about one, lower and upper [m]."""
 
     A: Array
     e: Array
     C: Array
     lower: Array
     upper: Array
-
-    @property
-    def scale(self) -> float:
-        ends = np.concatenate([self.lower[np.isfinite(self.lower)], self.upper[np.isfinite(self.upper)]])
-        return 1.0 + max(_largest(self.e), _largest(ends))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +49,6 @@ class Found:
 def exchange(problem: Bounded, x: Array, side: Side) -> Found | None:
     """From the rows that ``side`` [m] takes as held: violated rows enter, rows with a multiplier of the wrong sign leave."""
     seen: set[bytes] = set()
-    scale = problem.scale
     equal = problem.lower == problem.upper
     side = np.where(equal, np.int8(1), side).astype(np.int8)
     for step in range(_EXCHANGES):
@@ -64,13 +58,13 @@ def exchange(problem: Bounded, x: Array, side: Side) -> Found | None:
         seen.add(key)
         x, y = _held(problem, x, side)
         z = problem.C @ x
-        under, over = problem.lower - z, z - problem.upper
+        under, over, tiny = problem.lower - z, z - problem.upper, _ROUNDING * (1.0 + _largest(x) + np.abs(z))
         push = _ROUNDING * (1.0 + _largest(y))
         leaving = ~equal & (((side < 0) & (y > push)) | ((side > 0) & (y < -push)))
-        new = np.where(leaving, 0, np.where(side != 0, side, np.where(under > _ROUNDING * scale, -1, over > _ROUNDING * scale)))
+        new = np.where(leaving, 0, np.where(side != 0, side, np.where(under > tiny, -1, over > tiny)))
         new = new.astype(np.int8)
         if (new == side).all():
-            closed = max(_largest(np.maximum(under, 0.0)), _largest(np.maximum(over, 0.0))) <= 10 * _ROUNDING * scale
+            closed = (under <= 100 * tiny).all() and (over <= 100 * tiny).all()
             return Found(x, y, side, step + 1) if closed else None
         side = new
     return None
@@ -112,38 +106,51 @@ def descend(problem: Bounded, x: Array) -> Found | None:
     return None
 
 
-def optimal(problem: Bounded, found: Found, tolerance: float = 1e-8) -> bool:
+def optimal(problem: Bounded, found: Found, tolerance: float = 1e-7) -> bool:
     """The optimality conditions hold, relative to the numbers in them: gradient, bounds, signs of multipliers, complementarity."""
     pull, push, z = problem.A.T @ (problem.A @ found.x - problem.e), problem.C.T @ found.y, problem.C @ found.x
-    size = 1.0 + max(_largest(problem.A.T @ problem.e), _largest(push))
+    size, sizes = 1.0 + max(_largest(problem.A.T @ problem.e), _largest(push)), 1.0 + _largest(found.x) + np.abs(z)
     above, below = problem.upper - z, z - problem.lower
-    outside = max(_largest(np.minimum(above, 0.0)), _largest(np.minimum(below, 0.0)))
     gap = np.minimum(np.maximum(found.y, 0.0), np.abs(above)) + np.minimum(np.maximum(-found.y, 0.0), np.abs(below))
-    scale = problem.scale
-    return bool(_largest(pull + push) <= tolerance * size and outside <= tolerance * scale
-                and _largest(gap) <= tolerance * max(size, scale))
+    return bool(_largest(pull + push) <= tolerance * size and (np.minimum(above, below) >= -0.01 * tolerance * sizes).all()
+                and (gap <= tolerance * np.maximum(size, sizes)).all())
 
 
 def _held(problem: Bounded, x: Array, side: Side, ends: Array | None = None) -> tuple[Array, Array]:
     """(minimiser nearest to x, multipliers [m]) with the rows of ``side`` at their ends: given, or the bounds."""
     A, e, C = problem.A, problem.e, problem.C
     rows, y = np.flatnonzero(side), np.zeros(side.size)
-    Y, Q1 = None, np.zeros((x.size, 0))
-    if rows.size:
-        bound = np.where(side[rows] < 0, problem.lower[rows], problem.upper[rows]) if ends is None else ends[rows]
-        Q, R, order = scipy.linalg.qr(C[rows].T, pivoting=True, check_finite=False)
-        diagonal = np.abs(np.diag(R))
-        k = int(np.count_nonzero(diagonal > _DEPENDENT * max(diagonal[0], 1e-300)))
-        Q1, Y, R = Q[:, :k], Q[:, k:], R[:k, :k]
-        rows, gap = rows[order[:k]], (bound - C[rows] @ x)[order[:k]]
-        x = x + Q1 @ scipy.linalg.solve_triangular(R, gap, trans=1, check_finite=False)
-    B = A if Y is None else A @ Y
-    if B.size:
-        t = scipy.linalg.lstsq(B, e - A @ x, cond=1e-12, lapack_driver="gelsy", check_finite=False)[0]
-        x = x + (t if Y is None else Y @ t)
-    if rows.size:
-        y[rows] = scipy.linalg.solve_triangular(R, -Q1.T @ (A.T @ (A @ x - e)), check_finite=False)
+    if not rows.size:
+        return x + shortest(A, e - A @ x), y
+    bound = np.where(side[rows] < 0, problem.lower[rows], problem.upper[rows]) if ends is None else ends[rows]
+    Q, R, order = pivoted(C[rows])
+    k = int(np.count_nonzero(np.abs(np.diag(R)) > _DEPENDENT * max(abs(R[0, 0]), 1e-300)))
+    Q1, Y, R = Q[:, :k], Q[:, k:], np.asfortranarray(R[:k, :k])
+    rows, gap = rows[order[:k]], (bound - C[rows] @ x)[order[:k]]
+    x = x + Q1 @ lapack.dtrtrs(R, gap, trans=1)[0] if k else x
+    x = x + Y @ shortest(A @ Y, e - A @ x)
+    if k:
+        y[rows] = lapack.dtrtrs(R, -Q1.T @ (A.T @ (A @ x - e)))[0]
     return x, y
+
+
+def pivoted(rows: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+    """(Q [n, n], R [k, m], order [m]) with rows[order]' = Q[:, :k] R, of rows [m, n], k = min(m, n); |diagonal of R| falls."""
+    m, n = rows.shape
+    packed, order, tau, _, _ = lapack.dgeqp3(rows.T)
+    full, k = np.zeros((n, n), order="F"), min(m, n)
+    full[:, :k] = packed[:, :k]
+    return lapack.dorgqr(full, tau, overwrite_a=1)[0], np.triu(packed[:k]), order - 1
+
+
+def shortest(A: Array, b: Array) -> Array:
+    """The least-squares solution of A x = b [k] of least |x| [n]."""
+    k, n = A.shape
+    if not A.size:
+        return np.zeros(n)
+    right = np.zeros((max(k, n), 1))
+    right[:k, 0] = b
+    return np.asarray(lapack.dgelsy(A, right, np.zeros((n, 1), np.int32), 1e-12, 32 * (k + n + 4))[1][:n, 0])
 
 
 def _independent(C: Array, side: Side, row: int) -> bool:

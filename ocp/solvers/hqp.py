@@ -25,14 +25,17 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import lapack
 
 from ocp.errors import ProblemError
-from ocp.solvers.active_set import Bounded, Found, Side, descend, exchange, optimal
+from ocp.solvers.active_set import Bounded, Found, Side, descend, exchange, optimal, pivoted
 from ocp.solvers.engines import Dense, Engine, engine, known_engine
 
 Array = NDArray[np.float64]
 
 _ZERO = 1e-13  # relative; what rounding makes of a zero singular value
+_REGULAR = 1e-4  # share of a level's norm from which the last pivot says that its rows are independent
+_DECIDED = 1e-8  # share of a row's length below which what is left to decide does not move it
 _PUSHES = 1e-9  # share of a level's gradient from which a multiplier counts as one
 
 
@@ -194,7 +197,9 @@ class _Solved:
     rank: int
     engine: str
     iterations: int
-    side: Side
+
+
+_Held = dict[int, tuple[int, float]]  # rows that were held last time: side and multiplier
 
 
 @dataclass(eq=False)
@@ -205,7 +210,7 @@ class Hierarchy:
     """
 
     options: HQPOptions = field(default_factory=HQPOptions)
-    _held: dict[int, dict[int, int]] = field(default_factory=dict)
+    _held: dict[int, _Held] = field(default_factory=dict)
     _shape: tuple[Any, ...] = ()
     _engine: Engine | None = None
 
@@ -219,7 +224,9 @@ class Hierarchy:
         shape = tuple((level.name, level.A.shape, level.D.shape) for level in levels)
         if shape != self._shape:
             self._held, self._shape = {}, shape
-        start = np.zeros(n) if x0 is None else np.array(x0, float).reshape(n)
+        start = np.zeros(n) if x0 is None else np.array(x0, float)
+        if start.shape != (n,) or not np.isfinite(start).all():
+            raise ProblemError(f"expected {n} finite numbers, got an array of shape {start.shape}", where="hierarchy.x0")
         left = _Left(start, np.eye(n), np.zeros((0, n)), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.intp))
         done: list[_Solved] = []
         least = Level("least norm", A=np.eye(n), b=np.zeros(n))
@@ -247,9 +254,12 @@ class Hierarchy:
             return None
         # the point at hand holds them, by construction; what rounding took from it is given back
         hard_low, hard_high = np.minimum(left.lower - w, 0.0), np.maximum(left.upper - w, 0.0)
+        if w.size:
+            size = 1.0 / _lengths(hard)
+            hard, hard_low, hard_high = size[:, None] * hard, size * hard_low, size * hard_high
         tiny = 1e-12 * (1.0 + float(np.abs(point).max(initial=0.0)))
         if _within(soft @ point, low, high, tiny) and _within(hard @ point, hard_low, hard_high, 0.0):
-            return _Solved(point, np.zeros((0, point.size)), rest, A.shape[0], "none", 0, np.zeros(low.size, np.int8))
+            return _Solved(point, np.zeros((0, point.size)), rest, A.shape[0], "none", 0)
         r, s = point.size, low.size
         problem, start, first, which = Bounded(A, e, hard, hard_low, hard_high), np.zeros(r), point, left.which
         if s:  # unknowns (z, slacks)
@@ -267,19 +277,20 @@ class Hierarchy:
         gradient = max(float(np.abs(A.T @ e).max(initial=0.0)), float(np.abs(start[r:]).max(initial=0.0)), 1e-30)
         sizes = _lengths(problem.C[:, :r])
         pushing = np.abs(found.y) * np.maximum(sizes, 1e-300) > _PUSHES * gradient
-        return _Solved(found.x[:r], problem.C[pushing, :r], rest, A.shape[0], name, iterations, found.side[hard.shape[0]:])
+        return _Solved(found.x[:r], problem.C[pushing, :r], rest, A.shape[0], name, iterations)
 
-    def _active_set(self, last: dict[int, int], which: NDArray[np.intp], problem: Bounded, point: Array,
+    def _active_set(self, last: _Held, which: NDArray[np.intp], problem: Bounded, point: Array,
                     feasible: Array) -> tuple[Found | None, str, int]:
-        """(optimum, how its active set was found, iterations of the engine). last: sides of the rows that were held last time."""
-        held = np.array([last.get(row, 0) for row in which.tolist()], np.int8)
+        """(optimum, how its active set was found, iterations of the engine)."""
+        before = np.array([last.get(row, (0, 0.0)) for row in which.tolist()]).reshape(-1, 2)
+        held = before[:, 0].astype(np.int8)
         held[np.isinf(np.where(held < 0, problem.lower, problem.upper))] = 0
         found, name, iterations = exchange(problem, point, held), "held rows", 0
         if found is None or not optimal(problem, found):
             found = None
             self._engine = self._engine or engine(self.options.engine)
             programme = Dense(problem.A.T @ problem.A, -problem.A.T @ problem.e, problem.C, problem.lower, problem.upper,
-                              feasible, np.zeros(problem.lower.size))
+                              feasible, before[:, 1].copy())
             guess, name = self._engine.guess(programme, self.options.accuracy), self.options.engine
             if guess is not None:
                 iterations, z = guess.iterations, problem.C @ guess.x
@@ -290,7 +301,8 @@ class Hierarchy:
             found = found if found is not None and optimal(problem, found) else None
         if found is not None:
             last.clear()
-            last.update((row, side) for row, side in zip(which.tolist(), found.side.tolist(), strict=True) if side)
+            rows = zip(which.tolist(), found.side.tolist(), found.y.tolist(), strict=True)
+            last.update((row, (side, y)) for row, side, y in rows if side)
         return found, name, iterations
 
 
@@ -336,7 +348,7 @@ def _reduced(level: Level, left: _Left, solved: _Solved) -> _Left:
     if solved.rows.size and rest.shape[1]:
         pushed = solved.rows @ rest
         _, s, Vt = np.linalg.svd(pushed / _lengths(solved.rows)[:, None], full_matrices=True)
-        rest = rest @ Vt[int(np.count_nonzero(s > 1e-10)):].T
+        rest = rest @ Vt[int(np.count_nonzero(s > _DECIDED)):].T
     Z = Z @ rest
     C, lower, upper, sizes, which, count = left.C, left.lower, left.upper, left.sizes, left.which, left.count + level.f.size
     if level.f.size:
@@ -345,7 +357,7 @@ def _reduced(level: Level, left: _Left, solved: _Solved) -> _Left:
         lower = np.concatenate([lower, np.minimum(level.lower, w)])
         upper = np.concatenate([upper, np.maximum(level.f, w)])
         which = np.concatenate([which, np.arange(left.count, count)])
-    still = _lengths(C @ Z) > 1e-10 * sizes
+    still = _lengths(C @ Z) > _DECIDED * sizes
     if not still.all():
         C, lower, upper, sizes, which = C[still], lower[still], upper[still], sizes[still], which[still]
     return _Left(x, Z, C, lower, upper, sizes, which, count)
@@ -355,6 +367,11 @@ def _compressed(A: Array, e: Array, size: float, tolerance: float) -> tuple[Arra
     """(A', e', x, Z): A' x = e' [rank] has the least squares of A x = e; x is its shortest solution, Z what A does not see."""
     if not A.size:
         return np.zeros((0, A.shape[1])), np.zeros(0), np.zeros(A.shape[1]), np.eye(A.shape[1])
+    m = A.shape[0]
+    if m <= A.shape[1]:
+        Q, R, order = pivoted(A)
+        if abs(R[m - 1, m - 1]) > _REGULAR * size:  # rows that are clearly independent need no singular values
+            return A, e, Q[:, :m] @ lapack.dtrtrs(R, e[order], trans=1)[0], Q[:, m:]
     U, s, Vt = np.linalg.svd(A, full_matrices=True)
     used, seen = int(np.count_nonzero(s > tolerance * size)), int(np.count_nonzero(s > _ZERO * max(A.shape) * size))
     e = U[:, :used].T @ e
@@ -371,7 +388,7 @@ def _outcome(level: Level, x: Array, solved: _Solved | None) -> Outcome:
     if not level.f.size:
         return Outcome(level.name, residual, level.f, np.zeros(0, np.int8), (), rank, how)
     w = level.D @ x
-    near = 1e-10 * (1.0 + np.abs(w))
+    near = _DECIDED * (1.0 + np.abs(w))
     slack = np.where(w > level.f + near, w - level.f, np.where(w < level.lower - near, w - level.lower, 0.0))
     side = np.where(w >= level.f - near, 1, np.where(w <= level.lower + near, -1, 0)).astype(np.int8)
     return Outcome(level.name, residual, slack, side, level.limits, rank, how)

@@ -3,8 +3,9 @@
     x_{k+1} = F_k(x_k, u_k, u_{k+1})
 
 with F several steps of any integrator. Where that looks back (``ocp.integrators.multistep``), the defect is one over two intervals,
-``x_{k+1} = F_k(x_{k-1}, x_k, u_k, u_{k+1})``, but for the first. The running cost is integrated by the same method, as if it were one more state. Bock and
-Plitt 1984, A multiple shooting algorithm for direct solution of optimal control problems, IFAC World Congress.
+``x_{k+1} = F_k(x_{k-1}, x_k, u_k, u_{k+1})``, but for the first. The running cost is integrated by the same method, as if it were
+one more state. Bock and Plitt 1984, A multiple shooting algorithm for direct solution of optimal control problems, IFAC World
+Congress.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ def shooting_part(place: Place, grid: Grid) -> Part:
     for group in (own for own in groups if len(own)):
         steps = interval_block(place, grid, group)
         table = picks(len(group), steps.size, ((0, size, False), (size, steps.size, True)), total)
+        weight = np.where(table.rows < len(group) * size, 1.0, np.repeat(steps.weight, steps.size)[table.columns])
         own = np.where(table.rows < len(group) * size, table.rows + group[0] * size, table.rows + (N - len(group)) * size)
-        matching.append(replace(steps, matrix=replace(table, rows=own)))
+        matching.append(replace(steps, matrix=replace(table, rows=own, values=table.values * weight)))
     linear = Table(np.arange(rows), layout.states[1:].ravel(), np.full(rows, -1.0), (total, n))
 
     def names() -> list[str]:
@@ -110,8 +112,14 @@ def one_step(grid: Grid) -> Integrator:
     return INTEGRATORS[MULTISTEP[grid.integrator].first if grid.integrator in MULTISTEP else grid.integrator]
 
 
+def _weights(grid: Grid) -> np.ndarray:
+    """How much the integrals over each interval count [N]."""
+    return MULTISTEP[grid.integrator].weights(grid.edges) if grid.integrator in MULTISTEP else np.ones(grid.intervals)
+
+
 def interval_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
-    """The function of each of these intervals: rows [F, as the next knot's unknowns see it; integrands], cost = its running cost."""
+    """The function of every interval of a group: rows [F, as the next knot's unknowns see it; integrands], cost = its running
+    cost."""
     phase, form, layout = place.phase, place.form, place.layout
     back = grid.integrator in MULTISTEP and bool(group[0])
     kind = ca.MX if one_step(grid).implicit else graph_kind(phase.system)
@@ -138,7 +146,8 @@ def interval_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
     return Block(
         name=f"interval_{place.number}{'_on' if back else ''}", v=v,
         data=vector(kind, tau, width, ratio, centre_back, centre, beyond, own.data), cost=cost, rows=vector(kind, end, integrals),
-        index=np.column_stack(at).astype(int), values=values, weight=np.ones(count), matrix=nothing(0, 0),
+        index=np.column_stack(at).astype(int), values=values, weight=_weights(grid)[group],
+        matrix=nothing(0, 0),
         gauss_newton=lambda: gauss_newton(pieces, soft, v))
 
 

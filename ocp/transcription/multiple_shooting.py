@@ -36,9 +36,8 @@ CONTROLS = ("held", "linear")
 class MultipleShootingOptions:
     """Options of direct multiple shooting.
 
-    integrator: any of ``ocp.integrators``, implicit ones and those that look back included, these with the order of their name where
-        controls are linear; steps: of it in each interval; intervals: of equal length in
-        every phase
+    integrator: any of ``ocp.integrators``, implicit ones and those that look back (bdf2, one step in an interval) included; steps:
+        of it in each interval; intervals: of equal length in every phase
     controls: "held" in an interval or "linear" between knots
     states, guess, derivatives, kernels, max_iterations, tolerance, hessian, solver, scaling: as for collocation
     """
@@ -63,7 +62,7 @@ class MultipleShootingOptions:
             if count < 1:
                 raise ProblemError(f"must be at least 1, got {count}", where=f"{METHOD}.{name}")
         if self.integrator in MULTISTEP and self.steps > 1:
-            raise ProblemError(f"integrator {self.integrator} takes one step in an interval, from knots whose controls are unknowns; "
+            raise ProblemError(f"integrator {self.integrator} takes one step in an interval, for it looks back from knot to knot; "
                                "take more intervals", where=f"{METHOD}.steps")
         self.nlp()
 

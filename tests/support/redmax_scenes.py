@@ -1,5 +1,5 @@
-"""The public regression scenes 0 to 4 and 10 to 14 of the RedMax reference implementation (github.com/sueda/redmax, commit 40f89b2):
-geometry, units cm, g, s, and final energies ``T + V - V0`` by BDF1 and BDF2."""
+"""The public regression scenes 0 to 4, 10 and 12 to 14 of the RedMax reference implementation (github.com/sueda/redmax, commit
+40f89b2): geometry, units cm, g, s, and final energies ``T + V - V0`` by BDF1 and BDF2."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def scene(number: int) -> Scene:
                       (2, "revolute", Y, (20.0, 1.0, 1.0), (10.0, 0.0, 0.0), (0.0, 0.0, -10.0)),
                       (4, "revolute", Y, ROD, DOWN, (10.0, 0.0, 0.0)))
         closed = Bushing("loop", Place("c3", DOWN), Place("c4", (10.0, 0.0, 0.0)), 1e7)
-        return Scene(Mechanism(model, forces=(closed,)), (0.0,) * 4, (0.0, 0.0, 0.0, 5.0), 1.2376477982839792e3, 4.1146190850293169e3)
+        return Scene(Mechanism(model, forces=(closed,)), (0.0,) * 4, (0.0, 0.0, 0.0, 5.0), 1.2376477982839792e3,
+                     4.1146190850293169e3)
     if number == 12:
         model, long = _tree((0, "revolute", Y, LINK, HALF, o), (1, "revolute", Y, LINK, HALF, (10.0, 0.0, 0.0))), 409.0**0.5
         forces = (Spring("one", (Place("world", (-5.0, 0.0, -5.0)), Place("c2", (0.0, 0.0, -2.0))), 1e6 / long, long, 1e3 / long),
@@ -79,7 +80,8 @@ def scene(number: int) -> Scene:
         model, long = _tree((0, "fixed", (), (0.1, 0.1, 0.1), o, o), (1, "revolute", Y, LINK, HALF, o),
                             (2, "revolute", Y, LINK, HALF, (10.0, 0.0, 0.0)),
                             (1, "prismatic", X, (1.0, 1.0, 1.0), o, (10.0, 0.0, 0.0))), 82.0**0.5 + 8.0
-        cable = Cable("cable", (Place("c4"), Place("c2", (-4.0, 0.0, 1.0)), Place("c3", (-4.0, 0.0, 1.0))), 1e6 / long, long, 1e3 / long)
+        path = (Place("c4"), Place("c2", (-4.0, 0.0, 1.0)), Place("c3", (-4.0, 0.0, 1.0)))
+        cable = Cable("cable", path, 1e6 / long, long, 1e3 / long)
         forces = (cable, JointSpring("spring", "j4", 1e4), JointDamper("damper", "j4", 1e3))
         return Scene(Mechanism(model, forces=forces), (turn / 2, -turn / 2, 0.0), (0.0,) * 3, -3.1874892332895153e4,
                      -2.7872894793863266e4)

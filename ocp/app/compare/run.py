@@ -21,7 +21,7 @@ from ocp.app.files.load import load_problem
 from ocp.app.pages.csv_text import csv_text
 from ocp.app.pages.folders import jsonable, new_folder, write_summary
 from ocp.app.pipeline import provenance, run_loaded
-from ocp.app.screen import wide_console
+from ocp.app.screen import busy, counting, wide_console
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.methods import METHODS, make_options
 from ocp.problem import Status
@@ -75,7 +75,8 @@ def _run_all(file: Path, overrides: Mapping[str, str], specs: Sequence[Spec], fo
     """(entries, whether all were reached)."""
     entries: list[Entry] = []
     for k, spec in enumerate(specs):
-        with terminal.busy(console, f"[{k + 1}/{len(specs)}] {spec.label}", quiet=quiet) as progress:
+        with busy(console, quiet=quiet or not console.is_terminal) as say:
+            progress = counting(say, f"[{k + 1}/{len(specs)}] {spec.label}")
             entry = _run_one(file, overrides, spec, folder, repeat, command, progress)
         entries.append(entry)
         if not quiet:

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from ocp.app.compare.records import Comparison, Entry
+from ocp.app.screen import brief_seconds, grid, plain
 
 #: characters of a terminal that shows every column
 WIDE = 118
-
-
-@contextmanager
-def busy(console: Console, words: str, *, quiet: bool = False) -> Iterator[Callable[[Mapping[str, Any]], None] | None]:
-    """Yields what gets the rows of the iteration log; on a terminal a line counts them."""
-    if quiet or not console.is_terminal:
-        yield None
-        return
-    with console.status(Text(words)) as status:
-        yield lambda row: status.update(Text(f"{words}: iteration {int(row.get('iteration', 0))}"))
 
 
 def say_entry(entry: Entry, k: int, count: int, console: Console) -> None:
@@ -38,52 +25,47 @@ def say_entry(entry: Entry, k: int, count: int, console: Console) -> None:
 
 
 def print_comparison(found: Comparison, folder: Path, out: Console) -> None:
-    out.print(f"\n[bold]{_plain(found.name)}[/]", soft_wrap=True)
+    out.print(f"\n[bold]{plain(found.name)}[/]", soft_wrap=True)
     out.print(table(found, out.width >= WIDE))
     for entry in found.entries:
         for reason in entry.reasons:
-            out.print(f"  [yellow]{_plain(entry.spec.label)} refuses[/]: {_plain(reason)}", soft_wrap=True)
+            out.print(f"  [yellow]{plain(entry.spec.label)} refuses[/]: {plain(reason)}", soft_wrap=True)
         certificate = None if entry.solution is None else entry.solution.certificate
         for failure in certificate.failures if certificate is not None else ():
-            out.print(f"  [red]{_plain(entry.spec.label)} fails[/]: {_plain(failure)}", soft_wrap=True)
+            out.print(f"  [red]{plain(entry.spec.label)} fails[/]: {plain(failure)}", soft_wrap=True)
         if entry.solution is not None and entry.solution.message and not entry.ok:
-            out.print(f"  {_plain(entry.spec.label)}: {_plain(entry.solution.message)}", soft_wrap=True)
+            out.print(f"  {plain(entry.spec.label)}: {plain(entry.solution.message)}", soft_wrap=True)
     if found.reference is not None:
         out.print(f"  reference   {found.reference.objective:.10g}: {found.reference.source}", markup=False, soft_wrap=True)
     good = found.certified and found.unanimous
-    out.print(f"  [bold {'green' if good else 'red'}]{_plain(verdict(found))}[/]", soft_wrap=True)
+    out.print(f"  [bold {'green' if good else 'red'}]{plain(verdict(found))}[/]", soft_wrap=True)
     out.print(f"  written to  {folder}  (open {folder / 'trajectories.png'})", markup=False, soft_wrap=True)
 
 
 def table(found: Comparison, wide: bool = True) -> Table:
     """A line for each method, the best cost in bold; wide: with violations and the parts of the time."""
-    grid = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1))
-    heads: list[tuple[str, str]] = [("  method", "left"), ("cost", "right"), ("to best", "right")]
-    heads += [("to ref.", "right")] if found.reference is not None else []
-    heads += [("at knots", "right"), ("between", "right")] if wide else []
-    heads += [("certificate", "left"), ("iter", "right")]
-    heads += [("build", "right"), ("solve", "right")] if wide else []
-    heads += [("total", "right")] + ([("again", "right")] if found.repeat else [])
-    for title, how in (*heads, ("status", "left")):
-        grid.add_column(title, justify=how, no_wrap=True)  # type: ignore[arg-type]
+    heads = ["  method", ">cost", ">to best", *([">to ref."] if found.reference is not None else []),
+             *([">at knots", ">between"] if wide else []), "certificate", ">iter", *([">build", ">solve"] if wide else []),
+             ">total", *([">again"] if found.repeat else []), "status"]
+    shown = grid(*heads)
     for entry in found.entries:
-        name = "\n".join([f"  [bold]{entry.spec.method}[/]", *(f"    [dim]{_plain(f'{key}={value}')}[/]"
+        name = "\n".join([f"  [bold]{entry.spec.method}[/]", *(f"    [dim]{plain(f'{key}={value}')}[/]"
                                                                for key, value in entry.spec.options.items())])
         if entry.solution is None:
-            grid.add_row(name, *("",) * (len(heads) - 1), "[yellow]refuses[/]")
+            shown.add_row(name, *("",) * (len(heads) - 2), "[yellow]refuses[/]")
             continue
         at, between = entry.worst()
         off = found.off_reference(entry)
         best = entry.ok and entry.cost == found.best
-        grid.add_row(
+        shown.add_row(
             name, f"[bold green]{entry.cost:.9g}[/]" if best else f"{entry.cost:.9g}", _off(found.off_best(entry), found.tolerance),
             *([] if off is None else [_off(off, found.tolerance)]),
             *([_violation(at.at_knots, at.tolerance) if at is not None else "",
                _violation(between.between_knots, between.tolerance_between) if between is not None else ""] if wide else []),
             "[green]holds[/]" if entry.verdict == "holds" else f"[red]{entry.verdict.partition(':')[0]}[/]", str(entry.iterations),
-            *(seconds(s) for s in (entry.seconds if wide else entry.seconds[2:])),
-            *([seconds(entry.median_again)] if found.repeat else []), entry.solution.status.name.lower().replace("_", " "))
-    return grid
+            *(brief_seconds(s) for s in (entry.seconds if wide else entry.seconds[2:])),
+            *([brief_seconds(entry.median_again)] if found.repeat else []), entry.solution.status.name.lower().replace("_", " "))
+    return shown
 
 
 def verdict(found: Comparison) -> str:
@@ -115,15 +97,3 @@ def _off(value: float, tolerance: float) -> str:
 
 def _violation(value: float, tolerance: float) -> str:
     return f"{value:.1e}" if value <= tolerance else f"[red]{value:.1e}[/]"
-
-
-def seconds(value: float | None) -> str:
-    """A time in milliseconds below a second."""
-    if value is None:
-        return ""
-    return f"{value * 1e3:.0f} ms" if value < 1 else f"{value:.2f} s" if value < 100 else f"{value:.0f} s"
-
-
-def _plain(text: str) -> str:
-    """Text that rich must not take for markup."""
-    return text.replace("[", r"\[")

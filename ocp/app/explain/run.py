@@ -24,7 +24,7 @@ from ocp.app.explain.records import Explanation, Subject
 from ocp.app.files.load import load_problem, load_text
 from ocp.app.pages.folders import CHECKPOINT, is_run, is_unfinished
 from ocp.app.pages.results import read_run
-from ocp.app.screen import wide_console
+from ocp.app.screen import Say, busy, counting, wide_console
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.explain import (
     Infeasibility,
@@ -45,7 +45,7 @@ from ocp.explain.elastic import uninterrupted
 from ocp.methods import make_options, method
 from ocp.nlp import NLPResult, SolverOptions, solve_nlp, worst_violations
 from ocp.problem import SOLVED, Guess, Phase, Status
-from ocp.reach import first_findings
+from ocp.reach import end_findings, first_findings
 
 EXPLAINED, UNEXPLAINED = 0, 1
 #: methods whose program is looked at; others are seen through the first
@@ -67,8 +67,10 @@ def explain(target: Path, *, overrides: Mapping[str, str] | None = None, quiet: 
         terminal.print_advice(subject, known, out)
         return EXPLAINED
     first = first_findings(subject.loaded.problem)
+    if not any(one.sure for one in first):
+        first += end_findings(subject.loaded.problem)
     terminal.print_first(subject, first, out)
-    with terminal.busy(out, quiet=quiet) as say:
+    with busy(out, quiet=quiet) as say:
         try:
             found = explanation(subject, say, out)
         except KeyboardInterrupt:  # before there was a point to speak of
@@ -114,7 +116,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 # ---- the explanation ----------------------------------------------------------------------------------------------------
-def explanation(subject: Subject, say: terminal.Say, out: Console | None = None) -> Explanation:
+def explanation(subject: Subject, say: Say, out: Console | None = None) -> Explanation:
     """Look for the cause, or what Ctrl-C leaves of it; out: told what is found on the way. Raises UnsupportedError where no program
     can be made of the problem."""
     problem = subject.loaded.problem
@@ -146,7 +148,7 @@ def explanation(subject: Subject, say: terminal.Say, out: Console | None = None)
             return finding(Status.NOT_A_NUMBER, "", x, origins=origins, spots=_spots(subject, origins))
         if subject.status in (None, *SOLVED, Status.NOT_A_NUMBER) or not exact:
             # a file, a solution whose multipliers are wanted, or a run that left no iterate: solve from where it stands
-            result = solve_nlp(replace(program.nlp, x0=x), solving, terminal.counting(say, "solving"))
+            result = solve_nlp(replace(program.nlp, x0=x), solving, counting(say, "solving"))
             x = result.x
             uninterrupted(result)
             status, message = result.status, result.message
@@ -164,8 +166,7 @@ def explanation(subject: Subject, say: terminal.Say, out: Console | None = None)
         worst = max((size for _, size in worst_violations(program.nlp, x, 1)), default=0.0)
         if status is Status.INFEASIBLE or not worst <= VIOLATED:
             def improved(found: Infeasibility) -> None:
-                if "infeasibility" not in parts:
-                    terminal.print_conflict(found, out)
+                terminal.print_improved(parts.get("infeasibility"), found, out)
                 parts["infeasibility"] = found
 
             parts["infeasibility"] = explain_infeasibility(program, x, solving=solving, progress=say, improved=improved)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ocp.app.explain.places import Spot
 from ocp.app.explain.records import Explanation, Subject
+from ocp.app.screen import grid, plain
 from ocp.explain import Advice, Amount, Dependence, Infeasibility, Origin, Price, Program, Remedy
 from ocp.explain.groups import UPPER
 from ocp.problem import SOLVED, Status
@@ -21,48 +18,18 @@ from ocp.reach import Finding
 
 MOST = 12
 """Lines of one table."""
-EVERY = 3.0
-"""Seconds between two lines of progress where there is no terminal."""
-Say = Callable[[str], Any]
-
-
-@contextmanager
-def busy(console: Console, *, quiet: bool = False) -> Iterator[Say]:
-    """A line on a terminal that says what is being done and for how long; elsewhere a line of its own every few seconds, on
-    stderr."""
-    if quiet:
-        yield lambda words: None
-        return
-    begin = time.perf_counter()
-    if console.is_terminal:
-        with console.status("") as status:
-            yield lambda words: status.update(
-                Text(f"{words} ({time.perf_counter() - begin:.0f} s; Ctrl-C tells what is known)", "dim"))
-        return
-    last = [begin]
-
-    def plainly(words: str) -> None:
-        now = time.perf_counter()
-        if now - last[0] > EVERY:
-            last[0] = now
-            print(f"  {now - begin:.0f} s: {words}", file=sys.stderr, flush=True)
-
-    yield plainly
-
-
-def counting(say: Say, words: str) -> Callable[[Mapping[str, Any]], None]:
-    """Progress of a solve as a count of its iterations."""
-    return lambda row: say(f"{words}: iteration {int(row.get('iteration', 0))}")
+FEW = 6
+"""Names in one line."""
 
 
 def print_first(subject: Subject, found: Sequence[Finding], out: Console) -> None:
     """What the problem alone tells."""
     if not found:
         return
-    out.print(f"\n[bold]{_plain(subject.loaded.problem.name)}[/]  at first sight:", soft_wrap=True)
+    out.print(f"\n[bold]{plain(subject.loaded.problem.name)}[/]  at first sight:", soft_wrap=True)
     for one in found[:MOST]:
-        word = "[bold red]impossible[/]" if one.sure else "[yellow]doubtful[/]"
-        out.print(f"  {word}  {_plain(one.text)}", soft_wrap=True)
+        word = "[bold red]impossible[/]" if one.sure else "[yellow]unlikely[/]"
+        out.print(f"  {word}  {plain(one.text)}", soft_wrap=True)
 
 
 def print_worst(worst: Sequence[tuple[str, float]], out: Console | None) -> None:
@@ -72,20 +39,26 @@ def print_worst(worst: Sequence[tuple[str, float]], out: Console | None) -> None
                   markup=False, soft_wrap=True)
 
 
-def print_conflict(found: Infeasibility, out: Console | None) -> None:
-    """Who is in conflict, before anyone knows how far each must yield."""
-    if out is not None:
-        more = f" and {len(found.conflict) - MOST} more" if len(found.conflict) > MOST else ""
-        out.print(f"  these push against each other: {', '.join(found.conflict[:MOST])}{more}; trying which must yield",
+def print_improved(before: Infeasibility | None, found: Infeasibility, out: Console | None) -> None:
+    """What is known more than before: who is in conflict, then which of these would be enough to relax alone."""
+    if out is None:
+        return
+    if before is None:
+        more = f" and {len(found.conflict) - FEW} more" if len(found.conflict) > FEW else ""
+        out.print(f"  these cannot hold together: {', '.join(found.conflict[:FEW])}{more}; trying which must yield",
                   markup=False, soft_wrap=True)
+        return
+    for remedy in found.remedies[len(before.remedies):]:
+        amounts = " and ".join(f"{a.group} by {a.by:.3g}{' ' + a.unit if a.unit else ''}" for a in remedy.amounts)
+        out.print(f"  enough by itself: to relax {amounts}", markup=False, soft_wrap=True)
 
 
 def print_advice(subject: Subject, found: Sequence[Advice], out: Console) -> None:
     """Why a run that converged is not certified, and what helps."""
-    out.print(f"\n[bold]{_plain(subject.loaded.problem.name)}[/]  [bold red]converged, not certified[/]", soft_wrap=True)
+    out.print(f"\n[bold]{plain(subject.loaded.problem.name)}[/]  [bold red]converged, not certified[/]", soft_wrap=True)
     out.print(f"  run of {subject.method}: the method solved its program, but the certificate fails", style="dim", markup=False)
     for one in found:
-        out.print(f"\n  [red]fails[/]  {_plain(one.failure)}", soft_wrap=True)
+        out.print(f"\n  [red]fails[/]  {plain(one.failure)}", soft_wrap=True)
         out.print(f"         {one.why}", markup=False, soft_wrap=True)
         for word, (key, value) in zip(("try", *["or"] * len(one.settings)), one.settings, strict=False):
             out.print(f"    {word:<5}  {_lines(key, value)}      (--set {key}={_value(value)})", markup=False, soft_wrap=True)
@@ -110,7 +83,7 @@ def print_explanation(found: Explanation, out: Console) -> None:
     subject = found.subject
     if found.interrupted:
         out.print("\n  [yellow]interrupted[/]: this is what was known", soft_wrap=True)
-    out.print(f"\n[bold]{_plain(subject.loaded.problem.name)}[/]  {_headline(found)}", soft_wrap=True)
+    out.print(f"\n[bold]{plain(subject.loaded.problem.name)}[/]  {_headline(found)}", soft_wrap=True)
     made = f"run of {subject.method} ({_status(subject.status)})" if subject.status is not None else \
         f"solved just now ({_status(found.status)})" if found.solved else "looked at before any solve"
     out.print(f"  {made}, seen through {found.mesh}", style="dim", markup=False, soft_wrap=True)
@@ -147,7 +120,7 @@ def _headline(found: Explanation) -> str:
 # ---- not finite ---------------------------------------------------------------------------------------------------------
 def _origins(origins: Sequence[Origin], spots: Sequence[Spot | None], out: Console) -> None:
     for origin, spot in zip(origins, spots, strict=True):
-        out.print(f"\n  [bold]{_plain(origin.label)}[/] at {origin.place}, t = {origin.t:.6g} s", soft_wrap=True)
+        out.print(f"\n  [bold]{plain(origin.label)}[/] at {origin.place}, t = {origin.t:.6g} s", soft_wrap=True)
         if spot is not None:
             out.print(f"    {spot.where}: {spot.key}", markup=False, soft_wrap=True)
             if spot.end > spot.begin:
@@ -176,15 +149,13 @@ def _infeasibility(program: Program, found: Infeasibility, out: Console) -> None
         out.print(f"\n  {told}", markup=False, soft_wrap=True)
         return
     more = f" and {len(found.conflict) - MOST} more" if len(found.conflict) > MOST else ""
-    out.print(f"\n  In conflict: [bold]{_plain(', '.join(found.conflict[:MOST]))}[/]{more}. Every other constraint could stay.",
+    out.print(f"\n  In conflict: [bold]{plain(', '.join(found.conflict[:MOST]))}[/]{more}. Every other constraint could stay.",
               soft_wrap=True)
     single = all(len(remedy.groups) == 1 for remedy in found.remedies)
     out.print("  Relax any one of these; the least relative change comes first:" if single and len(found.remedies) > 1 else
               "  Relax this:" if single else "  No single one is enough. Relax these together, none of them can be spared:")
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
-    for title, how in (("  constraint", "left"), ("in the file", "right"), ("relax to", "right"), ("at least by", "right"),
-                       ("needed at", "left"), ("cost then", "right"), ("", "left")):
-        table.add_column(title, justify=how, no_wrap=title != "needed at")  # type: ignore[arg-type]
+    table = grid("  constraint", ">in the file", ">relax to", ">at least by", "needed at", ">cost then", "", pad=2,
+                 folded="needed at")
     for remedy in found.remedies[:MOST]:
         for i, amount in enumerate(remedy.amounts):
             table.add_row(*_amount(amount, program, first=i == 0 or amount.group != remedy.amounts[i - 1].group),
@@ -206,7 +177,7 @@ def _amount(amount: Amount, program: Program, *, first: bool) -> tuple[str, ...]
     unit = f" {amount.unit}" if amount.unit else ""
     sign = "" if program.group(amount.group).is_value else ("≤ " if amount.side == UPPER else "≥ ")
     time = "" if amount.time is None else f"t = {amount.time:.4g} s"
-    return (f"  {_plain(amount.group)}" if first else "", f"{sign}{amount.bound:.6g}{unit}", f"{sign}{amount.relaxed:.6g}{unit}",
+    return (f"  {plain(amount.group)}" if first else "", f"{sign}{amount.bound:.6g}{unit}", f"{sign}{amount.relaxed:.6g}{unit}",
             f"{amount.least:.4g}{unit}", time)
 
 
@@ -220,15 +191,12 @@ def _prices(found: Explanation, out: Console) -> None:
         out.print("\n  No constraint presses: the cost would not change if any of them were dropped.")
         return
     out.print("\n  What the constraints cost (the derivative of the least cost by the number in the file):")
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
-    for title, how in (("  constraint", "left"), ("in the file", "right"), ("presses", "left"), ("price per unit", "right"),
-                       ("to first order", "left")):
-        table.add_column(title, justify=how, no_wrap=title != "to first order")  # type: ignore[arg-type]
+    table = grid("  constraint", ">in the file", "presses", ">price per unit", "to first order", pad=2, folded="to first order")
     for price in found.prices[:MOST]:
         unit = f" {price.unit}" if price.unit else ""
         sign = {"lower": "≥ ", "upper": "≤ "}.get(price.side, "")
         bound = "varies" if price.bound != price.bound else f"{sign}{price.bound:.6g}{unit}"
-        table.add_row(f"  {_plain(price.group)}", bound, _when(price), f"{price.price:+.6g}", words(price))
+        table.add_row(f"  {plain(price.group)}", bound, _when(price), f"{price.price:+.6g}", words(price))
     out.print(table)
     if len(found.prices) > MOST:
         out.print(f"  and {len(found.prices) - MOST} that cost less", style="dim")
@@ -271,10 +239,10 @@ def _conditioning(found: Explanation, out: Console) -> None:
     for title, names in (("no variable moves", at.empty_rows), ("nothing depends on", at.idle)):
         if names:
             more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-            out.print(f"  [yellow]{title}[/] {_plain(', '.join(names[:4]))}{more}", soft_wrap=True)
+            out.print(f"  [yellow]{title}[/] {plain(', '.join(names[:4]))}{more}", soft_wrap=True)
     _dependences(found.dependences, out)
     for hint in found.hints:
-        out.print(f"  [yellow]may run away[/]: {_plain(hint)}", soft_wrap=True)
+        out.print(f"  [yellow]may run away[/]: {plain(hint)}", soft_wrap=True)
 
 
 def _dependences(dependences: Sequence[Dependence], out: Console) -> None:
@@ -286,8 +254,3 @@ def _dependences(dependences: Sequence[Dependence], out: Console) -> None:
         listed = ", ".join(f"{name} ({weight:+.2g})" for name, weight in one.rows[:6])
         more = f" and {len(one.rows) - 6} more rows of {', '.join(one.groups[:4])}" if len(one.rows) > 6 else ""
         out.print(f"    {listed}{more}", markup=False, soft_wrap=True)
-
-
-def _plain(text: str) -> str:
-    """Text that rich must not take for markup."""
-    return text.replace("[", r"\[")

@@ -61,13 +61,17 @@ def _motors(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) -> tuple[M
 
 def _thruster(numbers: lp.Reader, model: Model, i: int, given: Any) -> Thruster:
     path: KeyPath = (*numbers.place, "thrusters", i)
-    axis, position = (numbers.vector(getattr(given, key), 3, (*path, key), "components") for key in ("axis", "position"))
-    if not any(axis):
-        numbers.findings.add((*path, "axis"), "the axis is zero")
-    with numbers.findings.collecting((*path, "frame")):
-        model.frame(given.frame)
+    axis, position, moment = (numbers.vector(getattr(given, key), 3, (*path, key), "components")
+                              for key in ("axis", "position", "moment"))
+    if not any(axis) and not any(moment):
+        numbers.findings.add((*path, "axis"), "the axis is zero, and so is the moment")
+    for key in ("frame", "against"):
+        if getattr(given, key) is not None:
+            with numbers.findings.collecting((*path, key)):
+                model.frame(getattr(given, key))
     ratio = numbers.number(given.moment_ratio, (*path, "moment_ratio"))
-    return Thruster(given.name, given.frame, (axis[0], axis[1], axis[2]), ratio, (position[0], position[1], position[2]))
+    return Thruster(given.name, given.frame, (axis[0], axis[1], axis[2]), ratio, (position[0], position[1], position[2]),
+                    (moment[0], moment[1], moment[2]), against=given.against or "")
 
 
 def state_reader(numbers: lp.Reader, model: Model) -> lp.Reader:

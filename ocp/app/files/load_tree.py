@@ -93,7 +93,7 @@ def _joint(numbers: Reader, given: JointOfBody | JointPart, name: str, path: Key
 
 def _known(numbers: Reader, kind: str, path: KeyPath) -> bool:
     if kind not in KINDS:
-        numbers.findings.add(path, f"unknown kind of joint {kind!r}{near(kind, KINDS, most=20)}")
+        numbers.findings.add(path, f"unknown kind of joint {kind!r}{near(kind, KINDS, most=30)}")
     return kind in KINDS
 
 
@@ -109,6 +109,11 @@ def _fields(numbers: Reader, given: Motion, path: KeyPath) -> dict[str, Any]:
     for key in ("axes", "points"):
         if rows := getattr(given, key):
             found[key] = tuple(numbers.vector(row, 3, (*path, key, i), "components") for i, row in enumerate(rows))
+    if given.frames:
+        found["frames"] = tuple(_placed(numbers, frame, (*path, "frames", i)) for i, frame in enumerate(given.frames))
+    if given.grid:
+        found["grid"] = tuple(tuple(tuple(numbers.number(x, (*path, "grid", i, j, k)) for k, x in enumerate(point))
+                                    for j, point in enumerate(row)) for i, row in enumerate(given.grid))
     if given.chart:
         found["chart"] = given.chart
     if given.parts:

@@ -89,13 +89,15 @@ class UseLimits(Part):
 
 
 class Thruster(Part):
-    """A control that pushes along an axis of a frame."""
+    """A control that pushes along an axis of a frame, or twists it, from outside or against another body."""
 
     name: Name = Field(description="name of the control [N]")
     frame: Name = Field(description="frame that is pushed")
     position: Vector3 = Field((0.0, 0.0, 0.0), description="point of the frame where the force acts [m]")
-    axis: Vector3 = Field((0.0, 0.0, 1.0), description="direction of the force in frame axes, any length but zero")
+    axis: Vector3 = Field((0.0, 0.0, 1.0), description="direction of the force in frame axes, any length; zero: a moment alone")
     moment_ratio: Number = Field(0.0, description="moment about the axis per force [m]")
+    moment: Vector3 = Field((0.0, 0.0, 0.0), description="further moment per unit of the control, in frame axes [m]")
+    against: Name | None = Field(None, description="frame of the body that bears the opposite; null: none, as with a propeller")
 
 
 def _actuated_tag(value: Any) -> str | None:
@@ -144,7 +146,8 @@ class RobotSystem(RobotModel):
         default_factory=lambda: UseLimits.model_validate({}), description="limits of the robot file that become bounds")
     thrusters: tuple[Thruster, ...] = Field((), description="controls that push along an axis of a frame")
     forces: tuple[RobotForce, ...] = Field((), description="springs, dampers, drag and other forces that act by themselves")
-    constraints: tuple[MechanismConstraint, ...] = Field((), description="loop closures, rods and couplings of joints")
+    constraints: tuple[MechanismConstraint, ...] = Field(
+        (), description="loop closures, contacts, prescribed motions and other constraints")
     define: dict[str, Number] = Field(default_factory=dict, description="named expressions, usable in all later ones")
 
 
@@ -189,6 +192,8 @@ class RobotPhase(Part):
     bounds: RobotBounds = Field(default_factory=lambda: RobotBounds.model_validate({}), description="bounds along the path")
     costs: tuple[RobotCost, ...] = Field(description="terms of the objective; [] asks for any feasible motion")
     constraints: tuple[RobotConstraint, ...] = Field((), description="constraints beyond bounds")
+    contacts: tuple[Name, ...] | None = Field(
+        None, description="contacts of system.constraints that are active in this phase; null: all")
     guess: RobotGuess = Field(default_factory=lambda: RobotGuess.model_validate({}), description="initial guess")
 
 
@@ -206,6 +211,9 @@ class RobotReset(Part):
     joints: dict[str, Number] = Field(default_factory=dict, description="joint values after: expressions of the state before")
     velocities: dict[str, Number] = Field(
         default_factory=dict, description="joint velocities after: expressions of the state before")
+    impact: StrictBool = Field(
+        False, description="all velocities jump as the constraints of this phase strike: the momentum that they take is theirs")
+    restitution: Number = Field(0.0, description="of contacts that were not active before: speed after per speed before")
 
 
 class RobotPhaseInOrder(RobotPhase):

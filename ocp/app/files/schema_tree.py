@@ -9,8 +9,9 @@ from pydantic import Field, model_validator
 from ocp.app.files.schema_parts import LimitOrList, Name, Number, NumberOrList, Part, Vector3, exactly_one, refuse
 from ocp.app.files.schema_state import BasePose
 
-KINDS = ("fixed, revolute, continuous, prismatic, universal, planar, spherical, free_flyer, euler, planar_translation, "
-         "translation, spline_curve or composite")
+KINDS = ("fixed, revolute, continuous, prismatic, universal, planar, spherical, free_flyer, euler, exponential, "
+         "planar_translation, translation, free_2d, free_3d, free_3d_reversed, spline_curve, frame_spline, spline_surface or "
+         "composite")
 
 
 class Placed(BasePose):
@@ -24,8 +25,12 @@ class Motion(Placed):
 
     axis: Vector3 | None = Field(None, description="axis in the joint frame, any length but zero (kinds of one axis)")
     axes: tuple[Vector3, ...] = Field((), description="axes in the joint frame, in their order (universal: two)")
-    chart: str = Field("", description="euler: three letters, such as zyx, the moving axes of the turns in their order")
+    chart: str = Field("", description="euler, free_3d: three letters, such as zyx, the moving axes of the turns in their order; "
+                                       "free_3d also rotation_vector")
     points: tuple[Vector3, ...] = Field((), description="spline_curve: points that the curve goes through, in the joint frame [m]")
+    frames: tuple[Placed, ...] = Field((), description="frame_spline: at least four frames, in the joint frame, one unit apart")
+    grid: tuple[tuple[tuple[Number, ...], ...], ...] = Field(
+        (), description="spline_surface: rows of at least 4 x 4 points of six numbers, translation [m], turns about x, y, z [rad]")
     parts: tuple[JointPart, ...] = Field((), description="composite: joints in a row, each placed in the frame of the one before")
 
     @model_validator(mode="after")

@@ -17,7 +17,7 @@ from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.mpc import terminal
 from ocp.app.mpc.folder import FORMAT, write
 from ocp.app.pages.folders import new_folder
-from ocp.app.screen import wide_console
+from ocp.app.screen import busy, wide_console
 from ocp.errors import ProblemError
 from ocp.methods import make_options
 from ocp.mpc import ClosedLoop, run
@@ -50,8 +50,9 @@ def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | N
     place, replace_it = out or Path("results") / f"{file.stem}-mpc", overwrite or out is None
     screen = console or wide_console()
     with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nothing runs for a folder that cannot be written
-        with terminal.progress_line(screen, quiet=quiet) as progress:
-            outcome = run_loaded(loaded, begin=begin, progress=progress)
+        with busy(screen, quiet=quiet) as say:
+            say("compiling and converging")
+            outcome = run_loaded(loaded, begin=begin, progress=None if quiet else lambda state: say(terminal.where(state)))
         write(outcome.loaded, outcome.loop, partial, outcome.seconds, command)
     terminal.print_outcome(outcome.loop, outcome.seconds, place, screen)
     return GOOD if outcome.loop.ok else BAD

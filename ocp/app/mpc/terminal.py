@@ -2,49 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 
+from ocp.app.screen import grid
 from ocp.mpc import ClosedLoop
-from ocp.mpc.closed_loop import Progress
 from ocp.mpc.result import StepTimes
 
-MOST_LINES = 20  # of progress, where there is no terminal
 
-
-@contextmanager
-def progress_line(console: Console, *, quiet: bool = False) -> Iterator[Progress | None]:
-    """A bar on a terminal; elsewhere a line now and then."""
-    if quiet:
-        yield None
-    elif not console.is_terminal:
-        shown = [-1]  # so that the first report is a sign of life
-
-        def line(state: Mapping[str, float]) -> None:
-            share = int(MOST_LINES * state["time"] / state["duration"])
-            if share > shown[0]:
-                shown[0] = share
-                console.print(f"  {_where(state)}", markup=False, soft_wrap=True)
-        yield line
-    else:
-        with Bar(TextColumn("  {task.description}"), BarColumn(bar_width=24), TimeElapsedColumn(), console=console,
-                 transient=True) as bar:
-            task = bar.add_task("compiling and converging", total=None)
-
-            def show(state: Mapping[str, float]) -> None:
-                bar.update(task, completed=state["time"], total=state["duration"], description=_where(state))
-
-            yield show
-
-
-def _where(state: Mapping[str, float]) -> str:
+def where(state: Mapping[str, float]) -> str:
+    """How far a run is, in words."""
     failed = f", {state['failed']:.0f} failed" if state["failed"] else ""
     return (f"t = {state['time']:.2f} of {state['duration']:.5g} s, step {state['median'] * 1e6:.0f} us (largest "
             f"{state['largest'] * 1e6:.0f}, deadline {state['deadline'] * 1e6:.0f}), {state['missed']:.0f} missed{failed}")
@@ -61,18 +32,18 @@ def print_outcome(loop: ClosedLoop, seconds: Mapping[str, float], folder: Path |
     for note in loop.notes:
         console.print(f"  note        {note}", markup=False, soft_wrap=True)
     if loop.tracking:
-        table = _table("  tracking error", "RMS", "largest", "at", "")
+        table = grid("  tracking error", ">RMS", ">largest", ">at", "")
         for item in loop.tracking:
             table.add_row(f"  {escape(item.name)}", f"{item.rms:.3e}", f"{item.largest:.3e}", f"{item.time:.3f} s",
                           escape(item.unit))
         console.print(table)
-    table = _table("  cost of the closed loop", "integral")
+    table = grid("  cost of the closed loop", ">integral")
     for name, value in loop.costs.items():
         table.add_row(f"  {escape(name)}", f"{value:.6g}")
     table.add_row("  all", f"{loop.cost:.6g}")
     console.print(table)
     if loop.violations:
-        table = _table("  violation", "largest", "at", "component", "share of time")
+        table = grid("  violation", ">largest", ">at", ">component", ">share of time")
         for v in loop.violations:
             table.add_row(f"  {escape(v.name)}{' (soft)' if v.soft else ''}", f"{v.largest:.3e}",
                           f"{v.time:.3f} s" if v.largest else "", escape(v.component) if v.largest else "",
@@ -87,18 +58,10 @@ def print_outcome(loop: ClosedLoop, seconds: Mapping[str, float], folder: Path |
 
 def step_table(found: Mapping[str, StepTimes]) -> Table:
     """Step times in microseconds against the deadline, a row for each clock."""
-    table = _table("  time of a step (us)", "median", "99 %", "99.9 %", "largest", "missed")
+    table = grid("  time of a step (us)", ">median", ">99 %", ">99.9 %", ">largest", ">missed")
     for clock, times in found.items():
         cells = [f"{value * 1e6:.1f}" for value in (times.median, times.p99, times.p999, times.largest)]
         table.add_row(f"  {clock}", *cells, f"{times.missed} of {times.steps}")
     if found:
         table.add_row("  deadline", f"{next(iter(found.values())).deadline * 1e6:.1f}")
-    return table
-
-
-def _table(first: str, *headings: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column(first, no_wrap=True, min_width=24)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
     return table

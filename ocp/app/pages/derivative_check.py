@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
 
 from ocp.app.files.load import LoadedProblem
 from ocp.app.files.schema import SymbolicPhases
 from ocp.app.files.schema_robot import RobotPhases
 from ocp.app.files.yaml_source import KeyPath, parse_source
-from ocp.app.screen import wide_console
+from ocp.app.screen import grid, plain, wide_console
 from ocp.derivative_check import DerivativeCheck, Finding, Kind, Order, TermCheck
 
 MOST = 12
@@ -29,17 +28,13 @@ def term_places(loaded: LoadedProblem, name: str) -> dict[str, str]:
 def print_derivative_check(check: DerivativeCheck, console: Console | None = None, *, most: int = MOST) -> None:
     """The table of terms, the findings (at most ``most`` for each term, and how many more), remarks and the verdict."""
     out = console or wide_console()
-    out.print(f"\n[bold]{_plain(check.problem)}[/]  derivatives of {len(check.terms)} terms, seed {check.seed}", soft_wrap=True)
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
+    out.print(f"\n[bold]{plain(check.problem)}[/]  derivatives of {len(check.terms)} terms, seed {check.seed}", soft_wrap=True)
     several = len({term.phase for term in check.terms}) > 1
-    table.add_column("  term")
-    for title in ("outputs", "first", "bar", "second", "bar"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    table = grid("  term", ">outputs", ">first", ">bar", ">second", ">bar", "", pad=2, folded="  term")
     for term in check.terms:
         name = f"  {term.kind} {term.name}" + (f" ({term.phase})" if several else "")
         cells = [*_cells(term.first), *(_cells(term.second) if term.second else ("", ""))]
-        table.add_row(_plain(name), str(term.size), *cells, _verdict(term))
+        table.add_row(plain(name), str(term.size), *cells, _verdict(term))
     out.print(table)
     out.print("  first, second: largest relative difference between exact roads (CasADi, complex step, closed form)", style="dim",
               soft_wrap=True)
@@ -88,14 +83,9 @@ def _roads(term: TermCheck, out: Console) -> None:
 
 def _finding(finding: Finding, out: Console) -> None:
     colour = "red" if finding.fails else "yellow"
-    place = f" at {_plain(finding.place)}" if finding.place else ""
-    out.print(f"  [{colour}]{finding.kind.value}[/] in {_plain(finding.term)}{place}", soft_wrap=True)
+    place = f" at {plain(finding.place)}" if finding.place else ""
+    out.print(f"  [{colour}]{finding.kind.value}[/] in {plain(finding.term)}{place}", soft_wrap=True)
     out.print(f"    {finding.sentence}", markup=False, soft_wrap=True)
     values = ", ".join(f"{name} = {value:.6g}" for name, value in finding.point.values.items())
     more = f"; at {finding.points} points, this is the worst" if finding.points > 1 else ""
     out.print(f"    {finding.point.label}{more}: {values}", markup=False, soft_wrap=True, style="dim")
-
-
-def _plain(text: str) -> str:
-    """Text that rich must not take for markup."""
-    return text.replace("[", r"\[")

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from dynamics.model.model import Model
 from ocp.app.files.ik_file import IKOutcome, LoadedIK
@@ -25,6 +24,7 @@ from ocp.app.pages.folders import jsonable, new_folder, write_arrays, write_summ
 from ocp.app.pages.ik_picture import draw, ik_scene, marks
 from ocp.app.pages.report import environment, motion
 from ocp.app.pipeline import provenance
+from ocp.app.screen import grid, plain
 
 FORMAT, FORMAT_VERSION = "lieocp inverse kinematics", 1
 UNITS = {"pose": "m, rad", "position": "m", "orientation": "rad", "com": "m", "posture": "rad, m", "joint": "rad, m",
@@ -118,27 +118,19 @@ def print_ik(outcome: IKOutcome, folder: Path | None, console: Console | None = 
     """The verdict, a row for each task and clearance, and where the folder is; ``quiet``: no table."""
     out = console or Console(highlight=False)
     mark = "[bold green]solved[/]" if outcome.ok else "[bold red]not solved[/]"
-    out.print(f"\n[bold]{_plain(outcome.loaded.file.name)}[/]  inverse kinematics: {mark}", soft_wrap=True)
+    out.print(f"\n[bold]{plain(outcome.loaded.file.name)}[/]  inverse kinematics: {mark}", soft_wrap=True)
     out.print(f"  {verdict(outcome)}", soft_wrap=True, markup=False)
     if not quiet:
-        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1))
-        table.add_column("  task", no_wrap=True)
-        table.add_column("priority", justify="right", no_wrap=True, min_width=8)
-        table.add_column("residual", justify="right", no_wrap=True)
-        table.add_column("", style="dim", no_wrap=True)
-        table.add_column("tolerance", justify="right", no_wrap=True)
-        table.add_column("", no_wrap=True)
+        table = grid("  task", ">priority", ">residual", "", ">tolerance", "")
         for row in task_rows(outcome):
             colour = "green" if row["met"] else "yellow" if row["priority"] > 1 else "red"
-            table.add_row(f"  {_plain(row['name'])}", str(row["priority"]), f"{row['residual']:.2e}", row["unit"],
+            table.add_row(f"  {plain(row['name'])}", str(row["priority"]), f"{row['residual']:.2e}", row["unit"],
                           f"{row['tolerance']:.1e}", f"[{colour}]{row['outcome']}[/]")
         out.print(table)
         if outcome.result.clearances:
-            table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
-            table.add_column("  clearance")
-            table.add_column("room beyond its margin", justify="right")
+            table = grid("  clearance", ">room beyond its margin", pad=2)
             for name, room in outcome.result.clearances.items():
-                table.add_row(f"  {_plain(name)}", f"[{'green' if room >= -1e-9 else 'red'}]{room:.4f} m[/]")
+                table.add_row(f"  {plain(name)}", f"[{'green' if room >= -1e-9 else 'red'}]{room:.4f} m[/]")
             out.print(table)
         times = ", ".join(f"{name} {value:.2f} s" for name, value in outcome.seconds.items())
         starts, steps = outcome.result.starts, outcome.result.iterations
@@ -159,10 +151,6 @@ def print_check(loaded: LoadedIK, console: Console | None = None) -> None:
         out.print(f"  priority {rank + 1}: {', '.join(task.name for task in level)}", markup=False, soft_wrap=True)
     for clearance in loaded.clearances:
         out.print(f"  clearance: {clearance.name}", markup=False, soft_wrap=True)
-
-
-def _plain(text: str) -> str:
-    return text.replace("[", r"\[")
 
 
 # ---- the folder ---------------------------------------------------------------------------------------------------------

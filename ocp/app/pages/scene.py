@@ -21,6 +21,7 @@ MOST_LABELS = 40
 STILL = 1e-9  # m; a line of a drawing that never moves by more is scenery, a rail or a wall
 RESOLUTION = 1e-4  # of a metre; finer only where the whole scene is smaller than a thousand of them
 CYLINDER_SIDES = 16
+WIRE_POINTS = 41
 ROLES = ("link", "body", "ground", "force", "target", "axis_x", "axis_y", "axis_z")
 
 Face = tuple[int, ...]
@@ -195,6 +196,10 @@ def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_pose
             continue  # nothing holds a floating base
         parent = origin[body.parent] if body.parent >= 0 else root
         seat = add(body.parent, joint.placement.position)
+        if joint.kind == "spline_curve":
+            wire = _wire(joint, model.kind(i))
+            edges.append(Edge(tuple(add(body.parent, point) for point in wire), role="ground" if body.parent < 0 else "link"))
+            continue
         join(parent, seat)
         join(seat, origin[i])  # travel of a sliding joint; empty for a hinge
     for i, body in enumerate(bodies):
@@ -222,6 +227,13 @@ def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_pose
     lowest = float(points[..., 2].min(initial=0.0))
     return Scene("3d", t, points, tuple(edges), tuple(dots), tuple(solids), poses if solids else None,
                  tuple(labels[:MOST_LABELS]), tuple(traces), ground=min(0.0, lowest), notes=notes)
+
+
+def _wire(joint: Any, kind: Any) -> np.ndarray:
+    """Points [k, 3] of the curve that a body slides along, in the frame of the parent (m)."""
+    end = float(np.linalg.norm(np.diff(np.asarray(joint.points, float), axis=0), axis=1).sum())
+    local = np.array([np.asarray(kind.transform(s).p, float).ravel() for s in np.linspace(0.0, end, WIRE_POINTS)])
+    return local @ np.asarray(joint.placement.rotation, float).T + np.asarray(joint.placement.position, float)
 
 
 def _solid(body: int, shape: Any) -> Solid:

@@ -138,7 +138,10 @@ def axes(fig: Figure, box: tuple[float, float, float, float]) -> Axes:
 
 
 def ticks(ax: Axes, x: str = "linear", y: str = "linear", *, x_labels: bool = True) -> None:
-    """Draw grid, numbers and the two axis lines; call last. A scale: ``linear``, ``log`` (axes of log10) or empty."""
+    """Draw grid, numbers and the two axis lines, unless the axes are off; call last. A scale: ``linear``, ``log`` (axes of log10)
+    or empty."""
+    if not ax.axison:
+        return
     from matplotlib.collections import LineCollection
 
     (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()

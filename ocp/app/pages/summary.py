@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from ocp.app.files.load import LoadedProblem
 from ocp.app.pages.folders import CHECKPOINT
@@ -14,7 +13,7 @@ from ocp.app.pages.frozen import choice
 from ocp.app.pages.legs import chosen, legs
 from ocp.app.pages.results import FROZEN, REPORT, with_bar
 from ocp.app.pipeline import Outcome
-from ocp.app.screen import wide_console
+from ocp.app.screen import grid, wide_console
 from ocp.methods import METHODS
 
 
@@ -50,11 +49,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
     where = "" if outcome.folder is None or not solution.freeze else f"; the lines that freeze it: {outcome.folder / FROZEN}"
     out.print(f"  choice      {choice(solution)}{where}", soft_wrap=True, markup=False)
     if certificate is not None:
-        table = Table(box=None, pad_edge=False, show_header=True, header_style="dim", padding=(0, 2))
-        table.add_column("  certificate", no_wrap=True)
-        table.add_column("value", justify="right")
-        table.add_column("tolerance", justify="right")
-        table.add_column("")
+        table = grid("  certificate", ">value", ">tolerance", "", pad=2)
         for check in certificate.checks:
             table.add_row(f"  {check.name}", f"{check.value:.2e}", f"{check.tolerance:.1e}", _mark(check.holds))
         worst = max(certificate.violations, key=lambda v: v.at_knots / v.tolerance, default=None)

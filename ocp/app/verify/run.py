@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.pages.csv_text import csv_text
 from ocp.app.pipeline import provenance
 from ocp.app.prepare import missing, needed, prepare
-from ocp.app.screen import wide_console
+from ocp.app.screen import busy, counting, wide_console
 from ocp.app.verify import terminal
 from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard, gather, not_a_problem
 from ocp.certify import Tolerances
@@ -59,16 +60,17 @@ def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = Fa
     tasks = [task for path in paths for task in _tasks(path, every)]
     scores: list[Score] = []
     name = _names(paths)
-    with terminal.running(screen, len(tasks), quiet=quiet) as show:
+    with busy(screen, quiet=quiet or not screen.is_terminal) as say:
         for k, task in enumerate(tasks):
-            show.begin(k, name[task.path], task.method)
-            score = _score(task, name[task.path], quick, limit, overrides or {}, show)
+            words = f"[{k + 1}/{len(tasks)}] {name[task.path]} {task.method or ''}".rstrip()
+            say(words)
+            score = _score(task, name[task.path], quick, limit, overrides or {}, counting(say, words))
             if score is None:
                 break
             scores.append(score)
-            board = Scoreboard(tuple(scores), len(tasks))
-            show.end(score)
-            _write(board, folder, command)
+            if not quiet:
+                screen.print(f"[{k + 1}/{len(tasks)}] {terminal.brief(score)}", markup=False, soft_wrap=True)
+            _write(Scoreboard(tuple(scores), len(tasks)), folder, command)
     board = Scoreboard(tuple(scores), len(tasks))
     _write(board, folder, command)
     terminal.print_scoreboard(board, folder, screen)
@@ -100,7 +102,8 @@ def _tasks(path: Path, every: bool) -> list[Task]:
 
 
 # ---- one file -----------------------------------------------------------------------------------------------------------
-def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: Mapping[str, str], show: Any) -> Score | None:
+def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: Mapping[str, str],
+           show: Callable[[Mapping[str, Any]], None]) -> Score | None:
     """The score of a file; None after Ctrl-C."""
     begin = time.perf_counter()
     if (why := not_a_problem(task.path)):
@@ -112,7 +115,7 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
         options = make_options(method, loaded.options_for(method))
         if quick and (size := program_size(loaded, options)) > QUICK_SIZE:
             return Score(name, method, SKIPPED, f"too large for --quick ({size:.0f} > {QUICK_SIZE:.0f})")
-        begin += _prepared(loaded, method, options, show)
+        begin += _prepared(loaded, method, options)
         watch = _Watch(begin, limit, show)
         solution = solve(loaded.problem, method, options, tolerances=Tolerances(**loaded.accept), progress=watch,
                          time_limit=loaded.time_limit)
@@ -129,12 +132,12 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
     return judge(name, solution, time.perf_counter() - begin, limit if watch.late else None)
 
 
-def _prepared(loaded: LoadedProblem, method: str, options: Any, show: Any) -> float:
+def _prepared(loaded: LoadedProblem, method: str, options: Any) -> float:
     """Compile the loops that a solve needs, once on a machine; the seconds that it took, which are none of the solve's."""
     begin = time.perf_counter()
     wanted = needed(method, options, loaded.problem)
     if wanted and (absent := missing(wanted)):
-        show.say(f"compiling {', '.join(absent)}, once on this machine; its time is not counted")
+        print(f"compiling {', '.join(absent)}, once on this machine; its time is not counted", file=sys.stderr, flush=True)
         prepare(absent)
     return time.perf_counter() - begin
 
@@ -142,11 +145,11 @@ def _prepared(loaded: LoadedProblem, method: str, options: Any, show: Any) -> fl
 class _Watch:
     """Gets the rows of the iteration log; stops a solve that is out of time as Ctrl-C would."""
 
-    def __init__(self, begin: float, limit: float | None, show: Any):
+    def __init__(self, begin: float, limit: float | None, show: Callable[[Mapping[str, Any]], None]):
         self.begin, self.limit, self.show, self.late = begin, limit, show, False
 
     def __call__(self, row: Mapping[str, Any]) -> None:
-        self.show.iteration(row)
+        self.show(row)
         if self.limit is not None and time.perf_counter() - self.begin > self.limit:
             self.late = True
             raise KeyboardInterrupt

@@ -57,6 +57,19 @@ class Supported:
         out = pseudo_inverse(reach, RANK) @ (self.projector.T @ (self.M @ np.asarray(acceleration, float) + self.h))
         return out if null_torque is None else out + null_space_projector(reach, RANK) @ np.asarray(null_torque, float)
 
+    def impulse(self, velocity: ArrayLike) -> Array:
+        """``Λ_c J_c u⁻`` [c] (N s) that the supports get when they stop points that arrive with velocity u⁻ [n] (Eq. 3.67)."""
+        return self.inertia @ (self.J @ np.asarray(velocity, float))
+
+    def after_impact(self, velocity: ArrayLike) -> Array:
+        """``u⁺ = N_c u⁻`` [n]: without rebound (Eq. 3.70)."""
+        return self.projector @ np.asarray(velocity, float)
+
+    def impact_energy(self, velocity: ArrayLike) -> float:
+        """``-1/2 (J_c u⁻)' Λ_c J_c u⁻`` (J): change of the kinetic energy, never positive (Eq. 3.72)."""
+        speed = self.J @ np.asarray(velocity, float)
+        return -0.5 * float(speed @ self.inertia @ speed)
+
     @property
     def internal(self) -> int:
         """Number of independent torques that move nothing."""

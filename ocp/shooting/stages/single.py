@@ -58,6 +58,7 @@ def closed_form(phase: Phase, options: ILQROptions) -> bool:
     system = phase.system
     return (options.integrator == "semi_implicit_euler" and options.derivatives in ("auto", "analytic")
             and options.execution in ("auto", "generated") and system.mechanism is not None and not system.mechanism.constraints
+            and not any(thruster.against for thruster in system.mechanism.thrusters)
             and operations(system.rate) <= CLOSED_LIMIT and _inlined(phase, ()))
 
 

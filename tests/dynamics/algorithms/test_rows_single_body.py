@@ -10,10 +10,10 @@ import dynamics
 from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.forces import Place, PointForce
-from dynamics.frames.inertia import free_body_acceleration
 from dynamics.lie import se3, so3
 from dynamics.model import BodyInertia, Builder, Joint
 from dynamics.model.synthetic import random_inertia, random_rotation
+from dynamics.notation.inertia import free_body_acceleration
 
 GRAVITY = np.array([0.0, 0.0, -9.81])
 

@@ -15,12 +15,15 @@ from dynamics.forces import (
     Cable,
     Drag,
     Expression,
+    Ground,
     JointDamper,
     JointFriction,
     JointSpring,
+    JointStop,
     Place,
     PointForce,
     Spring,
+    Torsion,
 )
 from dynamics.mechanism import Mechanism
 from dynamics.model.synthetic import random_tree
@@ -48,9 +51,16 @@ RECORDS = {
     "slack cable": Cable("c", (A, C), 50.0, 100.0, 3.0),
     "bushing": Bushing("b", A, B, 40.0, 2.0),
     "bushing to the world": Bushing("b", C, B, 40.0, 2.0),
+    "torsion": Torsion("t", "f2", "f5", 4.0, 0.3, (0.2, -0.4, 0.1)),
+    "torsion to the world": Torsion("t", "world", "f5", 4.0, 0.3),
     "point force": PointForce("w", B, (1.0, -2.0, 3.0)),
     "drag": Drag("d", "f4", (1.0, 2.0, 3.0, 0.1, 0.2, 0.3), (0.5, 0.6, 0.7, 0.05, 0.06, 0.07)),
     "expression": WRITTEN,
+    "stop below": JointStop("e", joints["prismatic"], (3.0,), (4.0,), 50.0, 2.0),
+    "stop above": JointStop("e", joints["universal"], (-9.0, -9.0), (-4.0, 8.0), 50.0, 2.0),
+    "sliding on the ground": Ground("g", (A, B), 30.0, 2.0, 0.4, 1e3, (0.1, -0.2, 1.0), (0.0, 0.0, 9.0)),
+    "creeping on the ground": Ground("g", (A, B), 30.0, 2.0, 0.4, 0.1, (0.1, -0.2, 1.0), (0.0, 0.0, 9.0)),
+    "above the ground": Ground("g", (A, B), 30.0, 2.0, 0.4, 0.1, origin=(0.0, 0.0, -9.0)),
 }
 
 

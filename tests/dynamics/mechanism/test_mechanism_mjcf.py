@@ -130,3 +130,48 @@ def test_springs_of_coupled_joints_act_on_their_leader():
     follower = -2 * q + 0.3
     expected = -2 * q - 2 * (-5 * (follower - np.pi / 6))
     assert float(mechanism.force(np.array([q]), np.zeros(1))) == pytest.approx(expected, rel=1e-12)
+
+
+FLOATING = f"""<mujoco><compiler autolimits="true"/><option gravity="1 2 -9"/><worldbody>
+  <body name="hull" pos="0.3 0.1 0.2" euler="10 20 30">{GEOM}
+    <joint name="root" type="free" stiffness="3" armature="0.4" damping="0.2"/>
+    <site name="deck" pos="0.1 0 0.2" euler="30 0 20"/>
+    <body name="neck" pos="0 0.3 0.2">{GEOM}<joint name="pan" axis="0 1 1" armature="0.1"/>
+      <body name="head" pos="0.2 0 0.3">{GEOM}<joint name="look" type="ball" stiffness="2" armature="0.3"/>
+        <site name="eye" pos="0.1 0.2 0" euler="0 40 10"/></body></body>
+    <body name="tail" pos="-0.4 0 0">{GEOM}<joint name="wag" axis="0 0 1"/><site name="tip" pos="0 0.1 0" euler="5 6 7"/></body>
+  </body></worldbody>
+  <actuator><motor name="gaze" site="eye" refsite="deck" gear="0 0 0 0.5 -1 2" ctrlrange="-3 3"/>
+    <motor name="across" site="tip" refsite="eye" gear="0 0 0 1 2 0"/><motor name="pan" joint="pan" gear="3"/></actuator>
+</mujoco>"""
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_springs_and_armature_of_free_joints_and_torques_between_bodies(seed):
+    """MuJoCo's velocity of a free joint is that of the world, its rate ``R (dv/dt + w x v)``; torques act between any bodies."""
+    rng = np.random.default_rng(seed)
+    m, mechanism = mujoco.MjModel.from_xml_string(FLOATING), read_mjcf_mechanism(FLOATING)
+    assert mechanism.controls == ("pan", "gaze", "across")
+    assert not [note for note in mechanism.model.notes if "not carried" in note]
+    d = mujoco.MjData(m)
+    d.qpos[:] = rng.uniform(-1.2, 1.2, m.nq)
+    mujoco.mj_normalizeQuat(m, d.qpos)
+    d.qvel[:] = rng.standard_normal(m.nv)
+    u = rng.uniform(-2, 2, 3)
+    d.ctrl[:] = u[[1, 2, 0]]
+    mujoco.mj_forward(m, d)
+    R = np.zeros(9)
+    mujoco.mju_quat2Mat(R, d.qpos[3:7])
+    R = R.reshape(3, 3)
+    v = d.qvel.copy()
+    v[:3] = R.T @ v[:3]
+    a = np.array(mechanism.forward_dynamics(d.qpos.copy(), v, u)).ravel()
+    a[:3] = R @ (a[:3] + np.cross(v[3:6], v[:3]))
+    np.testing.assert_allclose(a, d.qacc, rtol=1e-9, atol=1e-9)
+
+
+def test_a_push_between_sites_is_named_and_not_carried():
+    text = FLOATING.replace('gear="0 0 0 1 2 0"', 'gear="1 0 0 1 2 0"')
+    mechanism = read_mjcf_mechanism(text)
+    assert mechanism.controls == ("pan", "gaze")
+    assert any("'across' is not carried" in note and "torque between sites" in note for note in mechanism.model.notes)

@@ -220,13 +220,17 @@ def test_a_failed_step_is_named_and_the_rest_is_kept():
     assert error.residual > 0
 
 
+def single():
+    return system(one_joint(), mode="interpreted")
+
+
 @pytest.mark.parametrize(("make", "words"), [
     (lambda: system(Mechanism(tree_of_kinds("revolute", "spherical"))), r"joint 'j1'.*kind 'spherical' has not.*'exponential'"),
     (lambda: system(replace(one_joint(), constraints=(Rod("rod", Place("b"), Place("world", (0.0, 1.0, 0.0)), 1.0),))),
      r"constraint 'rod'.*no constraints"),
-    (lambda: simulate(system(one_joint(), mode="interpreted"), "bdf3", ([0.0], [0.0]), 0.1, 1), r"no implicit method 'bdf3'.*did you"),
-    (lambda: simulate(system(one_joint(), mode="interpreted"), "bdf1", ([0.0, 1.0], [0.0]), 0.1, 1), r"q has shape \(2,\), expected"),
-    (lambda: simulate(system(one_joint(), mode="interpreted"), "bdf1", ([0.0], [0.0]), -0.1, 1), r"step must be positive, got -0.1"),
+    (lambda: simulate(single(), "bdf3", ([0.0], [0.0]), 0.1, 1), r"no implicit method 'bdf3'.*did you"),
+    (lambda: simulate(single(), "bdf1", ([0.0, 1.0], [0.0]), 0.1, 1), r"q has shape \(2,\), expected"),
+    (lambda: simulate(single(), "bdf1", ([0.0], [0.0]), -0.1, 1), r"step must be positive, got -0.1"),
 ])
 def test_wrong_input_is_named(make, words):
     with pytest.raises(ModelError, match=words):

@@ -180,6 +180,6 @@ def test_compilation_is_no_solving_time(gallery, tmp_path, capsys, monkeypatch):
     call("verify", gallery, "--out", tmp_path / "board")
     whole = time.monotonic() - begin
     assert compiled == [("ilqr", "ilqr with constraints")]
-    assert "compiling ilqr, ilqr with constraints, once on this machine" in capsys.readouterr().out
+    assert "compiling ilqr, ilqr with constraints, once on this machine" in capsys.readouterr().err
     (block,) = [row for row in rows(tmp_path / "board") if row["file"] == "block_move.yaml"]
     assert 0.0 < float(block["seconds"]) < whole - 3.0

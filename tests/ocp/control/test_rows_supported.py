@@ -86,6 +86,39 @@ def test_support_null_space(robot):
     assert round(np.trace(N)) == len(robot.h) - np.linalg.matrix_rank(robot.J, tol=1e-8)
 
 
+@pytest.mark.row("001:D27")
+@pytest.mark.row("001:D29")
+@pytest.mark.row("001:D30")
+@pytest.mark.parametrize("robot", ROBOTS, indirect=True)
+def test_landing_without_rebound(robot):
+    """The impulse balances the momentum, the feet stop, nothing else is pushed: of all velocities with feet at rest the nearest in
+    the metric M; a second landing changes nothing; energy is lost by two formulas. Redundant contacts included."""
+    own, arriving = on(robot), np.random.default_rng(11).standard_normal(len(robot.h))
+    left, impulse = own.after_impact(arriving), own.impulse(arriving)
+    np.testing.assert_allclose(robot.J @ left, 0, atol=1e-8)
+    np.testing.assert_allclose(robot.M @ (left - arriving), -robot.J.T @ impulse, atol=1e-8 * (1 + np.abs(impulse).max()))
+    np.testing.assert_allclose(own.after_impact(left), left, atol=1e-8)
+    free = np.linalg.svd(robot.J)[2][np.linalg.matrix_rank(robot.J, tol=1e-8):].T
+    nearest = free @ np.linalg.solve(free.T @ robot.M @ free, free.T @ robot.M @ arriving)
+    np.testing.assert_allclose(left, nearest, atol=1e-8)
+    lost = 0.5 * left @ robot.M @ left - 0.5 * arriving @ robot.M @ arriving
+    jump = left - arriving
+    assert lost < -1e-3
+    assert own.impact_energy(arriving) == pytest.approx(lost, rel=1e-8) == pytest.approx(-0.5 * jump @ robot.M @ jump, rel=1e-8)
+
+
+@pytest.mark.row("001:D30")
+def test_energy_of_a_rod_that_lands_on_its_end():
+    """A quarter of the mass stops at the end: of 1/2 m v² a quarter is lost."""
+    m, length, speed = 3.0, 0.8, 2.0
+    b = Builder("rod")
+    b.body("rod", parent="world", joint=Joint("base", "free_flyer"),
+           inertia=BodyInertia(m, (0, 0, 0), ((m * length**2 / 12, 0, 0), (0, m * length**2 / 12, 0), (0, 0, 1e-6))))
+    rod = b.build()
+    robot = standing(rod, [Contact("rod", (0, 0, length / 2))], np.array(alg.neutral(rod)).ravel(), np.zeros(6))
+    assert on(robot).impact_energy([speed, 0, 0, 0, 0, 0]) == pytest.approx(-m * speed**2 / 8)
+
+
 @pytest.mark.row("001:C14")
 @pytest.mark.row("001:C15")
 @pytest.mark.parametrize(("feet", "internal", "missing"), [(0, 0, 6), (1, 0, 3), (2, 1, 1), (3, 3, 0), (4, 6, 0)])

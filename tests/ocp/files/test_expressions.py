@@ -116,8 +116,9 @@ def test_random_expressions_agree_with_python() -> None:
 
 
 def test_every_function_is_covered_by_pythons_table() -> None:
-    assert set(FUNCTION_NAMES) <= set(PYTHON)
-    assert set(BUILTINS) | {"if_else", "interpolate"} == set(FUNCTION_NAMES)
+    plain = set(FUNCTION_NAMES) - {"der"}  # a derivative is no function of numbers
+    assert plain <= set(PYTHON)
+    assert set(BUILTINS) | {"if_else", "interpolate"} == plain
 
 
 def test_vectors_tables_and_system_functions() -> None:

@@ -300,7 +300,7 @@ ROBOT_CASES: dict[str, Case] = {
     "thruster on no frame": ("root: fixed", "thrusters: [{name: f, frame: hnd}]", "5:32: system.thrusters[0].frame",
         "no frame named 'hnd'; did you mean 'hand'"),
     "thruster without axis": ("root: fixed", "thrusters: [{name: f, frame: hand, axis: [0, 0, 0]}]",
-        "5:44: system.thrusters[0].axis", "the axis is zero"),
+        "5:44: system.thrusters[0].axis", "the axis is zero, and so is the moment"),
     "derivatives in the wrong place": ("root: fixed", "derivatives: analytic", "5:3: system.derivatives", "unknown key"),
     "start of no joint": ("{shoulder: 0, elbow: 0.5,", "{shoulder: 0, elbo: 0.5,", "8:33: phase.start.joints.elbo",
         "no joint that moves named 'elbo'; did you mean 'elbow'? (known: elbow, shoulder, wrist)"),

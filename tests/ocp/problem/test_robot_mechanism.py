@@ -1,13 +1,27 @@
 """Mechanisms as systems: limits from Python, gears, forces in files, and every road to their derivatives."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import casadi as ca
 import numpy as np
 import pytest
 
+from dynamics import ModelError, spatial
 from dynamics import algorithms as alg
-from dynamics.forces import Bushing, Cable, Drag, JointDamper, JointFriction, JointSpring, Place, PointForce, Spring
+from dynamics.forces import (
+    Bushing,
+    Cable,
+    Drag,
+    JointDamper,
+    JointFriction,
+    JointSpring,
+    JointStop,
+    Place,
+    PointForce,
+    Spring,
+    Torsion,
+)
 from dynamics.mechanism import Mechanism, Motor, Thruster, direct_motors, read_mechanism
 from dynamics.model import read_urdf
 from ocp.app.files.load import load_problem
@@ -19,6 +33,7 @@ from ocp.problem import At, Cost, Duration, Guess, Phase
 from ocp.shooting.stages.symplectic import robot_step
 from tests.support.row_trees import tree_of
 
+PISTON = Thruster("piston", "f4", (0.2, -0.4, 0.6), 0.1, (0.1, 0.0, 0.2), (0.1, 0.2, -0.3), against="f1")
 A, B = Place("f1", (0.1, 0.0, 0.2)), Place("f4", (0.0, 0.3, 0.1))
 
 
@@ -27,7 +42,8 @@ def pulled(seed=0, flat=False):
     first, third = ("revolute", "prismatic") if flat else ("free_flyer", "spherical")
     model = tree_of(first, "revolute", third, "prismatic", "universal", seed=seed, branching=0.5)
     names = [body.joint.name for body in model.bodies]
-    return Mechanism(model, direct_motors(model, names[1:]), () if flat else (Thruster("jet", "f2", (0.0, 0.6, 0.8), 0.3),), (
+    thrusters = () if flat else (Thruster("jet", "f2", (0.0, 0.6, 0.8), 0.3), PISTON)
+    return Mechanism(model, direct_motors(model, names[1:]), thrusters, (
         JointSpring("knee", names[1], 3.0, (0.2,)), JointDamper("oil", names[3], 0.5, 0.2),
         JointFriction("dry", names[4], 0.3, 0.4),
         Spring("band", (A, B), 30.0, 0.2, 1.5), Cable("rope", (A, Place("world", (3.0, 2.0, 1.0))), 10.0, 0.1),
@@ -45,10 +61,17 @@ def test_forces_act_like_efforts_of_their_own():
     mechanism = pulled()
     model, system, (x, u) = mechanism.model, robot_system(mechanism), point(mechanism)
     q, v = ca.DM(x[:model.nq]), ca.DM(x[model.nq:])
-    tau = mechanism.selection @ ca.DM(u[:-1])
+    tau = mechanism.selection @ ca.DM(u[:-2])
     for force in mechanism.forces:
         tau += force.effort(model, q, v)
-    expected = alg.forward_dynamics(model, q, v, tau, mechanism.wrenches(ca.DM(u[-1:])))
+    for k, thruster in enumerate(mechanism.thrusters):
+        push = thruster.unit_wrench() * u[len(mechanism.motors) + k]
+        tau += alg.frame_jacobian(model, q, thruster.frame, "body").T @ push
+        if thruster.against:  # the same wrench, carried through the world to where it is borne
+            there = spatial.force_to_parent(alg.frame_pose(model, q, thruster.frame), push)
+            borne = spatial.force_to_parent(spatial.inverse(alg.frame_pose(model, q, thruster.against)), there)
+            tau -= alg.frame_jacobian(model, q, thruster.against, "body").T @ borne
+    expected = alg.forward_dynamics(model, q, v, tau)
     np.testing.assert_allclose(np.array(system.rate(0, x, u, []))[model.nv:], np.array(expected), atol=1e-9)
 
 
@@ -61,6 +84,27 @@ def test_energy_changes_by_the_power(flat):
     xi, h = np.array(system.rate(0, x, u, [])).ravel(), 1e-6
     rate = (float(E(x, h * xi)) - float(E(x, -h * xi))) / (2 * h)
     assert rate == pytest.approx(float(system.power(0, x, u, [])), rel=1e-6)
+
+
+def test_what_acts_between_bodies_changes_no_momentum():
+    """A floating tree without gravity under a piston and a torque between links that are no neighbours."""
+    model = replace(pulled().model, gravity=(0.0, 0.0, 0.0))
+    robot = Mechanism(model, (), (PISTON, Thruster("twist", "f3", (0.0, 0.0, 0.0), moment=(1.0, 2.0, -1.0), against="f0")))
+    x, u = point(robot)
+    q, v = ca.DM(x[:model.nq]), ca.DM(x[model.nq:])
+    a = robot.forward_dynamics(q, v, u)
+    move, h = ca.DM(1e-6), 1e-6
+
+    def momentum(s):
+        return np.array(alg.momentum(model, alg.integrate(model, q, s * move * v), v + s * h * a)).ravel()
+
+    assert np.abs(np.array(a)).max() > 1
+    np.testing.assert_allclose((momentum(1) - momentum(-1)) / (2 * h), 0, atol=1e-6)
+
+
+def test_a_drive_between_frames_of_one_body_is_refused():
+    with pytest.raises(ModelError, match="'piston'.*fixed to the same body"):
+        Mechanism(pulled().model, (), (replace(PISTON, against="f4"),))
 
 
 @pytest.mark.parametrize("source", ["analytic", "complex_step", "fd"])
@@ -101,6 +145,7 @@ def test_a_wrong_force_would_change_closed_forms():
 
 def test_a_symplectic_step_in_closed_form():
     mechanism = pulled()
+    mechanism = Mechanism(mechanism.model, mechanism.motors, mechanism.thrusters[:1], mechanism.forces)
     system, (x, u), h = robot_system(mechanism), point(mechanism), 0.02
     X, U, Z = ca.SX.sym("x", system.nx), ca.SX.sym("u", system.nu), ca.SX.sym("z", system.space.ndx)
     step = robot_step(system, X, U, h)
@@ -110,12 +155,10 @@ def test_a_symplectic_step_in_closed_form():
     np.testing.assert_allclose(np.array(found), np.array(by_x), atol=1e-7)
 
 
-def test_loops_are_refused_by_name():
+def test_loops_refuse_thrusters_by_name():
     system = robot_system(pulled())
-    with pytest.raises(ProblemError, match="forces act on the robot|the robot has thrusters"):
+    with pytest.raises(ProblemError, match="the robot has thrusters"):
         choose(system, "analytic", "loops")
-    with pytest.raises(ProblemError, match="'knee', 'oil'"):
-        choose(robot_system(pulled(flat=True)), "analytic", "loops")
 
 
 # ---- limits -------------------------------------------------------------------------------------------------------------
@@ -415,15 +458,13 @@ def test_a_free_start_is_closed_by_conditions(tmp_path):
     assert free.objective == pytest.approx(found.objective, rel=1e-5)
 
 
-def test_closed_loops_have_no_inverse_form_and_no_closed_derivatives(tmp_path):
+def test_closed_loops_have_no_inverse_form_and_closed_derivatives_in_both_executions(tmp_path):
     system = linkage(tmp_path, "{joints: {crank: 0}, rest: true, others: assembled}").problem.phase.system
     with pytest.raises(ProblemError, match="take forward dynamics"):
         inverse_dynamics_system(system.mechanism)
-    with pytest.raises(ProblemError, match="know no constraints"):
-        differentiated(system, "analytic")
-    with pytest.raises(ProblemError, match="constraints close loops"):
-        choose(system, "analytic", "loops")
-    assert choose(system, "auto", "auto")[0] == "ad"
+    assert differentiated(system, "analytic").derivatives == "analytic"
+    assert choose(system, "analytic", "generated")[:2] == ("analytic", False)
+    assert choose(system, "analytic", "loops")[:2] == ("analytic", True)
 
 
 @pytest.mark.parametrize(("text", "words"), [
@@ -476,3 +517,23 @@ solve: {collocation: {scheme: hermite_simpson, intervals: 15, refine: none}}
     assert named == []
     assert efforts[0].max() < 4 + 1e-6
     assert efforts[1].max() > 4.5
+
+
+def test_a_torsion_spring_and_a_drive_between_links_from_a_file(tmp_path):
+    text = Path("problems/hexacopter_arm.yaml").read_text(encoding="utf-8")
+    text = text.replace("models/", f"{Path('problems/models').resolve()}/")
+    text = text.replace("  thrusters:\n", """  thrusters:
+    - {name: gaze, frame: forearm, axis: [0, 0, 0], moment: [0, 1, 0], against: base}
+""").replace("  forces:\n", """  forces:
+    - joint_stop: {joint: elbow, lower: -2, upper: {deg: 45}, stiffness: 50, damping: 0.2}
+    - torsion: {first: base, second: forearm, stiffness: 2, damping: 0.1, rest: [0, 0.3, 0]}
+""")
+    path = tmp_path / "file.yaml"
+    path.write_text(text, encoding="utf-8")
+    mechanism = load_problem(path).problem.phase.system.mechanism
+    assert mechanism.thrusters[0] == Thruster("gaze", "forearm", (0.0, 0.0, 0.0), moment=(0.0, 1.0, 0.0), against="base")
+    assert mechanism.forces[0] == JointStop("joint stop 1", "elbow", (-2.0,), (np.pi / 4,), 50.0, 0.2)
+    assert mechanism.forces[1] == Torsion("torsion 2", "base", "forearm", 2.0, 0.1, (0.0, 0.3, 0.0))
+    path.write_text(text.replace("against: base", "against: bas"), encoding="utf-8")
+    with pytest.raises(ProblemError, match=r"thrusters\[0\].against: no frame named 'bas'; did you mean 'base'"):
+        load_problem(path)

@@ -14,10 +14,10 @@ from dynamics.derivatives.candidates import QUANTITIES, candidate
 from dynamics.errors import near
 from dynamics.kernels import find_compiler
 from dynamics.model.model import Model
-from ocp.app.derivatives.judge import EXACT, Pick, Reference, judge, recommend
-from ocp.app.derivatives.measure import FUNCTIONS, MEASURED, SOURCES, Entry, Measured, Point, draw, measure
-from ocp.app.derivatives.stopwatch import QUICK, Effort
-from ocp.app.derivatives.target import Target
+from ocp.app.derivative_study.judge import EXACT, Pick, Reference, judge, recommend
+from ocp.app.derivative_study.measure import FUNCTIONS, MEASURED, SOURCES, Entry, Measured, Point, draw, measure
+from ocp.app.derivative_study.stopwatch import QUICK, Effort
+from ocp.app.derivative_study.target import Target
 from ocp.errors import ProblemError
 
 COMPILE = ("auto", "yes", "no")

@@ -16,15 +16,16 @@ from rich.console import Console
 from rich.table import Table
 
 from dynamics.model.model import Model
-from ocp.app.derivatives.figures import plot_study, study_title
-from ocp.app.derivatives.judge import DIFFERENCES, duration, undecided
-from ocp.app.derivatives.measure import FAILED, FUNCTIONS, MEASURED, SKIPPED, SOURCES, Entry, thousands
-from ocp.app.derivatives.study import Settings, Study, chosen, run_study, settings_record
-from ocp.app.derivatives.target import find_target
+from ocp.app.derivative_study.figures import plot_study, study_title
+from ocp.app.derivative_study.judge import DIFFERENCES, duration, undecided
+from ocp.app.derivative_study.measure import FAILED, FUNCTIONS, MEASURED, SKIPPED, SOURCES, Entry, thousands
+from ocp.app.derivative_study.study import Settings, Study, chosen, run_study, settings_record
+from ocp.app.derivative_study.target import find_target
 from ocp.app.pages.csv_text import csv_text
 from ocp.app.pages.folders import jsonable, new_folder, write_summary
 from ocp.app.pages.report import environment
 from ocp.app.pipeline import provenance
+from ocp.app.screen import brief_seconds, grid
 
 FORMAT, FORMAT_VERSION = "lieocp derivatives", 2
 AGREE, DISAGREE = 0, 1
@@ -101,11 +102,8 @@ def cells(study: Study, e: Entry) -> tuple[str, ...]:
     own = reference is not None and reference.source == e.source and not e.wrong
     error = "reference" if own else "" if e.error is None else f"{e.error:.0e}"
     times = ("" if t is None else duration(t) for t in (e.interpreted_us, e.compiled_us))
-    return e.label, error, thousands(e.operations), thousands(e.nonzeros), _seconds(e.build_s), _seconds(e.compile_s), *times
-
-
-def _seconds(value: float | None) -> str:
-    return "" if value is None else "none" if value == 0 else f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
+    took = (brief_seconds(s) for s in (e.build_s, e.compile_s))
+    return e.label, error, thousands(e.operations), thousands(e.nonzeros), *took, *times
 
 
 # ------------------------------------------------------------------------------------------------ the terminal
@@ -148,9 +146,7 @@ def print_study(study: Study, folder: Path, console: Console, *, quiet: bool = F
 
 def _tables(study: Study) -> Iterator[tuple[str, Table]]:
     for function in study.functions:
-        out = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
-        for k, title in enumerate(HEADINGS):
-            out.add_column(title, justify="right" if k else "left", no_wrap=True)
+        out = grid(HEADINGS[0], *(f">{title}" for title in HEADINGS[1:]))
         for e in study.of(function):
             if e.status != MEASURED and not e.idle:
                 out.add_row(e.label, f"[{'red' if e.status == FAILED else 'yellow'}]{e.status}[/]")
@@ -187,7 +183,7 @@ def summarise(study: Study, model: Model, command: Sequence[str]) -> dict[str, A
         "failed": sum(e.status == FAILED for e in study.entries),
         "references": {f: dataclasses.asdict(r) for f, r in study.references.items()},
         "recommended": [dataclasses.asdict(p) for p in study.picks], "notes": study.notes,
-        "provenance": provenance(model, command or ["ocp.app.derivatives.run.derivatives"], study.settings.seed),
+        "provenance": provenance(model, command or ["ocp.app.derivative_study.run.derivatives"], study.settings.seed),
     })
     assert isinstance(plain, dict)
     return plain

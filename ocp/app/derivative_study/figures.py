@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ocp.app.derivatives.judge import APPROXIMATE, EXACT, duration
-from ocp.app.derivatives.measure import FAILED, FUNCTIONS, MEASURED, SOURCES, Entry
-from ocp.app.derivatives.study import Pattern, Study
+from ocp.app.derivative_study.judge import APPROXIMATE, EXACT, duration
+from ocp.app.derivative_study.measure import FAILED, FUNCTIONS, MEASURED, SOURCES, Entry
+from ocp.app.derivative_study.study import Pattern, Study
 from ocp.app.pages import sheet
 from ocp.app.pages.sheet import Axes, Figure
 

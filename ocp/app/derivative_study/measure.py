@@ -16,7 +16,7 @@ from dynamics.errors import ModelError
 from dynamics.kernels import KernelError, compile_kernel, find_compiler
 from dynamics.kernels.size import operations
 from dynamics.model.model import Model
-from ocp.app.derivatives.stopwatch import Effort, buffer_run, kernel_run, loop_run, microseconds
+from ocp.app.derivative_study.stopwatch import Effort, buffer_run, kernel_run, loop_run, microseconds
 
 Array = np.ndarray
 Point = Mapping[str, Array]  # q [nq]; v, a, tau, lam, mu [nv]

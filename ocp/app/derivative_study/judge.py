@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ocp.app.derivatives.measure import MEASURED, SOURCES, Entry, Measured, Values
+from ocp.app.derivative_study.measure import MEASURED, SOURCES, Entry, Measured, Values
 
 EXACT, DIFFERENCES = 1e-9, 1e-3  # largest error of a way that counts as exact, and of one that is an approximation by nature
 APPROXIMATE = ("fd",)
