@@ -277,3 +277,31 @@ phase:
         x, u = found.trajectory.state(t), found.trajectory.control(t)
         known = x[:, 2] ** 2 + x[:, 3] ** 2 - 9.81 * x[:, 1] + u[:, 0] * x[:, 0]
         assert u[:, 1] == pytest.approx(known, abs=0.02 * np.abs(known).max())
+
+
+def test_an_interrupted_solve_goes_on():
+    kept = []
+    options = {"scheme": "radau", "intervals": 15, "guess": "given"}
+    broken = solve(cubic(), "collocation", {**options, "max_iterations": 2}, checkpoint=kept.append)
+    assert broken.status.name == "ITERATION_LIMIT"
+    found = solve(cubic(), "collocation", options, resume=kept[-1])
+    assert found.ok
+    assert found.objective == pytest.approx(solve(cubic(), "collocation", options).objective, rel=1e-9)
+    with pytest.raises(ProblemError, match="other controls"):
+        system = replace(cubic().phase.system, algebraic=("y",))
+        solve(cubic(system=system), "collocation", options, resume=kept[-1])
+
+
+def test_phases_with_and_without_unknowns_follow_each_other():
+    plain = System("free", euclidean(("x",)), ("u",), function(lambda t, x, u, p: [u], 1, 1))
+    guess = Guess(np.array([0.0, 1.0]), np.array([[0.5], [0.2]]), np.zeros((2, 1)))
+    second = Phase("free", plain, Duration(1, 1, 1), guess, final=Boundary((0.2,), (True,)),
+                   costs=(Cost("rest", At.PATH, function(lambda t, x, u, p: [u**2], 1, 1)),))
+    problem = Problem("both", (cubic(final=None, duration=Duration(1, 1, 1)).phase, second))
+    direct, shot = solve(problem, "collocation"), solve(problem, "ilqr")
+    assert direct.ok, direct.certificate.failures
+    assert shot.ok, shot.certificate.failures
+    assert abs(direct.objective - shot.objective) <= direct.certificate.bar + shot.certificate.bar
+    assert [part.u.shape[1] for part in shot.parts] == [2, 1]
+    x = shot.parts[0].state(shot.parts[0].t_u)[:, 0]
+    assert shot.parts[0].u[:, 1] == pytest.approx(inverse_cubic(x + shot.parts[0].u[:, 0]), abs=1e-9)
