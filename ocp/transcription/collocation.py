@@ -204,7 +204,7 @@ def _family(options: CollocationOptions) -> Family:
 def served(problem: Problem, options: CollocationOptions) -> Problem:
     """The problem with its algebraic unknowns at the points of the scheme, where controls are unknowns at all of these; else with
     its unknowns eliminated."""
-    at_points = options.controls == "polynomial" and options.form != "compressed"
+    at_points = options.shape() == "polynomial" and options.form != "compressed"
     return stated(problem) if at_points else eliminated(problem)
 
 
@@ -274,6 +274,7 @@ def _held(problem: Problem, options: CollocationOptions, settings: Settings, out
     """The refined solution with controls that are constant in every interval: they cannot chatter within it, and motions are as
     smooth as the dynamics."""
     progress, checkpoint, resume = outside
+    problem = eliminated(problem)
     held = replace(options, controls="held", mesh=UNIFORM, intervals=max(int(options.intervals), HELD_INTERVALS))
     keep = None if checkpoint is None else lambda arrays: checkpoint({**arrays, HELD: np.ones(1)})
     found = refine(problem, _family(held), _plans(problem, held), replace(settings, chatter=False), lambda ask: _run(held, ask),
