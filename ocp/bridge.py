@@ -16,11 +16,12 @@ import numpy as np
 
 from dynamics import algorithms as alg
 from dynamics import spatial
+from dynamics.constraints import Constraint as MechanismConstraint
 from dynamics.errors import ModelError, UnknownNameError
 from dynamics.forces import Force
 from dynamics.lie import se3, so3
 from dynamics.mechanism import Mechanism, Thruster, direct_motors
-from dynamics.mechanism.mechanism import RATE
+from dynamics.mechanism.constrained import demanded, reduced, stacked
 from dynamics.model.model import Model
 from ocp.errors import ProblemError
 from ocp.problem import INF, At, Constraint, Sense, System
@@ -99,8 +100,11 @@ def robot_system(robot: Model | Mechanism, *, actuated: str | Sequence[str] = "a
     space = model_space(model)
     (t, x, u, p), q, v = _arguments(model, space, mechanism.nu, parameters)
     tau, thrusts = mechanism.motor_effort(u), u[len(mechanism.motors):]
-    a = mechanism.forward_dynamics(q, v, u)
-    system = _system(mechanism, space, mechanism.controls, [t, x, u, p], a, mechanism.power(q, v, tau, thrusts), parameters)
+    a = mechanism.forward_dynamics(q, v, u, t)
+    power = mechanism.power(q, v, tau, thrusts)
+    if mechanism.prescribed:
+        power += mechanism.constraint_power(q, v, u, t)
+    system = _system(mechanism, space, mechanism.controls, [t, x, u, p], a, power, parameters)
     return replace(system, mechanism=mechanism, units=_units(mechanism), u_limits=_pairs(mechanism.control_limits))
 
 
@@ -131,30 +135,32 @@ def inverse_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Thr
 def residual_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Thruster] = (), forces: Sequence[Force] = (),
                              parameters: Mapping[str, float] | None = None) -> System:
     """The system of ``robot_system`` in residual form: no mass matrix is inverted. Algebraic unknowns are the accelerations a [nv],
-    named ``a.`` and their velocity, and the multipliers lambda [m] of the mechanism's constraints, by constraint and row:
+    named ``a.`` and their velocity, and the multipliers lambda [m] of the mechanism's reduced constraints, by constraint and row:
 
         0 = RNEA(q, v, a) - thrusts - forces - S u - J' lambda
-        0 = J a + dJ/dt v + 2 RATE J v + RATE^2 g + epsilon lambda
+        0 = J a + drift + 2 RATE rate + RATE^2 g + epsilon lambda
 
     epsilon is SOFT of the mean inverse inertia that the rows see at the neutral configuration; so rows may repeat each other, and
     lambda then is the smallest one, up to epsilon. Without redundant rows epsilon is 0. Raises as ``robot_system`` does.
     """
     mechanism = mechanism_of(robot, "all", thrusters, forces)
     model, count = mechanism.model, mechanism.nu
-    space, constraints = model_space(model), mechanism.constraints
-    rows = [f"{c.name}[{i}]" for c in constraints for i in range(c.value(model, ca.DM(alg.neutral(model))).numel())]
+    space, constraints = model_space(model), reduced(mechanism.constraints)
+    rows = [f"{c.name}[{i}]" for c in constraints for i in range(c.jacobian(model, ca.DM(alg.neutral(model))).shape[0])]
     algebraic = (*(f"a.{name}" for name in model.velocity_names), *rows)
     arguments, q, v = _arguments(model, space, count + len(algebraic), parameters)
     u, a, multipliers = arguments[2][:count], arguments[2][count:count + model.nv], arguments[2][count + model.nv:]
     tau, thrusts = mechanism.motor_effort(u), u[len(mechanism.motors):]
     value = mechanism.inverse_dynamics(q, v, a, thrusts) - tau
     if constraints:
-        J, g, drift = (ca.vertcat(*parts) for parts in (
-            [c.jacobian(model, q) for c in constraints], [c.value(model, q) for c in constraints],
-            [c.drift(model, q, v) for c in constraints]))
-        held = J @ a + drift + 2 * RATE * (J @ v) + RATE**2 * g + _softness(mechanism, q, J) * multipliers
+        t = arguments[0]
+        J = stacked(model, constraints, "jacobian", q, t)
+        held = J @ a - demanded(model, constraints, q, v, t) + _softness(mechanism, [q, t], J) * multipliers
         value = ca.vertcat(value - J.T @ multipliers, held)
-    system = _system(mechanism, space, mechanism.controls, arguments, a, mechanism.power(q, v, tau, thrusts), parameters,
+    power = mechanism.power(q, v, tau, thrusts)
+    if mechanism.prescribed:
+        power += ca.dot(J @ v, multipliers)
+    system = _system(mechanism, space, mechanism.controls, arguments, a, power, parameters,
                      algebraic=algebraic, equations=(*(f"motion of {name}" for name in model.velocity_names), *rows),
                      residual=ca.Function("residual", arguments, [ca.densify(ca.cse(value))], ["t", "x", "u", "p"], ["F"]))
     free = np.tile([-INF, INF], (len(algebraic), 1))
@@ -162,14 +168,14 @@ def residual_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Th
     return replace(system, units=_units(mechanism) | units, u_limits=_pairs(np.vstack([mechanism.control_limits, free])))
 
 
-def _softness(mechanism: Mechanism, q: Expr, J: Expr) -> float:
+def _softness(mechanism: Mechanism, arguments: list[Expr], J: Expr) -> float:
     """epsilon of ``residual_dynamics_system``: 0 where rows are independent at random configurations."""
     model = mechanism.model
-    at, rng = ca.Function("rows", [q], [ca.densify(J), alg.mass_matrix(model, q)]), np.random.default_rng(0)
+    at, rng = ca.Function("rows", arguments, [ca.densify(J), alg.mass_matrix(model, arguments[0])]), np.random.default_rng(0)
     spots = [ca.DM(alg.integrate(model, ca.DM(alg.neutral(model)), ca.DM(step))) for step in rng.normal(size=(3, model.nv))]
-    if all(np.linalg.matrix_rank(np.asarray(at(spot)[0])) == J.shape[0] for spot in spots):
+    if all(np.linalg.matrix_rank(np.asarray(at(spot, 0)[0])) == J.shape[0] for spot in spots):
         return 0.0
-    rows, M = (np.asarray(part) for part in at(alg.neutral(model)))
+    rows, M = (np.asarray(part) for part in at(alg.neutral(model), 0))
     return float(SOFT * np.trace(rows @ np.linalg.solve(M, rows.T)) / len(rows))
 
 
@@ -251,19 +257,24 @@ def shared_effort_constraints(mechanism: Mechanism, parameters: int = 0, where: 
 
 def start_constraints(mechanism: Mechanism, parameters: int = 0, where: str | None = None, unknowns: int = 0
                       ) -> tuple[Constraint, ...]:
-    """Conditions g(q) = 0 and J v = 0 at the start for each constraint of a mechanism: from there the dynamics keep them. Rows that
-    hold whatever the state (a plane that the tree keeps anyway) are left out. parameters, unknowns: how many parameters and
-    algebraic unknowns the system has."""
+    """Conditions at the start for each constraint of a mechanism, from where the dynamics keep them: g = 0, and a rate of zero.
+    Rows that hold velocities alone have no g; rows that hold whatever the state (a plane that the tree keeps anyway) are left out.
+    parameters, unknowns: how many parameters and algebraic unknowns the system has."""
+    return tuple(closed(mechanism, c, parameters, unknowns, where=where) for c in mechanism.constraints)
+
+
+def closed(mechanism: Mechanism, c: MechanismConstraint, parameters: int = 0, unknowns: int = 0, *, speeds: bool = True,
+           where: str | None = None) -> Constraint:
+    """The condition at a start that a constraint holds: see ``start_constraints``. speeds: also its rate."""
     model = mechanism.model
     arguments, q, v = _arguments(model, model_space(model), mechanism.nu + unknowns, parameters)
-    found = []
-    for c in mechanism.constraints:
-        rows = ca.vertcat(c.value(model, q), c.jacobian(model, q) @ v)
-        kept = [i for i in range(rows.shape[0]) if ca.depends_on(rows[i], arguments[1])]
-        function = ca.Function("closed", arguments, [ca.densify(rows[kept])], ["t", "x", "u", "p"], ["value"])
-        none = (0.0,) * len(kept)
-        found.append(Constraint(c.name, At.START, function, none, none, Sense.EQUAL, where=where))
-    return tuple(found)
+    g = c.value(model, q, arguments[0])
+    positions = [g[i] for i in range(g.shape[0]) if i not in c.velocity_rows]
+    rows = ca.vertcat(ca.SX(0, 1), *positions, *([c.reduced.rate(model, q, v, arguments[0])] if speeds else []))
+    kept = [i for i in range(rows.shape[0]) if ca.depends_on(rows[i], arguments[1])]
+    function = ca.Function("closed", arguments, [ca.densify(rows[kept])], ["t", "x", "u", "p"], ["value"])
+    none = (0.0,) * len(kept)
+    return Constraint(c.name, At.START, function, none, none, Sense.EQUAL, where=where)
 
 
 def accelerations(system: System) -> Model | None:

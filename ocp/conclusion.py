@@ -80,7 +80,9 @@ def _refined(found: Solution, again: Solution | None, options: Any, run: Run, to
     if new.status is Status.INTERRUPTED and not late():
         raise KeyboardInterrupt
     note = f"refined further: objective {found.objective:.9g} had an error of {wide.value:.2g} of its size"
-    new = replace(new, options=found.options, notes=(note, *new.notes), iterations=(*found.iterations, *new.iterations[1:]))
+    before = tuple(said for said in found.notes if said.startswith(("pass ", "controls chattered")))
+    new = replace(new, options=found.options, notes=(*before, note, *new.notes),
+                  iterations=(*found.iterations, *new.iterations[1:]))
     new = new if new.certificate is not None else certify(new, tolerances)
     return new if new.ok else None
 

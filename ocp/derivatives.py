@@ -16,7 +16,7 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import tree
-from dynamics.derivatives import analytic_function, unit_configuration
+from dynamics.derivatives import analytic_constrained, analytic_function, unit_configuration
 from dynamics.derivatives.efforts import recursion, split
 from dynamics.derivatives.numeric import NUMERIC_SOURCES, numeric_function
 from dynamics.errors import near
@@ -97,8 +97,6 @@ def operations_of(system: System) -> int:
 def _without_closed_form(system: System) -> str:
     """Why the dynamics have no closed-form derivatives; empty where they have."""
     model = accelerations(system)
-    if system.mechanism is not None and system.mechanism.constraints:
-        return "closed-form derivatives in generated code know no constraints of the mechanism"
     if model is not None and system.nu > model.nv:
         return "closed-form derivatives of efforts know no thrusters"
     if model is None and system.mechanism is None:
@@ -114,6 +112,8 @@ def _obstacle(system: System) -> str:
     """Why loops cannot serve a system; empty where they can."""
     if system.mechanism is None or system.model is None:
         return "the system is not the forward dynamics of a robot"
+    if system.mechanism.timed:
+        return "loops know no time, and constraints of the robot depend on it"
     if system.mechanism.thrusters:
         names = ", ".join(repr(thruster.name) for thruster in system.mechanism.thrusters)
         return f"of drives loops know motors only, and the robot has thrusters ({names})"
@@ -140,7 +140,7 @@ def differentiated(system: System, source: str) -> System:
     elif accelerations(system) is not None:
         return system
     else:
-        xi = _analytic_rate(system, *symbols[1:3])
+        xi = _analytic_rate(system, *symbols[:3])
     # spliced into the graph that calls it, so that the dynamics are evaluated once for values and derivatives together
     rate = ca.Function("rate", symbols, [ca.densify(xi)], names, ["xi"], {"always_inline": True})
     return replace(system, rate=rate, derivatives=source)
@@ -184,7 +184,7 @@ def _symbols(system: System) -> list[ca.MX]:
     return [ca.MX.sym(n, size) for n, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
 
 
-def _analytic_rate(system: System, x: ca.MX, u: ca.MX) -> ca.MX:
+def _analytic_rate(system: System, t: ca.MX, x: ca.MX, u: ca.MX) -> ca.MX:
     model, mechanism = system.model, system.mechanism
     q, v = x[:model.nq], x[model.nq:]
     tau = mechanism.motor_effort(u)
@@ -192,6 +192,8 @@ def _analytic_rate(system: System, x: ca.MX, u: ca.MX) -> ca.MX:
         tau += _thrust_force(model, mechanism.thrusters)(q, u[len(mechanism.motors):])
     if mechanism.forces:
         tau += _forces(mechanism)(q, v)
+    if mechanism.constraints:
+        return ca.vertcat(v, analytic_constrained(model, mechanism.constraints)(q, v, tau, t))
     return ca.vertcat(v, analytic_function(model, "forward_dynamics")(q, v, tau))
 
 
@@ -207,7 +209,7 @@ def _thrust_force(model: Model, thrusters: Sequence[Thruster]) -> ca.Function:
     Where only the base is pushed, no coordinate is left in it."""
     q, f = ca.SX.sym("q", model.nq), ca.SX.sym("f", len(thrusters))
     unit, _ = unit_configuration(model, q)
-    carried = tree.wrench_by_body(model, thrust_wrenches(model, thrusters, unit, f))
+    carried = tree.wrench_by_body(model, thrust_wrenches(model, thrusters, f, unit))
     total = ca.SX(model.nv, 1)
     for i in reversed(range(len(model.bodies))):
         if i not in carried:

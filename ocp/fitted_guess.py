@@ -11,8 +11,6 @@ from dataclasses import replace
 
 import casadi as ca
 import numpy as np
-from scipy.integrate import solve_ivp
-from scipy.optimize import least_squares
 
 from ocp.guess import ranges, sample_guess, with_dynamic_controls
 from ocp.problem import At, Guess, Phase, Problem
@@ -79,6 +77,8 @@ def _fitted(phase: Phase, begin: float) -> Phase:
 def _carrying(phase: Phase, times: Array, length: float, x: Array, wanted: Array, weight: Array) -> Array:
     """Controls [N, nu] at states x [N, nx] whose rates come nearest to those wanted [N, ndx]; each search begins where the last one
     ended. Raises ValueError where rates are no numbers."""
+    from scipy.optimize import least_squares  # a tenth of a second that only those who fit shall pay for
+
     rate, slope = _rates(phase)
     low, high, size = np.array(phase.u_lower) - SLACK, np.array(phase.u_upper) + SLACK, _spans(phase)
     guess = np.clip(np.zeros(phase.system.nu), phase.u_lower, phase.u_upper)
@@ -116,6 +116,8 @@ def simulated(problem: Problem) -> Problem | None:
 
 def _simulated(phase: Phase, begin: float) -> Phase | None:
     """The phase with the states of a simulation, moved into their bounds; None where it fails."""
+    from scipy.integrate import solve_ivp  # likewise
+
     system, length, s = phase.system, phase.duration.guess, np.linspace(0.0, 1.0, INTERVALS + 1)
     x, u = sample_guess(phase.guess, system.space, s)
     size, (rate, _), spent = ranges(phase, x), _rates(phase), 0

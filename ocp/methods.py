@@ -20,7 +20,7 @@ from ocp.guess import sample_guess
 from ocp.interrupts import deadline, held, late, limited
 from ocp.problem import SOLVED, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep
-from ocp.reach import first_findings
+from ocp.reach import end_findings, first_findings
 
 Progress = Callable[[Mapping[str, Any]], None]
 #: seconds that the certificate may take after Ctrl-C
@@ -136,6 +136,8 @@ def solve(
         certified = _concluded(solution, record, chosen, tolerances, ctrl_c.asked or solution.status is Status.INTERRUPTED)
         if certified.status is Status.INTERRUPTED and late() and not ctrl_c.asked:
             certified = dataclasses.replace(certified, status=Status.TIME_LIMIT)
+    if certified.status is Status.INFEASIBLE:
+        certified = dataclasses.replace(certified, notes=(*certified.notes, *(one.text for one in end_findings(problem))))
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
     return restored(dataclasses.replace(certified, seconds=seconds))
 

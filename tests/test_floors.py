@@ -34,6 +34,7 @@ FLOORS = {
         "problem",
         "reach",
         "bridge",
+        "contacts",
         "derivatives",
         "integrators",
         "guess",

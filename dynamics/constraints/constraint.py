@@ -1,20 +1,29 @@
-"""What a constraint on a mechanism is: one record with its value, Jacobian and drift. All are holonomic: g(q) = 0."""
+"""What a constraint on a mechanism is: one record with its value, Jacobian, rate and drift.
+
+Positions are held by ``g(q, t) = 0`` and with it ``J v + dg/dt = 0``; a row that holds velocities alone says ``A(q) v = b(q, t)``
+and has no g. Either way the rate ``J v - b`` vanishes along the motion, and so does its derivative ``J a + drift``.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import cached_property
 from typing import Any
 
 import casadi as ca
 
-from dynamics.algorithms import rate_matrix
+from dynamics import spatial
+from dynamics.algorithms import frame_jacobian, frame_jacobian_drift, frame_pose, rate_matrix
 from dynamics.model.model import Model
+from dynamics.spatial import Transform
 
 Expr = Any
 
 
 class Constraint(ABC):
-    """``g(q) = 0`` [m], and with it ``J v = 0`` and ``J a + dJ/dt v = 0``. Rows may depend on each other.
+    """Rows that hold positions, velocities, or both. Rows may depend on each other. t [s]: time, for motions that are prescribed.
 
     Records are frozen, compare by value and have a ``repr`` that tells everything.
     """
@@ -26,19 +35,131 @@ class Constraint(ABC):
         """Raises ModelError or UnknownNameError where the record does not fit the robot."""
 
     @abstractmethod
-    def value(self, model: Model, q: Expr) -> Expr:
-        """g [m], in m and rad."""
+    def value(self, model: Model, q: Expr, t: Expr = 0.0) -> Expr:
+        """g [m], in m and rad; zero in the rows that hold velocities alone."""
 
     @abstractmethod
-    def jacobian(self, model: Model, q: Expr) -> Expr:
-        """J = dg/dq [m, nv] along the right perturbation of q."""
+    def jacobian(self, model: Model, q: Expr, t: Expr = 0.0) -> Expr:
+        """J [m, nv] = dg/dq along the right perturbation of q, or A where velocities are held."""
 
-    def drift(self, model: Model, q: Expr, v: Expr) -> Expr:
-        """``dJ/dt v`` [m], by differentiation of J v along the motion; q, v: SX or MX symbols or expressions."""
-        x, w = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
-        speed = self.jacobian(model, x) @ w
-        return ca.Function("drift", [x, w], [ca.jtimes(speed, x, rate_matrix(model, x) @ w)])(q, v)
+    @property
+    def velocity_rows(self) -> tuple[int, ...]:
+        """The rows that hold velocities alone: no slip, no sideways motion."""
+        return ()
+
+    def rate(self, model: Model, q: Expr, v: Expr, t: Expr = 0.0) -> Expr:
+        """``J v + dg/dt``, or ``A v - b`` where velocities are held [m]: what vanishes along the motion."""
+        return self.jacobian(model, q, t) @ v
+
+    def drift(self, model: Model, q: Expr, v: Expr, t: Expr = 0.0) -> Expr:
+        """What ``J a`` is the negative of [m]: the derivative of the rate along the motion with a = 0, explicit time included."""
+        x, w, s = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym("t")
+        along = ca.vertcat(rate_matrix(model, x) @ w, 1)
+        return ca.Function("drift", [x, w, s], [ca.jtimes(self.rate(model, x, w, s), ca.vertcat(x, s), along)])(q, v, t)
+
+    @property
+    def reduced(self) -> Constraint:
+        """The same constraint in rows that do not repeat each other: what equations of motion hold."""
+        return self
+
+    def spread(self, model: Model, q: Expr, multipliers: Expr) -> Expr:
+        """Multipliers of all rows [m] from those of ``reduced``: the smallest that have the same effect."""
+        return multipliers
 
     def remaining(self, model: Model) -> Constraint | None:
         """What is left on a robot some of whose joints were locked."""
         return self
+
+
+class FrameConstraint(Constraint):
+    """A constraint on the motion of one or several frames, whatever moves them: everything follows from ``relation``.
+
+    Its derivatives are those of the frames, in closed form, and of a relation between a handful of variables.
+    """
+
+    @property
+    @abstractmethod
+    def frames(self) -> tuple[str, ...]:
+        """Names of frames, ``world`` among them where the world takes part."""
+
+    @abstractmethod
+    def relation(self, poses: Sequence[Transform], twists: Sequence[Expr], t: Expr) -> tuple[Expr, Expr]:
+        """g and rate [m] from the world poses of the frames and their twists [6], body coordinates; affine in twists."""
+
+    def value(self, model: Model, q: Expr, t: Expr = 0.0) -> Expr:
+        return self.relation(self._poses(model, q), [ca.DM(6, 1)] * len(self.frames), t)[0]
+
+    def rate(self, model: Model, q: Expr, v: Expr, t: Expr = 0.0) -> Expr:
+        twists = [frame_jacobian(model, q, frame, "body") @ v for frame in self.frames]
+        return self.relation(self._poses(model, q), twists, t)[1]
+
+    def jacobian(self, model: Model, q: Expr, t: Expr = 0.0) -> Expr:
+        rows = self.slopes[0](*self._entries(model, q), ca.DM(6 * len(self.frames), 1), t)
+        return rows @ ca.vertcat(*(frame_jacobian(model, q, frame, "body") for frame in self.frames))
+
+    def drift(self, model: Model, q: Expr, v: Expr, t: Expr = 0.0) -> Expr:
+        twists = ca.vertcat(*(frame_jacobian(model, q, frame, "body") @ v for frame in self.frames))
+        drifts = ca.vertcat(*(frame_jacobian_drift(model, q, v, frame, "body") for frame in self.frames))
+        at = (*self._entries(model, q), twists, t)
+        return self.slopes[1](*at) + self.slopes[0](*at) @ drifts
+
+    @cached_property
+    def slopes(self) -> tuple[ca.Function, ca.Function]:
+        """(R [3, 3 k], p [3, k], V [6 k], t) -> the rate by V [m, 6 k], and its change as V carries the frames on [m]."""
+        k = len(self.frames)
+        R, p, V, t = ca.SX.sym("R", 3, 3 * k), ca.SX.sym("p", 3, k), ca.SX.sym("V", 6 * k), ca.SX.sym("t")
+        rate = ca.densify(ca.SX(self.relation(*self.unpacked(R, p, V), t)[1]))
+        carried = self.carried(R, p, V, t)
+        return ca.Function("by_V", [R, p, V, t], [ca.jacobian(rate, V)]), ca.Function("carried", [R, p, V, t], [carried])
+
+    def carried(self, R: Expr, p: Expr, V: Expr, t: Expr) -> Expr:
+        """What the rate changes by [m] as time passes and the frames are carried along by constant twists; arguments: symbols."""
+        poses, twists = self.unpacked(R, p, V)
+        turned = [x.R @ spatial.hat(spatial.angular(w)) for x, w in zip(poses, twists, strict=True)]
+        moved = [x.R @ spatial.linear(w) for x, w in zip(poses, twists, strict=True)]
+        rate = ca.densify(ca.SX(self.relation(poses, twists, t)[1]))
+        return ca.jtimes(rate, ca.vertcat(ca.vec(R), ca.vec(p), t), ca.vertcat(*map(ca.vec, turned), *moved, 1))
+
+    def unpacked(self, R: Expr, p: Expr, V: Expr) -> tuple[list[Transform], list[Expr]]:
+        """Poses and twists of the frames from R [3, 3 k], p [3, k], V [6 k]."""
+        count = range(len(self.frames))
+        return [Transform(R[:, 3 * i:3 * i + 3], p[:, i]) for i in count], [V[6 * i:6 * i + 6] for i in count]
+
+    def _poses(self, model: Model, q: Expr) -> list[Transform]:
+        return [frame_pose(model, q, frame) for frame in self.frames]
+
+    def _entries(self, model: Model, q: Expr) -> tuple[Expr, Expr]:
+        poses = self._poses(model, q)
+        return ca.horzcat(*(x.R for x in poses)), ca.horzcat(*(x.p for x in poses))
+
+    def remaining(self, model: Model) -> Constraint | None:
+        bodies = {model.frame(frame).body for frame in self.frames}
+        return self if bodies - {-1} and (len(bodies) > 1 or len(self.frames) == 1) else None
+
+
+def point(pose: Transform, twist: Expr, at: Sequence[float]) -> tuple[Expr, Expr]:
+    """World position and velocity [3] of a point [3] (m) fixed to a frame."""
+    arm = spatial.constant(at)
+    velocity = spatial.linear(twist) - spatial.hat(arm) @ spatial.angular(twist)
+    return spatial.act_point(pose, arm), pose.R @ velocity
+
+
+class ByContent:
+    """Records that hold CasADi Functions compare by what these say, not by where they lie."""
+
+    @cached_property
+    def _text(self) -> str:
+        def said(value: Any) -> str:
+            return str(value.serialize()) if isinstance(value, ca.Function) else repr(value)
+
+        entries = (f"{f.name}={said(getattr(self, f.name))}" for f in fields(self))  # type: ignore[arg-type]  # they are dataclasses
+        return f"{type(self).__name__}({', '.join(entries)})"
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(self._text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +10,12 @@ import casadi as ca
 import numpy as np
 
 from dynamics import spatial
-from dynamics.algorithms import frame_jacobian, frame_pose
-from dynamics.constraints.constraint import Constraint
+from dynamics.constraints.constraint import Constraint, FrameConstraint, point
 from dynamics.errors import ModelError, near
 from dynamics.forces.force import Place, check_place
-from dynamics.forces.tension import path_gradient, path_length
 from dynamics.model.model import Model
 from dynamics.model.rigid import rotation_from_z
+from dynamics.spatial import Transform
 
 Expr = Any
 CLOSURES = {"fixed": ("all", "all"), "revolute": ("all", "tilt"), "prismatic": ("across", "all"),
@@ -25,7 +25,7 @@ it, the tilt of the axis, nothing). The complement of the joint's motion subspac
 
 
 @dataclass(frozen=True)
-class Closure(Constraint):
+class Closure(FrameConstraint):
     """A joint between two frames of the robot (or the world) that its tree does not have: the loop is closed.
 
     joint: one of ``CLOSURES``; axis [3]: of its rotation or translation (planar: the normal), the same in both frames, which
@@ -56,30 +56,24 @@ class Closure(Constraint):
         rows = {"all": np.eye(3), "across": across, "along": axis[None, :]}[CLOSURES[self.joint][0]]
         return spatial.constant(rows), spatial.constant(axis), spatial.constant(across)
 
-    def _relative(self, model: Model, q: Expr) -> spatial.Transform:
-        return spatial.compose(spatial.inverse(frame_pose(model, q, self.first)), frame_pose(model, q, self.second))
+    @property
+    def frames(self) -> tuple[str, ...]:
+        return self.first, self.second
 
-    def value(self, model: Model, q: Expr) -> Expr:
-        (R, p), (rows, axis, across) = self._relative(model, q), self._held()
-        turned = {"all": lambda: ca.inv_skew((R - R.T) / 2), "tilt": lambda: across @ (R @ axis), "": lambda: ca.DM(0, 1)}
-        return ca.vertcat(rows @ p, turned[CLOSURES[self.joint][1]]())
-
-    def jacobian(self, model: Model, q: Expr) -> Expr:
-        pose, (rows, axis, across) = self._relative(model, q), self._held()
-        R = pose.R
+    def relation(self, poses: Sequence[Transform], twists: Sequence[Expr], t: Expr) -> tuple[Expr, Expr]:
+        relative, (rows, axis, across) = spatial.compose(spatial.inverse(poses[0]), poses[1]), self._held()
+        R, p = relative
         # twist of B relative to A in the axes of B: B_v_WB - B_X_A A_v_WA
-        twist = frame_jacobian(model, q, self.second, "body") \
-            - spatial.motion_to_child(pose, frame_jacobian(model, q, self.first, "body"))
-        turn = {"all": lambda: (ca.trace(R) * ca.DM.eye(3) - R.T) / 2, "tilt": lambda: -across @ (R @ spatial.hat(axis)),
-                "": lambda: ca.DM(0, 3)}
-        return ca.vertcat(rows @ (R @ spatial.linear(twist)), turn[CLOSURES[self.joint][1]]() @ spatial.angular(twist))
-
-    def remaining(self, model: Model) -> Constraint | None:
-        return self if model.frame(self.first).body != model.frame(self.second).body else None
+        twist = twists[1] - spatial.motion_to_child(relative, twists[0])
+        held, turn = {
+            "all": lambda: (ca.inv_skew((R - R.T) / 2), (ca.trace(R) * ca.DM.eye(3) - R.T) / 2),
+            "tilt": lambda: (across @ (R @ axis), -across @ (R @ spatial.hat(axis))),
+            "": lambda: (ca.DM(0, 1), ca.DM(0, 3))}[CLOSURES[self.joint][1]]()
+        return ca.vertcat(rows @ p, held), ca.vertcat(rows @ (R @ spatial.linear(twist)), turn @ spatial.angular(twist))
 
 
 @dataclass(frozen=True)
-class Rod(Constraint):
+class Rod(FrameConstraint):
     """Two points at a constant distance [m] that is not zero: ``g = |x2 - x1| - length``."""
 
     name: str
@@ -93,14 +87,16 @@ class Rod(Constraint):
         if not 0.0 < self.length < float("inf"):
             raise ModelError(f"length must be positive, got {self.length:g}", element=f"constraint {self.name!r}")
 
-    def value(self, model: Model, q: Expr) -> Expr:
-        return path_length(model, (self.first, self.second), q) - self.length
+    @property
+    def frames(self) -> tuple[str, ...]:
+        return self.first.frame, self.second.frame
 
-    def jacobian(self, model: Model, q: Expr) -> Expr:
-        return path_gradient(model, (self.first, self.second), q)
-
-    def remaining(self, model: Model) -> Constraint | None:
-        return self if model.frame(self.first.frame).body != model.frame(self.second.frame).body else None
+    def relation(self, poses: Sequence[Transform], twists: Sequence[Expr], t: Expr) -> tuple[Expr, Expr]:
+        (a, va), (b, vb) = (point(pose, twist, place.position)
+                            for pose, twist, place in zip(poses, twists, (self.first, self.second), strict=True))
+        between = b - a
+        length = ca.norm_2(between)
+        return length - self.length, ca.dot(between / length, vb - va)
 
 
 @dataclass(frozen=True)
@@ -126,10 +122,10 @@ class Coupling(Constraint):
                 raise ModelError(f"ratio of {joint!r} must be finite and not zero, got {ratio:g}",
                                  element=f"constraint {self.name!r}")
 
-    def value(self, model: Model, q: Expr) -> Expr:
+    def value(self, model: Model, q: Expr, t: Expr = 0.0) -> Expr:
         return sum((ratio * q[model.coordinate_names.index(joint)] for joint, ratio in self.ratios), ca.DM(self.offset))
 
-    def jacobian(self, model: Model, q: Expr) -> Expr:
+    def jacobian(self, model: Model, q: Expr, t: Expr = 0.0) -> Expr:
         J = ca.DM(1, model.nv)
         for joint, ratio in self.ratios:
             J[0, model.velocity_names.index(joint)] += ratio

@@ -1,4 +1,4 @@
-"""Inverse and forward dynamics with their closed-form first and second derivatives, for use in MX graphs.
+"""Inverse, forward and constrained dynamics with their closed-form first and second derivatives, for use in MX graphs.
 
 The functions are those of ``q -> f(q / |q|)`` (every quaternion divided by its length), so that values and derivatives agree off
 the unit sphere too.
@@ -6,10 +6,13 @@ the unit sphere too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import casadi as ca
 
+from dynamics.constraints import Constraint
+from dynamics.derivatives.constrained import constrained_dynamics_partials, contracted_constrained_dynamics
 from dynamics.derivatives.forward_second import contracted_forward_dynamics, forward_dynamics_partials
 from dynamics.derivatives.injection import with_derivatives
 from dynamics.derivatives.inverse_contracted import contracted_inverse_dynamics
@@ -63,3 +66,37 @@ def _forms(model: Model, name: str) -> ca.Function:
     results = [value, first[0] @ E, *first[1:3], ambient_gradient(model, q, gq), gv, gw,
                ambient_hessian(model, q, gq, symmetrised(qq)), E.T @ qv, E.T @ qw, vv]
     return ca.Function("forms", [q, v, w, seed], ca.cse([ca.SX(y) for y in results]))
+
+
+def analytic_constrained(model: Model, constraints: Sequence[Constraint], compiled: bool = False) -> ca.Function:
+    """(q, v, tau, t) -> a [nv] under constraints, for MX graphs, with closed-form first and second derivatives; else as
+    ``analytic_function``."""
+    held, n = tuple(constraints), model.nv
+    forms = remembered(["analytic constrained", model.fingerprint, *map(repr, held)], lambda: _constrained_forms(model, held))
+    q, v, tau, t, seed = symbols = forms.sx_in()
+    value, *rest = forms.call(symbols)
+    jacobian, gradient, (qq, qv, qw, qt, rest_of) = rest[:4], rest[4:8], rest[8:]
+    blocks = [[rest_of[i, j] for j in (slice(0, n), slice(n, 2 * n), slice(2 * n, 2 * n + 1))] for i in (
+        slice(0, n), slice(n, 2 * n), slice(2 * n, 2 * n + 1))]
+    return with_derivatives(
+        "constrained_dynamics", {"q": q, "v": v, "tau": tau, "t": t}, "a", value, seed, jacobian=jacobian, gradient=gradient,
+        hessian=[[qq, qv, qw, qt], *([first, *row] for first, row in zip((qv.T, qw.T, qt.T), blocks, strict=True))],
+        compiled=compiled)
+
+
+def _constrained_forms(model: Model, constraints: tuple[Constraint, ...]) -> ca.Function:
+    """(q, v, tau, t, seed) -> a; Jacobians and gradients by q, v, tau, t; second derivatives qq, qv, qtau, qt, and those by (v,
+    tau, t); all in the coordinates of q."""
+    n = model.nv
+    q, v, tau, t, seed = (ca.SX.sym(name, size) for name, size in (
+        ("q", model.nq), ("v", n), ("tau", n), ("t", 1), ("seed", n)))
+    unit, _ = unit_configuration(model, q)
+    E, parts = ambient_map(model, q), (slice(0, n), slice(n, 2 * n), slice(2 * n, 3 * n), slice(3 * n, 3 * n + 1))
+    found = constrained_dynamics_partials(model, constraints, unit, v, tau, t=t)
+    rows = found.force.shape[0]
+    gradient, H = contracted_constrained_dynamics(model, constraints, unit, v, tau, (seed, ca.SX(rows, 1)), t=t)
+    by_q, *others = (found.Y[:n, at] for at in parts)
+    results = [found.a, by_q @ E, *others, ambient_gradient(model, q, gradient[parts[0]]), *(gradient[at] for at in parts[1:]),
+               ambient_hessian(model, q, gradient[parts[0]], H[parts[0], parts[0]]), *(E.T @ H[parts[0], at] for at in parts[1:]),
+               H[n:, n:]]
+    return ca.Function("forms", [q, v, tau, t, seed], ca.cse([ca.SX(y) for y in results]))

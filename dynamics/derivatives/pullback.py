@@ -49,6 +49,25 @@ class Pullback:
         """``G^T X G``."""
         return matrix if self.G is None else self.G.T @ matrix @ self.G
 
+    def direction(self, lam: Expr) -> tuple[Expr, Expr]:
+        """``mu = G lam`` [nu] of a direction lam [nv], and its derivative by q [nu, nv]."""
+        if not self.reduced.moving:
+            return self.lift(lam), tree.zeros(self.reduced.nu, self.reduced.nv, lam)
+        return self.lift(lam), _assembled(self.reduced, [(link, x[0]) for link, x in self._bends(lam)], lam, *self.state)
+
+    def columns(self, columns: Expr) -> Expr:
+        """``X G`` [., nv]: what depends on the velocities of the links, seen from v."""
+        return columns if self.G is None else columns @ self.G
+
+    def along(self, pose: Expr, V_q: Expr, A_q: Expr, A_v: Expr) -> tuple[Expr, Expr, Expr, Expr]:
+        """Derivatives [6, nv] by q of a frame's pose, twist and acceleration, and of the latter by v, from those by the links."""
+        out = [self.columns(x) for x in (pose, V_q, A_q, A_v)]
+        if self.reduced.moving:
+            out[1] = out[1] + pose @ self.Du
+            out[2] = out[2] + A_v @ self.Du + pose @ self.Ddu
+            out[3] = out[3] + pose @ self.du_dv
+        return out[0], out[1], out[2], out[3]
+
     def first(self, tau: Expr, dq: Expr, dv: Expr, M: Expr) -> tuple[Expr, Expr, Expr, Expr]:
         """tau [nv] and its derivatives by q, v, a from those of the links."""
         out = [self.congruence(x) for x in (dq, dv, M)]

@@ -7,11 +7,12 @@ from typing import Any
 
 import casadi as ca
 
-from dynamics.algorithms.contact_kinematics import Contact
-from dynamics.derivatives import contact_derivatives as contact
+from dynamics.constraints import Constraint
+from dynamics.derivatives import constrained
 from dynamics.derivatives import forward_second as forward
 from dynamics.derivatives.inverse_contracted import ContractedInverse, contracted_inverse_dynamics
 from dynamics.derivatives.inverse_second import InverseSecondPartials, inverse_dynamics_second_partials
+from dynamics.mechanism.constrained import Restitution, reduced, stacked
 from dynamics.model.model import Model
 
 Expr = Any
@@ -52,27 +53,34 @@ def forward_dynamics_second_derivatives(model: Model) -> ca.Function:
                      forward.ForwardSecondPartials._fields)
 
 
-def contact_dynamics_derivatives(model: Model, contacts: Sequence[Contact]) -> ca.Function:
-    """(q, v, tau) -> a, force and their six first derivatives, as in ``ContactPartials``."""
-    return _function("contact_dynamics_derivatives", model, _state(model, "tau"),
-                     lambda m, *x: contact.contact_dynamics_partials(m, contacts, *x), contact.ContactPartials._fields)
+def _rows(model: Model, constraints: Sequence[Constraint]) -> int:
+    """Number of rows of the reduced constraints."""
+    return int(stacked(model, reduced(constraints), "jacobian", ca.SX.sym("q", model.nq)).shape[0])
 
 
-def contact_dynamics_hessian(model: Model, contacts: Sequence[Contact]) -> ca.Function:
-    """(q, v, tau, mu_a, mu_f) -> gradient [3 nv] and H [3 nv, 3 nv] of ``mu_a^T a + mu_f^T force``."""
-    inputs = [*_state(model, "tau", "mu_a"), ("mu_f", sum(c.rows for c in contacts))]
-    return _function("contact_dynamics_hessian", model, inputs,
-                     lambda m, *x: contact.contracted_contact_dynamics(m, contacts, *x), ("gradient", "H"))
+def constrained_dynamics_derivatives(model: Model, constraints: Sequence[Constraint]) -> ca.Function:
+    """(q, v, tau, t) -> a, force, Y: see ``constrained.Constrained``."""
+    return _function("constrained_dynamics_derivatives", model, [*_state(model, "tau"), ("t", 1)],
+                     lambda m, q, v, tau, t: constrained.constrained_dynamics_partials(m, constraints, q, v, tau, t=t),
+                     constrained.Constrained._fields)
 
 
-def impact_derivatives(model: Model, contacts: Sequence[Contact], restitution: float = 0.0) -> ca.Function:
-    """(q, v) -> v_after, impulse and their four first derivatives, as in ``ImpactPartials``."""
-    return _function("impact_derivatives", model, _state(model),
-                     lambda m, q, v: contact.impact_partials(m, contacts, q, v, restitution), contact.ImpactPartials._fields)
+def constrained_dynamics_hessian(model: Model, constraints: Sequence[Constraint]) -> ca.Function:
+    """(q, v, tau, t, mu_a, mu_f) -> gradient [n_x] and H [n_x, n_x] of ``mu_a' a + mu_f' force`` by x = (q, v, tau, t)."""
+    inputs = [*_state(model, "tau"), ("t", 1), ("mu_a", model.nv), ("mu_f", _rows(model, constraints))]
+    return _function("constrained_dynamics_hessian", model, inputs, lambda m, q, v, tau, t, *mu:
+                     constrained.contracted_constrained_dynamics(m, constraints, q, v, tau, mu, t=t), ("gradient", "H"))
 
 
-def impact_hessian(model: Model, contacts: Sequence[Contact], restitution: float = 0.0) -> ca.Function:
-    """(q, v, mu_v, mu_F) -> gradient [2 nv] and H [2 nv, 2 nv] of ``mu_v^T v_after + mu_F^T impulse``."""
-    inputs = [*_state(model, "mu_v"), ("mu_F", sum(c.rows for c in contacts))]
-    return _function("impact_hessian", model, inputs,
-                     lambda m, q, v, a, b: contact.contracted_impact(m, contacts, q, v, a, b, restitution), ("gradient", "H"))
+def impact_derivatives(model: Model, constraints: Sequence[Constraint], restitution: Restitution = 0.0) -> ca.Function:
+    """(q, v, t) -> v_after, impulse, Y: see ``constrained.Struck``."""
+    return _function("impact_derivatives", model, [*_state(model), ("t", 1)],
+                     lambda m, q, v, t: constrained.impact_partials(m, constraints, q, v, restitution, t=t),
+                     constrained.Struck._fields)
+
+
+def impact_hessian(model: Model, constraints: Sequence[Constraint], restitution: Restitution = 0.0) -> ca.Function:
+    """(q, v, t, mu_v, mu_F) -> gradient [n_x] and H [n_x, n_x] of ``mu_v' v_after + mu_F' impulse`` by x = (q, v, t)."""
+    inputs = [*_state(model), ("t", 1), ("mu_v", model.nv), ("mu_F", _rows(model, constraints))]
+    return _function("impact_hessian", model, inputs, lambda m, q, v, t, *mu: constrained.contracted_impact(
+        m, constraints, q, v, mu, restitution, t=t), ("gradient", "H"))

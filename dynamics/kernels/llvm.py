@@ -85,6 +85,8 @@ def _codes(functions: Sequence[ca.Function], cache_dir: str | os.PathLike[str] |
     for function in functions:
         try:
             scalar, content = _scalar(function)
+            if not tuned:
+                _checked(scalar)
         except KernelError as error:
             asked.append(error)
             continue
@@ -116,10 +118,15 @@ def _scalar(function: ca.Function) -> tuple[ca.Function, str]:
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[-1]
         raise KernelError(f"function {name!r} cannot be expanded into scalar operations: {reason}") from error
+    return function, content
+
+
+def _checked(function: ca.Function) -> None:
+    """Raises KernelError for a function with operations that cannot be written."""
     unknown = sorted(set(map(function.instruction_id, range(function.n_instructions()))) - text.KNOWN)
     if unknown:
-        raise KernelError(f"function {name!r} has operations without machine code: {', '.join(map(_operation, unknown))}")
-    return function, content
+        words = ", ".join(map(_operation, unknown))
+        raise KernelError(f"function {function.name()!r} has operations without machine code: {words}")
 
 
 def _operation(code: int) -> str:
@@ -137,6 +144,8 @@ def _made(functions: Mapping[str, ca.Function], cache_dir: str | os.PathLike[str
     binary = cache.find_object(directories, key)
     hit = binary is not None
     if binary is None:
+        for function in functions.values() if tuned else ():  # one that is in the cache needs no look at all its operations
+            _checked(function)
         binary = compiled(symbols, tuned)
         if stored:
             cache.store_object(directories[-1], key, binary)

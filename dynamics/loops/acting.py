@@ -1,7 +1,8 @@
 """What acts on a tree in the loops: forces of a mechanism, and constraints, by three generated functions called by address.
 
-With f(q, v) the sum of the forces, J, g and c = dJ/dt v + 2 RATE J v + RATE^2 g of all constraints stacked [rows], multipliers
-lambda and r = J a + c, the functions of (q, v, a, lambda, psi, nu) give, one vector each, matrices row by row,
+With f(q, v) the sum of the forces, J and c = drift + 2 RATE rate + RATE^2 g of all constraints stacked [rows], in rows that do
+not repeat each other within one record, multipliers lambda and r = J a + c, the functions of (q, v, a, lambda, psi, nu) give, one
+vector each, matrices row by row,
 
     VALUES  f [nv], J [rows nv], c [rows]
     SLOPES  K + d(J^T lambda)/dq, D [nv nv each], dr/dq, dr/dv [rows nv each]
@@ -24,13 +25,15 @@ import numpy as np
 from numba import njit
 
 from dynamics.algorithms import rate_matrix
+from dynamics.algorithms.saddle import EPSILON
+from dynamics.errors import ModelError
 from dynamics.kernels import Kernel, compile_many
 from dynamics.kernels.calls import address_of, call_at, put_integer
 from dynamics.loops import layout as at
 from dynamics.loops.factor import solve
 from dynamics.loops.lanes import get, put
 from dynamics.loops.vectors import OPTIONS
-from dynamics.mechanism.mechanism import EPSILON, RATE
+from dynamics.mechanism.constrained import demanded, reduced, stacked
 
 if TYPE_CHECKING:
     from dynamics.mechanism import Mechanism
@@ -73,11 +76,12 @@ def compiled(mechanism: Mechanism) -> tuple[tuple[Kernel, ...], int]:
 @lru_cache(maxsize=16)
 def _compiled(key: _ByFingerprint) -> tuple[tuple[Kernel, ...], int]:
     mechanism = key.mechanism
-    model, held = mechanism.model, mechanism.constraints
+    model, held = mechanism.model, reduced(mechanism.constraints)
+    if mechanism.timed:
+        raise ModelError("loops know no time, and a constraint depends on it", element=f"model {model.name!r}")
     q, v, a = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym("a", model.nv)
-    J = ca.vertcat(ca.SX(0, model.nv), *(c.jacobian(model, q) for c in held))
-    g = ca.vertcat(ca.SX(0, 1), *(c.value(model, q) for c in held))
-    drift = ca.vertcat(ca.SX(0, 1), *(c.drift(model, q, v) for c in held))
+    J = ca.vertcat(ca.SX(0, model.nv), stacked(model, held, "jacobian", q)) if held else ca.SX(0, model.nv)
+    c = -demanded(model, held, q, v, 0.0) if held else ca.SX(0, 1)
     rows = J.shape[0]
     lam, psi, nu = ca.SX.sym("lam", rows), ca.SX.sym("psi", model.nv), ca.SX.sym("nu", rows)
     N, f = rate_matrix(model, q), ca.SX(mechanism.force(q, v))
@@ -85,7 +89,6 @@ def _compiled(key: _ByFingerprint) -> tuple[tuple[Kernel, ...], int]:
     def by_q(x: Any) -> Any:
         return ca.jacobian(x, q) @ N
 
-    c = drift + 2 * RATE * (J @ v) + RATE**2 * g
     r = J @ a + c
     s = ca.dot(nu, r) - ca.dot(psi, f + J.T @ lam)
     s_q = N.T @ ca.gradient(s, q)

@@ -73,7 +73,7 @@ class LoopDynamics:
         return a
 
     def constrained_dynamics(self, q: Any, v: Any, tau: Any, f_ext: Wrenches = None) -> tuple[Array, Array]:
-        """(a [nv], multipliers [rows]) of a mechanism with constraints: ``M a + h = tau + f + J^T multipliers``."""
+        """(a [nv], multipliers [rows] of reduced constraints) of a mechanism: ``M a + h = tau + f + J^T multipliers``."""
         a = self.forward_dynamics(q, v, tau, f_ext)
         rows = int(self.tables.integers[at.N_ROWS])
         first = int(self.tables.integers[self.tables.integers[at.AT_ACTING] + at.ACT_INPUTS + acting.LAM]) if rows else 0

@@ -1,8 +1,9 @@
 """A robot with all that acts on it: the tree, its drives with their limits, its own forces, and constraints that close loops.
 
-    M(q) a + h(q, v) = S u_motors + sum J' thrust + sum f(q, v) + J_c' lambda        J_c a + dJ_c/dt v = 0
+    M(q) a + h(q, v) = S u_motors + sum J' thrust + sum f(q, v) + J_c' lambda        J_c a + drift = 0
 
-The tree's algorithms know gravity, damping and armature of joints; drives and forces enter here, once, for every equation.
+The tree's algorithms know gravity, damping and armature of joints; drives and forces enter here, once, for every equation. External
+wrenches [6] go by the name of a body, in its coordinates, whether it moves or is welded to one that does.
 """
 
 from __future__ import annotations
@@ -19,19 +20,18 @@ import numpy as np
 from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.algorithms import tree
-from dynamics.algorithms.forward_dynamics import solve_mass
+from dynamics.algorithms.saddle import Saddle
 from dynamics.constraints import Constraint
 from dynamics.errors import ModelError, UnknownNameError, near
 from dynamics.forces import Force
+from dynamics.mechanism import constrained
+from dynamics.mechanism.constrained import Impact, Restitution
 from dynamics.mechanism.drives import INF, Motor, Thruster, check_drives
 from dynamics.model.lock import lock_joints
 from dynamics.model.model import Model
 
 Expr = Any
-
-
-#: rate [1/s] at which violations of constraints decay; what is added to the diagonal, relative to its mean
-RATE, EPSILON = 10.0, 1e-9
+Wrenches = Mapping[str, Expr] | None
 
 
 @dataclass(frozen=True)
@@ -127,53 +127,127 @@ class Mechanism:
         """D = df/dv [nv, nv] of the sum."""
         return sum((force.damping(self.model, q, v) for force in self.forces), ca.DM(self.model.nv, self.model.nv))
 
-    def wrenches(self, q: Expr, thrusts: Expr) -> dict[str, Expr]:
+    def wrenches(self, thrusts: Expr, q: Expr = None) -> dict[str, Expr]:
         """Wrench [6] on each pushed body by its name, body coordinates; thrusts [N]: one for each thruster. They depend on q only
-        where a thruster pushes against another body."""
-        return thrust_wrenches(self.model, self.thrusters, q, thrusts)
+        where a thruster pushes against another body; ModelError where that is so and q is not given."""
+        return thrust_wrenches(self.model, self.thrusters, thrusts, q)
 
     def thrust_effort(self, q: Expr, thrusts: Expr) -> Expr:
         """Generalised force [nv] of the thrusters, ``sum J' w``."""
         return sum((alg.frame_jacobian(self.model, q, body, "body").T @ wrench
-                    for body, wrench in self.wrenches(q, thrusts).items()), ca.DM(self.model.nv, 1))
+                    for body, wrench in self.wrenches(thrusts, q).items()), ca.DM(self.model.nv, 1))
 
-    def forward_dynamics(self, q: Expr, v: Expr, u: Expr) -> Expr:
-        """Acceleration a [nv] under the controls u [nu]."""
+    def forward_dynamics(self, q: Expr, v: Expr, u: Expr, t: Expr = 0.0, f_ext: Wrenches = None) -> Expr:
+        """Acceleration a [nv] under the controls u [nu] and external wrenches; t [s]: for constraints that depend on time."""
         if self.constraints:
-            return self.constrained_dynamics(q, v, u)[0]
+            return self.constrained_dynamics(q, v, u, t, f_ext)[0]
         q, v, u = tree.as_column(q), tree.as_column(v), tree.as_column(u)
-        tau = self.motor_effort(u) + self.force(q, v)
-        return alg.forward_dynamics(self.model, q, v, tau, self.wrenches(q, u[len(self.motors):]))
+        return alg.forward_dynamics(self.model, q, v, self.motor_effort(u) + self.force(q, v), self._pushed(q, u, f_ext))
 
-    def constrained_dynamics(self, q: Expr, v: Expr, u: Expr) -> tuple[Expr, Expr]:
-        """(a [nv], lambda [m]): the solution of ``M a - J' lambda = tau - h``, ``J a = -dJ/dt v - 2 RATE J v - RATE^2 g``.
+    def constrained_dynamics(self, q: Expr, v: Expr, u: Expr, t: Expr = 0.0, f_ext: Wrenches = None) -> tuple[Expr, Expr]:
+        """(a [nv], lambda [m]): the solution of ``M a - J' lambda = tau - h``, ``J a = -drift - 2 RATE rate - RATE^2 g``.
 
-        Rows may depend on each other: ``(J M^-1 J' + eps) lambda = b`` is refined twice, so that eps leaves nothing behind where
-        rows are independent, and lambda is the smallest one where they are not; a is unique. Off the constraint, g decays at
-        ``RATE`` (Baumgarte 1972), on it the terms vanish. q, v, u: expressions or numbers.
+        Rows may depend on each other: lambda is then the smallest one, a is unique. Off the constraint, g decays at ``RATE``
+        (Baumgarte 1972), on it the terms vanish. q, v, u: expressions or numbers.
         """
         q, v, u = tree.as_column(q), tree.as_column(v), tree.as_column(u)
-        h = alg.bias_force(self.model, q, v, self.wrenches(q, u[len(self.motors):]))
-        M = alg.mass_matrix(self.model, q)
-        J = ca.vertcat(*(c.jacobian(self.model, q) for c in self.constraints))
-        g = ca.vertcat(*(c.value(self.model, q) for c in self.constraints))
-        drift = ca.vertcat(*(c.drift(self.model, q, v) for c in self.constraints))
-        found = solve_mass(M, ca.densify(ca.horzcat(self.motor_effort(u) + self.force(q, v) - h, J.T)))
-        free, across = found[:, 0], found[:, 1:]
-        A = ca.densify(J @ across)
-        b = ca.densify(-drift - 2 * RATE * (J @ v) - RATE**2 * g - J @ free)
-        count = A.shape[0]
-        small = EPSILON * ca.trace(A) / count * ca.DM.eye(count)
-        multipliers: Expr = ca.DM(count, 1)
-        for _ in range(3):
-            multipliers = multipliers + _solve(A + small, b - A @ multipliers)
-        return free + across @ multipliers, multipliers
+        tau = self.motor_effort(u) + self.force(q, v)
+        a, rows = constrained.accelerations(self.model, self.constraints, q, v, tau, t, self._pushed(q, u, f_ext))
+        return a, constrained.spread(self.model, self.constraints, q, rows)
 
-    def inverse_dynamics(self, q: Expr, v: Expr, a: Expr, thrusts: Expr | None = None) -> Expr:
-        """Generalised force [nv] that motors have to give for the acceleration a [nv]; thrusts [N]: of the thrusters, None: 0."""
+    def constraint_forces(self, q: Expr, v: Expr, u: Expr, t: Expr = 0.0, f_ext: Wrenches = None) -> dict[str, Expr]:
+        """The multipliers of each constraint by its name, one for each row: forces and moments on the robot along its rows."""
+        return self.by_constraint(self.constrained_dynamics(q, v, u, t, f_ext)[1])
+
+    def by_constraint(self, rows: Expr) -> dict[str, Expr]:
+        """Entries of all rows [m] split by the names of the constraints."""
+        q, found, start = ca.SX.sym("q", self.model.nq), {}, 0
+        for c in self.constraints:
+            count = c.jacobian(self.model, q).shape[0]
+            found[c.name] = rows[start:start + count]
+            start += count
+        return found
+
+    def constraint_effort(self, q: Expr, forces: Mapping[str, Expr], t: Expr = 0.0) -> Expr:
+        """Generalised force ``sum J' lambda`` [nv] of given multipliers by the names of constraints. Raises UnknownNameError."""
+        known = {c.name: c for c in self.constraints}
+        total: Expr = ca.DM(self.model.nv, 1)
+        for name, force in forces.items():
+            if name not in known:
+                raise UnknownNameError("constraint", name, known)
+            J = known[name].jacobian(self.model, q, t)
+            if tree.as_column(force).shape != (J.shape[0], 1):
+                raise ModelError(f"{tree.as_column(force).shape[0]} forces for {J.shape[0]} rows", element=f"constraint {name!r}")
+            total = total + J.T @ tree.as_column(force)
+        return total
+
+    def constraint_power(self, q: Expr, v: Expr, u: Expr, t: Expr = 0.0) -> Expr:
+        """What the constraints supply [W]: zero on the constraint unless they move by themselves."""
+        J = constrained.stacked(self.model, self.constraints, "jacobian", q, t)
+        return ca.dot(J @ v, self.constrained_dynamics(q, v, u, t)[1])
+
+    @cached_property
+    def prescribed(self) -> bool:
+        """Whether a constraint moves by itself: its rate does not vanish at rest, so that its forces do work."""
+        q, t, rest = ca.SX.sym("q", self.model.nq), ca.SX.sym("t"), ca.SX(self.model.nv, 1)
+        return any(not ca.cse(ca.SX(c.rate(self.model, q, rest, t))).is_zero() for c in self.constraints)
+
+    @cached_property
+    def timed(self) -> bool:
+        """Whether a constraint depends on time."""
+        q, v, t = ca.SX.sym("q", self.model.nq), ca.SX.sym("v", self.model.nv), ca.SX.sym("t")
+        return any(ca.depends_on(ca.SX(c.rate(self.model, q, v, t)), t) for c in self.constraints)
+
+    def impact(self, q: Expr, v: Expr, restitution: Restitution = 0.0, t: Expr = 0.0, impulses: Wrenches = None) -> Impact:
+        """Velocity after an impact on all constraints, impulses of all their rows, change of energy: see ``constrained.impact``."""
+        found = constrained.impact(self.model, self.constraints, q, v, restitution, t, impulses)
+        return found._replace(impulse=constrained.spread(self.model, self.constraints, q, found.impulse))
+
+    def hybrid_dynamics(self, q: Expr, v: Expr, u: Expr, prescribed: Mapping[str, Expr], t: Expr = 0.0
+                        ) -> tuple[Expr, dict[str, Expr]]:
+        """(a [nv], efforts): accelerations of some joints in, the efforts [N m or N] that these take beyond the motors' out.
+
+        prescribed: joint -> its accelerations. Constraints hold as well. Rows ``pG a = p``, effort = multiplier. Source: the RedMax
+        notes, Eq. 2.113, with the sign of a force on the joint. Raises ModelError, UnknownNameError.
+        """
+        q, v, u = tree.as_column(q), tree.as_column(v), tree.as_column(u)
+        model = self.model
+        rows = [model.v_slice(model.joint_index(joint)) for joint in prescribed]
+        for (joint, wanted), own in zip(prescribed.items(), rows, strict=True):
+            if tree.as_column(wanted).shape[0] != own.stop - own.start:
+                raise ModelError(f"{tree.as_column(wanted).shape[0]} accelerations for {own.stop - own.start} velocities",
+                                 element=f"joint {joint!r}")
+        selected = (ca.DM.eye(model.nv)[own, :] for own in rows)
+        held = constrained.reduced(self.constraints)
+        J = ca.vertcat(*(c.jacobian(model, q, t) for c in held), *selected)
+        c = ca.vertcat(*([constrained.demanded(model, held, q, v, t)] if held else []),
+                       *map(tree.as_column, prescribed.values()))
+        h = alg.bias_force(model, q, v, self._pushed(q, u, None))
+        a, multipliers = Saddle(alg.mass_matrix(model, q), J).solve(self.motor_effort(u) + self.force(q, v) - h, c)
+        start, efforts = J.shape[0] - sum(own.stop - own.start for own in rows), {}
+        for joint, own in zip(prescribed, rows, strict=True):
+            efforts[joint] = multipliers[start:start + own.stop - own.start]
+            start += own.stop - own.start
+        return a, efforts
+
+    def inverse_dynamics(self, q: Expr, v: Expr, a: Expr, thrusts: Expr | None = None, f_ext: Wrenches = None,
+                         forces: Mapping[str, Expr] | None = None) -> Expr:
+        """Generalised force [nv] that motors have to give for the acceleration a [nv]; thrusts [N]: of the thrusters, None: 0;
+        forces: multipliers of constraints by name, those left out are zero."""
         q, v, a = tree.as_column(q), tree.as_column(v), tree.as_column(a)
-        pushed = {} if thrusts is None else self.wrenches(q, tree.as_column(thrusts))
-        return alg.inverse_dynamics(self.model, q, v, a, pushed) - self.force(q, v)
+        pushed = self._merged({} if thrusts is None else self.wrenches(tree.as_column(thrusts), q), f_ext)
+        effort = alg.inverse_dynamics(self.model, q, v, a, pushed) - self.force(q, v)
+        return effort - self.constraint_effort(q, forces) if forces else effort
+
+    def _pushed(self, q: Expr, u: Expr, f_ext: Wrenches) -> dict[str, Expr]:
+        return self._merged(self.wrenches(u[len(self.motors):], q), f_ext)
+
+    @staticmethod
+    def _merged(wrenches: dict[str, Expr], more: Wrenches) -> dict[str, Expr]:
+        total = dict(wrenches)
+        for name, wrench in (more or {}).items():
+            total[name] = total[name] + tree.as_column(wrench) if name in total else tree.as_column(wrench)
+        return total
 
     def energy(self, q: Expr, v: Expr) -> Expr:
         """Kinetic energy, and the potential energy of gravity and of the forces that have one [J]."""
@@ -182,7 +256,7 @@ class Mechanism:
     def power(self, q: Expr, v: Expr, tau: Expr, thrusts: Expr) -> Expr:
         """What the energy changes by [W] under motor efforts tau [nv] and thrusts: their power, less what dampers take."""
         power = ca.dot(v, tau) - ca.dot(v, tree.diagonal(self.model, "damping") * v)
-        wrenches = self.wrenches(q, thrusts)
+        wrenches = self.wrenches(thrusts, q)
         twists = alg.body_velocities(self.model, q, v) if wrenches else []
         for name, wrench in wrenches.items():
             power += ca.dot(twists[self.model.body_index(name)], wrench)
@@ -211,14 +285,6 @@ class Mechanism:
                          tuple(left_over for c in self.constraints if (left_over := c.remaining(model)) is not None))
 
 
-def _solve(A: Expr, b: Expr) -> Expr:
-    """``A^-1 b`` of a symmetric positive definite matrix."""
-    if isinstance(A, ca.MX) or isinstance(b, ca.MX):
-        return ca.solve(A, b)
-    D, LT, p = ca.ldl(A)
-    return ca.ldl_solve(b, D, LT, p)
-
-
 def thrust_wrenches(model: Model, thrusters: Sequence[Thruster], q: Expr, thrusts: Expr) -> dict[str, Expr]:
     """Wrench [6] on each pushed body by its name, body coordinates; thrusts [N]: one for each thruster."""
     total: dict[str, Expr] = {}
@@ -227,7 +293,11 @@ def thrust_wrenches(model: Model, thrusters: Sequence[Thruster], q: Expr, thrust
         name = model.bodies[body].name
         total[name] = total[name] + wrench if name in total else wrench
 
-    poses = alg.body_poses(model, q) if any(thruster.against for thruster in thrusters) else []
+    between = next((thruster for thruster in thrusters if thruster.against), None)
+    if between is not None and q is None:
+        raise ModelError("pushes against another body: what it does depends on the configuration",
+                         element=f"thruster {between.name!r}")
+    poses = [] if between is None else alg.body_poses(model, q)
     for k, thruster in enumerate(thrusters):
         frame = model.frame(thruster.frame)
         wrench = spatial.force_to_parent(tree.placement_transform(frame.placement), thruster.unit_wrench() * thrusts[k])

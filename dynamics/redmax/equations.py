@@ -78,10 +78,7 @@ def body_inertias(model: Model) -> ca.DM:
 def body_wrenches(mechanism: Mechanism, q: Expr, twists: Expr, u: Expr) -> Wrenches:
     """Gravity, ``-phi x* M phi`` and thrusts on every body, in its own coordinates."""
     model = mechanism.model
-    if between := [thruster.name for thruster in mechanism.thrusters if thruster.against]:
-        raise ModelError(f"thrusters between bodies are not known in maximal coordinates: {', '.join(map(repr, between))}",
-                         element=f"model {model.name!r}")
-    thrusts = mechanism.wrenches(q, u[len(mechanism.motors):])
+    thrusts = mechanism.wrenches(u[len(mechanism.motors):])
     f, K, D = [], [], []
     for i, (body, pose) in enumerate(zip(model.bodies, body_poses(model, q), strict=True)):
         inertia = spatial.inertia_from_com(body.inertia.mass, body.inertia.com, body.inertia.inertia)

@@ -76,8 +76,9 @@ def _closed_form(mechanism: Mechanism, at: Sequence[Expr]) -> list[Expr]:
         found = inverse_dynamics_partials(model, q, v, a, {})
         pushed = ca.jacobian(mechanism.thrust_effort(q, thrusts), q) @ rate_matrix(model, q)
     else:
-        found, pushed = inverse_dynamics_partials(model, q, v, a, mechanism.wrenches(q, thrusts)), 0
-    return [ca.SX(found.dtau_dq - mechanism.stiffness(q, v) - pushed), ca.SX(found.dtau_dv - mechanism.damping(q, v)), ca.SX(found.M)]
+        found, pushed = inverse_dynamics_partials(model, q, v, a, mechanism.wrenches(thrusts)), 0
+    by_q, by_v = found.dtau_dq - mechanism.stiffness(q, v) - pushed, found.dtau_dv - mechanism.damping(q, v)
+    return [ca.SX(by_q), ca.SX(by_v), ca.SX(found.M)]
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def residual(mechanism: Mechanism, parameters: Sequence[Parameter], at: Sequence
         elif isinstance(parameter, ForceField):
             forces[parameter.force] = replace(forces[parameter.force], **{parameter.field: p[k]})  # type: ignore[type-var]
     state = (wide_q, wide_v, wide_a)
-    tau = alg.inverse_dynamics(longer, *state, replace(mechanism, model=longer).wrenches(wide_q, u[len(mechanism.motors):]))
+    tau = alg.inverse_dynamics(longer, *state, replace(mechanism, model=longer).wrenches(u[len(mechanism.motors):], wide_q))
     tau = tau + _inertia_effort(longer, parameters, state, p)
     tau = tau - sum((force.effort(longer, wide_q, wide_v) for force in forces.values()), ca.SX(longer.nv, 1))
     return tau[rows] - mechanism.motor_effort(u)

@@ -5,6 +5,7 @@
     equations   M a - sum J' f - S' tau = -h                     what mechanics demand
     stances     J_c a = -dJ_c/dt v - rest_gain J_c v              points that stand do not move
     limits      friction pyramids, normal forces, torques         by name
+    joints      a within what keeps, or brings back, positions and velocities (where a horizon is given)
     priorities  tasks, in the order given: motions J a = a* - dJ/dt v, forces, momentum, efforts
 
 f is the force of the ground on the robot (world axes). Hutter et al., Robot Dynamics lecture notes (ETH Zurich, HS 2023), section
@@ -27,6 +28,7 @@ from dynamics.algorithms import contact_kinematics
 from dynamics.errors import near
 from dynamics.kernels import Kernel, compile_kernel
 from dynamics.model.model import Model
+from ocp.control.limits import limit_box, velocity_bounds
 from ocp.control.stance import Stance
 from ocp.control.task_kernel import RobotKey, parameter_starts, task_rates
 from ocp.control.tasks import Shape, Task
@@ -73,7 +75,7 @@ Priority = Item | Level | Sequence[Item]
 @dataclass(frozen=True, eq=False)
 class Terms:
     """What a state gives: M [nv, nv], h [nv], J_c [3 c, nv] and drift_c [3 c] of all known stances; e, J, drift of all known tasks,
-    rates [m] = J v; momentum [6] about the centre of mass, its Jacobian A_g [6, nv] and drift_g [6]; v [nv]."""
+    rates [m] = J v; momentum [6] about the centre of mass, its Jacobian A_g [6, nv] and drift_g [6]; q [nq], v [nv]."""
 
     M: Array
     h: Array
@@ -85,6 +87,7 @@ class Terms:
     momentum: Array
     A_g: Array
     drift_g: Array
+    q: Array
     v: Array
 
     @property
@@ -113,7 +116,9 @@ class WholeBody:
     frictions and forces may change at every step).
 
     driven: names of the velocities with a motor (default: all but those of free-flyers); efforts: their limits (N m, N; default:
-    the model's). rest_gain [1/s]: how fast velocities of stances decay. options: of the hierarchy.
+    the model's). rest_gain [1/s]: how fast velocities of stances decay. horizon T (s): joints keep the model's limits of position
+    and velocity by ``a <= (w - v) / T``, where w is the velocity limit or a quarter of the way to the position limit over T,
+    whichever is less: they arrive without overshoot, and come back from outside. None: no such rows. options: of the hierarchy.
     Raises UnknownNameError, ProblemError.
     """
 
@@ -123,6 +128,7 @@ class WholeBody:
     driven: Sequence[str] | None = None
     efforts: ArrayLike | None = None
     rest_gain: float = 0.0
+    horizon: float | None = None
     options: HQPOptions = field(default_factory=HQPOptions)
     mode: str = "auto"
 
@@ -144,6 +150,9 @@ class WholeBody:
         self._efforts = np.broadcast_to(most, (len(rows),)).copy()
         if not (self._efforts >= 0.0).all():
             raise ProblemError("limits of efforts must not be negative", where="WholeBody.efforts")
+        if self.horizon is not None and not self.horizon > 0.0:
+            raise ProblemError(f"must be positive, got {self.horizon!r}", where="WholeBody.horizon")
+        self._box = limit_box(model)
         self._names = tuple(names)
         self._shapes = tuple(dict.fromkeys(task.shape for task in self.tasks))
         contacts = tuple(s.contact for s in self.stances)
@@ -168,7 +177,7 @@ class WholeBody:
         nv = self.model.nv
         M, h, J_c, drift_c, e, J, drift, momentum, A_g, drift_g = values
         return Terms(M.reshape(nv, nv), h.reshape(-1), J_c.reshape(-1, nv), drift_c.reshape(-1), e.reshape(-1), J.reshape(-1, nv),
-                     drift.reshape(-1), momentum, A_g.reshape(6, nv), drift_g, v)
+                     drift.reshape(-1), momentum, A_g.reshape(6, nv), drift_g, np.asarray(q, float), v)
 
     def _index(self, task: Task) -> int:
         if task.shape not in self._shapes:
@@ -185,6 +194,8 @@ class WholeBody:
             out.append(layout.at_rest(self.rest_gain))
         if (limits := layout.limits(self._efforts)) is not None:
             out.append(limits)
+        if self.horizon is not None and (joints := layout.joints(self.horizon)) is not None:
+            out.append(joints)
         for k, priority in enumerate(priorities, start=1):
             if isinstance(priority, Level):
                 out.append(priority)
@@ -269,6 +280,15 @@ class _Layout:
         level = Level("limits", D=np.vstack(blocks), f=np.concatenate(upper), lower=np.concatenate(lower), limits=tuple(names))
         self.whole._limits = self.stances, level  # it does not depend on the state
         return level
+
+    def joints(self, horizon: float) -> Level | None:
+        model, v = self.whole.model, self.terms.v
+        lower, upper = velocity_bounds(model, self.terms.q, self.whole._box, horizon, gain=0.25)
+        rows = np.flatnonzero(np.isfinite(lower) | np.isfinite(upper))
+        if not rows.size:
+            return None
+        return Level("joints", D=self._over(np.eye(self.nv)[rows], 0), f=(upper[rows] - v[rows]) / horizon,
+                     lower=(lower[rows] - v[rows]) / horizon, limits=tuple(model.velocity_names[i] for i in rows))
 
     def rows(self, item: Item) -> tuple[Array, Array, Array]:
         """(A, b, weights) of one task."""

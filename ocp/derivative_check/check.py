@@ -145,7 +145,7 @@ class _At:
         if self.tools.stepped is not None:
             roads["complex step"] = self.matrix(self.tools.stepped)
         if self.closed is not None:
-            roads["closed form"] = np.array(self.closed.jacobian(_column(self.point.x), _column(self.point.u)))
+            roads["closed form"] = np.array(self.closed.jacobian(_column(self.point.x), _column(self.point.u), self.point.t))
         return compare(self.along(self.tools.value), self.scale, roads, tolerance=self.tolerance, rows=True)
 
     def second(self, weights: np.ndarray) -> Comparison:
@@ -154,7 +154,8 @@ class _At:
         if self.tools.hessian_stepped is not None:
             roads["complex step"] = self.matrix(self.tools.hessian_stepped, weights)
         if self.closed is not None:
-            roads["closed form"] = np.array(self.closed.hessian(_column(self.point.x), _column(self.point.u), _column(weights)))
+            roads["closed form"] = np.array(self.closed.hessian(_column(self.point.x), _column(self.point.u), _column(weights),
+                                                                self.point.t))
         return compare(self.along(self.tools.gradient, weights), self.scale, roads, tolerance=self.tolerance, rows=False)
 
     def second_findings(self, comparison: Comparison) -> list[Finding]:

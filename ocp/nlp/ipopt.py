@@ -84,7 +84,8 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
             notes = (*notes, "IPOPT went around in circles where the objective hardly tells points apart: gradient "
                      f"{rows[-1]['inf_du']:.1e}, violation {rows[-1]['inf_pr']:.1e}")
         return NLPResult(
-            x=point, lam_x=found["lam_x"].full().ravel(), lam_g=found["lam_g"].full().ravel(), f=float(found["f"]),
+            x=point, lam_x=found["lam_x"].full().ravel(), lam_g=found["lam_g"].full().ravel(),
+            f=float(nlp.f(point)),  # of the point as it is handed back: IPOPT moves it into its bounds after it took the objective
             status=status, message=message, iterations=rows,
             seconds={"solver": time.perf_counter() - started,
                      "functions": sum(v for k, v in stats.items() if k.startswith("t_wall_nlp"))},

@@ -25,6 +25,8 @@ from ocp.nlp.result import NLPResult, Warm
 SMALLEST, LARGEST = 2.0 ** -30, 2.0 ** 30
 #: rows with smaller largest entries are scaled up no further
 UP = 2.0 ** 7
+#: constraints whose rows have no larger entries are lifted: their violations would be below absolute tolerances
+TINY = 2.0 ** -10
 #: how far from the first point, in parts of 1 + its size, the objective's gradient is looked at where it vanishes
 BESIDE = 1.0
 
@@ -115,6 +117,20 @@ def lifted(nlp: NLP) -> float:
     aside = BESIDE * (1 + np.abs(start)) * np.cos(np.arange(nlp.n))
     factor = _to_one(np.sum, nlp, start) or _to_one(np.sum, nlp, np.clip(start + aside, nlp.x_lower, nlp.x_upper)) or 1.0
     return factor if factor > UP else 1.0
+
+
+def lifted_rows(nlp: NLP) -> Scaling | None:
+    """Factors for the rows of constraints in tiny numbers, the same for all rows of a name, which bring the largest entry of their
+    Jacobian at the first point to about 1; None where there are none."""
+    jacobian = nlp.jac(np.clip(nlp.x0, nlp.x_lower, nlp.x_upper))[1]
+    of: dict[str, int] = {}
+    group = np.array([of.setdefault(name.partition(" @ ")[0], len(of)) for name in nlp.constraints], dtype=int)
+    largest, entries = np.zeros(len(of)), np.abs(np.array(jacobian.nonzeros()))
+    np.maximum.at(largest, group[np.array(jacobian.sparsity().row(), dtype=int)], np.where(np.isfinite(entries), entries, 0.0))
+    tiny = (largest > 0) & (largest < TINY)
+    if not tiny.any():
+        return None
+    return Scaling("of tiny rows", np.ones(nlp.n), np.where(tiny, _inverse(largest), 1.0)[group], 1.0)
 
 
 def _to_one(norm: Callable[..., Any], nlp: NLP, point: np.ndarray, columns: np.ndarray | float = 1.0) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ocp.problem import Phase, Problem
+from ocp.reach.ends import ends_missed
 from ocp.reach.tube import SLACK, impossible, plain, prescribed, tube
 
 #: rates are compared at so many random points
@@ -16,7 +17,8 @@ POINTS = 3
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence about constraints that cannot hold together. sure: it is so; otherwise it holds along the guess only."""
+    """A sentence about constraints that cannot hold together. sure: it is proved; otherwise it holds along the guess, or of what a
+    search found."""
 
     text: str
     sure: bool
@@ -37,6 +39,13 @@ def first_findings(problem: Problem) -> tuple[Finding, ...]:
     return tuple(found)
 
 
+def end_findings(problem: Problem) -> tuple[Finding, ...]:
+    """What no state was found to meet at the ends of phases (``ocp.reach.ends``)."""
+    several = len(problem.phases) > 1
+    return tuple(Finding(f"phase {phase.name}: {text}" if several else text, False)
+                 for phase in problem.phases for text in ends_missed(phase))
+
+
 def _too_far(phase: Phase) -> Iterator[tuple[str, bool]]:
     system, longest = phase.system, phase.duration.upper
     if not np.isfinite(longest):
@@ -48,8 +57,9 @@ def _too_far(phase: Phase) -> Iterator[tuple[str, bool]]:
         way, fastest = float(end - begin), phase.x_upper[rate] if end > begin else -phase.x_lower[rate]
         if fastest >= 0 and abs(way) > fastest * longest * (1 + SLACK) + SLACK:
             where = "from its start to its end" if given else "along the guess"
-            yield (f"{names[position]} moves by {abs(way):.4g} {where}; at most {fastest:.4g} of {names[rate]} for {longest:.4g} s "
-                   f"allow {fastest * longest:.4g}: {abs(way) / max(fastest, 1e-300):.4g} s are needed"), given
+            least = f"it takes {abs(way) / fastest:.4g} s" if fastest > 0 else "it cannot move"
+            yield (f"{names[position]} has to move by {abs(way):.4g} {where}, but {names[rate]} is at most {fastest:.4g} in that "
+                   f"direction, which makes {fastest * longest:.4g} in the {longest:.4g} s there are; {least}"), given
 
 
 def _rates(phase: Phase) -> dict[int, int]:

@@ -18,6 +18,8 @@ from ocp.reach.intervals import INF, Interval, enclosed
 SLICES, SWEEPS = 64, 3
 #: [s] stands for a duration without bound
 LONG = 1e30
+#: what all of this follows from
+BY = "by the bounds of states and controls alone"
 #: what rounding and tolerances of solvers may do to a prescribed value, relative to its size and absolutely
 SLACK = 1e-6
 
@@ -121,17 +123,17 @@ def _narrowed(phase: Phase, low: np.ndarray, high: np.ndarray, down: np.ndarray,
 def _told(phase: Phase, i: int, k: int, before: tuple[float, float], after: tuple[float, float]) -> str:
     name, T = phase.system.space.names[i], phase.duration
     when = f"after {k / SLICES * T.upper:.4g} s" if not T.free else f"after {100 * k / SLICES:.3g} % of the time"
-    whole = f"{T.upper:.4g} s" if not T.free else f"{T.lower:.4g} to {T.upper:.4g} s"
+    whole = f"{T.upper:.4g} s" if not T.free else f"at most {T.upper:.4g} s"
+    asked = "to reach what is asked of the end it has to be then"
     if k == SLICES:
-        return f"bounds hold {name} {_between(before)} at the end of {whole}; {_between(after, 'it is to be')}"
-    return f"bounds hold {name} {_between(before)} {when}, and to meet the end it is to be {_between(after)}"
+        when, asked = f"at the end, {whole} after the start", "it is asked to be"
+    return f"{name} can only be {_between(before)} {when}, {BY}; {asked} {_between(after)}"
 
 
-def _between(ends: tuple[float, float], words: str = "") -> str:
+def _between(ends: tuple[float, float]) -> str:
     low, high = ends
-    told = f"{low:.4g}" if low == high else f"below {high:.4g}" if low == -INF else f"above {low:.4g}" if high == INF else \
+    return f"{low:.4g}" if low == high else f"at most {high:.4g}" if low == -INF else f"at least {low:.4g}" if high == INF else \
         f"between {low:.4g} and {high:.4g}"
-    return f"{words} {told}".strip()
 
 
 def impossible(phase: Phase, found: Tube) -> Iterator[str]:
@@ -153,5 +155,5 @@ def _missed(constraint: Constraint, values: list[Interval]) -> Iterator[str]:
         low, high = np.broadcast_arrays(low, high)
         room = SLACK * (1.0 + np.max(np.abs([v for v in (lower, upper) if np.isfinite(v)]), initial=0.0))
         for k in np.flatnonzero((low > upper + room) | (high < lower - room))[:1]:
-            yield (f"bounds hold {name} {_between((float(low[k]), float(high[k])))} {where}; "
-                   f"{_between((lower, upper), 'it is to be')}")
+            yield (f"{name} can only be {_between((float(low[k]), float(high[k])))} {where}, {BY}; "
+                   f"it is asked to be {_between((lower, upper))}")

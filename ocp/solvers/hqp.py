@@ -224,7 +224,9 @@ class Hierarchy:
         shape = tuple((level.name, level.A.shape, level.D.shape) for level in levels)
         if shape != self._shape:
             self._held, self._shape = {}, shape
-        start = np.zeros(n) if x0 is None else np.array(x0, float).reshape(n)
+        start = np.zeros(n) if x0 is None else np.array(x0, float)
+        if start.shape != (n,) or not np.isfinite(start).all():
+            raise ProblemError(f"expected {n} finite numbers, got an array of shape {start.shape}", where="hierarchy.x0")
         left = _Left(start, np.eye(n), np.zeros((0, n)), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.intp))
         done: list[_Solved] = []
         least = Level("least norm", A=np.eye(n), b=np.zeros(n))

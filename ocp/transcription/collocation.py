@@ -6,7 +6,7 @@ Ordinary Differential Equations II, Sec. IV.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from ocp.algebraic import eliminated, stated
 from ocp.derivatives import EXECUTIONS
 from ocp.errors import ProblemError, UnsupportedError
+from ocp.guess import from_motion
 from ocp.nlp import SCALINGS, SolverOptions, Warm
 from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution, Status
@@ -22,7 +23,7 @@ from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Optimality, solve_program, unsupported
 from ocp.transcription.freeze import frozen
-from ocp.transcription.ladder import Attempt, climb, hopeless
+from ocp.transcription.ladder import Attempt, climb, free_names, hopeless
 from ocp.transcription.mesh import Compressed, Mesh, uniform_mesh
 from ocp.transcription.options import check_options, how, solver_options
 from ocp.transcription.program import How, Transcription, build
@@ -41,7 +42,8 @@ METHOD = "collocation"
 AUTO = "auto"
 #: intervals of a mesh with held controls in the place of chattering ones, and what marks its checkpoints
 HELD_INTERVALS, HELD = 60, "held_controls"
-TOLD_HELD = "controls chattered along arcs that the objective hardly feels, and no mesh mends that: they are held in every interval"
+TOLD_HELD = ("controls chattered along arcs that the objective hardly feels, and no mesh mends that: from here on they are constant"
+             " in every interval (controls: held)")
 #: degree from which Lobatto schemes with one control per knot are of lower order than their name promises
 LOBATTO_SHORT = 4
 
@@ -233,6 +235,7 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     """
     if reasons := unsupported(problem):
         raise UnsupportedError(METHOD, reasons, ())
+    implicit = any(phase.system.algebraic for phase in problem.phases)  # what is held would be their algebraic unknowns, too
     problem = served(problem, options)
     if options.refine == "none":
         begin = Ask(problem, uniform_meshes(problem, options), progress, checkpoint, resume)
@@ -245,18 +248,26 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     alone = options.guess != "auto"  # one rung of the ladder, from the first pass on
     settings = Settings(rules, options.max_passes, options.switches, alone, options.solver == "ipopt",
                         lambda ask, failed: "" if alone else hopeless(problem, options, failed, _attempt(options, ask)),
-                        certified and options.controls == AUTO)
+                        certified and options.controls == AUTO and not implicit)
     decides = judge if certified else None
     if resume is not None and HELD in resume:
         return _held(problem, options, settings, (progress, checkpoint, resume), decides, allowed)
     found = refine(problem, _family(options), _plans(problem, options), settings, lambda ask: _run(options, ask),
                    (progress, checkpoint, resume), decides, allowed)
     if settings.chatter and _chatters(found):
-        other = _held(problem, options, settings, (progress, checkpoint, None), decides, allowed)
+        parameters = dict(zip(free_names(problem), found.extra.get("parameters", ()), strict=False))
+        begun = from_motion(problem, found.parts or (found.trajectory,), parameters)
+        number, count = len(found.extra["refinement"]), len(found.iterations)
+
+        def later(row: Mapping[str, float]) -> dict[str, float]:
+            return {**row, "iteration": row["iteration"] + count, "pass": row["pass"] + number}
+
+        show = None if progress is None else lambda row: progress(later(row))
+        other = _held(begun, options, settings, (show, checkpoint, None), decides, allowed)
         if other.certificate is not None and other.certificate.holds:
             passes = [note for note in found.notes if note.startswith("pass ")]
-            log = (*found.iterations, *({**row, "iteration": row["iteration"] + len(found.iterations)} for row in other.iterations))
-            return replace(other, notes=(*passes, TOLD_HELD, *other.notes), iterations=log)
+            again = [f"held, {note}" if note.startswith("pass ") else note for note in other.notes]
+            return replace(other, notes=(*passes, TOLD_HELD, *again), iterations=(*found.iterations, *map(later, other.iterations)))
         if other.status is Status.INTERRUPTED:
             found = replace(found, status=other.status)
     return frozen(_remarked(found, options), options)

@@ -158,14 +158,14 @@ def _starts(problem: Problem, options: Any, rung: str, number: int | None, attem
             rough = _rough(problem, options, attempt, count)
             if rough.status in FINAL:
                 return
-            values = dict(zip(_free(problem), rough.extra.get("parameters", ()), strict=False))
+            values = dict(zip(free_names(problem), rough.extra.get("parameters", ()), strict=False))
             yield f"{rung} {count}", from_motion(problem, rough.parts or (rough.trajectory,), values)
     else:
         for seed in range(STARTS) if number is None else (number,):
             yield f"{rung} {seed}", perturbed(problem, seed, SIZE * GROWTH**seed)
 
 
-def _free(problem: Problem) -> list[str]:
+def free_names(problem: Problem) -> list[str]:
     """Names of free parameters, in the order of the solution's."""
     return list(dict.fromkeys(phase.system.parameters[i] for phase in problem.phases for i, _, _ in phase.free_parameters))
 

@@ -45,7 +45,7 @@ from ocp.explain.elastic import uninterrupted
 from ocp.methods import make_options, method
 from ocp.nlp import NLPResult, SolverOptions, solve_nlp, worst_violations
 from ocp.problem import SOLVED, Guess, Phase, Status
-from ocp.reach import first_findings
+from ocp.reach import end_findings, first_findings
 
 EXPLAINED, UNEXPLAINED = 0, 1
 #: methods whose program is looked at; others are seen through the first
@@ -67,6 +67,8 @@ def explain(target: Path, *, overrides: Mapping[str, str] | None = None, quiet: 
         terminal.print_advice(subject, known, out)
         return EXPLAINED
     first = first_findings(subject.loaded.problem)
+    if not any(one.sure for one in first):
+        first += end_findings(subject.loaded.problem)
     terminal.print_first(subject, first, out)
     with busy(out, quiet=quiet) as say:
         try:
@@ -164,8 +166,7 @@ def explanation(subject: Subject, say: Say, out: Console | None = None) -> Expla
         worst = max((size for _, size in worst_violations(program.nlp, x, 1)), default=0.0)
         if status is Status.INFEASIBLE or not worst <= VIOLATED:
             def improved(found: Infeasibility) -> None:
-                if "infeasibility" not in parts:
-                    terminal.print_conflict(found, out)
+                terminal.print_improved(parts.get("infeasibility"), found, out)
                 parts["infeasibility"] = found
 
             parts["infeasibility"] = explain_infeasibility(program, x, solving=solving, progress=say, improved=improved)

@@ -18,6 +18,8 @@ from ocp.reach import Finding
 
 MOST = 12
 """Lines of one table."""
+FEW = 6
+"""Names in one line."""
 
 
 def print_first(subject: Subject, found: Sequence[Finding], out: Console) -> None:
@@ -26,7 +28,7 @@ def print_first(subject: Subject, found: Sequence[Finding], out: Console) -> Non
         return
     out.print(f"\n[bold]{plain(subject.loaded.problem.name)}[/]  at first sight:", soft_wrap=True)
     for one in found[:MOST]:
-        word = "[bold red]impossible[/]" if one.sure else "[yellow]doubtful[/]"
+        word = "[bold red]impossible[/]" if one.sure else "[yellow]unlikely[/]"
         out.print(f"  {word}  {plain(one.text)}", soft_wrap=True)
 
 
@@ -37,12 +39,18 @@ def print_worst(worst: Sequence[tuple[str, float]], out: Console | None) -> None
                   markup=False, soft_wrap=True)
 
 
-def print_conflict(found: Infeasibility, out: Console | None) -> None:
-    """Who is in conflict, before anyone knows how far each must yield."""
-    if out is not None:
-        more = f" and {len(found.conflict) - MOST} more" if len(found.conflict) > MOST else ""
-        out.print(f"  these push against each other: {', '.join(found.conflict[:MOST])}{more}; trying which must yield",
+def print_improved(before: Infeasibility | None, found: Infeasibility, out: Console | None) -> None:
+    """What is known more than before: who is in conflict, then which of these would be enough to relax alone."""
+    if out is None:
+        return
+    if before is None:
+        more = f" and {len(found.conflict) - FEW} more" if len(found.conflict) > FEW else ""
+        out.print(f"  these cannot hold together: {', '.join(found.conflict[:FEW])}{more}; trying which must yield",
                   markup=False, soft_wrap=True)
+        return
+    for remedy in found.remedies[len(before.remedies):]:
+        amounts = " and ".join(f"{a.group} by {a.by:.3g}{' ' + a.unit if a.unit else ''}" for a in remedy.amounts)
+        out.print(f"  enough by itself: to relax {amounts}", markup=False, soft_wrap=True)
 
 
 def print_advice(subject: Subject, found: Sequence[Advice], out: Console) -> None:

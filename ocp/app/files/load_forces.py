@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import casadi as ca
 
 from dynamics import forces as law
-from dynamics.constraints import Closure, Constraint, Coupling, Rod
+from dynamics.constraints import (
+    Closure,
+    Constraint,
+    Contact,
+    Coupling,
+    FlatContact,
+    FrameMotion,
+    JointMotion,
+    PointContact,
+    PositionEquation,
+    Rod,
+    RollingContact,
+    Skate,
+    VelocityEquation,
+)
 from dynamics.forces import Force, Place
+from dynamics.lie import rpy as rpy_angles
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
@@ -44,15 +60,32 @@ def read_constraints(numbers: lp.Reader, model: Model, given: tuple[schema.Mecha
         form = item.form()
         at: KeyPath = (*path, i, form)
         name = item.name or f"{form} {i + 1}"
+        before = len(numbers.findings.found)
         with numbers.findings.collecting(at):
-            made = _constraint(numbers, name, getattr(item, form), at)
-            made.check(model)
-            found.append(made)
+            made = _constraint(numbers, model, name, getattr(item, form), at)
+            if len(numbers.findings.found) == before:
+                made.check(model)
+                found.append(made)
     lp.unique_names(numbers.findings, [constraint.name for constraint in found], path)
     return tuple(found)
 
 
-def _constraint(numbers: lp.Reader, name: str, given: Any, at: KeyPath) -> Constraint:
+def _constraint(numbers: lp.Reader, model: Model, name: str, given: Any, at: KeyPath) -> Constraint:
+    if isinstance(given, schema.Ground):
+        return _contact(numbers, name, given, at)
+    if isinstance(given, schema.Blade):
+        return Skate(name, given.frame, _vector(numbers, given.axis, (*at, "axis")),
+                     _vector(numbers, given.position, (*at, "position")))
+    if isinstance(given, schema.JointPath):
+        return JointMotion(name, robot_state.alias(model, given.joint), _path(numbers, given.path, (*at, "path")))
+    if isinstance(given, schema.FramePath):
+        position = None if given.position is None else _path(numbers, given.position, (*at, "position"))
+        angles = None if given.rpy is None else _path(numbers, given.rpy, (*at, "rpy"))
+        t = ca.SX.sym("t")
+        turn = None if angles is None else ca.Function("R", [t], [ca.densify(rpy_angles.to_matrix(angles(t)))])
+        return FrameMotion(name, given.frame, position, turn)
+    if isinstance(given, schema.Equation):
+        return _equation(numbers, model, name, given, at)
     if isinstance(given, schema.Loop):
         x, y, z = numbers.vector(given.axis, 3, (*at, "axis"), "components")
         return Closure(name, given.first, given.second, given.joint, (x, y, z))
@@ -61,6 +94,62 @@ def _constraint(numbers: lp.Reader, name: str, given: Any, at: KeyPath) -> Const
         return Rod(name, first, second, numbers.number(given.length, (*at, "length")))
     ratios = tuple((joint, numbers.number(ratio, (*at, "ratios", joint))) for joint, ratio in given.ratios.items())
     return Coupling(name, ratios, numbers.number(given.offset, (*at, "offset")))
+
+
+def _contact(numbers: lp.Reader, name: str, given: schema.Ground, at: KeyPath) -> Contact:
+    normal, height = _vector(numbers, given.normal, (*at, "normal")), numbers.number(given.height, (*at, "height"))
+    friction = None if given.friction is None else numbers.number(given.friction, (*at, "friction"))
+    if given.clearance is not None:
+        numbers.number(given.clearance, (*at, "clearance"))
+    if isinstance(given, schema.Touch):
+        points, places = (tuple(_vector(numbers, x, (*at, key, i)) for i, x in enumerate(getattr(given, key)))
+                          for key in ("points", "places"))
+        return PointContact(name, given.frame, points, normal, height, friction, places, given.slides)
+    if isinstance(given, schema.Sole):
+        sizes = None if given.half_sizes is None else numbers.vector(given.half_sizes, 2, (*at, "half_sizes"), "lengths")
+        return FlatContact(name, given.frame, _vector(numbers, given.position, (*at, "position")),
+                           _vector(numbers, given.axis, (*at, "axis")), normal, height, friction,
+                           None if sizes is None else (sizes[0], sizes[1]))
+    assert isinstance(given, schema.Roller)
+    axis = None if given.axis is None else _vector(numbers, given.axis, (*at, "axis"))
+    return RollingContact(name, given.frame, numbers.number(given.radius, (*at, "radius")), axis, normal, height, friction)
+
+
+def _vector(numbers: lp.Reader, value: Any, path: KeyPath) -> tuple[float, float, float]:
+    x, y, z = numbers.vector(value, 3, path, "components")
+    return x, y, z
+
+
+def _path(numbers: lp.Reader, value: Any, path: KeyPath) -> ca.Function:
+    """Expressions of time alone as a function of it; errors are recorded."""
+    found = _timed(numbers).column(value, path)
+    if found is not None and numbers.depends(found, numbers.p):
+        numbers.findings.add(path, "depends on parameters; a prescribed motion is a function of t and constants")
+        found = None
+    return ca.Function("path", [numbers.t], [ca.SX(0) if found is None else ca.densify(found)])
+
+
+def _timed(reader: lp.Reader) -> lp.Reader:
+    """The reader whose expressions know the time."""
+    scope = reader.scope
+    unavailable = {name: why for name, why in scope.unavailable.items() if name != "t"}
+    return replace(reader, scope=replace(scope, names={**scope.names, "t": reader.t}, unavailable=unavailable))
+
+
+def _equation(numbers: lp.Reader, model: Model, name: str, given: schema.Equation, at: KeyPath) -> Constraint:
+    from ocp.app.files.load_drives import state_reader  # drives read forces and constraints
+
+    state, key = _timed(state_reader(numbers, model)), "velocity" if given.position is None else "position"
+    value = state.column(getattr(given, key), (*at, key))
+    q, v = state.x[:model.nq], state.x[model.nq:]
+    if value is not None and state.depends(value, state.p):
+        state.findings.add((*at, key), "depends on parameters; a constraint is an equation of q, v, t and constants")
+    if value is not None and key == "position" and state.depends(value, v):
+        state.findings.add((*at, key), "depends on velocities; write it under 'velocity'")
+    found = ca.SX(1, 1) if value is None or len(state.findings.found) else ca.densify(value)
+    if key == "position":
+        return PositionEquation(name, ca.Function("g", [q, state.t], [found]))
+    return VelocityEquation(name, ca.Function("rate", [q, v, state.t], [found]))
 
 
 def _place(state: lp.Reader, point: schema.Point, at: KeyPath) -> Place:

@@ -104,9 +104,9 @@ class Reader:
 
 
 def make_reader(findings: Findings, constants: Scope, x: SX, u: SX, scope: Scope, parameters: Sequence[FileParameter] = (),
-                place: KeyPath = ("system",), phase: KeyPath = ("phase",)) -> Reader:
-    """A reader with fresh time and parameters; ``scope`` gains ``t``, the constants and the parameters."""
-    t, p = ca.SX.sym("t"), ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(parameter.name) for parameter in parameters))
+                place: KeyPath = ("system",), phase: KeyPath = ("phase",), t: SX | None = None) -> Reader:
+    """A reader with fresh parameters, and fresh time unless given; ``scope`` gains ``t``, the constants and the parameters."""
+    t, p = ca.SX.sym("t") if t is None else t, ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(parameter.name) for parameter in parameters))
     named = {parameter.name: p[i] for i, parameter in enumerate(parameters)}
     names = {**constants.names, **named, **scope.names, "t": t}
     broken = scope.broken | constants.broken.difference(scope.names)

@@ -18,10 +18,12 @@ from ocp.app.files.load_model import read_mechanism
 from ocp.app.files.load_robot import RESERVED, LoadedRobot, names_configurations, robot_numbers, robot_of_file, robot_phase
 from ocp.app.files.load_symbolic import symbolic_phase, symbolic_system
 from ocp.app.files.schema import SymbolicPhases
-from ocp.app.files.schema_robot import RobotPhases, RobotReset
+from ocp.app.files.schema_robot import RobotPhaseInOrder, RobotPhases, RobotReset
 from ocp.app.files.yaml_source import KeyPath
 from ocp.app.pages import scene
-from ocp.problem import Phase, Problem
+from ocp.bridge import closed
+from ocp.contacts import impact_map
+from ocp.problem import Constraint, Phase, Problem
 from ocp.spaces import Space
 
 SX = Any
@@ -69,13 +71,14 @@ def load_robot_phases(file: RobotPhases, findings: Findings, folder: Path
         # phases of one robot share its model, which takes a moment to read
         same = next((robot for robot in robots if robot.given == system), None)
         base = same.base if same else read_mechanism(numbers, system, folder, place, configurations=configurations)
-        robot = robot_of_file(numbers, system, base) if base is not None else None
+        robot = robot_of_file(numbers, system, base, given.contacts) if base is not None else None
         if base is None or robot is None:
             return None, None if base is None else base.model, [numbers]
         phase = robot_phase(robot, given, given.name)
         if i:
             values = {} if given.reset is None else _robot_reset(robot, robots[-1], given.reset)
             old = robots[-1]
+            phase = replace(phase, constraints=(*phase.constraints, *_touched(robot, old, given)))
             phase = replace(phase, reset=_reset(robot.reader, old.reader, old.system.space, robot.system.space, values,
                                                 given.reset is None))
         elif given.reset is not None:
@@ -132,8 +135,23 @@ def _symbolic_reset(reader: lp.Reader, old: lp.Reader, space: Space, given: Mapp
     return values
 
 
+def _touched(robot: LoadedRobot, before: LoadedRobot, given: RobotPhaseInOrder) -> tuple[Constraint, ...]:
+    """What holds at the start of a phase for constraints that did not hold before: positions, and velocities unless an impact
+    brings them about."""
+    held, impact = [c.name for c in before.mechanism.constraints], given.reset is not None and given.reset.impact
+    where = robot.reader.findings.source.where((*robot.reader.phase, "contacts"))
+    conditions = (closed(robot.mechanism, c, robot.system.np, len(robot.system.algebraic), speeds=not impact, where=where)
+                  for c in robot.mechanism.constraints if c.name not in held)
+    return tuple(replace(c, name=f"{c.name} begins") for c in conditions if c.size)
+
+
 def _robot_reset(robot: LoadedRobot, before: LoadedRobot, given: RobotReset) -> dict[str, SX]:
     model, values = robot.model, {}
+    if given.impact:
+        if given.velocities:
+            robot.reader.findings.add((*robot.reader.phase, "reset", "velocities"),
+                                      "an impact says what all velocities become; give one of the two", at_key=True)
+        values = _struck(robot, before, given)
     groups = (("joints", given.joints, model.coordinate_names, "q."), ("velocities", given.velocities, model.velocity_names, "v."))
     for group, items, known, prefix in groups:
         for name, text in items.items():
@@ -146,3 +164,21 @@ def _robot_reset(robot: LoadedRobot, before: LoadedRobot, given: RobotReset) -> 
             elif (value := before.reader.expression(text, path)) is not None:
                 values[f"{prefix}{real}"] = value
     return values
+
+
+def _struck(robot: LoadedRobot, before: LoadedRobot, given: RobotReset) -> dict[str, SX]:
+    """Velocities after the impact of a phase's constraints, by the names of the state."""
+    findings, model, path = robot.reader.findings, robot.model, (*robot.reader.phase, "reset", "impact")
+    if before.model.coordinate_names != model.coordinate_names or before.model.velocity_names != model.velocity_names:
+        findings.add(path, "an impact needs the same joints before and after", at_key=True)
+        return {}
+    held = [c.name for c in before.mechanism.constraints]
+    new = [c.name for c in robot.mechanism.constraints if c.name not in held]
+    if not new:
+        findings.add(path, "nothing strikes: every constraint of this phase held before", at_key=True)
+        return {}
+    e = robot.reader.number(given.restitution, (*path[:-1], "restitution"))
+    with findings.collecting(path):
+        x = impact_map(robot.mechanism, before.reader.x, dict.fromkeys(new, e))
+        return {f"v.{name}": x[model.nq + i] for i, name in enumerate(model.velocity_names)}
+    return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import keyword
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,8 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dynamics.constraints import Contact
+from dynamics.errors import UnknownNameError
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
@@ -21,6 +24,7 @@ from ocp.app.files.load_costs import named_error, read_costs
 from ocp.app.files.load_definitions import read_robot_definitions
 from ocp.app.files.load_drives import mechanism_of_file, state_scope
 from ocp.app.files.load_model import read_mechanism
+from ocp.app.files.schema_forces import Ground
 from ocp.app.files.schema_robot import GuessState, RobotConstraint, RobotPhase, RobotProblem, RobotSystem
 from ocp.app.files.start_state import WORDS, read_start
 from ocp.app.files.yaml_source import KeyPath
@@ -35,10 +39,14 @@ from ocp.bridge import (
     shared_effort_constraints,
     start_constraints,
 )
+from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, with_contacts
 from ocp.problem import Constraint, Guess, Phase, Problem, System
 
 SX = Any
-RESERVED = ("q", "v", "tau", "multiplier", "position", "velocity", "com", "energy", "angular_momentum")
+#: what the components of a difference from a frame's target are called
+AXES = {"position_error": ("x", "y", "z"), "orientation_error": ("about x", "about y", "about z"),
+        "pose_error": ("x", "y", "z", "about x", "about y", "about z")}
+RESERVED = ("q", "v", "tau", "multiplier", "position", "velocity", "com", "energy", "angular_momentum", "constraint_force")
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,7 @@ class LoadedRobot:
     """A robot as a system of a file.
 
     base: as its own file has it; mechanism: with what the problem file adds.
+    idle: contacts that are not active in this phase.
     inputs: names of efforts of driven joints, then of thrusts; effort [ni]: these as expressions of ``reader``. forward: the system
     whose controls they are, which is ``system`` itself unless the formulation is inverse.
     """
@@ -57,6 +66,7 @@ class LoadedRobot:
     forward: System
     reader: lp.Reader
     effort: SX
+    idle: tuple[Contact, ...] = ()
 
     @property
     def model(self) -> Model:
@@ -81,7 +91,7 @@ def load_robot(file: RobotProblem, findings: Findings, folder: Path) -> tuple[Pr
     parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
     numbers = robot_numbers(findings, constants, parameters)
     base = read_mechanism(numbers, file.system, folder, "system", configurations=names_configurations([file.phase]))
-    robot = robot_of_file(numbers, file.system, base) if base is not None else None
+    robot = robot_of_file(numbers, file.system, base, file.phase.contacts) if base is not None else None
     if base is None or robot is None:
         return None, None if base is None else base.model, numbers
     phase = robot_phase(robot, file.phase, "phase")
@@ -116,13 +126,22 @@ def names_configurations(phases: Sequence[RobotPhase]) -> bool:
     return any(given is not None and given.configuration for given in named) or any(word not in (None, *WORDS) for word in others)
 
 
-def robot_of_file(numbers: lp.Reader, given: RobotSystem, base: Mechanism) -> LoadedRobot | None:
-    """The robot of the robot file as the system of the problem file; None after an error was recorded."""
+def robot_of_file(numbers: lp.Reader, given: RobotSystem, base: Mechanism, active: Sequence[str] | None = None
+                  ) -> LoadedRobot | None:
+    """The robot of the robot file as the system of the problem file, with the contacts of the phase (None: all); None after an
+    error was recorded."""
     mechanism = mechanism_of_file(numbers, given, base)
     if mechanism is None:
         return None
+    contacts = {c.name: c for c in mechanism.constraints if isinstance(c, Contact)}
+    for i, name in enumerate(active or ()):
+        if name not in contacts:
+            lp.unknown(numbers.findings, name, list(contacts), (*numbers.phase, "contacts", i), "contact in system.constraints")
+            return None
+    held = mechanism if active is None else with_contacts(mechanism, active)
+    idle = () if active is None else tuple(c for name, c in contacts.items() if name not in active)
     with numbers.findings.collecting(numbers.place):
-        return controlled(numbers, given, mechanism, base)
+        return replace(controlled(numbers, given, held, base), idle=idle)
     return None
 
 
@@ -141,7 +160,7 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
     model, system = robot.model, robot.system
     x = ca.vertcat(*(ca.SX.sym(name) for name in system.space.names))
     u = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(name) for name in system.inputs))
-    q, v = x[: model.nq], x[model.nq :]
+    q, v, t = x[: model.nq], x[model.nq :], ca.SX.sym("t")
     if robot.inverse:
         a, thrusts = u[: model.nv], u[model.nv :]
         tau = dict(zip(model.velocity_names, ca.vertsplit(inverse_effort(robot.mechanism, x, u)), strict=True))
@@ -149,9 +168,17 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
                   for name, (velocity, ratio) in motor_shares(robot.mechanism).items()}
         efforts = {**tau, **shares, **{thruster.name: thrusts[i] for i, thruster in enumerate(robot.mechanism.thrusters)}}
     else:
-        a = system.rate(0, x, u, np.zeros(system.np))[model.nv :]
+        a = system.rate(t, x, u, np.zeros(system.np))[model.nv :]
         efforts = {name: u[i] for i, name in enumerate(system.controls)}
     inputs = {name: efforts[name] for name in robot.inputs}
+    held = functools.cache(lambda: constraint_forces(robot.mechanism, (t, x, u, None), len(system.algebraic))
+                           if robot.mechanism.constraints else {})
+
+    def force(name: str) -> SX:
+        if name not in held():
+            raise UnknownNameError("constraint that is active in this phase", name, held())
+        return held()[name]
+
     effort = ca.vertcat(ca.SX(0, 1), *inputs.values())
     taken = {*RESERVED, *RESERVED_NAMES, *numbers.constants.names, *(p.name for p in numbers.parameters)}
     plain = {name: value for name, value in inputs.items()
@@ -164,9 +191,10 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
         tables={**state.tables, "a": Table(a, robot_state.entries(model, a, velocities=True)), "tau": Table(effort, efforts),
                 **forces},
         functions={**state.functions,
-                   "energy": VectorFunction(lambda: robot.mechanism.energy(q, v), takes_name=False)},
+                   "energy": VectorFunction(lambda: robot.mechanism.energy(q, v), takes_name=False),
+                   "constraint_force": VectorFunction(force, what="constraint")},
     )
-    reader = lp.make_reader(numbers.findings, numbers.constants, x, u, scope, numbers.parameters, numbers.place, numbers.phase)
+    reader = lp.make_reader(numbers.findings, numbers.constants, x, u, scope, numbers.parameters, numbers.place, numbers.phase, t)
     return replace(robot, reader=read_robot_definitions(reader, robot.given.define, RESERVED), effort=effort)
 
 
@@ -196,9 +224,26 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
         start=start.boundary() if start else None, final=final.boundary() if final else None,
         x_lower=tuple(boxes.x[:, 0]), x_upper=tuple(boxes.x[:, 1]),
         u_lower=tuple(u_bounds[:, 0]), u_upper=tuple(u_bounds[:, 1]),
-        costs=read_costs(reader, given.costs, error), constraints=(*constraints, *efforts, *closed),
+        costs=read_costs(reader, given.costs, error), constraints=(*constraints, *efforts, *closed, *_ground(robot)),
         free_parameters=lp.free_parameters(reader),
     )
+
+
+def _ground(robot: LoadedRobot) -> tuple[Constraint, ...]:
+    """What the ground allows contacts that are active, and the clearance of those that are not, where the file asks for it."""
+    reader, mechanism = robot.reader, robot.mechanism
+    where = reader.findings.source.where((*reader.place, "constraints"))
+    rules = {item.name or f"{item.form()} {i + 1}": getattr(item, item.form()) for i, item in enumerate(robot.given.constraints)}
+    rules = {name: rule for name, rule in rules.items() if isinstance(rule, Ground)}
+    free = [name for name, rule in rules.items() if not rule.unilateral]
+    cones = {name: rule.cone for name, rule in rules.items()}
+    unknowns = len(robot.system.algebraic)
+    found = list(contact_constraints(mechanism, robot.system.np, unknowns, cone=cones, where=where, bilateral=free))
+    for c in robot.idle:
+        if (clearance := rules[c.name].clearance) is not None:
+            least = reader.number(clearance, (*reader.place, "constraints"))
+            found.append(clear_constraint(mechanism, c, least, robot.system.np, unknowns, where=where))
+    return tuple(found)
 
 
 def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: robot_state.RobotBoxes
@@ -246,7 +291,8 @@ def _constraint(reader: lp.Reader, model: Model, constraint: RobotConstraint, pa
         value = reader.column(given, (*path, quantity))
     else:
         value = _frame_error(reader, model, given, (*path, quantity), quantity)
-    return None if value is None else lp.read_constraint(reader, constraint, value, path, quantity)
+    found = None if value is None else lp.read_constraint(reader, constraint, value, path, quantity)
+    return found if found is None or quantity not in AXES else replace(found, labels=AXES[quantity])
 
 
 def _frame_error(reader: lp.Reader, model: Model, target: Any, path: KeyPath, quantity: str) -> SX | None:

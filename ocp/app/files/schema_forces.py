@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, StrictBool, model_validator
 
 from ocp.app.files.schema_parts import Name, Number, NumberOrList, Part, Vector3, exactly_one
 
@@ -120,7 +120,81 @@ class Belt(Part):
     offset: Number = Field(0.0, description="rad or m")
 
 
-CONSTRAINTS = ("closure", "rod", "coupling")
+class Ground(Part):
+    """What all contacts with the ground say."""
+
+    frame: Name = Field(description="frame of the robot that touches")
+    normal: Vector3 = Field((0.0, 0.0, 1.0), description="of the ground, in the world, any length but zero")
+    height: Number = Field(0.0, description="of the ground along the normal [m]")
+    friction: Number | None = Field(None, description="coefficient of friction; null: as much as it takes")
+    cone: Literal["second_order", "pyramid"] = Field(
+        "second_order", description="limit of friction: the cone, or the four-sided pyramid inside it")
+    unilateral: StrictBool = Field(True, description="the ground only pushes, and friction is limited")
+    clearance: Number | None = Field(
+        None, description="least height over the ground in phases where the contact is not active [m]; null: not held")
+
+
+class Touch(Ground):
+    """Points of a frame that do not slip on the ground."""
+
+    points: tuple[Vector3, ...] = Field(((0.0, 0.0, 0.0),), min_length=1, description="coordinates in the frame [m]")
+    places: tuple[Vector3, ...] = Field((), description="world positions where they are held; none: wherever they touch [m]")
+    slides: StrictBool = Field(False, description="without friction: only the normal is held")
+
+
+class Sole(Ground):
+    """A sole that lies flat on the ground and neither slips nor turns."""
+
+    position: Vector3 = Field((0.0, 0.0, 0.0), description="its origin in the frame [m]")
+    axis: Vector3 = Field((0.0, 0.0, 1.0), description="axis of the frame that points along the normal")
+    half_sizes: tuple[Number, ...] | None = Field(
+        None, min_length=2, max_length=2, description="of the rectangle that holds the centre of pressure [m]; null: no limit")
+
+
+class Roller(Ground):
+    """A wheel or a ball that rolls on the ground without slipping."""
+
+    radius: Number = Field(description="around the origin of the frame [m]")
+    axis: Vector3 | None = Field(None, description="of a wheel, in the frame; null: a ball")
+
+
+class Blade(Part):
+    """A point of a frame does not move along an axis of the frame."""
+
+    frame: Name = Field(description="frame of the robot")
+    axis: Vector3 = Field(description="sideways, in the frame")
+    position: Vector3 = Field((0.0, 0.0, 0.0), description="of the point in the frame [m]")
+
+
+class JointPath(Part):
+    """A joint follows a function of time."""
+
+    joint: Name = Field(description="joint")
+    path: NumberOrList = Field(description="its coordinates, expressions of t [rad or m]")
+
+
+class FramePath(Part):
+    """A frame follows a function of time, in its position, its rotation, or both."""
+
+    frame: Name = Field(description="frame of the robot")
+    position: Vector3 | None = Field(None, description="of its origin in the world, expressions of t [m]; null: free")
+    rpy: Vector3 | None = Field(None, description="roll, pitch, yaw about fixed axes, expressions of t [rad]; null: free")
+
+
+class Equation(Part):
+    """Equations that are written down."""
+
+    position: NumberOrList | None = Field(None, description="expressions of q and t that are zero")
+    velocity: NumberOrList | None = Field(None, description="expressions of q, v and t, affine in v, that are zero")
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        exactly_one(self, ("position", "velocity"))
+        return self
+
+
+CONTACTS = ("contact", "flat_contact", "rolling")
+CONSTRAINTS = ("closure", "rod", "coupling", *CONTACTS, "skate", "joint_motion", "frame_motion", "equation")
 
 
 class MechanismConstraint(Part):
@@ -130,6 +204,13 @@ class MechanismConstraint(Part):
     closure: Loop | None = Field(None, description="a joint that closes a loop")
     rod: Rod | None = Field(None, description="a rod between two points")
     coupling: Belt | None = Field(None, description="a linear coupling of joints")
+    contact: Touch | None = Field(None, description="points that stand on the ground")
+    flat_contact: Sole | None = Field(None, description="a sole that stands on the ground")
+    rolling: Roller | None = Field(None, description="a wheel or ball that rolls on the ground")
+    skate: Blade | None = Field(None, description="a blade or thin wheel that does not move sideways")
+    joint_motion: JointPath | None = Field(None, description="a joint that follows a function of time")
+    frame_motion: FramePath | None = Field(None, description="a frame that follows a function of time")
+    equation: Equation | None = Field(None, description="an equation of positions or of velocities")
 
     @model_validator(mode="after")
     def _one(self) -> Self:

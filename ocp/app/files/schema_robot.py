@@ -146,7 +146,8 @@ class RobotSystem(RobotModel):
         default_factory=lambda: UseLimits.model_validate({}), description="limits of the robot file that become bounds")
     thrusters: tuple[Thruster, ...] = Field((), description="controls that push along an axis of a frame")
     forces: tuple[RobotForce, ...] = Field((), description="springs, dampers, drag and other forces that act by themselves")
-    constraints: tuple[MechanismConstraint, ...] = Field((), description="loop closures, rods and couplings of joints")
+    constraints: tuple[MechanismConstraint, ...] = Field(
+        (), description="loop closures, contacts, prescribed motions and other constraints")
     define: dict[str, Number] = Field(default_factory=dict, description="named expressions, usable in all later ones")
 
 
@@ -191,6 +192,8 @@ class RobotPhase(Part):
     bounds: RobotBounds = Field(default_factory=lambda: RobotBounds.model_validate({}), description="bounds along the path")
     costs: tuple[RobotCost, ...] = Field(description="terms of the objective; [] asks for any feasible motion")
     constraints: tuple[RobotConstraint, ...] = Field((), description="constraints beyond bounds")
+    contacts: tuple[Name, ...] | None = Field(
+        None, description="contacts of system.constraints that are active in this phase; null: all")
     guess: RobotGuess = Field(default_factory=lambda: RobotGuess.model_validate({}), description="initial guess")
 
 
@@ -208,6 +211,9 @@ class RobotReset(Part):
     joints: dict[str, Number] = Field(default_factory=dict, description="joint values after: expressions of the state before")
     velocities: dict[str, Number] = Field(
         default_factory=dict, description="joint velocities after: expressions of the state before")
+    impact: StrictBool = Field(
+        False, description="all velocities jump as the constraints of this phase strike: the momentum that they take is theirs")
+    restitution: Number = Field(0.0, description="of contacts that were not active before: speed after per speed before")
 
 
 class RobotPhaseInOrder(RobotPhase):

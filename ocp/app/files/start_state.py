@@ -12,6 +12,7 @@ import casadi as ca
 import numpy as np
 
 import dynamics
+from dynamics.constraints import Constraint
 from dynamics.errors import near
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
@@ -125,24 +126,26 @@ def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, pat
     left = np.flatnonzero(~found.tangent[: model.nv])
     q = np.where(found.coordinates[: model.nq], found.x[: model.nq], space.neutral[: model.nq])
     symbols = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
-    g, J = (ca.Function(key, [symbols[0]], [ca.densify(ca.SX(ca.vertcat(*parts)))]) for key, parts in (
-        ("g", [c.value(model, symbols[0]) for c in names.constraints]),
-        ("J", [c.jacobian(model, symbols[0]) for c in names.constraints])))
+    g, G, J, pace = (ca.Function(key, [symbols[0]], [ca.densify(ca.SX(ca.vertcat(*parts)))]) for key, parts in (
+        ("g", [c.value(model, symbols[0])[_positions(model, c)] for c in names.constraints]),
+        ("G", [c.jacobian(model, symbols[0])[_positions(model, c), :] for c in names.constraints]),
+        ("J", [c.jacobian(model, symbols[0]) for c in names.constraints]),
+        ("pace", [c.rate(model, symbols[0], ca.SX(model.nv, 1)) for c in names.constraints])))
     move, begin = dynamics.make(model, "integrate"), q
 
     def closing(q: np.ndarray) -> np.ndarray:
         for _ in range(STEPS):
             step, miss = np.zeros(model.nv), np.array(g(q)).ravel()
-            if np.abs(miss).max() < CLOSED:
+            if np.abs(miss).max(initial=0.0) < CLOSED:
                 break
-            step[left] = -np.linalg.lstsq(np.array(J(q))[:, left], miss, rcond=1e-9)[0]
+            step[left] = -np.linalg.lstsq(np.array(G(q))[:, left], miss, rcond=1e-9)[0]
             q = np.array(move(q, step * min(1.0, 0.5 / max(np.abs(step).max(), 1e-300)))).ravel()
         return q
 
     rng, away = np.random.default_rng(0), np.zeros(model.nv)
     for _ in range(TRIES):
         q = closing(np.array(move(begin, away)).ravel())
-        if np.abs(np.array(g(q))).max() < CLOSED:
+        if np.abs(np.array(g(q))).max(initial=0.0) < CLOSED:
             break
         away[left] = rng.standard_normal(len(left))
     else:
@@ -151,7 +154,7 @@ def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, pat
         return
     fixed, rate = found.tangent[model.nv :], np.array(J(q))
     speed = np.where(fixed, found.x[model.nq :], 0.0)
-    speed[~fixed] = -np.linalg.lstsq(rate[:, ~fixed], rate @ speed, rcond=1e-9)[0]
+    speed[~fixed] = -np.linalg.lstsq(rate[:, ~fixed], rate @ speed + np.array(pace(q)).ravel(), rcond=1e-9)[0]
     found.x[:] = np.concatenate([q, speed])
     found.coordinates[:] = found.tangent[:] = True
     for k in range(space.nx):
@@ -163,11 +166,16 @@ def _check_closed(names: robot_state.RobotNames, found: robot_state.PartialState
     """Record a complete start that breaks the constraints of the mechanism."""
     model = names.model
     q, v = ca.DM(found.x[: model.nq]), ca.DM(found.x[model.nq :])
-    worst = max(float(ca.norm_inf(ca.DM(x))) for c in names.constraints for x in (c.value(model, q), c.jacobian(model, q) @ v))
+    worst = max(float(ca.norm_inf(ca.DM(x))) for c in names.constraints for x in (c.value(model, q), c.rate(model, q, v)))
     if worst > 1e-6:
         missed = _open(names, np.array(q).ravel())
         names.reader.findings.add(path, f"breaks a constraint of the mechanism: {missed}; name fewer joints and write others: "
                                         f"{ASSEMBLED}, or others: free")
+
+
+def _positions(model: Model, c: Constraint) -> list[int]:
+    """The rows that hold positions."""
+    return [i for i in range(c.jacobian(model, ca.SX.sym("q", model.nq)).shape[0]) if i not in c.velocity_rows]
 
 
 def _open(names: robot_state.RobotNames, q: np.ndarray) -> str:

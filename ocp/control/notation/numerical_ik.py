@@ -4,10 +4,13 @@ Hutter et al., Robot Dynamics lecture notes (ETH Zurich, HS 2023), section 2.9.3
 2004, "Introduction to inverse kinematics with Jacobian transpose, pseudoinverse and damped least squares methods". `solve_ik`
 is the solver for use.
 
-    rule                    step d, with e = actual minus target newton                  -k J+ e damped                  -k J'(J
-    J' + λ² I)^-1 e adaptive                damped with λ by the smallest singular value (zero away from singularities)
+    rule                    step d, with e = actual minus target
+    newton                  -k J+ e
+    damped                  -k J'(J J' + λ² I)^-1 e
+    adaptive                damped with λ by the smallest singular value (zero away from singularities)
     levenberg_marquardt     -(J'J + μ I)^-1 J'e, μ falling and rising with the decrease of |e|², steps that do not decrease it
-    refused transpose               -α J'e
+                            refused
+    transpose               -α J'e
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def robot_step(system: System, x: Expr, u: Expr, h: Expr) -> RobotStep:
     model, mechanism = system.model, system.mechanism
     n, q, v, thrusts = model.nv, x[:model.nq], x[model.nq:], u[len(mechanism.motors):]
     tau = mechanism.motor_effort(u) + mechanism.force(q, v)
-    a, by_q, by_v, by_tau, _ = forward_dynamics_partials(model, q, v, tau, mechanism.wrenches(q, thrusts))
+    a, by_q, by_v, by_tau, _ = forward_dynamics_partials(model, q, v, tau, mechanism.wrenches(thrusts))
     pushes = [alg.frame_jacobian(model, q, thruster.frame, "body").T @ thruster.unit_wrench() for thruster in mechanism.thrusters]
     by_u = ca.mtimes(by_tau, ca.horzcat(ca.SX(mechanism.selection), *pushes))
     if mechanism.forces:

@@ -113,9 +113,9 @@ def sentence(passes: Sequence[Pass], problem: Problem, words: str) -> str:
     """The last pass in words; words: what its error is."""
     last = passes[-1]
     of = dict(zip(COLUMNS, last.row, strict=True))
-    change = f", changed by {of['objective'] - passes[-2].row[5]:+.2g}" if len(passes) > 1 else ""
+    change = f", {of['objective'] - passes[-2].row[5]:+.2g} against the pass before" if len(passes) > 1 else ""
     return (f"pass {int(of['pass'])}: {size_of(last.plans)}, {int(of['unknowns'])} unknowns, objective {of['objective']:.10g} "
-            f"(weighted defects {of['objective error']:+.2g}{change}), {words}, {of['seconds']:.2f} s")
+            f"(error of the mesh about {of['objective error']:+.2g}{change}), {words}, {of['seconds']:.2f} s")
 
 
 def continued(problem: Problem, parts: Sequence[Trajectory], solved: Problem, meshes: Sequence[Mesh]) -> Problem:

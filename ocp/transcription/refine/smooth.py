@@ -143,7 +143,7 @@ def smoothed(problem: Problem, nlp: NLP, meshes: Sequence[Mesh], plans: Sequence
     if found_rows is None:
         return Smoothed(result)
     B, h, controls = found_rows
-    named = f"{', '.join(controls)} {'is' if len(controls) == 1 else 'are'} singular"
+    named = f"the objective hardly feels {', '.join(controls)} along an arc"
     if near:
         result = replace(result, x=nlp.x0)
     tolerance, scale = max(tolerance, ADDED), 1 + abs(result.f)
@@ -156,7 +156,7 @@ def smoothed(problem: Problem, nlp: NLP, meshes: Sequence[Mesh], plans: Sequence
     if near and found.status is Status.CONVERGED:
         return Smoothed(replace(found, f=float(nlp.f(found.x))), guide, False, f"{named}: nearly smooth", controls)
     kept = replace(result, iterations=found.iterations, seconds=found.seconds)
-    return Smoothed(kept, guide, False, f"{named}, and no smooth ones solve the program on this mesh", controls)
+    return Smoothed(kept, guide, False, f"{named}, and no smooth values solve the program on this mesh", controls)
 
 
 def _approached(nlp: NLP, B: sp.csr_matrix, h: Array, weights: tuple[float, float], result: NLPResult, tolerance: float,

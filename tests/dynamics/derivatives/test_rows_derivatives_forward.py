@@ -1,4 +1,4 @@
-"""Closed-form derivatives of forward dynamics, of dynamics with contacts, and of impacts, to second order."""
+"""Closed-form derivatives of forward dynamics to second order."""
 
 from dataclasses import replace
 
@@ -6,18 +6,13 @@ import casadi as ca
 import complex_dynamics as cd
 import numpy as np
 import pytest
-from row_trees import coupled, tree_of
+from row_trees import coupled
 
 from dynamics import algorithms as alg
-from dynamics.algorithms.contact_kinematics import Contact, contact_drift, contact_jacobian
 from dynamics.derivatives import (
-    contact_dynamics_derivatives,
-    contact_dynamics_hessian,
     forward_dynamics_derivatives,
     forward_dynamics_hessian,
     forward_dynamics_second_derivatives,
-    impact_derivatives,
-    impact_hessian,
     inverse_dynamics_second_derivatives,
 )
 from dynamics.derivatives.forward_second import contracted_forward_dynamics, forward_dynamics_partials
@@ -140,97 +135,3 @@ def test_external_forces():
     close(np.array(a).ravel(), complex_forward(tree, v, tau))
     close(dq, complex_partials(tree, v, tau)[0])
     close(qq, cd.derivative_q(lambda t: mu @ complex_partials(t, v, tau)[0], tree))
-
-
-# ------------------------------------------------------------------------------------------------ contacts
-CONTACTS = [Contact("f2", (0.1, 0.2, 0.3)), Contact("f0", rotation=True)]
-
-
-def contact_case(seed):
-    rng = np.random.default_rng(seed)
-    model = tree_of("free_flyer", "universal", "spherical", seed=seed)
-    return model, alg.random_configuration(model, rng), *rng.standard_normal((3, model.nv)), rng.standard_normal(9)
-
-
-def moved_system(model, d, q, v, tau, restitution=None):
-    """y of the dense system at q [+] d by a general solver: (a, f), or (v+, F) where a restitution is given."""
-    qd = alg.jet(model, q, d)
-    J, M = contact_jacobian(model, qd, CONTACTS), alg.mass_matrix(model, qd)
-    K = ca.blockcat([[M, -J.T], [J, ca.SX(J.shape[0], J.shape[0])]])
-    if restitution is None:
-        right = ca.vertcat(tau - alg.bias_force(model, qd, v), -contact_drift(model, qd, v, CONTACTS))
-    else:
-        right = ca.vertcat(M @ v, -restitution * (J @ v))
-    return ca.solve(K, right)
-
-
-@pytest.mark.row("002:H19")
-@pytest.mark.parametrize("seed", [3, 5])
-def test_contact_dynamics(seed):
-    model, q, v, tau, mu, mu_f = contact_case(seed)
-    n = model.nv
-    x, d, c = [ca.SX.sym("x", len(y)) for y in (q, v, tau)], ca.SX.sym("d", n), ca.SX.sym("c", n + 9)
-    y, z = moved_system(model, d, *x), ca.vertcat(d, *x[1:])
-    H, g = ca.hessian(ca.dot(c, y), z)
-    value, J, H, g = (np.array(r) for r in ca.Function("f", [*x, d, c], [y, ca.jacobian(y, z), H, g])(
-        q, v, tau, np.zeros(n), np.r_[mu, mu_f]))
-    a, f, *first = (np.array(r) for r in contact_dynamics_derivatives(model, CONTACTS)(q, v, tau))
-    close(np.r_[a, f], value)
-    close(np.block([first[:3], first[3:]]), J)
-    gradient, ours = contact_dynamics_hessian(model, CONTACTS)(q, v, tau, mu, mu_f)
-    close(gradient, g)
-    close(ours, H, 1e-9)
-    # the contacts stay at rest
-    drift = ca.Function("r", x[:2], [contact_jacobian(model, x[0], CONTACTS), contact_drift(model, *x[:2], CONTACTS)])
-    Jc, dJv = (np.array(r) for r in drift(q, v))
-    close(Jc @ a + dJv, np.zeros((9, 1)), 1e-9)
-
-
-@pytest.mark.row("002:H19")
-@pytest.mark.parametrize("restitution", [0.0, 0.4])
-def test_impact(restitution):
-    model, q, v, _, mu, mu_f = contact_case(1)
-    n = model.nv
-    x, d, c = [ca.SX.sym("x", len(y)) for y in (q, v)], ca.SX.sym("d", n), ca.SX.sym("c", n + 9)
-    y, z = moved_system(model, d, *x, None, restitution), ca.vertcat(d, x[1])
-    H, g = ca.hessian(ca.dot(c, y), z)
-    value, J, H, g = (np.array(r) for r in ca.Function("f", [*x, d, c], [y, ca.jacobian(y, z), H, g])(
-        q, v, np.zeros(n), np.r_[mu, mu_f]))
-    after, impulse, *first = (np.array(r) for r in impact_derivatives(model, CONTACTS, restitution)(q, v))
-    close(np.r_[after, impulse], value)
-    close(np.block([first[:2], first[2:]]), J)
-    gradient, ours = impact_hessian(model, CONTACTS, restitution)(q, v, mu, mu_f)
-    close(gradient, g)
-    close(ours, H, 1e-9)
-
-
-@pytest.mark.row("002:H19")
-def test_contact_first_order_by_complex_steps_of_the_solve():
-    """A foot at the origin of a body, world axes: the whole system in complex arithmetic, sharing no code with ours."""
-    rng = np.random.default_rng(6)
-    model = random_tree(4, rng, root="free_flyer", kinds=["revolute", "prismatic"], branching=0.0)
-    q, (v, tau) = alg.random_configuration(model, rng), rng.standard_normal((2, model.nv))
-    tree, foot = cd.read(model, q), len(model.bodies) - 1
-
-    def solved(t, v, tau):
-        n = t.n
-        w = cd.world(t, v, np.zeros(n))
-        R, p = np.eye(3), np.zeros(3)
-        for i in reversed(t.way(foot)):
-            p, R = p + R @ t.p[i], R @ t.R[i]
-        J = np.zeros((6, n), complex)
-        for i in t.way(foot):
-            J[:, t.columns[i]] = w.S[i]
-        at = np.hstack([np.eye(3), -cd.hat(p)])  # twist at the world origin -> velocity of the point at p
-        spatial_acceleration = w.a[foot] + np.r_[t.gravity, np.zeros(3)]
-        velocity = at @ w.v[foot]
-        drift = at @ spatial_acceleration + cd.hat(w.v[foot][3:]) @ velocity
-        Jc, M = at @ J, cd.first_order(t, 0 * v, np.zeros(n))[2]
-        K = np.block([[M, -Jc.T], [Jc, np.zeros((3, 3))]])
-        return np.linalg.solve(K, np.r_[tau - cd.rnea(t, v, np.zeros(n)), -drift])
-
-    expected = np.hstack([cd.derivative_q(lambda t: solved(t, v, tau), tree), cd.derivative_x(lambda x: solved(tree, x, tau), v),
-                          cd.derivative_x(lambda x: solved(tree, v, x), tau)])
-    a, f, *first = contact_dynamics_derivatives(model, [Contact(model.bodies[foot].name)])(q, v, tau)
-    close(np.r_[np.array(a), np.array(f)].ravel(), np.real(solved(tree, v, tau)))
-    close(np.block([[np.array(x) for x in first[:3]], [np.array(x) for x in first[3:]]]), expected)

@@ -14,8 +14,8 @@ from dynamics.model import BodyInertia, Builder, Joint, Placement
 from dynamics.model.shapes import box
 from dynamics.redmax import redmax
 from dynamics.redmax.equations import body_inertias
+from dynamics.redmax.free_bodies import in_maximal_coordinates, maximal_state
 from dynamics.redmax.friction import Bearing, BearingStep, Rounds, contacts, staggered
-from dynamics.redmax.maximal import in_maximal_coordinates, maximal_state
 from dynamics.redmax.programmes import Touch, touch_rows
 from ocp.solvers.qp import QP, solve_qp
 

@@ -16,7 +16,7 @@ from dynamics.model import BodyInertia, Builder, Joint, Placement
 from dynamics.model.shapes import box
 from dynamics.redmax import maximal, redmax
 from dynamics.redmax.equations import body_inertias
-from dynamics.redmax.maximal import in_maximal_coordinates, joint_rows, joint_rows_drift, maximal_state, post_stabilised
+from dynamics.redmax.free_bodies import in_maximal_coordinates, joint_rows, joint_rows_drift, maximal_state, post_stabilised
 from dynamics.redmax.programmes import Touch, dual_contact, equality, friction_programme, pyramid, recovered, touch_rows
 from ocp.solvers.qp import QP, solve_qp
 

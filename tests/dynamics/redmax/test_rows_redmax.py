@@ -251,7 +251,7 @@ def test_total_stiffness_and_damping(model):
     found = redmax(robot, q, v, u)
 
     def f(x, y):
-        return -alg.bias_force(model, x, y, robot.wrenches(ca.DM(u[1:]))) + robot.motor_effort(ca.DM(u)) + robot.force(x, y)
+        return -alg.bias_force(model, x, y, robot.wrenches(x, ca.DM(u[1:]))) + robot.motor_effort(ca.DM(u)) + robot.force(x, y)
 
     by_q, by_v = along(model, f, q, v)
     size = 1 + np.abs(by_q).max()

@@ -12,7 +12,7 @@ import dynamics
 from dynamics import algorithms as alg
 from dynamics.algorithms import contact_kinematics
 from dynamics.errors import ModelError, UnknownNameError
-from dynamics.model import BodyInertia, Builder, Joint
+from dynamics.model import BodyInertia, Builder, Joint, Limits
 from dynamics.model.robots import find_robot
 from dynamics.model.urdf import read_urdf
 from dynamics.notation import textbook_robots
@@ -140,6 +140,32 @@ def test_levels_of_a_step_by_the_unreduced_cascade(seed):
         np.testing.assert_allclose(one.residual, two.residual, atol=1e-6)
         np.testing.assert_allclose(one.slack, two.slack, atol=1e-6)
     np.testing.assert_allclose(control.solution.x, other.x, atol=1e-5)
+
+
+@pytest.mark.parametrize("beyond", [-0.05, 0.1])
+def test_joints_keep_their_limits_and_come_back(beyond):
+    """A knee before or beyond its limit, and a mass centre that asks for more: it arrives without overshoot, or comes back; its
+    speed keeps its limit too."""
+    robot = Crouched(shift=(0.0, 0.0, -0.12))
+    knee = robot.model.joint_index("RF_KFE")
+    row, at = robot.model.v_slice(knee).start, robot.model.q_slice(knee).start
+    least = robot.q[at] + beyond
+    bodies = [replace(b, joint=replace(b.joint, limits=Limits(lower=(least,), velocity=(1.5,)))) if i == knee else b
+              for i, b in enumerate(robot.model.bodies)]
+    robot.model = replace(robot.model, bodies=tuple(bodies))
+    robot.whole = WholeBody(robot.model, robot.stances, [robot.com, robot.trunk], efforts=60.0, horizon=0.04)
+    history = closed_loop(robot, 200)
+    angles, speeds = np.array([h[0][at] for h in history]), np.array([h[1][row] for h in history])
+    assert np.abs(speeds).max() <= 1.5 + 1e-9
+    assert history[-1][4].solution["joints"].violated == {}
+    assert angles[-1] == pytest.approx(least, abs=6e-3)  # (1 + t / 2 T) exp(-t / 2 T) of the way is left
+    if beyond < 0:
+        assert angles.min() >= least - 1e-4
+        assert any("RF_KFE" in h[4].solution["joints"].active for h in history)
+    else:
+        assert np.diff(angles).min() > -1e-5  # back at once, not further out
+    with pytest.raises(ProblemError, match="horizon"):
+        WholeBody(robot.model, robot.stances, horizon=0.0)
 
 
 # ------------------------------------------------------------------------------------------------ rows of the levels

@@ -1,5 +1,6 @@
-"""What bounds alone rule out: boxes that hold every motion, and problems that end before they are solved."""
+"""What bounds alone rule out: boxes that hold every motion, problems that end before they are solved; and ends by themselves."""
 
+import re
 from dataclasses import replace
 from importlib import metadata
 
@@ -12,11 +13,12 @@ from repository import ROOT
 from ocp.app import cli
 from ocp.app.files.load import load_problem
 from ocp.methods import METHODS, solve
-from ocp.problem import At, Constraint, Duration, Status
-from ocp.reach import first_findings
+from ocp.problem import At, Boundary, Constraint, Duration, Sense, Status
+from ocp.reach import end_findings, first_findings
 from ocp.reach.intervals import enclosed
 from ocp.reach.tube import SLICES, tube
 
+BY = "by the bounds of states and controls alone"
 FOLDER = ROOT / "problems"
 INF = float("inf")
 
@@ -83,7 +85,7 @@ def test_forces_too_small_for_the_distance_are_ruled_out(force, impossible):
     words = told(block(u_lower=(-force,), u_upper=(force,)))
     assert bool(words) is impossible
     if impossible:
-        assert words == ["bounds hold x between -0.9797 and 0.9797 at the end of 1 s; it is to be 1"]
+        assert words == [f"x can only be between -0.9797 and 0.9797 at the end, 1 s after the start, {BY}; it is asked to be 1"]
 
 
 def test_free_durations_count_with_their_longest():
@@ -93,8 +95,8 @@ def test_free_durations_count_with_their_longest():
 
 
 @pytest.mark.parametrize(("at", "height", "words"), [
-    (At.PATH, 0.8, "somewhere on the way; it is to be below 0.8"),
-    (At.FINAL, 0.5, "bounds hold wall 1 at the end; it is to be below 0.5"), (At.FINAL, 1.0, None)])
+    (At.PATH, 0.8, f"somewhere on the way, {BY}; it is asked to be at most 0.8"),
+    (At.FINAL, 0.5, f"wall can only be 1 at the end, {BY}; it is asked to be at most 0.5"), (At.FINAL, 1.0, None)])
 def test_constraints_that_no_motion_meets_are_named(at, height, words):
     wall = Constraint("wall", at, known.function(2, 1, lambda t, x, u, p: x[0]), (-INF,), (height,))
     found = told(block((wall,)))
@@ -130,5 +132,47 @@ def test_the_command_says_so_and_exits_with_one(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["solve", str(FOLDER / "block_move.yaml"), "--set", "phase.bounds.v=[-0.5, 0.5]", "--quiet", "--out", str(folder)])
     assert ended.value.code == 1
-    assert "at most 0.5 of v for 1 s allow 0.5: 2 s are needed" in capsys.readouterr().out
+    assert "v is at most 0.5 in that direction, which makes 0.5 in the 1 s there are; it takes 2 s" in capsys.readouterr().out
     assert (folder / "report.html").is_file()
+
+
+# ---- ends by themselves
+def reaching(goal, **changes):
+    """A block whose square distance from 2 is asked of its end."""
+    near = Constraint("near", At.FINAL, known.function(2, 1, lambda t, x, u, p: (x[0] - 2) ** 2), (goal,), (goal,), Sense.EQUAL)
+    return block((near,), **{"final": None, **changes})
+
+
+def test_ends_that_can_be_met_are_left_alone():
+    assert not end_findings(reaching(0.25))
+    assert not end_findings(reaching(9.0))      # from the other side of the start, too
+    assert not end_findings(block())
+
+
+@pytest.mark.parametrize("changes", [{"x_lower": (-0.5, -INF), "x_upper": (0.5, INF)},
+                                     {"final": Boundary((0.5, 0.0), (True, False))}], ids=["bounds", "prescribed"])
+def test_an_end_out_of_reach_is_named_with_what_is_missed(changes):
+    """At most 0.5 away from the start, the square distance from 2 is at least 2.25."""
+    (found,) = end_findings(reaching(0.25, **changes))
+    assert not found.sure
+    assert "asked of the end" in found.text
+    assert found.text.endswith("misses near by 2")
+
+
+def test_a_hand_out_of_reach_is_told_by_axes(tmp_path):
+    """The UR5 reaches less than a metre, from a shoulder 0.09 m up."""
+    text = """
+name: Reach
+system: {robot: FOLDER/models/ur5.urdf}
+phase:
+  duration: 1
+  start: {others: neutral}
+  constraints: [{name: hand, at: final, position_error: {frame: tool0, position: [GOAL, 0.1, 0.4]}, equal: 0}]
+  costs: [{name: effort, control_error: 0}]
+""".replace("FOLDER", str(FOLDER))
+    (file := tmp_path / "reach.yaml").write_text(text.replace("GOAL", "0.5"), encoding="utf-8")
+    assert not end_findings(load_problem(file).problem)
+    file.write_text(text.replace("GOAL", "2.0"), encoding="utf-8")
+    (found,) = end_findings(load_problem(file).problem)
+    missed = [float(by) for by in re.findall(r"hand\[[xyz]\] by ([0-9.e-]+)", found.text)]
+    assert 1.0 < np.linalg.norm(missed) < 1.3

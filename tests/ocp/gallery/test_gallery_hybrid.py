@@ -18,7 +18,7 @@ from ocp.methods import solve
 FOLDER = ROOT / "problems"
 QUICK = ("biped_walking", "biped_inverse_dynamics", "compass_gait", "compass_passive", "dynamic_soaring", "goddard_arcs",
          "launch_vehicle", "slip_hopper", "two_burn_orbit_raise", "van_der_pol_periodic")
-SLOW = ("drone_gates", "monopod_hopping", "space_manipulator")
+SLOW = ("drone_gates", "leg_leap", "monopod_hopping", "space_manipulator")
 
 
 @functools.cache
@@ -211,6 +211,43 @@ def test_the_ground_pushes_the_foot_of_the_monopod_alone():
     assert (np.abs(forces[0][inside, 0]) <= 0.8 * forces[0][inside, 1] + 1e-3).all()
     assert forces[1][inside, :3] == pytest.approx(np.zeros_like(forces[1][inside, :3]), abs=1e-3)
     assert flight.t[-1] - flight.t[0] == pytest.approx(0.4 * flight.t[-1], abs=1e-7)
+
+
+@pytest.mark.slow
+def test_the_leg_leaps_by_its_foot_alone():
+    """By the momentum of the whole robot, which knows no constraint: the ground's force is its change less the weight, in a cone;
+    the foot stands, flies and stops, and the touch-down is an impulse at the foot that takes energy."""
+    loaded, solution = run("leg_leap")
+    model, (stance, flight, landing) = loaded.model, solution.parts
+    x, d = ca.SX.sym("x", 10), ca.SX.sym("d", 10)
+    momentum = alg.momentum(model, x[:5], x[5:])[:3]
+    foot = alg.frame_pose(model, x[:5], "foot").p
+    f = ca.Function("f", [x, d], [foot, ca.jtimes(foot, x, ca.vertcat(x[5:], ca.SX(5, 1))), ca.jtimes(momentum, x, d)])
+    weight = np.array([0, 0, -9.81 * sum(body.inertia.mass for body in model.bodies)])
+
+    def forces(part, phase):
+        rate = phase.system.rate
+        return np.array([np.array(f(a, rate(s, a, part.control(s), []))[2]).ravel() - weight for s, a in zip(
+            part.t[1:-1], part.x[1:-1], strict=True)])
+
+    for part, phase in zip((stance, landing), (loaded.problem.phases[0], loaded.problem.phases[2]), strict=True):
+        places = np.array([np.array(f(a, np.zeros(10))[0]).ravel() for a in part.x])
+        assert np.ptp(places, axis=0) == pytest.approx(np.zeros(3), abs=1e-5)
+        assert places[:, 2] == pytest.approx(np.zeros(len(places)), abs=1e-5)
+        push = forces(part, phase)
+        assert (push[:, 2] > 0).all()
+        assert (np.abs(push[:, 0]) <= 0.7 * push[:, 2] + 0.1).all()
+    assert forces(flight, loaded.problem.phases[1]) == pytest.approx(np.zeros((len(flight.t) - 2, 3)), abs=1e-6)
+    assert min(float(f(a, np.zeros(10))[0][2]) for a in flight.x) >= -0.00201
+    before, after = flight.x[-1], landing.x[0]
+    assert after[:5] == pytest.approx(before[:5], abs=1e-8)
+    M = np.array(ca.DM(alg.mass_matrix(model, ca.DM(before[:5]))))
+    J = np.array(ca.DM(alg.frame_jacobian(model, ca.DM(before[:5]), "foot", "world_aligned")))[[0, 2]]
+    impulse, *_ = np.linalg.lstsq(J.T, M @ (after - before)[5:], rcond=None)
+    assert J.T @ impulse == pytest.approx(M @ (after - before)[5:], abs=1e-6)
+    assert impulse[1] > 0
+    assert J @ after[5:] == pytest.approx([0, 0], abs=1e-6)
+    assert after[5:] @ M @ after[5:] < before[5:] @ M @ before[5:]
 
 
 @pytest.mark.slow

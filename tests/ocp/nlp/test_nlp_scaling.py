@@ -10,7 +10,7 @@ import pytest
 from nlp_programs import program, staged
 
 from ocp.errors import ProblemError
-from ocp.nlp import Scaling, SolverOptions, choose_scaling, kkt, prepare_solver, scaled, solve_nlp
+from ocp.nlp import Scaling, SolverOptions, choose_scaling, kkt, lifted_rows, prepare_solver, scaled, solve_nlp
 from ocp.problem import Status
 
 INF = np.inf
@@ -116,3 +116,18 @@ def test_progress_watch_and_warm_starts_speak_of_the_program_itself():
     np.testing.assert_allclose(points[-1].lam_g, cold.lam_g)
     assert seen[0]["objective"] == pytest.approx(float(nlp.f(nlp.x0)), rel=1e-12)
     assert len(solver.solve(warm=cold).iterations) == 1
+
+
+def test_rows_in_tiny_numbers_are_lifted_name_by_name():
+    """A row of size 1e-6 is below what a solver tells from nothing; rows of one name share a factor, others keep theirs."""
+    nlp = program(2, lambda x: x[0] ** 2 + x[1] ** 2, lambda x: [1e-6 * x[0], 3e-9 * x[1], 2.0 * x[1]], [3.0, 3.0],
+                  rows=("near @ knot 0", "near @ knot 1", "far"), g_bounds=np.array([[1e-6, 3e-9, -INF], [INF, INF, INF]]))
+    lifted = lifted_rows(nlp)
+    np.testing.assert_array_equal(lifted.rows, [2.0 ** 20, 2.0 ** 20, 1.0])
+    np.testing.assert_array_equal(lifted.columns, 1.0)
+    assert lifted.objective == 1.0
+    assert lifted_rows(scaled(nlp, lifted)[0]) is None
+    inner, way = scaled(nlp, lifted)
+    found = way.result(solve_nlp(inner))
+    np.testing.assert_allclose(found.x[0], 1.0, rtol=1e-7)
+    np.testing.assert_allclose(found.lam_g[0], -2e6, rtol=1e-6)

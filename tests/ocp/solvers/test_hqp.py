@@ -261,5 +261,7 @@ def test_wrong_input_is_named():
         solve_hqp([good, Level("foot", np.eye(3), np.zeros(3))])
     with pytest.raises(ProblemError, match="positive weights"):
         merged([good], [0.0])
+    with pytest.raises(ProblemError, match="2 finite numbers"):
+        Hierarchy().solve([good], x0=np.zeros(3))
     with pytest.raises(ProblemError, match="no engine named 'gurobi'"):
         HQPOptions(engine="gurobi")

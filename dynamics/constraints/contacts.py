@@ -1,0 +1,293 @@
+"""Contacts with a plane of the world: points, lines and patches of points, flat soles, wheels and balls that roll.
+
+All rows are in the axes of the plane: two tangents, then the normal, which points away from the ground. The multipliers are then
+forces on the robot in these axes. Where on the plane a contact lies is not said: tangential rows hold velocities alone.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynamics import spatial
+from dynamics.algorithms import frame_pose
+from dynamics.constraints.constraint import Constraint, FrameConstraint, point
+from dynamics.errors import ModelError
+from dynamics.forces.force import Place
+from dynamics.model.model import Model
+from dynamics.model.rigid import rotation_from_z
+from dynamics.spatial import Transform
+
+Expr = Any
+Vector = tuple[float, float, float]
+
+
+class Contact(FrameConstraint):
+    """A constraint that holds while something touches the ground: it can only push, and friction is limited.
+
+    normal [3]: of the plane, in the world, any length; height [m]: ``n . x`` of its points. friction: coefficient of Coulomb, None
+    for as much as it takes. Neither pushing nor friction is part of the dynamics: ``pushes`` and ``cones`` say what must hold.
+    """
+
+    frame: str
+    normal: Vector
+    height: float
+    friction: float | None
+
+    def check(self, model: Model) -> None:
+        where = f"constraint {self.name!r}"
+        if model.frame(self.frame).body < 0:
+            raise ModelError(f"frame {self.frame!r} belongs to the world, which cannot touch itself", element=where)
+        check_axis(self.name, "normal", self.normal)
+        if not np.isfinite(self.height):
+            raise ModelError(f"height must be finite, got {self.height:g}", element=where)
+        if self.friction is not None and not 0.0 <= self.friction < np.inf:
+            raise ModelError(f"friction must be finite and not negative, got {self.friction:g}", element=where)
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        return (self.frame,)
+
+    @property
+    def axes(self) -> ca.DM:
+        """[3, 3]: rows are the tangents and the normal of the plane, in the world."""
+        n = np.asarray(self.normal, float) / np.linalg.norm(self.normal)
+        return spatial.constant(rotation_from_z(tuple(n.tolist())).T)
+
+    @abstractmethod
+    def gap(self, model: Model, q: Expr) -> Expr:
+        """Heights [k] (m) of what may touch over the plane."""
+
+    @abstractmethod
+    def pushes(self, force: Expr) -> Expr:
+        """What is not negative [k] (N, N m) while the contact only pushes; force [m]: the multipliers."""
+
+    @abstractmethod
+    def cones(self, force: Expr) -> tuple[Expr, ...]:
+        """``(mu f_n, f_t)`` [3] of every point with friction: in the second-order cone where it does not slip."""
+
+
+@dataclass(frozen=True)
+class PointContact(Contact):
+    """Points of a frame that do not slip on the plane: one point, a line of two, a patch of more (whose rows repeat each other).
+
+    points: coordinates [3] (m) in the frame; places: world positions where they are held, one for each; empty: wherever they touch
+    the plane. slides: no tangential rows, one of the normal for each point.
+    """
+
+    name: str
+    frame: str
+    points: tuple[Vector, ...] = ((0.0, 0.0, 0.0),)
+    normal: Vector = (0.0, 0.0, 1.0)
+    height: float = 0.0
+    friction: float | None = None
+    places: tuple[Vector, ...] = ()
+    slides: bool = False
+
+    def check(self, model: Model) -> None:
+        super().check(model)
+        where = f"constraint {self.name!r}"
+        if not self.points:
+            raise ModelError("has no points", element=where)
+        for at in (*self.points, *self.places):
+            if len(at) != 3 or not np.all(np.isfinite(at)):
+                raise ModelError(f"a point has three finite coordinates, got {at}", element=where)
+        if not self.places and np.linalg.matrix_rank(np.subtract(self.points, self.points[0]), tol=1e-9) > 2:
+            raise ModelError("the points lie in no plane, and cannot all touch one", element=where)
+        if self.places and len(self.places) != len(self.points):
+            raise ModelError(f"{len(self.places)} places for {len(self.points)} points", element=where)
+        if self.slides and (self.places or self.friction is not None):
+            raise ModelError("slides, and so has neither friction nor places where it is held", element=where)
+
+    @property
+    def velocity_rows(self) -> tuple[int, ...]:
+        return () if self.slides or self.places else tuple(3 * i + k for i in range(len(self.points)) for k in (0, 1))
+
+    def relation(self, poses: Sequence[Transform], twists: Sequence[Expr], t: Expr) -> tuple[Expr, Expr]:
+        kept, none = (self.axes[2, :], ca.DM(0, 1)) if self.slides else (self.axes, ca.DM(2, 1))
+        moving = [point(poses[0], twists[0], at) for at in self.points]
+        if self.places:
+            held = [self.axes @ (x - spatial.constant(place)) for (x, _), place in zip(moving, self.places, strict=True)]
+        else:
+            held = [ca.vertcat(none, self.axes[2, :] @ x - self.height) for x, _ in moving]
+        return ca.vertcat(*held), ca.vertcat(*(kept @ velocity for _, velocity in moving))
+
+    @property
+    def reduced(self) -> Constraint:
+        return self if len(self.points) == 1 else Patch(self.name, self)
+
+    def spread(self, model: Model, q: Expr, multipliers: Expr) -> Expr:
+        if len(self.points) == 1:
+            return multipliers
+        forces = Patch(self.name, self).basis @ multipliers
+        if self.slides:
+            return forces
+        turned = self.axes @ (frame_pose(model, q, self.frame).R @ ca.reshape(forces, 3, len(self.points)))
+        return ca.reshape(turned, 3 * len(self.points), 1)
+
+    def gap(self, model: Model, q: Expr) -> Expr:
+        return ca.vertcat(*(self.axes[2, :] @ Place(self.frame, point).at(model, q) - self.height for point in self.points))
+
+    def pushes(self, force: Expr) -> Expr:
+        return force if self.slides else force[2::3]
+
+    def cones(self, force: Expr) -> tuple[Expr, ...]:
+        if self.friction is None:
+            return ()
+        return tuple(_cone(self.friction, force[3 * i:3 * i + 3]) for i in range(len(self.points)))
+
+
+@dataclass(frozen=True)
+class Patch(FrameConstraint):
+    """Several points of a rigid body in rows that do not repeat each other: an orthonormal basis of what the points can do.
+
+    In the axes of the body the velocities of the points are a constant matrix times its twist, so that the basis is constant: a
+    line has five rows, a patch six; points that slide have two or three.
+    """
+
+    name: str
+    contact: PointContact
+
+    def check(self, model: Model) -> None:
+        self.contact.check(model)
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        return self.contact.frames
+
+    @property
+    def basis(self) -> ca.DM:
+        """[rows of the contact, r], orthonormal columns; in the axes of the body where the points do not slide."""
+        points = np.asarray(self.contact.points)
+        rows = np.column_stack([np.ones(len(points)), points]) if self.contact.slides else np.vstack(
+            [np.column_stack([np.eye(3), -np.array(spatial.hat(ca.DM(r)))]) for r in points])
+        columns, values, _ = np.linalg.svd(rows, full_matrices=False)
+        return ca.DM(columns[:, values > 1e-9 * values[0]])
+
+    def relation(self, poses: Sequence[Transform], twists: Sequence[Expr], t: Expr) -> tuple[Expr, Expr]:
+        found = self.contact.relation(poses, twists, t)
+        if self.contact.slides:
+            return self.basis.T @ found[0], self.basis.T @ found[1]
+        count, turn = len(self.contact.points), poses[0].R.T @ self.contact.axes.T
+        own = (ca.reshape(turn @ ca.reshape(x, 3, count), 3 * count, 1) for x in found)
+        g, rate = (self.basis.T @ x for x in own)
+        return g, rate
+
+
+@dataclass(frozen=True)
+class FlatContact(Contact):
+    """A sole that lies flat on the plane and neither slips nor turns: six rows, force and moment at its origin.
+
+    position [3] (m): the origin in the frame; axis [3]: of the frame, along the normal. half_sizes (m): of a rectangle around the
+    origin along the tangents of the plane, in which the centre of pressure has to stay; None: not limited. It is meant for a sole
+    that does not yaw far from the tangents, for others take a patch of points.
+    """
+
+    name: str
+    frame: str
+    position: Vector = (0.0, 0.0, 0.0)
+    axis: Vector = (0.0, 0.0, 1.0)
+    normal: Vector = (0.0, 0.0, 1.0)
+    height: float = 0.0
+    friction: float | None = None
+    half_sizes: tuple[float, float] | None = None
+
+    def check(self, model: Model) -> None:
+        super().check(model)
+        check_axis(self.name, "axis", self.axis)
+        if self.half_sizes is not None and (len(self.half_sizes) != 2 or not all(0 < x < np.inf for x in self.half_sizes)):
+            raise ModelError(f"half_sizes are two positive lengths, got {self.half_sizes}", element=f"constraint {self.name!r}")
+
+    @property
+    def velocity_rows(self) -> tuple[int, ...]:
+        return 0, 1, 5
+
+    def relation(self, poses: Sequence[Transform], twists: Sequence[Expr], t: Expr) -> tuple[Expr, Expr]:
+        pose, axis = poses[0], np.asarray(self.axis, float) / np.linalg.norm(self.axis)
+        up = self.axes @ (pose.R @ spatial.constant(axis))
+        turn = self.axes @ (pose.R @ spatial.angular(twists[0]))
+        tilt = ca.cross(turn, up)
+        at, velocity = point(pose, twists[0], self.position)
+        return (ca.vertcat(0, 0, self.axes[2, :] @ at - self.height, -up[1], up[0], 0),
+                ca.vertcat(self.axes @ velocity, -tilt[1], tilt[0], turn[2]))
+
+    def gap(self, model: Model, q: Expr) -> Expr:
+        return self.axes[2, :] @ Place(self.frame, self.position).at(model, q) - self.height
+
+    def pushes(self, force: Expr) -> Expr:
+        if self.half_sizes is None:
+            return force[2]
+        a, b = self.half_sizes
+        # the centre of pressure is (-m_2, m_1) / f_n
+        return ca.vertcat(force[2], a * force[2] - force[4], a * force[2] + force[4], b * force[2] - force[3],
+                          b * force[2] + force[3])
+
+    def cones(self, force: Expr) -> tuple[Expr, ...]:
+        return () if self.friction is None else (_cone(self.friction, force[:3]),)
+
+
+@dataclass(frozen=True)
+class RollingContact(Contact):
+    """A wheel or a ball that rolls on the plane without slipping: the material point that touches stands still.
+
+    radius [m] around the origin of the frame; axis [3] of a wheel, a disc of no width, in the frame; None: a ball.
+    """
+
+    name: str
+    frame: str
+    radius: float
+    axis: Vector | None = None
+    normal: Vector = (0.0, 0.0, 1.0)
+    height: float = 0.0
+    friction: float | None = None
+
+    def check(self, model: Model) -> None:
+        super().check(model)
+        if self.axis is not None:
+            check_axis(self.name, "axis", self.axis)
+        if not 0.0 < self.radius < np.inf:
+            raise ModelError(f"radius must be positive, got {self.radius:g}", element=f"constraint {self.name!r}")
+
+    @property
+    def velocity_rows(self) -> tuple[int, ...]:
+        return 0, 1
+
+    def _arm(self, R: Expr) -> Expr:
+        """From the centre to the lowest point [3], axes of the plane: down, in the plane of the wheel. R: of the frame."""
+        down = -spatial.constant((0.0, 0.0, 1.0))
+        if self.axis is None:
+            return self.radius * down
+        axis = np.asarray(self.axis, float) / np.linalg.norm(self.axis)
+        across = self.axes @ (R @ spatial.constant(axis))
+        within = down + across[2] * across
+        return self.radius * within / ca.sqrt(ca.dot(within, within))
+
+    def relation(self, poses: Sequence[Transform], twists: Sequence[Expr], t: Expr) -> tuple[Expr, Expr]:
+        (R, p), arm = poses[0], self._arm(poses[0].R)
+        velocity = self.axes @ (R @ spatial.linear(twists[0])) + ca.cross(self.axes @ (R @ spatial.angular(twists[0])), arm)
+        return ca.vertcat(0, 0, self.axes[2, :] @ p + arm[2] - self.height), velocity
+
+    def gap(self, model: Model, q: Expr) -> Expr:
+        R, p = frame_pose(model, q, self.frame)
+        return self.axes[2, :] @ p + self._arm(R)[2] - self.height
+
+    def pushes(self, force: Expr) -> Expr:
+        return force[2]
+
+    def cones(self, force: Expr) -> tuple[Expr, ...]:
+        return () if self.friction is None else (_cone(self.friction, force),)
+
+
+def check_axis(constraint: str, what: str, axis: tuple[float, ...]) -> None:
+    """Raises ModelError for an axis that is not three finite numbers, not all zero."""
+    if len(axis) != 3 or not np.all(np.isfinite(axis)) or not any(axis):
+        raise ModelError(f"{what} must be three finite numbers, not all zero; got {axis}", element=f"constraint {constraint!r}")
+
+
+def _cone(friction: float, force: Expr) -> Expr:
+    return ca.vertcat(friction * force[2], force[0], force[1])

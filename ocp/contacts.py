@@ -1,0 +1,102 @@
+"""Contacts of robots in problems: what the ground allows while they hold, room where they do not, and impacts between phases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynamics.constraints import Contact
+from dynamics.errors import near
+from dynamics.mechanism import Mechanism
+from dynamics.mechanism.constrained import spread
+from ocp.bridge import model_space
+from ocp.errors import ProblemError
+from ocp.problem import INF, At, Constraint, Sense
+
+Expr = Any
+CONES = ("second_order", "pyramid")
+
+
+def with_contacts(mechanism: Mechanism, active: Sequence[str]) -> Mechanism:
+    """The mechanism with the contacts named ``active`` and no others; constraints of other kinds stay. Raises ProblemError."""
+    known = [c.name for c in mechanism.constraints if isinstance(c, Contact)]
+    for name in active:
+        if name not in known:
+            raise ProblemError(f"no contact named {name!r}{near(name, known)}", where="contacts")
+    return replace(mechanism, constraints=tuple(
+        c for c in mechanism.constraints if not isinstance(c, Contact) or c.name in active))
+
+
+def contact_constraints(mechanism: Mechanism, parameters: int = 0, unknowns: int = 0, *,
+                        cone: str | Mapping[str, str] = "second_order", bilateral: Sequence[str] = (),
+                        where: str | None = None) -> tuple[Constraint, ...]:
+    """Path constraints of all contacts of a mechanism: the ground only pushes, and forces stay in their cones of friction.
+
+    cone: "second_order", or "pyramid", the four-sided pyramid inside the cone, of all or by the name of the contact; bilateral:
+    names of contacts that may also pull, without limits. A cone says that its point pushes; that is not said twice. parameters,
+    unknowns: how many parameters and algebraic unknowns the system has; multipliers are the last of these. Raises ProblemError.
+    """
+    arguments, *_ = _arguments(mechanism, parameters, unknowns)
+    contacts = [c for c in mechanism.constraints if isinstance(c, Contact) and c.name not in bilateral]
+    forces = constraint_forces(mechanism, arguments, unknowns) if contacts else {}
+    found = []
+    for c in contacts:
+        kind = cone if isinstance(cone, str) else cone.get(c.name, "second_order")
+        if kind not in CONES:
+            raise ProblemError(f"no cone named {kind!r}{near(kind, CONES)}", where=f"contact {c.name!r}")
+        cones, pushes = c.cones(forces[c.name]), c.pushes(forces[c.name])
+        for i, value in enumerate(cones):
+            name = f"{c.name} friction" if len(cones) == 1 else f"{c.name} friction {i + 1}"
+            if kind == "second_order":
+                found.append(_path(name, arguments, value, Sense.CONE, where))
+                continue
+            most = value[0] / np.sqrt(2)
+            sides = ca.vertcat(*(most + sign * value[k] for k in (1, 2) for sign in (1, -1)))
+            found.append(_path(name, arguments, sides, Sense.BOX, where))
+        if pushes.shape[0] > len(cones):
+            found.append(_path(f"{c.name} pushes", arguments, pushes[len(cones):], Sense.BOX, where))
+    return tuple(found)
+
+
+def constraint_forces(mechanism: Mechanism, arguments: Sequence[Expr], unknowns: int = 0) -> dict[str, Expr]:
+    """Multipliers of all rows of each constraint by its name. arguments: (t, x, u, p) of the system; where it has algebraic
+    unknowns, u ends with the multipliers."""
+    t, x, u, _ = arguments
+    nq, nu = mechanism.model.nq, mechanism.nu
+    if not unknowns:
+        return mechanism.constraint_forces(x[:nq], x[nq:], u, t)
+    rows = spread(mechanism.model, mechanism.constraints, x[:nq], u[nu + mechanism.model.nv:])
+    return mechanism.by_constraint(rows)
+
+
+def clear_constraint(mechanism: Mechanism, contact: Contact, clearance: float = 0.0, parameters: int = 0, unknowns: int = 0, *,
+                     where: str | None = None) -> Constraint:
+    """The path constraint that an inactive contact stays at least ``clearance`` [m] over its plane."""
+    arguments, q, _, _ = _arguments(mechanism, parameters, unknowns)
+    return _path(f"{contact.name} clear", arguments, contact.gap(mechanism.model, q) - clearance, Sense.BOX, where)
+
+
+def impact_map(mechanism: Mechanism, x: Expr, restitution: float | Mapping[str, float] = 0.0) -> Expr:
+    """x = (q, v) after all constraints of the mechanism of the next phase have struck, from x [nx] before: the linkage of phases at
+    a touch-down. restitution: as in ``Mechanism.impact``. Raises ProblemError where constraints move by themselves."""
+    if mechanism.prescribed:
+        raise ProblemError("an impact needs constraints that stand still; those of this mechanism depend on time", where="reset")
+    nq = mechanism.model.nq
+    return ca.vertcat(x[:nq], mechanism.impact(x[:nq], x[nq:], restitution).v_after)
+
+
+def _arguments(mechanism: Mechanism, parameters: int, unknowns: int) -> tuple[list[Expr], Expr, Expr, Expr]:
+    """Symbols [t, x, u, p], and q, v, u."""
+    model = mechanism.model
+    x, u = ca.SX.sym("x", model_space(model).nx), ca.SX.sym("u", mechanism.nu + unknowns)
+    return [ca.SX.sym("t"), x, u, ca.SX.sym("p", parameters)], x[:model.nq], x[model.nq:], u
+
+
+def _path(name: str, arguments: Sequence[Expr], value: Expr, sense: Sense, where: str | None) -> Constraint:
+    function = ca.Function("contact", list(arguments), [ca.densify(ca.cse(ca.SX(value)))], ["t", "x", "u", "p"], ["value"])
+    count = value.shape[0]
+    return Constraint(name, At.PATH, function, (0.0,) * count, (INF,) * count, sense, where=where)

@@ -1,0 +1,290 @@
+"""Contacts and other constraints of robots in problems: files, phases that name their contacts, impacts, derivatives."""
+
+from dataclasses import replace
+
+import casadi as ca
+import numpy as np
+import pytest
+
+from dynamics import algorithms as alg
+from dynamics.constraints import FlatContact, FrameMotion, JointMotion, PointContact, RollingContact, Skate
+from dynamics.mechanism import Mechanism, direct_motors
+from dynamics.model.synthetic import random_tree
+from ocp.app.files.load import load_problem
+from ocp.bridge import robot_system, start_constraints
+from ocp.contacts import clear_constraint, contact_constraints, impact_map, with_contacts
+from ocp.derivative_check.closed_form import closed_form
+from ocp.derivatives import choose, differentiated
+from ocp.errors import ProblemError
+from ocp.problem import At, Sense
+
+HEAD = """name: Leg
+system:
+  robot: hopper.urdf
+  actuated: [hip, knee]
+  constraints:
+    - %s
+phase:
+  duration: 1.0
+  start: %s
+  costs: [{name: effort, running: "hip**2 + knee**2"}]
+"""
+
+
+@pytest.fixture
+def written(tmp_path, robot="problems/models/hopper.urdf"):
+    def write(text, head=HEAD, start="{joints: {base_pitch: 0, hip: -0.4, knee: 0.8}, rest: true, others: assembled}"):
+        from pathlib import Path
+        (tmp_path / "hopper.urdf").write_text(Path(robot).read_text(encoding="utf-8"), encoding="utf-8")
+        path = tmp_path / "file.yaml"
+        path.write_text(head % (text, start) if "%s" in head else head, encoding="utf-8")
+        return load_problem(path)
+    return write
+
+
+@pytest.mark.parametrize(("text", "kind"), [
+    ("{name: foot, contact: {frame: foot, friction: 0.6, points: [[0, 0, 0], [0.1, 0, 0]]}}", PointContact),
+    ("{name: sole, flat_contact: {frame: foot, friction: 0.6, half_sizes: [0.1, 0.05]}}", FlatContact),
+    ("{name: wheel, rolling: {frame: foot, radius: 0.1, axis: [0, 1, 0]}}", RollingContact),
+    ("{name: blade, skate: {frame: foot, axis: [1, 0, 0]}}", Skate),
+    ("{name: drive, joint_motion: {joint: base_x, path: 0.2*sin(t)}}", JointMotion),
+    ("{name: hand, frame_motion: {frame: torso, position: [0.1*t, 0, 0.5], rpy: [0, 0.2*t, 0]}}", FrameMotion)])
+def test_files_say_every_kind(written, text, kind):
+    loaded = written(text, start="{others: free}")
+    (record,) = loaded.problem.phase.system.mechanism.constraints
+    assert isinstance(record, kind)
+    if kind is JointMotion:
+        assert float(record.path(0.5)) == pytest.approx(0.2 * np.sin(0.5))
+    if kind is FrameMotion:
+        np.testing.assert_allclose(np.array(record.position(2.0)).ravel(), [0.2, 0, 0.5])
+        np.testing.assert_allclose(np.array(record.rotation(2.0))[0], [np.cos(0.4), 0, np.sin(0.4)])
+
+
+def test_equations_of_files(written):
+    loaded = written('{name: gait, equation: {position: \'q["hip"] + 0.5*q["knee"] - 0.1*sin(t)\'}}', start="{others: free}")
+    system = loaded.problem.phase.system
+    record, model = system.mechanism.constraints[0], system.model
+    q = np.arange(5.0)
+    assert float(record.value(model, ca.DM(q), 0.3)) == pytest.approx(3 + 2 - 0.1 * np.sin(0.3))
+    rolled = written('{name: roll, equation: {velocity: \'v["base_x"] - 0.3*v["hip"]\'}}', start="{others: free}")
+    record = rolled.problem.phase.system.mechanism.constraints[0]
+    np.testing.assert_allclose(np.array(ca.DM(record.jacobian(model, ca.DM(q)))).ravel(), [1, 0, 0, -0.3, 0])
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("{contact: {frame: foott}}", "foott"), ("{contact: {frame: foot, friction: -1}}", "friction must be"),
+    ("{contact: {frame: foot, slides: true, friction: 1}}", "neither friction nor"),
+    ("{rolling: {frame: foot, radius: 0}}", "radius"),
+    ("{joint_motion: {joint: kne, path: 0}}", "kne"), ('{joint_motion: {joint: knee, path: \'q["hip"]\'}}', "q"),
+    ("{frame_motion: {frame: foot}}", "neither position nor rotation"),
+    ('{equation: {position: \'v["hip"]\'}}', "depends on velocities"),
+    ('{equation: {velocity: \'v["hip"]**2\'}}', "not affine in v"),
+    ("{equation: {}}", "needs exactly one of"), ("{contact: {frame: foot}, skate: {frame: foot, axis: [1, 0, 0]}}", "exactly one"),
+    ("{contact: {frame: foot, fricton: 1}}", "fricton")])
+def test_what_does_not_fit_is_refused_at_its_place(written, text, words):
+    with pytest.raises(ProblemError, match="file.yaml:6") as caught:
+        written(text, start="{others: free}")
+    assert words in str(caught.value)
+
+
+def test_a_start_is_assembled_on_the_ground_and_moves_with_the_guide(written):
+    loaded = written("{name: foot, contact: {frame: foot, height: 0.1}}")
+    phase = loaded.problem.phase
+    x, model = np.array(phase.start.value), phase.system.model
+    foot = np.array(ca.DM(alg.frame_pose(model, ca.DM(x[:5]), "foot").p)).ravel()
+    assert foot[2] == pytest.approx(0.1, abs=1e-9)
+    guided = written("{name: drive, joint_motion: {joint: base_x, path: 0.2 + 0.7*t}}", start=(
+        "{joints: {base_z: 1, base_pitch: 0, hip: -0.4, knee: 0.8}, velocities: {base_z: 0, base_pitch: 0, hip: 0, knee: 0}, "
+        "others: assembled}"))
+    x = np.array(guided.problem.phase.start.value)
+    assert (x[0], x[5]) == pytest.approx((0.2, 0.7))
+
+
+def test_a_start_that_does_not_keep_a_moving_constraint_is_refused(written):
+    with pytest.raises(ProblemError, match="velocities do not keep it"):
+        written("{name: drive, joint_motion: {joint: base_x, path: 0.7*t}}",
+                start="{joints: {base_x: 0, base_z: 1, base_pitch: 0, hip: -0.4, knee: 0.8}, rest: true, others: neutral}")
+
+
+# ---- phases ---------------------------------------------------------------------------------------------------------------
+def leap():
+    return load_problem("problems/leg_leap.yaml").problem
+
+
+def test_phases_name_their_contacts():
+    stance, flight, landing = leap().phases
+    assert [[c.name for c in phase.system.mechanism.constraints] for phase in (stance, flight, landing)] == [["foot"], [], ["foot"]]
+    named = [[(c.name, c.at, c.sense) for c in phase.constraints] for phase in (stance, flight, landing)]
+    assert named[0] == [("foot friction", At.PATH, Sense.CONE)]
+    assert named[1] == [("foot clear", At.PATH, Sense.BOX)]
+    assert named[2] == [("foot friction", At.PATH, Sense.CONE), ("foot begins", At.START, Sense.EQUAL)]
+    # the touch-down: momentum goes on but for the impulse at the foot, which stops there
+    model, x = landing.system.model, np.array([0.3, 0.65, 0.1, -0.5, 0.7, 1.0, -1.4, 0.2, -0.5, 0.8])
+    after = np.array(landing.reset(x, [])).ravel()
+    np.testing.assert_array_equal(after[:5], x[:5])
+    q = ca.DM(x[:5])
+    J = np.array(ca.DM(alg.frame_jacobian(model, q, "foot", "world_aligned")))[[0, 2]]
+    M = np.array(ca.DM(alg.mass_matrix(model, q)))
+    np.testing.assert_allclose(J @ after[5:], 0, atol=1e-9)
+    impulse = np.linalg.lstsq(J.T, M @ (after - x)[5:], rcond=None)[0]
+    np.testing.assert_allclose(J.T @ impulse, M @ (after - x)[5:], atol=1e-9)
+    assert impulse[1] > 1.0
+    # height alone at the start of the landing: the impact sees to the velocity
+    begins = landing.constraints[1].function
+    foot = np.array(ca.DM(alg.frame_pose(model, q, "foot").p)).ravel()
+    np.testing.assert_allclose(np.array(begins(0, x, [0, 0], [])).ravel(), [foot[2]], atol=1e-12)
+
+
+PHASES = """name: Leg
+system:
+  robot: hopper.urdf
+  actuated: [hip, knee]
+  constraints: [{name: foot, contact: {frame: foot}}, {name: heel, contact: {frame: shank, clearance: 0.1}}]
+phases:
+  - {name: air, contacts: [], duration: 1, costs: [], start: {others: neutral, joints: {base_z: 2, knee: 0.5}}}
+  - {name: ground, contacts: [foot], duration: 1, costs: []%s}
+"""
+
+
+def test_without_an_impact_velocities_have_to_vanish_before_touch_down(written):
+    problem = written("", PHASES % "").problem
+    (begins,) = [c for c in problem.phases[1].constraints if c.at is At.START]
+    assert begins.size == 3  # height, and two velocities of the plane
+    assert [c.name for c in problem.phases[0].constraints] == ["heel clear"]
+
+
+@pytest.mark.parametrize(("more", "words"), [
+    (", reset: {impact: true, velocities: {hip: 0}}", "an impact says what all velocities become"),
+    (", reset: {impact: true, restitution: 2}", "between 0 and 1"), (", reset: {impacts: true}", "impacts")])
+def test_impacts_that_cannot_be_are_refused(written, more, words):
+    with pytest.raises(ProblemError) as caught:
+        written("", PHASES % more)
+    assert words in str(caught.value)
+
+
+def test_contacts_that_a_phase_cannot_have_are_refused(written):
+    with pytest.raises(ProblemError, match="file.yaml:8") as caught:
+        written("", (PHASES % "").replace("contacts: [foot]", "contacts: [fot]"))
+    assert "'foot'" in str(caught.value)
+    with pytest.raises(ProblemError, match="nothing strikes"):
+        written("", (PHASES % ", reset: {impact: true}").replace("contacts: []", "contacts: [foot]"))
+    with pytest.raises(ProblemError, match="no contact named 'leg'"):
+        with_contacts(leap().phases[0].system.mechanism, ["leg"])
+
+
+def test_files_read_forces_of_constraints_by_name(written):
+    loaded = written("{name: foot, contact: {frame: foot}}", HEAD.replace("costs: [", "constraints: [{name: push, expression: "
+                     "'constraint_force(\"foot\")[2]', lower: 5}]\n  costs: ["))
+    phase = loaded.problem.phase
+    push = next(c for c in phase.constraints if c.name == "push").function
+    x, u = np.array(phase.start.value), [3.0, -10.0]
+    mechanism = phase.system.mechanism
+    force = mechanism.constraint_forces(ca.DM(x[:5]), ca.DM(x[5:]), ca.DM(u))["foot"]
+    assert float(push(0, x, u, [])) == pytest.approx(float(force[2]), rel=1e-10)
+    assert float(force[2]) > 20
+    with pytest.raises(ProblemError, match="no constraint that is active in this phase named 'fot'"):
+        written("{name: foot, contact: {frame: foot}}", HEAD.replace("costs: [", "constraints: [{name: push, expression: "
+                "'constraint_force(\"fot\")[2]', lower: 5}]\n  costs: ["))
+
+
+# ---- what the ground allows -----------------------------------------------------------------------------------------------
+def test_pyramids_lie_inside_cones():
+    model = random_tree(3, np.random.default_rng(1), root="free_flyer", kinds=["revolute"])
+    foot = PointContact("foot", "f2", ((0.0, 0.1, 0.2),), friction=0.7)
+    mechanism = Mechanism(model, direct_motors(model), constraints=(foot, replace(foot, name="tip", frame="f1", friction=None)))
+    cone, tip = contact_constraints(mechanism)
+    assert (cone.sense, tip.name, tip.sense) == (Sense.CONE, "tip pushes", Sense.BOX)
+    pyramid = contact_constraints(mechanism, cone="pyramid", bilateral=["tip"])
+    assert [c.name for c in pyramid] == ["foot friction"]
+    rng, inside = np.random.default_rng(0), 0
+    for _ in range(200):
+        x = np.r_[alg.random_configuration(model, rng), rng.standard_normal(model.nv)]
+        u = 30 * rng.standard_normal(mechanism.nu)
+        c, sides = (np.array(f.function(0, x, u, [])).ravel() for f in (cone, pyramid[0]))
+        assert c[0] / np.sqrt(2) - np.abs(c[1:]).max() == pytest.approx(sides.min())
+        if sides.min() >= 0:
+            assert np.linalg.norm(c[1:]) <= c[0] + 1e-9
+            inside += 1
+    assert 0 < inside < 200
+    with pytest.raises(ProblemError, match="no cone named 'piramid'"):
+        contact_constraints(mechanism, cone="piramid")
+    clear = clear_constraint(mechanism, foot, 0.2)
+    gap = float(ca.DM(foot.gap(model, ca.DM(x[:model.nq]))))
+    assert float(clear.function(0, x, u, [])) == pytest.approx(gap - 0.2)
+
+
+def test_impacts_need_constraints_that_stand_still():
+    model, t = random_tree(2, np.random.default_rng(0), kinds=["revolute"]), ca.SX.sym("t")
+    mechanism = Mechanism(model, constraints=(JointMotion("m", "j0", ca.Function("p", [t], [ca.sin(t)])),))
+    with pytest.raises(ProblemError, match="stand still"):
+        impact_map(mechanism, ca.SX.sym("x", 4))
+    (start,) = start_constraints(mechanism)
+    np.testing.assert_allclose(np.array(start.function(0, [0.3, 0, 1.2, 0], [], [])).ravel(), [0.3, 0.2])
+
+
+# ---- derivatives for solvers ----------------------------------------------------------------------------------------------
+def guided_system():
+    """A branching tree on a floating base with a foot on the ground, a guided joint, a motor and a mechanism that does work."""
+    t = ca.SX.sym("t")
+    model = random_tree(4, np.random.default_rng(3), root="free_flyer", kinds=["revolute"], branching=0.5)
+    return robot_system(Mechanism(model, direct_motors(model, ["j1", "j2"]), constraints=(
+        PointContact("foot", "f2", ((0.0, 0.1, 0.2),)), JointMotion("m", "j3", ca.Function("p", [t], [ca.sin(2 * t)])))))
+
+
+def all_derivatives(system, kind):
+    t, x, u, lam = kind.sym("t"), kind.sym("x", system.nx), kind.sym("u", system.nu), kind.sym("lam", system.space.ndx)
+    rate = system.rate(t, x, u, kind(0, 1))
+    z = ca.vertcat(t, x, u)
+    H, g = ca.hessian(ca.dot(lam, rate), z)
+    return ca.Function("f", [t, x, u, lam], [rate, ca.jacobian(rate, z), g, H])
+
+
+@pytest.mark.row("002:H21")
+def test_closed_forms_of_constrained_mechanisms_reach_solvers():
+    system = guided_system()
+    rng = np.random.default_rng(2)
+    x = np.r_[alg.random_configuration(system.model, rng), rng.standard_normal(system.model.nv)]
+    point = 0.4, x, rng.standard_normal(system.nu), rng.standard_normal(system.space.ndx)
+    assert choose(system, "analytic", "auto", exact=True)[:2] == ("analytic", False)
+    assert choose(system, "auto", "auto", exact=True)[0] == "analytic"
+    analytic = all_derivatives(differentiated(system, "analytic"), ca.MX)
+    expected = all_derivatives(system, ca.SX)(*point)
+    # the quaternion of the base is of unit length, where both read it alike; along it they need not
+    value, J, g, H = (np.array(y) for y in analytic(*point))
+    N = np.array(ca.DM(ca.diagcat(1, system.space.rate(ca.DM(x)), ca.DM.eye(system.nu))))
+    for ours, theirs in ((value, expected[0]), (J @ N, expected[1] @ N), (N.T @ g, N.T @ expected[2])):
+        np.testing.assert_allclose(ours, np.array(theirs), atol=1e-9 * max(1, np.abs(ours).max()))
+    flat = [i for i in range(H.shape[0]) if not 4 <= i <= 7]  # coordinates that are no quaternion's: no curvature of the sphere
+    theirs = np.array(expected[3])
+    np.testing.assert_allclose(H[np.ix_(flat, flat)], theirs[np.ix_(flat, flat)], atol=1e-8 * np.abs(theirs).max())
+    called = [analytic.instruction_MX(k).which_function().name() for k in range(analytic.n_instructions())
+              if analytic.instruction_id(k) == ca.OP_CALL]
+    wanted = "constrained_dynamics"
+    assert sorted(called) == sorted([wanted, f"adj1_{wanted}", f"jac_{wanted}", f"jac_adj1_{wanted}"])
+
+
+def test_the_closed_form_road_of_the_derivative_check_knows_constraints():
+    system = guided_system()
+    closed, note = closed_form(system)
+    assert note == ""
+    rng, n = np.random.default_rng(2), system.space.ndx + system.nu
+    x = np.r_[alg.random_configuration(system.model, rng), rng.standard_normal(system.model.nv)]
+    u, lam = rng.standard_normal(system.nu), rng.standard_normal(system.space.ndx)
+    z = ca.SX.sym("z", n + 1)
+    moved = system.space.jet(ca.DM(x), z[:system.space.ndx])
+    rate = system.rate(0.4 + z[n], moved, ca.DM(u) + z[system.space.ndx:n], ca.SX(0, 1))
+    J, H = ca.Function("f", [z], [ca.jacobian(rate, z), ca.hessian(ca.dot(ca.DM(lam), rate), z)[0]])(np.zeros(n + 1))
+    np.testing.assert_allclose(np.array(closed.jacobian(x, u, 0.4)), np.array(J), atol=1e-8)
+    np.testing.assert_allclose(np.array(closed.hessian(x, u, lam, 0.4)), np.array(H), atol=1e-7 * np.abs(np.array(H)).max())
+
+
+def test_the_energy_balance_counts_the_work_of_guides():
+    system = guided_system()
+    rng = np.random.default_rng(4)
+    model, h = system.model, 1e-6
+    x = np.r_[alg.random_configuration(model, rng), rng.standard_normal(model.nv)]
+    u = rng.standard_normal(system.nu)
+    xi = np.array(system.rate(0.4, x, u, [])).ravel()
+    plus = ca.Function("plus", [d := ca.SX.sym("d", system.space.ndx)], [system.space.plus(ca.DM(x), d)])
+    energies = [float(system.energy(0, plus(s * h * xi), u, [])) for s in (1, -1)]
+    assert float(system.power(0.4, x, u, [])) == pytest.approx((energies[0] - energies[1]) / (2 * h), rel=1e-6)
