@@ -66,14 +66,16 @@ def gaps(motion: Motion) -> Gaps:
     t, x = motion.trajectory.t, motion.trajectory.x
     if not motion.finite:
         return unknown(motion, "")
-    look, own = motion.look, watch(motion.driven)
+    look, equations = motion.look, motion.phase.system.residual
+    # equations are solved by a few steps of Newton's method, with a Jacobian
+    work = watch(motion.driven).operations + (0 if equations is None else 10 * watch(equations).operations)
     some = slice(None, None, 1 if watch(motion.field).sharp else max(1, len(motion.look.t) // SMOOTH))
     strange = ~np.all(np.isfinite(motion.call(motion.field, look.t[some], look.x[some], look.u[some])), axis=1)
     if strange.any():
         when = f"the rates are not finite at t = {look.t[some][int(np.argmax(strange))]:.9g} s"
         return unknown(motion, when)
     again, rows = _Again(motion), np.arange(len(t) - 1)
-    few = len(rows) * (1 + motion.phase.system.space.ndx) * own.operations < STACKED
+    few = len(rows) * (1 + motion.phase.system.space.ndx) * work < STACKED
     end, implicit = again.over(rows, x[:-1], RTOL, ATOL, False)
     if end is None:
         return unknown(motion, "the re-integration failed")

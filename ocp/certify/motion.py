@@ -112,11 +112,15 @@ class Motion:
         u = self.control(t)
         return u if self._efforts is None else self.call(self._efforts, t, self.state(t), u)
 
+    def rates(self, t: Array, x: Array, u: Array) -> Array:
+        """dx/dt [k, nx] at states x [k, nx] under inputs u [k, nu], whose algebraic unknowns are solved for."""
+        if self._consistent is None:
+            return self.call(self.field, t, x, u)
+        return self._consistent.field(t, x, u, np.repeat(self.p[:, None], len(t), axis=1))
+
     def again(self, t: Array, x: Array) -> Array:
         """dx/dt [k, nx] at states x [k, nx] that need not be those of the motion, under what drives it."""
-        if self._consistent is None:
-            return self.call(self.driven, t, x, self.drive(t))
-        return self._consistent.field(t, x, self.returned(t), np.repeat(self.p[:, None], len(t), axis=1))
+        return self.call(self.driven, t, x, self.drive(t)) if self._consistent is None else self.rates(t, x, self.returned(t))
 
     def again_slope(self, t: Array, x: Array) -> Array:
         """d(dx/dt)/dx [k, nx, nx] of ``again``."""

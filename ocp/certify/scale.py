@@ -135,7 +135,7 @@ def _effects(motion: Motion, t: Array, x: Array, u: Array, magnitude: Array, lar
     t, x, u, ndx, plus = t[some], x[some], u[some], motion.phase.system.space.ndx, plus_of(motion)
 
     def rate(x: Array, u: Array) -> Array:
-        return np.asarray(motion.tangent(x.T, motion.call(motion.field, t, x, u).T)).T
+        return np.asarray(motion.tangent(x.T, motion.rates(t, x, u).T)).T
 
     base, found = rate(x, u), {}
     for i in which.tolist():

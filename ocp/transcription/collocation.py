@@ -285,6 +285,7 @@ def _held(problem: Problem, options: CollocationOptions, settings: Settings, out
     """The refined solution with controls that are constant in every interval: they cannot chatter within it, and motions are as
     smooth as the dynamics."""
     progress, checkpoint, resume = outside
+    problem = eliminated(problem)
     held = replace(options, controls="held", mesh=UNIFORM, intervals=max(int(options.intervals), HELD_INTERVALS))
     keep = None if checkpoint is None else lambda arrays: checkpoint({**arrays, HELD: np.ones(1)})
     found = refine(problem, _family(held), _plans(problem, held), replace(settings, chatter=False), lambda ask: _run(held, ask),

@@ -28,7 +28,7 @@ def overlay(found: Comparison) -> bytes | None:
     labels, motions = [label for label, _ in runs], [motion for _, motion in runs]
     units = {name: unit for leg in motions[0] for name, unit in leg.phase.system.units.items()}
     names = {"x": union([leg.phase.system.space.names for leg in motions[0]]),
-             "u": union([leg.phase.system.controls for motion in motions for leg in motion])}
+             "u": union([leg.phase.system.inputs for motion in motions for leg in motion])}
     groups = [Group("methods", (Cell("", partial(_legend, labels), time=False),), 1)]
     for heading, which in (("states", "x"), ("controls", "u")):
         cells = tuple(Cell(name, partial(_draw, [_line(motion, name, which) for motion in motions]), units.get(name, ""))
@@ -67,7 +67,7 @@ def _line(motion: Sequence[Leg], name: str, which: str) -> Line:
     values: list[np.ndarray] = []
     gap = np.array([np.nan])
     for leg in motion:
-        own = leg.phase.system.space.names if which == "x" else leg.phase.system.controls
+        own = leg.phase.system.space.names if which == "x" else leg.phase.system.inputs
         samples = sample(leg.trajectory)
         columns = samples.x if which == "x" else samples.u
         t += [samples.t, gap]

@@ -100,6 +100,8 @@ def test_every_method_finds_the_optimum_of_the_explicit_problem(method, options,
     assert found.ok, (found.message, found.certificate.failures)
     assert found.objective == pytest.approx(exact.objective, rel=off)
     assert abs(found.objective - exact.objective) <= found.certificate.bar + exact.certificate.bar + 1e-9
+    if method == "collocation" and "controls" not in options:  # z is an unknown at the points, and the equations are rows
+        assert any("equations" in name for name in found.optimality.nlp.constraints)
     # the unknown is there by name, behind the control, and right
     system, path = found.problem.phase.system, found.trajectory
     assert system.inputs == ("u", "z")
@@ -277,3 +279,31 @@ phase:
         x, u = found.trajectory.state(t), found.trajectory.control(t)
         known = x[:, 2] ** 2 + x[:, 3] ** 2 - 9.81 * x[:, 1] + u[:, 0] * x[:, 0]
         assert u[:, 1] == pytest.approx(known, abs=0.02 * np.abs(known).max())
+
+
+def test_an_interrupted_solve_goes_on():
+    kept = []
+    options = {"scheme": "radau", "intervals": 15, "guess": "given"}
+    broken = solve(cubic(), "collocation", {**options, "max_iterations": 2}, checkpoint=kept.append)
+    assert broken.status.name == "ITERATION_LIMIT"
+    found = solve(cubic(), "collocation", options, resume=kept[-1])
+    assert found.ok
+    assert found.objective == pytest.approx(solve(cubic(), "collocation", options).objective, rel=1e-9)
+    other = cubic(system=replace(cubic().phase.system, algebraic=("y",)))
+    with pytest.raises(ProblemError, match="other controls"):
+        solve(other, "collocation", options, resume=kept[-1])
+
+
+def test_phases_with_and_without_unknowns_follow_each_other():
+    plain = System("free", euclidean(("x",)), ("u",), function(lambda t, x, u, p: [u], 1, 1))
+    guess = Guess(np.array([0.0, 1.0]), np.array([[0.5], [0.2]]), np.zeros((2, 1)))
+    second = Phase("free", plain, Duration(1, 1, 1), guess, final=Boundary((0.2,), (True,)),
+                   costs=(Cost("rest", At.PATH, function(lambda t, x, u, p: [u**2], 1, 1)),))
+    problem = Problem("both", (cubic(final=None, duration=Duration(1, 1, 1)).phase, second))
+    direct, shot = solve(problem, "collocation"), solve(problem, "ilqr")
+    assert direct.ok, direct.certificate.failures
+    assert shot.ok, shot.certificate.failures
+    assert abs(direct.objective - shot.objective) <= direct.certificate.bar + shot.certificate.bar
+    assert [part.u.shape[1] for part in shot.parts] == [2, 1]
+    x = shot.parts[0].state(shot.parts[0].t_u)[:, 0]
+    assert shot.parts[0].u[:, 1] == pytest.approx(inverse_cubic(x + shot.parts[0].u[:, 0]), abs=1e-9)
