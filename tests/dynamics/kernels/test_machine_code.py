@@ -328,7 +328,7 @@ def test_code_that_is_alive_is_not_made_again(monkeypatch):
     first = make(random_graph(0, 50))
     asked = []
     compiled = llvm.compiled
-    monkeypatch.setattr(llvm, "compiled", lambda functions: asked.append(len(functions)) or compiled(functions))
+    monkeypatch.setattr(llvm, "compiled", lambda functions, tuned: asked.append(len(functions)) or compiled(functions, tuned))
     again, other = compile_many([random_graph(0, 50), random_graph(1, 50)], mode="jit")
     assert (asked, again.address == first.address, other.address == first.address) == ([1], True, False)
     agree(other, random_graph(1, 50), values(random_graph(1, 50)))
