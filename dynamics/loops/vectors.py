@@ -10,10 +10,11 @@ from typing import Any
 
 from numba import njit
 
+from dynamics.kernels.linked import PLAIN
 from dynamics.loops.lanes import WIDTH, get, load, put, store
 
-OPTIONS: dict[str, Any] = {"cache": True, "fastmath": {"contract"}, "error_model": "numpy"}
-INLINE: dict[str, Any] = {"forceinline": True, "fastmath": {"contract"}, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {**PLAIN, "cache": True, "fastmath": {"contract"}, "error_model": "numpy"}
+INLINE: dict[str, Any] = {**PLAIN, "forceinline": True, "fastmath": {"contract"}, "error_model": "numpy"}
 Vector = tuple[Any, Any, Any]
 
 

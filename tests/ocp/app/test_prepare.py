@@ -133,6 +133,6 @@ def test_whoever_waits_for_the_compiler_is_told(monkeypatch):
     monkeypatch.setattr(module, "missing", lambda names: tuple(names))
     loaded = load_problem(FOLDER / "quadrotor.yaml")
     assert module.waiting(loaded, "collocation") == ""
-    assert "compiling ilqr, once on this machine, about 27 s (ocp doctor --prepare" in module.waiting(loaded, "ilqr")
+    assert "compiling ilqr, once on this machine, about 10 s (ocp doctor --prepare" in module.waiting(loaded, "ilqr")
     monkeypatch.setattr(module, "missing", lambda names: ())
     assert module.waiting(loaded, "ilqr") == ""
