@@ -116,7 +116,7 @@ def _obstacle(system: System) -> str:
         return "loops know no time, and constraints of the robot depend on it"
     if system.mechanism.thrusters:
         names = ", ".join(repr(thruster.name) for thruster in system.mechanism.thrusters)
-        return f"of drives loops know motors only, and the robot has thrusters ({names})"
+        return f"loops know motors only, no thrusters, and the robot has thrusters ({names})"
     return ""
 
 

@@ -20,7 +20,7 @@ def ringing(solution: Solution) -> tuple[str, ...]:
     What turns back at every point is measured by second differences over 4, in the median over the points; controls at their bounds
     are left out.
     """
-    if solution.method != "collocation" or solution.options.get("controls", "polynomial") != "polynomial":
+    if solution.method != "collocation" or solution.options.get("controls", "auto") not in ("auto", "polynomial"):
         return ()
     found = []
     for phase, part in zip(solution.problem.phases, solution.parts or (solution.trajectory,), strict=True):

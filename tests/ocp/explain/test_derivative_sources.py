@@ -210,7 +210,7 @@ def test_source_and_execution_are_chosen_by_size_and_can_be_forced():
     assert "18 degrees of freedom" in choose(large, "auto", "auto")[2][0]
     for system, source, execution, message in (
             (large, "ad", "loops", "closed-form derivatives only"),
-            (rotors, "analytic", "loops", "forces at joints only.*thrusters"),
+            (rotors, "analytic", "loops", "motors only.*thrusters"),
             (cart_pole().phase.system, "analytic", "loops", "not the forward dynamics of a robot"),
             (large, "analytic", "loop", "did you mean 'loops'"), (large, "analytical", "loops", "did you mean 'analytic'")):
         with pytest.raises(ProblemError, match=message):

@@ -125,7 +125,7 @@ CASES: dict[str, Case] = {
         "pi], weights: [1, 2]}\n", "", "19:3: phase",
         "the key 'costs' is missing (terms of the objective; [] asks for any feasible motion)"),
     "missing dynamics": ("  dynamics:\n    theta: omega\n    omega: torque/(m*l**2) - g/l*sin(theta)\n", "",
-        "4:3: system", "the key 'dynamics' is missing (time derivative of every state)"),
+        "4:3: system.dynamics", "the time derivative of 'theta' and 'omega' is missing"),
     # ---- types ------------------------------------------------------------------------------------------------
     "text for a mapping": ("  start: {theta: 0, omega: 0}", "  start: rest", "20:10: phase.start",
         "expected a mapping of states to numbers, one number for all, or a list with one for each; got the text 'rest'"),
