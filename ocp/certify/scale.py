@@ -139,6 +139,9 @@ def _effects(motion: Motion, t: Array, x: Array, u: Array, magnitude: Array, lar
 
     base, found = rate(x, u), {}
     for i in which.tolist():
+        if i >= ndx + len(motion.phase.system.controls):  # rates come from unknowns that the equations determine, not from these
+            found[i] = np.zeros(ndx)
+            continue
         nudge = NUDGE * (float(magnitude[i]) if magnitude[i] > NUDGE * largest else largest)
         if i < ndx:
             changed = rate(np.asarray(plus(x.T, (nudge * np.eye(ndx)[i])[:, None])).T, u)
