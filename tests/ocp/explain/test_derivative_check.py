@@ -63,7 +63,7 @@ def with_wrong_jacobian(value, jacobian, nx=2, nu=1):
 
 # ---- everything agrees ----------------------------------------------------------------------------------------------------
 # numbers of many magnitudes: a drag that vanishes at a random height is not resolved by differences, and of millions of metres
-# differences resolve less, as of the accelerations of a linkage that is far from closed; the verdict of the check itself counts there
+# differences resolve less, as of accelerations of a linkage far from closed; the verdict of the check itself counts there
 WIDE = ("four_bar_residual", "goddard_arcs", "launch_vehicle")
 
 

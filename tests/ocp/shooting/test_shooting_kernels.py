@@ -110,7 +110,7 @@ def test_loops_allocate_nothing_per_knot(shooting):
     counts = []
     try:
         for N in (10, 300):
-            _, store = on_path(cart_pole(), ILQROptions(intervals=N, shooting=shooting, hessian="full"))
+            program, store = on_path(cart_pole(), ILQROptions(intervals=N, shooting=shooting, hessian="full"))
             log, found = np.zeros((4, len(iterate.COLUMNS))), []
             for _ in range(2):  # the first round loads the code
                 before = rtsys.get_allocation_stats().alloc
@@ -120,6 +120,7 @@ def test_loops_allocate_nothing_per_knot(shooting):
                 iterate.iterate(store.engine, log, 1e-9, 0.0, 3)
                 found.append(rtsys.get_allocation_stats().alloc - before)
             counts.append(found[1])
+            del program  # it keeps the kernels alive
     finally:
         _nrt_python.memsys_disable_stats()
     assert counts[0] == counts[1]
