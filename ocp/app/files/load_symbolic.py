@@ -132,7 +132,8 @@ def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | Lin
              reader.scope.derivatives.get(state) for state in names.states}
     rate = ca.vertcat(*(ca.SX(0) if r is None else r for r in rates.values()))
     if given.equations or given.algebraic:
-        known = {state: value for state, value in rates.items() if value is not None}
+        # what is wrong was told at its own place: the state itself stands in, so that the name still has a meaning
+        known = {state: reader.x[i] if value is None else value for i, (state, value) in enumerate(rates.items())}
         reader = replace(reader, scope=replace(reader.scope, derivatives=known))
         common |= read_equations(reader, given.equations, names.unknowns)
     return reader, System(rate=reader.function("rate", rate), energy=_optional(reader, "energy", given.energy),

@@ -90,6 +90,15 @@ def test_what_is_wrong_is_said_where_it_stands(old, new, words):
         assert str(caught.value).count("problem.yaml:") <= 3  # no error that only follows from another
 
 
+def test_a_wrong_derivative_is_told_once():
+    """Equations that use it are not wrong for that."""
+    wrong = FILE.replace("dynamics: {q: i}", "dynamics: {q: j}").replace("+ w - v", "+ w - v + 0*der(q)")
+    with pytest.raises(ProblemError) as caught:
+        load_text(wrong)
+    assert "unknown name 'j'" in str(caught.value)
+    assert str(caught.value).count("problem.yaml:") == 1
+
+
 def test_der_is_for_systems_with_equations():
     with pytest.raises(ProblemError, match="systems with 'equations'"):
         load_text("name: a\nsystem: {states: {x: m}, controls: {u: N}, dynamics: {x: u}}\n"
