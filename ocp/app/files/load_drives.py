@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-from dataclasses import replace
 from typing import Any
-
-import casadi as ca
 
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism, Motor, Thruster, direct_motors, drivable_joints
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
-from ocp.app.files import robot_state
-from ocp.app.files.expressions import Scope, Table, VectorFunction
 from ocp.app.files.load_forces import read_constraints, read_forces
 from ocp.app.files.schema_robot import RobotSystem
+from ocp.app.files.state_scope import state_reader
 from ocp.app.files.yaml_source import KeyPath
-from ocp.bridge import RobotTerms, model_space
 
 SX = Any
 
@@ -72,23 +66,3 @@ def _thruster(numbers: lp.Reader, model: Model, i: int, given: Any) -> Thruster:
     ratio = numbers.number(given.moment_ratio, (*path, "moment_ratio"))
     return Thruster(given.name, given.frame, (axis[0], axis[1], axis[2]), ratio, (position[0], position[1], position[2]),
                     (moment[0], moment[1], moment[2]), against=given.against or "")
-
-
-def state_reader(numbers: lp.Reader, model: Model) -> lp.Reader:
-    """A reader of expressions of the state x = (q, v): by joint, and of points of the robot."""
-    x = ca.vertcat(*(ca.SX.sym(name) for name in model_space(model).names))
-    return replace(numbers, x=x, scope=state_scope(numbers, model, x))
-
-
-def state_scope(numbers: lp.Reader, model: Model, x: SX) -> Scope:
-    """What names mean in expressions of x = (q, v)."""
-    q, v, terms = x[: model.nq], x[model.nq :], RobotTerms(model)
-    position = functools.cache(lambda frame: terms.position(frame, q))
-    velocity = functools.cache(lambda frame: terms.velocity(frame, q, v))
-    return replace(
-        numbers.scope,
-        tables={"q": Table(q, robot_state.entries(model, q, velocities=False)),
-                "v": Table(v, robot_state.entries(model, v, velocities=True))},
-        functions={"position": VectorFunction(position), "velocity": VectorFunction(velocity),
-                   "com": VectorFunction(lambda: terms.com(q), takes_name=False),
-                   "angular_momentum": VectorFunction(lambda frame, about: terms.angular_momentum(frame, about, q, v), count=2)})

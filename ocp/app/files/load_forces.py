@@ -30,6 +30,7 @@ from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
 from ocp.app.files import schema_forces as schema
+from ocp.app.files.state_scope import state_reader
 from ocp.app.files.yaml_source import KeyPath
 
 SX = Any
@@ -137,8 +138,6 @@ def _timed(reader: lp.Reader) -> lp.Reader:
 
 
 def _equation(numbers: lp.Reader, model: Model, name: str, given: schema.Equation, at: KeyPath) -> Constraint:
-    from ocp.app.files.load_drives import state_reader  # drives read forces and constraints
-
     state, key = _timed(state_reader(numbers, model)), "velocity" if given.position is None else "position"
     value = state.column(getattr(given, key), (*at, key))
     q, v = state.x[:model.nq], state.x[model.nq:]

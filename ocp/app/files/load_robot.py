@@ -22,11 +22,12 @@ from ocp.app.files.expressions import RESERVED_NAMES, Scope, Table, VectorFuncti
 from ocp.app.files.findings import Findings
 from ocp.app.files.load_costs import named_error, read_costs
 from ocp.app.files.load_definitions import read_robot_definitions
-from ocp.app.files.load_drives import mechanism_of_file, state_scope
+from ocp.app.files.load_drives import mechanism_of_file
 from ocp.app.files.load_model import read_mechanism
 from ocp.app.files.schema_forces import Ground
 from ocp.app.files.schema_robot import GuessState, RobotConstraint, RobotPhase, RobotProblem, RobotSystem
 from ocp.app.files.start_state import WORDS, read_start
+from ocp.app.files.state_scope import state_scope
 from ocp.app.files.yaml_source import KeyPath
 from ocp.bridge import (
     RobotTerms,
