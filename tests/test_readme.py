@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *sorted((ROOT / "ocp" / "docs").glob("*.md")))}
+FILES = (ROOT / "README.md", *sorted((ROOT / "ocp" / "docs").glob("*.md")))
+PAGES = {path.stem: path.read_text(encoding="utf-8") for path in FILES}
 
 
 def blocks(language, text):
