@@ -1,8 +1,8 @@
 """Build the website: stage the pages as they lie in the repository, add those that are made, and call Sphinx.
 
 Sources stay where they are, so that links work in the repository, too: the README is the index, `ocp/docs` holds the pages,
-`problems` the gallery, `results/benchmarks` the tables. Made are a page per problem of the gallery, the table from equations to
-functions and the interface. Any warning of Sphinx is an error.
+`problems` the gallery, `results/benchmarks` the tables. Made are a page per problem of the gallery, all options, the
+table from equations to functions and the interface. Any warning of Sphinx is an error.
 """
 
 import shutil
@@ -16,6 +16,7 @@ from cyclopts import App, Parameter
 
 from ocp.app.documentation.equations import equations_page
 from ocp.app.documentation.interface import interface_page
+from ocp.app.documentation.options import options_page
 from ocp.app.documentation.problem_pages import problem_pages
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -31,7 +32,7 @@ TOC = """
 GROUPS = {
     "Start": ("ocp/docs/own_robot", "ocp/docs/commands", "ocp/docs/files", "ocp/docs/python"),
     "Tutorials": ("ocp/docs/tutorials/*",),
-    "How it works": ("ocp/docs/methods", "ocp/docs/options", "ocp/docs/certificate", "ocp/docs/derivatives", "ocp/docs/robots"),
+    "How it works": ("ocp/docs/methods", "options", "ocp/docs/certificate", "ocp/docs/derivatives", "ocp/docs/robots"),
     "Simulate and control": ("ocp/docs/simulation", "ocp/docs/whole_body"),
     "Look up": ("problems/README", "ocp/docs/gallery", "ocp/docs/conventions", "equations", "interface", "ocp/docs/benchmarks"),
     "The project": ("ocp/docs/house", "ocp/docs/changelog"),
@@ -45,6 +46,7 @@ def stage(folder: Path, run: bool) -> None:
         shutil.copytree(ROOT / source, folder / source, ignore=shutil.ignore_patterns("models", "__pycache__"))
     problem_pages(folder / "problems", ROOT / "problems", run)
     (folder / "equations.md").write_text(equations_page(ROOT), encoding="utf-8")
+    (folder / "options.md").write_text(options_page(), encoding="utf-8")
     (folder / "interface.md").write_text(interface_page(), encoding="utf-8")
     shutil.copy(Path(__file__).with_name("conf.py"), folder)
     front = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-CITED = re.compile(r"Eqs?\.\s*\(?([0-9][0-9A-Za-z.,\- ()]*[0-9)])(?:\s*and\s*(\d[\d.]*))?")
+NUMBER = r"\(?[0-9]+(?:\.[0-9]+)*[a-z]?\)?"
+CITED = re.compile(rf"Eqs?\.\s*({NUMBER}(?:\s*(?:-|to|,|and)\s*{NUMBER})*)")
 SOURCES = {  # a word of the docstring (or of its module's) -> the document
     "Kindr": "Kindr cheat sheet",
     "Hutter": "Robot Dynamics, lecture notes (ETH)",
@@ -33,9 +34,9 @@ def cited(root: Path) -> Iterator[tuple[str, str, str]]:
                 if isinstance(n, ast.FunctionDef | ast.ClassDef) and not n.name.startswith("_")
             ]
             for name, text in nodes:
-                found = CITED.search(text)
-                if found:
-                    yield _document(text) or _document(home) or "Others", " and ".join(x for x in found.groups() if x), name
+                for found in CITED.finditer(text):
+                    document = _document(text[: found.start()]) or _document(home) or "Others"
+                    yield document, " ".join(re.sub(r"[()]", "", found[1]).split()), name
 
 
 def equations_page(root: Path) -> str:
@@ -51,4 +52,6 @@ def equations_page(root: Path) -> str:
 
 
 def _document(text: str) -> str | None:
-    return next((document for word, document in SOURCES.items() if word in text), None)
+    """The source named last in a text."""
+    named = [(text.rfind(word), document) for word, document in SOURCES.items() if word in text]
+    return max(named)[1] if named else None
