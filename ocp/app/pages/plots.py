@@ -14,6 +14,7 @@ import numpy as np
 from ocp.app.pages import sheet
 from ocp.app.pages.iterations import columns
 from ocp.app.pages.legs import legs, union, widened
+from ocp.app.pages.panels import bundle, stem
 from ocp.app.pages.sheet import Axes, Cell, Group
 from ocp.problem.problem import At, Constraint, Phase, Sense, System
 from ocp.problem.solution import Certificate, Solution, Trajectory
@@ -179,38 +180,6 @@ def _split(system: System) -> int | None:
     pairs = list(zip(names[:half], names[half:], strict=False))
     matched = bool(pairs) and len(names) % 2 == 0 and all(units.get(a) and f"{units[a]}/s" == units.get(b) for a, b in pairs)
     return half if matched else None
-
-
-def bundle(names: Sequence[str], members: Sequence[int], units: Mapping[str, str], quaternions: Sequence[int],
-           most: int) -> list[list[int]]:
-    """Which components share a panel: those of a quaternion do; others only, with equals in unit, when there are more
-    than ``most``."""
-    inside = {q + j for q in quaternions for j in range(4)}
-    scalars = sum(i not in inside for i in members)
-    per, out, open_unit = -(-scalars // most), list[list[int]](), None
-    for i in members:
-        unit = units.get(names[i], "")
-        if i in inside:
-            if i in quaternions:
-                out.append([])
-            out[-1].append(i)
-            open_unit = None
-        elif open_unit == unit and len(out[-1]) < per:
-            out[-1].append(i)
-        else:
-            out.append([i])
-            open_unit = unit
-    return out
-
-
-def stem(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """A title for names in one panel and what tells them apart: the common beginning, and the rests."""
-    if len(names) == 1:
-        return names[0], ("",)
-    first, last = min(names), max(names)
-    same = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    cut = max(first[:same].rfind(mark) for mark in "._[ /") + 1
-    return first[:cut].rstrip("._[ /") or f"{names[0]} … {names[-1]}", tuple(n[cut:].rstrip("]") for n in names)
 
 
 # ------------------------------------------------------------------------------------------------ constraints
