@@ -206,17 +206,17 @@ def clip_text(text: str, most: int) -> str:
 
 # ------------------------------------------------------------------------------------------------ lines
 def lines(ax: Axes, t: np.ndarray, values: np.ndarray, lower: np.ndarray, upper: np.ndarray, labels: Sequence[str] = (),
-          knots: tuple[np.ndarray, np.ndarray] | None = None, tolerance: float | None = None) -> None:
+          knots: tuple[np.ndarray, np.ndarray] | None = None, tolerance: float | np.ndarray | None = None) -> None:
     """Lines over time, values [k, n], with bounds [n] as forbidden stripes (or dashes where they differ).
 
-    knots: (times [m], values [m, n]) drawn as dots; tolerance: stretches beyond a bound by more are drawn red.
+    knots: (times [m], values [m, n]) drawn as dots; tolerance, also [n]: stretches beyond a bound by more are drawn red.
     """
     everywhere = Stretch((-math.inf, math.inf), np.asarray(lower, float), np.asarray(upper, float))
     stretched(ax, t, values, (everywhere,), labels, knots, tolerance)
 
 
 def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[Stretch], labels: Sequence[str] = (),
-              knots: tuple[np.ndarray, np.ndarray] | None = None, tolerance: float | None = None) -> None:
+              knots: tuple[np.ndarray, np.ndarray] | None = None, tolerance: float | np.ndarray | None = None) -> None:
     """As :func:`lines`, with bounds that differ from one stretch of time to the next; between the rows of two stretches stands one
     whose time is NaN."""
     data, n = drawable(values), values.shape[1]
@@ -247,12 +247,13 @@ def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[S
             ax.plot(knots[0], drawable(knots[1][:, k]), ls="", marker="o", ms=2.8, mew=0, color=colour, zorder=4)
         if tolerance is not None:
             with np.errstate(invalid="ignore"):
-                bad = (data[:, k] < low[:, k] - tolerance) | (data[:, k] > high[:, k] + tolerance)
+                most = np.broadcast_to(tolerance, n)[k]
+                bad = (data[:, k] < low[:, k] - most) | (data[:, k] > high[:, k] + most)
             if bad.any():
                 ax.plot(t, np.where(bad, data[:, k], np.nan), color=FAIL, lw=2.4, zorder=5, marker="o", ms=1.8, mew=0)
     if n == 1 and len(stretches) == 1:  # what lies outside of the picture is told
-        ends = ((stretches[0].lower[0], "≥", bottom), (stretches[0].upper[0], "≤", top))
-        unseen = [f"{sign} {_tick(v, '')}" for v, sign, edge in ends if np.isfinite(v) and not bottom < v < top]
+        signed = (("≥", stretches[0].lower[0]), ("≤", stretches[0].upper[0]))
+        unseen = [f"{sign} {_tick(v, '')}" for sign, v in signed if np.isfinite(v) and not bottom < v < top]
         ax.text(1.0, 1.03, ", ".join(unseen), transform=ax.transAxes, fontsize=7, color=SOFT, ha="right", va="bottom")
     if n > 1 and not many:
         direct_labels(ax, (data - bottom) / (top - bottom), labels)

@@ -64,3 +64,14 @@ def test_names_without_limbs_fill_panels_in_order():
     found = bundle(names, range(40), {}, [], 8)
     assert sorted(sum(found, [])) == list(range(40))
     assert len(found) <= 8
+
+
+def test_what_the_certificate_allows_is_not_red(figures):
+    fig = sheet.figure(2.0)
+    ax = sheet.axes(fig, (0.5, 0.5, 5.0, 1.0))
+    t = np.linspace(0.0, 1.0, 11)
+    both = np.stack([t, t], axis=1)
+    sheet.lines(ax, t, both, np.full(2, -np.inf), np.full(2, 0.95), ("a", "b"), tolerance=np.array([0.1, 0.01]))
+    red = [line for line in ax.lines if line.get_color() == sheet.FAIL]
+    assert len(red) == 1
+    assert np.nanmin(red[0].get_ydata()) == 1.0
