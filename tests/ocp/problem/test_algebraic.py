@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from repository import ROOT
 
-from ocp.algebraic import check_index, consistent, eliminated, implicit_system, seen, stated, unknowns
+from ocp.algebraic import check_index, consistent, eliminated, implicit_system, restored, seen, stated, unknowns
 from ocp.app.files.load import load_problem
 from ocp.certify.consistent import Consistent
 from ocp.errors import ProblemError
@@ -319,7 +319,7 @@ def test_carried_unknowns_give_the_program_of_eliminated_ones(name, options):
     """Objective, matching conditions' multipliers and unknowns at knots: of programs that share no row of the equations."""
     problem = load_problem(ROOT / "problems" / f"{name}.yaml").problem
     options = multiple_shooting.MultipleShootingOptions(**{"intervals": 20, **options})
-    carried, plain = (multiple_shooting.solve(one, options) for one in (problem, eliminated(problem)))
+    carried, plain = (restored(multiple_shooting.solve(one, options)) for one in (problem, eliminated(problem)))
     assert carried.objective == pytest.approx(plain.objective, rel=1e-8)
     found = [dict(zip(one.optimality.nlp.constraints, one.optimality.lam_g, strict=True)) for one in (carried, plain)]
     defects = [row for row in found[1] if row.startswith("defect")]
