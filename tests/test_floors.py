@@ -37,6 +37,7 @@ FLOORS = {
         "contacts",
         "derivatives",
         "integrators",
+        "plants",
         "guess",
         "fitted_guess",
         "algebraic",
