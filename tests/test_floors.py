@@ -40,6 +40,7 @@ FLOORS = {
         "guess",
         "fitted_guess",
         "algebraic",
+        "simulation",
         "solvers",
         "control",
         "nlp",

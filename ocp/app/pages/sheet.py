@@ -133,7 +133,9 @@ def axes(fig: Figure, box: tuple[float, float, float, float]) -> Axes:
     """Bare axes in the rectangle ``box`` (left, bottom, width, height in inches); :func:`ticks` gives them scales."""
     width, height = fig.get_size_inches()
     ax = fig.add_axes((box[0] / width, box[1] / height, box[2] / width, box[3] / height))
-    ax.set_axis_off()
+    ax.set_frame_on(False)
+    ax.xaxis.set_visible(False)
+    ax.yaxis.set_visible(False)
     return ax
 
 
