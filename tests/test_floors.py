@@ -41,6 +41,7 @@ FLOORS = {
         "guess",
         "fitted_guess",
         "algebraic",
+        "simulation",
         "solvers",
         "control",
         "nlp",

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from made_solutions import DURATION, INTERVALS, cart, cart_state, certificate
 
-from ocp.app.pages import folders, plots, results
+from ocp.app.pages import folders, plots, results, sheet
 from ocp.app.pages.folders import jsonable, restore
 from ocp.app.pages.iterations import columns, iteration_table
 from ocp.app.pages.results import read_run, write_run
@@ -167,7 +167,7 @@ def test_an_interrupted_write_leaves_no_folder(tmp_path: Path, monkeypatch: pyte
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(results, "_csv", interrupt)
+    monkeypatch.setattr(results, "solution_csv", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
@@ -196,7 +196,7 @@ def test_an_earlier_run_is_replaced_only_when_asked_and_survives_a_failure(
     write(folder, cart(objective=1.0), overwrite=True)
     assert read_run(folder).summary["objective"] == 1.0
     assert {p.name for p in folder.iterdir()} == FILES
-    monkeypatch.setattr(results, "_csv", lambda *_: 1 / 0)
+    monkeypatch.setattr(results, "solution_csv", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write(folder, overwrite=True)
     assert read_run(folder).summary["objective"] == 1.0
@@ -299,6 +299,17 @@ def test_panels_keep_quaternions_together_and_stay_few() -> None:
     assert sorted(i for g in groups for i in g) == list(range(45))
     assert len(groups) <= 8 + 2
     assert plots.stem([names[i] for i in (1, 2, 3, 4)]) == ("base", ("qw", "qx", "qy", "qz"))
+
+
+def test_panels_have_numbers_on_their_axes() -> None:
+    ax = sheet.axes(sheet.figure(2.0), (0.5, 0.5, 4.0, 1.0))
+    ax.set_xlim(0.0, 1.0)
+    sheet.ticks(ax)
+    assert {"0", "1"} <= {text.get_text() for text in ax.texts}
+    ax.set_axis_off()
+    before = len(ax.texts)
+    sheet.ticks(ax)
+    assert len(ax.texts) == before
 
 
 @pytest.mark.parametrize(("low", "high"), [(-1.0, 2.0), (0.0, 1e-7), (-3e5, 4e5), (0.31, 0.34)])
