@@ -27,6 +27,7 @@ with at_once():
     from ocp.app.commands.ik import ik
     from ocp.app.commands.mpc import mpc
     from ocp.app.commands.policy import policy
+    from ocp.app.commands.robot import robot
     from ocp.app.commands.show import show
     from ocp.app.commands.solve import resume, solve
     from ocp.app.commands.verify import verify
@@ -39,7 +40,8 @@ app = cyclopts.App(
     version_flags=["--version"], result_action="return_value",
 )
 app.suppress_keyboard_interrupt = False  # what there is to say about it is said by guarded()
-for command in (solve, resume, ik, mpc, policy, check, compare, explain, verify, derivatives, check_derivatives, show, doctor):
+for command in (solve, resume, ik, mpc, policy, check, compare, explain, verify, robot, derivatives, check_derivatives, show,
+                doctor):
     app.command(command)
 
 
