@@ -96,6 +96,11 @@ def load_text(text: str, folder: str | Path = ".", name: str = "problem.yaml", o
     return _load(parse_source(text, name), Path(folder), overrides or {})
 
 
+def load_tree(source: Source, folder: str | Path = ".") -> LoadedProblem:
+    """As :func:`load_problem`, for a tree that did not come from a file; its ``origins`` say in words where it did come from."""
+    return _load(source, Path(folder), {})
+
+
 def parse_overrides(words: Sequence[str]) -> dict[str, str]:
     """``["phase.duration=3"]`` as a mapping. Raises ProblemError for a word without ``=`` and for a path given twice."""
     found: dict[str, str] = {}
