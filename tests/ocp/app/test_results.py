@@ -301,17 +301,6 @@ def test_panels_keep_quaternions_together_and_stay_few() -> None:
     assert plots.stem([names[i] for i in (1, 2, 3, 4)]) == ("base", ("qw", "qx", "qy", "qz"))
 
 
-def test_panels_have_numbers_on_their_axes() -> None:
-    ax = sheet.axes(sheet.figure(2.0), (0.5, 0.5, 4.0, 1.0))
-    ax.set_xlim(0.0, 1.0)
-    sheet.ticks(ax)
-    assert {"0", "1"} <= {text.get_text() for text in ax.texts}
-    ax.set_axis_off()
-    before = len(ax.texts)
-    sheet.ticks(ax)
-    assert len(ax.texts) == before
-
-
 @pytest.mark.parametrize(("low", "high"), [(-1.0, 2.0), (0.0, 1e-7), (-3e5, 4e5), (0.31, 0.34)])
 def test_ticks_are_round_numbers_within_the_axis(low: float, high: float) -> None:
     ticks = places(low, high, 4, "linear")

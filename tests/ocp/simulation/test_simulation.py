@@ -203,7 +203,7 @@ phase: {duration: 1, start: {joints: {block: 0.49}, velocities: {block: 40}}, co
     motion = simulate(found, "bdf1", Guessed(found), dt=0.005, kernels="interpreted")
     assert motion.ending is Ending.FAILED
     assert "Step 0 of phase" in motion.message
-    assert "'block'" in motion.message
+    assert "block'" in motion.message
     assert "residual" in motion.message
     assert np.isfinite(motion.legs[0].x).all()
     other = simulate(found, "rk4", Guessed(found), dt=0.005, kernels="interpreted")
