@@ -41,6 +41,7 @@ FLOORS = {
         "fitted_guess",
         "algebraic",
         "simulation",
+        "plants",
         "solvers",
         "control",
         "nlp",

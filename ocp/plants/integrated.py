@@ -13,6 +13,7 @@ from typing import Any
 
 import casadi as ca
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics import algorithms as alg
 from dynamics.errors import near
@@ -141,16 +142,19 @@ def plus_function(space: Space) -> ca.Function:
     return ca.Function("plus", [x, dx], [ca.densify(ca.SX(space.plus(x, dx)))])
 
 
-class Plant:
-    """A plant ready to run: compiled step, random streams at their seed. For one run."""
+class IntegratedPlant:
+    """A plant ready to run: compiled step, random streams at their seed. For one run.
+
+    t, x: time (s) and true state [nx]; spent: integrals of the running costs since ``reset``.
+    """
 
     def __init__(self, spec: PlantSpec, costs: Sequence[Cost] = (), *, kernels: str = "auto"):
         given = spec.disturbances
         system = pushed_system(spec.system, given.pushes)
         self.spec, self.kicks, self.pushes = spec, given.kicks, given.pushes
-        self.step: Kernel
+        self.kernel: Kernel
         self.plus: Kernel
-        self.step, self.plus = compile_many(
+        self.kernel, self.plus = compile_many(
             [step_function(system, spec.integrator, [integrand(cost) for cost in costs], spec.system.nu),
              plus_function(system.space)],
             mode=kernels)  # type: ignore[arg-type]
@@ -159,14 +163,25 @@ class Plant:
         self._process, self._measurement = (np.array(values, float) for values in (given.process, given.measurement))
         # a stream each: more process noise leaves the measurement noise as it was
         self._wandering, self._blurring = (np.random.default_rng([given.seed, k]) for k in range(2))
+        self.t, self.x, self.spent = 0.0, np.array(spec.system.space.neutral, float), np.zeros(len(costs))
         self._events = sorted({kick.time for kick in self.kicks} | {end for push in self.pushes
                                                                      for end in (push.time, push.time + push.duration)})
 
-    def measure(self, x: np.ndarray) -> np.ndarray:
-        """What a sensor says of the state x [nx]."""
+    def reset(self, x: ArrayLike, t: float = 0.0) -> None:
+        """Begins at x [nx] and t (s); random streams go on."""
+        self.t, self.x, self.spent = float(t), np.array(x, float), np.zeros_like(self.spent)
+
+    def measure(self) -> np.ndarray:
+        """What a sensor says of the state [nx]."""
         if not self._measurement.size:
-            return x.copy()
-        return np.asarray(self.plus(x, self._measurement * self._blurring.standard_normal(self._measurement.size)))
+            return self.x.copy()
+        return np.asarray(self.plus(self.x, self._measurement * self._blurring.standard_normal(self._measurement.size)))
+
+    def step(self, u: ArrayLike, dt: float) -> np.ndarray:
+        """The state [nx] after dt (s) under the control u [nu], process noise included."""
+        x, cost = self.advance(self.t, self.x, np.asarray(u, float), dt)
+        self.t, self.x, self.spent = self.t + dt, self.wander(x, dt), self.spent + cost
+        return self.x
 
     def wander(self, x: np.ndarray, seconds: float) -> np.ndarray:
         """The state after the process noise of so much time [s]."""
@@ -190,6 +205,6 @@ class Plant:
             for i, push in enumerate(self.pushes):
                 self._u[nu + i] = float(push.time < middle < push.time + push.duration)
             # a whole substep keeps its own length: b - a would differ from it in the last digit
-            x, cost = self.step(a, x, self._u, self._p, seconds if len(cuts) == 2 else b - a)
+            x, cost = self.kernel(a, x, self._u, self._p, seconds if len(cuts) == 2 else b - a)
             total = total + np.atleast_1d(cost)
         return x, np.asarray(total)
