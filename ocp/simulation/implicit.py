@@ -121,7 +121,7 @@ class Mechanical:
 
     def __init__(self, system: System, mode: str):
         self._system = positions.system(system.mechanism, mode=mode)
-        self._n, self._options = system.mechanism.model.nv, positions.Options()
+        self._n, self._options = system.mechanism.model.nv, positions.Options(tolerance=1e-13)
 
     def begin(self, x: np.ndarray) -> np.ndarray:
         return np.array([x[:self._n], x[self._n:], np.zeros(self._n)])
