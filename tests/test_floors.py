@@ -40,6 +40,8 @@ FLOORS = {
         "guess",
         "fitted_guess",
         "algebraic",
+        "simulation",
+        "plants",
         "solvers",
         "control",
         "nlp",

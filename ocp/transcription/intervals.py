@@ -2,7 +2,8 @@
 
     x_{k+1} = F_k(x_k, u_k, u_{k+1})
 
-with F several steps of any integrator. Where that looks back (``ocp.integrators.multistep``), the defect is one over two intervals,
+with F several steps of any integrator. Algebraic unknowns stand at the points of explicit steps, too, and their equations are rows
+(``ocp.transcription.carried``). Where that looks back (``ocp.integrators.multistep``), the defect is one over two intervals,
 ``x_{k+1} = F_k(x_{k-1}, x_k, u_k, u_{k+1})``, but for the first. The running cost is integrated by the same method, as if it were
 one more state. Bock and Plitt 1984, A multiple shooting algorithm for direct solution of optimal control problems, IFAC World
 Congress.
@@ -22,6 +23,7 @@ from ocp.nlp.names import Names
 from ocp.problem import At, Cost
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, vector
+from ocp.transcription.carried import Points
 from ocp.transcription.conditions import cost_value, gauss_newton, hard_rows, penalty
 from ocp.transcription.mesh import Compressed, Grid, Table
 from ocp.transcription.part import Part, Place, graph_kind, identity, join, nothing, stacked
@@ -34,13 +36,16 @@ def shooting_part(place: Place, grid: Grid) -> Part:
     form, layout, n, N = place.form, place.layout, place.n, grid.intervals
     size = form.size
     rows = N * size
-    integrals = integral_rows(place.phase)
-    total = rows + len(integrals.names)
+    integrals, residual = integral_rows(place.phase), place.phase.system.residual
+    equations = next((c.components() for c in place.phase.constraints if residual is not None and c.function is residual), ())
+    inside = layout.stages.shape[1]
+    total = rows + len(integrals.names) + N * inside
     groups = (np.arange(1), np.arange(1, N)) if grid.integrator in MULTISTEP else (np.arange(N),)
     matching = []
     for group in (own for own in groups if len(own)):
         steps = interval_block(place, grid, group)
-        table = picks(len(group), steps.size, ((0, size, False), (size, steps.size, True)), total)
+        table = picks(len(group), steps.size, ((0, size, False), (size, steps.size - inside, True),
+                                               (steps.size - inside, steps.size, False)), total)
         weight = np.where(table.rows < len(group) * size, 1.0, np.repeat(steps.weight, steps.size)[table.columns])
         own = np.where(table.rows < len(group) * size, table.rows + group[0] * size, table.rows + (N - len(group)) * size)
         matching.append(replace(steps, matrix=replace(table, rows=own, values=table.values * weight)))
@@ -48,11 +53,12 @@ def shooting_part(place: Place, grid: Grid) -> Part:
 
     def names() -> list[str]:
         defects = [f"{place.prefix}defect {name} @ interval {k}" for k in range(N) for name in form.names]
-        return defects + [f"{place.prefix}{name} @ whole phase" for name in integrals.names]
+        return defects + [f"{place.prefix}{name} @ whole phase" for name in integrals.names] + [
+            f"{place.prefix}{name} @ stage {i + 1} of interval {k}" for k in range(N)
+            for i in range(inside // max(1, len(equations))) for name in equations]
 
-    zeros = np.zeros(rows)
-    return Part(linear, tuple(matching), np.concatenate([zeros, integrals.lower]), np.concatenate([zeros, integrals.upper]),
-                Names(total, names))
+    lower, upper = (np.concatenate([np.zeros(rows), whole, np.zeros(N * inside)]) for whole in (integrals.lower, integrals.upper))
+    return Part(linear, tuple(matching), lower, upper, Names(total, names))
 
 
 def picks(count: int, size: int, spans: Sequence[tuple[int, int, bool]], total: int) -> Table:
@@ -128,56 +134,65 @@ def interval_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
     z_back, centre_back = (kind.sym(name, size if back else 0) for name, size in (("back", form.size), ("about", form.centre_size)))
     ratio = kind.sym("ratio", int(back))
     u = kind.sym("u", phase.system.nu * (2 if grid.linear else 1))
+    stages = kind.sym("stages", layout.stages.shape[1])
     tau, width = kind.sym("tau"), kind.sym("width")
     own = clock(kind, place.problem, place.number, place.shared)
     x = form.state(z, centre)
     before = (form.state(z_back, centre_back), ratio) if back else None
-    end, pieces, soft, integrals = integrate(place, grid, own, x, u, tau, width, before=before)
+    end, pieces, soft, integrals, equations = integrate(place, grid, own, x, u, tau, width, before=before, stages=stages)
     cost = sum((scale * cost_value(item, here) for item, here, scale in pieces), start=soft)
-    v = vector(kind, z_back, z, u, own.variable)
+    v = vector(kind, z_back, z, u, stages, own.variable)
     end = form.space.minus(beyond, end) if form.tangent else end
     count, none, widths = len(group), np.zeros((len(group), 0), dtype=int), np.diff(grid.edges)
     at = [layout.states[group - 1] if back else none, layout.states[group], layout.controls[group],
-          layout.controls[group + 1] if grid.linear else none, np.tile(_columns(place, own), (count, 1))]
+          layout.controls[group + 1] if grid.linear else none, layout.stages[group], np.tile(_columns(place, own), (count, 1))]
     values = np.column_stack([
         grid.edges[group], widths[group], widths[group] / widths[group - 1] if back else none,
         _centres(place, group - 1) if back else none, _centres(place, group), _centres(place, group + 1),
         np.tile(own.values, (count, 1))])
     return Block(
         name=f"interval_{place.number}{'_on' if back else ''}", v=v,
-        data=vector(kind, tau, width, ratio, centre_back, centre, beyond, own.data), cost=cost, rows=vector(kind, end, integrals),
+        data=vector(kind, tau, width, ratio, centre_back, centre, beyond, own.data), cost=cost,
+        rows=vector(kind, end, integrals, equations),
         index=np.column_stack(at).astype(int), values=values, weight=_weights(grid)[group],
         matrix=nothing(0, 0),
         gauss_newton=lambda: gauss_newton(pieces, soft, v))
 
 
 def integrate(place: Place, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr, width: Expr,
-              share: Expr = 1.0, before: tuple[Expr, Expr] | None = None
-              ) -> tuple[Expr, list[tuple[Cost, Sequence[Expr], Expr]], Expr, Expr]:
+              share: Expr = 1.0, before: tuple[Expr, Expr] | None = None, stages: Expr | None = None
+              ) -> tuple[Expr, list[tuple[Cost, Sequence[Expr], Expr]], Expr, Expr, Expr]:
     """After the share of an interval that starts at the fraction tau of the phase: state, running cost as (cost, arguments, scale)
-    of every stage, penalties of soft constraints, integrals [k]. before: the state an interval ago and the ratio of this one to it,
-    where the integrator looks back."""
+    of every stage, penalties of soft constraints, integrals [k], equations at the points beyond the knot. before: the state an
+    interval ago and the ratio of this one to it, where the integrator looks back; stages: algebraic unknowns of these points, of a
+    system that has any."""
     phase, scheme, kind = place.phase, one_step(grid), type(x)
-    scheme.check(phase.system)
-    nu = phase.system.nu
-    h = own.T * width * share / grid.steps
+    system, nu = phase.system, phase.system.nu
+    scheme.check(system)
+    h, begin, length = own.T * width * share / grid.steps, own.start + own.T * tau, own.T * width
     pieces: list[tuple[Cost, Sequence[Expr], Expr]] = []
     soft, integrals = kind(0), kind(sum(c.size for c in phase.constraints if c.at is At.INTEGRAL), 1)
+
+    def inputs(t: Expr) -> Expr:
+        return u[:nu] + (t - begin) / length * (u[nu:] - u[:nu]) if grid.linear else u
+
+    points = None
+    if system.residual is not None:
+        count = len(system.controls)
+        points = Points(system, lambda t: inputs(t)[:count], u[count:nu], stages)
+    held = u[:nu]
+    if points is not None:
+        system = points.system
+    elif grid.linear:  # the control of a step's stages: its value in the middle for one-stage methods, linear in time else
+        system, held = _with_linear_control(system, u, begin, length)
     for i in range(grid.steps):
-        r = share * i / grid.steps
-        t = own.start + own.T * (tau + width * r)
-        held = u[:nu]
-        if grid.linear:  # the control of a step's stages: its value in the middle for one-stage methods, linear in time else
-            system, held = _with_linear_control(phase.system, u, own.start + own.T * tau, own.T * width)
-        else:
-            system = phase.system
+        t = own.start + own.T * (tau + width * (share * i / grid.steps))
         if before is None:
             x, nodes = scheme.advance(system, t, x, held, own.p, h)
         else:
             x, nodes = MULTISTEP[grid.integrator].advance(system, t, before[0], x, held, own.p, h, before[1])
         for weight, ti, xi in nodes:
-            ui = u[:nu] + (ti - own.start - own.T * tau) / (own.T * width) * (u[nu:] - u[:nu]) if grid.linear else u
-            here = (ti, xi, ui, own.p)
+            here = (ti, xi, inputs(ti) if points is None else points.inputs(xi), own.p)
             pieces += [(item, here, h * weight) for item in phase.costs if item.at is At.PATH]
             for c in phase.constraints:
                 if c.at is At.PATH and c.soft is not None:
@@ -185,7 +200,7 @@ def integrate(place: Place, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr,
             found = [hard_rows(c, here).expression for c in phase.constraints if c.at is At.INTEGRAL]
             if found:
                 integrals += h * weight * ca.vertcat(*found)
-    return x, pieces, soft, integrals
+    return x, pieces, soft, integrals, vector(kind, *(points.rows if points is not None else ()))
 
 
 def _with_linear_control(system: Any, ends: Expr, begin: Expr, length: Expr) -> tuple[Any, Expr]:
