@@ -18,12 +18,14 @@ from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
-from ocp.app.files.expressions import RESERVED_NAMES, Scope, Table, VectorFunction
+from ocp.app.files.builtins import RESERVED_NAMES
+from ocp.app.files.expressions import Scope, Table, VectorFunction
 from ocp.app.files.findings import Findings
 from ocp.app.files.load_costs import named_error, read_costs
 from ocp.app.files.load_definitions import read_robot_definitions
 from ocp.app.files.load_drives import mechanism_of_file
 from ocp.app.files.load_model import read_mechanism
+from ocp.app.files.load_tables import read_names
 from ocp.app.files.schema_forces import Ground
 from ocp.app.files.schema_robot import GuessState, RobotConstraint, RobotPhase, RobotProblem, RobotSystem
 from ocp.app.files.start_state import WORDS, read_start
@@ -86,7 +88,7 @@ class LoadedRobot:
 
 def load_robot(file: RobotProblem, findings: Findings, folder: Path) -> tuple[Problem | None, Model | None, lp.Reader]:
     """The problem and its robot; paths are relative to ``folder``. Errors go to ``findings``."""
-    constants = lp.read_constants(findings, file.constants, RESERVED)
+    constants = read_names(findings, file, folder, RESERVED)
     parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
     numbers = robot_numbers(findings, constants, parameters)
     base = read_mechanism(numbers, file.system, folder, "system", configurations=names_configurations([file.phase]))
