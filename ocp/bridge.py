@@ -7,6 +7,7 @@ and thrusts; accelerations and the multipliers of constraints are algebraic unkn
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -108,7 +109,30 @@ def robot_system(robot: Model | Mechanism, *, actuated: str | Sequence[str] = "a
         power += mechanism.constraint_power(q, v, u, t)
     system = _system(mechanism, space, mechanism.controls, [t, x, u, p], a, power, parameters)
     return replace(system, mechanism=mechanism, units=_units(mechanism), u_limits=_pairs(mechanism.control_limits),
-                   constraints=_own(mechanism, system))
+                   constraints=_own(mechanism, system),
+                   motion=functools.cache(lambda: equations_of_motion(mechanism, len(parameters or {}))))
+
+
+def equations_of_motion(mechanism: Mechanism, parameters: int = 0) -> ca.Function:
+    """(t, x, w, u, p) -> F [nv + m], the rows of ``residual_dynamics_system`` with w = (a, lambda); p: so many, without effect."""
+    model, count = mechanism.model, sum(c.jacobian(mechanism.model, ca.DM(alg.neutral(mechanism.model))).shape[0]
+                                        for c in reduced(mechanism.constraints))
+    (t, x, u, p), q, v = _arguments(model, model_space(model), mechanism.nu, parameters)
+    w = ca.SX.sym("w", model.nv + count)
+    value = _motion(mechanism, (t, q, v, u), w[:model.nv], w[model.nv:])
+    return ca.Function("motion", [t, x, w, u, p], [ca.densify(ca.cse(value))], ["t", "x", "w", "u", "p"], ["F"])
+
+
+def _motion(mechanism: Mechanism, at: tuple[Expr, Expr, Expr, Expr], a: Expr, multipliers: Expr) -> Expr:
+    """Equations of motion [nv + m] at (t, q, v, u)."""
+    t, q, v, u = at
+    model, constraints = mechanism.model, reduced(mechanism.constraints)
+    value = mechanism.inverse_dynamics(q, v, a, u[len(mechanism.motors):]) - mechanism.motor_effort(u)
+    if not constraints:
+        return value
+    J = stacked(model, constraints, "jacobian", q, t)
+    held = J @ a - demanded(model, constraints, q, v, t) + _softness(mechanism, [q, t], J) * multipliers
+    return ca.vertcat(value - J.T @ multipliers, held)
 
 
 def inverse_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Thruster] = (), forces: Sequence[Force] = (),
@@ -154,23 +178,17 @@ def residual_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Th
     algebraic = (*(f"a.{name}" for name in model.velocity_names), *rows)
     arguments, q, v = _arguments(model, space, count + len(algebraic), parameters)
     u, a, multipliers = arguments[2][:count], arguments[2][count:count + model.nv], arguments[2][count + model.nv:]
-    tau, thrusts = mechanism.motor_effort(u), u[len(mechanism.motors):]
-    value = mechanism.inverse_dynamics(q, v, a, thrusts) - tau
-    if constraints:
-        t = arguments[0]
-        J = stacked(model, constraints, "jacobian", q, t)
-        held = J @ a - demanded(model, constraints, q, v, t) + _softness(mechanism, [q, t], J) * multipliers
-        value = ca.vertcat(value - J.T @ multipliers, held)
-    power = mechanism.power(q, v, tau, thrusts)
+    value = _motion(mechanism, (arguments[0], q, v, u), a, multipliers)
+    power = mechanism.power(q, v, mechanism.motor_effort(u), u[len(mechanism.motors):])
     if mechanism.prescribed:
-        power += ca.dot(J @ v, multipliers)
+        power += ca.dot(stacked(model, constraints, "jacobian", q, arguments[0]) @ v, multipliers)
     system = _system(mechanism, space, mechanism.controls, arguments, a, power, parameters,
                      algebraic=algebraic, equations=(*(f"motion of {name}" for name in model.velocity_names), *rows),
                      residual=ca.Function("residual", arguments, [ca.densify(ca.cse(value))], ["t", "x", "u", "p"], ["F"]))
     free = np.tile([-INF, INF], (len(algebraic), 1))
     units = {f"a.{name}": unit for name, unit in _units(mechanism, accelerations=True).items() if f"a.{name}" in algebraic}
-    return replace(system, units=_units(mechanism) | units, u_limits=_pairs(np.vstack([mechanism.control_limits, free])),
-                   constraints=_own(mechanism, system))
+    return replace(system, held=mechanism, units=_units(mechanism) | units,
+                   u_limits=_pairs(np.vstack([mechanism.control_limits, free])), constraints=_own(mechanism, system))
 
 
 def _own(mechanism: Mechanism, system: System) -> tuple[Constraint, ...]:

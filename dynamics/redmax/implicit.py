@@ -146,7 +146,7 @@ def simulate(system: System, method: str, start: tuple[ArrayLike, ArrayLike], h:
 
     times = [0.0, *(solve.time for solve in solves)]
     for k, solve in enumerate(solves):
-        step = Step(system, solve.stage, nodes[list(solve.past)], h, (controls[solve.step], values))
+        step = Step(system, solve.stage, list(nodes[list(solve.past)]), h, (controls[solve.step], values))
         guess = nodes[k, 0] + h * (times[k + 1] - times[k]) * nodes[k, 1]
         try:
             nodes[k + 1], count = step.newton(guess, options)
@@ -166,7 +166,7 @@ class StepFailed(Exception):
 
 
 class Step:
-    """One solve: the residual as a function of q alone. past: (q, v, ...) of the past nodes of the stage; rest: u [nu] and p [np]."""
+    """One solve: the residual as a function of q alone. past: (q, v, ...) of the past nodes; rest: u [nu] and p [np]."""
 
     def __init__(self, system: System, stage: Stage, past: Sequence[np.ndarray], h: float, rest: tuple[np.ndarray, np.ndarray]):
         self.system, self.rest, self.scale = system, rest, stage.gamma * h

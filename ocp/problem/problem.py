@@ -38,7 +38,10 @@ class System:
     losses. Both or neither; they feed the energy balance of the certificate.
     model: the robot (``dynamics.model.Model``), or None; x starts with its configuration q.
     mechanism: that robot with its drives and forces (``dynamics.mechanism.Mechanism``) where rate is its forward dynamics, u the
-    controls of its drives; inverse: the same where rate is ``(v, u[:nv])``, the first controls its accelerations. Else None.
+    controls of its drives; inverse: the same where rate is ``(v, u[:nv])``, the first controls its accelerations; held: the same
+    where its constraints are among the equations of the residual. Else None.
+    motion(): its equations of motion F(t, x, w, u, p) = 0 [nv + m] where rate is forward dynamics, w = (accelerations, multipliers
+    of constraints), affine in w and without an inverse of the mass matrix; or None. Implicit steps take them.
     x_limits, u_limits: (lower, upper) of each coordinate and input as the system itself has them; a phase without bounds takes
     them. Empty: none.
     constraints: what holds in every phase of the system (PATH) and where its motion begins (START), beyond these limits. The phase
@@ -57,6 +60,8 @@ class System:
     model: Any = None
     mechanism: Any = None
     inverse: Any = None
+    held: Any = None
+    motion: Any = None
     derivatives: str = "ad"
     units: Mapping[str, str] = field(default_factory=dict)
     x_limits: tuple[tuple[float, float], ...] = ()

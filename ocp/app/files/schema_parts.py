@@ -323,6 +323,25 @@ class Solve(Part):
     ilqr: dict[str, Option] = Field(default_factory=dict, description="options of iLQR")
 
 
+class Expectation(Part):
+    """A known result of a simulation by one integrator, which ``ocp verify`` compares."""
+
+    integrator: Name = Field(description="by which integrator")
+    energy: Number = Field(description="total energy at the end less the potential energy at the start [J]")
+    tolerance: Number = Field(1e-8, description="relative difference that counts as agreement")
+
+
+class Simulate(Part):
+    """How the system is simulated unless the command line says otherwise."""
+
+    integrator: Name = Field("rk4", description="any integrator of shooting methods, or bdf1, sdirk2, bdf2")
+    dt: Number | None = Field(None, description="longest step [s]; null: a 500th of the whole")
+    until: Number | None = Field(None, description="when to stop [s]; null: at the end of the last phase")
+    controls: dict[str, Number] | None = Field(
+        None, description="constant controls by name, zero for the rest ({}: all zero); null: those of the guess")
+    expect: tuple[Expectation, ...] = Field((), description="known results")
+
+
 class Common(Part):
     """Keys that every problem file has."""
 
@@ -335,6 +354,7 @@ class Common(Part):
     parameters: dict[str, ParameterValue] = Field(
         default_factory=dict, description="named numbers that stay symbols in the problem; the solver may choose them")
     linkages: tuple[Linkage, ...] = Field((), description="constraints between the ends of phases; a periodic motion is one")
+    simulate: Simulate | None = Field(None, description="how ocp simulate moves the system, and what must come of it")
     solve: Solve = Field(default_factory=lambda: Solve.model_validate({}), description="default method and its options")
     accept: dict[str, Number] = Field(
         default_factory=dict, description="tolerances of the certificate that differ from the default")
