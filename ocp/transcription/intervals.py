@@ -18,36 +18,46 @@ import casadi as ca
 import numpy as np
 
 from ocp.integrators import INTEGRATORS, MULTISTEP, Integrator
+from ocp.integrators.integrator import Node
 from ocp.nlp.names import Names
-from ocp.problem import At, Cost
+from ocp.problem import At, Cost, Phase
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, vector
 from ocp.transcription.conditions import cost_value, gauss_newton, hard_rows, penalty
 from ocp.transcription.mesh import Compressed, Grid, Table
+from ocp.transcription.motion import by_motion, equations, names_of_rows
+from ocp.transcription.motion import graph_kind as motion_kind
 from ocp.transcription.part import Part, Place, graph_kind, identity, join, nothing, stacked
 from ocp.transcription.places import coordinate_bounds, integral_rows
 from ocp.transcription.shared import Clock, clock
 
+#: running cost as (cost, arguments, scale) of every stage, penalties of soft constraints, integrals [k]
+Charged = tuple[list[tuple[Cost, Sequence[Expr], Expr]], Expr, Expr]
 
 def shooting_part(place: Place, grid: Grid) -> Part:
     """Matching conditions, running costs and path constraints of one phase."""
     form, layout, n, N = place.form, place.layout, place.n, grid.intervals
-    size = form.size
-    rows = N * size
+    size, implicit = form.size, by_motion(place.phase.system, grid)
+    rows = N * size + sum(len(columns) for columns in layout.inside)
     integrals = integral_rows(place.phase)
     total = rows + len(integrals.names)
     groups = (np.arange(1), np.arange(1, N)) if grid.integrator in MULTISTEP else (np.arange(N),)
-    matching = []
+    matching, first = [], 0
     for group in (own for own in groups if len(own)):
         steps = interval_block(place, grid, group)
-        table = picks(len(group), steps.size, ((0, size, False), (size, steps.size, True)), total)
-        weight = np.where(table.rows < len(group) * size, 1.0, np.repeat(steps.weight, steps.size)[table.columns])
-        own = np.where(table.rows < len(group) * size, table.rows + group[0] * size, table.rows + (N - len(group)) * size)
+        each = size + len(layout.inside[group[0]])
+        table = picks(len(group), steps.size, ((0, each, False), (each, steps.size, True)), total)
+        weight = np.where(table.rows < len(group) * each, 1.0, np.repeat(steps.weight, steps.size)[table.columns])
+        own = np.where(table.rows < len(group) * each, table.rows + first, table.rows + rows - len(group) * each)
         matching.append(replace(steps, matrix=replace(table, rows=own, values=table.values * weight)))
-    linear = Table(np.arange(rows), layout.states[1:].ravel(), np.full(rows, -1.0), (total, n))
+        first += len(group) * each
+    linear = nothing(total, n) if implicit else \
+        Table(np.arange(rows), layout.states[1:].ravel(), np.full(rows, -1.0), (total, n))
 
     def names() -> list[str]:
-        defects = [f"{place.prefix}defect {name} @ interval {k}" for k in range(N) for name in form.names]
+        told = [names_of_rows(place.phase, grid, form.names, k) if implicit else [f"defect {name}" for name in form.names]
+                for k in range(N)]
+        defects = [f"{place.prefix}{name} @ interval {k}" for k in range(N) for name in told[k]]
         return defects + [f"{place.prefix}{name} @ whole phase" for name in integrals.names]
 
     zeros = np.zeros(rows)
@@ -119,26 +129,36 @@ def _weights(grid: Grid) -> np.ndarray:
 
 def interval_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
     """The function of every interval of a group: rows [F, as the next knot's unknowns see it; integrands], cost = its running
-    cost."""
+    cost. Where defects are equations of motion, these in place of F."""
     phase, form, layout = place.phase, place.form, place.layout
-    back = grid.integrator in MULTISTEP and bool(group[0])
-    kind = ca.MX if one_step(grid).implicit else graph_kind(phase.system)
+    back, implicit = grid.integrator in MULTISTEP and bool(group[0]), by_motion(place.phase.system, grid)
+    kind = motion_kind(phase) if implicit else ca.MX if one_step(grid).implicit else graph_kind(phase.system)
     z, centre, beyond = (kind.sym(name, size) for name, size in (("z", form.size), ("centre", form.centre_size),
                                                                   ("beyond", form.centre_size)))
     z_back, centre_back = (kind.sym(name, size if back else 0) for name, size in (("back", form.size), ("about", form.centre_size)))
     ratio = kind.sym("ratio", int(back))
     u = kind.sym("u", phase.system.nu * (2 if grid.linear else 1))
+    z_next, inside = kind.sym("next", form.size * implicit), kind.sym("inside", len(layout.inside[group[0]]))
     tau, width = kind.sym("tau"), kind.sym("width")
     own = clock(kind, place.problem, place.number, place.shared)
     x = form.state(z, centre)
     before = (form.state(z_back, centre_back), ratio) if back else None
-    end, pieces, soft, integrals = integrate(place, grid, own, x, u, tau, width, before=before)
+    if implicit:
+        after, t, h = form.state(z_next, beyond), own.start + own.T * tau, own.T * width
+        reached, moved, nodes = equations(phase.system, grid.integrator, t, x, after, inside, u, own.p, h, before)
+        charged = _charged(phase, own, u, tau, width, nodes, h, False)
+        gap = form.space.minus(after, reached) if form.tangent else reached - after
+        end = ca.vertcat(gap[:form.size - phase.system.space.ndx // 2], moved)
+    else:
+        end, charged = integrate(place, grid, own, x, u, tau, width, before=before)
+        end = form.space.minus(beyond, end) if form.tangent else end
+    pieces, soft, integrals = charged
     cost = sum((scale * cost_value(item, here) for item, here, scale in pieces), start=soft)
-    v = vector(kind, z_back, z, u, own.variable)
-    end = form.space.minus(beyond, end) if form.tangent else end
+    v = vector(kind, z_back, z, u, inside, z_next, own.variable)
     count, none, widths = len(group), np.zeros((len(group), 0), dtype=int), np.diff(grid.edges)
     at = [layout.states[group - 1] if back else none, layout.states[group], layout.controls[group],
-          layout.controls[group + 1] if grid.linear else none, np.tile(_columns(place, own), (count, 1))]
+          layout.controls[group + 1] if grid.linear else none, np.array([layout.inside[k] for k in group]).reshape(count, -1),
+          layout.states[group + 1] if implicit else none, np.tile(_columns(place, own), (count, 1))]
     values = np.column_stack([
         grid.edges[group], widths[group], widths[group] / widths[group - 1] if back else none,
         _centres(place, group - 1) if back else none, _centres(place, group), _centres(place, group + 1),
@@ -152,40 +172,46 @@ def interval_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
 
 
 def integrate(place: Place, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr, width: Expr,
-              share: Expr = 1.0, before: tuple[Expr, Expr] | None = None
-              ) -> tuple[Expr, list[tuple[Cost, Sequence[Expr], Expr]], Expr, Expr]:
-    """After the share of an interval that starts at the fraction tau of the phase: state, running cost as (cost, arguments, scale)
-    of every stage, penalties of soft constraints, integrals [k]. before: the state an interval ago and the ratio of this one to it,
-    where the integrator looks back."""
+              share: Expr = 1.0, before: tuple[Expr, Expr] | None = None) -> tuple[Expr, Charged]:
+    """After the share of an interval that starts at the fraction tau of the phase: the state, and what the way there costs. before:
+    the state an interval ago and the ratio of this one to it, where the integrator looks back."""
     phase, scheme, kind = place.phase, one_step(grid), type(x)
     scheme.check(phase.system)
-    nu = phase.system.nu
     h = own.T * width * share / grid.steps
     pieces: list[tuple[Cost, Sequence[Expr], Expr]] = []
     soft, integrals = kind(0), kind(sum(c.size for c in phase.constraints if c.at is At.INTEGRAL), 1)
     for i in range(grid.steps):
-        r = share * i / grid.steps
-        t = own.start + own.T * (tau + width * r)
-        held = u[:nu]
+        t = own.start + own.T * (tau + width * (share * i / grid.steps))
         if grid.linear:  # the control of a step's stages: its value in the middle for one-stage methods, linear in time else
             system, held = _with_linear_control(phase.system, u, own.start + own.T * tau, own.T * width)
         else:
-            system = phase.system
+            system, held = phase.system, u
         if before is None:
             x, nodes = scheme.advance(system, t, x, held, own.p, h)
         else:
             x, nodes = MULTISTEP[grid.integrator].advance(system, t, before[0], x, held, own.p, h, before[1])
-        for weight, ti, xi in nodes:
-            ui = u[:nu] + (ti - own.start - own.T * tau) / (own.T * width) * (u[nu:] - u[:nu]) if grid.linear else u
-            here = (ti, xi, ui, own.p)
-            pieces += [(item, here, h * weight) for item in phase.costs if item.at is At.PATH]
-            for c in phase.constraints:
-                if c.at is At.PATH and c.soft is not None:
-                    soft += h * weight * penalty(c, here)
-            found = [hard_rows(c, here).expression for c in phase.constraints if c.at is At.INTEGRAL]
-            if found:
-                integrals += h * weight * ca.vertcat(*found)
-    return x, pieces, soft, integrals
+        more = _charged(phase, own, u, tau, width, nodes, h, grid.linear)
+        pieces += more[0]
+        soft, integrals = soft + more[1], integrals + more[2]
+    return x, (pieces, soft, integrals)
+
+
+def _charged(phase: Phase, own: Clock, u: Expr, tau: Expr, width: Expr, nodes: Sequence[Node], h: Expr, linear: bool) -> Charged:
+    """What a step of length h costs at the nodes of its quadrature."""
+    kind, nu = type(u), phase.system.nu
+    pieces: list[tuple[Cost, Sequence[Expr], Expr]] = []
+    soft, integrals = kind(0), kind(sum(c.size for c in phase.constraints if c.at is At.INTEGRAL), 1)
+    for weight, ti, xi in nodes:
+        ui = u[:nu] + (ti - own.start - own.T * tau) / (own.T * width) * (u[nu:] - u[:nu]) if linear else u
+        here = (ti, xi, ui, own.p)
+        pieces += [(item, here, h * weight) for item in phase.costs if item.at is At.PATH]
+        for c in phase.constraints:
+            if c.at is At.PATH and c.soft is not None:
+                soft += h * weight * penalty(c, here)
+        found = [hard_rows(c, here).expression for c in phase.constraints if c.at is At.INTEGRAL]
+        if found:
+            integrals += h * weight * ca.vertcat(*found)
+    return pieces, soft, integrals
 
 
 def _with_linear_control(system: Any, ends: Expr, begin: Expr, length: Expr) -> tuple[Any, Expr]:

@@ -29,10 +29,11 @@ from ocp.transcription.compressed import compressed_part, middle
 from ocp.transcription.diagnosis import diagnosis
 from ocp.transcription.elements import separable
 from ocp.transcription.ends import ends_part, linkage_part, passage_part
-from ocp.transcription.interpolation import collocation_trajectory, parabola, shooting_trajectory
+from ocp.transcription.interpolation import collocation_trajectory, cubic, parabola, shooting_trajectory
 from ocp.transcription.intervals import integrate, path_part, shooting_part
 from ocp.transcription.kernels import with_kernels
 from ocp.transcription.mesh import Compressed, Discretisation, Grid, Mesh
+from ocp.transcription.motion import by_motion
 from ocp.transcription.part import Part, Place, located, stacked
 from ocp.transcription.shared import clock
 
@@ -156,6 +157,8 @@ def _owners(placed: Sequence[Place], meshes: Sequence[Discretisation]) -> Owners
         for columns, kind, at in ((place.layout.states, TANGENT if place.form.tangent else COORDINATE, mesh.fractions),
                                   (place.layout.controls, CONTROL, mesh.control_fractions)):
             found.put(columns, kind, place.number, np.arange(columns.shape[1]), cells(np.asarray(at))[:, None])
+        for columns, width in zip(place.layout.inside, np.diff(mesh.edges), strict=True):
+            found.put(columns, PARAMETER, place.number, -1, width)
         shared, names = place.shared, place.phase.system.parameters
         if (number := shared.durations[place.number]) is not None:
             found.put(np.array([place.first + number]), DURATION, place.number, 0)
@@ -215,6 +218,8 @@ class _Back:
                 advance = _advance(place, mesh, duration, start, p)
                 if looks_back(mesh):
                     advance = parabola(mesh.edges, place.form, x, advance)
+                elif by_motion(place.phase.system, mesh):
+                    advance = cubic(mesh.edges, place.form, duration, x)
                 found.append(shooting_trajectory(mesh.edges, place.form, start, duration, x, u, mesh.linear, advance))
         return tuple(found)
 
