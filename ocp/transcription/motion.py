@@ -34,9 +34,10 @@ def stages(mesh: Grid, k: int) -> int:
 
 
 def unknowns(phase: Phase, mesh: Discretisation) -> tuple[tuple[str, ...], ...]:
-    """Names of the unknowns inside every interval [N]: of each stage its velocities, where it is not the last, and multipliers."""
+    """Names of the unknowns inside every interval [N]: of each stage its velocities, where it is not the last, and multipliers.
+    Empty where defects are others."""
     if not by_motion(phase.system, mesh):
-        return ((),) * mesh.intervals
+        return ()
     assert isinstance(mesh, Grid)
     nv, held = phase.system.space.ndx // 2, phase.system.motion().size1_in(2)
     speeds = phase.system.space.names[-nv:]

@@ -12,7 +12,7 @@ from ocp.app.files.load import load_problem
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS, MULTISTEP
 from ocp.methods import solve
-from ocp.mpc.plant import PlantSpec
+from ocp.plants import PlantSpec
 from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem
 from ocp.shooting.options import ILQROptions
 from ocp.spaces import euclidean
