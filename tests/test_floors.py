@@ -37,10 +37,11 @@ FLOORS = {
         "contacts",
         "derivatives",
         "integrators",
-        "plants",
         "guess",
         "fitted_guess",
         "algebraic",
+        "simulation",
+        "plants",
         "solvers",
         "control",
         "nlp",
@@ -60,7 +61,7 @@ CONFINED = {
     "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/solvers/",), "mujoco": ("dynamics/model/mjcf.py",),
     "pinocchio": (),  # of tests and benchmarks
     "numba": ("ocp/app/derivative_study/", "dynamics/kernels/", "dynamics/loops/", "dynamics/derivatives/", "ocp/shooting/",
-              "ocp/nlp/interior_point/", "ocp/transcription/", "ocp/control/"),
+              "ocp/nlp/interior_point/", "ocp/transcription/", "ocp/control/", "ocp/solvers/"),
 }
 NOTATION = ("dynamics.notation", "ocp.control.notation")  # for readers and tests: no other room imports it
 ENVIRONMENT = ("dynamics/kernels/",)  # the cache is the one place that looks at the environment
