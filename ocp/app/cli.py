@@ -25,6 +25,7 @@ with at_once():
     from ocp.app.commands.doctor import doctor
     from ocp.app.commands.explain import explain
     from ocp.app.commands.ik import ik
+    from ocp.app.commands.init import init
     from ocp.app.commands.mpc import mpc
     from ocp.app.commands.policy import policy
     from ocp.app.commands.robot import robot
@@ -41,8 +42,8 @@ app = cyclopts.App(
     version_flags=["--version"], result_action="return_value",
 )
 app.suppress_keyboard_interrupt = False  # what there is to say about it is said by guarded()
-for command in (solve, resume, ik, mpc, simulate, policy, check, compare, explain, verify, robot, derivatives, check_derivatives,
-                show, doctor):
+for command in (solve, resume, ik, mpc, simulate, policy, check, compare, explain, verify, robot, init, derivatives,
+                check_derivatives, show, doctor):
     app.command(command)
 
 
