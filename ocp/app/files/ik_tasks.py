@@ -205,7 +205,7 @@ def aim(names: RobotNames, given: schema.AimTask, path: KeyPath) -> Task | None:
 
 def joint(names: RobotNames, given: schema.JointTask, path: KeyPath) -> Task | None:
     before = len(names.reader.findings.found)
-    found = readjoint(names, given.name, given.value, path)
+    found = read_joint(names, given.name, given.value, path)
     made = None if found is None or len(names.reader.findings.found) > before else _of_joints(names, found, path)
     return None if made is None else replace(made, name=f"joint {given.name}")
 
