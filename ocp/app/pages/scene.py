@@ -66,6 +66,7 @@ class Scene:
     t [frames] s; points [frames, n, 3] m in the world; poses [frames, bodies, 4, 4], ``world_H_body``, for the solids
     labels: (point, text); traces: points whose path is drawn; ground: height of the ground grid [m]
     notes: what could not be drawn, in plain words
+    inside: points within meshes, whose skeleton the player leaves out
     """
 
     kind: str
@@ -79,6 +80,7 @@ class Scene:
     traces: tuple[int, ...] = ()
     ground: float = 0.0
     notes: tuple[str, ...] = ()
+    inside: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         if self.kind not in ("2d", "3d"):
@@ -226,12 +228,11 @@ def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_pose
                 dots.append(Dot(add(i, shape.placement.position), float(shape.size[0]), "body"))
             elif shape.kind != "mesh":
                 solids.append(_solid(i, shape))
-    edges = [edge for edge in edges if carrier.get(edge.points[0], -1) not in covered or edge.role != "link"]
-    dots = [dot for dot in dots if dot.radius or carrier.get(dot.point, -1) not in covered]
+    inside = frozenset(point for point, body in carrier.items() if body in covered)
     points = np.stack(columns, axis=1)
     lowest = float(points[..., 2].min(initial=0.0))
     return Scene("3d", t, points, tuple(edges), tuple(dots), tuple(solids), poses if solids else None,
-                 tuple(labels[:MOST_LABELS]), tuple(traces), ground=min(0.0, lowest), notes=notes)
+                 tuple(labels[:MOST_LABELS]), tuple(traces), ground=min(0.0, lowest), notes=notes, inside=inside)
 
 
 def _wire(joint: Any, kind: Any) -> np.ndarray:
@@ -305,8 +306,9 @@ def encode(scene: Scene) -> str:
         "kind": scene.kind, "unit": unit, "turn": RESOLUTION, "frames": len(scene.t), "count": scene.points.shape[1],
         "bodies": 0 if scene.poses is None else scene.poses.shape[1],
         "t": [round(float(v), 6) for v in scene.t], "points": whole(scene.points, unit), "poses": poses,
-        "edges": [[list(e.points), int(e.closed), e.role] for e in scene.edges],
-        "dots": [[d.point, d.radius, d.role] for d in scene.dots],
+        "edges": [[list(e.points), int(e.closed), e.role] for e in scene.edges
+                  if e.role != "link" or e.points[0] not in scene.inside],
+        "dots": [[d.point, d.radius, d.role] for d in scene.dots if d.radius or d.point not in scene.inside],
         "solids": [[s.body, whole(s.vertices, unit), [list(f) for f in s.faces], int(s.mesh)] for s in scene.solids],
         "labels": [list(item) for item in scene.labels], "traces": list(scene.traces), "ground": scene.ground,
     }
