@@ -43,12 +43,12 @@ class Along:
         self.field = ca.Function("field", [t, x, u, p], [space.rate(x) @ system.rate(t, x, u, p)])
         self.driven, self._efforts = self.field, None
         if (robot := system.inverse) is not None:
-            model, held = robot.model, reduced(robot.constraints)
+            model, rows = robot.model, reduced(robot.constraints)
             q, v, tau = x[:model.nq], x[model.nq:], ca.SX.sym("tau", model.nv)
             efforts, total = robot.inverse_dynamics(q, v, u[:model.nv]), tau + robot.force(q, v)
-            if held:
-                efforts -= stacked(model, held, "jacobian", q, t).T @ u[model.nv + len(robot.thrusters):]
-            a = accelerations(model, held, q, v, total, t)[0] if held else forward_dynamics(model, q, v, total)
+            if rows:
+                efforts -= stacked(model, rows, "jacobian", q, t).T @ u[model.nv + len(robot.thrusters):]
+            a = accelerations(model, rows, q, v, total, t)[0] if rows else forward_dynamics(model, q, v, total)
             self._efforts = ca.Function("efforts", [t, x, u, p], [efforts])
             rate = ca.vertcat(v, a)
             self.driven = ca.Function("driven", [t, x, tau, p], [space.rate(x) @ rate])
