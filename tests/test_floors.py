@@ -34,6 +34,7 @@ FLOORS = {
         "problem",
         "reach",
         "bridge",
+        "robot_terms",
         "contacts",
         "derivatives",
         "integrators",
