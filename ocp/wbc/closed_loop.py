@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -109,11 +110,18 @@ class _Loop:
         gaps, _ = self._where(self.setup.start)
         for contact in self.contacts:
             if contact.taken and gaps[contact.rows].max() > NEAR:
-                raise ProblemError(f"is taken at the start, but does not touch its plane: a point is {gaps[contact.rows].max():.3g} m "
-                                   "above it", where=f"contact {contact.plan.name!r}")
+                raise ProblemError("is taken at the start, but does not touch its plane: a point is "
+                                   f"{gaps[contact.rows].max():.3g} m above it", where=f"contact {contact.plan.name!r}")
+        self._warm()
         with threadpool_limits(1):  # matrices are small: threads only wait for each other
             ending, done = self._loop()
         return self._result(ending, done)
+
+    def _warm(self) -> None:
+        """One step that is thrown away, so that none pays for what is compiled at its first use."""
+        with suppress(ProblemError):
+            items = [[item for _, item in level if not isinstance(item, ForceTask)] for level in self._items(0.0)]
+            self.whole.step(self.setup.start[:self.nq], self.setup.start[self.nq:], [level for level in items if level])
 
     def _loop(self) -> tuple[Ending, int]:
         ending, done, reported = Ending.FINISHED, 0, time.perf_counter()
@@ -255,7 +263,8 @@ class _Loop:
                 if isinstance(item, Task):
                     self.errors[name][k] = float(np.linalg.norm(terms.e[self.whole.task_rows(item)]))
                 elif isinstance(item, ForceTask) and item.stance in control.forces:
-                    self.errors[name][k] = float(np.linalg.norm((control.forces[item.stance] - np.asarray(item.force))[list(item.components)]))
+                    off = control.forces[item.stance] - np.asarray(item.force)
+                    self.errors[name][k] = float(np.linalg.norm(off[list(item.components)]))
         for c, contact in enumerate(self.contacts):
             self.gap[c, k] = gaps[contact.rows].min()
             self.state[c, k] = 0 if not contact.taken else 1 if contact.full >= 1.0 else 2
@@ -313,8 +322,8 @@ def stances_of(plan: ContactPlan) -> tuple[Stance, ...]:
         if not isinstance(record, PointContact):
             raise ProblemError("rolls; whole-body control knows points and flat soles", where=f"contact {plan.name!r}")
         x, y, z = record.normal
-        found.append(Stance(record.frame, (x, y, z), touch.friction, record.points[0], plan.least, plan.most, plan.sides, plan.pyramid,
-                            name=touch.name))
+        found.append(Stance(record.frame, (x, y, z), touch.friction, record.points[0], plan.least, plan.most, plan.sides,
+                            plan.pyramid, name=touch.name))
     return tuple(found)
 
 
