@@ -187,8 +187,8 @@ def residual_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Th
                      residual=ca.Function("residual", arguments, [ca.densify(ca.cse(value))], ["t", "x", "u", "p"], ["F"]))
     free = np.tile([-INF, INF], (len(algebraic), 1))
     units = {f"a.{name}": unit for name, unit in _units(mechanism, accelerations=True).items() if f"a.{name}" in algebraic}
-    return replace(system, held=mechanism, units=_units(mechanism) | units, constraints=_own(mechanism, system),
-                   u_limits=_pairs(np.vstack([mechanism.control_limits, free])))
+    return replace(system, held=mechanism, units=_units(mechanism) | units,
+                   u_limits=_pairs(np.vstack([mechanism.control_limits, free])), constraints=_own(mechanism, system))
 
 
 def _own(mechanism: Mechanism, system: System) -> tuple[Constraint, ...]:

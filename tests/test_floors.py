@@ -48,6 +48,7 @@ FLOORS = {
         "transcription",
         "shooting",
         "mpc",
+        "wbc",
         "certify",
         "derivative_check",
         "explain",

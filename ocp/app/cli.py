@@ -25,6 +25,7 @@ with at_once():
     from ocp.app.commands.doctor import doctor
     from ocp.app.commands.explain import explain
     from ocp.app.commands.ik import ik
+    from ocp.app.commands.init import init
     from ocp.app.commands.mpc import mpc
     from ocp.app.commands.policy import policy
     from ocp.app.commands.robot import robot
@@ -55,6 +56,7 @@ for command in (
     explain,
     verify,
     robot,
+    init,
     derivatives,
     check_derivatives,
     show,

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynamics.kernels.tuning import tuned_while
 from ocp.algebraic import eliminated
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
@@ -135,7 +136,8 @@ def run(program: Program, progress: Progress | None = None, checkpoint: Keep | N
     phases = tuple(leg.stretch.phase for leg in horizon.legs)
     if guess is not None:
         phases, problem = _guessed(phases, guess), replace(problem, phases=_guessed(problem.phases, guess))
-    found = search(horizon, phases, options, store, program.helpers, progress, checkpoint, resume)
+    with tuned_while(program.compiled.kernels):
+        found = search(horizon, phases, options, store, program.helpers, progress, checkpoint, resume)
     status, message = found.ending
     if status is not Status.CONVERGED:
         found.search.save(found.log)  # before the last sweep, which may regularise
