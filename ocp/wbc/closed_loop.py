@@ -2,7 +2,8 @@
 
 Contacts come and go by the schedule, and by what is measured: one that is to be taken is taken when its points touch, one whose
 points leave the plane is given up, and the force of each grows and shrinks over its ramp. A point that slips is counted on for less
-friction until it stands. A step that has no solution brakes the joints and says so; nothing is repeated.
+friction until it stands. A level that has no answer is
+left out of the step, with a note; a step without any brakes the joints and says so. Nothing is repeated.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ocp.errors import ProblemError
 from ocp.mpc.result import step_times
 from ocp.plants import Plant
 from ocp.plants.touching import touches
+from ocp.solvers.hqp import Level
 from ocp.wbc.result import ContactRecord, Ending, Note, WholeBodyRun
 from ocp.wbc.setup import Assignment, ContactPlan, Setup
 
@@ -157,12 +159,24 @@ class _Loop:
         stances = self._stances(t, terms.J_c @ v if terms.J_c.size else np.zeros(0))
         items = [[item for _, item in level if self._possible(item, stances)] for level in current]
         levels = self.whole.levels(terms, [level for level in items if level], stances)
-        control = self.whole.solve(levels, stances)
+        control = self._solved(t, levels, stances)
         self.seconds[k] = (time.perf_counter_ns() - began) * 1e-9
         self._note(k, t, control, stances, terms, current, gaps)
         u = np.array([self.torque[k, i] / ratio for i, ratio in self.order])
         self.x[k + 1] = self.plant.step(u, float(self.t[k + 1] - self.t[k]))
         self._forces(k)
+
+    def _solved(self, t: float, levels: tuple[Level, ...], stances: tuple[Stance, ...]) -> Control:
+        """The answer of the hierarchy; where a level has none, that of the levels above it, which is noted."""
+        control = self.whole.solve(levels, stances)
+        names = [level.name for level in levels]
+        while not control.ok and control.solution.trouble in names[1:]:
+            trouble = control.solution.trouble
+            self.notes.append(Note(t, trouble, "has no answer, and was left out of one step"))
+            levels = levels[:names.index(trouble)]
+            names = names[:len(levels)]
+            control = self.whole.solve(levels, stances)
+        return control
 
     def _possible(self, item: Item, stances: tuple[Stance, ...]) -> bool:
         """A force is asked of a contact that is taken; until then the task waits."""
