@@ -33,6 +33,7 @@ with at_once():
     from ocp.app.commands.simulate import simulate
     from ocp.app.commands.solve import resume, solve
     from ocp.app.commands.verify import verify
+    from ocp.app.commands.wbc import wbc
 
 #: what the system says of places where nothing can be written, or no longer
 PLACES = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT)
@@ -47,6 +48,7 @@ for command in (
     resume,
     ik,
     mpc,
+    wbc,
     simulate,
     policy,
     check,

@@ -28,7 +28,7 @@ class Stance:
 
     least, most: bounds of the normal force (N); ``most`` grows or shrinks while a stance is taken up or given up. sides, pyramid:
     of the cone's stand-in; heading: angle (rad) of its first side about the normal. slip [3]: None for a point that stands; for one
-    that slides its direction, of length 1 or less (0: friction unknown), and then its friction is -μ n·f slip and only its normal is
+    that slides its direction, of length 1 or less (0: friction unknown); its friction is then -μ n·f slip, and only its normal is
     held. Raises ProblemError for μ ≤ 0 and the like.
     """
 

@@ -5,9 +5,9 @@ Between events every point is open, sticks or slips, and the motion is smooth: a
     M a = f + J' lambda       J_n a + drift = 0 (slip: lambda_t = -mu lambda_n v_t/|v_t|)       J a + drift = 0 (stick)
 
 by the classical Runge-Kutta method. A step that ends with an open point below its plane, a force outside its cone or a slip that
-has turned back is bisected to the instant where that begins; there Coulomb's law decides anew, by the exact cone (`coulomb`). Impacts
-follow Newton's restitution in the normal and Coulomb's law for the impulses. Hutter et al., Robot Dynamics lecture notes (ETH
-Zurich, HS 2023), section 3.7.3; Stewart 2000, "Rigid-body dynamics with friction and impact".
+has turned back is bisected to the instant where that begins; there Coulomb's law decides anew, by the exact cone (`coulomb`).
+Impacts follow Newton's restitution in the normal and Coulomb's law for the impulses. Hutter et al., Robot Dynamics lecture notes
+(ETH Zurich, HS 2023), section 3.7.3; Stewart 2000, "Rigid-body dynamics with friction and impact".
 
 Where rigid bodies have no consistent acceleration (Painleve's paradox), or events come too fast, one step is taken for velocities
 as a whole (Moreau 1988): that has a solution always, and the log names it.
@@ -98,7 +98,7 @@ class HybridPlant:
 
     # ---- the protocol -----------------------------------------------------------------------------------------------
     def reset(self, x: ArrayLike, t: float = 0.0) -> None:
-        """Begins at x [nq + nv] and t (s). Raises ProblemError for a point that begins below its plane by more than a micrometre."""
+        """Begins at x [nq + nv] and t (s). Raises ProblemError for a point more than a micrometre below its plane."""
         x = np.asarray(x, float)
         self.q, self.v, self.t = x[: self.nq].copy(), x[self.nq:].copy(), float(t)
         self.events, self._recent = [], []
@@ -219,7 +219,8 @@ class HybridPlant:
         if (force[closed, 2] < -slack).any():
             return False
         sticks = mode == STICK
-        return bool((np.hypot(force[sticks, 0], force[sticks, 1]) <= self._smooth.friction[sticks] * force[sticks, 2] + slack).all())
+        across = np.hypot(force[sticks, 0], force[sticks, 1])
+        return bool((across <= self._smooth.friction[sticks] * force[sticks, 2] + slack).all())
 
     # ---- events -----------------------------------------------------------------------------------------------------
     def _decide(self) -> None:
@@ -281,8 +282,8 @@ class HybridPlant:
                                  float(law.x[2::3].sum()), -energy))
 
     def _law(self, terms: Terms, v: Array, a_free: Array, W: Array, modes: Modes, pace: float = 0.0) -> tuple[Law, Rows]:
-        """Coulomb's law for the accelerations of the closed points, those that slip in the direction that they have. pace [1/s]: what
-        is left of a velocity counts as an acceleration that would have made it in 1 / pace."""
+        """Coulomb's law for the accelerations of the closed points, those that slip in the direction that they have. pace [1/s]:
+        what is left of a velocity counts as an acceleration that would have made it in 1 / pace."""
         rows = Rows.of(modes.mode)
         R, B = self._smooth.rows(terms, modes, rows, modes.mode != OPEN)
         rows.drift = self._smooth.demanded(terms, v, modes, rows)

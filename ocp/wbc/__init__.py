@@ -5,5 +5,5 @@ from ocp.wbc.paths import Path, held, moving
 from ocp.wbc.result import ContactRecord, Ending, Note, WholeBodyRun
 from ocp.wbc.setup import Assignment, ContactPlan, Setup, Switch
 
-__all__ = ["Assignment", "ContactPlan", "ContactRecord", "Ending", "Note", "Path", "Setup", "Switch", "WholeBodyRun", "held", "moving",
-           "run"]
+__all__ = ["Assignment", "ContactPlan", "ContactRecord", "Ending", "Note", "Path", "Setup", "Switch", "WholeBodyRun", "held",
+           "moving", "run"]

@@ -2,13 +2,15 @@
 
 Contacts come and go by the schedule, and by what is measured: one that is to be taken is taken when its points touch, one whose
 points leave the plane is given up, and the force of each grows and shrinks over its ramp. A point that slips is counted on for less
-friction until it stands. A step that has no solution brakes the joints and says so; nothing is repeated.
+friction until it stands. A level that has no answer is
+left out of the step, with a note; a step without any brakes the joints and says so. Nothing is repeated.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +30,7 @@ from ocp.errors import ProblemError
 from ocp.mpc.result import step_times
 from ocp.plants import Plant
 from ocp.plants.touching import touches
+from ocp.solvers.hqp import Level
 from ocp.wbc.result import ContactRecord, Ending, Note, WholeBodyRun
 from ocp.wbc.setup import Assignment, ContactPlan, Setup
 
@@ -109,11 +112,18 @@ class _Loop:
         gaps, _ = self._where(self.setup.start)
         for contact in self.contacts:
             if contact.taken and gaps[contact.rows].max() > NEAR:
-                raise ProblemError(f"is taken at the start, but does not touch its plane: a point is {gaps[contact.rows].max():.3g} m "
-                                   "above it", where=f"contact {contact.plan.name!r}")
+                raise ProblemError("is taken at the start, but does not touch its plane: a point is "
+                                   f"{gaps[contact.rows].max():.3g} m above it", where=f"contact {contact.plan.name!r}")
+        self._warm()
         with threadpool_limits(1):  # matrices are small: threads only wait for each other
             ending, done = self._loop()
         return self._result(ending, done)
+
+    def _warm(self) -> None:
+        """One step that is thrown away, so that none pays for what is compiled at its first use."""
+        with suppress(ProblemError):
+            items = [[item for _, item in level if not isinstance(item, ForceTask)] for level in self._items(0.0)]
+            self.whole.step(self.setup.start[:self.nq], self.setup.start[self.nq:], [level for level in items if level])
 
     def _loop(self) -> tuple[Ending, int]:
         ending, done, reported = Ending.FINISHED, 0, time.perf_counter()
@@ -149,12 +159,24 @@ class _Loop:
         stances = self._stances(t, terms.J_c @ v if terms.J_c.size else np.zeros(0))
         items = [[item for _, item in level if self._possible(item, stances)] for level in current]
         levels = self.whole.levels(terms, [level for level in items if level], stances)
-        control = self.whole.solve(levels, stances)
+        control = self._solved(t, levels, stances)
         self.seconds[k] = (time.perf_counter_ns() - began) * 1e-9
         self._note(k, t, control, stances, terms, current, gaps)
         u = np.array([self.torque[k, i] / ratio for i, ratio in self.order])
         self.x[k + 1] = self.plant.step(u, float(self.t[k + 1] - self.t[k]))
         self._forces(k)
+
+    def _solved(self, t: float, levels: tuple[Level, ...], stances: tuple[Stance, ...]) -> Control:
+        """The answer of the hierarchy; where a level has none, that of the levels above it, which is noted."""
+        control = self.whole.solve(levels, stances)
+        names = [level.name for level in levels]
+        while not control.ok and control.solution.trouble in names[1:]:
+            trouble = control.solution.trouble
+            self.notes.append(Note(t, trouble, "has no answer, and was left out of one step"))
+            levels = levels[:names.index(trouble)]
+            names = names[:len(levels)]
+            control = self.whole.solve(levels, stances)
+        return control
 
     def _possible(self, item: Item, stances: tuple[Stance, ...]) -> bool:
         """A force is asked of a contact that is taken; until then the task waits."""
@@ -255,7 +277,8 @@ class _Loop:
                 if isinstance(item, Task):
                     self.errors[name][k] = float(np.linalg.norm(terms.e[self.whole.task_rows(item)]))
                 elif isinstance(item, ForceTask) and item.stance in control.forces:
-                    self.errors[name][k] = float(np.linalg.norm((control.forces[item.stance] - np.asarray(item.force))[list(item.components)]))
+                    off = control.forces[item.stance] - np.asarray(item.force)
+                    self.errors[name][k] = float(np.linalg.norm(off[list(item.components)]))
         for c, contact in enumerate(self.contacts):
             self.gap[c, k] = gaps[contact.rows].min()
             self.state[c, k] = 0 if not contact.taken else 1 if contact.full >= 1.0 else 2
@@ -313,8 +336,8 @@ def stances_of(plan: ContactPlan) -> tuple[Stance, ...]:
         if not isinstance(record, PointContact):
             raise ProblemError("rolls; whole-body control knows points and flat soles", where=f"contact {plan.name!r}")
         x, y, z = record.normal
-        found.append(Stance(record.frame, (x, y, z), touch.friction, record.points[0], plan.least, plan.most, plan.sides, plan.pyramid,
-                            name=touch.name))
+        found.append(Stance(record.frame, (x, y, z), touch.friction, record.points[0], plan.least, plan.most, plan.sides,
+                            plan.pyramid, name=touch.name))
     return tuple(found)
 
 

@@ -62,11 +62,10 @@ class Path:
 
     def shifted(self, time: float, by: Array) -> Source:
         """What the path reaches before ``time``, moved by ``by`` (vectors; the position of poses)."""
-        before = [piece for piece in self.pieces if piece[0] < time]
-        last = before[-1][2]
+        last = max(k for k, piece in enumerate(self.pieces) if piece[0] < time)
 
         def source(t: float) -> At:
-            x, rate, bend = last(t)
+            x, rate, bend = self.pieces[last][2](t)  # what is there then: ``begin`` may have changed it
             x = x.copy()
             x[-by.size:] += by
             return x, rate, bend

@@ -35,9 +35,10 @@ class Note:
 
 @dataclass(frozen=True, eq=False)
 class ContactRecord:
-    """One contact over n steps. state [n]: 0 not taken, 1 taken, 2 force ramped; commanded, actual [n, 3]: sums over its points of the
-    force on the robot (N, world; NaN where the plant does not tell); share [n, 2]: of the friction that the worst point uses, commanded
-    and in the plant (1: at the limit of its cone); gap [n] (m) of its lowest point; drift (m): farthest that a standing point moved."""
+    """One contact over n steps. state [n]: 0 not taken, 1 taken, 2 force ramped; commanded, actual [n, 3]: sums over its points of
+    the force on the robot (N, world; NaN where the plant does not tell); share [n, 2]: of the friction that the worst point uses,
+    commanded and in the plant (1: at the limit of its cone); gap [n] (m) of its lowest point; drift (m): farthest that a standing
+    point moved."""
 
     name: str
     state: np.ndarray
@@ -50,9 +51,9 @@ class ContactRecord:
 
 @dataclass(frozen=True, eq=False)
 class WholeBodyRun:
-    """A run of n steps: t [n + 1], x [n + 1, nx] of the plant, torque [n, driven] and its limits [driven], levels: name to norms of
-    residuals and slacks [n] (NaN where the level was not there), errors: name of a task to |e| [n], seconds [n] of the controller, ok
-    [n]: whether a step was solved."""
+    """A run of n steps: t [n + 1], x [n + 1, nx] of the plant, torque [n, driven], its limits [driven], levels: name to norms of
+    residuals and slacks [n] (NaN where the level was not there), errors: name of a task to |e| [n], seconds [n] of the controller,
+    solved [n]: whether a step had an answer."""
 
     setup: Any
     ending: Ending

@@ -33,9 +33,9 @@ class Assignment:
 
 @dataclass(frozen=True, eq=False)
 class ContactPlan:
-    """A contact that the controller may use. record: with its plane and friction; taken: at the start; least, most: normal force of
-    each point (N); ramp: seconds in which its force may grow, or shrinks when it is given up; sides, pyramid: of the cone's stand-in.
-    slides: the point moves along the plane with known friction, only its normal is held."""
+    """A contact that the controller may use. record: with its plane and friction; taken: at the start; least, most: normal force
+    of each point (N); ramp: seconds in which its force may grow, or shrinks when it is given up; sides, pyramid: of the cone's
+    stand-in. slides: the point moves along the plane with known friction, only its normal is held."""
 
     record: Contact
     taken: bool = True
@@ -65,8 +65,8 @@ class Setup:
     """A controller and its schedule.
 
     start [nq + nv]; efforts: limits by driven velocity (default: the robot's). rate (Hz), duration (s). horizon (s): of joint
-    limits, None: none. rest_gain [1/s]: how fast velocities of contacts decay. caution: share of friction that the controller counts
-    on at a foot that slips, until it stands for a while. Raises ProblemError for names and numbers that cannot be.
+    limits, None: none. rest_gain [1/s]: how fast velocities of contacts decay. caution: share of friction that the controller
+    counts on at a foot that slips, until it stands for a while. Raises ProblemError for names and numbers that cannot be.
     """
 
     mechanism: Mechanism

@@ -17,7 +17,8 @@ from ocp.wbc.setup import ContactPlan, Setup
 Array = NDArray[np.float64]
 
 
-def close_contacts(mechanism: Mechanism, contacts: Sequence[ContactPlan], start: Array, most: float) -> tuple[Array, dict[str, float]]:
+def close_contacts(mechanism: Mechanism, contacts: Sequence[ContactPlan], start: Array, most: float
+                   ) -> tuple[Array, dict[str, float]]:
     """The start [nq + nv] with every contact that is taken on its plane, by the least motion (mass metric), and by name the gap (m,
     of the point farthest from the plane) that there was. Contacts farther than ``most`` are told and not closed."""
     model, taken = mechanism.model, [plan for plan in contacts if plan.taken]
@@ -63,6 +64,6 @@ def unsupported(setup: Setup) -> tuple[str, ...]:
     ranks = contact_kinematics.contact_ranks(model, setup.start[: model.nq], where)
     words = []
     if not ranks.base_controllable:
-        words.append(f"the contacts hold the base in {ranks.base_rank} of 6 directions; in the other {ranks.uncontrolled} no torque "
-                     "acts on it directly: leave them out of tasks of first priority, or take another contact")
+        words.append(f"the contacts hold the base in {ranks.base_rank} of 6 directions; in the other {ranks.uncontrolled} no "
+                     "torque acts on it directly: leave them out of tasks of first priority, or take another contact")
     return tuple(words)

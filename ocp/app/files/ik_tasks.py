@@ -74,18 +74,19 @@ def read_tasks(names: RobotNames, given: Sequence[schema.Task], path: KeyPath) -
                     tuple(tolerances[i] for i in flat), tuple(flat))
 
 
-def ranks(names: RobotNames, given: Sequence[schema.Task], path: KeyPath) -> list[int]:
+def ranks(names: RobotNames, given: Sequence[Any], path: KeyPath) -> list[int]:
+    """The priority of every task of a list; errors are recorded."""
     ranked = [task.priority for task in given if task.priority is not None]
     if not ranked:
         return list(range(len(given)))
-    ranks = []
+    found = []
     for i, task in enumerate(given):
         if task.priority is None:
             names.reader.findings.add((*path, i), "has no priority, but other tasks have one; give it for all tasks or for none")
         elif task.priority < 1:
             names.reader.findings.add((*path, i, "priority"), f"priorities count from 1, got {task.priority}")
-        ranks.append(task.priority or 0)
-    return ranks
+        found.append(task.priority or 0)
+    return found
 
 
 def _tolerance(names: RobotNames, value: Any, path: KeyPath) -> float | None:
@@ -167,7 +168,8 @@ def _direction(names: RobotNames, value: Any, path: KeyPath) -> np.ndarray | Non
 
 
 def _pose(names: RobotNames, given: schema.PoseTask, path: KeyPath) -> Task | None:
-    known, R, p = known_frames(names, given, path), _rotation(names, given, path), _vector(names, given.position, (*path, "position"))
+    known, R = known_frames(names, given, path), _rotation(names, given, path)
+    p = _vector(names, given.position, (*path, "position"))
     components = _components(given.components, schema.POSE_AXES, names, path)
     return pose_task(given.frame, R, p, reference=given.reference, components=components) if known and R is not None else None
 
@@ -198,12 +200,14 @@ def _alignment(names: RobotNames, given: schema.AlignmentTask, path: KeyPath) ->
 
 
 def aim(names: RobotNames, given: schema.AimTask, path: KeyPath) -> Task | None:
+    """An axis of a frame towards a point; None after an error was recorded."""
     known, axis = known_frames(names, given, path), _direction(names, given.axis, (*path, "axis"))
     point = _vector(names, given.point, (*path, "point"))
     return aim_task(given.frame, axis, point, reference=given.reference) if known and axis is not None else None
 
 
 def joint(names: RobotNames, given: schema.JointTask, path: KeyPath) -> Task | None:
+    """One joint at a value; None after an error was recorded."""
     before = len(names.reader.findings.found)
     found = read_joint(names, given.name, given.value, path)
     made = None if found is None or len(names.reader.findings.found) > before else _of_joints(names, found, path)
@@ -211,6 +215,7 @@ def joint(names: RobotNames, given: schema.JointTask, path: KeyPath) -> Task | N
 
 
 def posture(names: RobotNames, given: Configuration, path: KeyPath) -> Task | None:
+    """The joints that are named at their values; None after an error was recorded."""
     before = len(names.reader.findings.found)
     found = read_configuration(names, given, path)
     return _of_joints(names, found, path) if len(names.reader.findings.found) == before else None
