@@ -49,7 +49,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Solid:
-    """A convex solid fixed to a body: vertices [V, 3] (m, body frame) and faces as vertex loops, seen from outside
+    """A convex solid fixed to a body (-1: to the world): vertices [V, 3] (m, body frame) and faces as vertex loops, seen from outside
     counter-clockwise. ``mesh``: triangles of any shape, which may be seen from either side."""
 
     body: int
@@ -81,6 +81,10 @@ class Scene:
     ground: float = 0.0
     notes: tuple[str, ...] = ()
     inside: frozenset[int] = frozenset()
+
+    def pose(self, frame: int, body: int) -> np.ndarray:
+        """``world_H_body`` [4, 4]; of body -1 the identity."""
+        return np.eye(4) if body < 0 or self.poses is None else np.asarray(self.poses[frame, body])
 
     def __post_init__(self) -> None:
         if self.kind not in ("2d", "3d"):
@@ -161,11 +165,12 @@ def scene_from_drawing(drawing: Drawing, t: np.ndarray, x: np.ndarray, u: np.nda
 
 
 # ------------------------------------------------------------------------------------------------ robots
-def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_poses: np.ndarray) -> Scene:
+def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_poses: np.ndarray, scenery: Sequence[Any] = ()
+                     ) -> Scene:
     """The skeleton and the primitive geometry of a robot along sampled times t [frames].
 
-    model: ``dynamics.model.Model``; q_samples [frames, nq]; body_poses [frames, bodies, 4, 4] with ``world_H_body``.
-    Links are lines from a body's origin to the joints and end frames it carries; a last body without end frames ends
+    model: ``dynamics.model.Model``; q_samples [frames, nq]; body_poses [frames, bodies, 4, 4] with ``world_H_body``;
+    scenery: shapes (``dynamics.model.Geometry``) that stand in the world. Links are lines from a body's origin to the joints and end frames it carries; a last body without end frames ends
     at its centre of mass. Raises ProblemError where the shapes disagree.
     """
     bodies = model.bodies
@@ -222,12 +227,11 @@ def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_pose
                       if tips else origin[i])
     solids, notes = _meshes(bodies)
     covered = {solid.body for solid in solids}
-    for i, body in enumerate(bodies):
-        for shape in body.geometry:
-            if shape.kind == "sphere":
-                dots.append(Dot(add(i, shape.placement.position), float(shape.size[0]), "body"))
-            elif shape.kind != "mesh":
-                solids.append(_solid(i, shape))
+    for i, shape in [(i, shape) for i, body in enumerate(bodies) for shape in body.geometry] + [(-1, shape) for shape in scenery]:
+        if shape.kind == "sphere":
+            dots.append(Dot(add(i, shape.placement.position), float(shape.size[0]), "body" if i >= 0 else "ground"))
+        elif shape.kind != "mesh":
+            solids.append(_solid(i, shape))
     inside = frozenset(point for point, body in carrier.items() if body in covered)
     points = np.stack(columns, axis=1)
     lowest = float(points[..., 2].min(initial=0.0))

@@ -77,3 +77,27 @@ def test_a_scene_has_the_meshes_of_its_robot(ball, tmp_path):
     assert np.allclose(np.ptp(scene.solids[0].vertices, axis=0), [0.5, 0.5, 1.0], atol=0.05)
     assert "lost.stl is not there" in scene.notes[0]
     assert len(encode(scene)) < 400_000
+
+
+def test_scenery_stands_in_the_world():
+    from ocp.app.files.load import load_text
+    from ocp.app.pages.scene import scene_from_model
+    from ocp.errors import ProblemError
+
+    text = """
+    name: A mast
+    system:
+      bodies: {mast: {mass: 1, com: [1, 0, 0], joint: {kind: revolute, axis: [0, 0, 1]}}}
+      scenery: [{box: [1, 2, 0.5], position: [3, 0, 0.25]}, {sphere: 0.2, position: [0, 1, 1]}]
+    phase: {duration: 1, start: {joints: {mast: 0}, rest: true}, costs: []}
+    """
+    loaded = load_text(text)
+    poses = np.broadcast_to(np.eye(4), (2, 1, 4, 4)).copy()
+    poses[:, :, :3, 3] = 7.0  # the body is elsewhere
+    scene = scene_from_model(loaded.model, np.array([0.0, 1.0]), np.zeros((2, 1)), poses, loaded.scenery)
+    box = next(solid for solid in scene.solids if solid.body == -1)
+    assert np.allclose(box.vertices.min(axis=0), [2.5, -1.0, 0.0])
+    ball = next(dot for dot in scene.dots if dot.radius)
+    assert np.allclose(scene.points[:, ball.point], [0.0, 1.0, 1.0])
+    with pytest.raises(ProblemError, match="sizes must be positive"):
+        load_text(text.replace("sphere: 0.2", "sphere: -0.2"))
