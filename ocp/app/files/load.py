@@ -136,7 +136,8 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         problem, drawing, own = load_symbolic(file, findings, folder)
         readers = [own]
     reader = readers[0]
-    scenery = tuple(read_shape(reader, shape, ("system", "scenery", i)) for i, shape in enumerate(getattr(file.system, "scenery", ())))
+    drawn = getattr(file.system, "scenery", ())
+    scenery = tuple(read_shape(reader, shape, ("system", "scenery", i)) for i, shape in enumerate(drawn))
     if problem is not None and file.linkages:
         linkages = read_linkages(readers, file.linkages, problem)
         problem = None if findings.found else dataclasses.replace(problem, linkages=linkages)

@@ -49,8 +49,8 @@ class Dot:
 
 @dataclass(frozen=True)
 class Solid:
-    """A convex solid fixed to a body (-1: to the world): vertices [V, 3] (m, body frame) and faces as vertex loops, seen from outside
-    counter-clockwise. ``mesh``: triangles of any shape, which may be seen from either side."""
+    """A convex solid fixed to a body (-1: to the world): vertices [V, 3] (m, body frame) and faces as vertex loops, seen from
+    outside counter-clockwise. ``mesh``: triangles of any shape, which may be seen from either side."""
 
     body: int
     vertices: np.ndarray
