@@ -1,4 +1,4 @@
-"""What the README says is run: its Python blocks, its problem file, its two commands and its map."""
+"""What the README and the pages of the documentation say is run: Python blocks, problem files, the two commands and the map."""
 
 import re
 from pathlib import Path
@@ -6,31 +6,66 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+FILES = (ROOT / "README.md", *sorted((ROOT / "ocp" / "docs").glob("*.md")))
+PAGES = {path.stem: path.read_text(encoding="utf-8") for path in FILES}
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", TEXT, flags=re.M | re.S)
+def blocks(language, text):
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.M | re.S)
 
 
-@pytest.mark.parametrize("number", range(len(blocks("python"))))
-def test_python_blocks_run(number, monkeypatch):
+def every_block(language):
+    return [
+        pytest.param(block, id=f"{page}-{number}")
+        for page, text in PAGES.items()
+        for number, block in enumerate(blocks(language, text))
+    ]
+
+
+@pytest.mark.parametrize("block", every_block("python"))
+def test_python_blocks_run(block, monkeypatch):
     monkeypatch.chdir(ROOT)
-    exec(compile(blocks("python")[number], f"README block {number}", "exec"), {"__name__": "readme"})
+    exec(compile(block, "a block of the documentation", "exec"), {"__name__": "documentation"})
 
 
-@pytest.mark.parametrize("number", range(len(blocks("yaml"))))
-def test_problem_file_blocks_solve(number):
+@pytest.mark.parametrize("block", every_block("yaml"))
+def test_problem_file_blocks_solve(block):
     from ocp.app.files.load import load_text
     from ocp.methods import solve
 
-    loaded = load_text(blocks("yaml")[number])
+    loaded = load_text(block)
     solution = solve(loaded.problem, loaded.method, loaded.options_for(loaded.method))
     assert solution.ok
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("tutorial", sorted((ROOT / "ocp" / "docs" / "tutorials").glob("*.md")), ids=lambda path: path.stem)
+def test_tutorials_run_from_top_to_bottom(tutorial, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    names = {"__name__": "tutorial"}
+    cells = blocks(r"\{code-cell\} ipython3", tutorial.read_text(encoding="utf-8"))
+    assert cells
+    for cell in cells:
+        exec(compile(cell, tutorial.name, "exec"), names)
+    assert all(value.ok for value in names.values() if hasattr(value, "ok") and hasattr(value, "objective"))
+
+
+@pytest.mark.parametrize("page", ["README", *sorted(set(PAGES) - {"README"})])
+def test_links_lead_somewhere(page):
+    folder = ROOT if page == "README" else ROOT / "ocp" / "docs"
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"```.*?```", "", PAGES[page], flags=re.S)):
+        assert target.startswith("http") or (folder / target).exists(), f"{page}: {target} does not exist"
+
+
+def test_the_front_page_is_short_and_leads_to_every_page():
+    front = PAGES["README"]
+    assert len(front.splitlines()) <= 150
+    for page in set(PAGES) - {"README"}:
+        assert f"ocp/docs/{page}.md" in front, f"the front page does not lead to {page}.md"
+
+
 def test_the_two_commands_are_one_liners_that_install_and_run():
-    solve, tests = (b.strip() for b in blocks("sh")[:2])
+    solve, tests = (b.strip() for b in blocks("sh", PAGES["README"])[:2])
     assert "\n" not in solve + tests
     assert "pip install" in solve
     assert solve.endswith("ocp solve problems/cartpole_swingup.yaml")
@@ -38,7 +73,7 @@ def test_the_two_commands_are_one_liners_that_install_and_run():
     assert "pytest" in tests.split(" && ")[-1]
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     for heading in ("### Solve a problem", "### Run the tests"):
-        assert heading in TEXT
+        assert heading in PAGES["README"]
         assert heading in script
 
 
@@ -66,13 +101,11 @@ def test_the_gallery_is_listed_and_its_highlights_exist():
     listed = set(re.findall(r"\(([a-z0-9_]+\.yaml)\)", page))
     assert listed == {p.name for p in (ROOT / "problems").glob("*.yaml")}
     assert "## Others" not in page, "every problem has a theme"
-    for name in re.findall(r"\(problems/([a-z0-9_/]+\.yaml)\)", TEXT):
-        assert (ROOT / "problems" / name).is_file()
 
 
 def test_the_map_is_true():
     """Every place that the map names exists, and every package and module of the upper two floors is on it."""
-    house = next(b for b in blocks("text") if b.startswith("dynamics/"))
+    house = next(b for b in blocks("text", PAGES["house"]) if b.startswith("dynamics/"))
     places, stack = set(), []
     for line in house.splitlines():
         name = line.strip().split()[0]
@@ -91,7 +124,7 @@ def test_every_name_in_the_table_of_symbols_exists():
     """Dotted names of the tour's right column resolve to something in the packages."""
     import importlib
 
-    table = TEXT.split("| symbol in the literature | name in code |", 1)[1].split("\n\n", 1)[0]
+    table = PAGES["conventions"].split("| symbol in the literature | name in code |", 1)[1].split("\n\n", 1)[0]
     cells = " ".join(row.split("|")[2] for row in table.splitlines() if row.count("|") == 3)
     names = re.findall(r"`((?:[a-z_0-9]+\.)+[A-Za-z_0-9]+)", cells)
     assert len(names) >= 20

@@ -22,9 +22,13 @@ from dynamics.kernels import Kernel, compile_kernel
 from dynamics.mechanism import Mechanism
 from dynamics.redmax import parameters as free
 from dynamics.redmax.equations import redmax
-from dynamics.redmax.schemes import Solve, plan
+from dynamics.redmax.schemes import Solve, Stage, plan
 
 Expr = Any
+
+
+#: residuals over the mass below which rounding may be all that is left: they are taken where they shrink no further [rad or m]
+ROUNDED = 1e-9
 
 
 @dataclass(frozen=True)
@@ -146,11 +150,11 @@ def simulate(system: System, method: str, start: tuple[ArrayLike, ArrayLike], h:
 
     times = [0.0, *(solve.time for solve in solves)]
     for k, solve in enumerate(solves):
-        step = _Step(system, solve, nodes, h, (controls[solve.step], values))
+        step = Step(system, solve.stage, list(nodes[list(solve.past)]), h, (controls[solve.step], values))
         guess = nodes[k, 0] + h * (times[k + 1] - times[k]) * nodes[k, 1]
         try:
             nodes[k + 1], count = step.newton(guess, options)
-        except _Failed as failed:
+        except StepFailed as failed:
             worst = int(np.argmax(np.abs(failed.residual)))
             raise NewtonError(solve.step, h * solve.time, system.mechanism.model.velocity_names[worst],
                               float(np.abs(failed.residual[worst])), so_far(k), failed.why) from None
@@ -158,41 +162,45 @@ def simulate(system: System, method: str, start: tuple[ArrayLike, ArrayLike], h:
     return so_far(len(solves))
 
 
-class _Failed(Exception):
+class StepFailed(Exception):
+    """One solve failed. Attributes: why, and the residual [n] over the mass, in rad or m."""
+
     def __init__(self, why: str, residual: np.ndarray):
         self.why, self.residual = why, residual
 
 
-class _Step:
-    """One solve: the residual as a function of q alone."""
+class Step:
+    """One solve: the residual as a function of q alone. past: (q, v, ...) of the past nodes; rest: u [nu] and p [np]."""
 
-    def __init__(self, system: System, solve: Solve, nodes: np.ndarray, h: float, rest: tuple[np.ndarray, np.ndarray]):
-        self.system, self.rest, self.scale = system, rest, solve.stage.gamma * h
-        past = list(zip(solve.stage.weights, nodes[list(solve.past)], strict=True))
-        self.from_v = sum(w.a * x[0] + h * w.b * x[1] for w, x in past)
-        self.from_w = sum(w.c * x[0] + h * w.d * x[1] for w, x in past)
+    def __init__(self, system: System, stage: Stage, past: Sequence[np.ndarray], h: float, rest: tuple[np.ndarray, np.ndarray]):
+        self.system, self.rest, self.scale = system, rest, stage.gamma * h
+        weighed = list(zip(stage.weights, past, strict=True))
+        self.from_v = sum(w.a * x[0] + h * w.b * x[1] for w, x in weighed)
+        self.from_w = sum(w.c * x[0] + h * w.d * x[1] for w, x in weighed)
 
     def node(self, q: np.ndarray) -> np.ndarray:
         """(q, v, a)."""
         return np.array([q, (q - self.from_v) / self.scale, (q - self.from_w) / self.scale**2])
 
     def newton(self, q: np.ndarray, options: Options) -> tuple[np.ndarray, int]:
-        """The node, and how many steps it took: at least one."""
-        s = self.scale
+        """The node from a first q, and how many steps it took: at least one. Raises StepFailed."""
+        s, before = self.scale, np.inf
         for count in range(1, options.iterations + 1):
             r, r_q, r_v, M = self.system.slopes(self.node(q), *self.rest)
             weights = np.maximum(np.diag(M), 1e-300) / s**2
             g = r / weights
-            if count > 1 and np.abs(g).max(initial=0.0) <= options.tolerance:
+            size = np.abs(g).max(initial=0.0)
+            if count > 1 and (size <= options.tolerance or before / 2 < size <= ROUNDED):
                 return self.node(q), count - 1
+            before = size
             if not np.all(np.isfinite(g)):
-                raise _Failed("the residual is not finite", np.nan_to_num(g, nan=np.inf))
+                raise StepFailed("the residual is not finite", np.nan_to_num(g, nan=np.inf))
             try:
                 move = -np.linalg.solve(M / s**2 + r_v / s + r_q, r)
             except np.linalg.LinAlgError:
-                raise _Failed("the Newton matrix is singular", g) from None
+                raise StepFailed("the Newton matrix is singular", g) from None
             q = self._accepted(q, move, float(g @ g), weights, options)
-        raise _Failed(f"no convergence in {options.iterations} iterations of Newton", g)
+        raise StepFailed(f"no convergence in {options.iterations} iterations of Newton", g)
 
     def _accepted(self, q: np.ndarray, move: np.ndarray, merit: float, weights: np.ndarray, options: Options) -> np.ndarray:
         """Halves the move until the residual gets smaller; the full move where none of them makes it so."""

@@ -52,19 +52,35 @@ BACKWARD = Stage(2 / 3, (Weight(4 / 3, 0, 4 / 3, 8 / 9), Weight(-1 / 3, 0, -1 / 
 METHODS = ("bdf1", "sdirk2", "bdf2")
 
 
-def plan(method: str, steps: int) -> tuple[Solve, ...]:
-    """The solves of so many steps. Raises ModelError for an unknown method."""
+class Part(NamedTuple):
+    """One solve of a step. past: 0 for the state where the step begins, -1 for the one before, k > 0 for what the k-th solve of
+    this step finds; time: in steps, since the step began."""
+
+    stage: Stage
+    past: tuple[int, ...]
+    time: float
+
+
+def parts(method: str, first: bool) -> tuple[Part, ...]:
+    """The solves of one step; first: whether no state before its beginning is known. Raises ModelError for an unknown method."""
     if method not in METHODS:
         raise ModelError(f"no implicit method {method!r}{near(method, METHODS)}")
+    if method == "bdf1":
+        return (Part(EULER, (0,), 1.0),)
+    if method == "sdirk2" or first:
+        return Part(FIRST, (0,), ALPHA), Part(SECOND, (0, 1), 1.0)
+    return (Part(BACKWARD, (0, -1), 1.0),)
+
+
+def plan(method: str, steps: int) -> tuple[Solve, ...]:
+    """The solves of so many steps. Raises ModelError for an unknown method."""
     out: list[Solve] = []
     ends = [0]  # nodes at the ends of steps
     for k in range(steps):
-        if method == "bdf1":
-            out.append(Solve(EULER, (ends[-1],), k, k + 1.0, True))
-        elif method == "sdirk2" or k == 0:
-            out.append(Solve(FIRST, (ends[-1],), k, k + ALPHA, False))
-            out.append(Solve(SECOND, (ends[-1], len(out)), k, k + 1.0, True))
-        else:
-            out.append(Solve(BACKWARD, (ends[-1], ends[-2]), k, k + 1.0, True))
+        known = {0: ends[-1], -1: ends[-2] if k else 0}
+        own = parts(method, not k)
+        for number, part in enumerate(own, 1):
+            out.append(Solve(part.stage, tuple(known[j] for j in part.past), k, k + part.time, number == len(own)))
+            known[number] = len(out)
         ends.append(len(out))
     return tuple(out)

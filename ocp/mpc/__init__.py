@@ -2,10 +2,10 @@
 
 from ocp.mpc.closed_loop import run
 from ocp.mpc.options import DELAYS, MPCOptions, Tracked
-from ocp.mpc.plant import Disturbances, Kick, Plant, PlantSpec, Push
 from ocp.mpc.result import ClosedLoop, Ending, StepTimes, Tracking, Violation
+from ocp.plants import Disturbances, Kick, PlantSpec, Push
 
 __all__ = [
-    "DELAYS", "ClosedLoop", "Disturbances", "Ending", "Kick", "MPCOptions", "Plant", "PlantSpec", "Push", "StepTimes", "Tracked",
+    "DELAYS", "ClosedLoop", "Disturbances", "Ending", "Kick", "MPCOptions", "PlantSpec", "Push", "StepTimes", "Tracked",
     "Tracking", "Violation", "run",
 ]

@@ -15,15 +15,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import casadi as ca
 import numpy as np
 
 from ocp.algebraic import composer, eliminated, explicit_system, stated
 from ocp.errors import ProblemError
 from ocp.mpc import evaluate
 from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
-from ocp.mpc.plant import Plant, PlantSpec
 from ocp.mpc.result import ClosedLoop, Ending, step_times
-from ocp.problem import At, Problem, Status
+from ocp.plants import IntegratedPlant, Plant, PlantSpec
+from ocp.problem import At, Cost, Problem, Status, System
 from ocp.shooting.options import ILQROptions
 
 Progress = Callable[[Mapping[str, float]], None]
@@ -34,16 +35,22 @@ PATIENCE = 2
 SLACK = 1e-9  # of a sampling period: a knot this near has been reached
 
 
-def run(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None = None, plant: PlantSpec | None = None,
+def run(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None = None, plant: PlantSpec | Plant | None = None,
         tracked: Sequence[Tracked] = (), progress: Progress | None = None, receding: Make | None = None) -> ClosedLoop:
     """Run a problem in closed loop from the start state of its phase.
 
-    plant: default the model itself. progress: gets {time, duration, median, largest, missed} ten times a second. receding: makes
-    the solver from problem and options, default ``ocp.shooting.receding.Receding``; any other with its face will do. Ctrl-C hands
-    back what ran. Raises ProblemError for what cannot run so, UnsupportedError for what the solver cannot enforce.
+    plant: what it is tried on, our integrators by a spec or anything with the face of ``ocp.plants.Plant`` (stepped once a
+    sample, running costs by the trapezium rule); default: the model itself. progress: gets {time, duration, median, largest,
+    missed} ten times a second. receding: makes the solver from problem and options, default ``ocp.shooting.receding.Receding``;
+    any other with its face will do. Ctrl-C hands back what ran. Raises ProblemError for what cannot run so, UnsupportedError for
+    what the solver cannot enforce.
     """
-    made, spec, tracked = _explicit(horizon_problem(problem, options), plant, tracked)
-    return _Loop(made, options, solver or ILQROptions(), spec, tracked, progress, receding).run()
+    given = plant if isinstance(plant, PlantSpec) else None
+    made, spec, tracked = _explicit(horizon_problem(problem, options), given, tracked)
+    if plant is not None and given is None:
+        spec = replace(spec, substeps=1, changed=(f"the plant is a {type(plant).__name__}",))
+    return _Loop(made, options, solver or ILQROptions(), spec, tracked, progress, receding,
+                 None if isinstance(plant, PlantSpec) else plant).run()
 
 
 def _explicit(problem: Problem, plant: PlantSpec | None, tracked: Sequence[Tracked]
@@ -63,7 +70,7 @@ class _Loop:
     """One run: solver, plant, and arrays that are filled as it goes."""
 
     def __init__(self, problem: Problem, options: MPCOptions, solver_options: ILQROptions, spec: PlantSpec,
-                 tracked: Sequence[Tracked], progress: Progress | None, receding: Make | None):
+                 tracked: Sequence[Tracked], progress: Progress | None, receding: Make | None, plant: Plant | None = None):
 
         phase = problem.phase
         system = phase.system
@@ -77,20 +84,20 @@ class _Loop:
         self.solver = (receding or _ours)(problem, solver_options)
         compiled = time.perf_counter()
         self.costs = [cost for cost in phase.costs if cost.at is At.PATH]
-        self.plant = Plant(spec, self.costs, kernels=solver_options.kernels)
+        self.plant: Plant = plant or IntegratedPlant(spec, self.costs, kernels=solver_options.kernels)
         self.prepared = {"solver": compiled - began, "plant": time.perf_counter() - compiled}
         # the model over one period, where the solver predicts over its delay
-        self.model = Plant(PlantSpec(system, solver_options.integrator, 1), kernels=solver_options.kernels)
+        self.model = IntegratedPlant(PlantSpec(system, solver_options.integrator, 1), kernels=solver_options.kernels)
         n, m = options.steps, spec.substeps
         assert phase.start is not None  # the solver has refused a phase without one
         self.t = np.arange(n + 1) / options.rate
         self.fine_t = np.append((self.t[:-1, None] + np.arange(m) * (options.period / m)).ravel(), self.t[-1])
         self.fine_x, self.fine_u = np.full((n * m + 1, system.nx), np.nan), np.full((n * m, system.nu), np.nan)
         self.fine_x[0] = phase.start.value
+        self.plant.reset(self.fine_x[0])
         self.measured = np.full((n, system.nx), np.nan)
         self.seconds, self.processor, self.codes = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int64)
         self.solver_cost, self.solver_violation = np.full(n, np.nan), np.full(n, np.nan)
-        self.running = np.zeros((n, len(self.costs)))
         self.done = 0
         self.held = np.zeros(system.nu)  # the control that acts if the solver has nothing
         self.lower, self.upper = np.array(phase.u_lower), np.array(phase.u_upper)
@@ -137,8 +144,7 @@ class _Loop:
     # ---- one sample -----------------------------------------------------------------------------------------------------
     def _step(self, i: int) -> None:
         """Measure, solve, act."""
-        x = self.fine_x[i * self.spec.substeps]
-        measured = self.measured[i] = self.plant.measure(x)
+        measured = self.measured[i] = self.plant.measure()
         began, busy = time.perf_counter_ns(), time.thread_time_ns()
         if i and self.failing < PATIENCE:
             self.solver.shift(self.options.period)
@@ -152,8 +158,7 @@ class _Loop:
         """Act by the plan at hand while the next one is made. Simulated one after the other: the solver is told what was measured
         at the beginning, and what is applied meanwhile it has decided itself."""
         period, predicted = self.options.period, self.options.delay == "predicted"
-        x = self.fine_x[i * self.spec.substeps]
-        measured = self.measured[i] = self.plant.measure(x)
+        measured = self.measured[i] = self.plant.measure()
         applied = self._plan(0.0, measured)
         self._act(i, applied)
         target = self.t[i] + period if predicted else self.t[i]
@@ -185,11 +190,7 @@ class _Loop:
             u = control if j == 0 else self._plan(j * period / m, x)
             k = i * m + j
             self.fine_u[k] = u
-            x, cost = self.plant.advance(self.fine_t[k], x, u, period / m)
-            self.running[i] += cost
-            if j == m - 1:
-                x = self.plant.wander(x, period)
-            self.fine_x[k + 1] = x
+            x = self.fine_x[k + 1] = self.plant.step(u, period / m)
 
     def _plan(self, since: float, x: np.ndarray) -> np.ndarray:
         """Control so long after knot 0: the plan's, with feedback if asked for; the last good one where the solver has failed."""
@@ -233,13 +234,14 @@ class _Loop:
         good = np.isfinite(fine_x).all(axis=1)
         t, x, u = fine_t[good], fine_x[good], u[good]
         notes = [f"the solver failed in {count} step{'s' if count > 1 else ''}: {words}" for words, count in self.messages.items()]
-        notes += [f"kernel {kernel.name}: {note}" for kernel in (self.plant.step, self.plant.plus) for note in kernel.notes]
+        notes += [f"kernel {kernel.name}: {note}" for kernel in (self.model.kernel, self.model.plus) for note in kernel.notes]
+        spent = self.plant.spent if isinstance(self.plant, IntegratedPlant) else _spent(self.costs, system, t, x, u)
         return ClosedLoop(
             problem=self.problem, options=self.options, solver_options=self.solver_options, ending=ending, message=message,
             t=self.t[: n + 1], x=fine_x[::m], measured=self.measured[:n], u=fine_u[::m],
             fine_t=fine_t, fine_x=fine_x, fine_u=fine_u, seconds=self.seconds[:n], processor=self.processor[:n],
             codes=self.codes[:n], solver_cost=self.solver_cost[:n], solver_violation=self.solver_violation[:n],
-            costs={cost.name: float(value) for cost, value in zip(self.costs, self.running[:n].sum(axis=0), strict=True)},
+            costs={cost.name: float(value) for cost, value in zip(self.costs, spent, strict=True)},
             tracking=evaluate.track(system, self.tracked, t, x, u), violations=evaluate.violations(self.phase, t, x, u),
             times=step_times(self.seconds[:n], self.options.period),
             processor_times=step_times(self.processor[:n], self.options.period), prepared=self.prepared,
@@ -250,6 +252,21 @@ def _ours(problem: Problem, options: ILQROptions) -> Any:
     from ocp.shooting.receding import Receding  # loads Numba
 
     return Receding(problem, options)
+
+
+def _spent(costs: Sequence[Cost], system: System, t: np.ndarray, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Integrals of running costs by the trapezium rule, each control held until the next."""
+    found = []
+    for cost in costs:
+        function = ca.Function("running", symbols := _symbols(system), [cost.expression(*symbols)])
+        before, after = (evaluate.values(function, system, ends, states, u[:-1])[:, 0] for ends, states in (
+            (t[:-1], x[:-1]), (t[1:], x[1:])))
+        found.append(float(np.diff(t) @ (before + after)) / 2)
+    return np.array(found)
+
+
+def _symbols(system: System) -> list[ca.MX]:
+    return [ca.MX.sym(name, size) for name, size in (("t", 1), ("x", system.nx), ("u", system.nu), ("p", system.np))]
 
 
 def _check_plant(system: Any, spec: PlantSpec) -> None:

@@ -24,7 +24,7 @@ from ocp.app.files.yaml_source import KeyPath, Source
 from ocp.bridge import robot_system
 from ocp.errors import ProblemError
 from ocp.mpc.options import MPCOptions, Tracked
-from ocp.mpc.plant import Disturbances, Kick, PlantSpec, Push
+from ocp.plants import Disturbances, Kick, PlantSpec, Push
 from ocp.problem import Problem, System
 
 PLANT_KEYS = ("system", "constants", "parameters")

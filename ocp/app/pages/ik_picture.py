@@ -114,12 +114,12 @@ def _tip(mark: Mark, size: float) -> np.ndarray:
 
 
 # ---- the still picture --------------------------------------------------------------------------------------------------
-def draw(model: Model, start: np.ndarray, result: IKResult, found: Sequence[Mark], title: str, verdict: str) -> bytes:
-    """PNG: the robot at the configuration found, faintly at the start, targets, and its shadow on the ground."""
+def draw(model: Model, start: np.ndarray, end: np.ndarray, found: Sequence[Mark], title: str, verdict: str) -> bytes:
+    """PNG: the robot at the configuration ``end``, faintly at the start, targets, and its shadow on the ground."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    q = np.stack([start, result.q])
+    q = np.stack([start, end])
     scene = scene_from_model(model, np.array([0.0, 1.0]), q, body_poses(model, q))
     fig = Figure(figsize=(WIDTH, HEIGHT), dpi=sheet.DPI, facecolor="white")
     FigureCanvasAgg(fig)

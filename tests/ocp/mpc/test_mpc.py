@@ -10,10 +10,11 @@ from scipy.integrate import solve_ivp
 from shooting_problems import function, make, quadrotor
 
 from ocp.errors import ProblemError
-from ocp.mpc import Disturbances, Ending, Kick, MPCOptions, Plant, PlantSpec, Push, Tracked, run
+from ocp.mpc import Disturbances, Ending, Kick, MPCOptions, PlantSpec, Push, Tracked, run
 from ocp.mpc.evaluate import track, violations
 from ocp.mpc.options import horizon_problem
 from ocp.mpc.result import step_times
+from ocp.plants import IntegratedPlant, Plant
 from ocp.problem import INF, At, Constraint, Duration
 from ocp.shooting.options import ILQROptions
 from ocp.spaces import euclidean
@@ -42,7 +43,7 @@ def tracked(name, value, reference):
 # ---- the plant ----------------------------------------------------------------------------------------------------------
 def test_the_plant_and_its_costs_agree_with_an_independent_integrator():
     phase = pendulum_system()
-    plant = Plant(PlantSpec(phase.system), phase.costs)
+    plant = IntegratedPlant(PlantSpec(phase.system), phase.costs)
     x, total = np.array([0.5, 0.0]), 0.0
     for k in range(200):
         x, cost = plant.advance(0.01 * k, x, np.array([0.3]), 0.01)
@@ -60,7 +61,7 @@ def test_substeps_converge_at_the_order_of_the_integrator(integrator, order):
                       atol=1e-13).y[:, -1]
     errors = []
     for steps in (20, 40):
-        plant, x = Plant(PlantSpec(phase.system, integrator)), np.array([0.5, 0.0])
+        plant, x = IntegratedPlant(PlantSpec(phase.system, integrator)), np.array([0.5, 0.0])
         for k in range(steps):
             x = plant.advance(k * 0.5 / steps, x, np.zeros(1), 0.5 / steps)[0]
         errors.append(np.linalg.norm(x - exact))
@@ -71,7 +72,8 @@ def test_pushes_and_kicks_come_when_they_are_said_to():
     """Double integrator, closed form: a push that begins and ends inside substeps, a kick inside another."""
     system = cart().phase.system
     push = Push(0.123, 0.456, rate=(0.0, 2.0), controls=(3.0,))
-    plant = Plant(PlantSpec(system, disturbances=Disturbances(kicks=(Kick(0.777, (0.1, -0.5)),), pushes=(push,))))
+    both = Disturbances(kicks=(Kick(0.777, (0.1, -0.5)),), pushes=(push,))
+    plant = IntegratedPlant(PlantSpec(system, disturbances=both))
     x = np.zeros(2)
     for k in range(10):
         x = plant.advance(0.1 * k, x, np.zeros(1), 0.1)[0]
@@ -80,7 +82,7 @@ def test_pushes_and_kicks_come_when_they_are_said_to():
     assert x[1] == pytest.approx(v - 0.5, abs=1e-12)
     assert x[0] == pytest.approx(a * duration**2 / 2 + v * after + 0.1 - 0.5 * (1 - 0.777), abs=1e-12)
     # an event on a boundary of substeps happens once
-    plant = Plant(PlantSpec(system, disturbances=Disturbances(kicks=(Kick(0.1, (1.0, 0.0)),))))
+    plant = IntegratedPlant(PlantSpec(system, disturbances=Disturbances(kicks=(Kick(0.1, (1.0, 0.0)),))))
     x = np.zeros(2)
     for k in range(3):
         x = plant.advance(0.1 * k, x, np.zeros(1), 0.1)[0]
@@ -98,7 +100,8 @@ def test_a_force_on_a_robot_is_a_force_on_a_frame():
                   (Frame("corner", 0, Placement(position=(0.3, 0.2, 0.1))),), gravity=(0.0, 0.0, 0.0))
     system = robot_system(model, actuated=[])
     force = np.array([1.0, -2.0, 0.5])
-    plant = Plant(PlantSpec(system, disturbances=Disturbances(pushes=(Push(0.0, 1.0, frame="corner", force=tuple(force)),))))
+    pushed = Disturbances(pushes=(Push(0.0, 1.0, frame="corner", force=tuple(force)),))
+    plant = IntegratedPlant(PlantSpec(system, disturbances=pushed))
     momentum, corner = dynamics.make(model, "momentum"), dynamics.make_frame(model, "pose", "corner")  # about the world origin
     x, torque, h = np.array(system.space.neutral), np.zeros(3), 1e-3
     x[7:] = [0.1, 0.2, -0.1, 0.5, -0.4, 0.3]
@@ -115,29 +118,30 @@ def test_a_force_on_a_robot_is_a_force_on_a_frame():
 def test_noise_has_the_deviation_that_was_asked_for_and_streams_of_its_own():
     system = cart().phase.system
     both = Disturbances(seed=3, process=(0.5, 0.0), measurement=(0.0, 0.2))
-    plant = Plant(PlantSpec(system, disturbances=both))
+    plant = IntegratedPlant(PlantSpec(system, disturbances=both))
     steps = np.array([plant.wander(np.zeros(2), 0.01) for _ in range(4000)])
-    seen = np.array([plant.measure(np.zeros(2)) for _ in range(4000)])
+    seen = np.array([plant.measure() for _ in range(4000)])
     assert steps[:, 0].std() == pytest.approx(0.5 * 0.1, rel=0.05)
     assert seen[:, 1].std() == pytest.approx(0.2, rel=0.05)
     assert not steps[:, 1].any()
     assert not seen[:, 0].any()
     # more process noise leaves the measurement noise as it was; another seed does not
-    louder = Plant(PlantSpec(system, disturbances=replace(both, process=(5.0, 1.0))))
-    assert np.array_equal([louder.measure(np.zeros(2)) for _ in range(5)], seen[:5])
-    other = Plant(PlantSpec(system, disturbances=replace(both, seed=4)))
-    assert not np.array_equal([other.measure(np.zeros(2)) for _ in range(5)], seen[:5])
+    louder = IntegratedPlant(PlantSpec(system, disturbances=replace(both, process=(5.0, 1.0))))
+    assert np.array_equal([louder.measure() for _ in range(5)], seen[:5])
+    other = IntegratedPlant(PlantSpec(system, disturbances=replace(both, seed=4)))
+    assert not np.array_equal([other.measure() for _ in range(5)], seen[:5])
 
 
 def test_noise_on_an_attitude_keeps_its_unit_length():
     phase = quadrotor().phase
     spec = PlantSpec(phase.system, disturbances=Disturbances(process=(1.0,) * 12, measurement=(0.3,) * 12))
-    plant, x = Plant(spec), np.array(phase.start.value)
+    plant, x = IntegratedPlant(spec), np.array(phase.start.value)
     i = phase.system.space.quaternions[0]
     for _ in range(20):
         x = plant.wander(x, 0.1)
+        plant.reset(x)
         assert np.linalg.norm(x[i:i + 4]) == pytest.approx(1.0, abs=1e-12)
-        assert np.linalg.norm(plant.measure(x)[i:i + 4]) == pytest.approx(1.0, abs=1e-12)
+        assert np.linalg.norm(plant.measure()[i:i + 4]) == pytest.approx(1.0, abs=1e-12)
 
 
 # ---- the loop -----------------------------------------------------------------------------------------------------------
@@ -233,6 +237,31 @@ def test_a_plant_that_differs_is_another_motion():
     assert other.ok
     with pytest.raises(ProblemError, match="states of the plant"):
         run(problem, options, solver=SOLVER, plant=PlantSpec(pendulum_system().system))
+
+
+class Foreign:
+    """A plant that is none of ours: the double integrator in closed form."""
+
+    def reset(self, x, t=0.0):
+        self.x = np.array(x, float)
+
+    def measure(self):
+        return self.x.copy()
+
+    def step(self, u, dt):
+        self.x = self.x + dt * np.array([self.x[1] + dt * u[0] / 2, u[0]])
+        return self.x
+
+
+def test_any_plant_with_the_three_methods_will_do():
+    """The same loop as with our integrator, which is exact here; costs by the trapezium rule come near those of its quadrature."""
+    problem, options = cart(), MPCOptions(rate=50, duration=1.0)
+    assert isinstance(Foreign(), Plant)
+    ours, theirs = run(problem, options, solver=SOLVER), run(problem, options, solver=SOLVER, plant=Foreign())
+    assert theirs.ok
+    assert theirs.changed == ("the plant is a Foreign",)
+    assert theirs.x == pytest.approx(ours.x, abs=1e-12)
+    assert theirs.cost == pytest.approx(ours.cost, rel=1e-2)
 
 
 def test_the_same_run_twice_bit_by_bit():
@@ -368,7 +397,7 @@ def test_plants_are_checked():
         with pytest.raises(ProblemError, match=words):
             PlantSpec(system, **spec)
     with pytest.raises(ProblemError, match="needs a robot"):
-        Plant(PlantSpec(system, disturbances=Disturbances(pushes=(Push(0, 1, frame="hand", force=(1.0, 0, 0)),))))
+        IntegratedPlant(PlantSpec(system, disturbances=Disturbances(pushes=(Push(0, 1, frame="hand", force=(1.0, 0, 0)),))))
 
 
 def test_horizons_need_a_length():

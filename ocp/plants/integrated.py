@@ -13,6 +13,7 @@ from typing import Any
 
 import casadi as ca
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics import algorithms as alg
 from dynamics.errors import near
@@ -20,12 +21,11 @@ from dynamics.kernels import Kernel, compile_many
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS, refuse_history
 from ocp.problem import Cost, System
+from ocp.simulation import integrand, step_function
 from ocp.spaces import Space
 
 Expr = Any
 _SLACK = 1e-9  # s; events closer than this to a substep's end belong to it
-_INLINE = 2000
-"""Instructions of dynamics and costs up to which a step becomes one scalar graph; above, the dynamics stay calls."""
 
 
 @dataclass(frozen=True)
@@ -136,55 +136,52 @@ def _force_rate(system: System, push: Push, x: Expr) -> Expr:
     return ca.vertcat(type(x)(model.nv, 1), ca.solve(alg.mass_matrix(model, q), along))
 
 
-def step_function(system: System, integrator: str, costs: Sequence[Cost] = (), nu: int | None = None) -> ca.Function:
-    """(t, x, u, p, h) -> next state [nx], integral of every running cost over the step [number of costs].
-
-    nu: controls that the costs see, the first of the system's; default: all.
-    """
-    seen = system.nu if nu is None else nu
-    method = INTEGRATORS[integrator]
-    method.check(system)
-    t, h, x, u, p = ca.MX.sym("t"), ca.MX.sym("h"), ca.MX.sym("x", system.nx), ca.MX.sym("u", system.nu), ca.MX.sym("p", system.np)
-    after, nodes = method.advance(system, t, x, u, p, h)
-    running = [h * sum((w * cost.expression(ti, xi, u[:seen], p) for w, ti, xi in nodes), start=ca.MX(0)) for cost in costs]
-    function = ca.Function("plant_step", [t, x, u, p, h], [ca.densify(after), ca.densify(ca.vertcat(ca.MX(0, 1), *running))])
-    parts = [system.rate, *(cost.function for cost in costs)]
-    if all(part.is_a("SXFunction") for part in parts) and sum(part.n_instructions() for part in parts) <= _INLINE:
-        return function.expand()
-    return function
-
-
 def plus_function(space: Space) -> ca.Function:
     """(x, dx) -> x [+] dx."""
     x, dx = ca.SX.sym("x", space.nx), ca.SX.sym("dx", space.ndx)
     return ca.Function("plus", [x, dx], [ca.densify(ca.SX(space.plus(x, dx)))])
 
 
-class Plant:
-    """A plant ready to run: compiled step, random streams at their seed. For one run."""
+class IntegratedPlant:
+    """A plant ready to run: compiled step, random streams at their seed. For one run.
+
+    t, x: time (s) and true state [nx]; spent: integrals of the running costs since ``reset``.
+    """
 
     def __init__(self, spec: PlantSpec, costs: Sequence[Cost] = (), *, kernels: str = "auto"):
         given = spec.disturbances
         system = pushed_system(spec.system, given.pushes)
         self.spec, self.kicks, self.pushes = spec, given.kicks, given.pushes
-        self.step: Kernel
+        self.kernel: Kernel
         self.plus: Kernel
-        self.step, self.plus = compile_many(
-            [step_function(system, spec.integrator, costs, spec.system.nu), plus_function(system.space)],
+        self.kernel, self.plus = compile_many(
+            [step_function(system, spec.integrator, [integrand(cost) for cost in costs], spec.system.nu),
+             plus_function(system.space)],
             mode=kernels)  # type: ignore[arg-type]
         self._p = np.array(system.parameter_values, float)
         self._u = np.zeros(system.nu)
         self._process, self._measurement = (np.array(values, float) for values in (given.process, given.measurement))
         # a stream each: more process noise leaves the measurement noise as it was
         self._wandering, self._blurring = (np.random.default_rng([given.seed, k]) for k in range(2))
+        self.t, self.x, self.spent = 0.0, np.array(spec.system.space.neutral, float), np.zeros(len(costs))
         self._events = sorted({kick.time for kick in self.kicks} | {end for push in self.pushes
                                                                      for end in (push.time, push.time + push.duration)})
 
-    def measure(self, x: np.ndarray) -> np.ndarray:
-        """What a sensor says of the state x [nx]."""
+    def reset(self, x: ArrayLike, t: float = 0.0) -> None:
+        """Begins at x [nx] and t (s); random streams go on."""
+        self.t, self.x, self.spent = float(t), np.array(x, float), np.zeros_like(self.spent)
+
+    def measure(self) -> np.ndarray:
+        """What a sensor says of the state [nx]."""
         if not self._measurement.size:
-            return x.copy()
-        return np.asarray(self.plus(x, self._measurement * self._blurring.standard_normal(self._measurement.size)))
+            return self.x.copy()
+        return np.asarray(self.plus(self.x, self._measurement * self._blurring.standard_normal(self._measurement.size)))
+
+    def step(self, u: ArrayLike, dt: float) -> np.ndarray:
+        """The state [nx] after dt (s) under the control u [nu], process noise included."""
+        x, cost = self.advance(self.t, self.x, np.asarray(u, float), dt)
+        self.t, self.x, self.spent = self.t + dt, self.wander(x, dt), self.spent + cost
+        return self.x
 
     def wander(self, x: np.ndarray, seconds: float) -> np.ndarray:
         """The state after the process noise of so much time [s]."""
@@ -208,6 +205,6 @@ class Plant:
             for i, push in enumerate(self.pushes):
                 self._u[nu + i] = float(push.time < middle < push.time + push.duration)
             # a whole substep keeps its own length: b - a would differ from it in the last digit
-            x, cost = self.step(a, x, self._u, self._p, seconds if len(cuts) == 2 else b - a)
-            total = total + np.atleast_1d(cost)
+            x, cost = self.kernel(a, x, self._u, self._p, seconds if len(cuts) == 2 else b - a)
+            x, total = np.atleast_1d(x), total + np.atleast_1d(cost)
         return x, np.asarray(total)

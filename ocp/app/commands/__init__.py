@@ -1,0 +1,1 @@
+"""The commands of ``ocp``, one file each; ``ocp.app.cli`` lists them. What a command needs is imported when it runs."""

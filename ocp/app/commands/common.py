@@ -1,0 +1,29 @@
+"""What many commands take: exit codes, and parameters by name."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+CERTIFIED, NOT_SOLVED, BAD_INPUT, INTERNAL = 0, 1, 2, 3
+
+Problem = Annotated[Path, Parameter(help="The file (YAML).")]
+Overrides = Annotated[
+    list[str] | None,
+    Parameter(name="--set", negative=(), help="Override a key of the file: path.to.key=value (YAML). May be repeated."),
+]
+Out = Annotated[Path | None, Parameter(help="Folder to write; default: one below results/ named after the file and the command, "
+                                            "replaced if it holds an earlier result of the same kind.")]
+Overwrite = Annotated[bool, Parameter(help="Replace the result that --out holds.")]
+Quiet = Annotated[bool, Parameter(help="The outcome only, no progress.")]
+Run = Annotated[Path, Parameter(help="The folder of the run.")]
+TimeLimit = Annotated[float | None, Parameter(
+    help="Seconds after which the best of what was found is returned; short for --set solve.time_limit=. Default: none.")]
+
+
+def started() -> list[str]:
+    """The command as it was given, for the record."""
+    return ["ocp", *sys.argv[1:]]

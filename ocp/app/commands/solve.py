@@ -1,0 +1,98 @@
+"""The commands ``ocp solve`` and ``ocp resume``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Out, Overrides, Overwrite, Problem, Quiet, Run, TimeLimit, started
+from ocp.interrupts import at_once
+
+
+def solve(
+    file: Problem, /, *, method: str | None = None, set_: Overrides = None, out: Out = None,
+    overwrite: Overwrite = False, quiet: Quiet = False, from_: Annotated[Path | None, Parameter(name="--from")] = None,
+    time_limit: TimeLimit = None,
+) -> int:
+    """Solve a problem file, certify the answer and write a run folder with pictures and a report.
+
+    Parameters
+    ----------
+    method
+        collocation, multiple_shooting or ilqr; default: what the file says.
+    from_
+        Folder of an earlier run, by any method: its motion is the guess.
+    """
+    begin = time.perf_counter()
+    with at_once():
+        from ocp.app.files.load import load_problem, parse_overrides
+
+        loaded = load_problem(file, parse_overrides(_limited(set_, time_limit)))
+        if from_ is not None:
+            from ocp.app.motion import from_run
+
+            loaded = replace(loaded, problem=from_run(loaded.problem, from_))
+    return _run_and_tell(loaded, file.stem, quiet=quiet, method_name=method or loaded.method, out=out, overwrite=overwrite,
+                         begin=begin)
+
+
+def resume(
+    run: Run, /, *, set_: Overrides = None, out: Path | None = None, overwrite: Overwrite = False, quiet: Quiet = False,
+    time_limit: TimeLimit = None,
+) -> int:
+    """Go on with a run that was cut short, or that did not converge, from its last checkpoint.
+
+    Parameters
+    ----------
+    out
+        Folder to write; default: that of the run, which is replaced.
+    """
+    begin = time.perf_counter()
+    with at_once():
+        from ocp.app.checkpoints import load_resumable
+        from ocp.app.files.load import parse_overrides
+
+        loaded, checkpoint = load_resumable(run, parse_overrides(_limited(set_, time_limit)))
+    return _run_and_tell(loaded, run.name, quiet=quiet, method_name=loaded.method, out=out or run,
+                         overwrite=overwrite or out is None, begin=begin, resume=checkpoint)
+
+
+def _limited(words: list[str] | None, seconds: float | None) -> list[str]:
+    """The overrides, with that of a limit of time."""
+    return [*(words or []), *(() if seconds is None else (f"solve.time_limit={seconds}",))]
+
+
+def _run_and_tell(loaded: Any, stem: str, *, quiet: bool, method_name: str, **how: Any) -> int:
+    """Solve, write, tell, and only then draw: nobody waits for pictures to hear the verdict."""
+    with at_once():
+        from ocp.app.pages.iterations import iteration_table
+        from ocp.app.pages.summary import print_outcome
+        from ocp.app.pipeline import run_loaded
+        from ocp.app.prepare import waiting
+
+    if not quiet and (words := waiting(loaded, method_name)):
+        print(words, file=sys.stderr, flush=True)
+    with iteration_table(method_name, quiet=quiet) as progress:
+        outcome = run_loaded(loaded, stem, method_name=method_name, progress=None if quiet else progress, draw=False,
+                             command=started(), **how)
+        progress.finish(outcome.solution)
+    code = CERTIFIED if outcome.solution.ok and not outcome.lost else NOT_SOLVED
+    try:
+        print_outcome(outcome)
+        sys.stdout.flush()
+        outcome.draw()
+    except KeyboardInterrupt:
+        print(f"interrupted; the run is in {outcome.folder}, without its report: ocp resume {outcome.folder}", file=sys.stderr)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        print(f"error: the report could not be written: {error}", file=sys.stderr)
+        return NOT_SOLVED
+    if outcome.lost:
+        print(f"error: {outcome.lost}", file=sys.stderr)
+    return code
