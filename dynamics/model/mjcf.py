@@ -75,9 +75,11 @@ def model_of(m: Any, source: str | None, mujoco: Any, notes: Notes, gravity: tup
             _add_body(tree, b, name)
     sites = tuple(_add_frame(tree, name, int(m.site_bodyid[s]), placement(rotation_quaternion(m.site_quat[s]), m.site_pos[s]))
                   for s, name in enumerate(names_of(m, mujoco, "SITE", m.nsite)))
-    loops = tuple((name, joint, *(sites[number] if kind == "SITE" else _add_frame(tree, f"{name}.{which}", number, at)
-                                  for which, (kind, number, at) in zip(("first", "second"), ends, strict=True)))
-                  for name, joint, ends in (closing(m, mujoco) if closed else ()))
+    loops = []
+    for name, joint, ends in closing(m, mujoco) if closed else ():
+        first, second = (sites[number] if kind == "SITE" else _add_frame(tree, f"{name}.{which}", number, at)
+                         for which, (kind, number, at) in zip(("first", "second"), ends, strict=True))
+        loops.append((name, joint, first, second))
     tell_the_rest(m, notes)
     if tree.grounded:
         notes.tell(f"{tree.grounded:g} kg of bodies fixed to the world have no effect")
@@ -89,7 +91,7 @@ def model_of(m: Any, source: str | None, mujoco: Any, notes: Notes, gravity: tup
                       _configurations(tree), notes.lines())
     except ModelError as err:
         raise ModelError(err.message, source=source, line=err.line, element=err.element) from err
-    return Read(model, sites, loops)
+    return Read(model, sites, tuple(loops))
 
 
 def compile_mjcf(path_or_text: str | os.PathLike[str]) -> tuple[Any, str | None, Any]:
