@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, StrictBool, Tag, model_validator
 
+from ocp.app.files.schema_design import Design
 from ocp.app.files.schema_forces import MechanismConstraint, RobotForce
 from ocp.app.files.schema_mpc import MPC
 from ocp.app.files.schema_parts import (
@@ -149,6 +150,8 @@ class RobotSystem(RobotModel):
     forces: tuple[RobotForce, ...] = Field((), description="springs, dampers, drag and other forces that act by themselves")
     constraints: tuple[MechanismConstraint, ...] = Field(
         (), description="loop closures, contacts, prescribed motions and other constraints")
+    design: tuple[Design, ...] = Field(
+        (), description="numbers of the robot that are parameters of the problem, for the solver to choose")
     define: dict[str, Number] = Field(default_factory=dict, description="named expressions, usable in all later ones")
     scenery: tuple[Shape, ...] = Field((), description="what stands in the world and is drawn: tables, walls, obstacles; dynamics "
                                                        "and constraints know nothing of it")
