@@ -33,6 +33,7 @@ with at_once():
     from ocp.app.commands.simulate import simulate
     from ocp.app.commands.solve import resume, solve
     from ocp.app.commands.verify import verify
+    from ocp.app.commands.wbc import wbc
 
 #: what the system says of places where nothing can be written, or no longer
 PLACES = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT)
@@ -42,8 +43,25 @@ app = cyclopts.App(
     version_flags=["--version"], result_action="return_value",
 )
 app.suppress_keyboard_interrupt = False  # what there is to say about it is said by guarded()
-for command in (solve, resume, ik, mpc, simulate, policy, check, compare, explain, verify, robot, init, derivatives,
-                check_derivatives, show, doctor):
+for command in (
+    solve,
+    resume,
+    ik,
+    mpc,
+    wbc,
+    simulate,
+    policy,
+    check,
+    compare,
+    explain,
+    verify,
+    robot,
+    init,
+    derivatives,
+    check_derivatives,
+    show,
+    doctor,
+):
     app.command(command)
 
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynamics.kernels.tuning import tuned_while
 from ocp.algebraic import eliminated
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
@@ -114,8 +115,6 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[str,
         and phase.start.complete
     if by_loops and not (plain and INTEGRATORS[options.integrator].loops):
         what = "free times, parameters or start states" if not plain else f"integrator {options.integrator!r}"
-        if options.execution == "loops":
-            raise ProblemError(f"loops over the robot know no {what}; execution 'auto' generates code", where="ilqr options")
         told = (f"dynamics: code generated for this problem, for loops over the robot know no {what}",)
         by_loops = False
     if closed:
@@ -137,7 +136,8 @@ def run(program: Program, progress: Progress | None = None, checkpoint: Keep | N
     phases = tuple(leg.stretch.phase for leg in horizon.legs)
     if guess is not None:
         phases, problem = _guessed(phases, guess), replace(problem, phases=_guessed(problem.phases, guess))
-    found = search(horizon, phases, options, store, program.helpers, progress, checkpoint, resume)
+    with tuned_while(program.compiled.kernels):
+        found = search(horizon, phases, options, store, program.helpers, progress, checkpoint, resume)
     status, message = found.ending
     if status is not Status.CONVERGED:
         found.search.save(found.log)  # before the last sweep, which may regularise

@@ -32,18 +32,17 @@ from ocp.app.files.start_state import WORDS, read_start
 from ocp.app.files.state_scope import state_scope
 from ocp.app.files.yaml_source import KeyPath
 from ocp.bridge import (
-    RobotTerms,
     effort_constraints,
     inverse_dynamics_system,
     inverse_effort,
     motor_shares,
     residual_dynamics_system,
     robot_system,
-    shared_effort_constraints,
-    start_constraints,
+    row_names,
 )
 from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, with_contacts
-from ocp.problem import Constraint, Guess, Phase, Problem, System
+from ocp.problem import At, Constraint, Guess, Phase, Problem, System
+from ocp.robot_terms import RobotTerms
 
 SX = Any
 #: what the components of a difference from a frame's target are called
@@ -86,6 +85,11 @@ class LoadedRobot:
     @property
     def residual(self) -> bool:
         return self.given.formulation == "residual"
+
+    @property
+    def unknowns(self) -> int:
+        """Inputs of the system beyond its drives; the multipliers of constraints, where they are inputs, are the last."""
+        return self.system.nu - self.mechanism.nu
 
 
 def load_robot(file: RobotProblem, findings: Findings, folder: Path) -> tuple[Problem | None, Model | None, lp.Reader]:
@@ -166,7 +170,7 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
     q, v, t = x[: model.nq], x[model.nq :], ca.SX.sym("t")
     if robot.inverse:
         a, thrusts = u[: model.nv], u[model.nv :]
-        tau = dict(zip(model.velocity_names, ca.vertsplit(inverse_effort(robot.mechanism, x, u)), strict=True))
+        tau = dict(zip(model.velocity_names, ca.vertsplit(inverse_effort(robot.mechanism, x, u, t=t)), strict=True))
         shares = {name: tau[velocity] if ratio == 1.0 else tau[velocity] / ratio
                   for name, (velocity, ratio) in motor_shares(robot.mechanism).items()}
         efforts = {**tau, **shares, **{thruster.name: thrusts[i] for i, thruster in enumerate(robot.mechanism.thrusters)}}
@@ -174,7 +178,7 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
         a = system.rate(t, x, u, np.zeros(system.np))[model.nv :]
         efforts = {name: u[i] for i, name in enumerate(system.controls)}
     inputs = {name: efforts[name] for name in robot.inputs}
-    held = functools.cache(lambda: constraint_forces(robot.mechanism, (t, x, u, None), len(system.algebraic))
+    held = functools.cache(lambda: constraint_forces(robot.mechanism, (t, x, u, None), robot.unknowns)
                            if robot.mechanism.constraints else {})
 
     def force(name: str) -> SX:
@@ -187,7 +191,8 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
     plain = {name: value for name, value in inputs.items()
              if name.isidentifier() and not keyword.iskeyword(name) and name not in taken}
     state = state_scope(numbers, model, x)
-    multipliers = {name: u[i] for i, name in enumerate(system.inputs) if i >= len(system.controls) + model.nv}
+    rows = row_names(robot.mechanism) if robot.inverse or robot.residual else ()
+    multipliers = {name: u[i] for i, name in enumerate(system.inputs) if i >= system.nu - len(rows)}
     forces = {"multiplier": Table(ca.vertcat(ca.SX(0, 1), *multipliers.values()), multipliers)} if multipliers else {}
     scope = Scope(
         names=plain,
@@ -217,12 +222,12 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     def error(cost: Any, form: str, path: KeyPath) -> SX | None:
         return _error(robot, names, getattr(cost, form), path, form)
 
-    closed = () if given.start is None or not robot.mechanism.constraints or (start and start.coordinates.all()) else \
-        start_constraints(robot.mechanism, system.np, reader.findings.source.where((*reader.place, "constraints")),
-                          len(system.algebraic))
+    free_start = given.start is not None and not (start and start.coordinates.all())
+    where = reader.findings.source.where((*reader.place, "constraints"))
+    closed = tuple(replace(c, where=where) for c in system.constraints if c.at is At.START and free_start)
 
     return Phase(
-        name=name, system=system, duration=lp.read_duration(reader, given.duration),
+        name=name, system=replace(system, constraints=()), duration=lp.read_duration(reader, given.duration),
         guess=_guess(names, robot, given, start, final, boxes.inputs),
         start=start.boundary() if start else None, final=final.boundary() if final else None,
         x_lower=tuple(boxes.x[:, 0]), x_upper=tuple(boxes.x[:, 1]),
@@ -240,7 +245,7 @@ def _ground(robot: LoadedRobot) -> tuple[Constraint, ...]:
     rules = {name: rule for name, rule in rules.items() if isinstance(rule, Ground)}
     free = [name for name, rule in rules.items() if not rule.unilateral]
     cones = {name: rule.cone for name, rule in rules.items()}
-    unknowns = len(robot.system.algebraic)
+    unknowns = robot.unknowns
     found = list(contact_constraints(mechanism, robot.system.np, unknowns, cone=cones, where=where, bilateral=free))
     for c in robot.idle:
         if (clearance := rules[c.name].clearance) is not None:
@@ -259,8 +264,8 @@ def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: robot_state.Ro
                 findings.add((*at, key, "accelerations"), "accelerations are controls in system.formulation: inverse_dynamics; "
                              'a constraint on a["joint"] holds in both', at_key=True)
         where = findings.source.where((*robot.reader.place, "robot"))
-        shared = () if not robot.given.limits.effort else \
-            shared_effort_constraints(robot.mechanism, robot.system.np, where, len(robot.system.algebraic))
+        shared = tuple(replace(c, where=where) for c in robot.system.constraints
+                       if c.at is At.PATH and robot.given.limits.effort)
         if not robot.residual:
             return boxes.inputs, shared
         free = np.tile([-np.inf, np.inf], (len(robot.system.algebraic) - robot.model.nv, 1))
@@ -269,7 +274,8 @@ def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: robot_state.Ro
     limits = {name: (low, high) for name, (low, high) in zip(robot.inputs[:first], boxes.inputs.tolist(), strict=False)}
     efforts = effort_constraints(robot.mechanism, limits=limits, parameters=robot.system.np,
                                  where=findings.source.where((*robot.reader.place, "formulation")))
-    return np.vstack([boxes.accelerations, boxes.inputs[first:]]), efforts
+    free = np.tile([-np.inf, np.inf], (len(row_names(robot.mechanism)), 1))
+    return np.vstack([boxes.accelerations, boxes.inputs[first:], free]), efforts
 
 
 def _error(robot: LoadedRobot, names: robot_state.RobotNames, given: Any, path: KeyPath, form: str) -> SX | None:
@@ -345,7 +351,7 @@ def _guess(names: robot_state.RobotNames, robot: LoadedRobot, given: RobotPhase,
         if any(name in robot.inputs[: len(robot.mechanism.motors)] for name in given.guess.controls):
             rates = robot.forward.rate(np.zeros((1, len(s))), x.T, u.T, np.zeros((robot.system.np, len(s))))
             a = np.asarray(rates).T[:, robot.model.nv :]
-        u = np.column_stack([a, u[:, len(robot.mechanism.motors) :]])
+        u = np.column_stack([a, u[:, len(robot.mechanism.motors) :], np.zeros((len(s), len(row_names(robot.mechanism))))])
     if robot.residual:
         a = np.array([lp.sample(row, s) for row in moves]).T
         u = np.column_stack([u, a, np.zeros((len(s), len(robot.system.algebraic) - robot.model.nv))])
