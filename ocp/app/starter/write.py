@@ -48,7 +48,7 @@ def _seen(path: Path, folder: Path) -> str:
 
 
 def _target(robot: NamedRobot, plan: Plan, frame: str) -> Target:
-    """Where the goal of the joint move brings a frame: a pose that the robot can reach, or the coordinates that its joints decide."""
+    """Where the goal of the joint move brings a frame: a pose that can be reached, or the coordinates that the joints decide."""
     mechanism = robot.mechanism.locked(plan.lock) if plan.lock else robot.mechanism
     model = mechanism.model
     q = np.array(alg.neutral(model), dtype=float)
