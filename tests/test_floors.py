@@ -24,6 +24,7 @@ FLOORS = {
         "loops",
         "derivatives",
         "redmax",
+        "robot",
         "notation",
     ],
     "ocp": [
