@@ -170,8 +170,8 @@ def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_pose
     """The skeleton and the primitive geometry of a robot along sampled times t [frames].
 
     model: ``dynamics.model.Model``; q_samples [frames, nq]; body_poses [frames, bodies, 4, 4] with ``world_H_body``;
-    scenery: shapes (``dynamics.model.Geometry``) that stand in the world. Links are lines from a body's origin to the joints and end frames it carries; a last body without end frames ends
-    at its centre of mass. Raises ProblemError where the shapes disagree.
+    scenery: shapes (``dynamics.model.Geometry``) that stand in the world. Links are lines from a body's origin to the joints
+    and end frames it carries; a last body without end frames ends at its centre of mass. Raises ProblemError where the shapes disagree.
     """
     bodies = model.bodies
     if body_poses.shape != (len(t), len(bodies), 4, 4):
