@@ -192,8 +192,9 @@ def _guessed(phases: tuple[Phase, ...], arrays: Mapping[str, np.ndarray]) -> tup
         before = f"{phase.name}." if len(phases) > 1 else ""
         names = [f"{before}{name}" for name in ("t", "x", "t_u", "u")]
         try:
-            found.append(from_samples(phase, *(arrays[name] for name in names)) if set(names) <= set(arrays) else phase)
-        except ProblemError:
+            t, x, t_u, u = (arrays[name] for name in names)
+            found.append(from_samples(phase, t, x, t_u, u))
+        except (KeyError, ProblemError):
             found.append(phase)
     return tuple(found)
 
