@@ -20,7 +20,7 @@ from ocp.errors import ProblemError
 from ocp.guess import sample_guess
 from ocp.implicit import implicit
 from ocp.problem import INF, At, Constraint, Cost, Guess, Phase, Problem, Sense, Solution, System, Trajectory, join
-from ocp.spaces import Expr, Space
+from ocp.spaces import Space
 
 #: name of the path constraint that holds the equations, and of the bounds of eliminated unknowns
 EQUATIONS, LIMITS = "equations", "limits of algebraic unknowns"
@@ -212,8 +212,8 @@ def explicit_system(phase: Phase) -> System:
     """The system of a stated phase with its unknowns eliminated."""
     system, plain = phase.system, composer(phase)
     energy, power = (None if f is None else plain(f) for f in (system.energy, system.power))
-    return replace(system, algebraic=(), residual=None, equations=(), rate=plain(system.rate), energy=energy, power=power,
-                   u_limits=system.u_limits[:len(system.controls)])
+    return replace(system, algebraic=(), residual=None, equations=(), constraints=(), rate=plain(system.rate), energy=energy,
+                   power=power, u_limits=system.u_limits[:len(system.controls)])
 
 
 def composer(phase: Phase) -> Callable[[ca.Function], ca.Function]:
@@ -223,31 +223,38 @@ def composer(phase: Phase) -> Callable[[ca.Function], ca.Function]:
 
 
 def unknowns(phase: Phase) -> ca.Function:
-    """(t, x, u, p) -> z [nz], u the controls alone, of a stated phase; NaN where Newton's method does not converge, which begins
-    where the guess does. Exact to every derivative: a linear solve where the equations are linear in z, else the
-    implicit-function theorem (``ocp.implicit``)."""
+    """(t, x, u, p) -> z [nz], u the controls alone, of a stated phase: ``settled``, which begins where the guess does."""
     system = phase.system
-    F, n, start = system.residual, len(system.algebraic), phase.guess.u[0, len(system.controls):]
-    kind = ca.SX if F.is_a("SXFunction") else ca.MX
-    arguments = [kind.sym(name, size) for name, size in zip("txup", (1, system.nx, len(system.controls), system.np), strict=True)]
-    t, x, u, p = arguments
+    z, count = settled(system), len(system.controls)
+    sym = ca.SX.sym if z.is_a("SXFunction") else ca.MX.sym
+    t, x, u, p = arguments = [sym(name, size) for name, size in zip("txup", (1, system.nx, count, system.np), strict=True)]
+    value = z(t, x, ca.vertcat(u, ca.DM(phase.guess.u[0, count:])), p)
+    return ca.Function("unknowns", arguments, [value], list("txup"), ["z"])
+
+
+def settled(system: System) -> ca.Function:
+    """(t, x, (u, start), p) -> z [nz] that solves the equations; NaN where Newton's method does not converge, which begins at
+    start. Exact to every derivative: a linear solve where the equations are linear in z, else the implicit-function theorem
+    (``ocp.implicit``)."""
+    F, n, count = system.residual, len(system.algebraic), len(system.controls)
+    kind, sizes = ca.SX if F.is_a("SXFunction") else ca.MX, (1, system.nx, count, system.np)
+    arguments = [kind.sym(name, size) for name, size in zip("txup", sizes, strict=True)]
     z = kind.sym("z", n)
-    value = ca.densify(F(t, x, ca.vertcat(u, z), p))
+    value = ca.densify(F(*arguments[:2], ca.vertcat(arguments[2], z), arguments[3]))
     slope = ca.jacobian(value, z)
-    symbols = [ca.MX.sym(name, a.numel()) for name, a in zip("txup", arguments, strict=True)]
-    if not ca.depends_on(slope, z):
-        if kind is ca.SX and n <= INLINE:
-            return ca.Function("unknowns", arguments, [ca.cse(_linear(slope, ca.substitute(value, z, 0)))], list("txup"), ["z"])
+    linear = not ca.depends_on(slope, z)
+    sym = ca.SX.sym if linear and kind is ca.SX and n <= INLINE else ca.MX.sym
+    t, x, w, p = symbols = [sym(name, size) for name, size in zip("txup", (1, system.nx, count + n, system.np), strict=True)]
+    here = [t, x, w[:count], p]
+    if linear:
         parts = ca.Function("parts", arguments, ca.cse([ca.densify(slope), ca.densify(ca.substitute(value, z, ca.DM.zeros(n)))]))
-        A, b = parts(*symbols)
-        return ca.Function("unknowns", symbols, [ca.solve(A, -b, "qr")], list("txup"), ["z"])
-    right = -ca.horzcat(*(ca.jacobian(value, a) for a in arguments))
-    solve = implicit("unknowns", [z, *arguments], value, ca.densify(slope), ca.densify(right))
-    return ca.Function("unknowns", symbols, [solve(ca.DM(start), symbols)], list("txup"), ["z"])
-
-
-def _linear(A: Expr, b: Expr) -> Expr:
-    return ca.solve(ca.densify(A), ca.densify(-b))
+        A, b = parts(*here)
+        found = ca.cse(ca.solve(A, -b)) if sym is ca.SX.sym else ca.solve(A, -b, "qr")
+    else:
+        right = -ca.horzcat(*(ca.jacobian(value, a) for a in arguments))
+        solve = implicit("unknowns", [z, *arguments], value, ca.densify(slope), ca.densify(right))
+        found = solve(w[count:], here)
+    return ca.Function("unknowns", symbols, [found], list("txup"), ["z"])
 
 
 def _composed(system: System, z: ca.Function, function: ca.Function) -> ca.Function:
@@ -278,6 +285,33 @@ def _limits(phase: Phase) -> tuple[Constraint, ...]:
 
 
 # ---- back ---------------------------------------------------------------------------------------------------------------
+def solving(phase: Phase) -> Phase:
+    """A stated phase whose rate solves the equations, from the unknowns that it is given; without costs and constraints."""
+    system = phase.system
+    z, count = settled(system), len(system.controls)
+    sym = ca.SX.sym if z.is_a("SXFunction") and system.rate.is_a("SXFunction") else ca.MX.sym
+    t, x, w, p = arguments = [sym(name, size) for name, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
+    rate = ca.Function("rate", arguments, [system.rate(t, x, ca.vertcat(w[:count], z(*arguments)), p)], list("txup"), ["xi"])
+    explicit = replace(system, rate=rate, controls=system.inputs, algebraic=(), residual=None, equations=(),
+                       constraints=())
+    return replace(phase, system=explicit, costs=(), constraints=())
+
+
+def followed(phase: Phase, path: Trajectory) -> Trajectory:
+    """A trajectory of a stated phase, whose unknowns are known at the points of its controls alone, with those that solve the
+    equations at any time."""
+    system, p = phase.system, np.array(phase.system.parameter_values)
+    z, count = settled(system), len(phase.system.controls)
+
+    def control(t: Any) -> np.ndarray:
+        flat = np.atleast_1d(np.asarray(t, dtype=float)).ravel()
+        x, w = (np.asarray(part(flat)).reshape(len(flat), -1) for part in (path.state, path.control))
+        found = np.asarray(z(flat[None, :], x.T, w.T, np.repeat(p[:, None], len(flat), axis=1))).T
+        return np.column_stack([w[:, :count], found]).reshape(*np.shape(t), system.nu)
+
+    return replace(path, control=control)
+
+
 def seen(phase: Phase, path: Trajectory) -> tuple[Phase, Trajectory]:
     """An eliminated phase and its trajectory with the unknowns z behind the controls, solved for at any time; another as it is."""
     if phase.stated is None:

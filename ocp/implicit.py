@@ -31,16 +31,20 @@ squares an error of this size."""
 ITERATIONS = 30
 """Limit on Newton steps. Where it is reached, Newton's method has no convergence to offer."""
 
+BATCH, ROUNDS, HALVINGS = 8, 5, 10
+"""With a line search: limits on steps, in rounds of which later ones cost nothing once it has ended, and on halvings of a step."""
 
-def implicit(name: str, inputs: Sequence[Expr], residual: Expr, J: Expr, right: Expr) -> Solve:
+
+def implicit(name: str, inputs: Sequence[Expr], residual: Expr, J: Expr, right: Expr, search: bool = False) -> Solve:
     """``(start, (a_1, ..., a_k)) -> y [n]``, expressions of SX or MX; NaN where Newton's method does not converge.
 
     inputs: symbols y [n], a_1, ..., a_k, all SX or all MX; residual: G [n]; J [n, n]: dG/dy; right: -dG/d(a_1, ..., a_k).
+    search: steps of Newton's method are halved where they do not bring the residual down.
     """
     equations = ca.Function(f"{name}_equations", list(inputs), [residual])
+    slopes = ca.Function(f"{name}_slopes", list(inputs), ca.cse([J, residual]))
     # fast_newton alone of CasADi's root finders leaves as C code; failure is ours to find, so it must not raise
-    options = {"abstol": 0.0, "abstolStep": STEP, "error_on_fail": False,
-               "jacobian_function": ca.Function(f"{name}_slopes", list(inputs), ca.cse([J, residual]))}
+    options = {"abstol": 0.0, "abstolStep": STEP, "error_on_fail": False, "jacobian_function": slopes}
     newton = ca.rootfinder(f"{name}_newton", "fast_newton", equations, {**options, "max_iter": ITERATIONS})
     once = ca.rootfinder(f"{name}_step", "fast_newton", equations, {**options, "max_iter": 1})
     symbols = [ca.MX.sym(equations.name_in(i), equations.size1_in(i)) for i in range(equations.n_in())]
@@ -48,14 +52,63 @@ def implicit(name: str, inputs: Sequence[Expr], residual: Expr, J: Expr, right: 
     last = ca.Function("last_step", symbols, [once(*symbols)], {
         "custom_jacobian": _theorem(ca.Function(f"{name}_system", list(inputs), ca.cse([J, right]))), "jac_penalty": 0,
         "enable_forward": False, "never_inline": True})
+    if search:
+        newton = searched(name, equations, slopes)
+    newton = _constant(name, symbols, newton)
 
     def solve(start: Expr, arguments: Sequence[Expr]) -> Expr:
         near = newton(start, *arguments)
         found = last(near, *arguments)
-        short = ca.norm_inf(found - near) <= CONVERGED * ca.fmax(1, ca.norm_inf(found))
-        return found * ca.if_else(short, 1.0, np.nan)
+        return found * ca.if_else(_short(near, found), 1.0, np.nan)
 
     return solve
+
+
+def _short(near: Expr, found: Expr) -> Expr:
+    """Whether the step from one to the other is that of a solved system; false for what is not a number."""
+    return ca.norm_inf(found - near) <= CONVERGED * ca.fmax(1, ca.norm_inf(found))
+
+
+def searched(name: str, equations: ca.Function, slopes: ca.Function) -> ca.Function:
+    """(y, a_1, ..., a_k) -> y after Newton's method with a line search: steps are halved until the length of the residual falls by
+    a fourth of what they promise. It ends after a step shorter than STEP, or ROUNDS times BATCH steps. slopes: (J, residual).
+
+    Against stiff kinks Deuflhard's natural test, lengths of next steps, was found to be worse."""
+    y, *known = symbols = [ca.MX.sym(equations.name_in(i), equations.size1_in(i)) for i in range(equations.n_in())]
+    n, state = y.shape[0], ca.MX.sym("state", y.shape[0] + 1)  # the last entry: whether it has ended
+    step, size = ca.MX.sym("step", n), ca.MX.sym("size")
+    shares = [0.5**k for k in range(1, HALVINGS + 1)]
+    trials = ca.repmat(y, 1, HALVINGS) - step @ ca.DM(shares).T
+    sizes = ca.sqrt(ca.sum1(equations.map(HALVINGS)(trials, *(ca.repmat(a, 1, HALVINGS) for a in known)) ** 2))
+    share: Expr = ca.MX(shares[-1])
+    for k in reversed(range(HALVINGS - 1)):  # the largest that passes; what is not a number does not
+        share = ca.if_else(sizes[k] < (1 - shares[k] / 4) * size, shares[k], share)
+    halved = ca.Function(f"{name}_halved", [y, step, size, *known], [y - share * step])
+    whole = ca.Function(f"{name}_whole", [y, step, size, *known], [y - step])
+    either = ca.Function.if_else(f"{name}_either", whole, halved)
+
+    J, value = slopes(state[:n], *known)
+    step, size = ca.solve(J, value, "qr"), ca.norm_2(value)
+    short = ca.norm_inf(step) <= STEP * ca.fmax(1, ca.norm_inf(state[:n]))
+    passes = ca.logic_or(short, ca.norm_2(equations(state[:n] - step, *known)) < 0.75 * size)
+    after = ca.vertcat(either(passes, state[:n], step, size, *known), short)
+    keep = ca.Function(f"{name}_keep", [state, *known], [state])
+    for count in (BATCH, ROUNDS):
+        work = ca.Function(f"{name}_work_{count}", [state, *known], [after])
+        guarded = ca.Function(f"{name}_guarded_{count}", [state, *known], [
+            ca.Function.if_else(f"{name}_ended_{count}", keep, work)(state[n], state, *known)])
+        after = guarded.fold(count)(state, *known)
+    return ca.Function(f"{name}_search", symbols, [ca.substitute([after], [state], [ca.vertcat(y, 0)])[0][:n]])
+
+
+def _constant(name: str, symbols: Sequence[Expr], newton: ca.Function) -> ca.Function:
+    """The same without derivatives: those of the last step do not see where it begins."""
+    rows = symbols[0].shape[0]
+    output = ca.MX.sym("out", rows)
+    nothing = [ca.MX(rows, symbol.shape[0]) for symbol in symbols]
+    return ca.Function(f"{name}_near", symbols, [newton(*symbols)], {
+        "custom_jacobian": ca.Function(f"jac_{name}_near", [*symbols, output], nothing), "jac_penalty": 0,
+        "enable_forward": False, "enable_reverse": False, "never_inline": True})
 
 
 def _theorem(system: ca.Function) -> ca.Function:

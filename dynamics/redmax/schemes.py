@@ -53,8 +53,8 @@ METHODS = ("bdf1", "sdirk2", "bdf2")
 
 
 class Part(NamedTuple):
-    """One solve of a step. past: 0 for the state where the step begins, -1 for the one before, k > 0 for what the k-th solve of this
-    step finds; time: in steps, since the step began."""
+    """One solve of a step. past: 0 for the state where the step begins, -1 for the one before, k > 0 for what the k-th solve of
+    this step finds; time: in steps, since the step began."""
 
     stage: Stage
     past: tuple[int, ...]

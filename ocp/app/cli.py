@@ -1,7 +1,7 @@
 """The command ``ocp``: which commands there are, and what becomes of errors. Each command has a file in ``ocp.app.commands``.
 
-Exit codes: 0 certified (``ik``: tasks met; ``mpc``: finished; ``explain``: a cause was named), 1 not solved, 2 bad input,
-3 internal, 4 (``compare``) certified, but the costs differ.
+Exit codes: 0 certified (``ik``: tasks met; ``mpc``, ``simulate``: finished; ``explain``: a cause was named), 1 not solved, 2 bad
+input, 3 internal, 4 (``compare``) certified, but the costs differ.
 """
 
 from __future__ import annotations
@@ -25,11 +25,15 @@ with at_once():
     from ocp.app.commands.doctor import doctor
     from ocp.app.commands.explain import explain
     from ocp.app.commands.ik import ik
+    from ocp.app.commands.init import init
     from ocp.app.commands.mpc import mpc
     from ocp.app.commands.policy import policy
+    from ocp.app.commands.robot import robot
     from ocp.app.commands.show import show
+    from ocp.app.commands.simulate import simulate
     from ocp.app.commands.solve import resume, solve
     from ocp.app.commands.verify import verify
+    from ocp.app.commands.wbc import wbc
 
 #: what the system says of places where nothing can be written, or no longer
 PLACES = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT)
@@ -39,7 +43,25 @@ app = cyclopts.App(
     version_flags=["--version"], result_action="return_value",
 )
 app.suppress_keyboard_interrupt = False  # what there is to say about it is said by guarded()
-for command in (solve, resume, ik, mpc, policy, check, compare, explain, verify, derivatives, check_derivatives, show, doctor):
+for command in (
+    solve,
+    resume,
+    ik,
+    mpc,
+    wbc,
+    simulate,
+    policy,
+    check,
+    compare,
+    explain,
+    verify,
+    robot,
+    init,
+    derivatives,
+    check_derivatives,
+    show,
+    doctor,
+):
     app.command(command)
 
 

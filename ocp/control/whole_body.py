@@ -22,6 +22,7 @@ from functools import lru_cache
 import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import block_diag
 
 from dynamics import algorithms as alg
 from dynamics.algorithms import contact_kinematics
@@ -253,7 +254,13 @@ class _Layout:
         return Level("equations", np.hstack([self.terms.M, -self.J_c.T, -self.whole.S.T]), -self.terms.h)
 
     def at_rest(self, gain: float) -> Level:
-        return Level("stances", self._over(self.J_c, 0), -self.drift_c - gain * (self.J_c @ self.terms.v))
+        A, b = self._over(self.J_c, 0), -self.drift_c - gain * (self.J_c @ self.terms.v)
+        if all(s.slip is None for s in self.stances):
+            return Level("stances", A, b)
+        held = [s.slides() for s in self.stances]
+        keep = block_diag(*(N for N, _ in held))
+        return Level("stances", np.vstack([keep @ A, self._over(block_diag(*(F for _, F in held)), self.nv)]),
+                     np.concatenate([keep @ b, np.zeros(sum(len(F) for _, F in held))]))
 
     def limits(self, efforts: Array) -> Level | None:
         made = self.whole._limits

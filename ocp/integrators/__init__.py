@@ -6,6 +6,7 @@ integrated exactly as if it were one more state (``int l dt = h sum_i w_i l(t_i,
 
     Lie group    euler, semi_implicit_euler, cf4, rkmk4: points move by [+]
     explicit     midpoint, heun, ralston, rk3, rk4: ambient coordinates, projected
+    motion       bdf1, sdirk2 (L-stable): of robots by their equations of motion, no mass matrix is inverted
     implicit     implicit_euler, tr_bdf2, radau_iia_2, radau_iia_3 (L-stable); gauss_legendre_1, 2, 3 (symplectic)
 
 Two-step maps, which see the state before as well, have a record and a table of their own: bdf2 (``MULTISTEP``).

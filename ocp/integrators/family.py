@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ocp.integrators import lie_group, tableaus
+from ocp.integrators import lie_group, motion, tableaus
 from ocp.integrators.integrator import Integrator
 from ocp.integrators.runge_kutta import runge_kutta
 from ocp.integrators.tableaus import Tableau
@@ -26,6 +26,8 @@ INTEGRATORS: Mapping[str, Integrator] = MappingProxyType({i.name: i for i in (
     Integrator("cf4", 4, lie_group.cf4),
     Integrator("rkmk4", 4, lie_group.rkmk4),
     _from("implicit_euler", tableaus.IMPLICIT_EULER),
+    Integrator("bdf1", 1, motion.bdf1, tableau=tableaus.IMPLICIT_EULER),
+    Integrator("sdirk2", 2, motion.sdirk2, tableau=tableaus.SDIRK2),
     _from("tr_bdf2", tableaus.TR_BDF2),
     _from("gauss_legendre_1", tableaus.GAUSS_LEGENDRE_1),
     _from("gauss_legendre_2", tableaus.GAUSS_LEGENDRE_2),

@@ -20,6 +20,7 @@ import numpy as np
 
 from ocp.errors import ProblemError
 from ocp.implicit import implicit
+from ocp.integrators import motion
 from ocp.integrators.integrator import Expr, Node
 from ocp.integrators.stage_equations import INLINE_LIMIT
 from ocp.problem import System
@@ -45,7 +46,9 @@ class Multistep:
 
 
 def bdf2(system: System, t: Expr, before: Expr, x: Expr, u: Expr, p: Expr, h: Expr, ratio: Expr) -> tuple[Expr, tuple[Node, ...]]:
-    """The step of the module's docstring."""
+    """The step of the module's docstring; of robots by their equations of motion."""
+    if motion.moves(system):
+        return motion.bdf2(system, t, before, x, u, p, h, ratio)
     space, n = system.space, system.space.ndx
     c, X, xi = ca.SX.sym("c", space.nx), ca.SX.sym("X", space.nx), ca.SX.sym("xi", n)
     minus = ca.Function("minus", [c, X], [ca.densify(space.minus(c, X))])
@@ -76,7 +79,7 @@ def bdf2_weights(edges: np.ndarray) -> np.ndarray:
     return np.asarray(own * goes_on)
 
 
-MULTISTEP: Mapping[str, Multistep] = MappingProxyType({m.name: m for m in (Multistep("bdf2", 2, bdf2, "tr_bdf2", bdf2_weights),)})
+MULTISTEP: Mapping[str, Multistep] = MappingProxyType({m.name: m for m in (Multistep("bdf2", 2, bdf2, "sdirk2", bdf2_weights),)})
 
 
 def refuse_history(integrator: object, where: str) -> None:

@@ -139,6 +139,10 @@ _G = 2 - math.sqrt(2)
 TR_BDF2 = Tableau(2, a=((0.0, 0.0, 0.0), (_G / 2, _G / 2, 0.0), (math.sqrt(2) / 4, math.sqrt(2) / 4, _G / 2)),
                   b=(math.sqrt(2) / 4, math.sqrt(2) / 4, _G / 2), c=(0.0, _G, 1.0))
 
+_S2 = 1 - math.sqrt(1 / 2)
+#: two stages with one matrix: Alexander 1977, "Diagonally implicit Runge-Kutta methods for stiff ODE's". L-stable
+SDIRK2 = Tableau(2, a=((_S2, 0.0), (1 - _S2, _S2)), b=(1 - _S2, _S2), c=(_S2, 1.0))
+
 #: the implicit midpoint rule. Gauss methods (HW, section IV.5; Hairer, Lubich, Wanner, Geometric Numerical Integration, Table
 #: II.1.1): A-stable, symmetric, symplectic, and exact for quadratic invariants
 GAUSS_LEGENDRE_1 = Tableau(2, a=((1 / 2,),), b=(1.0,), c=(1 / 2,))

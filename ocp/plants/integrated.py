@@ -21,12 +21,11 @@ from dynamics.kernels import Kernel, compile_many
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS, refuse_history
 from ocp.problem import Cost, System
+from ocp.simulation import integrand, step_function
 from ocp.spaces import Space
 
 Expr = Any
 _SLACK = 1e-9  # s; events closer than this to a substep's end belong to it
-_INLINE = 2000
-"""Instructions of dynamics and costs up to which a step becomes one scalar graph; above, the dynamics stay calls."""
 
 
 @dataclass(frozen=True)
@@ -137,24 +136,6 @@ def _force_rate(system: System, push: Push, x: Expr) -> Expr:
     return ca.vertcat(type(x)(model.nv, 1), ca.solve(alg.mass_matrix(model, q), along))
 
 
-def step_function(system: System, integrator: str, costs: Sequence[Cost] = (), nu: int | None = None) -> ca.Function:
-    """(t, x, u, p, h) -> next state [nx], integral of every running cost over the step [number of costs].
-
-    nu: controls that the costs see, the first of the system's; default: all.
-    """
-    seen = system.nu if nu is None else nu
-    method = INTEGRATORS[integrator]
-    method.check(system)
-    t, h, x, u, p = ca.MX.sym("t"), ca.MX.sym("h"), ca.MX.sym("x", system.nx), ca.MX.sym("u", system.nu), ca.MX.sym("p", system.np)
-    after, nodes = method.advance(system, t, x, u, p, h)
-    running = [h * sum((w * cost.expression(ti, xi, u[:seen], p) for w, ti, xi in nodes), start=ca.MX(0)) for cost in costs]
-    function = ca.Function("plant_step", [t, x, u, p, h], [ca.densify(after), ca.densify(ca.vertcat(ca.MX(0, 1), *running))])
-    parts = [system.rate, *(cost.function for cost in costs)]
-    if all(part.is_a("SXFunction") for part in parts) and sum(part.n_instructions() for part in parts) <= _INLINE:
-        return function.expand()
-    return function
-
-
 def plus_function(space: Space) -> ca.Function:
     """(x, dx) -> x [+] dx."""
     x, dx = ca.SX.sym("x", space.nx), ca.SX.sym("dx", space.ndx)
@@ -174,7 +155,8 @@ class IntegratedPlant:
         self.kernel: Kernel
         self.plus: Kernel
         self.kernel, self.plus = compile_many(
-            [step_function(system, spec.integrator, costs, spec.system.nu), plus_function(system.space)],
+            [step_function(system, spec.integrator, [integrand(cost) for cost in costs], spec.system.nu),
+             plus_function(system.space)],
             mode=kernels)  # type: ignore[arg-type]
         self._p = np.array(system.parameter_values, float)
         self._u = np.zeros(system.nu)
@@ -224,5 +206,5 @@ class IntegratedPlant:
                 self._u[nu + i] = float(push.time < middle < push.time + push.duration)
             # a whole substep keeps its own length: b - a would differ from it in the last digit
             x, cost = self.kernel(a, x, self._u, self._p, seconds if len(cuts) == 2 else b - a)
-            total = total + np.atleast_1d(cost)
+            x, total = np.atleast_1d(x), total + np.atleast_1d(cost)
         return x, np.asarray(total)

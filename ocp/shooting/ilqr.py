@@ -4,18 +4,16 @@ Li, Todorov 2004 (iLQR); Tassa, Erez, Todorov 2012 (regularisation schedule, lin
 Todorov 2014 (control bounds); Mastalli et al. 2020 (FDDP: starts whose states do not follow the dynamics). Gauss-Newton by default;
 ``hessian="full"`` makes it DDP.
 
-Convergence needs both an optimality residual and a predicted decrease below tolerance: the largest component of the
-projected gradient of the discrete cost (from the costates, so regularisation does not touch it) and the decrease that
-the quadratic model still expects, each relative to ``max(1, |cost|)``. Where the decrease falls below the rounding of
-the cost itself, steps are judged by the gradient instead: the iterations go on until the gradient reaches
-its tolerance, or has found no new minimum for ``ocp.shooting.engine.records.PATIENCE`` steps.
+Convergence needs both an optimality residual and a predicted decrease below tolerance: the largest component of the projected
+gradient of the discrete cost (from the costates, so regularisation does not touch it) and the decrease that the quadratic model
+still expects, each relative to the cost, or to its unit (``ocp.shooting.engine.unit``) where that is larger. Where the decrease
+falls below the rounding of the cost itself, steps are judged by the gradient instead: the iterations go on until the gradient
+reaches its tolerance, or has found no new minimum for ``ocp.shooting.engine.records.PATIENCE`` steps.
 
 Bounds on controls are part of every step; so are those of free durations, parameters and start states, which a stage of their own
 chooses. All other hard constraints (bounds on states, prescribed states, path and final constraints, second-order cones) hold at
-the
-knots by an augmented Lagrangian (``ocp.shooting.engine.augmented``; Howell, Jackson, Manchester 2019): multipliers and penalties
-are
-updated until the largest violation is below ``constraint_tolerance``.
+the knots by an augmented Lagrangian (``ocp.shooting.engine.augmented``; Howell, Jackson, Manchester 2019): multipliers and
+penalties are updated until the largest violation is below ``constraint_tolerance``.
 """
 
 from __future__ import annotations
@@ -116,8 +114,6 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[str,
         and phase.start.complete
     if by_loops and not (plain and INTEGRATORS[options.integrator].loops):
         what = "free times, parameters or start states" if not plain else f"integrator {options.integrator!r}"
-        if options.execution == "loops":
-            raise ProblemError(f"loops over the robot know no {what}; execution 'auto' generates code", where="ilqr options")
         told = (f"dynamics: code generated for this problem, for loops over the robot know no {what}",)
         by_loops = False
     if closed:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ocp.nlp import Chain
 from ocp.transcription.mesh import Discretisation, Grid
+from ocp.transcription.motion import by_motion
 from ocp.transcription.part import Place
 
 
@@ -23,34 +24,37 @@ def chain(placed: Sequence[Place], meshes: Sequence[Discretisation], defects: Se
         inner += [np.zeros(0, dtype=int)] if knots else []
         own = _phase(place, mesh)
         knots += own[::2]
-        inner += own[1::2]
+        moved = place.layout.inside
+        inner += [np.concatenate([a, b]) for a, b in zip(own[1::2], moved, strict=True)] if moved else own[1::2]
     first = placed[0].first
     shared = np.arange(first, first + placed[0].shared.count)
     return Chain(tuple(knots), tuple(inner), shared, _dynamics(placed, meshes, defects, passages))
 
 
 def _phase(place: Place, mesh: Discretisation) -> list[np.ndarray]:
-    """Columns of knot 0, inside interval 0, of knot 1, ...: states, then controls.
+    """Columns of knot 0, inside interval 0, of knot 1, ...: states, then controls, then algebraic unknowns inside an interval.
 
     A control at a knot that both of its intervals use belongs to the knot.
     """
     layout, N = place.layout, mesh.intervals
     first, last = mesh.spans
     both = np.concatenate([[0], np.maximum(0, last[:-1] + 1 - first[1:]), [0]])  # points of two intervals, by knots
-    counts = np.empty((2, 2 * N + 1), dtype=int)  # of nodes and of points in each group
+    counts = np.zeros((3, 2 * N + 1), dtype=int)  # of nodes, points and stages in each group
     counts[0, ::2], counts[0, 1::2] = 1, np.diff(mesh.knots) - 1
     counts[1, ::2], counts[1, 1::2] = both, last + 1 - first - both[:-1] - both[1:]
-    groups, columns = np.arange(2 * N + 1), (layout.states, layout.controls)
+    counts[2, 1::2] = 1
+    groups, columns = np.arange(2 * N + 1), (layout.states, layout.controls, layout.stages)
     group = np.concatenate([np.repeat(groups, own * part.shape[1]) for own, part in zip(counts, columns, strict=True)])
     order = np.argsort(group, kind="stable")
     flat = np.concatenate([part.ravel() for part in columns])[order]
-    ends = np.cumsum(counts[0] * columns[0].shape[1] + counts[1] * columns[1].shape[1]).tolist()
+    ends = np.cumsum([part.shape[1] for part in columns] @ counts).tolist()
     return [flat[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 def _dynamics(placed: Sequence[Place], meshes: Sequence[Discretisation], defects: Sequence[int],
               passages: Sequence[int]) -> tuple[np.ndarray, ...]:
-    flat = all(isinstance(mesh, Grid) and not mesh.linear for mesh in meshes) and (
+    flat = all(isinstance(mesh, Grid) and not mesh.linear and not by_motion(place.phase.system, mesh)
+               for place, mesh in zip(placed, meshes, strict=True)) and (
         len(placed) == 1 or not any(place.form.tangent or place.form.space.quaternions for place in placed))
     if not flat:
         return ()

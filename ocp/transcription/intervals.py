@@ -2,7 +2,8 @@
 
     x_{k+1} = F_k(x_k, u_k, u_{k+1})
 
-with F several steps of any integrator. Where that looks back (``ocp.integrators.multistep``), the defect is one over two intervals,
+with F several steps of any integrator. Algebraic unknowns stand at the points of explicit steps, too, and their equations are rows
+(``ocp.transcription.carried``). Where that looks back (``ocp.integrators.multistep``), the defect is one over two intervals,
 ``x_{k+1} = F_k(x_{k-1}, x_k, u_k, u_{k+1})``, but for the first. The running cost is integrated by the same method, as if it were
 one more state. Bock and Plitt 1984, A multiple shooting algorithm for direct solution of optimal control problems, IFAC World
 Congress.
@@ -19,9 +20,11 @@ import numpy as np
 
 from ocp.integrators import INTEGRATORS, MULTISTEP, Integrator
 from ocp.nlp.names import Names
-from ocp.problem import At, Cost
+from ocp.problem import At, Cost, Phase
 from ocp.spaces import Expr
+from ocp.transcription import motion
 from ocp.transcription.blocks import Block, vector
+from ocp.transcription.carried import Points
 from ocp.transcription.conditions import cost_value, gauss_newton, hard_rows, penalty
 from ocp.transcription.mesh import Compressed, Grid, Table
 from ocp.transcription.part import Part, Place, graph_kind, identity, join, nothing, stacked
@@ -34,13 +37,16 @@ def shooting_part(place: Place, grid: Grid) -> Part:
     form, layout, n, N = place.form, place.layout, place.n, grid.intervals
     size = form.size
     rows = N * size
-    integrals = integral_rows(place.phase)
-    total = rows + len(integrals.names)
+    integrals, residual = integral_rows(place.phase), place.phase.system.residual
+    equations = next((c.components() for c in place.phase.constraints if residual is not None and c.function is residual), ())
+    inside = layout.stages.shape[1]
+    total = rows + len(integrals.names) + N * inside
     groups = (np.arange(1), np.arange(1, N)) if grid.integrator in MULTISTEP else (np.arange(N),)
     matching = []
     for group in (own for own in groups if len(own)):
         steps = interval_block(place, grid, group)
-        table = picks(len(group), steps.size, ((0, size, False), (size, steps.size, True)), total)
+        table = picks(len(group), steps.size, ((0, size, False), (size, steps.size - inside, True),
+                                               (steps.size - inside, steps.size, False)), total)
         weight = np.where(table.rows < len(group) * size, 1.0, np.repeat(steps.weight, steps.size)[table.columns])
         own = np.where(table.rows < len(group) * size, table.rows + group[0] * size, table.rows + (N - len(group)) * size)
         matching.append(replace(steps, matrix=replace(table, rows=own, values=table.values * weight)))
@@ -48,11 +54,60 @@ def shooting_part(place: Place, grid: Grid) -> Part:
 
     def names() -> list[str]:
         defects = [f"{place.prefix}defect {name} @ interval {k}" for k in range(N) for name in form.names]
-        return defects + [f"{place.prefix}{name} @ whole phase" for name in integrals.names]
+        return defects + [f"{place.prefix}{name} @ whole phase" for name in integrals.names] + [
+            f"{place.prefix}{name} @ stage {i + 1} of interval {k}" for k in range(N)
+            for i in range(inside // max(1, len(equations))) for name in equations]
 
-    zeros = np.zeros(rows)
-    return Part(linear, tuple(matching), np.concatenate([zeros, integrals.lower]), np.concatenate([zeros, integrals.upper]),
-                Names(total, names))
+    lower, upper = (np.concatenate([np.zeros(rows), whole, np.zeros(N * inside)]) for whole in (integrals.lower, integrals.upper))
+    return Part(linear, tuple(matching), lower, upper, Names(total, names))
+
+
+def motion_part(place: Place, grid: Grid) -> Part:
+    """The same with the equations of motion as defects (``ocp.transcription.motion``)."""
+    N, integrals = grid.intervals, integral_rows(place.phase)
+    names = [motion.names_of_rows(place.phase, grid, place.form.names, k) for k in range(N)]
+    rows = sum(len(own) for own in names)
+    total, first, blocks = rows + len(integrals.names), 0, []
+    groups = (np.arange(1), np.arange(1, N)) if grid.integrator in MULTISTEP else (np.arange(N),)
+    for group in (own for own in groups if len(own)):
+        block, each = _motion_block(place, grid, group), len(names[group[0]])
+        table = picks(len(group), block.size, ((0, each, False), (each, block.size, True)), total)
+        defects = table.rows < len(group) * each
+        weight = np.where(defects, 1.0, np.repeat(block.weight, block.size)[table.columns])
+        at = np.where(defects, table.rows + first, table.rows + rows - len(group) * each)
+        blocks.append(replace(block, matrix=replace(table, rows=at, values=table.values * weight)))
+        first += len(group) * each
+    lower, upper = (np.concatenate([np.zeros(rows), whole]) for whole in (integrals.lower, integrals.upper))
+    told = [f"{place.prefix}{name} @ interval {k}" for k in range(N) for name in names[k]]
+    told += [f"{place.prefix}{name} @ whole phase" for name in integrals.names]
+    return Part(nothing(total, place.n), tuple(blocks), lower, upper, Names(total, lambda: told))
+
+
+def _motion_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
+    """The function of the intervals of a group: rows [places, motion; integrands], cost = its running cost."""
+    phase, form, layout, back = place.phase, place.form, place.layout, grid.integrator in MULTISTEP and bool(group[0])
+    kind, inner = motion.graph_kind(phase), np.array([layout.inside[k] for k in group]).reshape(len(group), -1)
+    knots = [group - 1] * back + [group, group + 1]  # of whose states the function is one
+    states, centres = ([kind.sym("z", size) for _ in knots] for size in (form.size, form.centre_size))
+    u, inside, tau, width, ratio = (kind.sym(name, size) for name, size in (
+        ("u", phase.system.nu), ("inside", inner.shape[1]), ("tau", 1), ("width", 1), ("ratio", int(back))))
+    own = clock(kind, place.problem, place.number, place.shared)
+    *past, x, after = (form.state(z, centre) for z, centre in zip(states, centres, strict=True))
+    end, moved, nodes = motion.equations(phase.system, grid.integrator, own.start + own.T * tau, x, after, inside, u, own.p,
+                                         own.T * width, (past[0], ratio) if back else None)
+    gap = form.space.minus(after, end) if form.tangent else end - after
+    pieces, soft, integrals = _charged(phase, kind, [(own.T * width * weight, (t, at, u, own.p)) for weight, t, at in nodes])
+    v = vector(kind, *states, u, inside, own.variable)
+    widths, count = np.diff(grid.edges), len(group)
+    index = np.column_stack([*(layout.states[k] for k in knots), layout.controls[group], inner,
+                             np.tile(_columns(place, own), (count, 1))]).astype(int)
+    values = np.column_stack([grid.edges[group], widths[group], *([widths[group] / widths[group - 1]] * back),
+                              *(_centres(place, k) for k in knots), np.tile(own.values, (count, 1))])
+    return Block(
+        name=f"interval_{place.number}{'_on' if back else ''}", v=v, data=vector(kind, tau, width, ratio, *centres, own.data),
+        cost=sum((scale * cost_value(item, here) for item, here, scale in pieces), start=soft),
+        rows=vector(kind, gap[:form.size - phase.system.space.ndx // 2], moved, integrals), index=index, values=values,
+        weight=_weights(grid)[group], matrix=nothing(0, 0), gauss_newton=lambda: gauss_newton(pieces, soft, v))
 
 
 def picks(count: int, size: int, spans: Sequence[tuple[int, int, bool]], total: int) -> Table:
@@ -128,64 +183,83 @@ def interval_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
     z_back, centre_back = (kind.sym(name, size if back else 0) for name, size in (("back", form.size), ("about", form.centre_size)))
     ratio = kind.sym("ratio", int(back))
     u = kind.sym("u", phase.system.nu * (2 if grid.linear else 1))
+    stages = kind.sym("stages", layout.stages.shape[1])
     tau, width = kind.sym("tau"), kind.sym("width")
     own = clock(kind, place.problem, place.number, place.shared)
     x = form.state(z, centre)
     before = (form.state(z_back, centre_back), ratio) if back else None
-    end, pieces, soft, integrals = integrate(place, grid, own, x, u, tau, width, before=before)
+    end, pieces, soft, integrals, equations = integrate(place, grid, own, x, u, tau, width, before=before, stages=stages)
     cost = sum((scale * cost_value(item, here) for item, here, scale in pieces), start=soft)
-    v = vector(kind, z_back, z, u, own.variable)
+    v = vector(kind, z_back, z, u, stages, own.variable)
     end = form.space.minus(beyond, end) if form.tangent else end
     count, none, widths = len(group), np.zeros((len(group), 0), dtype=int), np.diff(grid.edges)
     at = [layout.states[group - 1] if back else none, layout.states[group], layout.controls[group],
-          layout.controls[group + 1] if grid.linear else none, np.tile(_columns(place, own), (count, 1))]
+          layout.controls[group + 1] if grid.linear else none, layout.stages[group], np.tile(_columns(place, own), (count, 1))]
     values = np.column_stack([
         grid.edges[group], widths[group], widths[group] / widths[group - 1] if back else none,
         _centres(place, group - 1) if back else none, _centres(place, group), _centres(place, group + 1),
         np.tile(own.values, (count, 1))])
     return Block(
         name=f"interval_{place.number}{'_on' if back else ''}", v=v,
-        data=vector(kind, tau, width, ratio, centre_back, centre, beyond, own.data), cost=cost, rows=vector(kind, end, integrals),
+        data=vector(kind, tau, width, ratio, centre_back, centre, beyond, own.data), cost=cost,
+        rows=vector(kind, end, integrals, equations),
         index=np.column_stack(at).astype(int), values=values, weight=_weights(grid)[group],
         matrix=nothing(0, 0),
         gauss_newton=lambda: gauss_newton(pieces, soft, v))
 
 
 def integrate(place: Place, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr, width: Expr,
-              share: Expr = 1.0, before: tuple[Expr, Expr] | None = None
-              ) -> tuple[Expr, list[tuple[Cost, Sequence[Expr], Expr]], Expr, Expr]:
+              share: Expr = 1.0, before: tuple[Expr, Expr] | None = None, stages: Expr | None = None
+              ) -> tuple[Expr, list[tuple[Cost, Sequence[Expr], Expr]], Expr, Expr, Expr]:
     """After the share of an interval that starts at the fraction tau of the phase: state, running cost as (cost, arguments, scale)
-    of every stage, penalties of soft constraints, integrals [k]. before: the state an interval ago and the ratio of this one to it,
-    where the integrator looks back."""
+    of every stage, penalties of soft constraints, integrals [k], equations at the points beyond the knot. before: the state an
+    interval ago and the ratio of this one to it, where the integrator looks back; stages: algebraic unknowns of these points, of a
+    system that has any."""
     phase, scheme, kind = place.phase, one_step(grid), type(x)
-    scheme.check(phase.system)
-    nu = phase.system.nu
-    h = own.T * width * share / grid.steps
+    system, nu = phase.system, phase.system.nu
+    scheme.check(system)
+    h, begin, length = own.T * width * share / grid.steps, own.start + own.T * tau, own.T * width
     pieces: list[tuple[Cost, Sequence[Expr], Expr]] = []
     soft, integrals = kind(0), kind(sum(c.size for c in phase.constraints if c.at is At.INTEGRAL), 1)
+
+    def inputs(t: Expr) -> Expr:
+        return u[:nu] + (t - begin) / length * (u[nu:] - u[:nu]) if grid.linear else u
+
+    points = None
+    if system.residual is not None:
+        count = len(system.controls)
+        points = Points(system, lambda t: inputs(t)[:count], u[count:nu], stages)
+    held = u[:nu]
+    if points is not None:
+        system = points.system
+    elif grid.linear:  # the control of a step's stages: its value in the middle for one-stage methods, linear in time else
+        system, held = _with_linear_control(system, u, begin, length)
     for i in range(grid.steps):
-        r = share * i / grid.steps
-        t = own.start + own.T * (tau + width * r)
-        held = u[:nu]
-        if grid.linear:  # the control of a step's stages: its value in the middle for one-stage methods, linear in time else
-            system, held = _with_linear_control(phase.system, u, own.start + own.T * tau, own.T * width)
-        else:
-            system = phase.system
+        t = own.start + own.T * (tau + width * (share * i / grid.steps))
         if before is None:
             x, nodes = scheme.advance(system, t, x, held, own.p, h)
         else:
             x, nodes = MULTISTEP[grid.integrator].advance(system, t, before[0], x, held, own.p, h, before[1])
-        for weight, ti, xi in nodes:
-            ui = u[:nu] + (ti - own.start - own.T * tau) / (own.T * width) * (u[nu:] - u[:nu]) if grid.linear else u
-            here = (ti, xi, ui, own.p)
-            pieces += [(item, here, h * weight) for item in phase.costs if item.at is At.PATH]
-            for c in phase.constraints:
-                if c.at is At.PATH and c.soft is not None:
-                    soft += h * weight * penalty(c, here)
-            found = [hard_rows(c, here).expression for c in phase.constraints if c.at is At.INTEGRAL]
-            if found:
-                integrals += h * weight * ca.vertcat(*found)
-    return x, pieces, soft, integrals
+        at = [(h * weight, (ti, xi, inputs(ti) if points is None else points.inputs(xi), own.p)) for weight, ti, xi in nodes]
+        more = _charged(phase, kind, at)
+        pieces, soft, integrals = pieces + more[0], soft + more[1], integrals + more[2]
+    return x, pieces, soft, integrals, vector(kind, *(points.rows if points is not None else ()))
+
+
+def _charged(phase: Phase, kind: Any, nodes: Sequence[tuple[Expr, Sequence[Expr]]]
+             ) -> tuple[list[tuple[Cost, Sequence[Expr], Expr]], Expr, Expr]:
+    """What (weight, (t, x, u, p)) cost: pieces, penalties and integrals as of ``integrate``."""
+    pieces: list[tuple[Cost, Sequence[Expr], Expr]] = []
+    soft, integrals = kind(0), kind(sum(c.size for c in phase.constraints if c.at is At.INTEGRAL), 1)
+    for weight, here in nodes:
+        pieces += [(item, here, weight) for item in phase.costs if item.at is At.PATH]
+        for c in phase.constraints:
+            if c.at is At.PATH and c.soft is not None:
+                soft += weight * penalty(c, here)
+        found = [hard_rows(c, here).expression for c in phase.constraints if c.at is At.INTEGRAL]
+        if found:
+            integrals += weight * ca.vertcat(*found)
+    return pieces, soft, integrals
 
 
 def _with_linear_control(system: Any, ends: Expr, begin: Expr, length: Expr) -> tuple[Any, Expr]:

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ocp.algebraic import eliminated
+from ocp.algebraic import eliminated, stated
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import INTEGRATORS, MULTISTEP
 from ocp.nlp import SolverOptions
 from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution
 from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.transcription.carried import carries
 from ocp.transcription.direct import solve_program, unsupported
 from ocp.transcription.freeze import frozen
 from ocp.transcription.ladder import climb
@@ -70,13 +71,19 @@ class MultipleShootingOptions:
         return solver_options(self)
 
 
+def served(problem: Problem, options: MultipleShootingOptions) -> Problem:
+    """The problem with its algebraic unknowns at the points of the steps, where these are explicit; implicit ones solve equations
+    anyway, and eliminate the unknowns with them."""
+    return stated(problem) if carries(options.integrator) else eliminated(problem)
+
+
 def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequence[Grid] | None = None,
                centres: Sequence[np.ndarray] | None = None) -> Transcription:
     """The problem on these grids (uniform ones as the options say) as a nonlinear program, with the map back. Raises as ``solve``
     does."""
     if reasons := unsupported(problem):
         raise UnsupportedError(METHOD, reasons, ())
-    problem = eliminated(problem)
+    problem = served(problem, options)
     if grids is None:
         edges = np.linspace(0.0, 1.0, options.intervals + 1)
         grids = tuple(Grid(edges, options.integrator, options.steps, options.controls == "linear") for _ in problem.phases)
@@ -86,7 +93,7 @@ def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequen
 def solve(problem: Problem, options: MultipleShootingOptions, progress: Callable[[dict[str, float]], Any] | None = None,
           checkpoint: Keep | None = None, resume: Checkpoint | None = None) -> Solution:
     """Transcribe the problem and solve the program; arguments and errors as those of ``ocp.transcription.collocation.solve``."""
-    problem = eliminated(problem)
+    problem = served(problem, options)
 
     def attempt(given: Problem, chosen: MultipleShootingOptions) -> Solution:
         def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:

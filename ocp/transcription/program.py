@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import casadi as ca
 import numpy as np
 
+from ocp.algebraic import followed, solving
 from ocp.derivatives import choose, differentiated_phase
 from ocp.integrators import MULTISTEP
 from ocp.nlp import NLP
@@ -20,7 +21,7 @@ from ocp.nlp.names import Names
 from ocp.nlp.separable import Separable
 from ocp.nlp.values import at_places, evaluated
 from ocp.nlp.whole import Whole
-from ocp.problem import Problem, Trajectory, join
+from ocp.problem import Phase, Problem, Trajectory, join
 from ocp.transcription import blocks, places
 from ocp.transcription.blocks import Block, BlockFunctions, differentiate
 from ocp.transcription.chain import chain
@@ -29,10 +30,11 @@ from ocp.transcription.compressed import compressed_part, middle
 from ocp.transcription.diagnosis import diagnosis
 from ocp.transcription.elements import separable
 from ocp.transcription.ends import ends_part, linkage_part, passage_part
-from ocp.transcription.interpolation import collocation_trajectory, parabola, shooting_trajectory
-from ocp.transcription.intervals import integrate, path_part, shooting_part
+from ocp.transcription.interpolation import collocation_trajectory, cubic, parabola, shooting_trajectory
+from ocp.transcription.intervals import integrate, motion_part, path_part, shooting_part
 from ocp.transcription.kernels import with_kernels
 from ocp.transcription.mesh import Compressed, Discretisation, Grid, Mesh
+from ocp.transcription.motion import by_motion
 from ocp.transcription.part import Part, Place, located, stacked
 from ocp.transcription.shared import clock
 
@@ -115,7 +117,8 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         elif isinstance(mesh, Compressed):
             pieces += [compressed_part(place, mesh), path_part(place, mesh)]
         else:
-            pieces += [shooting_part(place, mesh), path_part(place, mesh)]
+            part = motion_part if by_motion(place.phase.system, mesh) else shooting_part
+            pieces += [part(place, mesh), path_part(place, mesh)]
         pieces.append(ends_part(place))
     passages = len(pieces) + np.arange(len(placed) - 1)
     pieces += [passage_part(a, b) for a, b in zip(placed[:-1], placed[1:], strict=True)]
@@ -156,6 +159,12 @@ def _owners(placed: Sequence[Place], meshes: Sequence[Discretisation]) -> Owners
         for columns, kind, at in ((place.layout.states, TANGENT if place.form.tangent else COORDINATE, mesh.fractions),
                                   (place.layout.controls, CONTROL, mesh.control_fractions)):
             found.put(columns, kind, place.number, np.arange(columns.shape[1]), cells(np.asarray(at))[:, None])
+        inside, z = place.layout.stages, place.phase.system
+        if inside.size:
+            found.put(inside, CONTROL, place.number, len(z.controls) + np.arange(inside.shape[1]) % len(z.algebraic),
+                      np.diff(mesh.fractions)[:, None] * len(z.algebraic) / inside.shape[1])
+        for columns, width in zip(place.layout.inside, np.diff(mesh.edges), strict=False):
+            found.put(columns, PARAMETER, place.number, -1, width)
         shared, names = place.shared, place.phase.system.parameters
         if (number := shared.durations[place.number]) is not None:
             found.put(np.array([place.first + number]), DURATION, place.number, 0)
@@ -215,7 +224,10 @@ class _Back:
                 advance = _advance(place, mesh, duration, start, p)
                 if looks_back(mesh):
                     advance = parabola(mesh.edges, place.form, x, advance)
-                found.append(shooting_trajectory(mesh.edges, place.form, start, duration, x, u, mesh.linear, advance))
+                elif by_motion(place.phase.system, mesh):
+                    advance = cubic(mesh.edges, place.form, duration, x)
+                path = shooting_trajectory(mesh.edges, place.form, start, duration, x, u, mesh.linear, advance)
+                found.append(path if place.phase.system.residual is None else followed(_valued(place.phase, p), path))
         return tuple(found)
 
     def _compressed(self, place: Place, mesh: Compressed, values: Array, at: tuple[Array, Array, float, float]) -> Trajectory:
@@ -264,6 +276,11 @@ class _Back:
         return tuple(x for x, *_ in self.unpack(values))
 
 
+def _valued(phase: Phase, p: Array) -> Phase:
+    """The phase with these values of its parameters."""
+    return replace(phase, system=replace(phase.system, parameter_values=tuple(p.tolist())))
+
+
 def _limits(place: Place) -> tuple[Array, Array]:
     return np.asarray(place.phase.u_lower, dtype=float), np.asarray(place.phase.u_upper, dtype=float)
 
@@ -274,7 +291,12 @@ def _advance(place: Place, grid: Grid, duration: float, start: float, p: Array) 
     own = clock(kind, place.problem, place.number, place.shared)
     x, u = kind.sym("x", system.nx), kind.sym("u", system.nu * (2 if grid.linear else 1))
     tau, width, share = kind.sym("tau"), kind.sym("width"), kind.sym("share")
-    plain = Place(place.problem, place.number, form_, place.layout, place.shared, place.first, place.n)
+    problem = place.problem
+    if system.residual is not None:  # at other points than those that have unknowns of their own
+        phases = list(problem.phases)
+        phases[place.number] = solving(place.phase)
+        problem = replace(problem, phases=tuple(phases))
+    plain = Place(problem, place.number, form_, place.layout, place.shared, place.first, place.n)
     end, *_ = integrate(plain, grid, own, x, u, tau, width, share)
     step = ca.Function("advance", [x, u, tau, width, share, own.variable, own.data], [end])
     shared = _shared_values(place, duration, start, p)

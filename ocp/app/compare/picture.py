@@ -29,7 +29,7 @@ def overlay(found: Comparison) -> bytes | None:
     units = {name: unit for leg in motions[0] for name, unit in leg.phase.system.units.items()}
     names = {"x": union([leg.phase.system.space.names for leg in motions[0]]),
              "u": union([leg.phase.system.inputs for motion in motions for leg in motion])}
-    groups = [Group("methods", (Cell("", partial(_legend, labels), time=False),), 1)]
+    groups = [Group("methods", (Cell("", partial(_legend, labels), time=False, bare=True),), 1)]
     for heading, which in (("states", "x"), ("controls", "u")):
         cells = tuple(Cell(name, partial(_draw, [_line(motion, name, which) for motion in motions]), units.get(name, ""))
                       for name in names[which][:MOST_PANELS])
@@ -51,7 +51,6 @@ def _legend(labels: Sequence[str], ax: Axes) -> None:
         x, y = i % ABREAST, rows - 1 - i // ABREAST
         ax.plot([x, x + 0.1], [y, y], lw=2.0, **_style(i))
         ax.text(x + 0.13, y, sheet.plain(sheet.clip_text(label, 44)), fontsize=8.5, color=sheet.INK, va="center")
-    ax.set_axis_off()
 
 
 def _draw(lines: Sequence[Line], ax: Axes) -> None:

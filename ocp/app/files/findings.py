@@ -22,7 +22,7 @@ class ProblemFileError(ProblemError):
 
     def __init__(self, findings: tuple[str, ...]):
         self.findings = findings
-        count = f"{len(findings)} errors in the problem file:\n" if len(findings) > 1 else ""
+        count = f"{len(findings)} errors in the problem:\n" if len(findings) > 1 else ""
         super().__init__(count + "\n".join(findings))
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from dynamics.errors import near
 from dynamics.model.model import Model
+from dynamics.model.records import Geometry
 from ocp.algebraic import stated
 from ocp.app.files.findings import Findings, add_validation_errors, describe
 from ocp.app.files.load_fit import check_fit
@@ -20,7 +21,9 @@ from ocp.app.files.load_options import read_options
 from ocp.app.files.load_parts import Reader
 from ocp.app.files.load_phases import load_robot_phases, load_symbolic_phases
 from ocp.app.files.load_robot import load_robot
+from ocp.app.files.load_simulate import LoadedSimulation, read_simulate
 from ocp.app.files.load_symbolic import load_symbolic
+from ocp.app.files.load_tree import read_shape
 from ocp.app.files.overrides import apply_overrides
 from ocp.app.files.schema import ProblemFile, SymbolicPhases, problem_class, to_tree
 from ocp.app.files.schema_robot import RobotPhases, RobotProblem
@@ -44,7 +47,8 @@ class LoadedProblem:
     drawing: what to animate (symbolic systems), model: the robot (robot systems), or None
     method, method_options: the default method and the options given for it, ready for ``ocp.methods.solve``
     accept: certificate tolerances that differ from the default; options: given options by method; mpc: the section of that name
-    folder: what paths in the file are relative to; time_limit: of a solve [s], or None
+    folder: what paths in the file are relative to; time_limit: of a solve [s], or None; simulate: the section of that name
+    scenery: what stands in the world and is drawn
     """
 
     problem: Problem
@@ -59,6 +63,8 @@ class LoadedProblem:
     mpc: LoadedMPC | None = None
     folder: Path = Path()
     time_limit: float | None = None
+    simulate: LoadedSimulation = field(default_factory=LoadedSimulation)
+    scenery: tuple[Geometry, ...] = ()
 
     def options_for(self, method: str) -> dict[str, Any]:
         """The options that the file gives for a method; those under its own name win over what is said for all."""
@@ -94,6 +100,11 @@ def load_text(text: str, folder: str | Path = ".", name: str = "problem.yaml", o
     return _load(parse_source(text, name), Path(folder), overrides or {})
 
 
+def load_tree(source: Source, folder: str | Path = ".") -> LoadedProblem:
+    """As :func:`load_problem`, for a tree that did not come from a file; its ``origins`` say in words where it did come from."""
+    return _load(source, Path(folder), {})
+
+
 def parse_overrides(words: Sequence[str]) -> dict[str, str]:
     """``["phase.duration=3"]`` as a mapping. Raises ProblemError for a word without ``=`` and for a path given twice."""
     found: dict[str, str] = {}
@@ -125,6 +136,8 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         problem, drawing, own = load_symbolic(file, findings, folder)
         readers = [own]
     reader = readers[0]
+    drawn = getattr(file.system, "scenery", ())
+    scenery = tuple(read_shape(reader, shape, ("system", "scenery", i)) for i, shape in enumerate(drawn))
     if problem is not None and file.linkages:
         linkages = read_linkages(readers, file.linkages, problem)
         problem = None if findings.found else dataclasses.replace(problem, linkages=linkages)
@@ -142,10 +155,13 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         from ocp.app.files.load_mpc import read_mpc  # few files have a closed loop
 
         mpc = read_mpc(reader, file, problem, lambda changed: _load(changed, folder, {}).problem)
+    simulation = LoadedSimulation()
+    if problem is not None and file.simulate is not None:
+        simulation = read_simulate(reader, file.simulate, problem)
     findings.raise_any()
     assert problem is not None  # a missing problem always leaves a finding
     return LoadedProblem(problem, file, source.text, drawing, model, file.solve.method, options[file.solve.method], accept,
-                         {name: values for name, values in options.items() if values}, mpc, folder, limit)
+                         {name: values for name, values in options.items() if values}, mpc, folder, limit, simulation, scenery)
 
 
 def _validate(source: Source, findings: Findings) -> ProblemFile:

@@ -23,17 +23,23 @@ def apply_overrides(source: Source, overrides: Mapping[str, str]) -> Source:
     called by their ``name``) or ``phase.bounds.joints."base.px"``; values are YAML. Raises ProblemError for a path that
     cannot exist, with near misses; keys that the file's format does not know are left to its validation.
     """
-    tree, entries, origins = copy.deepcopy(source.tree), dict(source.entries), dict(source.origins)
     for words, text in overrides.items():
         label = f"--set {words}={text}"
         value = parse_source(text, label).tree if text.strip() else None
         if not text.strip():
             raise ProblemError("a value is missing after '='", where=label)
-        path = _place(tree, _parse_path(words, label), label, origins, value)
-        for known in (entries, origins):
-            for inner in [p for p in known if p[: len(path)] == path]:
-                del known[inner]
-        origins[path] = label
+        source = changed(source, words, value, label)
+    return source
+
+
+def changed(source: Source, words: str, value: Any, label: str) -> Source:
+    """The source with the value at one path; ``label`` says in words who wants it."""
+    tree, entries, origins = copy.deepcopy(source.tree), dict(source.entries), dict(source.origins)
+    path = _place(tree, _parse_path(words, label), label, origins, value)
+    for known in (entries, origins):
+        for inner in [p for p in known if p[: len(path)] == path]:
+            del known[inner]
+    origins[path] = label
     return Source(source.name, source.text, tree, entries, origins)
 
 

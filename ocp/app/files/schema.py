@@ -151,14 +151,14 @@ def problem_class(tree: Any) -> type[ProblemFile]:
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------
-_FIRST = ("name", "theme", "description", "source", "reference", "constants", "parameters", "system", "drawing", "phase", "phases",
-          "linkages", "mpc", "solve", "accept")
+FIRST = ("name", "theme", "description", "source", "reference", "constants", "tables", "parameters", "system", "drawing", "phase",
+         "phases", "linkages", "mpc", "simulate", "solve", "accept")
 
 
 def to_tree(file: ProblemFile) -> dict[str, Any]:
     """Plain values of the whole file, every default written out."""
     tree = file.model_dump(mode="json")
-    return {key: tree[key] for key in _FIRST if key in tree and not (key == "mpc" and tree[key] is None)}
+    return {key: tree[key] for key in FIRST if key in tree and not (key in ("mpc", "simulate") and tree[key] is None)}
 
 
 def to_yaml(file: ProblemFile) -> str:

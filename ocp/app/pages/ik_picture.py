@@ -114,12 +114,12 @@ def _tip(mark: Mark, size: float) -> np.ndarray:
 
 
 # ---- the still picture --------------------------------------------------------------------------------------------------
-def draw(model: Model, start: np.ndarray, result: IKResult, found: Sequence[Mark], title: str, verdict: str) -> bytes:
-    """PNG: the robot at the configuration found, faintly at the start, targets, and its shadow on the ground."""
+def draw(model: Model, start: np.ndarray, end: np.ndarray, found: Sequence[Mark], title: str, verdict: str) -> bytes:
+    """PNG: the robot at the configuration ``end``, faintly at the start, targets, and its shadow on the ground."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    q = np.stack([start, result.q])
+    q = np.stack([start, end])
     scene = scene_from_model(model, np.array([0.0, 1.0]), q, body_poses(model, q))
     fig = Figure(figsize=(WIDTH, HEIGHT), dpi=sheet.DPI, facecolor="white")
     FigureCanvasAgg(fig)
@@ -154,8 +154,7 @@ def _extent(scene: Scene, found: Sequence[Mark], size: float) -> np.ndarray:
     """Points [n, 3] that the picture has to show."""
     everything = [scene.points.reshape(-1, 3)]
     for solid in scene.solids:
-        assert scene.poses is not None
-        pose = scene.poses[1, solid.body]
+        pose = scene.pose(1, solid.body)
         everything.append(np.asarray(solid.vertices) @ pose[:3, :3].T + pose[:3, 3])
     for mark in found:
         everything.append(mark.position[None])
@@ -218,8 +217,7 @@ def _solids(ax: Any, scene: Scene, frame: int, zorder: float) -> None:
 
     faces: list[np.ndarray] = []
     for solid in scene.solids:
-        assert scene.poses is not None
-        pose = scene.poses[frame, solid.body]
+        pose = scene.pose(frame, solid.body)
         world = np.asarray(solid.vertices) @ pose[:3, :3].T + pose[:3, 3]
         faces += [world[list(face)] for face in solid.faces]
     for dot in scene.dots:

@@ -163,7 +163,7 @@ def write_ik(outcome: IKOutcome, folder: str | Path, *, overwrite: bool = False,
     with new_folder(Path(folder), overwrite, FORMAT) as partial:
         summary = summarise(outcome, command)
         found = marks(loaded.model, result.q, loaded.tasks.tasks)
-        picture = draw(loaded.model, loaded.start, result, found, loaded.file.name, summary["verdict"])
+        picture = draw(loaded.model, loaded.start, result.q, found, loaded.file.name, summary["verdict"])
         pasted = configuration_yaml(outcome)
         page = render(summary, picture, pasted, loaded.expanded(),
                       motion(ik_scene(loaded.model, loaded.start, result, found)))

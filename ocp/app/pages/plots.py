@@ -14,6 +14,7 @@ import numpy as np
 from ocp.app.pages import sheet
 from ocp.app.pages.iterations import columns
 from ocp.app.pages.legs import legs, union, widened
+from ocp.app.pages.panels import bundle, stem
 from ocp.app.pages.sheet import Axes, Cell, Group
 from ocp.problem.problem import At, Constraint, Phase, Sense, System
 from ocp.problem.solution import Certificate, Solution, Trajectory
@@ -52,8 +53,8 @@ def plot_run(solution: Solution) -> dict[str, bytes]:
     motion = [Drawn(leg.phase, leg.trajectory, sample(leg.trajectory)) for leg in legs(solution)]
     with np.errstate(over="ignore", invalid="ignore"):  # a diverged motion is drawn as far as it goes
         return {
-            "states": plot_states(motion),
-            "controls": plot_controls(motion),
+            "states": plot_states(motion, solution.certificate),
+            "controls": plot_controls(motion, solution.certificate),
             "constraints": plot_constraints(motion, solution.certificate),
             "certificate": plot_certificate(solution.certificate, solution.trajectory.t, solution.extra.get(GAPS), _marks(motion)),
             "convergence": plot_convergence(solution.method, solution.iterations),
@@ -85,7 +86,7 @@ def _span(motion: Sequence[Drawn]) -> tuple[float, float]:
 
 
 # ------------------------------------------------------------------------------------------------ states and controls
-def plot_states(motion: Sequence[Drawn]) -> bytes:
+def plot_states(motion: Sequence[Drawn], certificate: Certificate | None = None) -> bytes:
     """States in small multiples, positions above velocities where they can be told apart."""
     names = union([one.phase.system.space.names for one in motion])
     if not names:
@@ -95,18 +96,18 @@ def plot_states(motion: Sequence[Drawn]) -> bytes:
     split, quaternions = (_split(one), one.space.quaternions) if same else (None, ())
     parts = [("states", range(len(names)))] if split is None else [
         ("positions", range(split)), ("velocities", range(split, len(names)))]
-    curves = _curves(motion, names, "x")
+    curves = _curves(motion, names, "x", _allowed(certificate))
     groups = [Group(heading, _cells(curves, bundle(names, members, curves.units, quaternions, MOST_PANELS // len(parts))))
               for heading, members in parts]
     return sheet.sheet(groups, _span(motion), _marks(motion))
 
 
-def plot_controls(motion: Sequence[Drawn]) -> bytes:
+def plot_controls(motion: Sequence[Drawn], certificate: Certificate | None = None) -> bytes:
     """Controls and algebraic unknowns in small multiples."""
     names = union([one.phase.system.inputs for one in motion])
     if not names:
         return sheet.sentence("This system has no controls.")
-    curves = _curves(motion, names, "u")
+    curves = _curves(motion, names, "u", _allowed(certificate))
     found = union([one.phase.system.algebraic for one in motion])
     parts = [(heading, members) for heading, members in (
         ("controls", [i for i, name in enumerate(names) if name not in found]),
@@ -119,7 +120,7 @@ def plot_controls(motion: Sequence[Drawn]) -> bytes:
 @dataclass(frozen=True)
 class Curves:
     """Named components of all phases over time: t [k] and values [k, n] with a row of NaN between phases, knots likewise; bounds
-    [n] by phase; units by name."""
+    [n] by phase; units by name; how far the certificate lets them beyond their bounds, [n]."""
 
     names: tuple[str, ...]
     t: np.ndarray
@@ -127,9 +128,16 @@ class Curves:
     knots: tuple[np.ndarray, np.ndarray]
     bounds: tuple[sheet.Stretch, ...]
     units: Mapping[str, str]
+    allowed: np.ndarray
 
 
-def _curves(motion: Sequence[Drawn], names: tuple[str, ...], which: str) -> Curves:
+def _allowed(certificate: Certificate | None) -> dict[str, float]:
+    """How far each named constraint may be beyond its bounds along the motion, by the certificate."""
+    return {v.name: v.tolerance_between if np.isfinite(v.tolerance_between) else v.tolerance
+            for v in (certificate.violations if certificate else ())}
+
+
+def _curves(motion: Sequence[Drawn], names: tuple[str, ...], which: str, allowed: Mapping[str, float]) -> Curves:
     """The states (``x``) or controls (``u``) of all phases; what a phase lacks is a gap without bounds."""
     t, values, knots_t, knots, bounds = [], [], [], [], []
     units: dict[str, str] = {}
@@ -146,7 +154,9 @@ def _curves(motion: Sequence[Drawn], names: tuple[str, ...], which: str) -> Curv
         bounds.append(sheet.Stretch(one.samples.span if len(motion) > 1 else (-np.inf, np.inf),
                                     np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)))
         units = {**phase.system.units, **units}
-    return Curves(names, _apart(t), _apart(values), (np.concatenate(knots_t), np.concatenate(knots)), tuple(bounds), units)
+    prefixes = [f"{one.phase.name}: " for one in motion] if len(motion) > 1 else [""]
+    most = np.array([max(allowed.get(f"{prefix}bound {name}", DEFAULT_TOLERANCE) for prefix in prefixes) for name in names])
+    return Curves(names, _apart(t), _apart(values), (np.concatenate(knots_t), np.concatenate(knots)), tuple(bounds), units, most)
 
 
 def _apart(pieces: Sequence[np.ndarray]) -> np.ndarray:
@@ -164,7 +174,7 @@ def _cells(curves: Curves, bundles: Sequence[Sequence[int]]) -> tuple[Cell, ...]
         def draw(ax: Axes, cols: list[int] = cols, labels: tuple[str, ...] = labels) -> None:
             bounds = [sheet.Stretch(b.span, b.lower[cols], b.upper[cols]) for b in curves.bounds]
             sheet.stretched(ax, curves.t, curves.values[:, cols], bounds, labels, (curves.knots[0], curves.knots[1][:, cols]),
-                            DEFAULT_TOLERANCE)
+                            curves.allowed[cols])
 
         out.append(Cell(title, draw, curves.units.get(curves.names[cols[0]], ""), room=max(map(len, labels))))
     return tuple(out)
@@ -181,42 +191,10 @@ def _split(system: System) -> int | None:
     return half if matched else None
 
 
-def bundle(names: Sequence[str], members: Sequence[int], units: Mapping[str, str], quaternions: Sequence[int],
-           most: int) -> list[list[int]]:
-    """Which components share a panel: those of a quaternion do; others only, with equals in unit, when there are more
-    than ``most``."""
-    inside = {q + j for q in quaternions for j in range(4)}
-    scalars = sum(i not in inside for i in members)
-    per, out, open_unit = -(-scalars // most), list[list[int]](), None
-    for i in members:
-        unit = units.get(names[i], "")
-        if i in inside:
-            if i in quaternions:
-                out.append([])
-            out[-1].append(i)
-            open_unit = None
-        elif open_unit == unit and len(out[-1]) < per:
-            out[-1].append(i)
-        else:
-            out.append([i])
-            open_unit = unit
-    return out
-
-
-def stem(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """A title for names in one panel and what tells them apart: the common beginning, and the rests."""
-    if len(names) == 1:
-        return names[0], ("",)
-    first, last = min(names), max(names)
-    same = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    cut = max(first[:same].rfind(mark) for mark in "._[ /") + 1
-    return first[:cut].rstrip("._[ /") or f"{names[0]} … {names[-1]}", tuple(n[cut:].rstrip("]") for n in names)
-
-
 # ------------------------------------------------------------------------------------------------ constraints
 def plot_constraints(motion: Sequence[Drawn], certificate: Certificate | None) -> bytes:
     """Each named constraint with its bounds; the violated part red. Last, how near bounded components come to bounds."""
-    tolerances = {v.name: v.tolerance for v in certificate.violations} if certificate else {}
+    tolerances = _allowed(certificate)
     path: list[Cell] = []
     ends: list[Cell] = []
     for one in motion:

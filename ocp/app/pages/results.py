@@ -102,8 +102,8 @@ def _write_data(partial: Path, solution: Solution, problem_yaml: str, provenance
         (partial / name).write_bytes(data)
     if checkpoint is not None:
         write_arrays(partial / CHECKPOINT, checkpoint)
-    write_arrays(partial / "trajectory.npz", _arrays(solution))
-    (partial / "trajectory.csv").write_text(_csv(solution), encoding="utf-8", newline="")
+    write_arrays(partial / "trajectory.npz", solution_arrays(solution))
+    (partial / "trajectory.csv").write_text(solution_csv(solution), encoding="utf-8", newline="")
     if solution.freeze:
         (partial / FROZEN).write_text(frozen_lines(solution.method, solution.freeze) + "\n", encoding="utf-8")
     rows = (json.dumps(jsonable(row), allow_nan=False) + "\n" for row in solution.iterations)
@@ -240,7 +240,7 @@ def _certificate(record: Mapping[str, Any]) -> Certificate:
 
 
 # ------------------------------------------------------------------------------------------------ arrays
-def _arrays(solution: Solution) -> dict[str, np.ndarray]:
+def solution_arrays(solution: Solution) -> dict[str, np.ndarray]:
     """Of several phases: each one's arrays under its name, the whole where all have the same states and controls."""
     arrays: dict[str, np.ndarray] = {}
     found, path = legs(solution), solution.trajectory
@@ -264,7 +264,8 @@ def _trajectory_arrays(leg: Leg) -> dict[str, np.ndarray]:
             **({"algebraic_names": np.array(system.algebraic, dtype=np.str_)} if system.algebraic else {})}
 
 
-def _csv(solution: Solution) -> str:
+def solution_csv(solution: Solution) -> str:
+    """Time, states, controls and algebraic unknowns at the knots; of several phases the name of the phase comes first."""
     found = legs(solution)
     states, controls = union([leg.phase.system.space.names for leg in found]), union([leg.phase.system.inputs for leg in found])
     several = len(found) > 1

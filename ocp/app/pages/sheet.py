@@ -34,13 +34,14 @@ Figure = Any
 @dataclass(frozen=True)
 class Cell:
     """One small plot: title, unit, and what to draw on its axes. ``time`` cells share the time axis of the sheet;
-    ``room`` is the length of the longest label at the right of its lines."""
+    ``room`` is the length of the longest label at the right of its lines; ``bare`` cells have no scales."""
 
     title: str
     draw: Callable[[Axes], None]
     unit: str = ""
     time: bool = True
     room: int = 0
+    bare: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,8 @@ def sheet(groups: Sequence[Group], span: tuple[float, float], marks: Marks = ())
             if item.time:
                 mark(ax, marks)
             # times only where no panel follows below: calmer
-            ticks(ax, x="linear" if item.time else "", x_labels=k + across >= len(group.cells))
+            if not item.bare:
+                ticks(ax, x="linear" if item.time else "", x_labels=k + across >= len(group.cells))
         y -= pause
     fig.text((WIDTH - 0.22) / WIDTH, 0.13 / height, "time [s]", fontsize=8, color=SOFT, ha="right")
     return png(fig)
@@ -138,10 +140,7 @@ def axes(fig: Figure, box: tuple[float, float, float, float]) -> Axes:
 
 
 def ticks(ax: Axes, x: str = "linear", y: str = "linear", *, x_labels: bool = True) -> None:
-    """Draw grid, numbers and the two axis lines, unless the axes are off; call last. A scale: ``linear``, ``log`` (axes of log10)
-    or empty."""
-    if not ax.axison:
-        return
+    """Draw grid, numbers and the two axis lines; call last. A scale: ``linear``, ``log`` (axes of log10) or empty."""
     from matplotlib.collections import LineCollection
 
     (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
@@ -207,17 +206,17 @@ def clip_text(text: str, most: int) -> str:
 
 # ------------------------------------------------------------------------------------------------ lines
 def lines(ax: Axes, t: np.ndarray, values: np.ndarray, lower: np.ndarray, upper: np.ndarray, labels: Sequence[str] = (),
-          knots: tuple[np.ndarray, np.ndarray] | None = None, tolerance: float | None = None) -> None:
+          knots: tuple[np.ndarray, np.ndarray] | None = None, tolerance: float | np.ndarray | None = None) -> None:
     """Lines over time, values [k, n], with bounds [n] as forbidden stripes (or dashes where they differ).
 
-    knots: (times [m], values [m, n]) drawn as dots; tolerance: stretches beyond a bound by more are drawn red.
+    knots: (times [m], values [m, n]) drawn as dots; tolerance, also [n]: stretches beyond a bound by more are drawn red.
     """
     everywhere = Stretch((-math.inf, math.inf), np.asarray(lower, float), np.asarray(upper, float))
     stretched(ax, t, values, (everywhere,), labels, knots, tolerance)
 
 
 def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[Stretch], labels: Sequence[str] = (),
-              knots: tuple[np.ndarray, np.ndarray] | None = None, tolerance: float | None = None) -> None:
+              knots: tuple[np.ndarray, np.ndarray] | None = None, tolerance: float | np.ndarray | None = None) -> None:
     """As :func:`lines`, with bounds that differ from one stretch of time to the next; between the rows of two stretches stands one
     whose time is NaN."""
     data, n = drawable(values), values.shape[1]
@@ -248,9 +247,15 @@ def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[S
             ax.plot(knots[0], drawable(knots[1][:, k]), ls="", marker="o", ms=2.8, mew=0, color=colour, zorder=4)
         if tolerance is not None:
             with np.errstate(invalid="ignore"):
-                bad = (data[:, k] < low[:, k] - tolerance) | (data[:, k] > high[:, k] + tolerance)
+                most = np.broadcast_to(tolerance, n)[k]
+                bad = (data[:, k] < low[:, k] - most) | (data[:, k] > high[:, k] + most)
             if bad.any():
                 ax.plot(t, np.where(bad, data[:, k], np.nan), color=FAIL, lw=2.4, zorder=5, marker="o", ms=1.8, mew=0)
+    if n == 1 and len(stretches) == 1:  # what lies outside of the picture is told
+        signed = (("≥", stretches[0].lower[0]), ("≤", stretches[0].upper[0]))
+        unseen = [f"{sign} {v:.4g}".replace("-", "\u2212") for sign, v in signed if np.isfinite(v) and not bottom < v < top]
+        ax.text(0.99, 0.03, ", ".join(unseen), transform=ax.transAxes, fontsize=7, color=SOFT, ha="right", va="bottom", zorder=2.5,
+                bbox={"facecolor": "white", "alpha": 0.7, "lw": 0, "pad": 0.6})
     if n > 1 and not many:
         direct_labels(ax, (data - bottom) / (top - bottom), labels)
 

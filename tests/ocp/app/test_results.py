@@ -167,7 +167,7 @@ def test_an_interrupted_write_leaves_no_folder(tmp_path: Path, monkeypatch: pyte
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(results, "_csv", interrupt)
+    monkeypatch.setattr(results, "solution_csv", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
@@ -196,7 +196,7 @@ def test_an_earlier_run_is_replaced_only_when_asked_and_survives_a_failure(
     write(folder, cart(objective=1.0), overwrite=True)
     assert read_run(folder).summary["objective"] == 1.0
     assert {p.name for p in folder.iterdir()} == FILES
-    monkeypatch.setattr(results, "_csv", lambda *_: 1 / 0)
+    monkeypatch.setattr(results, "solution_csv", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write(folder, overwrite=True)
     assert read_run(folder).summary["objective"] == 1.0

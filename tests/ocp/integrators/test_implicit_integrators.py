@@ -42,7 +42,7 @@ def counts(name):
 def test_the_family_is_complete():
     assert {name: INTEGRATORS[name].order for name in IMPLICIT} == {
         "implicit_euler": 1, "tr_bdf2": 2, "gauss_legendre_1": 2, "gauss_legendre_2": 4, "gauss_legendre_3": 6, "radau_iia_2": 3,
-        "radau_iia_3": 5}
+        "radau_iia_3": 5, "bdf1": 1, "sdirk2": 2}
 
 
 @pytest.mark.parametrize("cost", [False, True])
@@ -103,12 +103,14 @@ def trapezoid_then_bdf2(z):
     return (middle / (g * (2 - g)) - (1 - g) ** 2 / (g * (2 - g))) / (1 - (1 - g) / (2 - g) * z)
 
 
+G = 1 - np.sqrt(1 / 2)
 FACTORS = {  # Hairer, Wanner, Solving Ordinary Differential Equations II, section IV.3: Pade approximations of exp z
     "implicit_euler": lambda z: 1 / (1 - z),
     "tr_bdf2": trapezoid_then_bdf2,
     "gauss_legendre_1": lambda z: (1 + z / 2) / (1 - z / 2),
     "gauss_legendre_2": lambda z: (1 + z / 2 + z**2 / 12) / (1 - z / 2 + z**2 / 12),
     "gauss_legendre_3": lambda z: (1 + z / 2 + z**2 / 10 + z**3 / 120) / (1 - z / 2 + z**2 / 10 - z**3 / 120),
+    "bdf1": lambda z: 1 / (1 - z), "sdirk2": lambda z: (1 + (1 - 2 * G) * z) / (1 - G * z) ** 2,
     "radau_iia_2": lambda z: (1 + z / 3) / (1 - 2 * z / 3 + z**2 / 6),
     "radau_iia_3": lambda z: (1 + 2 * z / 5 + z**2 / 20) / (1 - 3 * z / 5 + 3 * z**2 / 20 - z**3 / 60),
 }

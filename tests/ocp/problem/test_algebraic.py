@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 from repository import ROOT
 
-from ocp.algebraic import check_index, consistent, eliminated, implicit_system, seen, stated, unknowns
+from ocp.algebraic import check_index, consistent, eliminated, implicit_system, restored, seen, stated, unknowns
+from ocp.app.files.load import load_problem
 from ocp.certify.consistent import Consistent
 from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.mpc import MPCOptions, run
 from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, Sense, System
 from ocp.spaces import euclidean
+from ocp.transcription import multiple_shooting
 
 
 def function(value, nx, nu, count=0):
@@ -307,3 +309,51 @@ def test_phases_with_and_without_unknowns_follow_each_other():
     assert [part.u.shape[1] for part in shot.parts] == [2, 1]
     x = shot.parts[0].state(shot.parts[0].t_u)[:, 0]
     assert shot.parts[0].u[:, 1] == pytest.approx(inverse_cubic(x + shot.parts[0].u[:, 0]), abs=1e-9)
+
+
+# ---- multiple shooting: unknowns at the points of the steps ---------------------------------------------------------------
+@pytest.mark.parametrize(("name", "options"), [
+    ("valve", {}), ("pendulum_rod", {"controls": "linear"}), ("valve", {"integrator": "cf4", "steps": 2}),
+    ("valve", {"solver": "fatrop"}), ("four_bar_residual", {})], ids=lambda v: str(v)[:30])
+def test_carried_unknowns_give_the_program_of_eliminated_ones(name, options):
+    """Objective, matching conditions' multipliers and unknowns at knots: of programs that share no row of the equations."""
+    problem = load_problem(ROOT / "problems" / f"{name}.yaml").problem
+    options = multiple_shooting.MultipleShootingOptions(**{"intervals": 20, **options})
+    carried, plain = (restored(multiple_shooting.solve(one, options)) for one in (problem, eliminated(problem)))
+    assert carried.objective == pytest.approx(plain.objective, rel=1e-8)
+    found = [dict(zip(one.optimality.nlp.constraints, one.optimality.lam_g, strict=True)) for one in (carried, plain)]
+    defects = [row for row in found[1] if row.startswith("defect")]
+    mine, theirs = (np.array([rows[row] for row in defects]) for rows in found)
+    assert mine == pytest.approx(theirs, abs=1e-6 * np.abs(theirs).max())
+    assert any(row.startswith("equations") and "stage 1 of interval 3" in row for row in found[0])
+    assert not any(row.startswith("equations") for row in found[1])
+    assert carried.trajectory.u == pytest.approx(plain.trajectory.u, rel=1e-5, abs=1e-5)
+    t = np.linspace(0.0, carried.trajectory.t[-1], 33)
+    for part in ("state", "control"):  # between the points, too
+        mine, theirs = (getattr(one.trajectory, part)(t) for one in (carried, plain))
+        assert mine == pytest.approx(theirs, rel=1e-5, abs=1e-5)
+
+
+def test_implicit_steps_eliminate_what_they_solve_anyway():
+    options = multiple_shooting.MultipleShootingOptions(integrator="radau_iia_2", intervals=10)
+    found = multiple_shooting.solve(cubic(), options)
+    assert found.problem.phase.system.inputs == ("u",)
+    assert not any("equations" in row for row in found.optimality.nlp.constraints)
+
+
+def test_a_wrong_equation_changes_the_answer():
+    """Poison: the rows of the stages count, not only those of the knots."""
+    from ocp.transcription import carried as room
+
+    options = multiple_shooting.MultipleShootingOptions(intervals=10)
+    right = multiple_shooting.solve(cubic(), options).objective
+
+    class Wrong(room.Points):
+        def _rate(self, *at):
+            xi = super()._rate(*at)
+            self.rows = [row + 0.05 for row in self.rows]
+            return xi
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ocp.transcription.intervals.Points", Wrong)
+        assert abs(multiple_shooting.solve(cubic(), options).objective - right) > 1e-3

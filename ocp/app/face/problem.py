@@ -1,0 +1,203 @@
+"""Problems in Python: each call writes what a problem file would say, and the compiler of files does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ocp.app.face.document import Document, KeyPath, limit, ordered, plain, written_at
+from ocp.app.face.expression import Expr, Relation, expr
+from ocp.app.face.phase import Phase, duration_of, items, told
+from ocp.app.face.robot import Robot
+from ocp.errors import ProblemError
+
+if TYPE_CHECKING:
+    from ocp.app.face.result import ClosedLoopResult, Result
+
+
+class Problem(Phase):
+    """An optimal-control problem: a system given by its equations or a robot, in one phase (``duration``) or several (``phase``).
+
+    duration [s]: a number, or (shortest, longest) or (shortest, longest, guess) where the solver chooses.
+    """
+
+    def __init__(self, name: str = "problem", robot: Robot | None = None, /, *, duration: Any = None, description: str = "",
+                 source: str = "", theme: str = ""):
+        tree: dict[str, Any] = {"name": name}
+        tree |= {key: words for key, words in (("theme", theme), ("description", description), ("source", source)) if words}
+        document = Document(tree, Path() if robot is None else robot.folder, name=name)
+        super().__init__(document, ("phase",), ("system",))
+        self.robot = robot
+        if robot is not None:
+            document.put(("system",), robot.tree)
+        if duration is not None:
+            document.put(("phase", "duration"), duration_of(duration))
+            document.put(("phase", "costs"), [])
+
+    @classmethod
+    def _of(cls, document: Document) -> Problem:
+        made = object.__new__(cls)
+        Phase.__init__(made, document, ("phase",), ("system",))
+        system = document.tree.get("system", {})
+        made.robot = Robot._of(document) if isinstance(system, Mapping) and ("robot" in system or "bodies" in system) else None
+        return made
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """What a file of this problem says, as plain values; a copy."""
+        return ordered(self._document.copy().tree)
+
+    # ---- numbers, phases, linkages ------------------------------------------------------------------------------------
+    @told
+    def constant(self, name: str, value: Any) -> Expr:
+        """A named number."""
+        self._document.put(("constants", name), value)
+        return Expr(name)
+
+    @told
+    def parameter(self, name: str, value: Any, *, optimise: Any = None) -> Expr:
+        """A named number that stays a symbol; optimise: (lower, upper) within which the solver chooses it."""
+        self._document.put(("parameters", name), value if optimise is None else {"value": value, "optimise": limit(optimise)})
+        return Expr(name)
+
+    @told
+    def phase(self, name: str, *, duration: Any, contacts: Any = None, robot: Robot | None = None, own_system: bool = False
+              ) -> Phase:
+        """The next of several phases. contacts: those of the robot that are active; robot: another than the problem's; own_system:
+        its states and controls are declared on it, not on the problem."""
+        if "phase" in self._document.tree:
+            raise ProblemError("the problem has one phase, because it has a duration or costs of its own; give these to its phases")
+        if any(entry["name"] == name for entry in self._document.tree.get("phases", [])):
+            raise ProblemError(f"a phase named {name!r} is there already")
+        made: dict[str, Any] = {"name": name, "duration": duration_of(duration), "costs": []}
+        made |= {} if contacts is None else {"contacts": list(contacts)}
+        made |= {} if robot is None else {"system": robot.tree}
+        self._document.append(("phases",), made)
+        at: KeyPath = ("phases", len(self._document.tree["phases"]) - 1)
+        return Phase(self._document, at, (*at, "system") if own_system or robot is not None else ("system",), name)
+
+    @told
+    def linkage(self, value: Any, /, *, name: str | None = None, lower: Any = None, upper: Any = None, equal: Any = None) -> None:
+        """A constraint between ends of phases: ``linkage(p.at_start("x") == p.at_final("x"))``."""
+        limits = {key: limit(item) for key, item in (("lower", lower), ("upper", upper), ("equal", equal)) if item is not None}
+        if isinstance(value, Relation):
+            limits = value.limits()
+            value = limits.pop("expression")
+        taken = [entry["name"] for entry in self._document.tree.get("linkages", [])]
+        made = {"name": name or f"linkage {len(taken) + 1}", "expression": items(value, expr(value)), **limits}
+        self._document.append(("linkages",), made)
+
+    @told
+    def method(self, name: str = "collocation", /, **options: Any) -> None:
+        """The method that solves it unless :meth:`solve` says otherwise, and its options."""
+        self._document.put(("solve", "method"), name)
+        for key, value in options.items():
+            self._document.put(("solve", name, key), value)
+
+    @told
+    def accept(self, **tolerances: float) -> None:
+        """Tolerances of the certificate that differ from the default."""
+        for key, value in tolerances.items():
+            self._document.put(("accept", key), value)
+
+    @told
+    def set(self, path: str, value: Any) -> None:
+        """Set any key of the file: ``set("phase.duration", 2)``; what the file language knows and this face has no word for."""
+        from ocp.app.files.overrides import changed
+        from ocp.app.files.yaml_source import Source
+
+        document, here = self._document, f"{written_at()}: set"
+        source = changed(Source(document.name, "", document.tree, document.entries, document.origins), path, plain(value), here)
+        document.tree, document.entries, document.origins = source.tree, source.entries, dict(source.origins)
+
+    # ---- files --------------------------------------------------------------------------------------------------------
+    def to_yaml(self) -> str:
+        """The problem as the text of a problem file; paths in it are relative to :attr:`folder`."""
+        from ocp.app.files.yaml_source import dump
+
+        return dump(self.tree)
+
+    @property
+    def folder(self) -> Path:
+        """What paths in the problem are relative to."""
+        return self._document.folder
+
+    def save(self, path: str | Path) -> Path:
+        """Write the problem file; paths in it are rewritten to be right from there."""
+        from ocp.app.face.places import moved
+        from ocp.app.files.yaml_source import dump
+
+        place = Path(path)
+        place.write_text(dump(moved(self.tree, self.folder, place.parent)), encoding="utf-8")
+        return place
+
+    def copy(self) -> Problem:
+        """The same, to be changed on its own."""
+        return Problem._of(self._document.copy())
+
+    # ---- solving ------------------------------------------------------------------------------------------------------
+    def load(self) -> Any:
+        """Compile: ``.problem`` is the mathematics, with its CasADi functions. Raises ProblemFileError, each error with the line of
+        Python, or of the file, that it is about."""
+        return self._document.load()
+
+    def check(self) -> str:
+        """Compile, and say in words what there is and which methods can serve it."""
+        import io
+
+        from rich.console import Console
+
+        from ocp.app.pages.summary import print_check
+
+        out = io.StringIO()
+        print_check(self.load(), Console(file=out, width=140, highlight=False))
+        return out.getvalue()
+
+    @told
+    def solve(self, method: str | None = None, /, *, guess: Result | str | Path | None = None, time_limit: float | None = None,
+              verbose: bool = False, **options: Any) -> Result:
+        """Solve and certify: ``solve()``, ``solve("ilqr", intervals=100)``.
+
+        method: collocation, multiple_shooting or ilqr; options: of that method. guess: an earlier result, or the folder of a run,
+        to start from. time_limit [s]: the best of what was found until then comes back. verbose: print the iterations.
+        """
+        from ocp.app.face.result import solved
+
+        document = self._document.copy()
+        if method is not None:
+            document.put(("solve", "method"), method)
+        name = document.tree.get("solve", {}).get("method", "collocation")
+        for key, value in options.items():
+            document.put(("solve", name, key), value)
+        if time_limit is not None:
+            document.put(("solve", "time_limit"), time_limit)
+        return solved(document, guess=guess, verbose=verbose)
+
+    @told
+    def mpc(self, **section: Any) -> ClosedLoopResult:
+        """Run it in closed loop, its horizon receding, against a simulated plant; keywords are those of the section ``mpc``."""
+        from ocp.app.face.result import closed_loop
+
+        document = self._document.copy()
+        document.tree.setdefault("mpc", {})
+        for key, value in section.items():
+            document.put(("mpc", key), value)
+        return closed_loop(document)
+
+    # ---- looks --------------------------------------------------------------------------------------------------------
+    def __repr__(self) -> str:
+        tree = self._document.tree
+        system = tree.get("system", {})
+        what = f"robot {system.get('robot', 'of bodies')}" if self._is_robot() else \
+            f"{len(system.get('states', {}))} states, {len(system.get('controls', {}))} controls"
+        if "phases" in tree:
+            return f"Problem {tree['name']!r}: {what}, {len(tree['phases'])} phases"
+        phase = tree.get("phase", {})
+        counts = ", ".join(f"{len(phase.get(group, []))} {group}" for group in ("costs", "constraints"))
+        return f"Problem {tree['name']!r}: {what}, {counts}"
+
+    def _repr_html_(self) -> str:
+        from ocp.app.face.tables import problem_table
+
+        return problem_table(self)

@@ -1,0 +1,1 @@
+"""``ocp robot``: what a robot file holds, by name."""

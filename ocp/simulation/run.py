@@ -1,0 +1,310 @@
+"""A problem's system moved on from its start, phase by phase, under given controls: an initial-value problem, nothing optimised."""
+
+from __future__ import annotations
+
+import enum
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import casadi as ca
+import numpy as np
+
+from ocp.algebraic import eliminated
+from ocp.errors import ProblemError
+from ocp.guess import on_manifold, sample_guess
+from ocp.interrupts import held
+from ocp.problem import At, Phase, Problem
+from ocp.simulation.diagnosis import singular_joint
+from ocp.simulation.stepper import StepError, Stepper, check_integrator, integrand, stepper
+from ocp.spaces import Space
+
+#: steps over the whole motion where nobody says how long one is
+STEPS = 500
+#: most steps of one phase
+MOST = 10_000_000
+REPORT_EVERY = 0.1  # s of wall time
+Progress = Callable[[Mapping[str, Any]], None]
+
+
+class Ending(enum.Enum):
+    """How a simulation ended; each value is a sentence."""
+
+    FINISHED = "The motion reached its end."
+    INTERRUPTED = "Interrupted by the user; what ran until then is kept."
+    FAILED = "A step failed; what ran until then is kept."
+
+
+class Controls(Protocol):
+    """What drives a system: the control [nu] that is held over the step from t to t + h [s] of a phase (from 0), at the state x
+    [nx] where it begins. ``begin`` is called at the start of each simulation. words: what they are, for tables."""
+
+    @property
+    def words(self) -> str: ...
+
+    def begin(self) -> None: ...
+
+    def __call__(self, phase: int, t: float, h: float, x: np.ndarray) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Leg:
+    """The motion in one phase, whose system has no algebraic unknowns any more: t [n+1] s, x [n+1, nx], u [n, nu] held over each
+    step; integrals [n+1, k] of the running costs in their order and, where the system has one, its power, from 0."""
+
+    phase: Phase
+    t: np.ndarray
+    x: np.ndarray
+    u: np.ndarray
+    integrals: np.ndarray
+
+    def costs(self, *, ended: bool) -> dict[str, float]:
+        """Every cost by name: running ones until here, and, where the phase ended, final ones."""
+        found = {cost.name: float(self.integrals[-1, i]) for i, cost in enumerate(running(self.phase))}
+        if ended:
+            p, u = np.array(self.phase.system.parameter_values), np.zeros(self.phase.system.nu)
+            found |= {cost.name: float(cost.expression(self.t[-1], self.x[-1], u, p))
+                      for cost in self.phase.costs if cost.at is At.FINAL}
+        return found
+
+
+@dataclass(frozen=True)
+class Motion:
+    """What a simulation found. problem: as it was given; legs: phases that were reached, the last one possibly in part; dt: length
+    of the steps of the first phase [s]; until: the time that was asked for; message: what there is to say about the ending;
+    seconds: to prepare and to run."""
+
+    problem: Problem
+    integrator: str
+    controls: str
+    legs: tuple[Leg, ...]
+    dt: float
+    until: float
+    ending: Ending
+    message: str = ""
+    seconds: Mapping[str, float] | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return self.ending is Ending.FINISHED
+
+    @property
+    def t(self) -> np.ndarray:
+        """Times [k] of all states, both sides of a jump among them."""
+        return np.concatenate([leg.t for leg in self.legs])
+
+    @property
+    def steps(self) -> int:
+        return sum(len(leg.u) for leg in self.legs)
+
+
+def running(phase: Phase) -> list[Any]:
+    """The costs of a phase that are integrated over time."""
+    return [cost for cost in phase.costs if cost.at is At.PATH]
+
+
+def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float | None = None, until: float | None = None,
+             finer: int = 1, progress: Progress | None = None, kernels: str = "auto") -> Motion:
+    """Move a problem's system on from the start of its first phase (the guess where that leaves it free) for the durations of its
+    phases, resets between them included.
+
+    dt: longest step [s], default a 500th of the whole; each phase has equal steps. until: when to stop [s]; beyond the end of the
+    last phase its system goes on. finer: every step as so many. progress: gets {time, until, step} ten times a second. A step that
+    fails, and Ctrl-C, end the motion and keep what there is. Raises ProblemError for what cannot be simulated.
+    """
+    check_integrator(integrator)
+    began = time.perf_counter()
+    plain = eliminated(problem)
+    spans = _spans(plain, until)
+    end = spans[-1][1] if spans else 0.0
+    step = _length(dt, end)
+    made: dict[int, Stepper] = {}
+    legs: list[Leg] = []
+    ending, message, notes = Ending.FINISHED, "", []
+    x = start(plain.phases[0])
+    controls.begin()
+    prepared = 0.0
+    try:
+        with held(False, _seldom(progress, end)) as hold:
+            for k, (a, b) in enumerate(spans):
+                phase, before = plain.phases[k], time.perf_counter()
+                made[k] = mover = stepper(phase.system, integrator, _integrands(phase), kernels)
+                notes += [note for note in mover.notes if note not in notes]
+                prepared += time.perf_counter() - before
+                if k and phase.reset is not None:
+                    x = np.asarray(phase.reset(x, np.array(phase.system.parameter_values))).ravel()
+                N = max(1, math.ceil((b - a) / step - 1e-9)) * finer
+                if N > MOST:
+                    raise ProblemError(f"{N} steps of {step:g} s in phase {phase.name!r} are too many", where="dt")
+                record = _Record(phase, np.linspace(a, b, N + 1), x)
+                legs.append(record.leg(0))
+                mover.reset(x, a)
+                try:
+                    for i in range(N):
+                        record.take(i, mover, controls(k, record.t[i], record.t[i + 1] - record.t[i], record.x[i]))
+                        hold.progress({"time": record.t[i + 1], "until": end, "step": record.done})
+                finally:
+                    legs[-1] = record.leg(record.done)
+                x = record.x[N]
+    except KeyboardInterrupt:
+        if not legs or not len(legs[0].u):
+            raise
+        ending, message = Ending.INTERRUPTED, f"At t = {legs[-1].t[-1]:.6g} of {end:g} s."
+    except StepError as error:
+        leg = legs[-1]
+        ending = Ending.FAILED
+        message = (f"Step {len(leg.u)} of phase {leg.phase.name!r} (from t = {leg.t[-1]:.6g} s, of {step:.3g} s): {error}; "
+                   f"{_singular(leg) or 'a shorter step may help'}.")
+    if ending is not Ending.FAILED:
+        notes += [words for leg in legs if (words := _singular(leg))]
+    total = time.perf_counter() - began
+    return Motion(problem, integrator, controls.words, tuple(legs), step, end, ending, message,
+                  {"prepare": prepared, "run": total - prepared}, tuple(notes))
+
+
+def _singular(leg: Leg) -> str:
+    """What there is to say of coordinates that come next to a singular place; empty where none do."""
+    model = leg.phase.system.model
+    found = None if model is None else singular_joint(model, leg.x[:, :model.nq])
+    if found is None:
+        return ""
+    joint, k, share = found
+    return (f"the coordinates of joint {joint!r} are next to singular at t = {leg.t[k]:.6g} s (smallest singular value of its S "
+            f"{share:.1e} of the largest): another chart, or a kind in quaternions, goes through")
+
+
+class _Record:
+    """Arrays of one phase that are filled as it goes."""
+
+    def __init__(self, phase: Phase, t: np.ndarray, x: np.ndarray):
+        self.phase, self.t, self.done = phase, t, 0
+        self.x, self.u = np.zeros((len(t), phase.system.nx)), np.zeros((len(t) - 1, phase.system.nu))
+        self.integrals = np.zeros((len(t), len(_integrands(phase))))
+        self.x[0] = x
+
+    def take(self, i: int, mover: Stepper, u: np.ndarray) -> None:
+        self.u[i] = u
+        self.x[i + 1] = mover.step(self.u[i], self.t[i + 1] - self.t[i])
+        self.integrals[i + 1] = self.integrals[i] + mover.risen
+        self.done = i + 1
+
+    def leg(self, n: int) -> Leg:
+        return Leg(self.phase, self.t[:n + 1], self.x[:n + 1], self.u[:n], self.integrals[:n + 1])
+
+
+def start(phase: Phase) -> np.ndarray:
+    """The state [nx] where a phase begins: what is prescribed, and for the rest the guess."""
+    space = phase.system.space
+    x = sample_guess(phase.guess, space, np.zeros(1))[0][0]
+    if phase.start is not None:
+        if phase.start.complete:
+            return np.array(phase.start.value, float)
+        fixed = np.array(phase.start.fixed)
+        away = np.asarray(space.minus(x, np.array(phase.start.value))).ravel()
+        x = np.asarray(space.plus(x, np.where(fixed, away, 0.0))).ravel()
+    return on_manifold(space, x)
+
+
+def _integrands(phase: Phase) -> list[Any]:
+    """What is integrated along: running costs, then the power."""
+    power = phase.system.power
+    return [*(integrand(cost) for cost in running(phase)), *([] if power is None else [power])]
+
+
+def _spans(problem: Problem, until: float | None) -> list[tuple[float, float]]:
+    """(begin, end) [s] of each phase that is reached; the last one is stretched to ``until``."""
+    if until is not None and not (until > 0 and math.isfinite(until)):
+        raise ProblemError(f"must be positive, got {until:g}", where="until")
+    edges = np.concatenate([[0.0], np.cumsum([phase.duration.guess for phase in problem.phases])])
+    spans = [(float(a), float(b)) for a, b in zip(edges, edges[1:], strict=False)]
+    if until is None:
+        return spans
+    kept = [(a, min(b, until)) for a, b in spans if a < until - 1e-12 * until]
+    if until > edges[-1]:
+        kept[-1] = (kept[-1][0], until)
+    return kept
+
+
+def _length(dt: float | None, end: float) -> float:
+    if dt is None:
+        return end / STEPS
+    if not (dt > 0 and math.isfinite(dt)):
+        raise ProblemError(f"must be positive, got {dt:g}", where="dt")
+    return dt
+
+
+def _seldom(progress: Progress | None, end: float) -> Progress | None:
+    if progress is None:
+        return None
+    last = [0.0]
+
+    def report(row: Mapping[str, Any]) -> None:
+        now = time.perf_counter()
+        if now - last[0] > REPORT_EVERY:
+            last[0] = now
+            progress(row)
+
+    return report
+
+
+# ---- open-loop controls -------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Constant:
+    """The same control by name in all phases, zero for what is not named."""
+
+    values: Mapping[str, float]
+    problem: Problem
+    words: str = "zero"
+
+    def begin(self) -> None:
+        return None
+
+    def __call__(self, phase: int, t: float, h: float, x: np.ndarray) -> np.ndarray:
+        return np.array([self.values.get(name, 0.0) for name in self.problem.phases[phase].system.controls])
+
+
+class Guessed:
+    """The controls of the problem's guess at the middle of each step; after its end the last ones. stairs: for each phase whether
+    they are held from one point of the guess to the next, else they are read linearly between points."""
+
+    def __init__(self, problem: Problem, words: str = "the guess", stairs: Sequence[bool] = ()):
+        self.words, self._phases, self._begins = words, eliminated(problem).phases, [0.0]
+        self._stairs = list(stairs) or [False] * len(self._phases)
+        for phase in self._phases:
+            self._begins.append(self._begins[-1] + phase.duration.guess)
+
+    def begin(self) -> None:
+        return None
+
+    def __call__(self, phase: int, t: float, h: float, x: np.ndarray) -> np.ndarray:
+        given = self._phases[phase]
+        s, u = np.asarray(given.guess.s), np.asarray(given.guess.u)[:, :len(given.system.controls)]
+        share = min(1.0, (t + h / 2 - self._begins[phase]) / given.duration.guess)
+        if self._stairs[phase]:
+            return u[max(0, int(np.searchsorted(s, share, side="right")) - 1)]
+        return np.array([np.interp(share, s, column) for column in u.T])
+
+
+def with_steps_halved(motion: Motion, controls: Controls, **how: Any) -> tuple[float, str, float] | None:
+    """(largest difference, of which state, when [s]) of a motion to the one with steps half as long; None where that one ends early
+    or is interrupted."""
+    other = simulate(motion.problem, motion.integrator, controls, dt=motion.dt, until=motion.until, finer=2, **how)
+    if not other.ok:
+        return None
+    worst = (0.0, "", 0.0)
+    for one, two in zip(motion.legs, other.legs, strict=True):
+        space = one.phase.system.space
+        away = np.abs(apart(space, one.x, two.x[::2]))
+        k, i = divmod(int(np.argmax(away)), away.shape[1])
+        if away[k, i] >= worst[0]:
+            worst = (float(away[k, i]), space.tangent_names[i], float(one.t[k]))
+    return worst
+
+
+def apart(space: Space, one: np.ndarray, two: np.ndarray) -> np.ndarray:
+    """The tangent vectors [k, ndx] that move states one [k, nx] to two."""
+    a, b = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx)
+    return np.asarray(ca.Function("minus", [a, b], [ca.densify(ca.SX(space.minus(a, b)))])(one.T, two.T)).T
