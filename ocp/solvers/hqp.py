@@ -59,9 +59,20 @@ class Space:
     def __init__(self, n: int, names: Sequence[str], counts: Sequence[tuple[int, int]], limits: Sequence[tuple[str, ...]],
                  options: HQPOptions) -> None:
         self.n, self.names, self.counts, self.limits, self.options = n, tuple(names), tuple(counts), tuple(limits), options
-        self.arrays: Any = space(n, list(counts))
+        self.arrays = space(n, list(counts))
         self._sizes, self._careful = np.zeros(5, np.int64), False
         self._engine: Engine | None = None
+
+    def load(self, levels: Sequence[Level]) -> None:
+        """Fill the arrays with levels of this shape."""
+        s, a, d = self.arrays, 0, 0
+        for level in levels:
+            rows, limits = slice(a, a + level.b.size), slice(d, d + level.f.size)
+            root = np.sqrt(level.weights)
+            s.A[rows], s.b[rows], s.a_root[rows] = level.A, level.b, root[:level.b.size]
+            s.D[limits], s.low[limits], s.high[limits], s.d_root[limits] = level.D, level.lower, level.f, root[level.b.size:]
+            a, d = rows.stop, limits.stop
+        self.limits = tuple(level.limits for level in levels)
 
     def solve(self, x0: Array | float = 0.0) -> HQPResult:
         """The lexicographic optimum of what the arrays hold. x0 [n]: where to start looking."""
@@ -124,16 +135,8 @@ class Hierarchy:
         if self._space is None or shape != self._shape:
             counts = [(level.b.size, level.f.size) for level in levels]
             self._space, self._shape = Space(n, [level.name for level in levels], counts, (), self.options), shape
-        space_, a, d = self._space, 0, 0
-        s = space_.arrays
-        for level in levels:
-            rows, limits = slice(a, a + level.b.size), slice(d, d + level.f.size)
-            root = np.sqrt(level.weights)
-            s.A[rows], s.b[rows], s.a_root[rows] = level.A, level.b, root[:level.b.size]
-            s.D[limits], s.low[limits], s.high[limits], s.d_root[limits] = level.D, level.lower, level.f, root[level.b.size:]
-            a, d = rows.stop, limits.stop
-        space_.limits = tuple(level.limits for level in levels)
-        return space_.solve(start)
+        self._space.load(levels)
+        return self._space.solve(start)
 
 
 def solve_hqp(levels: Sequence[Level], options: HQPOptions | None = None) -> HQPResult:

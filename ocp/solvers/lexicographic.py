@@ -93,8 +93,8 @@ def space(n: int, counts: list[tuple[int, int]]) -> Blocks:
     ints = {**ints, "counts": (levels, 2), "a_span": (R, 2), "d_span": (S, 2), "order": (most,), "which": (S + 1,), "rows": (most,),
             "how": (levels + 1,), "rank": (levels + 1,), "sides": (levels + 1, S), "end": (S,), "state": (8,)}
     made = Blocks(floats, ints)
-    made.counts[:] = counts  # type: ignore[attr-defined]
-    made.state[:2] = n, levels  # type: ignore[attr-defined]
+    made.counts[:] = counts
+    made.state[:2] = n, levels
     return made
 
 
