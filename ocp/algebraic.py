@@ -212,8 +212,8 @@ def explicit_system(phase: Phase) -> System:
     """The system of a stated phase with its unknowns eliminated."""
     system, plain = phase.system, composer(phase)
     energy, power = (None if f is None else plain(f) for f in (system.energy, system.power))
-    return replace(system, algebraic=(), residual=None, equations=(), rate=plain(system.rate), energy=energy, power=power,
-                   u_limits=system.u_limits[:len(system.controls)])
+    return replace(system, algebraic=(), residual=None, equations=(), constraints=(), rate=plain(system.rate), energy=energy,
+                   power=power, u_limits=system.u_limits[:len(system.controls)])
 
 
 def composer(phase: Phase) -> Callable[[ca.Function], ca.Function]:
@@ -292,7 +292,8 @@ def solving(phase: Phase) -> Phase:
     sym = ca.SX.sym if z.is_a("SXFunction") and system.rate.is_a("SXFunction") else ca.MX.sym
     t, x, w, p = arguments = [sym(name, size) for name, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
     rate = ca.Function("rate", arguments, [system.rate(t, x, ca.vertcat(w[:count], z(*arguments)), p)], list("txup"), ["xi"])
-    explicit = replace(system, rate=rate, controls=system.inputs, algebraic=(), residual=None, equations=())
+    explicit = replace(system, rate=rate, controls=system.inputs, algebraic=(), residual=None, equations=(),
+                       constraints=())
     return replace(phase, system=explicit, costs=(), constraints=())
 
 

@@ -90,7 +90,9 @@ def mechanism_of(robot: Model | Mechanism, actuated: str | Sequence[str] = "all"
 
 def robot_system(robot: Model | Mechanism, *, actuated: str | Sequence[str] = "all", thrusters: Sequence[Thruster] = (),
                  forces: Sequence[Force] = (), parameters: Mapping[str, float] | None = None) -> System:
-    """The system ``d/dt (q, v) = (v, FD(q, v, S^T u + thrust + forces))`` with the limits of joints and drives.
+    """The system ``d/dt (q, v) = (v, FD(q, v, S^T u + thrust + forces))`` with the limits of joints and drives, those that no
+    bound expresses (``shared_effort_constraints``), and for constraints of the mechanism what they ask of a start
+    (``start_constraints``).
 
     robot: a mechanism, or a model with ``actuated``, ``thrusters`` and ``forces`` as in ``mechanism_of``; a joint with several
     velocity components has one control for each. parameters: names and values that costs and constraints may use; the dynamics do
@@ -107,6 +109,7 @@ def robot_system(robot: Model | Mechanism, *, actuated: str | Sequence[str] = "a
         power += mechanism.constraint_power(q, v, u, t)
     system = _system(mechanism, space, mechanism.controls, [t, x, u, p], a, power, parameters)
     return replace(system, mechanism=mechanism, units=_units(mechanism), u_limits=_pairs(mechanism.control_limits),
+                   constraints=_own(mechanism, system),
                    motion=functools.cache(lambda: equations_of_motion(mechanism, len(parameters or {}))))
 
 
@@ -137,7 +140,7 @@ def inverse_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Thr
     """The system ``d/dt (q, v) = (v, a)``, whose controls are all accelerations a [nv] (rad/s^2 or m/s^2), named as velocities are,
     and thrusts.
 
-    It is the robot only together with ``effort_constraints``: components without a motor need an effort, and get none. Its power
+    It brings ``effort_constraints`` along, without which components without a motor would get an effort. Its power
     is that of all efforts ``inverse_effort``. Raises as ``robot_system`` does.
     """
     mechanism = mechanism_of(robot, "all", thrusters, forces)
@@ -153,7 +156,8 @@ def inverse_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Thr
     power = mechanism.power(q, v, mechanism.inverse_dynamics(q, v, a, thrusts), thrusts)
     system = _system(mechanism, space, names, [t, x, u, p], a, power, parameters)
     limits = np.vstack([np.tile([-INF, INF], (model.nv, 1)), mechanism.control_limits[len(mechanism.motors):]])
-    return replace(system, inverse=mechanism, units=_units(mechanism, accelerations=True), u_limits=_pairs(limits))
+    return replace(system, inverse=mechanism, units=_units(mechanism, accelerations=True), u_limits=_pairs(limits),
+                   constraints=effort_constraints(mechanism, parameters=system.np))
 
 
 def residual_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Thruster] = (), forces: Sequence[Force] = (),
@@ -183,8 +187,14 @@ def residual_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Th
                      residual=ca.Function("residual", arguments, [ca.densify(ca.cse(value))], ["t", "x", "u", "p"], ["F"]))
     free = np.tile([-INF, INF], (len(algebraic), 1))
     units = {f"a.{name}": unit for name, unit in _units(mechanism, accelerations=True).items() if f"a.{name}" in algebraic}
-    return replace(system, held=mechanism, units=_units(mechanism) | units,
+    return replace(system, held=mechanism, units=_units(mechanism) | units, constraints=_own(mechanism, system),
                    u_limits=_pairs(np.vstack([mechanism.control_limits, free])))
+
+
+def _own(mechanism: Mechanism, system: System) -> tuple[Constraint, ...]:
+    """What holds in every phase, and where a motion begins."""
+    counts = system.np, None, len(system.algebraic)
+    return (*shared_effort_constraints(mechanism, *counts), *start_constraints(mechanism, *counts))
 
 
 def _softness(mechanism: Mechanism, arguments: list[Expr], J: Expr) -> float:
@@ -279,7 +289,8 @@ def start_constraints(mechanism: Mechanism, parameters: int = 0, where: str | No
     """Conditions at the start for each constraint of a mechanism, from where the dynamics keep them: g = 0, and a rate of zero.
     Rows that hold velocities alone have no g; rows that hold whatever the state (a plane that the tree keeps anyway) are left out.
     parameters, unknowns: how many parameters and algebraic unknowns the system has."""
-    return tuple(closed(mechanism, c, parameters, unknowns, where=where) for c in mechanism.constraints)
+    found = (closed(mechanism, c, parameters, unknowns, where=where) for c in mechanism.constraints)
+    return tuple(c for c in found if c.size)
 
 
 def closed(mechanism: Mechanism, c: MechanismConstraint, parameters: int = 0, unknowns: int = 0, *, speeds: bool = True,

@@ -58,14 +58,18 @@ def choose(system: System, source: str, execution: str, exact: bool = False) -> 
 
     source: one of ``DERIVATIVES``; execution: one of ``EXECUTIONS``; exact: for graphs of exact Hessians, those of the direct
     methods. Where accelerations are controls, the rate needs no closed form and keeps "ad": shooting finds efforts in costs and
-    constraints by itself, the graphs of the direct methods are those of ``differentiated_phase``, with source "analytic". Raises
-    ProblemError for unknown names, for "analytic" where there is no closed form, and for "loops" where they do not serve.
+    constraints by itself, the graphs of the direct methods are those of ``differentiated_phase``, with source "analytic". Where
+    loops do not serve a robot, generated code does, and a sentence says so. Raises ProblemError for unknown names, for "analytic"
+    where there is no closed form, and for "loops" without a robot or with another source.
     """
     for name, value, known in (("derivatives", source, DERIVATIVES), ("execution", execution, EXECUTIONS)):
         if value not in known:
             raise ProblemError(f"no {name} named {value!r}{near(value, known)}", where=name)
     inverse = accelerations(system) is not None
     size, obstacle, missing = operations_of(system), _obstacle(system), _without_closed_form(system)
+    instead: tuple[str, ...] = ()
+    if execution == "loops" and obstacle and system.model is not None:
+        execution, instead = "generated", (f"execution: generated code in place of loops, for {obstacle}",)
     served = not obstacle and execution != "generated"
     large = size >= (LOOPS_FROM_EXACT if exact else LOOPS_FROM) and not obstacle and (served or not missing)
     pays = exact and size >= (CLOSED_FROM_INVERSE if inverse else CLOSED_FROM)
@@ -75,16 +79,16 @@ def choose(system: System, source: str, execution: str, exact: bool = False) -> 
         reason = obstacle or f"loops hold closed-form derivatives only, and the source is {chosen!r}; set derivatives to 'analytic'"
         raise ProblemError(f"'loops' is not possible: {reason}", where="execution")
     if chosen != "analytic":
-        return chosen, False, (f"derivatives: {chosen}",)
+        return chosen, False, (f"derivatives: {chosen}", *instead)
     if missing and not served:
         raise _refusal(system, missing)
     if inverse and not exact:
-        return "ad", False, ("derivatives: analytic for efforts in costs and constraints, ad for all else",)
+        return "ad", False, ("derivatives: analytic for efforts in costs and constraints, ad for all else", *instead)
     if execution == "loops" or (execution == "auto" and (large or missing)):
         return chosen, True, (f"derivatives: analytic, in compiled loops over the model ({system.model.nv} degrees of freedom, "
                               f"{size} operations for one evaluation of the dynamics)",)
     return chosen, False, (f"derivatives: analytic, in code generated for this robot ({size} operations for one evaluation of the "
-                           f"{'inverse dynamics' if inverse else 'dynamics'})",)
+                           f"{'inverse dynamics' if inverse else 'dynamics'})", *instead)
 
 
 def operations_of(system: System) -> int:
@@ -111,12 +115,12 @@ def _refusal(system: System, reason: str) -> ProblemError:
 def _obstacle(system: System) -> str:
     """Why loops cannot serve a system; empty where they can."""
     if system.mechanism is None or system.model is None:
-        return "the system is not the forward dynamics of a robot"
+        return "the system is not the forward dynamics of a robot, which they run"
     if system.mechanism.timed:
-        return "loops know no time, and constraints of the robot depend on it"
+        return "they know no time, and constraints of the robot depend on it"
     if system.mechanism.thrusters:
         names = ", ".join(repr(thruster.name) for thruster in system.mechanism.thrusters)
-        return f"loops know motors only, no thrusters, and the robot has thrusters ({names})"
+        return f"they know motors only, and the robot has thrusters ({names})"
     return ""
 
 

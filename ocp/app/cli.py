@@ -41,8 +41,23 @@ app = cyclopts.App(
     version_flags=["--version"], result_action="return_value",
 )
 app.suppress_keyboard_interrupt = False  # what there is to say about it is said by guarded()
-for command in (solve, resume, ik, mpc, simulate, policy, check, compare, explain, verify, robot, derivatives, check_derivatives,
-                show, doctor):
+for command in (
+    solve,
+    resume,
+    ik,
+    mpc,
+    simulate,
+    policy,
+    check,
+    compare,
+    explain,
+    verify,
+    robot,
+    derivatives,
+    check_derivatives,
+    show,
+    doctor,
+):
     app.command(command)
 
 

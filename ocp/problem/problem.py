@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -19,6 +19,8 @@ from ocp.errors import ProblemError
 from ocp.spaces import Space
 
 INF = float("inf")
+#: how far a start may break what its system asks of it, in the units of that
+START_OFF = 1e-6
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class System:
     of constraints), affine in w and without an inverse of the mass matrix; or None. Implicit steps take them.
     x_limits, u_limits: (lower, upper) of each coordinate and input as the system itself has them; a phase without bounds takes
     them. Empty: none.
+    constraints: what holds in every phase of the system (PATH) and where its motion begins (START), beyond these limits. The phase
+    that is built of it, or the problem that it begins, takes over those that it has not by name.
     derivatives: where derivatives of ``rate`` come from, see ``ocp.derivatives``.
     """
 
@@ -65,6 +69,7 @@ class System:
     algebraic: tuple[str, ...] = ()
     residual: Any = None
     equations: tuple[str, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
 
     def __post_init__(self) -> None:
         rows = 0 if self.residual is None else self.residual.numel_out(0)
@@ -241,6 +246,10 @@ class Phase:
                 object.__setattr__(self, name, tuple(pair[which] for pair in limits) or (none,) * size)
             elif len(values) != size:
                 raise ProblemError(f"{name} needs {size} values, got {len(values)}", where=f"phase {self.name!r}")
+        if any(c.at is At.PATH for c in self.system.constraints):
+            taken = _taken_over(self, At.PATH)
+            object.__setattr__(self, "constraints", taken.constraints)
+            object.__setattr__(self, "system", taken.system)
         for index, low, high in self.free_parameters:
             if not 0 <= index < self.system.np:
                 raise ProblemError(f"the system has no parameter {index}", where=f"phase {self.name!r}")
@@ -249,6 +258,32 @@ class Phase:
             if not low - slack <= guess <= high + slack:
                 raise ProblemError(f"the guess {guess:g} of {name!r} lies outside [{low:g}, {high:g}]",
                                    where=f"phase {self.name!r}")
+
+
+class _TakenOver(NamedTuple):
+    constraints: tuple[Constraint, ...]
+    system: System
+
+
+def _taken_over(phase: Phase, at: At) -> _TakenOver:
+    """The constraints of a phase with those that its system has there, and the system without them."""
+    known = {c.name for c in phase.constraints}
+    own = tuple(c for c in phase.system.constraints if c.at is at and c.name not in known)
+    rest = tuple(c for c in phase.system.constraints if c.at is not at)
+    return _TakenOver((*phase.constraints, *own), replace(phase.system, constraints=rest))
+
+
+def _begun(phase: Phase) -> Phase:
+    """The first phase of a problem with what its system asks of a start; one that is prescribed in full has to agree."""
+    taken, start = _taken_over(phase, At.START), phase.start
+    if start is None or not start.complete:
+        return replace(phase, **taken._asdict())
+    for c in phase.system.constraints:
+        off = np.abs(np.asarray(c.function(0.0, start.value, np.zeros(phase.system.nu), phase.system.parameter_values)))
+        if np.max(off, initial=0.0) > START_OFF:
+            raise ProblemError(f"breaks the constraint {c.name!r} of the system by {np.max(off):.3g}",
+                               where=f"phase {phase.name!r}: start")
+    return replace(phase, system=taken.system)
 
 
 @dataclass(frozen=True)
@@ -303,6 +338,8 @@ class Problem:
     linkages: tuple[Linkage, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.phases and self.phases[0].system.constraints:
+            object.__setattr__(self, "phases", (_begun(self.phases[0]), *self.phases[1:]))
         for linkage in self.linkages:
             for number, at in linkage.ends:
                 if not 0 <= number < len(self.phases) or at not in (At.START, At.FINAL):

@@ -114,8 +114,6 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[str,
         and phase.start.complete
     if by_loops and not (plain and INTEGRATORS[options.integrator].loops):
         what = "free times, parameters or start states" if not plain else f"integrator {options.integrator!r}"
-        if options.execution == "loops":
-            raise ProblemError(f"loops over the robot know no {what}; execution 'auto' generates code", where="ilqr options")
         told = (f"dynamics: code generated for this problem, for loops over the robot know no {what}",)
         by_loops = False
     if closed:

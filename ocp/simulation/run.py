@@ -140,7 +140,7 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
                     raise ProblemError(f"{N} steps of {step:g} s in phase {phase.name!r} are too many", where="dt")
                 record = _Record(phase, np.linspace(a, b, N + 1), x)
                 legs.append(record.leg(0))
-                mover.reset(a, x)
+                mover.reset(x, a)
                 try:
                     for i in range(N):
                         record.take(i, mover, controls(k, record.t[i], record.t[i + 1] - record.t[i], record.x[i]))
@@ -173,8 +173,8 @@ class _Record:
 
     def take(self, i: int, mover: Stepper, u: np.ndarray) -> None:
         self.u[i] = u
-        rises = mover.step(self.u[i], self.t[i + 1] - self.t[i])
-        self.x[i + 1], self.integrals[i + 1] = mover.measure(), self.integrals[i] + rises
+        self.x[i + 1] = mover.step(self.u[i], self.t[i + 1] - self.t[i])
+        self.integrals[i + 1] = self.integrals[i] + mover.risen
         self.done = i + 1
 
     def leg(self, n: int) -> Leg:

@@ -13,7 +13,11 @@ def check(file: Problem, /, *, set_: Overrides = None) -> int:
     from ocp.app.files.yaml_source import read_source
     from ocp.app.pages.ik_report import print_check as print_ik_check
     from ocp.app.pages.summary import print_check
+    from ocp.errors import ProblemError
 
+    if file.suffix in (".urdf", ".xml"):
+        raise ProblemError(f"is a robot, not a problem; see what it holds with: ocp robot {file}, and get a problem about it with: "
+                           f"ocp init {file}", where=str(file))
     if is_ik_tree(read_source(file).tree):
         print_ik_check(load_ik(file, parse_overrides(set_ or [])))
         return CERTIFIED

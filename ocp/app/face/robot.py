@@ -207,8 +207,8 @@ class Robot:
             if body.joint.mimic is not None or not own:
                 continue
             if len(own) == 7:
-                found = dict(zip(names, own, strict=True))
-                pose = {"position": own[:3], "quaternion": {key: found[f"q{key}"] for key in "wxyz"}}
+                found = {name[-1]: value for name, value in zip(names[3:], own[3:], strict=True)}
+                pose = {"position": own[:3], "quaternion": {key: found[key] for key in "wxyz"}}
                 made.update({"base": pose} if body.parent < 0 else {})
                 made["joints"].update({} if body.parent < 0 else {body.joint.name: pose})
             else:

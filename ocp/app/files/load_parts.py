@@ -13,7 +13,8 @@ import numpy as np
 
 from dynamics.errors import near
 from ocp.app.files import schema_parts as parts
-from ocp.app.files.expressions import RESERVED_NAMES, FollowOnError, Scope, parse, parse_vector
+from ocp.app.files.builtins import RESERVED_NAMES
+from ocp.app.files.expressions import FollowOnError, Scope, parse, parse_vector
 from ocp.app.files.findings import Findings
 from ocp.app.files.yaml_source import KeyPath
 from ocp.errors import ProblemError
@@ -110,7 +111,8 @@ def make_reader(findings: Findings, constants: Scope, x: SX, u: SX, scope: Scope
     named = {parameter.name: p[i] for i, parameter in enumerate(parameters)}
     names = {**constants.names, **named, **scope.names, "t": t}
     broken = scope.broken | constants.broken.difference(scope.names)
-    return Reader(findings, constants, replace(scope, names=names, broken=broken), t, x, u, p, tuple(parameters), place, phase)
+    scope = replace(scope, names=names, broken=broken, curves=constants.curves)
+    return Reader(findings, constants, scope, t, x, u, p, tuple(parameters), place, phase)
 
 
 # ---- names and constants ------------------------------------------------------------------------------------------------

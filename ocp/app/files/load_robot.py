@@ -18,12 +18,14 @@ from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
-from ocp.app.files.expressions import RESERVED_NAMES, Scope, Table, VectorFunction
+from ocp.app.files.builtins import RESERVED_NAMES
+from ocp.app.files.expressions import Scope, Table, VectorFunction
 from ocp.app.files.findings import Findings
 from ocp.app.files.load_costs import named_error, read_costs
 from ocp.app.files.load_definitions import read_robot_definitions
 from ocp.app.files.load_drives import mechanism_of_file
 from ocp.app.files.load_model import read_mechanism
+from ocp.app.files.load_tables import read_names
 from ocp.app.files.schema_forces import Ground
 from ocp.app.files.schema_robot import GuessState, RobotConstraint, RobotPhase, RobotProblem, RobotSystem
 from ocp.app.files.start_state import WORDS, read_start
@@ -37,11 +39,9 @@ from ocp.bridge import (
     motor_shares,
     residual_dynamics_system,
     robot_system,
-    shared_effort_constraints,
-    start_constraints,
 )
 from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, with_contacts
-from ocp.problem import Constraint, Guess, Phase, Problem, System
+from ocp.problem import At, Constraint, Guess, Phase, Problem, System
 
 SX = Any
 #: what the components of a difference from a frame's target are called
@@ -88,7 +88,7 @@ class LoadedRobot:
 
 def load_robot(file: RobotProblem, findings: Findings, folder: Path) -> tuple[Problem | None, Model | None, lp.Reader]:
     """The problem and its robot; paths are relative to ``folder``. Errors go to ``findings``."""
-    constants = lp.read_constants(findings, file.constants, RESERVED)
+    constants = read_names(findings, file, folder, RESERVED)
     parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
     numbers = robot_numbers(findings, constants, parameters)
     base = read_mechanism(numbers, file.system, folder, "system", configurations=names_configurations([file.phase]))
@@ -215,12 +215,12 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     def error(cost: Any, form: str, path: KeyPath) -> SX | None:
         return _error(robot, names, getattr(cost, form), path, form)
 
-    closed = () if given.start is None or not robot.mechanism.constraints or (start and start.coordinates.all()) else \
-        start_constraints(robot.mechanism, system.np, reader.findings.source.where((*reader.place, "constraints")),
-                          len(system.algebraic))
+    free_start = given.start is not None and not (start and start.coordinates.all())
+    where = reader.findings.source.where((*reader.place, "constraints"))
+    closed = tuple(replace(c, where=where) for c in system.constraints if c.at is At.START and free_start)
 
     return Phase(
-        name=name, system=system, duration=lp.read_duration(reader, given.duration),
+        name=name, system=replace(system, constraints=()), duration=lp.read_duration(reader, given.duration),
         guess=_guess(names, robot, given, start, final, boxes.inputs),
         start=start.boundary() if start else None, final=final.boundary() if final else None,
         x_lower=tuple(boxes.x[:, 0]), x_upper=tuple(boxes.x[:, 1]),
@@ -257,8 +257,8 @@ def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: robot_state.Ro
                 findings.add((*at, key, "accelerations"), "accelerations are controls in system.formulation: inverse_dynamics; "
                              'a constraint on a["joint"] holds in both', at_key=True)
         where = findings.source.where((*robot.reader.place, "robot"))
-        shared = () if not robot.given.limits.effort else \
-            shared_effort_constraints(robot.mechanism, robot.system.np, where, len(robot.system.algebraic))
+        shared = tuple(replace(c, where=where) for c in robot.system.constraints
+                       if c.at is At.PATH and robot.given.limits.effort)
         if not robot.residual:
             return boxes.inputs, shared
         free = np.tile([-np.inf, np.inf], (len(robot.system.algebraic) - robot.model.nv, 1))

@@ -27,7 +27,7 @@ from ocp.app.files.schema_parts import (
 )
 from ocp.app.files.schema_state import RobotState, Rotation, StartState
 from ocp.app.files.schema_tasks import Task
-from ocp.app.files.schema_tree import BodyPart, FramePart, JointChange
+from ocp.app.files.schema_tree import BodyPart, FramePart, JointChange, MassSprings
 
 
 def _state_list_tag(value: Any) -> str | None:
@@ -113,6 +113,7 @@ class RobotModel(Part):
     joints: dict[str, JointChange] = Field(default_factory=dict, description="joints of the robot file in another form, by name")
     bodies: dict[str, BodyPart] = Field(default_factory=dict, description="further bodies by name, each with its joint")
     frames: dict[str, FramePart] = Field(default_factory=dict, description="further frames by name")
+    mass_springs: MassSprings | None = Field(None, description="a deformable body that hangs on the robot, or moves beside it")
     root: Literal["fixed", "free_flyer", "planar"] = Field("fixed", description="how the root link is attached (URDF)")
     mimic: Literal["couple", "independent"] = Field(
         "couple", description="mimic joints follow their leader exactly, or are joints of their own (URDF)")

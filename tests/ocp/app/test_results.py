@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from made_solutions import DURATION, INTERVALS, cart, cart_state, certificate
 
-from ocp.app.pages import folders, plots, results, sheet
+from ocp.app.pages import folders, plots, results
 from ocp.app.pages.folders import jsonable, restore
 from ocp.app.pages.iterations import columns, iteration_table
 from ocp.app.pages.results import read_run, write_run

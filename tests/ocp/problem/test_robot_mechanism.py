@@ -9,6 +9,7 @@ import pytest
 
 from dynamics import ModelError, spatial
 from dynamics import algorithms as alg
+from dynamics.constraints import Closure
 from dynamics.forces import (
     Bushing,
     Cable,
@@ -25,11 +26,11 @@ from dynamics.forces import (
 from dynamics.mechanism import Mechanism, Motor, Thruster, direct_motors, read_mechanism
 from dynamics.model import read_urdf
 from ocp.app.files.load import load_problem
-from ocp.bridge import effort_constraints, inverse_dynamics_system, inverse_effort, robot_system
+from ocp.bridge import effort_constraints, inverse_dynamics_system, inverse_effort, residual_dynamics_system, robot_system
 from ocp.certify.motion import Motion
 from ocp.derivatives import choose, differentiated
 from ocp.errors import ProblemError
-from ocp.problem import At, Cost, Duration, Guess, Phase
+from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem
 from ocp.shooting.stages.symplectic import robot_step
 from tests.support.row_trees import tree_of
 
@@ -155,10 +156,10 @@ def test_a_symplectic_step_in_closed_form():
     np.testing.assert_allclose(np.array(found), np.array(by_x), atol=1e-7)
 
 
-def test_loops_refuse_thrusters_by_name():
-    system = robot_system(pulled())
-    with pytest.raises(ProblemError, match="the robot has thrusters"):
-        choose(system, "analytic", "loops")
+def test_code_takes_the_place_of_loops_where_there_are_thrusters():
+    source, by_loops, told = choose(robot_system(pulled()), "analytic", "loops")
+    assert (source, by_loops) == ("analytic", False)
+    assert "in place of loops, for they know motors only, and the robot has thrusters ('jet', 'piston')" in told[-1]
 
 
 # ---- limits -------------------------------------------------------------------------------------------------------------
@@ -191,6 +192,25 @@ def test_files_and_python_have_the_same_limits():
     other = phase_of(robot_system(phase.system.model))
     assert (phase.x_lower, phase.x_upper, phase.u_lower, phase.u_upper) == \
         (other.x_lower, other.x_upper, other.u_lower, other.u_upper)
+
+
+@pytest.mark.parametrize("form", [robot_system, residual_dynamics_system])
+def test_what_no_bound_expresses_comes_with_the_system(form):
+    """A transmission over two limited joints, and a loop that a start has to close."""
+    model = read_urdf("problems/models/four_bar.urdf")
+    mechanism = Mechanism(model, (Motor("belt", (("crank", 1.0), ("coupler", -0.5))),),
+                          constraints=(Closure("pin", "end", "tip", "revolute", (0.0, 1.0, 0.0)),))
+    phase = phase_of(form(mechanism))
+    (shared,) = phase.constraints
+    assert (shared.name, shared.labels, shared.upper) == ("joint efforts", ("crank",), (6.0,))
+    assert [c.name for c in Problem("p", (phase,)).phase.constraints][-1] == "pin"
+    again = Problem("p", Problem("p", (phase,)).phases)  # taken over once
+    assert [c.name for c in again.phase.constraints].count("pin") == 1
+    without = replace(again.phase, constraints=())
+    assert Problem("p", (without,)).phase.constraints == ()
+    off = replace(phase, start=Boundary((0.3,) * 6, (True,) * 6))
+    with pytest.raises(ProblemError, match="breaks the constraint 'pin' of the system by"):
+        Problem("p", (off,))
 
 
 # ---- gears and the inverse form -----------------------------------------------------------------------------------------
