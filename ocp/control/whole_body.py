@@ -116,9 +116,9 @@ class WholeBody:
                 raise ProblemError(f"no velocity named {name!r}{near(name, model.velocity_names)}", where="WholeBody.driven")
         return Mechanism(model, tuple(Motor(name, ((name, 1.0),)) for name in driven))
 
-    def _control_limits(self) -> tuple[Array, Array, Array, list[str]]:
+    def _control_limits(self) -> tuple[Array, Array, Array, tuple[str, ...]]:
         """(rows [k, controls], lower, upper [k], names)."""
-        count, nv = len(self.driven or ()), self.model.nv
+        count = len(self.driven or ())
         low, high = self.mechanism.control_limits.T
         if self.efforts is not None:
             most = np.broadcast_to(np.asarray(self.efforts, float), (count,))
@@ -131,7 +131,7 @@ class WholeBody:
         rows = np.vstack([np.eye(count)[bounded], self.S[:, shared].T.reshape(len(shared), count)])
         names = [f"effort of {tuple(self.driven or ())[i]}" for i in bounded]
         return (rows, np.r_[low[bounded], -most], np.r_[high[bounded], most],
-                [*names, *(f"efforts at {self.model.velocity_names[i]}" for i in shared if i < nv)])
+                (*names, *(f"efforts at {self.model.velocity_names[i]}" for i in shared)))
 
     # ---- the state ------------------------------------------------------------------------------------------------------
     def terms(self, q: ArrayLike, v: ArrayLike, tasks: Sequence[Task] = ()) -> Terms:

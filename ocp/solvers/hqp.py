@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ocp.errors import ProblemError
-from ocp.solvers.engines import Dense, Engine, engine, known_engine
+from ocp.solvers.engines import ENGINES, Dense, Engine, engine, known_engine
 from ocp.solvers.levels import Answers, HQPResult, HQPStatus, Level, Outcome, check_levels, merged
 from ocp.solvers.lexicographic import ASK, CAREFUL, DONE, advance, space
 
@@ -33,16 +33,17 @@ __all__ = ["HQPOptions", "HQPResult", "HQPStatus", "Hierarchy", "Level", "Outcom
 Array = NDArray[np.float64]
 
 _ZERO = 1e-13
-_ROADS = 7  # all that lead to an active set
+_ROADS = 15  # all that lead to an active set
 _BY = ("none", "held rows", "", "descent")
 
 
 @dataclass(frozen=True)
 class HQPOptions:
-    """engine: "osqp" or "daqp". tolerance: directions that a level weighs by less than this share of its norm are not inverted;
+    """engine: what looks for the active set of a level where the rows held last time are not it: "active_set" (compiled, of our
+    own; OSQP only where it does not close), "osqp" or "daqp". tolerance: directions that a level weighs by less than this share of its norm are not inverted;
     only those that are zero to rounding are left to the levels below. accuracy: that engines are asked for."""
 
-    engine: str = "osqp"
+    engine: str = "active_set"
     tolerance: float = 1e-8
     accuracy: float = 1e-6
 
@@ -83,13 +84,15 @@ class Space:
                 iterations, guessed = iterations + self._guess(), True
             else:
                 s.x[:], guessed = x0, False
-            code = int(advance(s.numbers, s.integers, self._sizes, self.options.tolerance, self._careful, guessed, _ROADS))
+            code = int(advance(s.numbers, s.integers, self._sizes, self.options.tolerance, self._careful, guessed,
+                               _ROADS if self.options.engine == ENGINES[0] else _ROADS & 7))
             self._careful = self._careful or code == CAREFUL
         if code != DONE or not np.isfinite(s.x).all():
             level = int(self._sizes[3])
             return HQPResult(np.full(self.n, np.nan), HQPStatus.FAILED, None, (*self.names, "least norm")[level])
         self._careful = bool(s.slack.any())
-        by = [_BY[how] or self.options.engine for how in s.how.tolist()]
+        engine_ = self.options.engine if self.options.engine != ENGINES[0] else "osqp"
+        by = [_BY[how] or engine_ for how in s.how.tolist()]
         answers = Answers(self.names, self.counts, self.limits, s.residual.copy(), s.slack.copy(), s.end.astype(np.int8),
                           s.rank.tolist(), by)
         return HQPResult(s.x.copy(), HQPStatus.SOLVED, answers, free=answers.rank[-1], iterations=iterations)

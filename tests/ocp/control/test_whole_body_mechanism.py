@@ -58,7 +58,8 @@ def test_prepared_steps_are_those_of_levels_made_anew(seed, horizon):
     for k in range(4):
         q = np.array(alg.integrate(model, ca.DM(robot.q), ca.DM(0.1 * rng.standard_normal(model.nv)))).ravel()
         v = rng.standard_normal(model.nv)
-        com = replace(com, target=rng.standard_normal(3), rate=rng.standard_normal(3), acceleration=0.3, weight=np.array([1.0, 2, 3]))
+        com = replace(com, target=rng.standard_normal(3), rate=rng.standard_normal(3), acceleration=0.3,
+                      weight=np.array([1.0, 2, 3]))
         trunk = orientation_task("b1", turned if k % 2 else np.eye(3), gain=3.0 + k)
         hand = replace(hand, gain=float(k), weight=0.5)
         priorities = [MomentumTask(rng.standard_normal(6), np.ones(6), 0.7, (5, 0)), [com, trunk, EffortTask(0.2, 0.01)],
