@@ -44,7 +44,8 @@ def bounce():
 @pytest.mark.parametrize("side", ["lower", "upper"])
 @pytest.mark.parametrize(("kind", "name"), [("x", "bound v"), ("u", "bound u")])
 def test_bounds_are_looked_at_from_either_side(block, side, kind, name):
-    phase, names = block.problem.phase, {"x": block.problem.phase.system.space.names, "u": block.problem.phase.system.controls}[kind]
+    phase = block.problem.phase
+    names = {"x": phase.system.space.names, "u": phase.system.controls}[kind]
     values, at = {"x": block.trajectory.x, "u": block.trajectory.u}[kind], names.index(name.removeprefix("bound "))
     inside = 0.5 * (values[:, at].min() + values[:, at].max())
     limits = [INF if side == "upper" else -INF] * len(names)
@@ -78,7 +79,7 @@ def test_cones_are_left_where_their_axis_is_too_short(values, outside):
     np.testing.assert_allclose(excess(cone, np.array([values])), [[outside]], atol=1e-15)
 
 
-# ---- numbers that are none -----------------------------------------------------------------------------------------------------
+# ---- numbers that are none ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_phase_without_numbers_is_not_hidden_by_the_other(bounce, which):
     parts = list(bounce.parts)
@@ -90,9 +91,9 @@ def test_a_phase_without_numbers_is_not_hidden_by_the_other(bounce, which):
     assert not found.holds
 
 
-# ---- what kind of point -----------------------------------------------------------------------------------------------------------
+# ---- what kind of point -------------------------------------------------------------------------------------------------
 def test_a_saddle_that_nobody_left_is_none_the_less_named():
-    """x' = u, u^2 - 20 x^2 over [0, 1] between rests at x = 0: the motion that stays is a saddle (conjugate point at pi / sqrt 20)."""
+    """x' = u, u^2 - 20 x^2 over [0, 1] from x = 0 to x = 0: the motion that stays is a saddle (conjugate point: pi / sqrt 20)."""
     system = known.flat_system("point", ("x",), ("u",), lambda t, x, u, p: u[0])
     phase = replace(known.block_move().phase, system=system, start=Boundary((0.0,), (True,)), final=Boundary((0.0,), (True,)),
                     x_lower=(-INF,), x_upper=(INF,), u_lower=(-INF,), u_upper=(INF,), constraints=(),
@@ -129,7 +130,7 @@ def test_a_point_above_its_optimum_is_seen_where_the_slope_is_small_beside_the_v
 
 @pytest.mark.parametrize(("bend", "force", "minimum"), [(-1.0, 0.0, False), (1.0, 0.0, True), (-1.0, 1.0, True), (1.0, 1.0, True)])
 def test_a_bound_that_is_met_holds_only_where_it_pushes(bend, force, minimum):
-    """force (a - 1) + bend (a - 1)^2 / 2 + (b - 1)^2 / 2 at a = b = 1 with a >= 1: without a force a descends where it bends down."""
+    """force (a - 1) + bend (a - 1)^2 / 2 + (b - 1)^2 / 2 at a = b = 1, a >= 1: without a force a descends where it bends down."""
     none = np.zeros(0)
     local = Local(np.ones(2), np.array([1.0, 0.0]), np.full(2, 9.0), np.array([-force, 0.0]), none, none, none, none,
                   np.array([force, 0.0]), sp.csr_matrix((0, 2)), sp.csr_matrix(np.diag([bend, 1.0])), Owners.empty(2))
@@ -166,7 +167,7 @@ def test_a_maximum_is_no_saddle():
     assert not found.holds
 
 
-# ---- the dynamics ------------------------------------------------------------------------------------------------------------------
+# ---- the dynamics -------------------------------------------------------------------------------------------------------
 def bumped(path, x=0.0, u=0.0):
     return Trajectory(path.t, path.x + x * np.eye(2)[1], path.u + u, path.t_u,
                       lambda t: path.state(t), lambda t: path.control(t) + u, path.t_path)
