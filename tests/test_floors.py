@@ -24,6 +24,7 @@ FLOORS = {
         "loops",
         "derivatives",
         "redmax",
+        "robot",
         "notation",
     ],
     "ocp": [
@@ -49,6 +50,7 @@ FLOORS = {
         "transcription",
         "shooting",
         "mpc",
+        "wbc",
         "certify",
         "derivative_check",
         "explain",
@@ -59,10 +61,10 @@ FLOORS = {
 }
 CONFINED = {
     "matplotlib": ("ocp/app/",), "pydantic": ("ocp/app/",), "rich": ("ocp/app/",), "jinja2": ("ocp/app/",),
-    "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/solvers/",), "mujoco": ("dynamics/model/mjcf.py",),
+    "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/solvers/",), "mujoco": ("dynamics/model/mjcf.py", "ocp/plants/mujoco.py"),
     "pinocchio": (),  # of tests and benchmarks
     "numba": ("ocp/app/derivative_study/", "dynamics/kernels/", "dynamics/loops/", "dynamics/derivatives/", "ocp/shooting/",
-              "ocp/nlp/interior_point/", "ocp/transcription/", "ocp/control/"),
+              "ocp/nlp/interior_point/", "ocp/transcription/", "ocp/control/", "ocp/solvers/"),
 }
 NOTATION = ("dynamics.notation", "ocp.control.notation")  # for readers and tests: no other room imports it
 ENVIRONMENT = ("dynamics/kernels/",)  # the cache is the one place that looks at the environment

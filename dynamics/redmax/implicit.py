@@ -27,6 +27,10 @@ from dynamics.redmax.schemes import Solve, Stage, plan
 Expr = Any
 
 
+#: residuals over the mass below which rounding may be all that is left: they are taken where they shrink no further [rad or m]
+ROUNDED = 1e-9
+
+
 @dataclass(frozen=True)
 class System:
     """A mechanism with free parameters as kernels: residual(q, v, a, u, p) -> r; terms(...) -> r, r_q, r_v, M;
@@ -180,13 +184,15 @@ class Step:
 
     def newton(self, q: np.ndarray, options: Options) -> tuple[np.ndarray, int]:
         """The node from a first q, and how many steps it took: at least one. Raises StepFailed."""
-        s = self.scale
+        s, before = self.scale, np.inf
         for count in range(1, options.iterations + 1):
             r, r_q, r_v, M = self.system.slopes(self.node(q), *self.rest)
             weights = np.maximum(np.diag(M), 1e-300) / s**2
             g = r / weights
-            if count > 1 and np.abs(g).max(initial=0.0) <= options.tolerance:
+            size = np.abs(g).max(initial=0.0)
+            if count > 1 and (size <= options.tolerance or before / 2 < size <= ROUNDED):
                 return self.node(q), count - 1
+            before = size
             if not np.all(np.isfinite(g)):
                 raise StepFailed("the residual is not finite", np.nan_to_num(g, nan=np.inf))
             try:

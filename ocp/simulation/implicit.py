@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import casadi as ca
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.errors import ModelError
 from dynamics.kernels import compile_kernel, compile_many
@@ -21,8 +22,9 @@ from dynamics.redmax.schemes import Part, parts
 from ocp.problem import System
 from ocp.simulation.stepper import INLINE, StepError
 
-#: most iterations of Newton, most halvings of one, and what counts as solved: a step this small beside the state
-ITERATIONS, HALVINGS, SOLVED = 50, 20, 1e-12
+#: most iterations of Newton, most halvings of one, and what counts as solved: a move this small beside the state, or so small and
+#: not shrinking any more
+ITERATIONS, HALVINGS, SOLVED, ROUNDED = 50, 20, 1e-12, 1e-8
 
 Node = Any
 
@@ -64,20 +66,21 @@ class ImplicitSteps:
         self._integrand = None if not integrands else compile_kernel(_stacked(integrands), mode)  # type: ignore[arg-type]
         self._count = len(integrands)
         self.notes = (self._equations.notes if self._integrand is None else (*self._equations.notes, *self._integrand.notes))
-        self.reset(0.0, np.array(system.space.neutral))
+        self.reset(system.space.neutral)
 
-    def reset(self, t: float, x: np.ndarray) -> None:
+    def reset(self, x: ArrayLike, t: float = 0.0) -> None:
         self._t, self._here, self._before = t, self._equations.begin(np.array(x, float)), None
-        self._h, self._risen = 0.0, np.zeros(self._count)
+        self._h, self.risen = 0.0, np.zeros(self._count)
 
     def measure(self) -> np.ndarray:
         return self._equations.state(self._here)
 
-    def step(self, u: np.ndarray, dt: float) -> np.ndarray:
+    def step(self, u: ArrayLike, dt: float) -> np.ndarray:
+        u = np.asarray(u, float)
         first = self._before is None or abs(dt - self._h) > 1e-9 * dt
         nodes, own = {0: self._here, -1: self._before}, parts(self._method, first)
         # integrals are states of the scheme, too: 0 where the step begins
-        values, rates = {0: np.zeros(self._count), -1: -self._risen}, {0: np.zeros(self._count), -1: np.zeros(self._count)}
+        values, rates = {0: np.zeros(self._count), -1: -self.risen}, {0: np.zeros(self._count), -1: np.zeros(self._count)}
         ahead = np.diff([0.0, *(part.time for part in own)]) * dt
         for k, part in enumerate(own, 1):
             t = self._t + part.time * dt
@@ -87,8 +90,8 @@ class ImplicitSteps:
             values[k] = part.stage.gamma * dt * rates[k] + sum(
                 w.a * values[j] + dt * w.b * rates[j] for w, j in zip(part.stage.weights, part.past, strict=True))
         self._before, self._here, self._h, self._t = self._here, nodes[len(own)], dt, self._t + dt
-        self._risen = values[len(own)]
-        return self._risen
+        self.risen = values[len(own)]
+        return self.measure()
 
     def _rates(self, t: float, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         return np.zeros(0) if self._integrand is None else np.atleast_1d(self._integrand(t, x, u, self._p))
@@ -118,7 +121,7 @@ class Mechanical:
 
     def __init__(self, system: System, mode: str):
         self._system = positions.system(system.mechanism, mode=mode)
-        self._n, self._options = system.mechanism.model.nv, positions.Options()
+        self._n, self._options = system.mechanism.model.nv, positions.Options(tolerance=1e-13)
 
     def begin(self, x: np.ndarray) -> np.ndarray:
         return np.array([x[:self._n], x[self._n:], np.zeros(self._n)])
@@ -160,6 +163,8 @@ class Whole:
         x, xi = task.newest
         guess = np.atleast_1d(self._seen(base, self._plus(x, task.ahead * (np.zeros(self._n) if xi is None else xi)), known)[0])
         arguments = (known, base, task.t, task.u, self._p, stage.gamma * h)
+        if xi is None and not np.all(np.isfinite(self._at(guess, arguments)[1])):
+            guess = guess - self._at(guess, arguments)[0]  # an explicit step: a start from rest may have no derivatives
         y, xi = self._newton(guess if np.all(np.isfinite(guess)) else known, arguments, 1.0 + np.abs(base).max(initial=0.0))
         return np.atleast_1d(self._plus(base, y)), xi
 
@@ -177,6 +182,8 @@ class Whole:
                 raise self._failed(F, F, "the Newton matrix is singular") from None
             move = -inverse @ F
             length = np.abs(move).max(initial=0.0)
+            if length <= SOLVED * size or (length <= ROUNDED * size and length > before / 2):
+                return y + move, self._at(y + move, arguments)[2]
             share = 1.0
             for _ in range(HALVINGS):
                 F, J, xi = self._at(y + share * move, arguments)
@@ -184,14 +191,9 @@ class Whole:
                     break
                 share /= 2
             else:
-                if length <= 1e-9 * size:
-                    return y, xi
                 share = 1.0
                 F, J, xi = self._at(y + move, arguments)
-            y = y + share * move
-            if share == 1.0 and (length <= SOLVED * size or (length <= 1e-9 * size and length > before / 2)):
-                return y, xi
-            before = length
+            y, before = y + share * move, length
         raise self._failed(F, move, f"no convergence in {ITERATIONS} iterations of Newton")
 
     def _at(self, y: np.ndarray, arguments: tuple[Any, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -17,6 +17,7 @@ from ocp.errors import ProblemError
 from ocp.guess import on_manifold, sample_guess
 from ocp.interrupts import held
 from ocp.problem import At, Phase, Problem
+from ocp.simulation.diagnosis import singular_joint
 from ocp.simulation.stepper import StepError, Stepper, check_integrator, integrand, stepper
 from ocp.spaces import Space
 
@@ -140,7 +141,7 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
                     raise ProblemError(f"{N} steps of {step:g} s in phase {phase.name!r} are too many", where="dt")
                 record = _Record(phase, np.linspace(a, b, N + 1), x)
                 legs.append(record.leg(0))
-                mover.reset(a, x)
+                mover.reset(x, a)
                 try:
                     for i in range(N):
                         record.take(i, mover, controls(k, record.t[i], record.t[i + 1] - record.t[i], record.x[i]))
@@ -156,10 +157,23 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
         leg = legs[-1]
         ending = Ending.FAILED
         message = (f"Step {len(leg.u)} of phase {leg.phase.name!r} (from t = {leg.t[-1]:.6g} s, of {step:.3g} s): {error}; "
-                   "a shorter step may help.")
+                   f"{_singular(leg) or 'a shorter step may help'}.")
+    if ending is not Ending.FAILED:
+        notes += [words for leg in legs if (words := _singular(leg))]
     total = time.perf_counter() - began
     return Motion(problem, integrator, controls.words, tuple(legs), step, end, ending, message,
                   {"prepare": prepared, "run": total - prepared}, tuple(notes))
+
+
+def _singular(leg: Leg) -> str:
+    """What there is to say of coordinates that come next to a singular place; empty where none do."""
+    model = leg.phase.system.model
+    found = None if model is None else singular_joint(model, leg.x[:, :model.nq])
+    if found is None:
+        return ""
+    joint, k, share = found
+    return (f"the coordinates of joint {joint!r} are next to singular at t = {leg.t[k]:.6g} s (smallest singular value of its S "
+            f"{share:.1e} of the largest): another chart, or a kind in quaternions, goes through")
 
 
 class _Record:
@@ -173,8 +187,8 @@ class _Record:
 
     def take(self, i: int, mover: Stepper, u: np.ndarray) -> None:
         self.u[i] = u
-        rises = mover.step(self.u[i], self.t[i + 1] - self.t[i])
-        self.x[i + 1], self.integrals[i + 1] = mover.measure(), self.integrals[i] + rises
+        self.x[i + 1] = mover.step(self.u[i], self.t[i + 1] - self.t[i])
+        self.integrals[i + 1] = self.integrals[i] + mover.risen
         self.done = i + 1
 
     def leg(self, n: int) -> Leg:

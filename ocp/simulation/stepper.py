@@ -1,7 +1,7 @@
 """What moves a system on: one state after another, each step with a held control, by any one-step method.
 
-A stepper is a plant in the plainest sense: ``reset(t, x)``, ``measure()``, ``step(u, dt)``. Integrals of given functions come along
-as if each were one more state.
+A stepper is a plant (``ocp.plants``) without noise: ``reset(x, t)``, ``measure()``, ``step(u, dt)``. Integrals of given functions
+come along as if each were one more state.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Protocol
 
 import casadi as ca
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.errors import near
 from dynamics.kernels import Kernel, compile_kernel
@@ -24,19 +25,20 @@ INLINE = 2000
 
 
 class Stepper(Protocol):
-    """A system that moves. ``notes``: what is worth knowing about how it does."""
+    """A system that moves. ``notes``: what is worth knowing about how it does; ``risen`` [k]: the rise of each integral over the
+    last step."""
 
     notes: tuple[str, ...]
+    risen: np.ndarray
 
-    def reset(self, t: float, x: np.ndarray) -> None:
-        """Begin at a time [s] and a state x [nx]."""
+    def reset(self, x: ArrayLike, t: float = 0.0) -> None:
+        """Begin at a state x [nx] and a time [s]."""
 
     def measure(self) -> np.ndarray:
         """The state [nx] now."""
 
-    def step(self, u: np.ndarray, dt: float) -> np.ndarray:
-        """Move on by dt [s] under a held control u [nu]; returns the rise of each integral. Raises StepError where that fails, and
-        stays where it was."""
+    def step(self, u: ArrayLike, dt: float) -> np.ndarray:
+        """The state [nx] after dt [s] under a held control u [nu]. Raises StepError where that fails, and stays where it was."""
 
 
 class StepError(RuntimeError):
@@ -51,8 +53,9 @@ class StepError(RuntimeError):
 
 def check_integrator(name: str) -> None:
     """Raises ProblemError for an integrator that a simulation does not know."""
-    if name not in INTEGRATORS and name not in METHODS:
-        raise ProblemError(f"no integrator named {name!r}{near(name, (*INTEGRATORS, *METHODS), most=30)}", where="integrator")
+    known = tuple(dict.fromkeys((*INTEGRATORS, *METHODS)))
+    if name not in known:
+        raise ProblemError(f"no integrator named {name!r}{near(name, known, most=30)}", where="integrator")
 
 
 def stepper(system: System, integrator: str, integrands: Sequence[ca.Function] = (), mode: str = "auto") -> Stepper:
@@ -62,11 +65,11 @@ def stepper(system: System, integrator: str, integrands: Sequence[ca.Function] =
     integrands: scalar Functions of (t, x, u, p). Raises ProblemError for an unknown integrator, or a system that it is not for.
     """
     check_integrator(integrator)
-    if integrator in INTEGRATORS:
-        return OneStep(system, integrator, integrands, mode)
-    from ocp.simulation.implicit import ImplicitSteps
+    if integrator in METHODS:
+        from ocp.simulation.implicit import ImplicitSteps
 
-    return ImplicitSteps(system, integrator, integrands, mode)
+        return ImplicitSteps(system, integrator, integrands, mode)
+    return OneStep(system, integrator, integrands, mode)
 
 
 def integrand(cost: Cost) -> ca.Function:
@@ -103,16 +106,17 @@ class OneStep:
         self._kernel: Kernel = compile_kernel(step_function(system, integrator, integrands), mode)  # type: ignore[arg-type]
         self._names, self._p = system.space.names, np.array(system.parameter_values, float)
         self._t, self._x = 0.0, np.array(system.space.neutral)
+        self.risen = np.zeros(len(integrands))
         self._implicit = INTEGRATORS[integrator].implicit
         self.notes = self._kernel.notes
 
-    def reset(self, t: float, x: np.ndarray) -> None:
+    def reset(self, x: ArrayLike, t: float = 0.0) -> None:
         self._t, self._x = t, np.array(x, float)
 
     def measure(self) -> np.ndarray:
         return self._x.copy()
 
-    def step(self, u: np.ndarray, dt: float) -> np.ndarray:
+    def step(self, u: ArrayLike, dt: float) -> np.ndarray:
         x, rises = self._kernel(self._t, self._x, u, self._p, dt)
         x = np.atleast_1d(x)
         if not np.all(np.isfinite(x)):
@@ -120,5 +124,5 @@ class OneStep:
             lost = "the state leaves the finite range"
             raise StepError(worst, float("nan"), f"the equations of the step have no solution that Newton finds, or {lost}"
                             if self._implicit else lost)
-        self._t, self._x = self._t + dt, x
-        return np.atleast_1d(rises)
+        self._t, self._x, self.risen = self._t + dt, x, np.atleast_1d(rises)
+        return self.measure()

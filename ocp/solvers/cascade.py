@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ocp.solvers.active_set import Bounded, descend
-from ocp.solvers.hqp import HQPResult, HQPStatus, Level, Outcome, check_levels
+from ocp.solvers.active_set import Bounded, solve_bounded
+from ocp.solvers.levels import Answers, HQPResult, HQPStatus, Level, check_levels
 from ocp.solvers.qp import QP, QPOptions, solve_qp
 
 Array = NDArray[np.float64]
@@ -37,16 +37,16 @@ def solve_cascade(levels: Sequence[Level], options: QPOptions | None = None) -> 
             x = answer.x[:n]
         else:  # nearly dependent rows: from the feasible point to the optimum without an engine
             root = np.sqrt(qp.P.toarray())
-            found = descend(Bounded(root, np.zeros(qp.n), qp.A.toarray(), np.minimum(qp.l, qp.A @ feasible),
-                                    np.maximum(qp.u, qp.A @ feasible)), feasible)
+            found = solve_bounded(Bounded(root, np.zeros(qp.n), qp.A.toarray(), np.minimum(qp.l, qp.A @ feasible),
+                                          np.maximum(qp.u, qp.A @ feasible)), feasible)
             if found is None:
-                return HQPResult(np.full(n, np.nan), (), HQPStatus.FAILED, level.name, iterations=iterations)
+                return HQPResult(np.full(n, np.nan), HQPStatus.FAILED, None, level.name, iterations=iterations)
             x = found.x[:n]
         reached, w = level.A @ x, level.D @ x
         C = np.vstack([C, level.A, level.D])
         lower = np.r_[lower, reached, np.minimum(level.lower, w)]
         upper = np.r_[upper, reached, np.maximum(level.f, w)]
-    return HQPResult(x, tuple(_outcome(level, x) for level in levels), HQPStatus.SOLVED, iterations=iterations)
+    return HQPResult(x, HQPStatus.SOLVED, _answers(levels, x), iterations=iterations)
 
 
 def _programme(level: Level, C: Array, lower: Array, upper: Array) -> QP:
@@ -60,8 +60,10 @@ def _programme(level: Level, C: Array, lower: Array, upper: Array) -> QP:
     return QP(P, np.zeros(n + rows + limits), A, np.r_[level.b, level.lower, lower], np.r_[level.b, level.f, upper])
 
 
-def _outcome(level: Level, x: Array) -> Outcome:
-    w = level.D @ x
-    slack = np.maximum(w - level.f, 0.0) + np.minimum(w - level.lower, 0.0)
-    side = np.where(w >= level.f - 1e-9, 1, np.where(w <= level.lower + 1e-9, -1, 0)).astype(np.int8)
-    return Outcome(level.name, level.A @ x - level.b, slack, side, level.limits, 0, "osqp")
+def _answers(levels: Sequence[Level], x: Array) -> Answers:
+    at = [(level, level.D @ x) for level in levels]
+    slack = [np.maximum(w - level.f, 0.0) + np.minimum(w - level.lower, 0.0) for level, w in at]
+    side = [np.where(w >= level.f - 1e-9, 1, np.where(w <= level.lower + 1e-9, -1, 0)) for level, w in at]
+    return Answers(tuple(level.name for level in levels), tuple((level.b.size, level.f.size) for level in levels),
+                   tuple(level.limits for level in levels), np.concatenate([level.A @ x - level.b for level in levels]),
+                   np.concatenate(slack), np.concatenate(side).astype(np.int8), [0] * len(levels), ["osqp"] * len(levels))

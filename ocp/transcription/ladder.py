@@ -9,6 +9,8 @@
 ``coarse 10`` and ``multistart 3`` name one start alone: ten intervals, the seed 3. So a solution says which start served, and a
 file holds it.
 
+Where functions or derivatives are not finite at the guess itself, only starts beside it are tried.
+
 Where the first rung ends at a stationary point of the violation, scouts ask on a few intervals whether the others are worth their
 time (``hopeless``): a problem that asks for what is not possible fails by each of them.
 """
@@ -81,6 +83,8 @@ def climb(problem: Problem, options: Any, attempt: Attempt, given: Solution | No
             if found.status is Status.INTERRUPTED and failed:
                 best = min((found, *(other for _, other in failed)), key=left_over)
                 return replace(best, status=found.status)
+            if found.status is Status.NOT_A_NUMBER and first == "auto" and len(found.iterations) <= 1:
+                return _beside(problem, options, found, attempt)
             if found.status in FINAL:
                 return found
             if found.status is Status.CONVERGED:
@@ -97,6 +101,18 @@ def climb(problem: Problem, options: Any, attempt: Attempt, given: Solution | No
     if len(failed) > 1:
         best = replace(best, notes=(*best.notes, f"guess: all of {', '.join(label for label, _ in failed)} failed"))
     return best
+
+
+def _beside(problem: Problem, options: Any, found: Solution, attempt: Attempt) -> Solution:
+    """From beside a guess where a function or a derivative is not finite, such as that of a norm at zero; else ``found``."""
+    for name, changed in _starts(problem, options, "multistart", None, attempt):
+        other = attempt(changed, replace(options, max_iterations=min(ITERATIONS, options.max_iterations)))
+        if other.status in (Status.CONVERGED, Status.INTERRUPTED):
+            told = f"guess: {name} (before it failed given: not a number)"
+            return replace(other, notes=(*other.notes, told), freeze={**other.freeze, "guess": name})
+        if other.status is Status.NOT_A_NUMBER and len(other.iterations) <= 1:
+            break
+    return found
 
 
 def hopeless(problem: Problem, options: Any, found: Solution, attempt: Attempt) -> str:

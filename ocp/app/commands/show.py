@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Annotated
 
-from ocp.app.commands.common import CERTIFIED, Overrides, Problem
+from cyclopts import Parameter
+
+from ocp.app.commands.common import CERTIFIED, Overrides
 
 
-def show(file: Problem, /, *, set_: Overrides = None, schema: bool = False) -> int:
+def show(
+    file: Annotated[Path | None, Parameter(help="The file (YAML); not needed with --schema and --functions.")] = None, /, *,
+    set_: Overrides = None, schema: Annotated[bool, Parameter(negative=())] = False,
+    functions: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
     """Print a problem file fully expanded, every default written out.
 
     Parameters
     ----------
     schema
-        Print the JSON Schema of problem files instead (for editors); the file is not read.
+        The JSON Schema of problem files instead (for editors).
+    functions
+        Every function, constant and quantity that expressions know instead; with a file its own names, too.
     """
-    from ocp.app.files.load import load_problem, parse_overrides
-    from ocp.app.files.schema import problem_json_schema
+    from ocp.errors import ProblemError
 
     if schema:
+        from ocp.app.files.schema import problem_json_schema
+
         print(json.dumps(problem_json_schema(), indent=2))
         return CERTIFIED
-    print(load_problem(file, parse_overrides(set_ or [])).expanded(), end="")
+    from ocp.app.files.load import load_problem, parse_overrides
+
+    loaded = None if file is None else load_problem(file, parse_overrides(set_ or []))
+    if functions:
+        from ocp.app.pages.vocabulary import print_vocabulary
+
+        print_vocabulary(loaded)
+        return CERTIFIED
+    if loaded is None:
+        raise ProblemError("name a problem file, or say --schema or --functions", where="ocp show")
+    print(loaded.expanded(), end="")
     return CERTIFIED

@@ -42,8 +42,7 @@ def simulate(
     """
     with at_once():
         from ocp.app.files.load import parse_overrides
-        from ocp.app.simulate.run import run as run_simulation
+        from ocp.app.simulate.run import run
 
-    return run_simulation(file, integrator=integrator, dt=dt, until=until, controls=controls, from_=from_, policy=policy,
-                          quick=quick, overrides=parse_overrides(set_ or []), out=out, overwrite=overwrite, quiet=quiet,
-                          command=started())
+    return run(file, integrator=integrator, dt=dt, until=until, controls=controls, from_=from_, policy=policy, quick=quick,
+               overrides=parse_overrides(set_ or []), out=out, overwrite=overwrite, quiet=quiet, command=started())

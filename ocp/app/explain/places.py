@@ -20,6 +20,7 @@ from ocp.app.files.findings import Findings
 from ocp.app.files.load import LoadedProblem
 from ocp.app.files.load_robot import RESERVED, controlled, robot_numbers
 from ocp.app.files.load_symbolic import symbolic_system
+from ocp.app.files.load_tables import read_names
 from ocp.app.files.schema import SymbolicPhases
 from ocp.app.files.schema_robot import RobotPhases, RobotProblem
 from ocp.app.files.yaml_source import KeyPath, Source, format_path, parse_source
@@ -106,13 +107,13 @@ def _reader(loaded: LoadedProblem, source: Source, system: Any, origin: Origin, 
     """What names mean, as when the file was read."""
     findings, file = Findings(source), loaded.file
     if isinstance(file, (RobotProblem, RobotPhases)):
-        constants = lp.read_constants(findings, file.constants, RESERVED)
+        constants = read_names(findings, file, loaded.folder, RESERVED)
         parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
         numbers = robot_numbers(findings, constants, parameters, place, phase)
         read = loaded.problem.phases[origin.phase].system
         mechanism = read.mechanism or read.inverse
         return controlled(numbers, system, mechanism, mechanism).reader
-    constants = lp.read_constants(findings, file.constants)
+    constants = read_names(findings, file, loaded.folder)
     parameters = lp.read_parameters(findings, constants, file.parameters)
     return symbolic_system(findings, constants, parameters, system, file.name, loaded.folder, place, phase)[0]
 

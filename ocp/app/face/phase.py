@@ -127,8 +127,8 @@ class Phase:
         for name, value in {**by_name(given), **named}.items():
             path = (*self._place, "bounds", name)
             if isinstance(value, Mapping):
-                for inner, pair in by_name(value).items():
-                    self._document.put((*path, inner), pair(inner, pair))
+                for inner, given_pair in by_name(value).items():
+                    self._document.put((*path, inner), pair(inner, given_pair))
             else:
                 self._document.put(path, pair(name, value))
 

@@ -27,6 +27,11 @@ def moved(tree: dict[str, Any], old: Path, new: Path) -> dict[str, Any]:
         system.update({"packages": {name: seen(path) for name, path in system["packages"].items()}} if "packages" in system else {})
         linear = system.get("linear", {})
         linear.update({key: seen(linear[key]) for key in ("A", "B") if isinstance(linear.get(key), str)})
+    for name, table in made.get("tables", {}).items():
+        if isinstance(table, str):
+            made["tables"][name] = seen(table)
+        elif "file" in table:
+            table["file"] = seen(table["file"])
     return made
 
 

@@ -55,7 +55,7 @@ class Robot:
     def __init__(self, file: str | Path | None = None, /, **options: Any):
         from ocp.app.files.schema_robot import RobotSystem
 
-        self._written = written_at()
+        self._written = options.pop("_written", None) or written_at()
         for name in options:
             if name not in RobotSystem.model_fields:
                 raise ProblemError(f"unknown option {name!r}{near(name, set(RobotSystem.model_fields) - {'robot'}, most=20)}",
@@ -207,8 +207,8 @@ class Robot:
             if body.joint.mimic is not None or not own:
                 continue
             if len(own) == 7:
-                found = dict(zip(names, own, strict=True))
-                pose = {"position": own[:3], "quaternion": {key: found[f"q{key}"] for key in "wxyz"}}
+                found = {name[-1]: value for name, value in zip(names[3:], own[3:], strict=True)}
+                pose = {"position": own[:3], "quaternion": {key: found[key] for key in "wxyz"}}
                 made.update({"base": pose} if body.parent < 0 else {})
                 made["joints"].update({} if body.parent < 0 else {body.joint.name: pose})
             else:

@@ -8,6 +8,7 @@ scalar, ``/`` and ``**`` take scalars on the right.
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import warnings
 from collections.abc import Callable, Mapping
@@ -18,6 +19,8 @@ from typing import Any
 import casadi as ca
 
 from dynamics.errors import near
+from ocp.app.files import curves
+from ocp.app.files.builtins import BUILTINS, FUNCTION_NAMES
 from ocp.errors import ProblemError
 
 SX = Any
@@ -63,7 +66,8 @@ class Scope:
 
     names: scalars (states, controls, constants); tables: ``q["joint"]``; functions: ``position("frame")``
     unavailable: names that exist elsewhere in the file but cannot be used here, with the reason; broken: names whose
-    definition is wrong, so that using them raises FollowOnError; derivatives: ``der(state)`` by the name of the state.
+    definition is wrong, so that using them raises FollowOnError; derivatives: ``der(state)`` by the name of the state; curves:
+    tables of the file, functions of one or two numbers.
     """
 
     names: Mapping[str, SX] = field(default_factory=dict)
@@ -72,46 +76,8 @@ class Scope:
     unavailable: Mapping[str, str] = field(default_factory=dict)
     broken: frozenset[str] = frozenset()
     derivatives: Mapping[str, SX] = field(default_factory=dict)
+    curves: Mapping[str, Any] = field(default_factory=dict)
 
-
-@dataclass(frozen=True)
-class _Builtin:
-    least: int
-    most: int | None
-    build: Callable[..., SX]
-    vectors: bool = False
-
-
-def _dot(a: SX, b: SX) -> SX:
-    return ca.dot(a, b)
-
-
-def _norm(a: SX) -> SX:
-    return ca.sqrt(ca.dot(a, a))
-
-
-def _fold(function: Callable[[SX, SX], SX]) -> Callable[..., SX]:
-    def folded(first: SX, *rest: SX) -> SX:
-        for other in rest:
-            first = function(first, other)
-        return first
-
-    return folded
-
-
-# abs, norm and sqrt have no derivative at zero; inside costs a square or sqrt(x**2 + eps**2) is the smooth choice
-BUILTINS: Mapping[str, _Builtin] = MappingProxyType({
-    **{name: _Builtin(1, 1, getattr(ca, name)) for name in
-       ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "log", "sqrt", "sign")},
-    "abs": _Builtin(1, 1, ca.fabs),
-    "atan2": _Builtin(2, 2, ca.atan2),
-    "min": _Builtin(2, None, _fold(ca.fmin)),
-    "max": _Builtin(2, None, _fold(ca.fmax)),
-    "norm": _Builtin(1, 1, _norm, vectors=True),
-    "dot": _Builtin(2, 2, _dot, vectors=True),
-})
-FUNCTION_NAMES = (*BUILTINS, "if_else", "interpolate", "der")
-RESERVED_NAMES = ("t", "pi", *FUNCTION_NAMES)
 
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[SX, SX], SX]] = MappingProxyType({
     ast.Lt: lambda a, b: a < b, ast.LtE: lambda a, b: a <= b, ast.Gt: lambda a, b: a > b, ast.GtE: lambda a, b: a >= b,
@@ -124,7 +90,6 @@ _REFUSED: tuple[tuple[tuple[type[ast.AST], ...], str], ...] = (
     ((ast.JoinedStr,), "an f-string"),
     ((ast.NamedExpr,), "an assignment (:=)"),
     ((ast.Starred,), "unpacking with *"),
-    ((ast.BoolOp,), "and/or"),
     ((ast.Await, ast.Yield, ast.YieldFrom), "await or yield"),
     ((ast.Slice,), "a slice"),
 )
@@ -133,6 +98,9 @@ _HINTS: Mapping[type[ast.AST], str] = MappingProxyType({
     ast.FloorDiv: "; a division is written /",
     ast.MatMult: "; use dot([..], [..])",
 })
+
+
+CONDITIONS = "a comparison, and what and, or, not make of it, may only be the first argument of if_else(condition, a, b)"
 
 
 def parse(text: str, scope: Scope, where: Where) -> SX:
@@ -224,8 +192,7 @@ class _Evaluator:
             case ast.UnaryOp(op=ast.UAdd()):
                 return self.value(node.operand, depth + 1)
             case ast.UnaryOp():
-                word = "not" if isinstance(node.op, ast.Not) else "~"
-                raise self.error(node, f"{word!r} is not allowed in an expression")
+                raise self.error(node, CONDITIONS if isinstance(node.op, ast.Not) else "'~' is not allowed in an expression")
             case ast.BinOp():
                 return self.binary(node, depth)
             case ast.Call():
@@ -240,7 +207,9 @@ class _Evaluator:
                 raise self.error(node, "'a if condition else b' is written if_else(condition, a, b)")
             case ast.Compare():
                 hint = "; in a constraint write 'equal', 'lower' or 'upper' beside the expression" if depth == 0 else ""
-                raise self.error(node, f"a comparison may only be the first argument of if_else(condition, a, b){hint}")
+                raise self.error(node, f"{CONDITIONS}{hint}")
+            case ast.BoolOp():
+                raise self.error(node, CONDITIONS)
         for kinds, words in _REFUSED:
             if isinstance(node, kinds):
                 raise self.error(node, f"{words} is not allowed in an expression")
@@ -285,7 +254,7 @@ class _Evaluator:
             return ca.SX(math.pi)
         if name in scope.unavailable:
             raise self.error(node, f"{name!r} cannot be used here: {scope.unavailable[name]}")
-        if name in FUNCTION_NAMES or name in scope.functions:
+        if name in FUNCTION_NAMES or name in scope.functions or name in scope.curves:
             raise self.error(node, f"{name!r} is a function; call it, as in {name}(..)")
         raise self.error(node, f"unknown name {name!r}{near(name, [*scope.names, *scope.tables, 'pi'])}")
 
@@ -334,8 +303,8 @@ class _Evaluator:
         if not isinstance(node.func, ast.Name):
             raise self.error(node, f"only functions by name can be called, not {self.source(node.func)!r}")
         name = node.func.id
-        if name not in FUNCTION_NAMES and name not in self.scope.functions:
-            known = [*FUNCTION_NAMES, *self.scope.functions]
+        if name not in FUNCTION_NAMES and name not in self.scope.functions and name not in self.scope.curves:
+            known = [*FUNCTION_NAMES, *self.scope.functions, *self.scope.curves]
             if name in self.scope.names:
                 raise self.error(node, f"{name!r} is a value, not a function; a product is written {name}*(..)")
             raise self.error(node, f"unknown function {name!r}{near(name, known, most=len(known))}")
@@ -345,8 +314,10 @@ class _Evaluator:
             return self.system_function(node, name)
         if name == "if_else":
             return self.if_else(node, depth)
-        if name == "interpolate":
-            return self.interpolate(node, depth)
+        if name in ("interpolate", "spline"):
+            return self.interpolate(node, name, depth)
+        if name in self.scope.curves:
+            return self.curve(node, name, depth)
         if name == "der":
             return self.derivative(node)
         builtin = BUILTINS[name]
@@ -366,33 +337,46 @@ class _Evaluator:
 
     def if_else(self, node: ast.Call, depth: int) -> SX:
         self.count(node, "if_else", len(node.args), 3, 3)
-        condition = node.args[0]
-        if not isinstance(condition, ast.Compare) or len(condition.ops) != 1 or type(condition.ops[0]) not in _COMPARISONS:
-            raise self.error(condition, "the first argument of if_else must be one comparison with <, <=, > or >=")
-        a = self.scalar(condition.left, depth + 1, "a side of a comparison")
-        b = self.scalar(condition.comparators[0], depth + 1, "a side of a comparison")
+        condition = self.condition(node.args[0], depth + 1)
         one = self.scalar(node.args[1], depth + 1, "a branch of if_else")
         other = self.scalar(node.args[2], depth + 1, "a branch of if_else")
-        return ca.if_else(_COMPARISONS[type(condition.ops[0])](a, b), one, other)
+        return ca.if_else(condition, one, other)
 
-    def interpolate(self, node: ast.Call, depth: int) -> SX:
-        """Straight lines through points, level outside them."""
-        self.count(node, "interpolate", len(node.args), 3, 3)
-        at = self.scalar(node.args[0], depth + 1, "the argument of interpolate")
+    def condition(self, node: ast.expr, depth: int) -> SX:
+        """A comparison, or several joined by ``and`` and ``or``."""
+        if depth > MAX_DEPTH:
+            raise self.error(node, f"the expression is nested deeper than {MAX_DEPTH} levels")
+        if isinstance(node, ast.BoolOp):
+            parts = [self.condition(part, depth + 1) for part in node.values]
+            join = ca.logic_and if isinstance(node.op, ast.And) else ca.logic_or
+            return functools.reduce(join, parts)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return ca.logic_not(self.condition(node.operand, depth + 1))
+        if not isinstance(node, ast.Compare) or any(type(op) not in _COMPARISONS for op in node.ops):
+            raise self.error(node, "a condition is a comparison with <, <=, > or >=, or several joined by and, or, not")
+        sides = [self.scalar(side, depth + 1, "a side of a comparison") for side in (node.left, *node.comparators)]
+        found = [_COMPARISONS[type(op)](a, b) for op, a, b in zip(node.ops, sides[:-1], sides[1:], strict=True)]
+        return functools.reduce(ca.logic_and, found)
+
+    def interpolate(self, node: ast.Call, name: str, depth: int) -> SX:
+        """Lines or a spline through points."""
+        self.count(node, name, len(node.args), 3, 3)
+        at = self.scalar(node.args[0], depth + 1, f"the argument of {name}")
         places, values = (self.value(argument, depth + 1) for argument in node.args[1:])
         if places.numel() != values.numel() or places.numel() < 2:
-            raise self.error(node, f"interpolate: needs as many places as values, at least 2; got {places.numel()} and "
-                                   f"{values.numel()}")
+            raise self.error(node, f"{name}: needs as many places as values, at least 2; got {places.numel()} and {values.numel()}")
         if not places.is_constant():
-            raise self.error(node.args[1], "interpolate: places must be numbers")
+            raise self.error(node.args[1], f"{name}: places must be numbers")
         points = ca.DM(places).full().ravel()
-        steps = points[1:] - points[:-1]
-        if not all(steps > 0):
-            raise self.error(node.args[1], "interpolate: places must increase")
-        result = values[0]
-        for i, step in enumerate(steps):
-            result += (values[i + 1] - values[i]) * ca.fmin(ca.fmax((at - points[i]) / step, 0), 1)
-        return result
+        if not all(points[1:] > points[:-1]):
+            raise self.error(node.args[1], f"{name}: places must increase")
+        return (curves.lines if name == "interpolate" else curves.spline)(at, points, values)
+
+    def curve(self, node: ast.Call, name: str, depth: int) -> SX:
+        """A table of the file."""
+        curve = self.scope.curves[name]
+        self.count(node, name, len(node.args), curve.count, curve.count)
+        return curve(*(self.scalar(a, depth + 1, f"an argument of {name}") for a in node.args))
 
     def derivative(self, node: ast.Call) -> SX:
         """The time derivative of a state."""

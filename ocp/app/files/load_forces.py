@@ -208,6 +208,12 @@ def _push(state: lp.Reader, model: Model, name: str, given: schema.Push, at: Key
     return law.PointForce(name, _place(state, given.point, (*at, "point")), (x, y, z))
 
 
+def _ground(state: lp.Reader, model: Model, name: str, given: schema.ElasticGround, at: KeyPath) -> Force:
+    k, c, mu, k_t = (state.number(getattr(given, key), (*at, key)) for key in ("stiffness", "damping", "friction", "creep"))
+    return law.Ground(name, _places(state, given.points, at), k, c, mu, k_t, _vector(state, given.normal, (*at, "normal")),
+                      _vector(state, given.origin, (*at, "origin")))
+
+
 def _drag(state: lp.Reader, model: Model, name: str, given: schema.Drag, at: KeyPath) -> Force:
     linear, quadratic = (state.vector(values, 6, (*at, key), "components") if values is not None else (0.0,) * 6
                          for key, values in (("linear", given.linear), ("quadratic", given.quadratic)))
@@ -233,5 +239,6 @@ def _efforts(state: lp.Reader, model: Model, name: str, given: Mapping[str, Any]
 _READERS: dict[str, Callable[[lp.Reader, Model, str, Any, KeyPath], Force | None]] = {
     "joint_spring": _joint_spring, "joint_damper": _joint_damper, "joint_friction": _joint_friction, "joint_stop": _joint_stop,
     "spring": _spring,
-    "cable": _spring, "bushing": _bushing, "torsion": _torsion, "push": _push, "drag": _drag, "efforts": _efforts}
+    "cable": _spring, "bushing": _bushing, "torsion": _torsion, "push": _push, "drag": _drag,
+    "ground": _ground, "efforts": _efforts}
 

@@ -48,7 +48,8 @@ def read_linkages(readers: Sequence[Reader], given: Sequence[parts.Linkage], pro
     else:
         names["duration"] = T[0]
     names |= {parameter.name: p[i] for i, parameter in enumerate(reader.parameters)}
-    inside = replace(reader, scope=Scope(names=names, tables=tables, broken=reader.constants.broken))
+    constants = reader.constants
+    inside = replace(reader, scope=Scope(names=names, tables=tables, broken=constants.broken, curves=constants.curves))
     free = [i for i, phase in enumerate(problem.phases) if phase.duration.free]
     found = [_linkage(inside, linkage, ("linkages", i), symbols, T, free, p) for i, linkage in enumerate(given)]
     return tuple(linkage for linkage in found if linkage is not None)

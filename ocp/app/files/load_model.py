@@ -8,6 +8,7 @@ from pathlib import Path
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model.model import GRAVITY
+from ocp.app.files.load_deformable import with_deformable
 from ocp.app.files.load_parts import Reader
 from ocp.app.files.load_tree import read_tree
 from ocp.app.files.schema_robot import RobotModel
@@ -38,6 +39,8 @@ def read_mechanism(numbers: Reader, given: RobotModel, folder: Path, place: str 
                 robot = _read_mjcf(given, file, gravity, str(at[-1]))
     if (given.joints or given.bodies or given.frames) and (given.robot is None or robot is not None):
         robot = _with_tree(numbers, given, robot, gravity, at)
+    if given.mass_springs is not None and robot is not None:
+        robot = with_deformable(numbers, given.mass_springs, robot, (*at, "mass_springs"))
     for name, value in given.lock.items():
         spot: KeyPath = (*at, "lock", name)
         listed = value if isinstance(value, tuple) else (value,)

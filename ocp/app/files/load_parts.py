@@ -13,7 +13,8 @@ import numpy as np
 
 from dynamics.errors import near
 from ocp.app.files import schema_parts as parts
-from ocp.app.files.expressions import RESERVED_NAMES, FollowOnError, Scope, parse, parse_vector
+from ocp.app.files.builtins import RESERVED_NAMES
+from ocp.app.files.expressions import FollowOnError, Scope, parse, parse_vector
 from ocp.app.files.findings import Findings
 from ocp.app.files.yaml_source import KeyPath
 from ocp.errors import ProblemError
@@ -103,14 +104,20 @@ class Reader:
         return bool(on.numel() and ca.depends_on(value, on))
 
 
+def parameter_symbols(parameters: Sequence[FileParameter]) -> SX:
+    """A column of symbols."""
+    return ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(parameter.name) for parameter in parameters))
+
+
 def make_reader(findings: Findings, constants: Scope, x: SX, u: SX, scope: Scope, parameters: Sequence[FileParameter] = (),
-                place: KeyPath = ("system",), phase: KeyPath = ("phase",), t: SX | None = None) -> Reader:
-    """A reader with fresh parameters, and fresh time unless given; ``scope`` gains ``t``, the constants and the parameters."""
-    t, p = ca.SX.sym("t") if t is None else t, ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(parameter.name) for parameter in parameters))
+                place: KeyPath = ("system",), phase: KeyPath = ("phase",), t: SX | None = None, p: SX | None = None) -> Reader:
+    """A reader with parameters and time, fresh unless given; ``scope`` gains ``t``, the constants and the parameters."""
+    t, p = ca.SX.sym("t") if t is None else t, parameter_symbols(parameters) if p is None else p
     named = {parameter.name: p[i] for i, parameter in enumerate(parameters)}
     names = {**constants.names, **named, **scope.names, "t": t}
     broken = scope.broken | constants.broken.difference(scope.names)
-    return Reader(findings, constants, replace(scope, names=names, broken=broken), t, x, u, p, tuple(parameters), place, phase)
+    scope = replace(scope, names=names, broken=broken, curves=constants.curves)
+    return Reader(findings, constants, scope, t, x, u, p, tuple(parameters), place, phase)
 
 
 # ---- names and constants ------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ocp.app.files.findings import Findings
 from ocp.app.files.load_model import read_mechanism
 from ocp.app.files.load_robot import RESERVED, LoadedRobot, names_configurations, robot_numbers, robot_of_file, robot_phase
 from ocp.app.files.load_symbolic import symbolic_phase, symbolic_system
+from ocp.app.files.load_tables import read_names
 from ocp.app.files.schema import SymbolicPhases
 from ocp.app.files.schema_robot import RobotPhaseInOrder, RobotPhases, RobotReset
 from ocp.app.files.yaml_source import KeyPath
@@ -32,7 +33,7 @@ SX = Any
 def load_symbolic_phases(file: SymbolicPhases, findings: Findings, folder: Path
                          ) -> tuple[Problem | None, scene.Drawing | None, list[lp.Reader]]:
     """The problem, its drawing where one system serves all phases, and the reader of every phase."""
-    constants = lp.read_constants(findings, file.constants)
+    constants = read_names(findings, file, folder)
     parameters = lp.read_parameters(findings, constants, file.parameters)
     phases: list[Phase] = []
     readers: list[lp.Reader] = []
@@ -60,7 +61,7 @@ def load_symbolic_phases(file: SymbolicPhases, findings: Findings, folder: Path
 def load_robot_phases(file: RobotPhases, findings: Findings, folder: Path
                       ) -> tuple[Problem | None, Model | None, list[lp.Reader]]:
     """The problem, the robot of the first phase, and the reader of every phase."""
-    constants = lp.read_constants(findings, file.constants, RESERVED)
+    constants = read_names(findings, file, folder, RESERVED)
     parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
     configurations = names_configurations(file.phases)
     phases: list[Phase] = []

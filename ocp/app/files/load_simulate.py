@@ -61,6 +61,8 @@ def read_simulate(reader: Reader, given: schema.Simulate, problem: Problem) -> L
         path: KeyPath = (*at, "expect", i)
         expect.append(Expected(integrator(item.integrator, (*path, "integrator")), reader.number(item.energy, (*path, "energy")),
                                positive(item.tolerance, (*path, "tolerance")) or 0.0))
+        if item.integrator in [other.integrator for other in expect[:-1]]:
+            reader.findings.add((*path, "integrator"), f"there is an energy by {item.integrator!r} already")
     if expect and any(phase.system.energy is None for phase in problem.phases):
         reader.findings.add((*at, "expect"), "an energy is expected, and the system has none; add 'energy' and 'power' to it")
     return LoadedSimulation(integrator(given.integrator, (*at, "integrator")), positive(given.dt, (*at, "dt")),

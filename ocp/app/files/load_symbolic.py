@@ -18,6 +18,7 @@ from ocp.app.files.load_costs import named_error, read_costs
 from ocp.app.files.load_definitions import read_definitions
 from ocp.app.files.load_equations import read_equations
 from ocp.app.files.load_linear import LinearParts, read_linear
+from ocp.app.files.load_tables import read_names
 from ocp.app.files.schema import SymbolicPhase, SymbolicProblem, SymbolicSystem
 from ocp.app.files.schema_linear import LinearSystem
 from ocp.app.files.start_state import OTHERS, read_others
@@ -49,7 +50,7 @@ class SymbolicNames:
 def load_symbolic(file: SymbolicProblem, findings: Findings, folder: Path
                   ) -> tuple[Problem | None, scene.Drawing | None, lp.Reader]:
     """The problem and its drawing. Errors go to ``findings``; the problem is None where they leave none to build."""
-    constants = lp.read_constants(findings, file.constants)
+    constants = read_names(findings, file, folder)
     parameters = lp.read_parameters(findings, constants, file.parameters)
     reader, system = symbolic_system(findings, constants, parameters, file.system, file.name, folder)
     drawing = read_drawing(reader, file.drawing) if file.drawing else None

@@ -9,9 +9,10 @@ import numpy as np
 
 from dynamics.errors import near
 from dynamics.joints import KINDS
+from dynamics.model import shapes as solids
 from dynamics.model.builder import BodyInertia, Builder, Geometry, Joint, Placement, change_joint, joint
 from dynamics.model.model import Model
-from dynamics.model.rigid import placement
+from dynamics.model.rigid import merged, moved, placement
 from ocp.app.files import robot_state
 from ocp.app.files.load_parts import Reader
 from ocp.app.files.schema_tree import BodyPart, Inertia, JointOfBody, JointPart, Motion, Placed, Shape
@@ -73,12 +74,28 @@ def _in_order(numbers: Reader, given: Mapping[str, BodyPart], model: Model | Non
 
 def _add(numbers: Reader, builder: Builder, name: str, given: BodyPart, path: KeyPath) -> None:
     made = _joint(numbers, given.joint, given.joint.name or name, (*path, "joint"))
-    inertia = BodyInertia(numbers.number(given.mass, (*path, "mass")), numbers.vector(given.com, 3, (*path, "com"), "components"),
-                          _inertia(numbers, given.inertia, (*path, "inertia")))
-    shapes = [_shape(numbers, shape, (*path, "shapes", i)) for i, shape in enumerate(given.shapes)]
+    shapes = [read_shape(numbers, shape, (*path, "shapes", i)) for i, shape in enumerate(given.shapes)]
+    if given.density is None:
+        inertia = BodyInertia(numbers.number(given.mass, (*path, "mass")),
+                              numbers.vector(given.com, 3, (*path, "com"), "components"),
+                              _inertia(numbers, given.inertia, (*path, "inertia")))
+    else:
+        inertia = BodyInertia()
+        density = numbers.number(given.density, (*path, "density"))
+        with numbers.findings.collecting((*path, "density")):
+            inertia = merged([moved(shape.placement, _solid(density, shape)) for shape in shapes])
     if made is not None:
         with numbers.findings.collecting(path):
             builder.body(name, parent=given.parent, joint=made, inertia=inertia, geometry=shapes)
+
+
+def _solid(density: float, shape: Geometry) -> BodyInertia:
+    """The shape filled evenly, about its own centre."""
+    if shape.kind == "box":
+        return solids.box(density, shape.size)
+    if shape.kind == "cylinder":
+        return solids.cylinder(density, *shape.size)
+    return solids.ellipsoid(density, shape.size * 3)
 
 
 def _joint(numbers: Reader, given: JointOfBody | JointPart, name: str, path: KeyPath) -> Joint | None:
@@ -140,7 +157,8 @@ def _inertia(numbers: Reader, given: Inertia | None, path: KeyPath) -> tuple[tup
     return (xx, xy, xz), (xy, yy, yz), (xz, yz, zz)
 
 
-def _shape(numbers: Reader, given: Shape, path: KeyPath) -> Geometry:
+def read_shape(numbers: Reader, given: Shape, path: KeyPath) -> Geometry:
+    """Something to draw, where it is placed."""
     kind = given.shape()
     if given.cylinder is not None:
         size = tuple(numbers.number(getattr(given.cylinder, key), (*path, kind, key)) for key in ("radius", "length"))

@@ -31,6 +31,11 @@ def portable(loaded: LoadedProblem, method: str | None = None) -> Portable:
     """A problem with the default method ``method`` (default: the file's) and the files it needs."""
     tree = loaded.tree(method)
     files: dict[str, bytes] = {}
+    for name, table in tree["tables"].items():
+        words = table if isinstance(table, str) else table["file"]
+        if words is not None:
+            kept = _keep(loaded.folder / words, files)
+            tree["tables"][name] = kept if isinstance(table, str) else {**table, "file": kept}
     for part in _mappings(tree):
         if isinstance(part.get("robot"), str) and "mimic" in part:
             _keep_robot(part, loaded.folder, files)

@@ -151,8 +151,8 @@ def problem_class(tree: Any) -> type[ProblemFile]:
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------
-FIRST = ("name", "theme", "description", "source", "reference", "constants", "parameters", "system", "drawing", "phase", "phases",
-         "linkages", "mpc", "simulate", "solve", "accept")
+FIRST = ("name", "theme", "description", "source", "reference", "constants", "tables", "parameters", "system", "drawing", "phase",
+         "phases", "linkages", "mpc", "simulate", "solve", "accept")
 
 
 def to_tree(file: ProblemFile) -> dict[str, Any]:

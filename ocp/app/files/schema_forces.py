@@ -97,6 +97,19 @@ class Drag(Part):
         None, min_length=6, max_length=6, description="[translation; rotation], N s^2/m^2, N m s^2")
 
 
+class ElasticGround(Part):
+    """Points that a flat ground pushes out and rubs: elastic and damped along the normal; friction creeps, or slides where that
+    is less."""
+
+    points: tuple[Point, ...] = Field(min_length=1, description="points that may touch")
+    stiffness: Number = Field(description="along the normal [N/m]")
+    damping: Number = Field(0.0, description="along the normal, inside [N s/m]; it may pull")
+    friction: Number = Field(0.0, description="coefficient of sliding friction, of the elastic part of the normal force")
+    creep: Number = Field(0.0, description="viscous friction below sliding [N s/m]")
+    normal: Vector3 = Field((0.0, 0.0, 1.0), description="out of the ground, any length but zero")
+    origin: Vector3 = Field((0.0, 0.0, 0.0), description="a point of the ground [m]")
+
+
 class Loop(Part):
     """A joint between two frames that the tree of the robot does not have."""
 
@@ -223,7 +236,7 @@ class MechanismConstraint(Part):
 
 
 FORMS = ("joint_spring", "joint_damper", "joint_friction", "joint_stop", "spring", "cable", "bushing", "torsion", "push", "drag",
-         "efforts")
+         "ground", "efforts")
 
 
 class RobotForce(Part):
@@ -240,6 +253,7 @@ class RobotForce(Part):
     torsion: Torsion | None = Field(None, description="a torsion spring and damper between two frames")
     push: Push | None = Field(None, description="a constant force at a point")
     drag: Drag | None = Field(None, description="resistance of a medium")
+    ground: ElasticGround | None = Field(None, description="a flat ground as a force on points")
     efforts: dict[str, Number] | None = Field(
         None, description="efforts [N m or N] by joint, as expressions of q, v and constants")
 

@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    StrictBool,
     StrictFloat,
     Tag,
     model_validator,
@@ -161,6 +162,38 @@ ParameterValue = TypeAliasType("ParameterValue", Annotated[
     _Float | _Expression | Annotated[Degrees, Tag("<Degrees>")] | Annotated[Parameter, Tag("<Parameter>")],
     Discriminator(_parameter_tag, **expected(f"{NUMBER_WORDS}, or {{value: .., optimise: [lower, upper]}}")),
     Field(description="a number, or {value: .., optimise: [lower, upper]}")])
+
+
+class TablePart(Part):
+    """A function given by points, which expressions call by its name: ``drag(v)``, ``lift(v, angle)``."""
+
+    file: Name | None = Field(
+        None, description="CSV file relative to this one: two columns, x and value; or x in the first column, y in the first row")
+    x: Annotated[tuple[Number, ...], Field(min_length=2, max_length=MAX_COMPONENTS)] | None = Field(None, description="places")
+    y: Annotated[tuple[Number, ...], Field(min_length=2, max_length=MAX_COMPONENTS)] | None = Field(
+        None, description="places of the second argument; null: there is one argument")
+    values: Annotated[tuple[NumberOrList, ...], Field(min_length=2, max_length=MAX_COMPONENTS)] | None = Field(
+        None, description="value at each x, or a row of values, one for each y")
+    smooth: StrictBool = Field(
+        False, description="true: natural cubic splines, straight on outside; false: straight lines, level outside")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> TablePart:
+        if (self.file is None) == (self.x is None) or (self.x is None) != (self.values is None):
+            raise refuse("needs a 'file', or 'x' and 'values'")
+        if self.file is not None and self.y is not None:
+            raise refuse("'y' belongs to 'x' and 'values'; in a file it is the first row")
+        return self
+
+
+def _table_tag(value: Any) -> str | None:
+    return "<file>" if isinstance(value, str) else "<TablePart>" if isinstance(value, (Mapping, TablePart)) else None
+
+
+AnyTable = TypeAliasType("AnyTable", Annotated[
+    Annotated[str, Tag("<file>"), Field(min_length=1)] | Annotated[TablePart, Tag("<TablePart>")],
+    Discriminator(_table_tag, **expected("a .csv file, or {x: [..], values: [..]}")),
+    Field(description="a .csv file, or a mapping")])
 
 
 class Reference(Part):
@@ -313,7 +346,7 @@ Option = Annotated[Any, AfterValidator(_plain_option)]
 class Solve(Part):
     """How to solve the problem unless the command line says otherwise."""
 
-    method: Literal["collocation", "multiple_shooting", "ilqr"] = Field("collocation", description="method of solution")
+    method: Literal["collocation", "multiple_shooting", "ilqr", "adjoint"] = Field("collocation", description="method of solution")
     derivatives: Literal["auto", "ad", "analytic", "complex_step", "fd"] | None = Field(
         None, description="source of the derivatives of the dynamics, whatever the method; null: the default of the method")
     time_limit: Number | None = Field(
@@ -321,6 +354,7 @@ class Solve(Part):
     collocation: dict[str, Option] = Field(default_factory=dict, description="options of the collocation method")
     multiple_shooting: dict[str, Option] = Field(default_factory=dict, description="options of direct multiple shooting")
     ilqr: dict[str, Option] = Field(default_factory=dict, description="options of iLQR")
+    adjoint: dict[str, Option] = Field(default_factory=dict, description="options of single shooting by adjoint gradients")
 
 
 class Expectation(Part):
@@ -351,6 +385,8 @@ class Common(Part):
     source: str = Field("", description="where the problem is from: paper or book, with the section")
     reference: Reference | None = Field(None, description="known optimum")
     constants: dict[str, Number] = Field(default_factory=dict, description="named numbers; each may use earlier ones and pi")
+    tables: dict[str, AnyTable] = Field(
+        default_factory=dict, description="functions given by points, which expressions call by name")
     parameters: dict[str, ParameterValue] = Field(
         default_factory=dict, description="named numbers that stay symbols in the problem; the solver may choose them")
     linkages: tuple[Linkage, ...] = Field((), description="constraints between the ends of phases; a periodic motion is one")

@@ -117,6 +117,41 @@ class BodyPart(Part):
     com: Vector3 = Field((0.0, 0.0, 0.0), description="centre of mass in the body frame [m]")
     inertia: Inertia | None = Field(None, description="inertia about the centre of mass; null: none, a point mass")
     shapes: tuple[Shape, ...] = Field((), description="what is drawn")
+    density: Number | None = Field(
+        None, description="of the shapes [kg/m^3], which then give mass, com and inertia; null: as mass, com and inertia say")
+
+    @model_validator(mode="after")
+    def _mass_once(self) -> Self:
+        if self.density is not None:
+            if not self.shapes:
+                raise refuse("'density' needs 'shapes'")
+            if given := {"mass", "com", "inertia"} & self.model_fields_set:
+                raise refuse(f"'density' gives mass, com and inertia; found {', '.join(sorted(given))}, too")
+        return self
+
+
+class Vertex(Part):
+    """A point mass of a mass-spring body."""
+
+    mass: Number = Field(description="kg")
+    frame: Name = Field("world", description="frame of the robot that carries it; world: it moves freely from where it is placed")
+    position: Vector3 = Field(description="in the frame [m]")
+
+
+class Edge(Part):
+    """A spring between two vertices with the energy ``stiffness / 2 (l / length - 1)^2``."""
+
+    between: tuple[Name, Name] = Field(description="two vertices")
+    stiffness: Number = Field(description="J")
+    length: Number | None = Field(None, description="without force [m]; null: as the vertices are placed, the robot neutral")
+    damping: Number = Field(0.0, description="N s/m")
+
+
+class MassSprings(Part):
+    """A deformable body of point masses and springs; a free vertex is a joint of three translations from where it is placed."""
+
+    vertices: dict[str, Vertex] = Field(min_length=1, description="point masses by name")
+    edges: tuple[Edge, ...] = Field((), description="springs between them")
 
 
 class FramePart(Placed):

@@ -53,6 +53,10 @@ def _row(path: Path, loaded: LoadedProblem) -> str:
     reference = problem.reference
     told = "" if reference is None else f"{reference.objective:.10g} ± {reference.tolerance:.0e}: {_cell(reference.source)}"
     methods = ", ".join(dict.fromkeys([loaded.method, *loaded.options]))
+    if loaded.simulate.expect:
+        known = loaded.simulate.expect
+        methods = ", ".join(item.integrator for item in known)
+        told = "; ".join(f"energy by {item.integrator} {item.energy:.10g} J ± {item.tolerance:.0e}" for item in known)
     return f"| [{_cell(problem.name)}]({path.as_posix()}) | {size} | {methods} | {told} | {_cell(problem.description)} |"
 
 

@@ -108,6 +108,16 @@ def not_a_problem(path: Path) -> str:
     return ""
 
 
+def expects(path: Path) -> bool:
+    """Whether a file says what must come of simulations."""
+    try:
+        tree: Any = read_source(path).tree
+    except ProblemError:
+        return False
+    given = tree.get("simulate") if isinstance(tree, dict) else None
+    return isinstance(given, dict) and bool(given.get("expect"))
+
+
 def _has_robots() -> bool:
     try:
         metadata.distribution("example-robot-data")

@@ -22,12 +22,15 @@ from ocp.app.pages.csv_text import csv_text
 from ocp.app.pipeline import provenance
 from ocp.app.prepare import missing, needed, prepare
 from ocp.app.screen import busy, counting, wide_console
+from ocp.app.simulate.controls import choose
+from ocp.app.simulate.findings import energies
 from ocp.app.verify import terminal
-from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard, gather, not_a_problem
+from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard, expects, gather, not_a_problem
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.methods import make_options, solve
 from ocp.problem import SOLVED, Solution, Status
+from ocp.simulation import Ending, simulate
 
 GALLERY = Path("problems")
 GOOD, BAD = 0, 1
@@ -37,10 +40,11 @@ QUICK_SECONDS, QUICK_SIZE = 20.0, 8000.0
 
 @dataclass(frozen=True)
 class Task:
-    """A file and a method (None: the file's own)."""
+    """A file and a method (None: the file's own), or its simulation by an integrator of that name."""
 
     path: Path
     method: str | None = None
+    simulated: bool = False
 
 
 def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = False, seconds: float | None = None,
@@ -91,14 +95,21 @@ def _names(paths: Sequence[Path]) -> dict[Path, str]:
 
 
 def _tasks(path: Path, every: bool) -> list[Task]:
-    """A file by its own method and, with ``every``, by the others that it gives options for."""
-    if not every or not_a_problem(path):
+    """A file by its own method and, with ``every``, by the others that it gives options for; one without costs and reference that
+    expects something of simulations by those."""
+    simulated = expects(path)
+    if not every and not simulated or not_a_problem(path):
         return [Task(path)]
     try:
         loaded = load_problem(path)
     except (ProblemError, ModelError):
         return [Task(path)]  # told when it is solved
-    return [Task(path, loaded.method), *(Task(path, name) for name in loaded.options if name != loaded.method)]
+    expected = [Task(path, item.integrator, True) for item in loaded.simulate.expect]
+    if expected and loaded.problem.reference is None and not any(phase.costs for phase in loaded.problem.phases):
+        return expected
+    if not every:
+        return [Task(path), *expected]
+    return [*expected, Task(path, loaded.method), *(Task(path, name) for name in loaded.options if name != loaded.method)]
 
 
 # ---- one file -----------------------------------------------------------------------------------------------------------
@@ -111,6 +122,8 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
     method = task.method or ""
     try:
         loaded = load_problem(task.path, overrides)
+        if task.simulated:
+            return _simulated(name, loaded, method, begin)
         method = task.method or loaded.method
         options = make_options(method, loaded.options_for(method))
         if quick and (size := program_size(loaded, options)) > QUICK_SIZE:
@@ -130,6 +143,23 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
     if solution.status is Status.INTERRUPTED and not watch.late:
         return None
     return judge(name, solution, time.perf_counter() - begin, limit if watch.late else None)
+
+
+def _simulated(name: str, loaded: LoadedProblem, integrator: str, begin: float) -> Score | None:
+    """The score of a simulation: the energy at its end against what is known; None after Ctrl-C."""
+    _, controls = choose(loaded, None, None, None)
+    motion = simulate(loaded.problem, integrator, controls, dt=loaded.simulate.dt, until=loaded.simulate.until)
+    if motion.ending is Ending.INTERRUPTED:
+        return None
+    expected, = (item for item in loaded.simulate.expect if item.integrator == integrator)
+    energy, seconds = energies(motion), time.perf_counter() - begin
+    if not motion.ok or energy is None:
+        return Score(name, integrator, FAIL, motion.message, seconds=seconds)
+    difference = abs(energy.change - expected.energy) / (abs(expected.energy) or 1.0)
+    reason = "" if difference <= expected.tolerance else (
+        f"energy differs from the reference by {difference:.2g} > {expected.tolerance:.2g}")
+    return Score(name, integrator, FAIL if reason else PASS, reason, cost=energy.change, reference=expected.energy,
+                 difference=difference, tolerance=expected.tolerance, certificate="simulated", seconds=seconds)
 
 
 def _prepared(loaded: LoadedProblem, method: str, options: Any) -> float:

@@ -8,10 +8,10 @@ import random
 import casadi as ca
 import numpy as np
 import pytest
+from scipy.interpolate import CubicSpline
 
+from ocp.app.files.builtins import BUILTINS, FUNCTION_NAMES
 from ocp.app.files.expressions import (
-    BUILTINS,
-    FUNCTION_NAMES,
     MAX_CHARACTERS,
     Scope,
     Table,
@@ -61,6 +61,7 @@ def refusal(text: str) -> tuple[str, str]:
 PYTHON = {name: getattr(math, name) for name in FUNCTION_NAMES if hasattr(math, name)} | {
     "abs": abs, "min": min, "max": max, "sign": lambda a: math.copysign(1.0, a) if a else 0.0,
     "interpolate": lambda x, places, values: float(np.interp(x, places, values)),
+    "spline": lambda x, places, values: float(CubicSpline(places, values, bc_type="natural")(x)), "sum": sum,
     "if_else": lambda c, a, b: a if c else b, "norm": lambda v: math.hypot(*v),
     "dot": lambda a, b: sum(i * j for i, j in zip(a, b, strict=True)),
     "pi": math.pi, "m": 2.5, "zero": 0.0,
@@ -74,6 +75,8 @@ PYTHON = {name: getattr(math, name) for name in FUNCTION_NAMES if hasattr(math, 
     "sinh(x)*cosh(y) - tanh(omega)",
     "exp(x) + log(omega) + sqrt(omega)", "abs(y) + sign(y) + sign(x)", "min(x, y, omega, 3) * max(x, y)",
     "if_else(x < y, 1, 2)", "interpolate(x, [-1, 0, 0.25, 2], [y, 1, omega, -3])", "interpolate(x + 9, [0, 1], [1, y])",
+    "if_else(x < y or omega > 1, 1, 2) + if_else(x > y and not omega > 1, 10, 20) + if_else(0 < x < 0.5, 100, 200)",
+    "spline(x, [-1, 0, 0.25, 2], [y, 1, omega, -3])", "spline(y, [-1, 0], [1, 3])", "sum([x, y, omega]) + log10(omega)",
     "if_else(x >= y, x**2, y**3)", "if_else(x > 0.3, 1, 2) + if_else(x <= 0.3, 10, 20)", "norm([x, y, omega])",
     "dot([x, y], [omega, 2])", "omega**x", "omega**2.5", "2*pi*m", "  x\n + y ", "(((x)))", "zero*x",
 ])
@@ -118,7 +121,7 @@ def test_random_expressions_agree_with_python() -> None:
 def test_every_function_is_covered_by_pythons_table() -> None:
     plain = set(FUNCTION_NAMES) - {"der"}  # a derivative is no function of numbers
     assert plain <= set(PYTHON)
-    assert set(BUILTINS) | {"if_else", "interpolate"} == plain
+    assert set(BUILTINS) | {"if_else", "interpolate", "spline"} == plain
 
 
 def test_vectors_tables_and_system_functions() -> None:
@@ -181,7 +184,7 @@ INJECTIONS = {
     "line continuation": "x \\\n + y",
     "comparison": "x < y",
     "equality": "x == y",
-    "chained comparison": "if_else(0 < x < 1, 1, 2)",
+    "and outside of a condition": "x and y",
     "membership": "if_else(x in [1], 1, 2)",
     "modulo": "x % 2",
     "floor division": "x // 2",

@@ -176,7 +176,7 @@ CASES: dict[str, Case] = {
     "unknown name, quoted": ("height, upper", "'l - heigt', upper", "27:40: phase.constraints[0].expression",
         "unknown name 'heigt'; did you mean 'height' or"),
     "unknown function": ("g/l*sin(theta)", "g/l*sine(theta)", "8:34: system.dynamics.omega",
-        "unknown function 'sine'; did you mean 'sin' or 'sinh'"),
+        "unknown function 'sine'; did you mean 'sin' or"),
     "power with a caret": ("torque**2}", "torque^2}", "24:31: phase.costs[0].running", "a power is written **"),
     "unquoted comma": ("running: torque**2", "running: max(torque, 0)", '24:43: phase.costs[0]["0)"]',
         "inside {..} an expression that contains a comma must be in quotes"),

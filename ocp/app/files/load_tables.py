@@ -1,0 +1,139 @@
+"""Tables of a problem file, in one or two dimensions, from CSV files or written out: functions that expressions call by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from ocp.app.files import curves
+from ocp.app.files import load_parts as lp
+from ocp.app.files.expressions import Scope
+from ocp.app.files.findings import Findings
+from ocp.app.files.schema_parts import TablePart
+from ocp.app.files.yaml_source import KeyPath
+
+SX = Any
+MAX_ENTRIES = 20_000
+
+
+@dataclass(frozen=True)
+class Curve:
+    """x [n], y [m] (None in one dimension), values [n] or [n, m]; smooth: by splines, else by straight lines."""
+
+    x: np.ndarray
+    y: np.ndarray | None
+    values: np.ndarray
+    smooth: bool
+
+    @property
+    def count(self) -> int:
+        """How many arguments it takes."""
+        return 1 if self.y is None else 2
+
+    def __call__(self, x: SX, y: SX | None = None) -> SX:
+        between = curves.spline if self.smooth else curves.lines
+        found = between(x, self.x, ca.SX(ca.DM(self.values)))
+        return found if self.y is None else between(y, self.y, found)
+
+
+def read_names(findings: Findings, file: Any, folder: Path, reserved: Sequence[str] = ()) -> Scope:
+    """The constants of a file, with its tables. Errors go to ``findings``."""
+    constants = lp.read_constants(findings, file.constants, reserved)
+    given: Mapping[str, TablePart | str] = file.tables
+    if not given:
+        return constants
+    none = ca.SX(0, 1)
+    numbers = lp.Reader(findings, constants, Scope(), none, none, none, none)
+    found: dict[str, Curve] = {}
+    for name, table in given.items():
+        path: KeyPath = ("tables", name)
+        lp.check_name(findings, name, path, {constant: f"constants.{constant}" for constant in constants.names}, reserved)
+        part = TablePart.model_validate({"file": table}) if isinstance(table, str) else table
+        curve = _curve(numbers, part, folder, path, short=isinstance(table, str))
+        found |= {} if curve is None else {name: curve}
+    findings.raise_any()  # everything below goes by these names
+    return replace(constants, curves=found)
+
+
+def _curve(numbers: lp.Reader, given: TablePart, folder: Path, path: KeyPath, *, short: bool) -> Curve | None:
+    if given.file is not None:
+        return _from_csv(numbers.findings, given, folder, path if short else (*path, "file"))
+    assert given.x is not None  # the schema says so
+    assert given.values is not None
+    before = len(numbers.findings.found)
+    x = np.array([numbers.number(value, (*path, "x", i)) for i, value in enumerate(given.x)])
+    y = None if given.y is None else np.array([numbers.number(value, (*path, "y", i)) for i, value in enumerate(given.y)])
+    rows = [[numbers.number(v, (*path, "values", i, j)) for j, v in enumerate(row)] if isinstance(row, tuple) else
+            numbers.number(row, (*path, "values", i)) for i, row in enumerate(given.values)]
+    width = None if y is None else len(y)
+    for i, row in enumerate(rows):
+        own = len(row) if isinstance(row, list) else None
+        if own != width:
+            wanted = "a number" if width is None else f"a row of {width} numbers, one for each y"
+            numbers.findings.add((*path, "values", i), f"expected {wanted}")
+    if len(rows) != len(x):
+        numbers.findings.add((*path, "values"), f"{len(rows)} entries for {len(x)} places x")
+    if len(numbers.findings.found) > before:
+        return None
+    return _checked(numbers.findings, Curve(x, y, np.array(rows), given.smooth), path, ("x", "y"))
+
+
+def _from_csv(findings: Findings, given: TablePart, folder: Path, path: KeyPath) -> Curve | None:
+    file = folder / str(given.file)
+    if file.suffix != ".csv" or not file.is_file():
+        findings.add(path, f"no file {file}" if file.suffix == ".csv" else f"expected a .csv file; got {str(given.file)!r}")
+        return None
+    texts = enumerate(file.read_text(encoding="utf-8-sig").splitlines(), start=1)
+    lines = [(i, [cell.strip() for cell in text.split(",")]) for i, text in texts if text.strip() and text.lstrip()[0] != "#"]
+    if lines and len(lines[0][1]) == 2 and _number(lines[0][1][0]) is None:
+        lines = lines[1:]  # headings
+    if len(lines) < 2 or len(lines[0][1]) < 2:
+        findings.add(path, f"{file.name}: expected two columns, x and value; or x in the first column and y in the first row")
+        return None
+    grid = []
+    for k, (line, cells) in enumerate(lines):
+        if len(cells) != len(lines[0][1]):
+            findings.add(path, f"{file.name}:{line}: {len(cells)} entries; the rows before have {len(lines[0][1])}")
+            return None
+        row = [_number(cell) for cell in cells]
+        corner = k == 0 and len(cells) > 2
+        for j, (cell, number) in enumerate(zip(cells, row, strict=True)):
+            if number is None and not (corner and j == 0):
+                findings.add(path, f"{file.name}:{line}: entry {j + 1} is {cell!r}, not a finite number")
+                return None
+        grid.append([0.0 if number is None else number for number in row])
+    found = np.array(grid)
+    if found.shape[1] == 2:
+        return _checked(findings, Curve(found[:, 0], None, found[:, 1], given.smooth), path, (f"{file.name}: x", ""))
+    curve = Curve(found[1:, 0], found[0, 1:], found[1:, 1:], given.smooth)
+    return _checked(findings, curve, path, (f"{file.name}: x", f"{file.name}: y"))
+
+
+def _checked(findings: Findings, curve: Curve, path: KeyPath, words: tuple[str, str]) -> Curve | None:
+    for places, what in ((curve.x, words[0]), (curve.y, words[1])):
+        if places is None:
+            continue
+        if len(places) < 2:
+            findings.add(path, f"{what} has {len(places)} place; at least 2 are needed")
+            return None
+        if not (np.diff(places) > 0).all():
+            i = int(np.flatnonzero(np.diff(places) <= 0)[0])
+            findings.add(path, f"{what} must increase; {places[i + 1]:g} follows {places[i]:g}")
+            return None
+    if curve.values.size > MAX_ENTRIES:
+        findings.add(path, f"{curve.values.size} entries; at most {MAX_ENTRIES} are read")
+        return None
+    return curve
+
+
+def _number(cell: str) -> float | None:
+    try:
+        found = float(cell)
+    except ValueError:
+        return None
+    return found if np.isfinite(found) else None

@@ -1,0 +1,81 @@
+"""Every name that expressions of problem files know: functions, constants and quantities, in general and in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+
+from ocp.app.files.builtins import BUILTINS, SPECIAL
+from ocp.app.files.load import LoadedProblem
+from ocp.app.screen import grid, wide_console
+
+Rows = list[tuple[str, str]]
+GENERAL: Rows = [("t", "time since the start of the first phase [s]"), ("pi", "3.14159..."),
+                 ("[a, b]", "a vector; components are v[0], v[1], ..., of three also v[x], v[y], v[z]")]
+ROBOT: Rows = [
+    ('q["joint"]', "configuration [rad or m]; q alone: all of it"), ('v["joint"]', "velocity [rad/s or m/s]"),
+    ('a["joint"]', "acceleration [rad/s^2 or m/s^2]"),
+    ('tau["joint"]', "effort of a drive, or thrust [N m or N]; tau alone: all controls"),
+    ('position("frame")', "origin of a frame in the world [m], three components"),
+    ('velocity("frame")', "velocity of that point, world axes [m/s], three components"),
+    ("com()", "centre of mass in the world [m], three components"), ("energy()", "kinetic and potential energy [J]"),
+    ('angular_momentum("frame", "about")', "of the part of the robot that a frame carries, about another; three components"),
+    ('constraint_force("name")', "force of a constraint or contact that is active"),
+    ('multiplier["name[0]"]', "force of a constraint as an unknown; formulation: residual")]
+LINKAGES: Rows = [('start["state"], final["state"]', 'a state at the ends, in linkages; start["phase.state"] with several phases'),
+                  ("duration", 'length of the phase [s]; duration["phase"] with several')]
+
+
+def print_vocabulary(loaded: LoadedProblem | None = None, console: Console | None = None) -> None:
+    """The general vocabulary, and with a file its own names."""
+    out = console or wide_console()
+    arguments = {1: "a", 2: "a, b"}
+    plain = [(f"{name}({arguments[b.least]}{', ...' if b.most is None else ''})", b.words) for name, b in BUILTINS.items()]
+    special = [(words.split(": ", 1)[0], words.split(": ", 1)[1]) for words in SPECIAL.values()]
+    operators = "of numbers; + and - also of vectors of one length, * and / of a vector and a number"
+    _print(out, "operators", [("+ - * / **", operators)])
+    _print(out, "functions", plain + special)
+    _print(out, "names", GENERAL)
+    if loaded is None or loaded.model is not None:
+        _print(out, "of robots", ROBOT)
+    _print(out, "in linkages", LINKAGES)
+    for title, rows in _own(loaded) if loaded is not None else ():
+        _print(out, title, rows)
+
+
+def _own(loaded: LoadedProblem) -> Iterator[tuple[str, Rows]]:
+    file = loaded.file
+    for title in ("constants", "parameters", "tables"):
+        given = getattr(file, title)
+        if given:
+            yield f"{title} of the file", [(name, str(value)) for name, value in given.items()]
+    for phase in loaded.problem.phases:
+        where = f" of phase {phase.name}" if len(loaded.problem.phases) > 1 else ""
+        system, model = phase.system, phase.system.model
+        units = system.units
+        yield f"states{where}", [(_state(name, model is not None), units.get(name, "")) for name in system.space.names]
+        inputs = [(name if name.isidentifier() else f'tau["{name}"]', units.get(name, "")) for name in system.inputs]
+        yield f"controls{where}", inputs
+        if model is not None:
+            names: Sequence[str] = [*dict.fromkeys([*(f.name for f in model.frames), *(b.name for b in model.bodies)])]
+            yield f"frames{where}", [(name, "") for name in names]
+
+
+def _state(name: str, robot: bool) -> str:
+    return f'{name[0]}["{name[2:]}"]' if robot and name[:2] in ("q.", "v.") else name
+
+
+def _print(out: Console, title: str, rows: Rows) -> None:
+    if not rows:
+        return
+    out.print(f"\n[bold]{escape(title)}[/]")
+    if all(not words for _, words in rows):
+        out.print("  " + ", ".join(name for name, _ in rows), markup=False, soft_wrap=True)
+        return
+    table = grid("", "", pad=2, folded="")
+    table.show_header = False
+    for name, words in rows:
+        table.add_row(f"  {escape(name)}", escape(words))
+    out.print(table)

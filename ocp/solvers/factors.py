@@ -1,0 +1,165 @@
+"""Orthogonal factors of small matrices by rows, in compiled loops: what least squares with held rows are made of.
+
+    F[order] = L Q'      L [m, k] lower trapezoidal, Q = H_0 H_1 ... H_(k-1)
+
+Householder reflections with the longest remaining row first (Golub and Van Loan 2013, 5.4.2, transposed): rows lie together in
+memory, and what is left of a row tells the rank. L stands in the first columns of F, row i of it in row order[i]; the reflection
+H_i right of L's diagonal. Where rows depend on each other a second factor, of L', gives the shortest least-squares solution.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from dynamics.kernels.linked import PLAIN
+
+#: sums in any order, as vectors of the processor add; nothing is allocated
+OPTIONS: dict[str, Any] = {**PLAIN, "cache": True, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
+INLINE: dict[str, Any] = {**PLAIN, "forceinline": True, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
+#: for what makes views of arrays, which are counted
+VIEWS: dict[str, Any] = {"cache": True, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
+
+
+@njit(**INLINE)
+def dot(A: np.ndarray, i: int, B: np.ndarray, j: int, first: int, last: int) -> float:
+    total = 0.0
+    for c in range(first, last):
+        total += A[i, c] * B[j, c]
+    return total
+
+
+@njit(**OPTIONS)
+def factor(F: np.ndarray, m: int, n: int, tau: np.ndarray, order: np.ndarray, norms: np.ndarray, least: float, share: float,
+           pivot: bool) -> int:
+    """Factor the m rows of n of F; returns k: stops where no row is longer than least or than share of the first."""
+    for i in range(m):
+        order[i] = i
+        norms[i] = dot(F, i, F, i, 0, n)
+    k, most = 0, min(m, n)
+    while k < most:
+        best = k
+        if pivot:
+            for i in range(k + 1, m):
+                if norms[order[i]] > norms[order[best]]:
+                    best = i
+            order[k], order[best] = order[best], order[k]
+        p = order[k]
+        length = np.sqrt(norms[p])
+        if not length > least:
+            break
+        if k == 0:
+            least = max(least, share * length)
+        alpha = F[p, k]
+        beta = -length if alpha > 0.0 else length
+        tau[k] = (beta - alpha) / beta
+        scale = 1.0 / (alpha - beta)
+        for c in range(k + 1, n):
+            F[p, c] *= scale
+        F[p, k] = beta
+        for i in range(k + 1, m):
+            r = order[i]
+            s = (F[r, k] + dot(F, p, F, r, k + 1, n)) * tau[k]
+            F[r, k] -= s
+            left = 0.0
+            for c in range(k + 1, n):
+                value = F[r, c] - s * F[p, c]
+                F[r, c] = value
+                left += value * value
+            norms[r] = left
+        k += 1
+    return k
+
+
+@njit(**OPTIONS)
+def onto(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int, x: np.ndarray, at: int) -> None:
+    """x[at:at + n] = Q' x."""
+    for i in range(k):
+        p = order[i]
+        s = x[at + i]
+        for c in range(i + 1, n):
+            s += F[p, c] * x[at + c]
+        s *= tau[i]
+        x[at + i] -= s
+        for c in range(i + 1, n):
+            x[at + c] -= s * F[p, c]
+
+
+@njit(**OPTIONS)
+def back(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int, x: np.ndarray) -> None:
+    """x[:n] = Q x."""
+    for i in range(k - 1, -1, -1):
+        p = order[i]
+        s = x[i]
+        for c in range(i + 1, n):
+            s += F[p, c] * x[c]
+        s *= tau[i]
+        x[i] -= s
+        for c in range(i + 1, n):
+            x[c] -= s * F[p, c]
+
+
+@njit(**OPTIONS)
+def turn_rows(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int, B: np.ndarray, m: int) -> None:
+    """Each of m rows of B [n] becomes its row times Q."""
+    for i in range(k):
+        p = order[i]
+        for r in range(m):
+            s = (B[r, i] + dot(F, p, B, r, i + 1, n)) * tau[i]
+            B[r, i] -= s
+            for c in range(i + 1, n):
+                B[r, c] -= s * F[p, c]
+
+
+@njit(**OPTIONS)
+def turn_basis(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int, Z: np.ndarray, top: int, columns: int,
+               v: np.ndarray) -> None:
+    """Rows top ... top + n of Z become Q' times them; v [columns]: work."""
+    for i in range(k):
+        p = order[i]
+        for c in range(columns):
+            v[c] = Z[top + i, c]
+        for r in range(i + 1, n):
+            share = F[p, r]
+            if share != 0.0:
+                for c in range(columns):
+                    v[c] += share * Z[top + r, c]
+        for c in range(columns):
+            v[c] *= tau[i]
+            Z[top + i, c] -= v[c]
+        for r in range(i + 1, n):
+            share = F[p, r]
+            if share != 0.0:
+                for c in range(columns):
+                    Z[top + r, c] -= share * v[c]
+
+
+@njit(**OPTIONS)
+def least_squares(F: np.ndarray, order: np.ndarray, m: int, k: int, right: np.ndarray, y: np.ndarray, G: np.ndarray,
+                  tau: np.ndarray, own: np.ndarray, norms: np.ndarray, e: np.ndarray) -> bool:
+    """y [k] with the least squares of L y = right[order] [m]. Returns whether L was factored (k < m): then the first k rows of G
+    hold it, G = L_g Q_g', and e [m] is Q_g' right[order], so that L_g' y = e."""
+    if k == m:
+        for i in range(k):
+            total = right[order[i]]
+            for c in range(i):
+                total -= F[order[i], c] * y[c]
+            y[i] = total / F[order[i], i]
+        return False
+    for i in range(k):
+        for r in range(i):
+            G[i, r] = 0.0
+        for r in range(i, m):
+            G[i, r] = F[order[r], i]
+    for r in range(m):
+        e[r] = right[order[r]]
+    factor(G, k, m, tau, own, norms, 0.0, 0.0, False)
+    onto(G, own, tau, k, m, e, 0)
+    for i in range(k - 1, -1, -1):
+        total = e[i]
+        for r in range(i + 1, k):
+            total -= G[r, i] * y[r]
+        y[i] = total / G[i, i]
+    return True

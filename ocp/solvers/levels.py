@@ -1,0 +1,197 @@
+"""Levels of a hierarchy and what becomes of them: data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocp.errors import ProblemError
+
+Array = NDArray[np.float64]
+Side = NDArray[np.int8]
+
+class HQPStatus(Enum):
+    """How a solve ended; the value is the sentence for people."""
+
+    SOLVED = "every level is optimal, given those above"
+    FAILED = "no active set of a level closes; there is no answer"
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """One priority: A x = b [rows] and lower <= D x <= f [limits], in the sense of least weighted squares.
+
+    weights [rows + limits], positive, of each squared residual and slack. lower: -inf by default. limits: names of the rows of D.
+    Raises ProblemError for wrong sizes, entries that are not finite (f: +inf and lower: -inf are allowed), lower > f, no rows.
+    """
+
+    name: str
+    A: Any = None
+    b: Any = None
+    D: Any = None
+    f: Any = None
+    lower: Any = None
+    weights: Any = None
+    limits: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        where = f"level {self.name!r}"
+        if self.A is None and self.D is None:
+            raise ProblemError("has no rows: neither A nor D", where=where)
+        n = np.shape(self.A if self.A is not None else self.D)[-1]
+        A, b = _rows(self.A, self.b, n, "A", "b", where)
+        D, f = _rows(self.D, self.f, n, "D", "f", where)
+        lower = np.full(f.size, -np.inf) if self.lower is None else np.array(self.lower, float).ravel()
+        rows = b.size + f.size
+        if not rows:
+            raise ProblemError("has no rows", where=where)
+        weights = np.ones(rows) if self.weights is None else np.broadcast_to(np.asarray(self.weights, float), (rows,)).copy()
+        if lower.shape != f.shape or not (lower <= f).all() or (lower == np.inf).any() or (f == -np.inf).any():
+            raise ProblemError(f"expected {f.size} lower ends, none above f and none infinite on the wrong side", where=where)
+        if not np.isfinite(b).all():
+            raise ProblemError("b has entries that are not finite", where=where)
+        if not ((weights > 0).all() and np.isfinite(weights).all()):
+            raise ProblemError("weights must be positive and finite", where=where)
+        if self.limits and len(self.limits) != f.size:
+            raise ProblemError(f"{len(self.limits)} names for {f.size} rows of D", where=where)
+        names = self.limits or tuple(f"row {i}" for i in range(f.size))
+        for key, value in (("A", A), ("b", b), ("D", D), ("f", f), ("lower", lower), ("weights", weights), ("limits", names)):
+            object.__setattr__(self, key, value)
+
+    @property
+    def n(self) -> int:
+        """Number of unknowns."""
+        return int(self.A.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What one level came to. residual [rows]: A x - b; slack [limits]: D x beyond its ends (negative: below), zero inside;
+    side [limits]: -1, 0, 1 where x ends at, or beyond, the lower end, inside, the upper end; rank: directions that it decided;
+    engine: how its active set was found ("none": nothing was in the way)."""
+
+    name: str
+    residual: Array
+    slack: Array
+    side: Side
+    limits: tuple[str, ...]
+    rank: int
+    engine: str
+
+    @property
+    def active(self) -> dict[str, str]:
+        """Names of the limits that x touches, and the end of each: "lower" or "upper"."""
+        return {name: "lower" if s < 0 else "upper" for name, s in zip(self.limits, self.side, strict=True) if s}
+
+    @property
+    def violated(self) -> dict[str, float]:
+        """Names of the limits that had to give way, and by how much."""
+        return {name: float(s) for name, s in zip(self.limits, self.slack, strict=True) if s}
+
+    @property
+    def cost(self) -> float:
+        """Norm of the residuals and slacks together, unweighted."""
+        return float(np.sqrt(self.residual @ self.residual + self.slack @ self.slack))
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What all levels came to, one after the other: names, rows of A and of D, names of the limits, residuals, slacks, sides,
+    ranks, engines. Outcomes are made of them when they are asked for."""
+
+    names: tuple[str, ...]
+    counts: tuple[tuple[int, int], ...]
+    limits: tuple[tuple[str, ...], ...]
+    residual: Array
+    slack: Array
+    side: Side
+    rank: Sequence[int]
+    engine: Sequence[str]
+
+    def outcomes(self) -> tuple[Outcome, ...]:
+        out, a, d = [], 0, 0
+        for k, (rows, limits) in enumerate(self.counts):
+            out.append(Outcome(self.names[k], self.residual[a:a + rows], self.slack[d:d + limits], self.side[d:d + limits],
+                               self.limits[k], int(self.rank[k]), self.engine[k]))
+            a, d = a + rows, d + limits
+        return tuple(out)
+
+
+@dataclass(frozen=True, eq=False)
+class HQPResult:
+    """x [n] (numbers only when ok), levels: outcomes, status, trouble (the level that failed), free: directions that no level
+    decided, iterations of engines."""
+
+    x: Array
+    status: HQPStatus
+    answers: Answers | None = field(default=None, repr=False)
+    trouble: str = ""
+    free: int = 0
+    iterations: int = 0
+
+    @cached_property
+    def levels(self) -> tuple[Outcome, ...]:
+        return () if self.answers is None else self.answers.outcomes()
+
+    @property
+    def ok(self) -> bool:
+        return self.status is HQPStatus.SOLVED
+
+    def __getitem__(self, name: str) -> Outcome:
+        """The outcome of a level by its name. Raises KeyError."""
+        for outcome in self.levels:
+            if outcome.name == name:
+                return outcome
+        raise KeyError(name)
+
+
+def merged(levels: Sequence[Level], weights: Sequence[float], name: str = "weighted") -> Level:
+    """One level of several, traded against each other: ``weights`` [levels] multiply those of their rows."""
+    levels = check_levels(levels)
+    if len(weights) != len(levels) or not all(w > 0.0 for w in weights):
+        raise ProblemError(f"expected {len(levels)} positive weights, got {list(weights)!r}", where="merged")
+    splits = [level.b.size for level in levels]
+    rows = [w * level.weights[:s] for w, level, s in zip(weights, levels, splits, strict=True)]
+    limits = [w * level.weights[s:] for w, level, s in zip(weights, levels, splits, strict=True)]
+
+    def stack(key: str) -> Array:
+        return np.concatenate([getattr(level, key) for level in levels])
+
+    return Level(name, stack("A"), stack("b"), stack("D"), stack("f"), stack("lower"), np.concatenate(rows + limits),
+                 tuple(f"{level.name}: {limit}" for level in levels for limit in level.limits))
+
+
+def check_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
+    """The levels, if they make a stack. Raises ProblemError."""
+    levels = tuple(levels)
+    if not levels:
+        raise ProblemError("needs at least one level", where="hierarchy")
+    names = [level.name for level in levels]
+    for level in levels:
+        if level.n != levels[0].n:
+            raise ProblemError(f"has {level.n} unknowns, level {levels[0].name!r} has {levels[0].n}", where=f"level {level.name!r}")
+        if names.count(level.name) > 1:
+            raise ProblemError("the name is used twice", where=f"level {level.name!r}")
+    return levels
+
+
+def _rows(matrix: Any, vector: Any, n: int, name: str, right: str, where: str) -> tuple[Array, Array]:
+    if matrix is None:
+        if vector is not None:
+            raise ProblemError(f"{right} without {name}", where=where)
+        return np.zeros((0, n)), np.zeros(0)
+    M = np.atleast_2d(np.array(matrix, float))
+    if vector is None:
+        raise ProblemError(f"{name} without {right}", where=where)
+    v = np.array(vector, float).ravel()
+    if M.ndim != 2 or M.shape != (v.size, n):
+        raise ProblemError(f"{name} has shape {M.shape}, expected ({v.size}, {n}): a row for each entry of {right}", where=where)
+    if not np.isfinite(M).all() or np.isnan(v).any():
+        raise ProblemError(f"{name} or {right} has entries that are not numbers", where=where)
+    return M, v
