@@ -203,6 +203,7 @@ def figure(rows: list[dict[str, object]], place: Path) -> None:
 
 
 def main() -> None:
+    mujoco.set_mju_user_warning(lambda message: None)  # of steps that are too long; they would go to a file
     with threadpool_limits(1):
         rows = measured()
     with (OUT / "simulation_against_mujoco.csv").open("w", newline="") as file:
