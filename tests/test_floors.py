@@ -24,6 +24,7 @@ FLOORS = {
         "loops",
         "derivatives",
         "redmax",
+        "robot",
         "notation",
     ],
     "ocp": [
@@ -34,6 +35,7 @@ FLOORS = {
         "problem",
         "reach",
         "bridge",
+        "robot_terms",
         "contacts",
         "derivatives",
         "integrators",

@@ -6,6 +6,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics.algorithms import forward_dynamics
+from dynamics.mechanism.constrained import accelerations, reduced, stacked
 from ocp.certify.consistent import Consistent
 from ocp.problem import Phase, Trajectory
 
@@ -42,9 +43,14 @@ class Along:
         self.field = ca.Function("field", [t, x, u, p], [space.rate(x) @ system.rate(t, x, u, p)])
         self.driven, self._efforts = self.field, None
         if (robot := system.inverse) is not None:
-            q, v, tau = x[:robot.model.nq], x[robot.model.nq:], ca.SX.sym("tau", robot.model.nv)
-            self._efforts = ca.Function("efforts", [t, x, u, p], [robot.inverse_dynamics(q, v, u[:robot.model.nv])])
-            rate = ca.vertcat(v, forward_dynamics(robot.model, q, v, tau + robot.force(q, v)))
+            model, rows = robot.model, reduced(robot.constraints)
+            q, v, tau = x[:model.nq], x[model.nq:], ca.SX.sym("tau", model.nv)
+            efforts, total = robot.inverse_dynamics(q, v, u[:model.nv]), tau + robot.force(q, v)
+            if rows:
+                efforts -= stacked(model, rows, "jacobian", q, t).T @ u[model.nv + len(robot.thrusters):]
+            a = accelerations(model, rows, q, v, total, t)[0] if rows else forward_dynamics(model, q, v, total)
+            self._efforts = ca.Function("efforts", [t, x, u, p], [efforts])
+            rate = ca.vertcat(v, a)
             self.driven = ca.Function("driven", [t, x, tau, p], [space.rate(x) @ rate])
         self._consistent = Consistent(system) if system.residual is not None else None
         self._slope: ca.Function | None = None

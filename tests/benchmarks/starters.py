@@ -32,8 +32,8 @@ def attempt(name: str, seconds: float) -> dict[str, object]:
         if written.returncode:
             return {"robot": name, "verdict": "refused", "why": written.stderr.strip().splitlines()[0][:200],
                     "seconds": f"{time.perf_counter() - begin:.1f}"}
-        solved = subprocess.run([*OCP, "solve", "starter.yaml", "--out", "run", "--quiet", "--time-limit", str(seconds)], cwd=folder,
-                                capture_output=True, text=True)
+        command = [*OCP, "solve", "starter.yaml", "--out", "run", "--quiet", "--time-limit", str(seconds)]
+        solved = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         took = time.perf_counter() - begin
         summary = Path(folder) / "run" / "summary.json"
         if not summary.is_file():
@@ -55,12 +55,13 @@ def write(rows: list[dict[str, object]], seconds: float) -> None:
     moving = [row for row in rows if row["verdict"] != "refused"]
     good = [row for row in moving if row["verdict"] == "certified"]
     times = sorted(float(str(row["seconds"])) for row in good)
-    lines = ["# Starter files over the robots extra", "",
-             f"`ocp init ROBOT`, then `ocp solve` of the file as it is written, at most {seconds:g} s: {len(good)} of {len(moving)} certified, "
-             f"median {times[len(times) // 2]:.1f} s, slowest {times[-1]:.1f} s, each in a process of its own with everything read and "
-             "built anew, on two cores that other work was keeping busy. Refused are robots without a moving joint and files that "
-             "cannot be read.", "", "| robot | degrees of freedom | verdict | seconds | remark |", "|---|---:|---|---:|---|"]
-    lines += [f"| {row['robot']} | {row.get('nv', '')} | {row['verdict']} | {row['seconds']} | {row.get('why', '')} |" for row in rows]
+    words = (f"`ocp init ROBOT`, then `ocp solve` of the file as it is written, at most {seconds:g} s: {len(good)} of "
+             f"{len(moving)} certified, median {times[len(times) // 2]:.1f} s, slowest {times[-1]:.1f} s, each in a process of its "
+             "own with everything read and built anew, on two cores that other work was keeping busy. Refused are robots without "
+             "a moving joint and files that cannot be read.")
+    heading = ["| robot | degrees of freedom | verdict | seconds | remark |", "|---|---:|---|---:|---|"]
+    lines = ["# Starter files over the robots extra", "", words, "", *heading]
+    lines += [f"| {' | '.join(str(row.get(key, '')) for key in ('robot', 'nv', 'verdict', 'seconds', 'why'))} |" for row in rows]
     (OUT / "starters.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

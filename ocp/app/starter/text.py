@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,20 +18,51 @@ SMALL = 12  # degrees of freedom up to which efforts are minimised; beyond, acce
 TOOLS = ("tool0", "tcp", "end_effector", "ee_link", "tool", "gripper", "hand")
 
 
-def starter(robot: NamedRobot, plan: Plan, kind: str, command: str, frame: str, target: Mapping[str, Any]) -> str:
-    """A file of the kind ``move``, ``pose``, ``mpc`` or ``ik``. frame, target (position, rpy): for ``pose`` and ``ik``."""
-    name = robot.stem
+@dataclass(frozen=True)
+class Target:
+    """What a frame shall reach: position [3] m and rpy [3] rad; or, where rpy is None, the coordinates ``components`` of the
+    position."""
+
+    frame: str
+    position: tuple[float, ...]
+    rpy: tuple[float, ...] | None
+    components: str
+
+    def pose(self) -> str:
+        """The keys of a pose."""
+        return f"frame: {_flow(self.frame)}, position: {_flow(self.position)}, rpy: {_flow(self.rpy)}"
+
+    def task(self) -> str:
+        """A task of inverse kinematics."""
+        if self.rpy is not None:
+            return f"pose: {{{self.pose()}}}"
+        some = "" if self.components == "xyz" else f", components: [{', '.join(self.components)}]"
+        return f"position: {{frame: {_flow(self.frame)}, target: {_flow(self.position)}{some}}}"
+
+    def constraint(self) -> list[str]:
+        """The lines of a constraint."""
+        if self.rpy is not None:
+            return [f"      pose_error: {{{self.pose()}}}  # or position_error, without rpy", "      equal: 0"]
+        chosen = ["xyz".index(letter) for letter in self.components]
+        texts = ", ".join(f"'position(\"{self.frame}\")[{i}]'" for i in chosen)
+        return [f"      expression: [{texts}]  # [m]; as many as its joints decide",
+                f"      equal: {_flow([self.position[i] for i in chosen])}"]
+
+
+def starter(robot: NamedRobot, plan: Plan, kind: str, command: str, target: Target | None) -> str:
+    """A file of the kind ``move``, ``pose``, ``mpc`` or ``ik``; target: for ``pose`` and ``ik``."""
+    name, frame = robot.stem, "" if target is None else target.frame
     what = {"move": "moves its joints", "pose": f"brings {frame} to a pose", "mpc": "follows in closed loop",
             "ik": f"{frame} at a pose"}
     run = {"ik": "ik", "mpc": "mpc"}.get(kind, "solve")
     head = [f"# Written by: {command}",
             f"# Run it with: ocp {run} THIS_FILE; names of joints, frames and drives: ocp robot {robot.file}",
             *(f"# Note: {remark}." for remark in plan.remarks), f"name: {_flow(f'{name} {what[kind]}')}"]
-    body = _ik(robot, plan, frame, target) if kind == "ik" else _problem(robot, plan, kind, frame, target)
+    body = _ik(robot, plan, target) if kind == "ik" and target is not None else _problem(robot, plan, kind, target)
     return "\n".join([*head, *body]) + "\n"
 
 
-def _problem(robot: NamedRobot, plan: Plan, kind: str, frame: str, target: Mapping[str, Any]) -> list[str]:
+def _problem(robot: NamedRobot, plan: Plan, kind: str, target: Target | None) -> list[str]:
     mechanism, small = robot.mechanism, robot.mechanism.model.nv <= SMALL
     closed_loop = kind == "mpc"
     inverse = not closed_loop and not plan.free and not any(len(motor.gears) > 1 for motor in mechanism.motors)
@@ -43,13 +75,11 @@ def _problem(robot: NamedRobot, plan: Plan, kind: str, frame: str, target: Mappi
     elif kind == "pose":
         rows += ["  final: {rest: true}" if not plan.free else "  final:", *([] if not plan.free else _rest(plan))]
     rows += ["  costs:", *_costs(robot, plan, kind, small)]
-    pose = f"{{frame: {_flow(frame)}, {_target(target)}}}"
-    if kind == "pose":
-        rows += ["  constraints:", "    - name: goal", "      at: final",
-                 f"      pose_error: {pose}  # or position_error, without rpy", "      equal: 0",
-                 f"    # - {{name: above the table, expression: 'position(\"{frame}\")[2]', lower: 0.0}}",
+    if target is not None:
+        rows += ["  constraints:", "    - name: goal", "      at: final", *target.constraint(),
+                 f"    # - {{name: above the table, expression: 'position(\"{target.frame}\")[2]', lower: 0.0}}",
                  "  guess:", "    states:  # at equally spaced times: the start, and what inverse kinematics finds",
-                 "      - {}", f"      - ik: [{{pose: {pose}}}]", "        rest: true"]
+                 "      - {}", f"      - ik: [{{{target.task()}}}]", "        rest: true"]
     if closed_loop:
         rows += ["mpc:", "  rate: 100      # samples per second", "  duration: 2    # [s] to simulate",
                  f"  horizon: {min(plan.duration, 0.5):g}   # [s] that every step looks ahead",
@@ -108,16 +138,12 @@ def _named_otherwise(plan: Plan) -> bool:
     return any(name not in plan.start for name in plan.free)
 
 
-def _ik(robot: NamedRobot, plan: Plan, frame: str, target: Mapping[str, Any]) -> list[str]:
+def _ik(robot: NamedRobot, plan: Plan, target: Target) -> list[str]:
     given = {"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {}),
              **({"lock": plan.lock} if plan.lock else {})}
     return [f"robot: {_flow(given)}", "start:", *_joints(plan.start, 2),
             "tasks:  # the most important first; others: position, orientation, com, aim, posture", "  - name: tool",
-             f"    pose: {{frame: {_flow(frame)}, {_target(target)}}}"]
-
-
-def _target(target: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}: {_flow(value)}" for key, value in target.items())
+             f"    {target.task()}"]
 
 
 def _flow(value: Any) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -14,8 +13,10 @@ from dynamics import algorithms as alg
 from ocp.app.files.load_model import COLLECTION
 from ocp.app.robot.reading import NamedRobot
 from ocp.app.starter.plan import Plan, make_plan
-from ocp.app.starter.text import end_frame, starter
+from ocp.app.starter.text import Target, end_frame, starter
 from ocp.errors import ProblemError
+
+RANK = 1e-3  # singular values of a Jacobian that count, beside the largest, or in m/rad
 
 
 def write_starter(robot: NamedRobot, kind: str, *, frame: str | None = None, out: Path | None = None, overwrite: bool = False,
@@ -33,7 +34,8 @@ def write_starter(robot: NamedRobot, kind: str, *, frame: str | None = None, out
     robot.mechanism.model.frame(tool)  # raises with near misses
     if not robot.file.startswith(COLLECTION):
         robot = replace(robot, file=_seen(robot.path, place.parent))
-    text = starter(robot, plan, kind, " ".join(command) or "ocp init", tool, _pose(robot, plan, tool))
+    target = _target(robot, plan, tool) if kind in ("pose", "ik") else None
+    text = starter(robot, plan, kind, " ".join(command) or "ocp init", target)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text, encoding="utf-8")
     return place
@@ -45,8 +47,8 @@ def _seen(path: Path, folder: Path) -> str:
     return Path(os.path.relpath(path, folder)).as_posix()
 
 
-def _pose(robot: NamedRobot, plan: Plan, frame: str) -> Mapping[str, Any]:
-    """Where the goal of the joint move brings a frame: a pose that the robot can reach."""
+def _target(robot: NamedRobot, plan: Plan, frame: str) -> Target:
+    """Where the goal of the joint move brings a frame: a pose that can be reached, or the coordinates that the joints decide."""
     mechanism = robot.mechanism.locked(plan.lock) if plan.lock else robot.mechanism
     model = mechanism.model
     q = np.array(alg.neutral(model), dtype=float)
@@ -54,8 +56,17 @@ def _pose(robot: NamedRobot, plan: Plan, frame: str) -> Mapping[str, Any]:
         q[model.q_slice(model.joint_index(name))] = value
     symbol = ca.SX.sym("q", model.nq)
     pose = alg.frame_pose(model, symbol, frame)
-    R, p = (np.asarray(part) for part in ca.Function("pose", [symbol], [ca.densify(pose.R), ca.densify(pose.p)])(q))
-    return {"position": [round(float(x), 4) for x in p.ravel()], "rpy": [round(float(x), 4) for x in _rpy(R)]}
+    outputs = [ca.densify(part) for part in (pose.R, pose.p, alg.frame_jacobian(model, symbol, frame, "world_aligned"))]
+    R, p, J = (np.asarray(part) for part in ca.Function("pose", [symbol], outputs)(q))
+    if np.linalg.matrix_rank(J, tol=RANK * float(np.linalg.norm(J, 2))) == 6:
+        return Target(frame, tuple(round(float(x), 4) for x in p.ravel()), tuple(round(float(x), 4) for x in _rpy(R)), "xyz")
+    chosen: list[int] = []
+    for i in range(3):
+        if np.linalg.matrix_rank(J[[*chosen, i]], tol=RANK) > len(chosen):
+            chosen.append(i)
+    if not chosen:
+        raise ProblemError(f"no joint moves the frame {frame!r}; name another with --frame", where="ocp init")
+    return Target(frame, tuple(round(float(x), 4) for x in p.ravel()), None, "".join("xyz"[i] for i in chosen))
 
 
 def _rpy(R: np.ndarray) -> tuple[float, float, float]:
