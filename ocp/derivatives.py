@@ -101,7 +101,7 @@ def operations_of(system: System) -> int:
 def _without_closed_form(system: System) -> str:
     """Why the dynamics have no closed-form derivatives; empty where they have."""
     model = accelerations(system)
-    if model is not None and system.nu > model.nv:
+    if model is not None and system.inverse.thrusters:
         return "closed-form derivatives of efforts know no thrusters"
     if model is None and system.mechanism is None:
         return "closed-form derivatives exist for the dynamics of a robot only"

@@ -37,7 +37,9 @@ _I = len(_FLOATS)
 
 
 def shape_of(stances: Sequence[Stance], groups: Sequence[Level | Sequence[Item]]) -> Hashable | None:
-    """What decides how rows are laid out; None where levels of the user's own are among them."""
+    """What decides how rows are laid out; None where levels of the user's own are among them, or a stance slides."""
+    if any(s.slip is not None for s in stances):
+        return None
     out: list[Hashable] = [tuple([(s.name, s.sides) for s in stances])]
     for group in groups:
         if isinstance(group, Level):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import block_diag
 
 from dynamics.errors import near
 from ocp.control.limits import velocity_bounds
@@ -91,7 +92,13 @@ class Layout:
         return Level("loops", self._over(self.terms.J_l, 0), -self.terms.drift_l)
 
     def at_rest(self, gain: float) -> Level:
-        return Level("stances", self._over(self.J_c, 0), -self.drift_c - gain * (self.J_c @ self.terms.v))
+        A, b = self._over(self.J_c, 0), -self.drift_c - gain * (self.J_c @ self.terms.v)
+        if all(s.slip is None for s in self.stances):
+            return Level("stances", A, b)
+        held = [s.slides() for s in self.stances]
+        keep = block_diag(*(N for N, _ in held))
+        return Level("stances", np.vstack([keep @ A, self._over(block_diag(*(F for _, F in held)), self.nv)]),
+                     np.concatenate([keep @ b, np.zeros(sum(len(F) for _, F in held))]))
 
     def limits(self) -> Level | None:
         """Of stances and controls; it does not depend on the state."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from ocp.nlp import Chain
 from ocp.transcription.mesh import Discretisation, Grid
+from ocp.transcription.motion import by_motion
 from ocp.transcription.part import Place
 
 
@@ -23,7 +24,8 @@ def chain(placed: Sequence[Place], meshes: Sequence[Discretisation], defects: Se
         inner += [np.zeros(0, dtype=int)] if knots else []
         own = _phase(place, mesh)
         knots += own[::2]
-        inner += own[1::2]
+        moved = place.layout.inside
+        inner += [np.concatenate([a, b]) for a, b in zip(own[1::2], moved, strict=True)] if moved else own[1::2]
     first = placed[0].first
     shared = np.arange(first, first + placed[0].shared.count)
     return Chain(tuple(knots), tuple(inner), shared, _dynamics(placed, meshes, defects, passages))
@@ -51,7 +53,8 @@ def _phase(place: Place, mesh: Discretisation) -> list[np.ndarray]:
 
 def _dynamics(placed: Sequence[Place], meshes: Sequence[Discretisation], defects: Sequence[int],
               passages: Sequence[int]) -> tuple[np.ndarray, ...]:
-    flat = all(isinstance(mesh, Grid) and not mesh.linear for mesh in meshes) and (
+    flat = all(isinstance(mesh, Grid) and not mesh.linear and not by_motion(place.phase.system, mesh)
+               for place, mesh in zip(placed, meshes, strict=True)) and (
         len(placed) == 1 or not any(place.form.tangent or place.form.space.quaternions for place in placed))
     if not flat:
         return ()

@@ -129,6 +129,25 @@ def parabola(edges: Array, form: Form, x: Array, first: Callable[[Array, Array, 
     return advance
 
 
+def cubic(edges: Array, form: Form, duration: float, x: Array) -> Callable[[Array, Array, Array, Array], Array]:
+    """As ``advance`` of ``shooting_trajectory`` for states (q, v): in the chart of a knot, the cubic through both knots with their
+    velocities as slopes, and its slope as velocity."""
+    space = form.space
+    a, b, d = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx), ca.SX.sym("d", space.ndx)
+    minus, plus = ca.Function("minus", [a, b], [space.minus(a, b)]), ca.Function("plus", [a, d], [space.plus(a, d)])
+    nv, widths = space.ndx // 2, duration * np.diff(edges)
+
+    def advance(k: Array, s: Array, here: Array, u: Array) -> Array:
+        k, h = np.asarray(k), widths[k]
+        rise = np.asarray(minus(here.T, x[k + 1].T))[:nv]
+        before, after = h * here[:, -nv:].T, h * x[k + 1, -nv:].T
+        y = s**2 * (3 - 2 * s) * rise + s * (1 - s) ** 2 * before - s**2 * (1 - s) * after
+        slope = 6 * s * (1 - s) * rise + (1 - s) * (1 - 3 * s) * before - s * (2 - 3 * s) * after
+        return np.asarray(plus(here.T, np.vstack([y, (slope - before) / h]))).T
+
+    return advance
+
+
 def _locator(edges: Array, start: float, duration: float) -> Callable[[Any], tuple[Array, Array]]:
     knots, widths = start + duration * edges, duration * np.diff(edges)  # as trajectories give them: at a knot the right side holds
 

@@ -20,8 +20,9 @@ import numpy as np
 
 from ocp.integrators import INTEGRATORS, MULTISTEP, Integrator
 from ocp.nlp.names import Names
-from ocp.problem import At, Cost
+from ocp.problem import At, Cost, Phase
 from ocp.spaces import Expr
+from ocp.transcription import motion
 from ocp.transcription.blocks import Block, vector
 from ocp.transcription.carried import Points
 from ocp.transcription.conditions import cost_value, gauss_newton, hard_rows, penalty
@@ -59,6 +60,54 @@ def shooting_part(place: Place, grid: Grid) -> Part:
 
     lower, upper = (np.concatenate([np.zeros(rows), whole, np.zeros(N * inside)]) for whole in (integrals.lower, integrals.upper))
     return Part(linear, tuple(matching), lower, upper, Names(total, names))
+
+
+def motion_part(place: Place, grid: Grid) -> Part:
+    """The same with the equations of motion as defects (``ocp.transcription.motion``)."""
+    N, integrals = grid.intervals, integral_rows(place.phase)
+    names = [motion.names_of_rows(place.phase, grid, place.form.names, k) for k in range(N)]
+    rows = sum(len(own) for own in names)
+    total, first, blocks = rows + len(integrals.names), 0, []
+    groups = (np.arange(1), np.arange(1, N)) if grid.integrator in MULTISTEP else (np.arange(N),)
+    for group in (own for own in groups if len(own)):
+        block, each = _motion_block(place, grid, group), len(names[group[0]])
+        table = picks(len(group), block.size, ((0, each, False), (each, block.size, True)), total)
+        defects = table.rows < len(group) * each
+        weight = np.where(defects, 1.0, np.repeat(block.weight, block.size)[table.columns])
+        at = np.where(defects, table.rows + first, table.rows + rows - len(group) * each)
+        blocks.append(replace(block, matrix=replace(table, rows=at, values=table.values * weight)))
+        first += len(group) * each
+    lower, upper = (np.concatenate([np.zeros(rows), whole]) for whole in (integrals.lower, integrals.upper))
+    told = [f"{place.prefix}{name} @ interval {k}" for k in range(N) for name in names[k]]
+    told += [f"{place.prefix}{name} @ whole phase" for name in integrals.names]
+    return Part(nothing(total, place.n), tuple(blocks), lower, upper, Names(total, lambda: told))
+
+
+def _motion_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
+    """The function of the intervals of a group: rows [places, motion; integrands], cost = its running cost."""
+    phase, form, layout, back = place.phase, place.form, place.layout, grid.integrator in MULTISTEP and bool(group[0])
+    kind, inner = motion.graph_kind(phase), np.array([layout.inside[k] for k in group]).reshape(len(group), -1)
+    knots = [group - 1] * back + [group, group + 1]  # of whose states the function is one
+    states, centres = ([kind.sym("z", size) for _ in knots] for size in (form.size, form.centre_size))
+    u, inside, tau, width, ratio = (kind.sym(name, size) for name, size in (
+        ("u", phase.system.nu), ("inside", inner.shape[1]), ("tau", 1), ("width", 1), ("ratio", int(back))))
+    own = clock(kind, place.problem, place.number, place.shared)
+    *past, x, after = (form.state(z, centre) for z, centre in zip(states, centres, strict=True))
+    end, moved, nodes = motion.equations(phase.system, grid.integrator, own.start + own.T * tau, x, after, inside, u, own.p,
+                                         own.T * width, (past[0], ratio) if back else None)
+    gap = form.space.minus(after, end) if form.tangent else end - after
+    pieces, soft, integrals = _charged(phase, kind, [(own.T * width * weight, (t, at, u, own.p)) for weight, t, at in nodes])
+    v = vector(kind, *states, u, inside, own.variable)
+    widths, count = np.diff(grid.edges), len(group)
+    index = np.column_stack([*(layout.states[k] for k in knots), layout.controls[group], inner,
+                             np.tile(_columns(place, own), (count, 1))]).astype(int)
+    values = np.column_stack([grid.edges[group], widths[group], *([widths[group] / widths[group - 1]] * back),
+                              *(_centres(place, k) for k in knots), np.tile(own.values, (count, 1))])
+    return Block(
+        name=f"interval_{place.number}{'_on' if back else ''}", v=v, data=vector(kind, tau, width, ratio, *centres, own.data),
+        cost=sum((scale * cost_value(item, here) for item, here, scale in pieces), start=soft),
+        rows=vector(kind, gap[:form.size - phase.system.space.ndx // 2], moved, integrals), index=index, values=values,
+        weight=_weights(grid)[group], matrix=nothing(0, 0), gauss_newton=lambda: gauss_newton(pieces, soft, v))
 
 
 def picks(count: int, size: int, spans: Sequence[tuple[int, int, bool]], total: int) -> Table:
@@ -191,16 +240,26 @@ def integrate(place: Place, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr,
             x, nodes = scheme.advance(system, t, x, held, own.p, h)
         else:
             x, nodes = MULTISTEP[grid.integrator].advance(system, t, before[0], x, held, own.p, h, before[1])
-        for weight, ti, xi in nodes:
-            here = (ti, xi, inputs(ti) if points is None else points.inputs(xi), own.p)
-            pieces += [(item, here, h * weight) for item in phase.costs if item.at is At.PATH]
-            for c in phase.constraints:
-                if c.at is At.PATH and c.soft is not None:
-                    soft += h * weight * penalty(c, here)
-            found = [hard_rows(c, here).expression for c in phase.constraints if c.at is At.INTEGRAL]
-            if found:
-                integrals += h * weight * ca.vertcat(*found)
+        at = [(h * weight, (ti, xi, inputs(ti) if points is None else points.inputs(xi), own.p)) for weight, ti, xi in nodes]
+        more = _charged(phase, kind, at)
+        pieces, soft, integrals = pieces + more[0], soft + more[1], integrals + more[2]
     return x, pieces, soft, integrals, vector(kind, *(points.rows if points is not None else ()))
+
+
+def _charged(phase: Phase, kind: Any, nodes: Sequence[tuple[Expr, Sequence[Expr]]]
+             ) -> tuple[list[tuple[Cost, Sequence[Expr], Expr]], Expr, Expr]:
+    """What (weight, (t, x, u, p)) cost: pieces, penalties and integrals as of ``integrate``."""
+    pieces: list[tuple[Cost, Sequence[Expr], Expr]] = []
+    soft, integrals = kind(0), kind(sum(c.size for c in phase.constraints if c.at is At.INTEGRAL), 1)
+    for weight, here in nodes:
+        pieces += [(item, here, weight) for item in phase.costs if item.at is At.PATH]
+        for c in phase.constraints:
+            if c.at is At.PATH and c.soft is not None:
+                soft += weight * penalty(c, here)
+        found = [hard_rows(c, here).expression for c in phase.constraints if c.at is At.INTEGRAL]
+        if found:
+            integrals += weight * ca.vertcat(*found)
+    return pieces, soft, integrals
 
 
 def _with_linear_control(system: Any, ends: Expr, begin: Expr, length: Expr) -> tuple[Any, Expr]:

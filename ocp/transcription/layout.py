@@ -10,6 +10,7 @@ from ocp.errors import ProblemError
 from ocp.guess import on_manifold, sample_guess
 from ocp.nlp.names import Names
 from ocp.problem import At, Boundary, Phase
+from ocp.transcription import motion
 from ocp.transcription.carried import later
 from ocp.transcription.charts import Form
 from ocp.transcription.mesh import Compressed, Discretisation, Grid
@@ -18,7 +19,8 @@ from ocp.transcription.mesh import Compressed, Discretisation, Grid
 @dataclass(frozen=True, eq=False)
 class Layout:
     """Columns of a phase within the program: ``states`` [M, size] of the nodes, ``controls`` [P, nu] of the control points,
-    ``stages`` [N, k] of the algebraic unknowns inside intervals (``ocp.transcription.carried``).
+    ``stages`` [N, k] of the algebraic unknowns inside intervals (``ocp.transcription.carried``), ``inside`` [N] arrays of what
+    steps by equations of motion have there (``ocp.transcription.motion``).
 
     centres [M, nx]: states about which tangent unknowns stand (the guess itself); lower, upper, guess [n]; names [n].
     """
@@ -26,6 +28,7 @@ class Layout:
     states: np.ndarray
     controls: np.ndarray
     stages: np.ndarray
+    inside: tuple[np.ndarray, ...]
     centres: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
@@ -50,14 +53,15 @@ def phase_layout(phase: Phase, mesh: Discretisation, form: Form, first: int, pre
     system, space, size, nu = phase.system, phase.system.space, form.size, phase.system.nu
     M, P = mesh.nodes, len(mesh.control_fractions)
     inside = later(system, mesh.integrator, mesh.steps) * len(system.algebraic) if isinstance(mesh, Grid) else 0
-    N = mesh.intervals if inside else 0
-    keys = np.concatenate([mesh.fractions, mesh.control_fractions, mesh.fractions[:N]])
-    order = np.lexsort((np.r_[np.zeros(M), np.ones(P), np.full(N, 2)], keys))
-    widths = np.r_[np.full(M, size), np.full(P, nu), np.full(N, inside)]
-    starts = np.empty(M + P + N, dtype=int)
+    N, own = mesh.intervals if inside else 0, motion.unknowns(phase, mesh)
+    keys = np.concatenate([mesh.fractions, mesh.control_fractions, mesh.fractions[:N], mesh.edges[:len(own)]])
+    order = np.lexsort((np.r_[np.zeros(M), np.ones(P), np.full(N + len(own), 2)], keys))
+    widths = np.r_[np.full(M, size), np.full(P, nu), np.full(N, inside), np.array([len(one) for one in own], dtype=int)]
+    starts = np.empty(len(keys), dtype=int)
     starts[order] = np.concatenate([[0], np.cumsum(widths[order])[:-1]])
     states, controls = starts[:M, None] + np.arange(size), starts[M:M + P, None] + np.arange(nu)
-    stages = starts[M + P:, None] + np.arange(inside) if inside else np.zeros((mesh.intervals, 0), dtype=int)
+    stages = starts[M + P:M + P + N, None] + np.arange(inside) if inside else np.zeros((mesh.intervals, 0), dtype=int)
+    moved = tuple(at + np.arange(len(one)) for at, one in zip(starts[M + P + N:], own, strict=True))
 
     x, _ = sample_guess(phase.guess, space, mesh.fractions)
     _, u = sample_guess(phase.guess, space, mesh.control_fractions)
@@ -65,11 +69,13 @@ def phase_layout(phase: Phase, mesh: Discretisation, form: Form, first: int, pre
         raise ProblemError(f"has {u.shape[1]} controls, the system has {nu}", where="guess.u")
     if form.tangent:
         x = on_manifold(space, x if centres is None else centres)
-    n = M * size + P * nu + N * inside
+    n = int(widths.sum())
     lower, upper, guess = np.full(n, -np.inf), np.full(n, np.inf), np.empty(n)
     lower[controls], upper[controls], guess[controls] = phase.u_lower, phase.u_upper, u
     if inside:
         guess[stages] = np.tile(u[:N, len(system.controls):], inside // len(system.algebraic))
+    for k, columns in enumerate(moved):
+        guess[columns] = motion.guess(phase, mesh, k, x)
     ends = ((At.START, 0, phase.start), (At.FINAL, M - 1, phase.final))
     for _, j, boundary in ends:
         if boundary is not None and boundary.complete:
@@ -88,9 +94,12 @@ def phase_layout(phase: Phase, mesh: Discretisation, form: Form, first: int, pre
         found[controls.ravel()] = [f"{prefix}u.{name} @ {where}" for where in _point_names(mesh) for name in system.inputs]
         found[stages.ravel()] = [f"{prefix}u.{name} @ stage {i + 1} of interval {k}" for k in range(N)
                                  for i in range(inside // max(1, len(system.algebraic))) for name in system.algebraic]
+        for k, columns in enumerate(moved):
+            found[columns] = [f"{prefix}{name} @ interval {k}" for name in own[k]]
         return found.tolist()
 
-    return Layout(states + first, controls + first, stages + first, x, lower, upper, guess, Names(n, names))
+    return Layout(states + first, controls + first, stages + first, tuple(columns + first for columns in moved), x, lower, upper,
+                  guess, Names(n, names))
 
 
 def _point_names(mesh: Discretisation) -> list[str]:

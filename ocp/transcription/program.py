@@ -30,10 +30,11 @@ from ocp.transcription.compressed import compressed_part, middle
 from ocp.transcription.diagnosis import diagnosis
 from ocp.transcription.elements import separable
 from ocp.transcription.ends import ends_part, linkage_part, passage_part
-from ocp.transcription.interpolation import collocation_trajectory, parabola, shooting_trajectory
-from ocp.transcription.intervals import integrate, path_part, shooting_part
+from ocp.transcription.interpolation import collocation_trajectory, cubic, parabola, shooting_trajectory
+from ocp.transcription.intervals import integrate, motion_part, path_part, shooting_part
 from ocp.transcription.kernels import with_kernels
 from ocp.transcription.mesh import Compressed, Discretisation, Grid, Mesh
+from ocp.transcription.motion import by_motion
 from ocp.transcription.part import Part, Place, located, stacked
 from ocp.transcription.shared import clock
 
@@ -116,7 +117,8 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         elif isinstance(mesh, Compressed):
             pieces += [compressed_part(place, mesh), path_part(place, mesh)]
         else:
-            pieces += [shooting_part(place, mesh), path_part(place, mesh)]
+            part = motion_part if by_motion(place.phase.system, mesh) else shooting_part
+            pieces += [part(place, mesh), path_part(place, mesh)]
         pieces.append(ends_part(place))
     passages = len(pieces) + np.arange(len(placed) - 1)
     pieces += [passage_part(a, b) for a, b in zip(placed[:-1], placed[1:], strict=True)]
@@ -161,6 +163,8 @@ def _owners(placed: Sequence[Place], meshes: Sequence[Discretisation]) -> Owners
         if inside.size:
             found.put(inside, CONTROL, place.number, len(z.controls) + np.arange(inside.shape[1]) % len(z.algebraic),
                       np.diff(mesh.fractions)[:, None] * len(z.algebraic) / inside.shape[1])
+        for columns, width in zip(place.layout.inside, np.diff(mesh.edges), strict=False):
+            found.put(columns, PARAMETER, place.number, -1, width)
         shared, names = place.shared, place.phase.system.parameters
         if (number := shared.durations[place.number]) is not None:
             found.put(np.array([place.first + number]), DURATION, place.number, 0)
@@ -220,6 +224,8 @@ class _Back:
                 advance = _advance(place, mesh, duration, start, p)
                 if looks_back(mesh):
                     advance = parabola(mesh.edges, place.form, x, advance)
+                elif by_motion(place.phase.system, mesh):
+                    advance = cubic(mesh.edges, place.form, duration, x)
                 path = shooting_trajectory(mesh.edges, place.form, start, duration, x, u, mesh.linear, advance)
                 found.append(path if place.phase.system.residual is None else followed(_valued(place.phase, p), path))
         return tuple(found)

@@ -42,9 +42,10 @@ from ocp.explain import (
     worst_rows,
 )
 from ocp.explain.elastic import uninterrupted
+from ocp.guess import from_samples
 from ocp.methods import make_options, method
 from ocp.nlp import NLPResult, SolverOptions, solve_nlp, worst_violations
-from ocp.problem import SOLVED, Guess, Phase, Status
+from ocp.problem import SOLVED, Phase, Status
 from ocp.reach import end_findings, first_findings
 
 EXPLAINED, UNEXPLAINED = 0, 1
@@ -189,21 +190,12 @@ def _guessed(phases: tuple[Phase, ...], arrays: Mapping[str, np.ndarray]) -> tup
     found = []
     for phase in phases:
         before = f"{phase.name}." if len(phases) > 1 else ""
+        names = [f"{before}{name}" for name in ("t", "x", "t_u", "u")]
         try:
-            t, x, u, t_u = (np.asarray(arrays[before + name], dtype=float) for name in ("t", "x", "u", "t_u"))
-        except KeyError:
+            t, x, t_u, u = (arrays[name] for name in names)
+            found.append(from_samples(phase, t, x, t_u, u))
+        except (KeyError, ProblemError):
             found.append(phase)
-            continue
-        span = float(t[-1] - t[0]) if len(t) > 1 else 0.0
-        if span <= 0 or x.shape[1:] != (phase.system.nx,) or u.shape[1:] != (phase.system.nu,) or \
-                not all(np.all(np.isfinite(a)) for a in (t, x, u, t_u)):
-            found.append(phase)
-            continue
-        controls = np.column_stack([np.interp(t, t_u, c) for c in u.T]) if u.shape[1] else np.zeros((len(t), 0))
-        s = np.clip((t - t[0]) / span, 0.0, 1.0)
-        keep = np.concatenate([[True], np.diff(s) > 0])
-        length = float(np.clip(span, phase.duration.lower, phase.duration.upper))
-        found.append(replace(phase, guess=Guess(s[keep], x[keep], controls[keep]), duration=replace(phase.duration, guess=length)))
     return tuple(found)
 
 

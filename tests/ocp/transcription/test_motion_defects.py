@@ -1,0 +1,97 @@
+"""Equations of motion as defects of multiple shooting: the motions of the same steps with Newton inside, orders, loops, solvers."""
+
+from dataclasses import replace
+
+import casadi as ca
+import numpy as np
+import pytest
+from repository import ROOT
+
+from ocp.app.files.load import load_problem
+from ocp.integrators import INTEGRATORS, MULTISTEP
+from ocp.methods import solve
+from ocp.problem import replaced_systems
+from ocp.transcription import multiple_shooting
+from ocp.transcription.multiple_shooting import MultipleShootingOptions, transcribe
+
+METHODS = ("bdf1", "sdirk2", "bdf2")
+
+
+def problem_of(name):
+    return load_problem(ROOT / f"problems/{name}.yaml").problem
+
+
+def solved(problem, **options):
+    """Without a certificate."""
+    found = multiple_shooting.solve(problem, MultipleShootingOptions(**{"intervals": 40, **options}))
+    assert found.status.name == "CONVERGED", found.message
+    return found
+
+
+def without_motion(problem):
+    return replaced_systems(problem, [replace(phase.system, motion=None) for phase in problem.phases])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_optimum_is_that_of_steps_by_the_rate(method):
+    """On flat spaces the rate, with its inverse of M and Newton's method inside, leads to the same optimum by another road."""
+    problem = problem_of("four_bar")
+    one, other = (solved(one, integrator=method, intervals=20) for one in (problem, without_motion(problem)))
+    assert one.objective == pytest.approx(other.objective, rel=1e-7)
+    np.testing.assert_allclose(one.trajectory.x, other.trajectory.x, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["quadrotor", "four_bar"])
+@pytest.mark.parametrize("method", METHODS)
+def test_knots_are_those_of_steps_with_newton_inside(method, name):
+    """With quaternions, free or tangent, and with the multipliers of a closed loop."""
+    problem = problem_of(name)
+    sys = problem.phase.system
+    t, x, before, u, h = (ca.MX.sym(s, size) for s, size in zip("txbuh", (1, sys.nx, sys.nx, sys.nu, 1), strict=True))
+    first = MULTISTEP[method].first if method in MULTISTEP else method
+    step = ca.Function("step", [t, x, u, h], [INTEGRATORS[first].step(sys, t, x, u, [], h)])
+    onward = ca.Function("onward", [t, before, x, u, h], [MULTISTEP[method].advance(sys, t, before, x, u, [], h, ca.MX(1))[0]]) \
+        if method in MULTISTEP else None
+    forms = ("coordinates",) if name == "four_bar" else ("coordinates", "tangent")
+    for states in forms if method == "sdirk2" else forms[-1:]:
+        found = solved(problem, integrator=method, states=states, intervals=20).trajectory
+        length = found.t[1] - found.t[0]
+        for k in range(20):
+            here = found.t[k], found.x[k], found.u[k], length
+            after = step(*here) if onward is None or not k else onward(here[0], found.x[k - 1], *here[1:])
+            np.testing.assert_allclose(np.asarray(after).ravel(), found.x[k + 1], atol=2e-7)
+
+
+@pytest.mark.parametrize(("method", "order"), [("bdf1", 1), ("sdirk2", 2), ("bdf2", 2)])
+def test_objectives_converge_at_the_order_of_the_steps(method, order):
+    problem = problem_of("four_bar")
+    fine = {n: solved(problem, integrator="rk4", intervals=n).objective for n in (40, 160)}  # the control is held in intervals
+    errors = [abs(solved(problem, integrator=method, intervals=n).objective - fine[n]) for n in (40, 160)]
+    assert errors[1] < 1.6 * 4.0**-order * errors[0]
+
+
+@pytest.mark.parametrize("solver", ["fatrop", pytest.param("interior_point", marks=pytest.mark.slow)])
+def test_other_solvers_take_unknowns_of_intervals(solver):
+    problem = problem_of("four_bar")
+    one, other = (solved(problem, integrator="sdirk2", intervals=20, solver=which) for which in ("ipopt", solver))
+    assert one.objective == pytest.approx(other.objective, rel=1e-6)
+
+
+def test_rows_and_unknowns_are_named():
+    problem = problem_of("four_bar")
+    made = transcribe(problem, MultipleShootingOptions(integrator="sdirk2", intervals=3))
+    names = list(made.nlp.constraints)
+    assert sum("motion of crank" in name for name in names) == 6
+    assert sum("motion of crank inside @ interval 1" in name for name in names) == 1
+    assert any("multiplier 0 inside @ interval 2" in name for name in made.nlp.variables)
+    assert len(set(made.nlp.variables)) == len(list(made.nlp.variables))
+
+
+def test_first_order_is_judged_honestly():
+    """Forty steps of BDF1 miss the dynamics by percents, and the certificate says so; SDIRK2 keeps it."""
+    problem = problem_of("four_bar")
+    coarse, fine = (solve(problem, "multiple_shooting", {"integrator": name, "intervals": n}) for name, n in (
+        ("bdf1", 40), ("sdirk2", 80)))
+    assert not coarse.ok
+    assert fine.ok
+    assert coarse.objective != pytest.approx(fine.objective, rel=1e-2)
