@@ -280,7 +280,7 @@ class _Loop:
         if control.ok:
             self.torque[k] = control.torque
         else:
-            most = np.asarray(self.whole._efforts)
+            most = self.whole.largest
             self.torque[k] = np.clip(-BRAKE * (self.whole.S @ terms.v), -most, most)
             if not k or self.solved[k - 1]:
                 self.notes.append(Note(t, "", f"the hierarchy has no answer ({control.solution.trouble}); joints are braked"))
@@ -326,7 +326,7 @@ class _Loop:
         contacts = tuple(ContactRecord(c.plan.name, self.state[i, :done], self.commanded[i, :done], self.actual[i, :done],
                                        self.share[i, :done], self.gap[i, :done], c.drift) for i, c in enumerate(self.contacts))
         return WholeBodyRun(
-            self.setup, ending, self.t[:done + 1], self.x[:done + 1], self.torque[:done], np.asarray(self.whole._efforts),
+            self.setup, ending, self.t[:done + 1], self.x[:done + 1], self.torque[:done], self.whole.largest,
             tuple(self.whole.driven or ()), {name: values[:done] for name, values in self.levels.items()},
             {name: values[:done] for name, values in self.errors.items()}, contacts, self.seconds[:done], self.solved[:done],
             step_times(self.seconds[:done], 1.0 / self.setup.rate), tuple(self.notes), type(self.plant).__name__)
