@@ -215,7 +215,7 @@ class _Search:
         k = shot.lost
         t, x, u, _, length = shot.at(k)
         self.lowest = float("nan")
-        where = f"step {k} ({h.place(k, shot.x)}) of the simulation of the guess"
+        where = f"step {max(0, k - h.leg(k).first)} ({h.place(k, shot.x)}) of the simulation of the guess"
         stretch = h.leg(k).stretch
         system = stretch.phase.system
         why = None if not motion.moves(system) or k == h.stages else motion.failure(
