@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import casadi as ca
 import numpy as np
 
 from dynamics import algorithms as alg
-from dynamics import spatial
 from dynamics.constraints import Constraint as MechanismConstraint
 from dynamics.errors import ModelError, UnknownNameError
 from dynamics.forces import Force
-from dynamics.lie import se3, so3
 from dynamics.mechanism import Mechanism, Thruster, direct_motors
 from dynamics.mechanism.constrained import demanded, reduced, stacked
 from dynamics.model.model import Model
@@ -151,33 +149,60 @@ def _motion(mechanism: Mechanism, at: tuple[Expr, Expr, Expr, Expr], a: Expr, mu
     if not constraints:
         return value
     J = stacked(model, constraints, "jacobian", q, t)
-    held = J @ a - demanded(model, constraints, q, v, t) + _softness(mechanism, [q, t], J) * multipliers
-    return ca.vertcat(value - J.T @ multipliers, held)
+    return ca.vertcat(value - J.T @ multipliers, _held(mechanism, (t, q, v), a, multipliers))
+
+
+def _held(mechanism: Mechanism, at: tuple[Expr, Expr, Expr], a: Expr, multipliers: Expr) -> Expr:
+    """What the accelerations a [nv] leave of those that the reduced constraints ask for [m] at (t, q, v)."""
+    t, q, v = at
+    model, constraints = mechanism.model, reduced(mechanism.constraints)
+    J = stacked(model, constraints, "jacobian", q, t)
+    return J @ a - demanded(model, constraints, q, v, t) + _softness(mechanism, [q, t], J) * multipliers
 
 
 def inverse_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Thruster] = (), forces: Sequence[Force] = (),
                             parameters: Mapping[str, float] | None = None) -> System:
     """The system ``d/dt (q, v) = (v, a)``, whose controls are all accelerations a [nv] (rad/s^2 or m/s^2), named as velocities are,
-    and thrusts.
+    thrusts, and the multipliers of the reduced constraints of the mechanism, named as in ``residual_dynamics_system``.
 
     It brings ``effort_constraints`` along, without which components without a motor would get an effort. Its power
     is that of all efforts ``inverse_effort``. Raises as ``robot_system`` does.
     """
     mechanism = mechanism_of(robot, "all", thrusters, forces)
-    if mechanism.constraints:
-        raise ProblemError("constraints of the mechanism need forces of their own, which inverse dynamics leave open: take forward "
-                           "dynamics", where="system.formulation")
     model = mechanism.model
-    space, names = model_space(model), (*model.velocity_names, *(thruster.name for thruster in mechanism.thrusters))
+    space = model_space(model)
+    names = (*model.velocity_names, *(thruster.name for thruster in mechanism.thrusters), *row_names(mechanism))
     if len(set(names)) < len(names):
         raise ProblemError(f"control name {next(n for n in names if names.count(n) > 1)!r} is used twice", where="system.thrusters")
     (t, x, u, p), q, v = _arguments(model, space, len(names), parameters)
-    a, thrusts = u[:model.nv], u[model.nv:]
-    power = mechanism.power(q, v, mechanism.inverse_dynamics(q, v, a, thrusts), thrusts)
+    a, thrusts = u[:model.nv], _thrusts(mechanism, u)
+    power = mechanism.power(q, v, inverse_effort(mechanism, x, u, t=t), thrusts)
+    if mechanism.prescribed:
+        power += ca.dot(stacked(model, reduced(mechanism.constraints), "jacobian", q, t) @ v, _multipliers(mechanism, u))
     system = _system(mechanism, space, names, [t, x, u, p], a, power, parameters)
-    limits = np.vstack([np.tile([-INF, INF], (model.nv, 1)), mechanism.control_limits[len(mechanism.motors):]])
-    return replace(system, inverse=mechanism, units=_units(mechanism, accelerations=True), u_limits=_pairs(limits),
-                   constraints=effort_constraints(mechanism, parameters=system.np))
+    free = np.tile([-INF, INF], (len(names), 1))
+    free[model.nv:model.nv + len(mechanism.thrusters)] = mechanism.control_limits[len(mechanism.motors):]
+    own = effort_constraints(mechanism, parameters=system.np)
+    return replace(system, inverse=mechanism, units=_units(mechanism, accelerations=True), u_limits=_pairs(free),
+                   constraints=(*own, *start_constraints(mechanism, system.np, unknowns=len(names) - mechanism.nu)))
+
+
+def row_names(mechanism: Mechanism) -> tuple[str, ...]:
+    """Names of the multipliers of the reduced constraints, by constraint and row."""
+    model = mechanism.model
+    counts = ((c.name, c.jacobian(model, ca.DM(alg.neutral(model))).shape[0]) for c in reduced(mechanism.constraints))
+    return tuple(f"{name}[{i}]" for name, count in counts for i in range(count))
+
+
+def _thrusts(mechanism: Mechanism, u: Expr) -> Expr:
+    """Thrusts among the controls (accelerations, thrusts, multipliers)."""
+    first = mechanism.model.nv
+    return u[first:first + len(mechanism.thrusters)]
+
+
+def _multipliers(mechanism: Mechanism, u: Expr) -> Expr:
+    """Multipliers among the controls (accelerations, thrusts, multipliers)."""
+    return u[mechanism.model.nv + len(mechanism.thrusters):]
 
 
 def residual_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Thruster] = (), forces: Sequence[Force] = (),
@@ -194,7 +219,7 @@ def residual_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Th
     mechanism = mechanism_of(robot, "all", thrusters, forces)
     model, count = mechanism.model, mechanism.nu
     space, constraints = model_space(model), reduced(mechanism.constraints)
-    rows = [f"{c.name}[{i}]" for c in constraints for i in range(c.jacobian(model, ca.DM(alg.neutral(model))).shape[0])]
+    rows = row_names(mechanism)
     algebraic = (*(f"a.{name}" for name in model.velocity_names), *rows)
     arguments, q, v = _arguments(model, space, count + len(algebraic), parameters)
     u, a, multipliers = arguments[2][:count], arguments[2][count:count + model.nv], arguments[2][count + model.nv:]
@@ -207,8 +232,8 @@ def residual_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Th
                      residual=ca.Function("residual", arguments, [ca.densify(ca.cse(value))], ["t", "x", "u", "p"], ["F"]))
     free = np.tile([-INF, INF], (len(algebraic), 1))
     units = {f"a.{name}": unit for name, unit in _units(mechanism, accelerations=True).items() if f"a.{name}" in algebraic}
-    return replace(system, held=mechanism, units=_units(mechanism) | units, constraints=_own(mechanism, system),
-                   u_limits=_pairs(np.vstack([mechanism.control_limits, free])))
+    return replace(system, held=mechanism, units=_units(mechanism) | units,
+                   u_limits=_pairs(np.vstack([mechanism.control_limits, free])), constraints=_own(mechanism, system))
 
 
 def _own(mechanism: Mechanism, system: System) -> tuple[Constraint, ...]:
@@ -228,11 +253,16 @@ def _softness(mechanism: Mechanism, arguments: list[Expr], J: Expr) -> float:
     return float(SOFT * np.trace(rows @ np.linalg.solve(M, rows.T)) / len(rows))
 
 
-def inverse_effort(robot: Model | Mechanism, x: Expr, u: Expr, thrusters: Sequence[Thruster] = ()) -> Expr:
-    """Generalised effort [nv] of motors in the system of ``inverse_dynamics_system``: ``RNEA(q, v, a) - thrusts - forces``."""
+def inverse_effort(robot: Model | Mechanism, x: Expr, u: Expr, thrusters: Sequence[Thruster] = (), t: Expr = 0.0) -> Expr:
+    """Generalised effort [nv] of motors in the system of ``inverse_dynamics_system``: ``RNEA(q, v, a) - thrusts - forces - J'
+    lambda``."""
     mechanism = mechanism_of(robot, "all", thrusters)
     nq, nv = mechanism.model.nq, mechanism.model.nv
-    return mechanism.inverse_dynamics(x[:nq], x[nq:], u[:nv], u[nv:])
+    effort = mechanism.inverse_dynamics(x[:nq], x[nq:], u[:nv], _thrusts(mechanism, u))
+    if not mechanism.constraints:
+        return effort
+    J = stacked(mechanism.model, reduced(mechanism.constraints), "jacobian", x[:nq], t)
+    return effort - J.T @ _multipliers(mechanism, u)
 
 
 def motor_shares(mechanism: Mechanism) -> dict[str, tuple[str, float]]:
@@ -254,15 +284,18 @@ def effort_constraints(robot: Model | Mechanism, actuated: str | Sequence[str] =
                        limits: Mapping[str, tuple[float, float]] | None = None, parameters: int = 0, where: str | None = None
                        ) -> tuple[Constraint, ...]:
     """Path constraints that make ``inverse_dynamics_system`` the robot: "effort limits" of motors (left out where nothing is
-    limited) and "no motor", zero effort of all other components (left out where there are none).
+    limited), "no motor", zero effort of all other components (left out where there are none), and "constraints", the accelerations
+    that constraints of the mechanism ask for.
 
     limits: (lower, upper) [N m or N] of efforts by the name of their motor; None: those of the robot. parameters: how many the
     system has. Raises ProblemError for unknown joints, and as ``motor_shares`` does.
     """
     mechanism = mechanism_of(robot, actuated, thrusters)
     model, shares = mechanism.model, motor_shares(mechanism)
-    arguments, _, _ = _arguments(model, model_space(model), model.nv + len(mechanism.thrusters), parameters)
-    effort = inverse_effort(mechanism, arguments[1], arguments[2])
+    rows = row_names(mechanism)
+    arguments, q, v = _arguments(model, model_space(model), model.nv + len(mechanism.thrusters) + len(rows), parameters)
+    t, x, u, _ = arguments
+    effort = inverse_effort(mechanism, x, u, t=t)
     if limits is None:
         limits = {n: (low, high) for n, (low, high) in zip(mechanism.controls, mechanism.control_limits.tolist(), strict=True)}
     limited = [name for name in shares if name in limits and any(np.isfinite(limits[name]))]
@@ -283,6 +316,10 @@ def effort_constraints(robot: Model | Mechanism, actuated: str | Sequence[str] =
     if free:
         none = (0.0,) * len(free)
         found.append(constraint("no motor", free, [effort[at(n)] for n in free], none, none, Sense.EQUAL))
+    if rows:
+        none = (0.0,) * len(rows)
+        held = _held(mechanism, (t, q, v), u[:model.nv], _multipliers(mechanism, u))
+        found.append(constraint("constraints", rows, [held], none, none, Sense.EQUAL))
     return tuple(found)
 
 
@@ -369,43 +406,3 @@ def _units(mechanism: Mechanism, *, accelerations: bool = False) -> dict[str, st
     else:
         units |= {motor.name: "N m" if angular[motor.gears[0][0]] else "N" for motor in mechanism.motors}
     return units | {thruster.name: "N" if any(thruster.axis) else "N m" for thruster in mechanism.thrusters}
-
-
-@dataclass(frozen=True)
-class RobotTerms:
-    """Robot quantities for costs and constraints, as expressions of q [nq] and v [nv]."""
-
-    model: Model
-
-    def position(self, frame: str, q: Expr) -> Expr:
-        """World position [3] (m) of a frame origin."""
-        return alg.frame_pose(self.model, q, frame).p
-
-    def velocity(self, frame: str, q: Expr, v: Expr) -> Expr:
-        """Velocity [3] (m/s) of a frame origin, world axes."""
-        return spatial.linear(alg.frame_velocity(self.model, q, v, frame, "world_aligned"))
-
-    def com(self, q: Expr) -> Expr:
-        """World position [3] (m) of the centre of mass."""
-        return alg.centre_of_mass(self.model, q)
-
-    def energy(self, q: Expr, v: Expr) -> Expr:
-        """Total mechanical energy (J)."""
-        return alg.total_energy(self.model, q, v)
-
-    def angular_momentum(self, frame: str, about: str, q: Expr, v: Expr) -> Expr:
-        """Angular momentum [3] (kg m^2/s), world axes, about the origin of the frame ``about``, of the body that ``frame`` belongs
-        to and of all that this body carries; of the whole robot where the frame is fixed to the world."""
-        point = alg.frame_pose(self.model, q, about).p
-        return alg.subtree_angular_momentum(self.model, q, v, self.model.frame(frame).body, point)
-
-    def pose_error(self, frame: str, q: Expr, rotation: np.ndarray, position: np.ndarray) -> Expr:
-        """log(target^-1 actual) [6]: [linear; angular], target axes at the identity of the error; m and rad."""
-        actual = alg.frame_pose(self.model, q, frame)
-        target = spatial.Transform(spatial.constant(rotation), spatial.constant(position))
-        relative = spatial.compose(spatial.inverse(target), actual)
-        return se3.log(se3.Pose(relative.R, relative.p))
-
-    def orientation_error(self, frame: str, q: Expr, rotation: np.ndarray) -> Expr:
-        """Rotation vector [3] (rad) of target^-1 actual."""
-        return so3.log(spatial.constant(rotation).T @ alg.frame_pose(self.model, q, frame).R)

@@ -13,7 +13,7 @@ from dynamics.constraints import Contact
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism
 from dynamics.mechanism.constrained import spread
-from ocp.bridge import model_space
+from ocp.bridge import model_space, row_names
 from ocp.errors import ProblemError
 from ocp.problem import INF, At, Constraint, Sense
 
@@ -38,7 +38,8 @@ def contact_constraints(mechanism: Mechanism, parameters: int = 0, unknowns: int
 
     cone: "second_order", or "pyramid", the four-sided pyramid inside the cone, of all or by the name of the contact; bilateral:
     names of contacts that may also pull, without limits. A cone says that its point pushes; that is not said twice. parameters,
-    unknowns: how many parameters and algebraic unknowns the system has; multipliers are the last of these. Raises ProblemError.
+    unknowns: how many parameters the system has, and inputs beyond its drives; multipliers are the last of these. Raises
+    ProblemError.
     """
     arguments, *_ = _arguments(mechanism, parameters, unknowns)
     contacts = [c for c in mechanism.constraints if isinstance(c, Contact) and c.name not in bilateral]
@@ -63,14 +64,14 @@ def contact_constraints(mechanism: Mechanism, parameters: int = 0, unknowns: int
 
 
 def constraint_forces(mechanism: Mechanism, arguments: Sequence[Expr], unknowns: int = 0) -> dict[str, Expr]:
-    """Multipliers of all rows of each constraint by its name. arguments: (t, x, u, p) of the system; where it has algebraic
-    unknowns, u ends with the multipliers."""
+    """Multipliers of all rows of each constraint by its name. arguments: (t, x, u, p) of the system; where it has more inputs than
+    drives, so many ``unknowns``, u ends with the multipliers."""
     t, x, u, _ = arguments
-    nq, nu = mechanism.model.nq, mechanism.nu
+    nq = mechanism.model.nq
     if not unknowns:
         return mechanism.constraint_forces(x[:nq], x[nq:], u, t)
-    rows = spread(mechanism.model, mechanism.constraints, x[:nq], u[nu + mechanism.model.nv:])
-    return mechanism.by_constraint(rows)
+    last = u[u.shape[0] - len(row_names(mechanism)):]
+    return mechanism.by_constraint(spread(mechanism.model, mechanism.constraints, x[:nq], last))
 
 
 def clear_constraint(mechanism: Mechanism, contact: Contact, clearance: float = 0.0, parameters: int = 0, unknowns: int = 0, *,

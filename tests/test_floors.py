@@ -24,6 +24,7 @@ FLOORS = {
         "loops",
         "derivatives",
         "redmax",
+        "robot",
         "notation",
     ],
     "ocp": [
@@ -34,6 +35,7 @@ FLOORS = {
         "problem",
         "reach",
         "bridge",
+        "robot_terms",
         "contacts",
         "derivatives",
         "integrators",
@@ -48,6 +50,7 @@ FLOORS = {
         "transcription",
         "shooting",
         "mpc",
+        "wbc",
         "certify",
         "derivative_check",
         "explain",
@@ -58,7 +61,7 @@ FLOORS = {
 }
 CONFINED = {
     "matplotlib": ("ocp/app/",), "pydantic": ("ocp/app/",), "rich": ("ocp/app/",), "jinja2": ("ocp/app/",),
-    "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/solvers/",), "mujoco": ("dynamics/model/mjcf.py",),
+    "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/solvers/",), "mujoco": ("dynamics/model/mjcf.py", "ocp/plants/mujoco.py"),
     "pinocchio": (),  # of tests and benchmarks
     "numba": ("ocp/app/derivative_study/", "dynamics/kernels/", "dynamics/loops/", "dynamics/derivatives/", "ocp/shooting/",
               "ocp/nlp/interior_point/", "ocp/transcription/", "ocp/control/", "ocp/solvers/"),

@@ -38,6 +38,18 @@ def test_problem_file_blocks_solve(block):
     assert solution.ok
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("tutorial", sorted((ROOT / "ocp" / "docs" / "tutorials").glob("*.md")), ids=lambda path: path.stem)
+def test_tutorials_run_from_top_to_bottom(tutorial, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    names = {"__name__": "tutorial"}
+    cells = blocks(r"\{code-cell\} ipython3", tutorial.read_text(encoding="utf-8"))
+    assert cells
+    for cell in cells:
+        exec(compile(cell, tutorial.name, "exec"), names)
+    assert all(value.ok for value in names.values() if hasattr(value, "ok") and hasattr(value, "objective"))
+
+
 @pytest.mark.parametrize("page", ["README", *sorted(set(PAGES) - {"README"})])
 def test_links_lead_somewhere(page):
     folder = ROOT if page == "README" else ROOT / "ocp" / "docs"

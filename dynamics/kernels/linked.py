@@ -26,6 +26,9 @@ _NEEDLESS = {"WithLifting", "InlineClosureLikes", "RewriteDynamicRaises", "MakeF
 class _Library(JITCodeLibrary):
     """Code that is linked into that of others: neither optimised nor translated, so it has no addresses."""
 
+    _linking_libraries: list[JITCodeLibrary]
+    _whole: Any = None
+
     @property
     def codegen(self) -> Any:
         return self
@@ -41,15 +44,27 @@ class _Library(JITCodeLibrary):
         ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
-        for library in dict.fromkeys(self._linking_libraries):
+        for library in self._linking_libraries:
             self._reload_init.update(library._reload_init)
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalize_dynamic_globals()
         self._finalized = True
+
+    def alone(self) -> Any:
+        """The code of this function, which declares what it calls."""
+        return super()._get_module_for_linking()
+
+    def _get_module_for_linking(self) -> Any:
+        """The code with that of all it calls, for callers of other kinds."""
+        if self._whole is None:
+            self._whole = self.alone().clone()
+            _link(self._whole, self)
+        return self._whole
 
 
 class _Whole(JITCodeLibrary):
     """The code of an entry with all that it calls, optimised in one go: Numba's first go serves the counting of references."""
+
+    _linking_libraries: list[JITCodeLibrary]
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -57,6 +72,24 @@ class _Whole(JITCodeLibrary):
     def _optimize_final_module(self) -> None:
         passes, builder = self._codegen._module_pass_manager()
         passes.run(self._final_module, builder)
+
+    def finalize(self) -> None:
+        for library in self._linking_libraries:
+            self._reload_init.update(library._reload_init)
+        _link(self._final_module, self)
+        self._linking_libraries.clear()
+        super().finalize()
+
+
+def _link(module: Any, library: JITCodeLibrary) -> None:
+    """Link into a module what a library calls, at any depth, each once."""
+    waiting, found = list(library._linking_libraries), {library}
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            module.link_in(one.alone() if isinstance(one, _Library) else one._get_module_for_linking(), preserve=True)
+            waiting += one._linking_libraries if isinstance(one, _Library) else ()
 
 
 class _Flags(Flags):

@@ -21,6 +21,7 @@ Measured on dynamics of a six-axis arm and a quadruped and their Jacobians, 600 
 from __future__ import annotations
 
 import atexit
+import ctypes
 import hashlib
 import json
 import os
@@ -31,7 +32,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import casadi as ca
 
@@ -44,23 +45,45 @@ MAX_OPERATIONS = 1_000_000
 #: Modules of fewer operations are not worth a file.
 WORTH_STORING = 500
 #: Larger functions are not tuned: the time grows faster than the size.
-MAX_TUNED = 40_000
+MAX_TUNED = 100_000
 
 # Reentrant: while code is being made the garbage collector may finalise other code.
 _lock = threading.RLock()
 _names = iter(range(1 << 62))
+Kind = Literal["plain", "tunable", "tuned"]
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """What tunes code while it is in use: the function as CasADi writes it, the key of the tuned code in the cache and its symbol,
+    and the place of the address that calls go to."""
+
+    serialised: str
+    key: str
+    symbol: str
+    place: int
 
 
 @dataclass(frozen=True, eq=False)
 class Code:
     """Machine code of one function: its address, the length of ``w`` that it needs, seconds that it took, whether from the cache,
-    and what keeps the code in memory as long as it is referred to."""
+    what keeps the code in memory as long as it is referred to, and how to tune it where that is possible."""
 
     address: int
     work: int
     seconds: float
     cache_hit: bool
-    keep: Any
+    keep: list[Any]
+    tuning: Tuning | None = None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A dense SX function, as CasADi writes it, and the hash of that."""
+
+    function: ca.Function
+    serialised: str
+    content: str
 
 
 # Code that some kernel or workspace refers to, by the hash of the serialised function: solvers ask for the same functions again.
@@ -68,101 +91,139 @@ _alive: weakref.WeakValueDictionary[str, Code] = weakref.WeakValueDictionary()
 
 
 def machine_code(
-    functions: Sequence[ca.Function], cache_dir: str | os.PathLike[str] | None = None, tuned: bool = False,
+    functions: Sequence[ca.Function], cache_dir: str | os.PathLike[str] | None = None, kind: Kind = "plain",
 ) -> list[Code | KernelError]:
     """Machine code of dense functions (see `densified`): SX functions, and others that CasADi expands into SX; KernelError for the
-    rest. What is not there yet is made as one module: LLVM's fixed costs are paid once. tuned: see the module, except for large
-    functions."""
-    if tuned:
-        return [one for function in functions for one in _codes([function], cache_dir, operations(function) <= MAX_TUNED)]
-    return _codes(functions, cache_dir, False)
+    rest. What is not there yet is made as one module: LLVM's fixed costs are paid once. kind: "tuned": see the module, except for
+    large functions; "tunable": tuned where that code is there already, else code that `replace` puts tuned code in the place of."""
+    asked = [_asked(function) for function in functions]
+    if kind == "plain":
+        return _codes(asked, cache_dir, kind)
+    if kind == "tuned":
+        return [code for one in asked for code in _codes([one], cache_dir, "tuned" if _is_tunable(one) else "plain")]
+    ready = {one.content: code for one in asked if isinstance(one, _Asked) and (code := _ready(one, cache_dir)) is not None}
+    made = iter(_codes([one for one in asked if not (isinstance(one, _Asked) and one.content in ready)], cache_dir, kind))
+    return [ready[one.content] if isinstance(one, _Asked) and one.content in ready else next(made) for one in asked]
 
 
-def _codes(functions: Sequence[ca.Function], cache_dir: str | os.PathLike[str] | None, tuned: bool) -> list[Code | KernelError]:
-    found: dict[str, Code] = {}
-    new: dict[str, ca.Function] = {}
-    asked: list[str | KernelError] = []
-    for function in functions:
-        try:
-            scalar, content = _scalar(function)
-            if not tuned:
-                _checked(scalar)
-        except KernelError as error:
-            asked.append(error)
-            continue
-        content += "tuned" if tuned else ""
-        asked.append(content)
-        alive = _alive.get(content)
-        if alive is not None:
-            found[content] = alive
-        else:
-            new[content] = scalar
-    if new:
-        try:
-            found |= _made(new, cache_dir, tuned)
-        except (RuntimeError, ImportError, OSError) as error:  # no llvmlite, or not for this processor
-            failed = KernelError(f"no machine code here: {error}")
-            return [given if isinstance(given, KernelError) else found.get(given, failed) for given in asked]
-    return [given if isinstance(given, KernelError) else found[given] for given in asked]
+def replace(code: Code, cache_dir: str | os.PathLike[str] | None = None) -> bool:
+    """Let calls of tunable code go to the tuned code, once that is in the cache. Returns whether it was there."""
+    tuning = code.tuning
+    binary = None if tuning is None else cache.find_object(cache.lookup_directories(cache_dir), tuning.key)
+    if binary is None or tuning is None:
+        return False
+    addresses, keep = _linked(binary, [tuning.symbol])
+    code.keep.append(keep)
+    ctypes.c_void_p.from_address(tuning.place).value = addresses[tuning.symbol]
+    return True
 
 
-def _scalar(function: ca.Function) -> tuple[ca.Function, str]:
-    """(A dense SX function, the hash of its serialised form). Raises KernelError where there is none that can be written."""
+def _is_tunable(one: _Asked | KernelError) -> bool:
+    return isinstance(one, _Asked) and one.function.n_instructions() <= MAX_TUNED
+
+
+def _ready(one: _Asked, cache_dir: str | os.PathLike[str] | None) -> Code | None:
+    """Tuned code that need not be made."""
+    (key, _), folders = _names_of([one.content], "tuned"), cache.lookup_directories(cache_dir)
+    if one.content + "tuned" not in _alive and cache.find_object(folders, key) is None:
+        return None
+    (code,) = _codes([one], cache_dir, "tuned")
+    return code if isinstance(code, Code) else None
+
+
+def _codes(
+    functions: Sequence[_Asked | KernelError], cache_dir: str | os.PathLike[str] | None, kind: Kind,
+) -> list[Code | KernelError]:
+    found: dict[str, Code | KernelError] = {}
+    new: dict[str, _Asked] = {}
+    for one in functions:
+        if isinstance(one, _Asked):
+            alive = _alive.get(one.content + kind)
+            if alive is None:
+                new[one.content] = one
+            else:
+                found[one.content] = alive
+    try:
+        found |= _made(new, cache_dir, kind) if new else {}
+    except (RuntimeError, ImportError, OSError) as error:  # no llvmlite, or not for this processor
+        found |= dict.fromkeys(new, KernelError(f"no machine code here: {error}"))
+    return [one if isinstance(one, KernelError) else found[one.content] for one in functions]
+
+
+def _asked(function: ca.Function) -> _Asked | KernelError:
+    """A dense SX function with its name in the cache; KernelError where there is none that can be written."""
     name, size = function.name(), operations(function)
     if not function.is_a("SXFunction") and size > MAX_OPERATIONS:
-        raise KernelError(f"function {name!r} has {size} operations: no machine code above {MAX_OPERATIONS}")
+        return KernelError(f"function {name!r} has {size} operations: no machine code above {MAX_OPERATIONS}")
     try:
         if not function.is_a("SXFunction"):
             function = densified(function.expand())
-        content = hashlib.sha256(function.serialize().encode()).hexdigest()
+        serialised = function.serialize()
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[-1]
-        raise KernelError(f"function {name!r} cannot be expanded into scalar operations: {reason}") from error
-    return function, content
+        return KernelError(f"function {name!r} cannot be expanded into scalar operations: {reason}")
+    return _Asked(function, serialised, hashlib.sha256(serialised.encode()).hexdigest())
 
 
-def _checked(function: ca.Function) -> None:
-    """Raises KernelError for a function with operations that cannot be written."""
+def _unwritable(function: ca.Function) -> KernelError | None:
+    """What to say about a function with operations that cannot be written."""
     unknown = sorted(set(map(function.instruction_id, range(function.n_instructions()))) - text.KNOWN)
-    if unknown:
-        words = ", ".join(map(_operation, unknown))
-        raise KernelError(f"function {function.name()!r} has operations without machine code: {words}")
+    if not unknown:
+        return None
+    words = ", ".join(map(_operation, unknown))
+    return KernelError(f"function {function.name()!r} has operations without machine code: {words}")
 
 
 def _operation(code: int) -> str:
     return next((name for name in vars(ca) if name.startswith("OP_") and getattr(ca, name) == code), str(code))
 
 
-def _made(functions: Mapping[str, ca.Function], cache_dir: str | os.PathLike[str] | None, tuned: bool) -> dict[str, Code]:
-    """Code of SX functions by content, from the cache or new."""
-    start = time.perf_counter()
-    parts = [list(functions), _source(), ca.CasadiMeta.version(), _identity()]
+def _names_of(contents: Sequence[str], kind: Kind) -> tuple[str, list[str]]:
+    """The key of code in the cache, and its symbols."""
+    parts = [list(contents), kind, _source(), ca.CasadiMeta.version(), _identity()]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
-    symbols = {f"lieocp_{key[:16]}_{i}": function for i, function in enumerate(functions.values())}
-    stored = sum(function.n_instructions() for function in functions.values()) >= WORTH_STORING
+    return key, [f"lieocp_{key[:16]}_{i}" for i in range(len(contents))]
+
+
+def _made(asked: Mapping[str, _Asked], cache_dir: str | os.PathLike[str] | None, kind: Kind) -> dict[str, Code | KernelError]:
+    """Code of functions by content, from the cache or new."""
+    start = time.perf_counter()
+    key, names = _names_of(list(asked), kind)
+    stored = kind == "tuned" or sum(one.function.n_instructions() for one in asked.values()) >= WORTH_STORING
     directories = cache.lookup_directories(cache_dir) if stored else ()
     binary = cache.find_object(directories, key)
     hit = binary is not None
-    if binary is None:
-        for function in functions.values() if tuned else ():  # one that is in the cache needs no look at all its operations
-            _checked(function)
-        binary = compiled(symbols, tuned)
+    symbols = {symbol: one.function for symbol, one in zip(names, asked.values(), strict=True)}
+    if binary is None:  # what is in the cache needs no look at all its operations
+        wrong = {content: error for content, one in asked.items() if (error := _unwritable(one.function)) is not None}
+        if wrong:
+            rest = {content: one for content, one in asked.items() if content not in wrong}
+            return wrong | (_made(rest, cache_dir, kind) if rest else {})
+        binary = compiled(symbols, kind)
         if stored:
             cache.store_object(directories[-1], key, binary)
-    addresses, keep = _linked(binary, list(symbols))
-    seconds = (time.perf_counter() - start) / len(functions)
-    codes = {content: Code(addresses[symbol], text.longest_output(function), seconds, hit, keep)
-             for content, (symbol, function) in zip(functions, symbols.items(), strict=True)}
-    _alive.update(codes)
+    places = [f"{symbol}.best" for symbol in names] if kind == "tunable" else []
+    addresses, keep = _linked(binary, [*names, *places])
+    seconds = (time.perf_counter() - start) / len(asked)
+    codes: dict[str, Code | KernelError] = {}
+    for symbol, one in zip(names, asked.values(), strict=True):
+        tuning = None
+        if kind == "tunable" and _is_tunable(one):
+            tuned, (goal,) = _names_of([one.content], "tuned")
+            tuning = Tuning(one.serialised, tuned, goal, addresses[f"{symbol}.best"])
+        code = Code(addresses[symbol], text.longest_output(one.function), seconds, hit, [keep], tuning)
+        codes[one.content] = _alive[one.content + kind] = code
     return codes
 
 
-def compiled(functions: Mapping[str, ca.Function], tuned: bool = False) -> bytes:
+def compiled(functions: Mapping[str, ca.Function], kind: Kind = "plain") -> bytes:
     """An object file with dense SX functions, by symbol."""
-    opaque = _llvm().llvm_version_info[0] >= 17
-    parts = [text.declarations(opaque), *(text.written(function, symbol, opaque) for symbol, function in functions.items())]
+    parts = [text.declarations()]
+    for symbol, function in functions.items():
+        parts += [text.written(function, f"{symbol}.first"), text.forwarded(symbol)] if kind == "tunable" else [
+            text.written(function, symbol)]
     with _lock:
-        return bytes(_generator(tuned).emit_object(_llvm().parse_assembly("\n".join(parts))))
+        return bytes(_generator(kind == "tuned").emit_object(_llvm().parse_assembly("\n".join(parts))))
 
 
 def _linked(binary: bytes, symbols: Sequence[str]) -> tuple[dict[str, int], Any]:

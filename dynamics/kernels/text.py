@@ -57,13 +57,12 @@ KNOWN = frozenset(_FORMS.keys() | _COMPARED.keys() | {ca.OP_INPUT, ca.OP_OUTPUT,
 """Operations that can be written."""
 
 
-def declarations(opaque: bool = True) -> str:
+def declarations() -> str:
     """What the text of functions refers to."""
-    pointer = "ptr" if opaque else "double*"
     calls = [f"declare double @{name}(double)" for name in sorted(set(ONE.values()))]
     calls += [f"declare double @{name}(double, double)" for name in sorted(set(TWO.values()))]
     calls += [f"declare double @llvm.{name}.f64(double)" for name in ("sqrt", "fabs")]
-    calls += ["declare double @llvm.copysign.f64(double, double)", f"declare {pointer} @memset({pointer}, i32, i64)"]
+    calls += ["declare double @llvm.copysign.f64(double, double)", "declare ptr @memset(ptr, i32, i64)"]
     return "\n".join(calls)
 
 
@@ -72,29 +71,36 @@ def longest_output(function: ca.Function) -> int:
     return max(map(function.numel_out, range(function.n_out())), default=0)
 
 
-def written(function: ca.Function, symbol: str, opaque: bool = True) -> str:
+def forwarded(symbol: str) -> str:
+    """A definition of ``symbol`` that calls ``symbol.first`` until another address is put into ``symbol.best``."""
+    return "\n".join((f"@{symbol}.best = global ptr @{symbol}.first",
+                      f"define i32 @{symbol}(ptr %arg, ptr %res, ptr %iw, ptr %w, i32 %mem) nounwind {{",
+                      f"%best = load ptr, ptr @{symbol}.best",
+                      "%status = tail call i32 %best(ptr %arg, ptr %res, ptr %iw, ptr %w, i32 %mem)",
+                      "ret i32 %status\n}"))
+
+
+def written(function: ca.Function, symbol: str) -> str:
     """A definition of ``i32 symbol(arg, res, iw, w, mem)``, CasADi's calling convention, of a dense SX function.
 
-    No address need be given: inputs without one are zero, and results without one go to ``w``, see `longest_output`. opaque:
-    pointers have no types (LLVM 17 and later know no others).
+    No address need be given: inputs without one are zero, and results without one go to ``w``, see `longest_output`.
     """
     inputs, outputs = function.n_in(), function.n_out()
     longest = max(map(function.numel_in, range(inputs)), default=0)
-    number, double, byte = ("ptr", "ptr", "ptr") if opaque else ("double*", "double**", "i8*")
     zeros = f"[{longest + 1} x double]"
     out = [f"@{symbol}.zeros = internal global {zeros} zeroinitializer",
-           f"define i32 @{symbol}({double} %arg, {double} %res, {byte} %iw, {number} %w, i32 %mem) nounwind {{",
+           f"define i32 @{symbol}(ptr %arg, ptr %res, ptr %iw, ptr %w, i32 %mem) nounwind {{",
            "entry:",
-           f"%zeros = getelementptr {zeros}, {'ptr' if opaque else zeros + '*'} @{symbol}.zeros, i64 0, i64 0"]
+           f"%zeros = getelementptr {zeros}, ptr @{symbol}.zeros, i64 0, i64 0"]
     for letter, count, base, other in (("a", inputs, "arg", "zeros"), ("r", outputs, "res", "w")):
         for i in range(count):
-            out.append(f"%{letter}p{i} = getelementptr {number}, {double} %{base}, i64 {i}\n"
-                       f"%{letter}v{i} = load {number}, {double} %{letter}p{i}\n"
-                       f"%{letter}n{i} = icmp eq {number} %{letter}v{i}, null\n"
-                       f"%{letter}{i} = select i1 %{letter}n{i}, {number} %{other}, {number} %{letter}v{i}")
+            out.append(f"%{letter}p{i} = getelementptr ptr, ptr %{base}, i64 {i}\n"
+                       f"%{letter}v{i} = load ptr, ptr %{letter}p{i}\n"
+                       f"%{letter}n{i} = icmp eq ptr %{letter}v{i}, null\n"
+                       f"%{letter}{i} = select i1 %{letter}n{i}, ptr %{other}, ptr %{letter}v{i}")
     slots, n, zero = [""] * function.sz_w(), 0, f"0x{0:016X}"
-    read = f"%%%d = getelementptr double, {number} %%a%d, i64 %d\n%%%d = load double, {number} %%%d"
-    place = f"%%%d = getelementptr double, {number} %%r%d, i64 %d"
+    read = "%%%d = getelementptr double, ptr %%a%d, i64 %d\n%%%d = load double, ptr %%%d"
+    place = "%%%d = getelementptr double, ptr %%r%d, i64 %d"
     is_input, is_output, is_constant = int(ca.OP_INPUT), int(ca.OP_OUTPUT), int(ca.OP_CONST)
     run = (0, 0, 0)  # zeros that have not been written yet: of which output, the first, how many
 
@@ -102,10 +108,10 @@ def written(function: ca.Function, symbol: str, opaque: bool = True) -> str:
         """Write the zeros of the run; returns the next free name."""
         to, first, count = run
         if count >= LEAST:
-            out.append(f"{place % (n, to, first)}\n%{n + 1} = call {number} @memset({number} %{n}, i32 0, i64 {8 * count})")
+            out.append(f"{place % (n, to, first)}\n%{n + 1} = call ptr @memset(ptr %{n}, i32 0, i64 {8 * count})")
             return n + 2
         for j in range(count):
-            out.append(f"{place % (n + j, to, first + j)}\nstore double 0.0, {number} %{n + j}")
+            out.append(f"{place % (n + j, to, first + j)}\nstore double 0.0, ptr %{n + j}")
         return n + count
 
     for k in range(function.n_instructions()):
@@ -126,7 +132,7 @@ def written(function: ca.Function, symbol: str, opaque: bool = True) -> str:
             if slots[a] == zero:
                 run = (to, b, 1)
                 continue
-            out.append(f"{place % (n, to, b)}\nstore double {slots[a]}, {number} %{n}")
+            out.append(f"{place % (n, to, b)}\nstore double {slots[a]}, ptr %{n}")
             n += 1
         elif op == is_constant:
             slots[target[0]] = f"0x{struct.unpack('<Q', struct.pack('<d', function.instruction_constant(k)))[0]:016X}"

@@ -25,6 +25,7 @@ with at_once():
     from ocp.app.commands.doctor import doctor
     from ocp.app.commands.explain import explain
     from ocp.app.commands.ik import ik
+    from ocp.app.commands.init import init
     from ocp.app.commands.mpc import mpc
     from ocp.app.commands.policy import policy
     from ocp.app.commands.robot import robot
@@ -32,6 +33,8 @@ with at_once():
     from ocp.app.commands.simulate import simulate
     from ocp.app.commands.solve import resume, solve
     from ocp.app.commands.verify import verify
+    from ocp.app.commands.view import view
+    from ocp.app.commands.wbc import wbc
 
 #: what the system says of places where nothing can be written, or no longer
 PLACES = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT)
@@ -46,13 +49,16 @@ for command in (
     resume,
     ik,
     mpc,
+    wbc,
     simulate,
     policy,
     check,
     compare,
     explain,
     verify,
+    view,
     robot,
+    init,
     derivatives,
     check_derivatives,
     show,

@@ -9,8 +9,8 @@ import numpy as np
 
 from ocp.app.pages.results import Run, read_run
 from ocp.errors import ProblemError
-from ocp.guess import sample_guess
-from ocp.problem import Guess, Phase, Problem, with_parameters
+from ocp.guess import from_samples, with_values
+from ocp.problem import Phase, Problem
 
 
 def from_run(problem: Problem, folder: str | Path) -> Problem:
@@ -28,12 +28,7 @@ def from_run(problem: Problem, folder: str | Path) -> Problem:
     phases = tuple(_with_motion(run, phase, f"{phase.name}." if several else "") for phase in problem.phases)
     free = list(dict.fromkeys(phase.system.parameters[i] for phase in problem.phases for i, _, _ in phase.free_parameters))
     values = dict(zip(free, run.arrays.get("parameters", np.zeros(0)).tolist(), strict=False))
-    for phase in problem.phases:
-        for i, low, high in phase.free_parameters:
-            name = phase.system.parameters[i]
-            if name in values:
-                values[name] = float(np.clip(values[name], low, high))
-    return with_parameters(replace(problem, phases=phases), values)
+    return with_values(replace(problem, phases=phases), values)
 
 
 def _with_motion(run: Run, phase: Phase, prefix: str) -> Phase:
@@ -42,14 +37,5 @@ def _with_motion(run: Run, phase: Phase, prefix: str) -> Phase:
         if found != tuple(known):
             raise ProblemError(f"has {kind}s {', '.join(found)}; phase {phase.name!r} has {', '.join(known)}",
                                where=str(run.folder))
-    t, x, u, t_u = (np.asarray(run.arrays[f"{prefix}{name}"], dtype=float) for name in ("t", "x", "u", "t_u"))
-    if not (np.all(np.isfinite(x)) and np.all(np.isfinite(u))):
-        raise ProblemError("holds NaN or infinity and cannot be started from", where=str(run.folder))
-    length = t[-1] - t[0]
-    knots, points = np.clip((t - t[0]) / length, 0.0, 1.0), np.clip((t_u - t[0]) / length, 0.0, 1.0)
-    knots, keep = np.unique(knots, return_index=True)
-    s = np.union1d(knots, points)
-    states, _ = sample_guess(Guess(knots, x[keep], np.zeros((len(knots), 0))), phase.system.space, s)
-    controls = np.column_stack([np.interp(s, points, column) for column in u.T]) if u.shape[1] else np.zeros((len(s), 0))
-    duration = replace(phase.duration, guess=float(np.clip(length, phase.duration.lower, phase.duration.upper)))
-    return replace(phase, guess=Guess(s, states, controls), duration=duration)
+    t, x, t_u, u = (run.arrays[f"{prefix}{name}"] for name in ("t", "x", "t_u", "u"))
+    return from_samples(phase, t, x, t_u, u, where=str(run.folder))

@@ -23,7 +23,7 @@ def export_policy(folder: str | Path, *, out: str | Path | None = None, models: 
     already, unless ``overwrite``.
     """
     run = read_run(folder)
-    policy = make_policy(_problem(run, models).problem, run.arrays, run.summary["method"])
+    policy = policy_of(run, models)
     place = Path(folder) / "policy" if out is None else Path(out)
     if place.exists() and not place.is_dir():
         raise ProblemError("is not a folder; name another place for the policy", where=str(place))
@@ -46,6 +46,11 @@ def policy(folder: Path, *, out: Path | None = None, models: Path | None = None,
     if not read_run(folder).summary["ok"]:
         print("note: the run is not certified; see its report")
     print(f"written to {place}: {', '.join(FILES)}")
+
+
+def policy_of(run: Run, models: str | Path | None = None) -> Policy:
+    """The policy of a run; models and errors as of :func:`export_policy`."""
+    return make_policy(_problem(run, models).problem, run.arrays, run.summary["method"])
 
 
 def _problem(run: Run, models: str | Path | None) -> LoadedProblem:

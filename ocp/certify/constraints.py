@@ -9,7 +9,8 @@ import numpy as np
 
 from ocp.certify.events import zoom
 from ocp.certify.motion import INSIDE, Motion
-from ocp.certify.scale import STILL, constraint_sizes, variation
+from ocp.certify.scale import STILL
+from ocp.certify.sizes import constraint_sizes, variation
 from ocp.problem import At, Constraint, Linkage, Sense, Trajectory, Violation
 
 Array = np.ndarray

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,10 +23,8 @@ from scipy.linalg.lapack import dsysv, dsytrf
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
+from ocp.certify.motion import Motion
 from ocp.nlp.local import CONTROL, COORDINATE, DURATION, PARAMETER, TANGENT, Local
-
-if TYPE_CHECKING:
-    from ocp.certify.motion import Motion
 
 Array = np.ndarray
 

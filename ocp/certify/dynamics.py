@@ -10,7 +10,8 @@ import numpy as np
 from ocp.certify import explicit, stiff
 from ocp.certify.events import SMOOTH, watch
 from ocp.certify.motion import INSIDE, Motion
-from ocp.certify.scale import plus_of, variation
+from ocp.certify.scale import plus_of
+from ocp.certify.sizes import variation
 
 Array = np.ndarray
 

@@ -12,15 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import casadi as ca
 import numpy as np
 
+from ocp.certify.along import Along
 from ocp.problem import At
-
-if TYPE_CHECKING:
-    from ocp.certify.motion import Motion
 
 Array = np.ndarray
 
@@ -69,7 +66,7 @@ class Watched:
         return self.switches is not None or self.ridges is not None
 
 
-def look(motion: Motion) -> Look:
+def look(motion: Along) -> Look:
     """Where to look along a motion."""
     phase, system = motion.phase, motion.phase.system
     functions = [c.function for c in phase.constraints if c.at in (At.PATH, At.INTEGRAL)]
@@ -97,11 +94,11 @@ def look(motion: Motion) -> Look:
     return Look(t, x, u, breaks, motion.duration / (count - 1))
 
 
-def _along(motion: Motion, function: ca.Function) -> Callable[[Array], Array]:
+def _along(motion: Along, function: ca.Function) -> Callable[[Array], Array]:
     return lambda t: motion.call(function, t, motion.state(t), motion.control(t))
 
 
-def _bends(motion: Motion, t: Array, u: Array) -> Array:
+def _bends(motion: Along, t: Array, u: Array) -> Array:
     """Times at which controls meet their bounds, or leave them: polynomials that are cut off there have kinks."""
     lower, upper = (np.asarray(b, dtype=float) for b in (motion.phase.u_lower, motion.phase.u_upper))
     width = np.where(np.isfinite(upper - lower), upper - lower, 0.0)

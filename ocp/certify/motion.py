@@ -1,68 +1,26 @@
-"""One phase along one trajectory: its functions at many times, and integrals over it. Rows are times, columns components."""
+"""One phase along one trajectory: its functions, what states are measured by, where to look, and integrals over it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
 
-import casadi as ca
 import numpy as np
 
-from dynamics.algorithms import forward_dynamics
-from ocp.certify.consistent import Consistent
+from ocp.certify.along import INSIDE, POINTS, WEIGHTS, Along
 from ocp.certify.events import Look, look
 from ocp.certify.scale import Scales, scales
-from ocp.problem import Phase, Trajectory
+
+__all__ = ["INSIDE", "Motion"]
 
 Array = np.ndarray
 
-#: nodes of a panel where defects and costs are integrated (Gauss-Legendre, exact to degree 9); a segment has one panel for every so
-#: many nodes of the method's own
-PER_PANEL = 4
-POINTS, WEIGHTS = np.polynomial.legendre.leggauss(5)
-POINTS, WEIGHTS = (POINTS + 1) / 2, WEIGHTS / 2
-#: held controls jump at knots: a segment must never see its successor's control
-INSIDE = 1.0 - 1e-9
-#: functions are evaluated at so many times at once
-AT_ONCE = 4096
 #: panels towards a place where a function breaks are halved so often: what is narrower than that part of a segment is not resolved
 HALVED = 24
 
 
-class Motion:
-    """The functions of a phase, numerically, along a trajectory.
-
-    p: values of the parameters; panels: in every segment, of whatever is integrated between knots; finite: no NaN at the knots;
-    scale [ndx]: what each tangent component is measured by (``ocp.certify.scale``);
-    field(t, x, u, p) -> dx/dt; driven: the same for re-integration, of ``drive`` in the place of u: where accelerations are the
-    controls, the efforts along the motion drive forward dynamics, so that a double integrator is not all that is seen; and the
-    equations of a system with algebraic unknowns are solved anew (``again``);
-    minus, tangent: differences of states, and rates of states as tangent rates.
-    """
-
-    def __init__(self, phase: Phase, trajectory: Trajectory):
-        self.phase, self.trajectory = phase, trajectory
-        system = phase.system
-        self.p = np.asarray(system.parameter_values, float)
-        space = system.space
-        t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x", system.nx), ca.SX.sym("u", system.nu), ca.SX.sym("p", system.np)
-        y = ca.SX.sym("y", system.nx)
-        self.field = ca.Function("field", [t, x, u, p], [space.rate(x) @ system.rate(t, x, u, p)])
-        self.driven, self._efforts = self.field, None
-        if (robot := system.inverse) is not None:
-            q, v, tau = x[:robot.model.nq], x[robot.model.nq:], ca.SX.sym("tau", robot.model.nv)
-            self._efforts = ca.Function("efforts", [t, x, u, p], [robot.inverse_dynamics(q, v, u[:robot.model.nv])])
-            rate = ca.vertcat(v, forward_dynamics(robot.model, q, v, tau + robot.force(q, v)))
-            self.driven = ca.Function("driven", [t, x, tau, p], [space.rate(x) @ rate])
-        self._consistent = Consistent(system) if system.residual is not None else None
-        self._slope: ca.Function | None = None
-        self.minus = ca.Function("minus", [x, y], [space.minus(x, y)])
-        self.tangent = ca.Function("tangent", [x, y], [space.rate_inverse(x) @ y])
-        held = trajectory.t_u if trajectory.t_path is None else trajectory.t_path
-        increasing = bool(np.all(np.diff(trajectory.t) > 0))
-        counts = np.histogram(held, trajectory.t)[0] if increasing else np.zeros(1)
-        self.panels = max(1, -(-int(np.max(counts)) // PER_PANEL))
-        self.finite = bool(increasing and np.all(np.isfinite(trajectory.x)) and np.all(np.isfinite(trajectory.u)))
+class Motion(Along):
+    """A phase along a trajectory with what the certificate asks of it; scale [ndx]: what each tangent component is measured by."""
 
     @cached_property
     def scales(self) -> Scales:
@@ -77,76 +35,9 @@ class Motion:
         """Times at which whatever holds along the motion is looked at, independent of the mesh, and where functions break."""
         return look(self)
 
-    @property
-    def span(self) -> tuple[float, float]:
-        return float(self.trajectory.t[0]), float(self.trajectory.t[-1])
-
-    @property
-    def duration(self) -> float:
-        return self.span[1] - self.span[0]
-
-    def call(self, function: ca.Function, t: Array, x: Array, u: Array) -> Array:
-        """A problem function at many times: [k] , [k, nx], [k, nu] -> [k, n]."""
-        if not len(t):
-            return np.zeros((0, function.numel_out(0)))
-        found = []
-        for i in range(0, len(t), AT_ONCE):
-            here = slice(i, i + AT_ONCE)
-            p = np.repeat(self.p[:, None], len(t[here]), axis=1)
-            found.append(np.asarray(function(t[None, here], x[here].T, u[here].T, p)).T)
-        return np.concatenate(found)
-
-    def returned(self, t: Array) -> Array:
-        """Inputs [k, nu] as the method interpolates them."""
-        return np.asarray(self.trajectory.control(t)).reshape(len(t), self.phase.system.nu)
-
-    def control(self, t: Array) -> Array:
-        """Inputs [k, nu]; of a system with algebraic unknowns these are solved for anew, from where the method has them."""
-        u = self.returned(t)
-        if self._consistent is None or not len(t):
-            return u
-        return self._consistent.solved(t, self.state(t), u, np.repeat(self.p[:, None], len(t), axis=1))
-
-    def drive(self, t: Array) -> Array:
-        """What drives the motion at these times: controls, or efforts of a robot whose controls are its accelerations."""
-        u = self.control(t)
-        return u if self._efforts is None else self.call(self._efforts, t, self.state(t), u)
-
-    def rates(self, t: Array, x: Array, u: Array) -> Array:
-        """dx/dt [k, nx] at states x [k, nx] under inputs u [k, nu], whose algebraic unknowns are solved for."""
-        if self._consistent is None:
-            return self.call(self.field, t, x, u)
-        return self._consistent.field(t, x, u, np.repeat(self.p[:, None], len(t), axis=1))
-
-    def again(self, t: Array, x: Array) -> Array:
-        """dx/dt [k, nx] at states x [k, nx] that need not be those of the motion, under what drives it."""
-        return self.call(self.driven, t, x, self.drive(t)) if self._consistent is None else self.rates(t, x, self.returned(t))
-
-    def again_slope(self, t: Array, x: Array) -> Array:
-        """d(dx/dt)/dx [k, nx, nx] of ``again``."""
-        k, d = x.shape
-        p = np.repeat(self.p[:, None], k, axis=1)
-        if self._consistent is not None:
-            return self._consistent.jacobian(t, x, self.returned(t), p)
-        if self._slope is None:
-            arguments = [ca.SX.sym(name, self.driven.size1_in(i)) for i, name in enumerate("txup")]
-            self._slope = ca.Function("slope", arguments, [ca.densify(ca.jacobian(self.driven(*arguments), arguments[1]))])
-        found = self._slope(t[None, :], x.T, self.drive(t).T, p)
-        return np.asarray(found).reshape(d, k, d).transpose(1, 0, 2)
-
-    def state(self, t: Array) -> Array:
-        return np.asarray(self.trajectory.state(t)).reshape(len(t), self.phase.system.nx)
-
     def distance(self, a: Array, b: Array) -> Array:
         """Scaled tangent distance row by row, [k]."""
         return np.abs(np.asarray(self.minus(a.T, b.T)).T / self.scale).max(axis=1)
-
-    def nodes(self, panels: int | None = None) -> tuple[Array, Array]:
-        """Times and weights [s] of the quadrature over the phase, with so many panels in every segment."""
-        t, panels = self.trajectory.t, panels or self.panels
-        h = np.diff(t)
-        places = ((np.arange(panels)[:, None] + POINTS) / panels).ravel()
-        return (t[:-1, None] + h[:, None] * places).ravel(), (h[:, None] * np.tile(WEIGHTS / panels, panels)).ravel()
 
     def graded_nodes(self, panels: int) -> tuple[Array, Array]:
         """As ``nodes``; segments in which functions break have panels that shrink towards these places from both sides."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ocp.certify.constraints import excess
 from ocp.certify.motion import Motion
-from ocp.certify.scale import cost_size
+from ocp.certify.sizes import cost_size
 from ocp.problem import At, Constraint, Cost, Solution
 
 Array = np.ndarray

@@ -8,17 +8,12 @@ its whole range.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import casadi as ca
 import numpy as np
 
-from ocp.problem import At, Constraint, Cost
-
-if TYPE_CHECKING:
-    from ocp.certify.motion import Motion
+from ocp.certify.along import Along
 
 Array = np.ndarray
 
@@ -28,8 +23,6 @@ SAMPLES, TRIED = 256, 32
 STILL = 1e-2
 #: rounding: states cannot be measured more finely than this part of their magnitude
 ROUNDING = 1e-6
-#: a cost that vanishes at its optimum is measured by this part of its variation
-VANISHING = 1e-4
 #: states with less than this part of the largest range are noise, whatever their units
 NOISE = 1e-9
 #: steps from what stands still to what moves
@@ -57,7 +50,7 @@ class Scales:
     u: Array
 
 
-def scales(motion: Motion) -> Scales:
+def scales(motion: Along) -> Scales:
     """Sizes along the motion; ones for a motion that is not finite."""
     system, phase = motion.phase.system, motion.phase
     nx, ndx, nu = system.nx, system.space.ndx, system.nu
@@ -85,7 +78,7 @@ def scales(motion: Motion) -> Scales:
     return Scales(narrow[0], narrow[1], narrow[2], wide[0], wide[1], wide[2], parameters, t, x, u)
 
 
-def _tangent_of(motion: Motion, values: Array) -> Array:
+def _tangent_of(motion: Along, values: Array) -> Array:
     """Values of coordinates [nx] for tangent components [ndx]; ones where the space is curved."""
     space = motion.phase.system.space
     found = np.ones(space.ndx)
@@ -95,7 +88,7 @@ def _tangent_of(motion: Motion, values: Array) -> Array:
     return found
 
 
-def _declared(motion: Motion, t: Array, x: Array, u: Array, ranges: Array, sizes: Array) -> tuple[Array, Array]:
+def _declared(motion: Along, t: Array, x: Array, u: Array, ranges: Array, sizes: Array) -> tuple[Array, Array]:
     """Declared sizes of states [ndx] and controls [nu]: the smaller of the width of the bounds and of what deviations do. Zero for
     what moves, where nothing need be declared."""
     phase, ndx = motion.phase, len(ranges)
@@ -129,7 +122,7 @@ def _declared(motion: Motion, t: Array, x: Array, u: Array, ranges: Array, sizes
     return declared[:ndx], declared[ndx:]
 
 
-def _effects(motion: Motion, t: Array, x: Array, u: Array, magnitude: Array, largest: float, which: Array) -> dict[int, Array]:
+def _effects(motion: Along, t: Array, x: Array, u: Array, magnitude: Array, largest: float, which: Array) -> dict[int, Array]:
     """What one unit of deviation from each of these states and controls does to the rates at most, [ndx] each."""
     some = np.linspace(0, len(t) - 1, min(TRIED, len(t))).astype(int)
     t, x, u, ndx, plus = t[some], x[some], u[some], motion.phase.system.space.ndx, plus_of(motion)
@@ -151,79 +144,7 @@ def _effects(motion: Motion, t: Array, x: Array, u: Array, magnitude: Array, lar
     return found
 
 
-def plus_of(motion: Motion) -> ca.Function:
+def plus_of(motion: Along) -> ca.Function:
     space = motion.phase.system.space
     a, d = ca.SX.sym("a", space.nx), ca.SX.sym("d", space.ndx)
     return ca.Function("plus", [a, d], [space.plus(a, d)])
-
-
-def variation(motion: Motion, values: Callable[[Array, Array, Array], Array], t: Array, x: Array, u: Array,
-              part: float = 1.0, wide: bool = False) -> Array:
-    """How much values [k, n] vary at most when one state or control varies by its size, or this part of it: [k, n]."""
-    own, space = motion.scales, motion.phase.system.space
-    tangent, control = (own.wide_tangent, own.wide_control) if wide else (own.tangent, own.control)
-    base = values(t, x, u)
-    found = np.zeros_like(base)
-    plus = plus_of(motion)
-    moves = [(np.asarray(plus(x.T, (s * e)[:, None])).T, u) for e, scale in zip(np.eye(space.ndx), part * tangent, strict=True)
-             for s in (scale, -scale)]
-    moves += [(x, u + s * e) for e, scale in zip(np.eye(u.shape[1]), part * control, strict=True)
-              for s in (scale, -scale)]
-    for states, controls in moves:
-        change = np.abs(values(t, states, controls) - base)
-        found = np.maximum(found, np.where(np.isfinite(change), change, 0.0))
-    return found
-
-
-def cost_size(motions: Sequence[Motion], size: Callable[[Motion, Cost | Constraint, Array, Array, Array], Array],
-              items: Callable[[Motion, At], Sequence[Cost | Constraint]]) -> tuple[float, float]:
-    """(size of the objective, its variation): what its terms add up to without cancelling, at most their variation, at least a
-    small part of it; and how much they vary when one state or control varies by its size.
-
-    size: values [k] of one term at times; items: the terms of a phase that hold there.
-    """
-    total, varied = 0.0, 0.0
-    for motion in motions:
-        if not motion.finite:
-            return 1.0, 1.0
-        own, free = motion.scales, motion.phase.duration.free or bool(motion.phase.free_parameters)
-        some = np.linspace(0, len(own.t) - 1, min(TRIED, len(own.t))).astype(int)
-        t, x, u = own.t[some], own.x[some], own.u[some]
-        weights = np.gradient(t) if len(t) > 1 else np.zeros(len(t))
-        for item in items(motion, At.PATH):
-            def values(t: Array, x: Array, u: Array, item: Cost | Constraint = item, motion: Motion = motion) -> Array:
-                return size(motion, item, t, x, u)[:, None]
-
-            here = float(weights @ np.nan_to_num(np.abs(values(t, x, u)[:, 0])))
-            total += here
-            varied += float(weights @ variation(motion, values, t, x, u, wide=True)[:, 0]) + (here if free else 0.0)
-        for at, k in ((At.START, 0), (At.FINAL, -1)):
-            where = own.t[[k]], own.x[[k]], np.zeros((1, u.shape[1]))
-            for item in items(motion, at):
-                def end(t: Array, x: Array, u: Array, item: Cost | Constraint = item, motion: Motion = motion) -> Array:
-                    return size(motion, item, t, x, u)[:, None]
-
-                total += float(np.nan_to_num(np.abs(end(*where))[0, 0]))
-                varied += float(variation(motion, end, *where, wide=True)[0, 0])
-                if free:
-                    varied += float(np.nan_to_num(np.abs(end(where[0] + motion.duration, *where[1:]) - end(*where)))[0, 0])
-    if not varied > 0:
-        return (total, total) if total > 0 else (1.0, 1.0)
-    return max(min(total, varied), VANISHING * varied), varied
-
-
-def constraint_sizes(motion: Motion, function: ca.Function, t: Array, values: Array) -> Array:
-    """Sizes [n] of the components of a constraint: range along the motion, and variation with states and controls by their sizes.
-
-    t [k], values [k, n]: where it holds, and its values there. Ones for what neither moves nor varies.
-    """
-    if not motion.finite:
-        return np.ones(values.shape[1])
-    own = motion.scales
-    some = np.linspace(0, len(own.t) - 1, min(TRIED, len(own.t))).astype(int) if len(t) > 1 else np.array(
-        [int(np.argmin(np.abs(own.t - t[0])))])
-    here = own.t[some], own.x[some], own.u[some]
-    varied = variation(motion, lambda *at: motion.call(function, *at), *here).max(axis=0)
-    ranges = np.ptp(np.where(np.isfinite(values), values, 0.0), axis=0)
-    found = np.maximum(ranges, varied)
-    return np.where(found > 0, np.maximum(found, 1e-9 * np.max(np.abs(np.nan_to_num(values)), axis=0)), 1.0)

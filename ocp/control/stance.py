@@ -27,7 +27,9 @@ class Stance:
     """A point [3] (m) of ``frame`` on a surface with normal [3] (world axes, out of the surface; made a unit) and friction μ.
 
     least, most: bounds of the normal force (N); ``most`` grows or shrinks while a stance is taken up or given up. sides, pyramid:
-    of the cone's stand-in; heading: angle (rad) of its first side about the normal. Raises ProblemError for μ ≤ 0 and the like.
+    of the cone's stand-in; heading: angle (rad) of its first side about the normal. slip [3]: None for a point that stands; for one
+    that slides its direction, of length 1 or less (0: friction unknown); its friction is then -μ n·f slip, and only its normal is
+    held. Raises ProblemError for μ ≤ 0 and the like.
     """
 
     frame: str
@@ -40,6 +42,7 @@ class Stance:
     pyramid: str = "inner"
     heading: float = 0.0
     name: str = ""
+    slip: tuple[float, float, float] | None = None
 
     def __post_init__(self) -> None:
         where = f"stance {self.name or self.frame!r}"
@@ -78,10 +81,20 @@ class Stance:
 
     def rows(self) -> tuple[Array, Array, Array, tuple[str, ...]]:
         """(D [sides + 1, 3], lower, upper [sides + 1], names): lower <= D f <= upper; the pyramid's sides, then the normal
-        force."""
+        force. Of a point that slides the normal force alone."""
+        if self.slip is not None:
+            return np.array([self.normal]), np.array([self.least]), np.array([self.most]), (f"{self.name}: normal force",)
         D = np.vstack([self.tangents() - self.slope * np.asarray(self.normal), self.normal])
         names = (*(f"{self.name}: friction {i}" for i in range(self.sides)), f"{self.name}: normal force")
         return D, np.r_[np.full(self.sides, -np.inf), self.least], np.r_[np.zeros(self.sides), self.most], names
+
+    def slides(self) -> tuple[Array, Array]:
+        """(N [k, 3], F [2, 3] or [0, 3]) of a point: N a is held at rest, F f = 0 is the law of its friction."""
+        if self.slip is None:
+            return np.eye(3), np.zeros((0, 3))
+        n, across = np.asarray(self.normal), self.tangents()[[0, -1 if self.sides == 3 else self.sides // 4]]
+        across = np.linalg.qr(np.column_stack([n, *across]))[0][:, 1:].T
+        return n[None, :], across + self.friction * np.outer(across @ np.asarray(self.slip), n)
 
     def inside(self, force: ArrayLike, slack: float = 0.0) -> bool:
         """The force on the robot lies in the exact cone, up to slack (N)."""

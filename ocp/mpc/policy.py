@@ -16,7 +16,7 @@ from ocp.shooting.options import ILQROptions
 
 class Receding:
     """The controls of the horizon of a problem, for ``ocp.simulation``: at every sampling instant the plan is moved on and improved
-    from the state, between them it acts with its feedback. Delays of ``options`` are left out."""
+    from the state; between them it acts as it stands, or with feedback where ``options`` ask for it. Delays are left out."""
 
     words = "the receding horizon of the file"
 
@@ -24,7 +24,9 @@ class Receding:
         from ocp.shooting.receding import Receding as Horizon
 
         self._options = options
-        self._horizon = Horizon(eliminated(horizon_problem(problem, options)), ILQROptions(**solver))
+        made = eliminated(horizon_problem(problem, options))
+        self._horizon = Horizon(made, ILQROptions(**solver))
+        self._lower, self._upper = np.array(made.phase.u_lower), np.array(made.phase.u_upper)
         self._next = 0
 
     def begin(self) -> None:
@@ -34,8 +36,11 @@ class Receding:
         period = self._options.period
         while t >= (self._next - 1e-9) * period:
             self._sample(x, t)
-        since = t - (self._next - 1) * period
-        u: np.ndarray = np.asarray(self._horizon.control(max(0.0, since), x))
+        since = max(0.0, t - (self._next - 1) * period)
+        if self._options.feedback:
+            return np.array(self._horizon.control(since, x))
+        k = min(int(since / self._horizon.step + 1e-9), len(self._horizon.u) - 1)
+        u: np.ndarray = np.clip(self._horizon.u[k], self._lower, self._upper)
         return u
 
     def _sample(self, x: np.ndarray, t: float) -> None:

@@ -5,9 +5,9 @@ Between events every point is open, sticks or slips, and the motion is smooth: a
     M a = f + J' lambda       J_n a + drift = 0 (slip: lambda_t = -mu lambda_n v_t/|v_t|)       J a + drift = 0 (stick)
 
 by the classical Runge-Kutta method. A step that ends with an open point below its plane, a force outside its cone or a slip that
-has turned back is bisected to the instant where that begins; there Coulomb's law decides anew, by the exact cone (`coulomb`). Impacts
-follow Newton's restitution in the normal and Coulomb's law for the impulses. Hutter et al., Robot Dynamics lecture notes (ETH
-Zurich, HS 2023), section 3.7.3; Stewart 2000, "Rigid-body dynamics with friction and impact".
+has turned back is bisected to the instant where that begins; there Coulomb's law decides anew, by the exact cone (`coulomb`).
+Impacts follow Newton's restitution in the normal and Coulomb's law for the impulses. Hutter et al., Robot Dynamics lecture notes
+(ETH Zurich, HS 2023), section 3.7.3; Stewart 2000, "Rigid-body dynamics with friction and impact".
 
 Where rigid bodies have no consistent acceleration (Painleve's paradox), or events come too fast, one step is taken for velocities
 as a whole (Moreau 1988): that has a solution always, and the log names it.
@@ -35,7 +35,8 @@ Array = NDArray[np.float64]
 STABILISATIONS = ("projection", "baumgarte", "none")
 GAP = 1e-11  # m; below its plane by more, a point has touched
 TOUCH = 1e-9  # m; nearer than this, a point takes part in what happens
-REST = 1e-8  # m/s; slower than this a contact neither parts nor slides
+REST = 1e-8  # m/s; slower, a point does not approach its plane
+CREEP = 1e-5  # m/s; slower than this, what happens next decides whether a contact parts or slides, not its velocity
 CROWD = 10  # events within the longest step after which one is taken as a whole
 
 
@@ -44,7 +45,7 @@ class HybridOptions:
     """max_step (s) between events. stabilisation: of what contacts and loops hold, "projection" after steps, "baumgarte" at rate
     [1/s], or "none". rest_speed (m/s): impacts slower than it do not rebound, so that bouncing comes to an end."""
 
-    max_step: float = 1e-3
+    max_step: float = 2e-3
     stabilisation: str = "projection"
     rate: float = 20.0
     rest_speed: float = 1e-4
@@ -88,16 +89,16 @@ class HybridPlant:
         self.names = tuple(point.name for point in self.points)
         friction = np.array([point.friction for point in self.points])
         rate = self.options.rate if self.options.stabilisation == "baumgarte" else 0.0
-        self._smooth = Smooth(self.touching, friction, rate, self._pushing)
+        self._smooth = Smooth(self.touching, friction, rate, lambda: self._acting)
         self._bounce = np.array([point.restitution for point in self.points])
         self._edges = sorted({edge for push in self.pushes for edge in (push.time, push.time + push.duration)})
-        self.u = np.zeros(mechanism.nu)
+        self.u, self._acting = np.zeros(mechanism.nu), np.zeros(3 * len(self.pushes))
         self.t, self.events, self._recent = 0.0, list[Event](), list[float]()
         self.work = dict.fromkeys(("controls", "friction", "pushes", "impacts"), 0.0)
 
     # ---- the protocol -----------------------------------------------------------------------------------------------
     def reset(self, x: ArrayLike, t: float = 0.0) -> None:
-        """Begins at x [nq + nv] and t (s). Raises ProblemError for a point that begins below its plane by more than a micrometre."""
+        """Begins at x [nq + nv] and t (s). Raises ProblemError for a point more than a micrometre below its plane."""
         x = np.asarray(x, float)
         self.q, self.v, self.t = x[: self.nq].copy(), x[self.nq:].copy(), float(t)
         self.events, self._recent = [], []
@@ -121,20 +122,20 @@ class HybridPlant:
         """Holds u [nu] for dt (s); the state afterwards. Forces are decided anew when u changes."""
         end = self.t + dt
         u = np.array(u, float)
-        if not np.array_equal(u, self.u):
-            self.u = u
-            self._forget()
-            self._decide()
+        changed = not np.array_equal(u, self.u)
+        self.u = u if changed else self.u
         while self.t < end - 1e-13 and np.isfinite(self.v).all():
             ahead = [edge for edge in self._edges if self.t + 1e-12 < edge < end]
             stop = min([end, *ahead])
             h = min(self.options.max_step, stop - self.t)
             if h > 0.999999 * (stop - self.t):
                 h = stop - self.t
-            self._advance(h)
-            if ahead and abs(self.t - stop) < 1e-12:
+            acting = self._pushing(self.t + h / 2)
+            if changed or not np.array_equal(acting, self._acting):
+                self._acting, changed = acting, False
                 self._forget()
-                self._decide()  # a push begins or ends
+                self._decide()
+            self._advance(h)
         self.t = end
         return self.measure()
 
@@ -160,8 +161,8 @@ class HybridPlant:
         motion = self._motion()
         modes = self._smooth.followed(motion, h)
         if modes is not self.modes:
-            self.modes, motion = modes, self._smooth.motion(self.t, self.q, self.v, self.u, modes)
-        trial = self._smooth.integrate(self.t, self.q, self.v, self.u, self.modes, motion, h)
+            self.modes, motion = modes, self._smooth.motion(self.q, self.v, self.u, modes)
+        trial = self._smooth.integrate(self.q, self.v, self.u, self.modes, motion, h)
         if not self._broken(trial):
             self._accept(trial, h)
             self._project()
@@ -171,7 +172,7 @@ class HybridPlant:
             if high - low <= 1e-14 + 1e-13 * self.t:
                 break
             middle = (low + high) / 2
-            found = self._smooth.integrate(self.t, self.q, self.v, self.u, self.modes, motion, middle)
+            found = self._smooth.integrate(self.q, self.v, self.u, self.modes, motion, middle)
             if self._broken(found):
                 high, trial = middle, found
             else:
@@ -218,7 +219,8 @@ class HybridPlant:
         if (force[closed, 2] < -slack).any():
             return False
         sticks = mode == STICK
-        return bool((np.hypot(force[sticks, 0], force[sticks, 1]) <= self._smooth.friction[sticks] * force[sticks, 2] + slack).all())
+        across = np.hypot(force[sticks, 0], force[sticks, 1])
+        return bool((across <= self._smooth.friction[sticks] * force[sticks, 2] + slack).all())
 
     # ---- events -----------------------------------------------------------------------------------------------------
     def _decide(self) -> None:
@@ -227,13 +229,13 @@ class HybridPlant:
         terms, old = self._terms(), self.modes
         u = (terms.J @ self.v).reshape(-1, 3)
         near_by = (terms.at[:, 2] <= TOUCH) | (old.mode != OPEN)
-        closed = near_by & (u[:, 2] <= REST)
+        closed = near_by & (u[:, 2] <= CREEP)
         speed = np.hypot(u[:, 0], u[:, 1])
-        slides = closed & (speed > REST)
+        slides = closed & (speed > CREEP)
         start = Modes(np.where(slides, SLIP, np.where(closed, STICK, OPEN)).astype(np.int8), old.slip.copy(), old.anchor.copy())
         start.slip[slides] = u[slides, :2] / speed[slides, None]
-        a_free, W = self._smooth.free(self.t, terms, self.v)
-        law, rows = self._law(terms, self.v, a_free, W, start)
+        a_free, W = self._smooth.free(terms, self.v)
+        law, rows = self._law(terms, self.v, a_free, W, start, 1.0 / self.options.max_step)
         if not law.holds:
             self._paradox(rows, start)
             return
@@ -262,7 +264,7 @@ class HybridPlant:
         before = (J @ self.v).reshape(-1, 3)
         if not (before[:, 2] < -REST).any():
             return
-        _, W = self._smooth.free(self.t, terms, self.v)
+        _, W = self._smooth.free(terms, self.v)
         G, e = J @ W @ J.T, np.where(-before[:, 2] > self.options.rest_speed, self._bounce[on], 0.0)
         for _ in range(30):
             b = before.copy()
@@ -279,14 +281,15 @@ class HybridPlant:
         self.events.append(Event(self.t, "impact", ", ".join(self.names[k] for k in on[before[:, 2] < -REST]),
                                  float(law.x[2::3].sum()), -energy))
 
-    def _law(self, terms: Terms, v: Array, a_free: Array, W: Array, modes: Modes) -> tuple[Law, Rows]:
-        """Coulomb's law for the accelerations of the closed points, those that slip in the direction that they have."""
+    def _law(self, terms: Terms, v: Array, a_free: Array, W: Array, modes: Modes, pace: float = 0.0) -> tuple[Law, Rows]:
+        """Coulomb's law for the accelerations of the closed points, those that slip in the direction that they have. pace [1/s]:
+        what is left of a velocity counts as an acceleration that would have made it in 1 / pace."""
         rows = Rows.of(modes.mode)
         R, B = self._smooth.rows(terms, modes, rows, modes.mode != OPEN)
         rows.drift = self._smooth.demanded(terms, v, modes, rows)
         friction = [None if modes.mode[k] == SLIP else float(self._smooth.friction[k]) for k in rows.at]
         rows.G = R @ W @ B.T
-        return coulomb(rows.G, R @ a_free + rows.drift, friction), rows
+        return coulomb(rows.G, R @ (a_free + pace * v) + rows.drift, friction), rows
 
     def _paradox(self, rows: Rows, modes: Modes) -> None:
         """Sliding points whose normal force pulls them down: no acceleration is consistent, or several are."""
@@ -297,19 +300,22 @@ class HybridPlant:
         """One step of velocities as a whole: ``M (v' - v) = h f + J' p`` and Coulomb's law between p and J v'."""
         self.events.append(Event(self.t, kind, contact))
         terms = self._terms()
-        a_free, W = self._smooth.free(self.t, terms, self.v)
+        a_free, W = self._smooth.free(terms, self.v)
         v = self.v + h * a_free
-        on = np.flatnonzero(terms.at[:, 2] + h * np.minimum((terms.J @ v).reshape(-1, 3)[:, 2], 0.0) <= TOUCH)
-        energy = terms.energy
+        low = terms.at[:, 2] + h * np.minimum((terms.J @ v).reshape(-1, 3)[:, 2], 0.0) <= TOUCH
+        on = np.flatnonzero(low | (self.modes.mode != OPEN))
+        energy, J = terms.energy, terms.J.reshape(len(self.points), 3, -1)[on].reshape(3 * on.size, -1)
         if on.size:
-            J = terms.J.reshape(len(self.points), 3, -1)[on].reshape(3 * on.size, -1)
-            b = (J @ v).reshape(-1, 3)
+            b = (J @ v + h * terms.drift.reshape(-1, 3)[on].ravel()).reshape(-1, 3)
             b[:, 2] += np.maximum(terms.at[on, 2], 0.0) / h
             v = v + W @ (J.T @ coulomb(J @ W @ J.T, b.ravel(), self._smooth.friction[on].tolist()).x)
         self.q, self.v, self.t = np.asarray(self.touching.plus(self.q, h * v)), v, self.t + h
         self._forget()
-        modes = np.where(np.isin(np.arange(len(self.points)), on) & (self._terms().at[:, 2] <= TOUCH), STICK, OPEN).astype(np.int8)
-        self._log(self.modes.mode, modes)
+        modes = np.full(len(self.points), OPEN, np.int8)
+        u = (self._terms().J @ v).reshape(-1, 3)[on]
+        stands = (np.hypot(u[:, 0], u[:, 1]) <= CREEP) & (u[:, 2] <= CREEP)
+        modes[on[u[:, 2] <= CREEP]] = SLIP
+        modes[on[stands]] = STICK
         self.modes = Modes(modes, self.modes.slip, self._terms().at[:, :2].copy())
         self._project(velocities=False)
         self.work["impacts"] += self._terms().energy - energy
@@ -344,14 +350,14 @@ class HybridPlant:
     # ---- what is known of the present state -------------------------------------------------------------------------
     def _pushing(self, t: float) -> Array:
         """Forces [3 k] of the pushes at a time (N, world axes)."""
-        now = [np.asarray(p.force) if p.time - 1e-12 <= t < p.time + p.duration - 1e-12 else np.zeros(3) for p in self.pushes]
+        now = [np.asarray(p.force) if p.time <= t < p.time + p.duration else np.zeros(3) for p in self.pushes]
         return np.concatenate([np.zeros(0), *now])
 
     def _terms(self) -> Terms:
         return self._smooth.terms(self.q, self.v, self.u)
 
     def _motion(self) -> Motion:
-        return self._smooth.motion(self.t, self.q, self.v, self.u, self.modes)
+        return self._smooth.motion(self.q, self.v, self.u, self.modes)
 
     def _forget(self) -> None:
         self._smooth.remember(None)

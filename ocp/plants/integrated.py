@@ -206,5 +206,5 @@ class IntegratedPlant:
                 self._u[nu + i] = float(push.time < middle < push.time + push.duration)
             # a whole substep keeps its own length: b - a would differ from it in the last digit
             x, cost = self.kernel(a, x, self._u, self._p, seconds if len(cuts) == 2 else b - a)
-            total = total + np.atleast_1d(cost)
+            x, total = np.atleast_1d(x), total + np.atleast_1d(cost)
         return x, np.asarray(total)

@@ -134,9 +134,10 @@ def compile_touching(mechanism: Mechanism, contacts: Sequence[Contact], restitut
     at = [_place(model, touch.record, q) for touch in points]
     J = [touch.record.jacobian(model, q) for touch in points]
     drift = [touch.record.drift(model, q, v) for touch in points]
-    held = [stacked(model, loops, what, *x) for what, x in (("value", (q, 0.0)), ("jacobian", (q, 0.0)),
-                                                             ("drift", (q, v, 0.0)))] if loops else [ca.SX(0, 1), ca.SX(0, model.nv),
-                                                                                                     ca.SX(0, 1)]
+    held = [ca.SX(0, 1), ca.SX(0, model.nv), ca.SX(0, 1)]
+    if loops:
+        held = [stacked(model, loops, what, *x) for what, x in (
+            ("value", (q, 0.0)), ("jacobian", (q, 0.0)), ("drift", (q, v, 0.0)))]
     pushed = [alg.frame_jacobian(model, q, frame, "world_aligned")[:3, :] for frame in frames]  # twists are [linear; angular]
     outputs = [alg.mass_matrix(model, q), f, alg.rate_matrix(model, q) @ v, ca.horzcat(ca.SX(3, 0), *at).T,
                ca.vertcat(ca.SX(0, model.nv), *J), ca.vertcat(ca.SX(0, 1), *drift), *held,

@@ -20,7 +20,7 @@ CHOICES = {
     "derivatives": DERIVATIVES,
     "execution": EXECUTIONS,
     "hessian": ("auto", "gauss_newton", "full"),
-    "kernels": ("auto", "compiled", "interpreted"),
+    "kernels": ("auto", "tuned", "compiled", "interpreted"),
     "polish": ("auto", "newton", "never"),
     "retry": ("auto", "never"),
     "regularise": ("control", "state"),
@@ -44,7 +44,8 @@ class ILQROptions:
         once for all robots; "auto" takes loops for large robots. See ``ocp.derivatives`` for both.
     hessian: "gauss_newton" drops the second derivatives of the dynamics (iLQR); "full" adds them, contracted with the
         costates (DDP: quadratic convergence); "auto" takes Gauss-Newton's far from the solution and the full one near it.
-    kernels: "compiled" needs a C compiler, "interpreted" makes no machine code, "auto" makes it without a compiler where it can.
+    kernels: "compiled" needs a C compiler, "interpreted" makes no machine code, "auto" makes it without a compiler where it can,
+        at once, and tunes it beside a search that takes more than a second; "tuned" waits for that.
     convexify: what happens to a full Hessian that the sweep cannot use: "gauss_newton" moves it towards the Gauss-Newton Hessian,
         "project" takes the nearest positive semidefinite matrix of every stage, "shift" only regularises.
     shooting: "single" rolls out with the feedback gains (closed loop), "open" without them; "feasible" starts from the states of
@@ -62,7 +63,8 @@ class ILQROptions:
         others to come is given up where violation and gaps have not halved within 150 iterations. Of failures the one that misses
         least is the result; the notes tell them all. "never", or fewer than 150 iterations allowed: as asked and no more.
     tolerance: the method has converged when the projected gradient of the discrete cost (largest component) and the
-        improvement that the quadratic model still expects are both at most ``tolerance * max(1, |cost|)``.
+        improvement that the quadratic model still expects are both at most ``tolerance * max(unit, |cost|)``; the unit is the size
+        of the cost where the search begins (``ocp.shooting.engine.unit``), and every other option that is one of a cost is in it.
     constraint_tolerance: largest violation of a hard constraint at the knots.
     cost_tolerance: a minimisation with multipliers still to change also ends when its model promises less than this.
     polish: "newton" ends with Newton's method on the optimality conditions of all knots together, to ``polish_tolerance`` and

@@ -7,6 +7,7 @@ constraints see absolute time.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,8 @@ class Receding:
         from ocp.shooting.engine import pursue
 
         self.options = options or ILQROptions()
-        self.program = prepare(problem, self.options)
+        # steps have deadlines: code is tuned before the first one
+        self.program = prepare(problem, replace(self.options, kernels="tuned") if self.options.kernels == "auto" else self.options)
         horizon, store = self.program.horizon, self.program.store
         if len(horizon.legs) != 1 or len(horizon.chosen):
             raise ProblemError("a receding horizon needs one phase of fixed duration and parameters, and its whole start state",

@@ -17,6 +17,7 @@ from ocp.errors import ProblemError
 from ocp.guess import on_manifold, sample_guess
 from ocp.interrupts import held
 from ocp.problem import At, Phase, Problem
+from ocp.simulation.diagnosis import singular_joint
 from ocp.simulation.stepper import StepError, Stepper, check_integrator, integrand, stepper
 from ocp.spaces import Space
 
@@ -156,10 +157,23 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
         leg = legs[-1]
         ending = Ending.FAILED
         message = (f"Step {len(leg.u)} of phase {leg.phase.name!r} (from t = {leg.t[-1]:.6g} s, of {step:.3g} s): {error}; "
-                   "a shorter step may help.")
+                   f"{_singular(leg) or 'a shorter step may help'}.")
+    if ending is not Ending.FAILED:
+        notes += [words for leg in legs if (words := _singular(leg))]
     total = time.perf_counter() - began
     return Motion(problem, integrator, controls.words, tuple(legs), step, end, ending, message,
                   {"prepare": prepared, "run": total - prepared}, tuple(notes))
+
+
+def _singular(leg: Leg) -> str:
+    """What there is to say of coordinates that come next to a singular place; empty where none do."""
+    model = leg.phase.system.model
+    found = None if model is None else singular_joint(model, leg.x[:, :model.nq])
+    if found is None:
+        return ""
+    joint, k, share = found
+    return (f"the coordinates of joint {joint!r} are next to singular at t = {leg.t[k]:.6g} s (smallest singular value of its S "
+            f"{share:.1e} of the largest): another chart, or a kind in quaternions, goes through")
 
 
 class _Record:

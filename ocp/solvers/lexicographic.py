@@ -93,8 +93,8 @@ def space(n: int, counts: list[tuple[int, int]]) -> Blocks:
     ints = {**ints, "counts": (levels, 2), "a_span": (R, 2), "d_span": (S, 2), "order": (most,), "which": (S + 1,), "rows": (most,),
             "how": (levels + 1,), "rank": (levels + 1,), "sides": (levels + 1, S), "end": (S,), "state": (8,)}
     made = Blocks(floats, ints)
-    made.counts[:] = counts  # type: ignore[attr-defined]
-    made.state[:2] = n, levels  # type: ignore[attr-defined]
+    made.counts[:] = counts
+    made.state[:2] = n, levels
     return made
 
 
@@ -439,7 +439,7 @@ def _point(s: Stack, p: Problem, r: int, used: int) -> None:
 def advance(w: np.ndarray, iw: np.ndarray, sizes: np.ndarray, tolerance: float, careful: bool, guessed: bool, roads: int) -> int:
     """From the start (guessed: from the level that asked, whose guess is in z and side) to the end, or to where an engine has to
     be asked: then sizes [kb, mc, nz, level, unknowns that are no slacks] says what is in the arrays. roads: which may be taken to
-    an active set, a sum of 1 (rows held last), 2 (those of the engine), 4 (descent). Returns a code."""
+    an active set, a sum of 1 (rows held last), 2 (those of the engine), 4 (descent after it), 8 (before). Returns a code."""
     s = stack(w, iw)
     level, code, how = sizes[3] if guessed else 0, DONE, ENGINE
     kb, mc, nz = sizes[0], sizes[1], sizes[2]
@@ -453,17 +453,19 @@ def advance(w: np.ndarray, iw: np.ndarray, sizes: np.ndarray, tolerance: float, 
         if not guessed:
             how = HELD
             _point(s, p, r, s.rank[level] - (s.state[2] if level == 0 else 0))
-        if not (roads & (2 if guessed else 1) and exchange(p) and optimal(p, 1e-7)):
+        closed = roads & (2 if guessed else 1) != 0 and exchange(p) and optimal(p, 1e-7)
+        if not closed:
             feasible(p, r, soft)
-            if not guessed:
-                if s.state[3] != 0:
-                    return CAREFUL
-                sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] = kb, mc, nz, level, r
-                return ASK
+            if not guessed and s.state[3] != 0:
+                return CAREFUL
             how = DESCENT
-            if not (roads & 4 and descend(p) and optimal(p, 1e-7)):
-                sizes[3] = level
-                return FAILED
+            closed = roads & (4 if guessed else 8) != 0 and descend(p) and optimal(p, 1e-7)
+            if not closed:
+                sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] = kb, mc, nz, level, r
+                if guessed:
+                    return FAILED
+                feasible(p, r, soft)
+                return ASK
         guessed = False
         s.how[level] = how
         code, level, kb, mc, nz = walk(s, p, level, tolerance, careful, True)

@@ -40,7 +40,7 @@ from ocp.shooting import ilqr  # noqa: E402
 
 STOP, POLISHED, REPEATS, SAME = 1e-9, 1e-14, 9, 1e-6
 # FDDP: the guess keeps its gaps, and a step is taken for a tenth of the decrease that the model promises, as theirs does
-METHOD = {"shooting": "feasible", "armijo": 0.1, "tolerance": STOP}
+METHOD = {"shooting": "feasible", "armijo": 0.1, "tolerance": STOP, "kernels": "tuned"}
 EYE = np.eye(3)
 
 

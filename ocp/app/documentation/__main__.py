@@ -42,6 +42,7 @@ GROUPS = {
 def stage(folder: Path, run: bool) -> None:
     """Lay the sources of the website into a folder as Sphinx wants them."""
     shutil.copytree(ROOT / "ocp" / "docs", folder / "ocp" / "docs")
+    (folder / "ocp" / "docs" / "tutorials" / "problems").symlink_to(ROOT / "problems")  # tutorials speak from the repository's root
     for source in ("problems", "results/benchmarks", "tests/first_files"):
         shutil.copytree(ROOT / source, folder / source, ignore=shutil.ignore_patterns("models", "__pycache__"))
     problem_pages(folder / "problems", ROOT / "problems", run)

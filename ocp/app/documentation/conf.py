@@ -11,7 +11,7 @@ version = release = installed("lieocp")
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
 html_theme = "furo"
 html_title = f"lieocp {version}"
-exclude_patterns = ["first_files/*"]
+exclude_patterns = ["ocp/docs/tutorials/problems"]
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 nb_execution_mode = "force"

@@ -55,7 +55,7 @@ class Robot:
     def __init__(self, file: str | Path | None = None, /, **options: Any):
         from ocp.app.files.schema_robot import RobotSystem
 
-        self._written = written_at()
+        self._written = options.pop("_written", None) or written_at()
         for name in options:
             if name not in RobotSystem.model_fields:
                 raise ProblemError(f"unknown option {name!r}{near(name, set(RobotSystem.model_fields) - {'robot'}, most=20)}",

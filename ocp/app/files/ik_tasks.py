@@ -58,7 +58,7 @@ def read_tasks(names: RobotNames, given: Sequence[schema.Task], path: KeyPath) -
     """The tasks by priority; None after errors were recorded. ``path`` is that of the list."""
     findings = names.reader.findings
     before = len(findings.found)
-    ranks = _ranks(names, given, path)
+    order_of = ranks(names, given, path)
     read = [_task(names, task, (*path, i)) for i, task in enumerate(given)]
     labels = [task.name if task is not None else f"<{i}>" for i, task in enumerate(read)]
     for i, label in enumerate(labels):
@@ -68,24 +68,25 @@ def read_tasks(names: RobotNames, given: Sequence[schema.Task], path: KeyPath) -
     tolerances = [_tolerance(names, task.tolerance, (*path, i, "tolerance")) for i, task in enumerate(given)]
     if len(findings.found) > before:
         return None
-    order = [[i for i, rank in enumerate(ranks) if rank == r] for r in sorted(set(ranks))]
+    order = [[i for i, rank in enumerate(order_of) if rank == r] for r in sorted(set(order_of))]
     flat = [i for level in order for i in level]
     return TaskList(tuple(tuple(task for i in level if (task := read[i]) is not None) for level in order),
                     tuple(tolerances[i] for i in flat), tuple(flat))
 
 
-def _ranks(names: RobotNames, given: Sequence[schema.Task], path: KeyPath) -> list[int]:
+def ranks(names: RobotNames, given: Sequence[Any], path: KeyPath) -> list[int]:
+    """The priority of every task of a list; errors are recorded."""
     ranked = [task.priority for task in given if task.priority is not None]
     if not ranked:
         return list(range(len(given)))
-    ranks = []
+    found = []
     for i, task in enumerate(given):
         if task.priority is None:
             names.reader.findings.add((*path, i), "has no priority, but other tasks have one; give it for all tasks or for none")
         elif task.priority < 1:
             names.reader.findings.add((*path, i, "priority"), f"priorities count from 1, got {task.priority}")
-        ranks.append(task.priority or 0)
-    return ranks
+        found.append(task.priority or 0)
+    return found
 
 
 def _tolerance(names: RobotNames, value: Any, path: KeyPath) -> float | None:
@@ -122,7 +123,7 @@ def _rows(model: Model, task: Task) -> int:
     return 6 if task.shape.kind == "pose" else 3
 
 
-def _known(names: RobotNames, given: Any, path: KeyPath) -> bool:
+def known_frames(names: RobotNames, given: Any, path: KeyPath) -> bool:
     """Whether the frame and the reference exist and the frame can move; errors are recorded."""
     model, good = names.model, True
     for key in ("frame", "reference"):
@@ -167,19 +168,20 @@ def _direction(names: RobotNames, value: Any, path: KeyPath) -> np.ndarray | Non
 
 
 def _pose(names: RobotNames, given: schema.PoseTask, path: KeyPath) -> Task | None:
-    known, R, p = _known(names, given, path), _rotation(names, given, path), _vector(names, given.position, (*path, "position"))
+    known, R = known_frames(names, given, path), _rotation(names, given, path)
+    p = _vector(names, given.position, (*path, "position"))
     components = _components(given.components, schema.POSE_AXES, names, path)
     return pose_task(given.frame, R, p, reference=given.reference, components=components) if known and R is not None else None
 
 
 def _position(names: RobotNames, given: schema.PositionTask, path: KeyPath) -> Task | None:
-    known, p = _known(names, given, path), _vector(names, given.target, (*path, "target"))
+    known, p = known_frames(names, given, path), _vector(names, given.target, (*path, "target"))
     components = _components(given.components, schema.AXES, names, path)
     return position_task(given.frame, p, reference=given.reference, components=components) if known else None
 
 
 def _orientation(names: RobotNames, given: schema.OrientationTask, path: KeyPath) -> Task | None:
-    known, R = _known(names, given, path), _rotation(names, given, path)
+    known, R = known_frames(names, given, path), _rotation(names, given, path)
     components = _components(given.components, schema.AXES, names, path)
     return orientation_task(given.frame, R, reference=given.reference, components=components) if known and R is not None else None
 
@@ -190,27 +192,30 @@ def _com(names: RobotNames, given: schema.ComTask, path: KeyPath) -> Task:
 
 
 def _alignment(names: RobotNames, given: schema.AlignmentTask, path: KeyPath) -> Task | None:
-    known, axis = _known(names, given, path), _direction(names, given.axis, (*path, "axis"))
+    known, axis = known_frames(names, given, path), _direction(names, given.axis, (*path, "axis"))
     direction = _direction(names, given.direction, (*path, "direction"))
     if not known or axis is None or direction is None:
         return None
     return alignment_task(given.frame, axis, direction, reference=given.reference)
 
 
-def _aim(names: RobotNames, given: schema.AimTask, path: KeyPath) -> Task | None:
-    known, axis = _known(names, given, path), _direction(names, given.axis, (*path, "axis"))
+def aim(names: RobotNames, given: schema.AimTask, path: KeyPath) -> Task | None:
+    """An axis of a frame towards a point; None after an error was recorded."""
+    known, axis = known_frames(names, given, path), _direction(names, given.axis, (*path, "axis"))
     point = _vector(names, given.point, (*path, "point"))
     return aim_task(given.frame, axis, point, reference=given.reference) if known and axis is not None else None
 
 
-def _joint(names: RobotNames, given: schema.JointTask, path: KeyPath) -> Task | None:
+def joint(names: RobotNames, given: schema.JointTask, path: KeyPath) -> Task | None:
+    """One joint at a value; None after an error was recorded."""
     before = len(names.reader.findings.found)
     found = read_joint(names, given.name, given.value, path)
     made = None if found is None or len(names.reader.findings.found) > before else _of_joints(names, found, path)
     return None if made is None else replace(made, name=f"joint {given.name}")
 
 
-def _posture(names: RobotNames, given: Configuration, path: KeyPath) -> Task | None:
+def posture(names: RobotNames, given: Configuration, path: KeyPath) -> Task | None:
+    """The joints that are named at their values; None after an error was recorded."""
     before = len(names.reader.findings.found)
     found = read_configuration(names, given, path)
     return _of_joints(names, found, path) if len(names.reader.findings.found) == before else None
@@ -235,8 +240,8 @@ def _of_joints(names: RobotNames, found: PartialState, path: KeyPath) -> Task | 
     return posture_task(np.concatenate(target), joints=joints)
 
 
-_BUILDERS: dict[str, Any] = {"pose": _pose, "position": _position, "orientation": _orientation, "com": _com, "posture": _posture,
-                             "joint": _joint, "alignment": _alignment, "aim": _aim}
+_BUILDERS: dict[str, Any] = {"pose": _pose, "position": _position, "orientation": _orientation, "com": _com, "posture": posture,
+                             "joint": joint, "alignment": _alignment, "aim": aim}
 
 
 # ---- clearances ---------------------------------------------------------------------------------------------------------

@@ -141,7 +141,7 @@ def _touched(robot: LoadedRobot, before: LoadedRobot, given: RobotPhaseInOrder) 
     brings them about."""
     held, impact = [c.name for c in before.mechanism.constraints], given.reset is not None and given.reset.impact
     where = robot.reader.findings.source.where((*robot.reader.phase, "contacts"))
-    conditions = (closed(robot.mechanism, c, robot.system.np, len(robot.system.algebraic), speeds=not impact, where=where)
+    conditions = (closed(robot.mechanism, c, robot.system.np, robot.unknowns, speeds=not impact, where=where)
                   for c in robot.mechanism.constraints if c.name not in held)
     return tuple(replace(c, name=f"{c.name} begins") for c in conditions if c.size)
 

@@ -34,7 +34,6 @@ from ocp.app.files.start_state import WORDS, read_start
 from ocp.app.files.state_scope import state_scope
 from ocp.app.files.yaml_source import KeyPath
 from ocp.bridge import (
-    RobotTerms,
     designed_system,
     effort_constraints,
     inverse_dynamics_system,
@@ -42,10 +41,12 @@ from ocp.bridge import (
     motor_shares,
     residual_dynamics_system,
     robot_system,
+    row_names,
 )
 from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, with_contacts
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Guess, Phase, Problem, System
+from ocp.robot_terms import RobotTerms
 
 SX = Any
 #: what the components of a difference from a frame's target are called
@@ -94,6 +95,11 @@ class LoadedRobot:
     @property
     def residual(self) -> bool:
         return self.given.formulation == "residual"
+
+    @property
+    def unknowns(self) -> int:
+        """Inputs of the system beyond its drives; the multipliers of constraints, where they are inputs, are the last."""
+        return self.system.nu - self.mechanism.nu
 
 
 def load_robot(file: RobotProblem, findings: Findings, folder: Path) -> tuple[Problem | None, Model | None, lp.Reader]:
@@ -187,7 +193,7 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot, design: Mapping[str, Pa
     q, v, t, p = x[: model.nq], x[model.nq :], ca.SX.sym("t"), lp.parameter_symbols(numbers.parameters)
     if robot.inverse:
         a, thrusts = u[: model.nv], u[model.nv :]
-        tau = dict(zip(model.velocity_names, ca.vertsplit(inverse_effort(robot.mechanism, x, u)), strict=True))
+        tau = dict(zip(model.velocity_names, ca.vertsplit(inverse_effort(robot.mechanism, x, u, t=t)), strict=True))
         shares = {name: tau[velocity] if ratio == 1.0 else tau[velocity] / ratio
                   for name, (velocity, ratio) in motor_shares(robot.mechanism).items()}
         efforts = {**tau, **shares, **{thruster.name: thrusts[i] for i, thruster in enumerate(robot.mechanism.thrusters)}}
@@ -195,7 +201,7 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot, design: Mapping[str, Pa
         a = system.rate(t, x, u, p if design else np.zeros(system.np))[model.nv :]
         efforts = {name: u[i] for i, name in enumerate(system.controls)}
     inputs = {name: efforts[name] for name in robot.inputs}
-    held = functools.cache(lambda: constraint_forces(robot.mechanism, (t, x, u, None), len(system.algebraic))
+    held = functools.cache(lambda: constraint_forces(robot.mechanism, (t, x, u, None), robot.unknowns)
                            if robot.mechanism.constraints else {})
 
     def force(name: str) -> SX:
@@ -215,7 +221,8 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot, design: Mapping[str, Pa
         state = replace(state, functions=state_scope(numbers, wide.mechanism.model, ca.vertcat(wide.q, wide.v)).functions)
         robot = replace(robot, wide=wide)
         mechanical = functools.partial(_energy_of, wide)
-    multipliers = {name: u[i] for i, name in enumerate(system.inputs) if i >= len(system.controls) + model.nv}
+    rows = row_names(robot.mechanism) if robot.inverse or robot.residual else ()
+    multipliers = {name: u[i] for i, name in enumerate(system.inputs) if i >= system.nu - len(rows)}
     forces = {"multiplier": Table(ca.vertcat(ca.SX(0, 1), *multipliers.values()), multipliers)} if multipliers else {}
     scope = Scope(
         names=plain,
@@ -275,7 +282,7 @@ def _ground(robot: LoadedRobot) -> tuple[Constraint, ...]:
     rules = {name: rule for name, rule in rules.items() if isinstance(rule, Ground)}
     free = [name for name, rule in rules.items() if not rule.unilateral]
     cones = {name: rule.cone for name, rule in rules.items()}
-    unknowns = len(robot.system.algebraic)
+    unknowns = robot.unknowns
     found = list(contact_constraints(mechanism, robot.system.np, unknowns, cone=cones, where=where, bilateral=free))
     for c in robot.idle:
         if (clearance := rules[c.name].clearance) is not None:
@@ -304,7 +311,8 @@ def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: robot_state.Ro
     limits = {name: (low, high) for name, (low, high) in zip(robot.inputs[:first], boxes.inputs.tolist(), strict=False)}
     efforts = effort_constraints(robot.mechanism, limits=limits, parameters=robot.system.np,
                                  where=findings.source.where((*robot.reader.place, "formulation")))
-    return np.vstack([boxes.accelerations, boxes.inputs[first:]]), efforts
+    free = np.tile([-np.inf, np.inf], (len(row_names(robot.mechanism)), 1))
+    return np.vstack([boxes.accelerations, boxes.inputs[first:], free]), efforts
 
 
 def _error(robot: LoadedRobot, names: robot_state.RobotNames, given: Any, path: KeyPath, form: str) -> SX | None:
@@ -381,7 +389,7 @@ def _guess(names: robot_state.RobotNames, robot: LoadedRobot, given: RobotPhase,
         if any(name in robot.inputs[: len(robot.mechanism.motors)] for name in given.guess.controls):
             rates = robot.forward.rate(np.zeros((1, len(s))), x.T, u.T, np.zeros((robot.system.np, len(s))))
             a = np.asarray(rates).T[:, robot.model.nv :]
-        u = np.column_stack([a, u[:, len(robot.mechanism.motors) :]])
+        u = np.column_stack([a, u[:, len(robot.mechanism.motors) :], np.zeros((len(s), len(row_names(robot.mechanism))))])
     if robot.residual:
         a = np.array([lp.sample(row, s) for row in moves]).T
         u = np.column_stack([u, a, np.zeros((len(s), len(robot.system.algebraic) - robot.model.nv))])

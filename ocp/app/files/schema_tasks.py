@@ -172,4 +172,4 @@ class Clearance(Part):
 
 def is_ik_tree(tree: Any) -> bool:
     """Whether a file's tree is meant to be an inverse-kinematics file."""
-    return isinstance(tree, Mapping) and "tasks" in tree and "phase" not in tree and "system" not in tree
+    return isinstance(tree, Mapping) and "tasks" in tree and not {"phase", "system", "wbc"} & tree.keys()

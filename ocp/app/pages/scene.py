@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ocp.app.pages.meshes import UnreadableMesh, read_mesh
 from ocp.errors import ProblemError
 
 FRAMES_PER_SECOND, FEWEST_FRAMES, MOST_FRAMES = 30.0, 60, 240  # the player interpolates between frames
@@ -21,6 +22,7 @@ MOST_LABELS = 40
 STILL = 1e-9  # m; a line of a drawing that never moves by more is scenery, a rail or a wall
 RESOLUTION = 1e-4  # of a metre; finer only where the whole scene is smaller than a thousand of them
 CYLINDER_SIDES = 16
+TRIANGLES, FEWEST_TRIANGLES = 6000, 60  # of all meshes together, and of each
 WIRE_POINTS = 41
 ROLES = ("link", "body", "ground", "force", "target", "axis_x", "axis_y", "axis_z")
 
@@ -47,12 +49,13 @@ class Dot:
 
 @dataclass(frozen=True)
 class Solid:
-    """A convex solid fixed to a body: vertices [V, 3] (m, body frame) and faces as vertex loops, seen from outside
-    counter-clockwise."""
+    """A convex solid fixed to a body (-1: to the world): vertices [V, 3] (m, body frame) and faces as vertex loops, seen from
+    outside counter-clockwise. ``mesh``: triangles of any shape, which may be seen from either side."""
 
     body: int
-    vertices: tuple[tuple[float, ...], ...]
-    faces: tuple[Face, ...]
+    vertices: np.ndarray
+    faces: Sequence[Face]
+    mesh: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Scene:
     t [frames] s; points [frames, n, 3] m in the world; poses [frames, bodies, 4, 4], ``world_H_body``, for the solids
     labels: (point, text); traces: points whose path is drawn; ground: height of the ground grid [m]
     notes: what could not be drawn, in plain words
+    inside: points within meshes, whose skeleton the player leaves out
     """
 
     kind: str
@@ -76,6 +80,11 @@ class Scene:
     traces: tuple[int, ...] = ()
     ground: float = 0.0
     notes: tuple[str, ...] = ()
+    inside: frozenset[int] = frozenset()
+
+    def pose(self, frame: int, body: int) -> np.ndarray:
+        """``world_H_body`` [4, 4]; of body -1 the identity."""
+        return np.eye(4) if body < 0 or self.poses is None else np.asarray(self.poses[frame, body])
 
     def __post_init__(self) -> None:
         if self.kind not in ("2d", "3d"):
@@ -156,12 +165,14 @@ def scene_from_drawing(drawing: Drawing, t: np.ndarray, x: np.ndarray, u: np.nda
 
 
 # ------------------------------------------------------------------------------------------------ robots
-def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_poses: np.ndarray) -> Scene:
+def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_poses: np.ndarray, scenery: Sequence[Any] = ()
+                     ) -> Scene:
     """The skeleton and the primitive geometry of a robot along sampled times t [frames].
 
-    model: ``dynamics.model.Model``; q_samples [frames, nq]; body_poses [frames, bodies, 4, 4] with ``world_H_body``.
-    Links are lines from a body's origin to the joints and end frames it carries; a last body without end frames ends
-    at its centre of mass. Raises ProblemError where the shapes disagree.
+    model: ``dynamics.model.Model``; q_samples [frames, nq]; body_poses [frames, bodies, 4, 4] with ``world_H_body``;
+    scenery: shapes (``dynamics.model.Geometry``) that stand in the world. Links are lines from a body's origin to the joints
+    and end frames it carries; a last body without end frames ends at its centre of mass. Raises ProblemError where the shapes
+    disagree.
     """
     bodies = model.bodies
     if body_poses.shape != (len(t), len(bodies), 4, 4):
@@ -169,6 +180,7 @@ def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_pose
     frames = min(_finite_frames(t, q_samples), _finite_frames(t, body_poses.reshape(len(t), -1)))
     t, poses = t[:frames], np.asarray(body_poses[:frames], float)
     columns: list[np.ndarray] = []
+    carrier: dict[int, int] = {}
     edges: list[Edge] = []
     dots: list[Dot] = []
     labels: list[tuple[int, str]] = []
@@ -179,6 +191,7 @@ def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_pose
         if body >= 0:
             at = poses[:, body, :3, 3] + poses[:, body, :3, :3] @ np.asarray(local, float)
         columns.append(at)
+        carrier[len(columns) - 1] = body
         return len(columns) - 1
 
     def join(a: int, b: int, role: str = "link") -> None:
@@ -213,20 +226,18 @@ def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_pose
             join(origin[i], tip)
         traces.append(max(tips, key=lambda k: float(np.linalg.norm(columns[k] - columns[origin[i]]).sum()))
                       if tips else origin[i])
-    solids, meshes = [], 0
-    for i, body in enumerate(bodies):
-        for shape in body.geometry:
-            if shape.kind == "mesh":
-                meshes += 1
-            elif shape.kind == "sphere":
-                dots.append(Dot(add(i, shape.placement.position), float(shape.size[0]), "body"))
-            else:
-                solids.append(_solid(i, shape))
-    notes = (f"{meshes} mesh{'es are' if meshes > 1 else ' is'} not drawn; the links show the motion.",) if meshes else ()
+    solids, notes = _meshes(bodies)
+    covered = {solid.body for solid in solids}
+    for i, shape in [(i, shape) for i, body in enumerate(bodies) for shape in body.geometry] + [(-1, shape) for shape in scenery]:
+        if shape.kind == "sphere":
+            dots.append(Dot(add(i, shape.placement.position), float(shape.size[0]), "body" if i >= 0 else "ground"))
+        elif shape.kind != "mesh":
+            solids.append(_solid(i, shape))
+    inside = frozenset(point for point, body in carrier.items() if body in covered)
     points = np.stack(columns, axis=1)
     lowest = float(points[..., 2].min(initial=0.0))
     return Scene("3d", t, points, tuple(edges), tuple(dots), tuple(solids), poses if solids else None,
-                 tuple(labels[:MOST_LABELS]), tuple(traces), ground=min(0.0, lowest), notes=notes)
+                 tuple(labels[:MOST_LABELS]), tuple(traces), ground=min(0.0, lowest), notes=notes, inside=inside)
 
 
 def _wire(joint: Any, kind: Any) -> np.ndarray:
@@ -251,8 +262,27 @@ def _solid(body: int, shape: Any) -> Solid:
         faces = (tuple(range(n))[::-1], tuple(range(n, 2 * n)), *((i, (i + 1) % n, n + (i + 1) % n, n + i) for i in range(n)))
     else:
         raise ProblemError(f"cannot draw geometry of kind {shape.kind!r}; known: sphere, box, cylinder, mesh")
-    placed = corners @ np.asarray(shape.placement.rotation, float).T + np.asarray(shape.placement.position, float)
-    return Solid(body, tuple(tuple(float(v) for v in row) for row in placed), faces)
+    return Solid(body, _placed(corners, shape), faces)
+
+
+def _placed(vertices: np.ndarray, shape: Any) -> np.ndarray:
+    placed: np.ndarray = vertices @ np.asarray(shape.placement.rotation, float).T + np.asarray(shape.placement.position, float)
+    return placed
+
+
+def _meshes(bodies: Sequence[Any]) -> tuple[list[Solid], tuple[str, ...]]:
+    """The meshes of all bodies, and a note on those that cannot be drawn."""
+    shapes = [(i, shape) for i, body in enumerate(bodies) for shape in body.geometry if shape.kind == "mesh"]
+    most = max(FEWEST_TRIANGLES, TRIANGLES // max(1, len(shapes)))
+    found, missed = [], []
+    for i, shape in shapes:
+        try:
+            vertices, faces = read_mesh(shape.path, shape.size, most)
+            found.append(Solid(i, _placed(vertices, shape), faces.tolist(), mesh=True))
+        except UnreadableMesh as why:
+            missed.append(f"{shape.path} {why}")
+    told = f"; {len(missed) - 1} more" if len(missed) > 1 else ""
+    return found, (f"Not drawn: {missed[0]}{told}; the links show the motion.",) if missed else ()
 
 
 # ------------------------------------------------------------------------------------------------ times and encoding
@@ -281,13 +311,35 @@ def encode(scene: Scene) -> str:
         "kind": scene.kind, "unit": unit, "turn": RESOLUTION, "frames": len(scene.t), "count": scene.points.shape[1],
         "bodies": 0 if scene.poses is None else scene.poses.shape[1],
         "t": [round(float(v), 6) for v in scene.t], "points": whole(scene.points, unit), "poses": poses,
-        "edges": [[list(e.points), int(e.closed), e.role] for e in scene.edges],
-        "dots": [[d.point, d.radius, d.role] for d in scene.dots],
-        "solids": [[s.body, [[round(v, 6) for v in row] for row in s.vertices], [list(f) for f in s.faces]]
-                   for s in scene.solids],
+        "edges": [[list(e.points), int(e.closed), e.role] for e in scene.edges
+                  if e.role != "link" or e.points[0] not in scene.inside],
+        "dots": [[d.point, d.radius, d.role] for d in scene.dots if d.radius or d.point not in scene.inside],
+        "solids": [[s.body, whole(s.vertices, unit), [list(f) for f in s.faces], int(s.mesh)] for s in scene.solids],
         "labels": [list(item) for item in scene.labels], "traces": list(scene.traces), "ground": scene.ground,
     }
     return json.dumps(record, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def decode(text: str) -> Scene:
+    """The scene that :func:`encode` wrote, to its resolution."""
+    record = json.loads(text)
+    frames, unit = record["frames"], record["unit"]
+    points = unit * np.asarray(record["points"], float).reshape(frames, record["count"], 3)
+    poses = None
+    if record["bodies"]:
+        place, x, y = np.moveaxis(np.asarray(record["poses"], float).reshape(frames, record["bodies"], 3, 3), 2, 0)
+        x = x / np.linalg.norm(x, axis=-1, keepdims=True)
+        z = np.cross(x, y)
+        z /= np.linalg.norm(z, axis=-1, keepdims=True)
+        poses = np.zeros((frames, record["bodies"], 4, 4))
+        poses[..., :3, :3], poses[..., :3, 3] = np.stack([x, np.cross(z, x), z], axis=-1), unit * place
+        poses[..., 3, 3] = 1.0
+    return Scene(
+        record["kind"], np.asarray(record["t"]), points, tuple(Edge(tuple(p), bool(c), r) for p, c, r in record["edges"]),
+        tuple(Dot(*dot) for dot in record["dots"]),
+        tuple(Solid(body, unit * np.asarray(corners, float).reshape(-1, 3), faces, bool(mesh))
+              for body, corners, faces, mesh in record["solids"]),
+        poses, tuple((i, name) for i, name in record["labels"]), tuple(record["traces"]), record["ground"])
 
 
 def _finite_frames(t: np.ndarray, values: np.ndarray) -> int:

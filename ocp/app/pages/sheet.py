@@ -253,8 +253,9 @@ def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[S
                 ax.plot(t, np.where(bad, data[:, k], np.nan), color=FAIL, lw=2.4, zorder=5, marker="o", ms=1.8, mew=0)
     if n == 1 and len(stretches) == 1:  # what lies outside of the picture is told
         signed = (("≥", stretches[0].lower[0]), ("≤", stretches[0].upper[0]))
-        unseen = [f"{sign} {_tick(v, '')}" for sign, v in signed if np.isfinite(v) and not bottom < v < top]
-        ax.text(1.0, 1.03, ", ".join(unseen), transform=ax.transAxes, fontsize=7, color=SOFT, ha="right", va="bottom")
+        unseen = [f"{sign} {v:.4g}".replace("-", "\u2212") for sign, v in signed if np.isfinite(v) and not bottom < v < top]
+        ax.text(0.99, 0.03, ", ".join(unseen), transform=ax.transAxes, fontsize=7, color=SOFT, ha="right", va="bottom", zorder=2.5,
+                bbox={"facecolor": "white", "alpha": 0.7, "lw": 0, "pad": 0.6})
     if n > 1 and not many:
         direct_labels(ax, (data - bottom) / (top - bottom), labels)
 

@@ -34,7 +34,8 @@ def print_vocabulary(loaded: LoadedProblem | None = None, console: Console | Non
     arguments = {1: "a", 2: "a, b"}
     plain = [(f"{name}({arguments[b.least]}{', ...' if b.most is None else ''})", b.words) for name, b in BUILTINS.items()]
     special = [(words.split(": ", 1)[0], words.split(": ", 1)[1]) for words in SPECIAL.values()]
-    _print(out, "operators", [("+ - * / **", "of numbers; + and - also of vectors of one length, * and / of a vector and a number")])
+    operators = "of numbers; + and - also of vectors of one length, * and / of a vector and a number"
+    _print(out, "operators", [("+ - * / **", operators)])
     _print(out, "functions", plain + special)
     _print(out, "names", GENERAL)
     if loaded is None or loaded.model is not None:

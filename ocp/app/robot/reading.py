@@ -55,5 +55,5 @@ def read_robot(words: str, *, root: str | None = None) -> NamedRobot:
         if not words.startswith(COLLECTION) or path.suffix:
             raise
         raise ProblemError(f"no such file, and {error}", where=str(path)) from None
-    options: dict[str, Any] = {} if root is None else {"root": root}
+    options: dict[str, Any] = {"_written": words, **({} if root is None else {"root": root})}
     return NamedRobot(Robot(words, **options).mechanism, words, place, root or "fixed")

@@ -66,7 +66,8 @@ def resting(model: Model) -> np.ndarray:
         return np.asarray(next(iter(model.configurations.values())), dtype=float)
     q, lower, upper = np.array(alg.neutral(model), dtype=float), model.limit("lower"), model.limit("upper")
     outside = (q < lower) | (q > upper)
-    middle = np.where(np.isfinite(lower) & np.isfinite(upper), (lower + upper) / 2, np.clip(0.0, lower, upper))
+    with np.errstate(invalid="ignore"):
+        middle = np.where(np.isfinite(lower) & np.isfinite(upper), (lower + upper) / 2, np.clip(0.0, lower, upper))
     q[outside] = middle[outside]
     return q
 

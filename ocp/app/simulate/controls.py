@@ -11,9 +11,10 @@ from dynamics.errors import near
 from ocp.app.files.load import LoadedProblem
 from ocp.app.motion import from_run
 from ocp.app.pages.results import read_run
+from ocp.app.policy import policy_of
 from ocp.errors import ProblemError
 from ocp.problem import Problem
-from ocp.shooting.export import Policy, make_policy, read_policy
+from ocp.shooting.export import Policy, read_policy
 from ocp.simulation import Constant, Controls, Guessed
 
 #: the policy that the file's own section ``mpc`` describes
@@ -75,8 +76,7 @@ def _policy(place: Path, problem: Problem) -> Policy:
     if place.is_dir() and (place / "policy.npz").is_file():
         place = place / "policy.npz"
     if place.is_dir():
-        run = read_run(place)
-        found = make_policy(problem, run.arrays, run.summary["method"])
+        found = policy_of(read_run(place))
     elif place.is_file():
         try:
             with np.load(place, allow_pickle=False) as archive:

@@ -42,7 +42,7 @@ def print_found(found: Found, folder: Path | None, console: Console) -> None:
     elif found.why:
         console.print(f"  accuracy    not measured: {found.why}", markup=False, soft_wrap=True)
     if found.away is not None:
-        console.print(f"  against it  the motion ends {found.away[0]:.2e} from the run's own end ({found.away[1]})", markup=False,
+        console.print(f"  the run     the motion ends {found.away[0]:.2e} from the run's own end ({found.away[1]})", markup=False,
                       soft_wrap=True)
     _print_states(motion, console)
     _print_energy(found, console)

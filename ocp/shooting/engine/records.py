@@ -66,7 +66,7 @@ def compile_horizon(horizon: Horizon, options: ILQROptions) -> Compiled:
 
         assert stage.local is not None
         robot = mechanics.bank_functions(leg.stretch.phase.system, options.integrator, stage.local, full)
-    mode = "tuned" if options.kernels == "auto" else cast(Literal["compiled", "interpreted"], options.kernels)
+    mode = "tunable" if options.kernels == "auto" else cast(Literal["tuned", "compiled", "interpreted"], options.kernels)
     kernels = compile_many([*wanted.values(), *robot.values()], mode=mode)
     return Compiled(horizon, options, dict(zip(wanted, kernels, strict=False)), dict(zip(robot, kernels[len(wanted):],
                                                                                          strict=True)))
@@ -184,6 +184,7 @@ def _settings(options: ILQROptions) -> np.ndarray:
     found[r.FILTER] = options.globalisation == "filter" or (options.globalisation == "auto" and options.shooting == "multiple")
     found[r.PATIENCE] = PATIENCE
     found[r.ENOUGH] = options.cost_tolerance
+    found[r.UNIT] = 1.0
     found[r.AUTO] = options.hessian == "auto"
     found[r.FIRST_BLEND] = 0.0 if options.hessian == "full" and options.convexify != "shift" else MOST_BLENDS
     return found

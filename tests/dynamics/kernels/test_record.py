@@ -44,7 +44,7 @@ def test_compiled_functions_read_and_write_what_a_record_names():
     w = whole.table.weights
     np.testing.assert_allclose(whole.out, whole.table.rows @ (w + w**2), rtol=1e-14)
     assert row(whole.table, 1, 2) == pytest.approx(whole.table.rows[1] @ w**2)  # the same function from Python
-    assert len(row.inner.signatures) == 1  # two constants, one piece of code
+    assert len(row.inner.signatures) <= 1  # two constants, one piece of code; none where all comes from the cache
 
 
 def test_another_record_shares_what_is_not_replaced():

@@ -202,6 +202,45 @@ def test_redmax_is_the_recursion_is_lagrange():
                                column(dynamics.make(bare, "forward_dynamics")(q, v, tau)), atol=1e-7)
 
 
+MANY = tree_of_kinds("revolute", "spherical", "prismatic", "universal", "free_flyer", "composite", "spline_surface", "frame_spline",
+                     "spline_curve", "euler", "free_2d", seed=7)
+
+
+def lagrange_nearby(model, q, v, a):
+    """The same where velocities are no rates of coordinates: in the coordinates d of ``q [+] d`` about the present place, from
+    poses alone. There ``v = B(d) d'`` with B(0) = 1, so that efforts are those of d and ``d'' = a - B' d'``."""
+    d, w, b = (ca.SX.sym(n, model.nv) for n in "dwb")
+    x = alg.integrate(model, ca.DM(q), d)
+    T, V = 0, 0
+    for body, pose in zip(model.bodies, alg.body_poses(model, x), strict=True):
+        com = spatial.act_point(pose, spatial.constant(body.inertia.com))
+        turn = pose.R.T @ ca.reshape(ca.jtimes(ca.vec(ca.densify(ca.SX(pose.R))), d, w), 3, 3)
+        omega, speed = ca.vertcat(turn[2, 1], turn[0, 2], turn[1, 0]), ca.jtimes(com, d, w)
+        T = T + body.inertia.mass * ca.dot(speed, speed) / 2 + omega.T @ ca.DM(np.array(body.inertia.inertia)) @ omega / 2
+        V = V - body.inertia.mass * ca.dot(ca.DM(model.gravity), com)
+    p = ca.gradient(T, w)
+    force = ca.jtimes(p, d, w) + ca.jtimes(p, w, b) - ca.gradient(T - V, d)
+    velocity = alg.rate_matrix_inverse(model, x) @ ca.jtimes(x, d, w)
+    bent = ca.Function("bent", [d, w], [velocity, ca.jtimes(velocity, d, w)])(np.zeros(model.nv), v)
+    np.testing.assert_allclose(column(bent[0]), v, atol=1e-12)
+    return column(ca.Function("f", [d, w, b], [force])(np.zeros(model.nv), v, a - column(bent[1])))
+
+
+@pytest.mark.row("003:R07")
+@pytest.mark.row("003:J14")
+@pytest.mark.row("003:J20")
+def test_redmax_is_the_recursion_is_lagrange_for_every_kind_of_joint():
+    """A branching tree with balls, a free body, splines of all kinds and a composite joint that holds a ball."""
+    bare = replace(MANY, bodies=tuple(replace(b, joint=replace(b.joint, armature=(), damping=())) for b in MANY.bodies))
+    assert len({b.parent for b in bare.bodies}) < len(bare.bodies)
+    q, v, a = state(bare, 5)
+    found = redmax(Mechanism(bare), q, v)
+    tau = number(found.M) @ a - column(found.f)
+    np.testing.assert_allclose(tau, column(dynamics.make(bare, "inverse_dynamics")(q, v, a)), atol=1e-9)
+    np.testing.assert_allclose(tau, lagrange_nearby(bare, q, v, a), rtol=1e-9, atol=1e-8)
+    np.testing.assert_allclose(a, column(dynamics.make(bare, "forward_dynamics")(q, v, tau)), atol=1e-7)
+
+
 @pytest.mark.row("003:R07")
 @pytest.mark.row("003:D18")
 @pytest.mark.row("003:D19")

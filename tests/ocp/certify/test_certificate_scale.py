@@ -5,7 +5,7 @@ import pytest
 
 from ocp.app.files.load import load_text
 from ocp.certify.motion import Motion
-from ocp.certify.scale import constraint_sizes
+from ocp.certify.sizes import constraint_sizes
 from ocp.methods import solve
 
 

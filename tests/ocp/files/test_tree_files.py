@@ -240,3 +240,88 @@ def test_animations_show_the_curve():
     np.testing.assert_allclose(curve[-1], [0.4, 0.1, 0.4], atol=1e-12)
     np.testing.assert_allclose(bead[1], [0.2, 0.0, 0.5], atol=1e-12)
     assert np.min(np.linalg.norm(curve - bead[1], axis=1)) < 0.01
+
+
+# ------------------------------------------------------------------------------------------------ density, ground, soft bodies
+SOFT = """
+name: A soft bag on an arm
+system:
+  bodies:
+    arm: {density: 500, shapes: [{box: [0.4, 0.04, 0.06], position: [0.2, 0, 0]}], joint: {kind: revolute, axis: [0, 1, 0]}}
+    ball:
+      density: 300
+      shapes: [{sphere: 0.1}, {cylinder: {radius: 0.02, length: 0.3}, position: [0, 0, 0.15]}]
+      joint: {kind: translation}
+  mass_springs:
+    vertices:
+      root: {mass: 0.01, frame: arm, position: [0.4, 0, 0]}
+      left: {mass: 0.02, position: [0.4, 0.1, -0.2]}
+      right: {mass: 0.03, position: [0.4, -0.1, -0.2]}
+    edges:
+      - {between: [root, left], stiffness: 5, damping: 0.1}
+      - {between: [root, right], stiffness: 5, length: 0.2}
+      - {between: [left, right], stiffness: 2}
+  forces:
+    - ground: {points: [{frame: left}, {frame: ball, position: [0, 0, -0.1]}], stiffness: 1e4, damping: 5, friction: 0.4, creep: 20,
+        normal: [0, 0, 2], origin: [0, 0, -0.3]}
+phase: {duration: 0.3, start: {others: neutral}, costs: []}
+"""
+
+
+def test_density_gives_the_inertia_of_the_shapes():
+    model = load_text(SOFT).model
+    arm, ball = (next(b for b in model.bodies if b.name == name).inertia for name in ("arm", "ball"))
+    mass = 500 * 0.4 * 0.04 * 0.06
+    assert arm.mass == pytest.approx(mass + 0.01)  # with the vertex that it carries
+    rod, round_one = 300 * np.pi * 0.02**2 * 0.3, 300 * 4 / 3 * np.pi * 0.1**3
+    assert ball.mass == pytest.approx(rod + round_one)
+    assert ball.com[2] == pytest.approx(0.15 * rod / (rod + round_one))
+    bare = load_text(SOFT.replace("frame: arm, position: [0.4, 0, 0]", "position: [0.4, 0, 0]")).model
+    alone = next(b for b in bare.bodies if b.name == "arm").inertia
+    squares = np.array([0.04**2 + 0.06**2, 0.4**2 + 0.06**2, 0.4**2 + 0.04**2])
+    np.testing.assert_allclose(np.diag(alone.inertia), mass / 12 * squares)
+    np.testing.assert_allclose(alone.com, [0.2, 0, 0])
+
+
+def test_soft_bodies_and_the_ground_of_a_file_are_those_of_python():
+    from dynamics.forces import Ground, Place
+    from dynamics.mechanism import Mechanism
+    from dynamics.redmax.deformable import Edge, Vertex, with_mass_springs
+
+    loaded = load_text(SOFT)
+    written = loaded.problem.phase.system.mechanism
+    assert written.model.velocity_names[-3:] == ("right.vx", "right.vy", "right.vz")
+    bare = load_text(SOFT[:SOFT.index("  mass_springs")] + SOFT[SOFT.index("phase:"):]).problem.phase.system.mechanism
+    far = float(np.hypot(0.1, 0.2))
+    made = with_mass_springs(Mechanism(bare.model), [
+        Vertex("root", 0.01, Place("arm", (0.4, 0, 0))), Vertex("left", 0.02, Place("world", (0.4, 0.1, -0.2))),
+        Vertex("right", 0.03, Place("world", (0.4, -0.1, -0.2)))],
+        [Edge("root", "left", 5, far, 0.1), Edge("root", "right", 5, 0.2), Edge("left", "right", 2, 0.2)])
+    ground = Ground("g", (Place("left"), Place("ball", (0, 0, -0.1))), 1e4, 5, 0.4, 20, (0, 0, 1), (0, 0, -0.3))
+    made = Mechanism(made.model, forces=(*made.forces, ground))
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        q, v = 0.2 * rng.standard_normal(made.model.nq), rng.standard_normal(made.model.nv)
+        tau = np.zeros(written.nu)
+        np.testing.assert_allclose(written.forward_dynamics(q, v, tau), made.forward_dynamics(q, v, np.zeros(0)), rtol=1e-9,
+                                   atol=1e-8)
+
+
+@pytest.mark.parametrize(("old", "new", "words"), [
+    ("{density: 500,", "{density: 500, mass: 2,", "'density' gives mass, com and inertia; found mass, too"),
+    ("density: 500, shapes: [{box: [0.4, 0.04, 0.06], position: [0.2, 0, 0]}]", "density: 500", "'density' needs 'shapes'"),
+    ("density: 500", "density: -1", "density must be positive"),
+    ("frame: arm,", "frame: amr,", r"vertices\.root.*'amr'.*'arm'"),
+    ("between: [left, right]", "between: [left, rihgt]", r"edges\[2\]\.between\[1\].*no vertex.*'rihgt'; did you mean 'right'"),
+    ("length: 0.2}", "length: 0}", r"edges\[1\]\.length.*must be positive, got 0 m"),
+    ("stiffness: 5, length", "stiffness: -5, length", r"edges\[1\]\.stiffness.*must not be negative, got -5"),
+    ("mass: 0.03", "mass: 0", r"vertex 'right': mass must be positive, got 0"),
+    ("left: {mass", "arm: {mass", r"no vertex named 'left'"),
+    ("position: [0.4, -0.1, -0.2]", "position: [0.4, 0.1, -0.2]", r"edges\[2\].*must be positive, got 0 m"),
+    ("stiffness: 1e4", "stiffness: -1e4", r"ground.*stiffness.*-10000"),
+    ("normal: [0, 0, 2]", "normal: [0, 0, 0]", "normal must be"),
+])
+def test_wrong_soft_bodies_are_named(old, new, words):
+    assert old in SOFT
+    with pytest.raises(ProblemError, match=words):
+        load_text(SOFT.replace(old, new, 1))

@@ -13,6 +13,7 @@ from plain_shooting import with_phase
 from shooting_problems import cart_pole, function, pendulum, quadrotor
 
 from dynamics.kernels import find_compiler
+from ocp.guess import from_motion
 from ocp.problem import At, Cost, Status
 from ocp.shooting import ilqr
 from ocp.shooting.engine import iterate
@@ -132,3 +133,16 @@ def test_asking_what_is_supported_does_not_load_numba():
     root = Path(ilqr.__file__).parents[2]
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
     assert out.stdout.strip() == "[]"
+
+
+def test_a_finer_grid_is_served_by_the_same_stages(monkeypatch):
+    problem, options, made = cart_pole(), ILQROptions(intervals=30, max_iterations=60), []
+    first = solve(problem, options)
+    finer = from_motion(problem, (first.trajectory,))
+    monkeypatch.setattr("ocp.shooting.stages.horizon.make_stage", lambda *given: made.append(given))
+    again = ilqr.finer(finer, options, first)
+    assert not made
+    monkeypatch.undo()
+    fresh = solve(finer, dataclasses.replace(options, intervals=60, shooting="feasible"))
+    assert again.objective == fresh.objective
+    assert len(again.iterations) == len(fresh.iterations)

@@ -8,7 +8,10 @@ from repository import ROOT
 
 import dynamics
 from dynamics import algorithms as alg
-from dynamics.mechanism import drivable_joints
+from dynamics.constraints import Closure, Coupling, Rod
+from dynamics.forces import Place
+from dynamics.mechanism import Mechanism, direct_motors, drivable_joints
+from dynamics.mechanism.constrained import accelerations
 from dynamics.model.synthetic import random_tree
 from dynamics.model.urdf import read_urdf
 from ocp.app.files.load import load_problem, load_text
@@ -22,6 +25,7 @@ from ocp.bridge import (
 from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.problem import At, Sense
+from ocp.transcription import collocation, multiple_shooting
 
 FOLDER = ROOT / "problems"
 INVERSE = {"system.formulation": "inverse_dynamics"}
@@ -187,3 +191,71 @@ def test_mistakes_are_named():
         with pytest.raises(ProblemError) as caught:
             load_text(ACROBOT.replace(old, new), FOLDER)
         assert words in str(caught.value)
+
+
+# ---- constraints of the mechanism -------------------------------------------------------------------------------------------
+def linkage():
+    model = read_urdf(FOLDER / "models" / "four_bar.urdf")
+    return Mechanism(model, direct_motors(model, ["crank"]),
+                     constraints=(Closure("pin", "end", "tip", "revolute", (0.0, 1.0, 0.0)),))
+
+
+def belted():
+    """A floating base with a thruster, motors, and a rod and a belt whose rows are independent."""
+    model = read_urdf(FOLDER / "models" / "quadruped.urdf", root="free_flyer")
+    joints = [n for n in model.velocity_names if n in model.coordinate_names]
+    feet = [body.name for i, body in enumerate(model.bodies) if not any(other.parent == i for other in model.bodies)]
+    return Mechanism(model, direct_motors(model, joints), (Thruster("jet", model.bodies[0].name, (0.0, 0.0, 1.0)),), constraints=(
+        Rod("rod", Place(feet[0]), Place(feet[1]), 0.5), Coupling("belt", ((joints[0], 1.0), (joints[4], -2.0)))))
+
+
+@pytest.mark.parametrize(("make", "off"), [(linkage, 1e-5), (belted, 1e-9)], ids=["redundant rows", "floating, with a thruster"])
+def test_forces_of_constraints_are_controls_of_the_inverse_form(make, off):
+    """Forward dynamics with its multipliers satisfy every row, and its efforts come back: two roads to the same equations."""
+    mechanism = make()
+    model, rng = mechanism.model, np.random.default_rng(3)
+    system, nt = inverse_dynamics_system(mechanism), len(mechanism.thrusters)
+    assert system.controls[:model.nv] == model.velocity_names
+    rows = {c.name: c for c in system.constraints}
+    for _ in range(3):
+        q = np.asarray(alg.integrate(model, ca.DM(alg.neutral(model)), ca.DM(0.5 * rng.normal(size=model.nv)))).ravel()
+        v, u = rng.normal(size=model.nv), rng.normal(size=mechanism.nu)
+        a, tau = ca.DM(0), mechanism.motor_effort(ca.DM(u)) + mechanism.force(ca.DM(q), ca.DM(v))
+        thrusts = u[mechanism.nu - nt:]
+        a, lam = accelerations(model, mechanism.constraints, ca.DM(q), ca.DM(v), tau, 0.0, mechanism.wrenches(ca.DM(thrusts)))
+        w = np.concatenate([np.asarray(ca.evalf(part)).ravel() for part in (a, ca.DM(thrusts), lam)])
+        x, size = np.concatenate([q, v]), np.abs(w).max()
+        for name in ("no motor", "constraints"):
+            assert np.abs(np.asarray(rows[name].function(0, x, w, []))).max() < off * (1 + size)
+        effort = np.asarray(ca.evalf(inverse_effort(mechanism, ca.DM(x), ca.DM(w)))).ravel()
+        assert effort == pytest.approx(np.asarray(mechanism.motor_effort(ca.DM(u))).ravel(), abs=off * (1 + size))
+        w[0] += 0.1  # another acceleration breaks them
+        assert np.abs(np.asarray(rows["constraints"].function(0, x, w, []))).max() + np.abs(
+            np.asarray(rows["no motor"].function(0, x, w, []))).max() > 1e-3
+
+
+def test_a_linkage_has_one_optimum_in_every_form_and_every_method():
+    found = {}
+    for form in ("inverse_dynamics", "residual"):
+        problem = load_problem(FOLDER / "four_bar.yaml", {"system.formulation": form}).problem
+        found[form] = collocation.solve(problem, collocation.CollocationOptions(scheme="radau", degree=3, intervals=20))
+    inverse, residual = found["inverse_dynamics"], found["residual"]
+    assert inverse.objective == pytest.approx(residual.objective, rel=1e-9)
+    assert inverse.trajectory.x == pytest.approx(residual.trajectory.x, abs=1e-6)
+    names = inverse.problem.phase.system.controls
+    mine = inverse.trajectory.u[:, [names.index(f"pin[{i}]") for i in range(5)]]
+    theirs = residual.trajectory.u[:, [residual.problem.phase.system.inputs.index(f"pin[{i}]") for i in range(5)]]
+    assert mine == pytest.approx(theirs, abs=1e-4 * np.abs(theirs).max())
+    shot = multiple_shooting.solve(inverse.problem, multiple_shooting.MultipleShootingOptions(intervals=60, controls="linear"))
+    assert shot.objective == pytest.approx(inverse.objective, rel=1e-3)
+
+
+def test_files_name_forces_of_constraints_in_the_inverse_form():
+    text = (FOLDER / "four_bar.yaml").read_text(encoding="utf-8")
+    limit = "constraints: [{name: pin force, expression: \"multiplier['pin[0]']\", upper: 40}]\n  costs:"
+    phase = load_text(text.replace("costs:", limit, 1), FOLDER, overrides=INVERSE).problem.phase
+    held = next(c for c in phase.constraints if c.name == "pin force")
+    w = np.random.default_rng(0).normal(size=phase.system.nu)
+    x = np.random.default_rng(1).normal(size=phase.system.nx)
+    assert float(held.function(0, x, w, [])) == pytest.approx(w[phase.system.controls.index("pin[0]")])
+    assert [c.name for c in phase.constraints if c.sense is Sense.EQUAL][:2] == ["no motor", "constraints"]

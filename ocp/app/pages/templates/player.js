@@ -10,6 +10,10 @@
   const start = scene.t[0], end = scene.t[frames - 1], span = end - start;
   const HOLD = 0.7; // seconds of rest at the end before the motion starts again
   const dark = matchMedia("(prefers-color-scheme: dark)");
+  // vertices of solids, and shades of light on their faces
+  const vertices = scene.solids.map(([, v]) => Array.from({ length: v.length / 3 }, (_, k) => [0, 1, 2].map((c) => v[3 * k + c] * scene.unit)));
+  const SHADES = 48;
+  let shades = [], greys = [];
   const checked = (id) => byId(id) !== null && byId(id).checked;
 
   // ---- data: the pose of everything at a time, between two frames by linear interpolation
@@ -28,6 +32,7 @@
     return Array.from({ length: n }, (_, i) => mix(point(at.a, i), point(at.b, i), at.w));
   }
   function bodyPose(at, body) {
+    if (body < 0) return (q) => q; // stands in the world
     const read = (f) => scene.poses.slice((f * scene.bodies + body) * 9, (f * scene.bodies + body) * 9 + 9);
     const v = mix(read(at.a), read(at.b), at.w);
     const p = v.slice(0, 3).map((x) => x * scene.unit);
@@ -42,9 +47,10 @@
   for (let k = 0; k <= 24; k++) {
     const f = Math.round((frames - 1) * k / 24);
     for (let i = 0; i < n; i++) everything.push([point(f, i), margins.get(i) || 0]);
-    for (const [body, vertices] of scene.solids) {
-      for (const p of vertices.map(bodyPose({ a: f, b: f, w: 0 }, body))) everything.push([p, 0]);
-    }
+    scene.solids.forEach(([body], s) => {
+      const pose = bodyPose({ a: f, b: f, w: 0 }, body), skip = Math.ceil(vertices[s].length / 60);
+      for (let v = 0; v < vertices[s].length; v += skip) everything.push([pose(vertices[s][v]), 0]);
+    });
   }
   const middle = [0, 1, 2].map((k) => {
     const [low, high] = everything.reduce(([a, b], [p]) => [Math.min(a, p[k]), Math.max(b, p[k])], [Infinity, -Infinity]);
@@ -83,6 +89,11 @@
     for (const name of ["link", "body", "ground", "force", "target", "axis_x", "axis_y", "axis_z", "grid", "sky", "ink", "soft", "solid-hue", "solid-low", "solid-high"]) {
       colour[name] = style("--" + name);
     }
+    const [hue, low, high] = ["solid-hue", "solid-low", "solid-high"].map((name) => parseFloat(colour[name]));
+    const tinted = (saturation) => Array.from({ length: SHADES },
+      (_, k) => `hsl(${hue} ${saturation}% ${(low + (high - low) * k / (SHADES - 1)).toFixed(1)}%)`);
+    shades = tinted(22);
+    greys = tinted(3);
   }
   function trail(points) {
     pen.beginPath();
@@ -146,17 +157,23 @@
   function drawFigure(at, alpha) {
     const points = pointsAt(at), seen = points.map(project), items = [];
     const meanDepth = (list) => list.reduce((sum, p) => sum + p.depth, 0) / list.length;
-    if (alpha === 1) for (const [body, vertices, faces] of scene.solids) {
-      const world = vertices.map(bodyPose(at, body)), flatSeen = world.map(project);
+    if (alpha === 1) scene.solids.forEach(([body, , faces, mesh], s) => {
+      const world = vertices[s].map(bodyPose(at, body)), flatSeen = world.map(project);
       for (const face of faces) {
         const loop = face.map((k) => flatSeen[k]);
-        const area = loop.reduce((sum, p, k) => { const q = loop[(k + 1) % loop.length]; return sum + p.x * q.y - q.x * p.y; }, 0);
-        if (area >= 0) continue; // seen from behind (y points down on the screen)
-        const e = (k) => world[face[k]].map((v, c) => v - world[face[0]][c]), m = cross(e(1), e(2)), size = Math.hypot(...m) || 1;
+        let area = 0, depth = 0;
+        for (let k = 0; k < loop.length; k++) {
+          const p = loop[k], q = loop[(k + 1) % loop.length];
+          area += p.x * q.y - q.x * p.y;
+          depth += p.depth / loop.length;
+        }
+        if (mesh ? area === 0 : area >= 0) continue; // seen from behind (y points down on the screen)
+        const [o, one, two] = [world[face[0]], world[face[1]], world[face[2]]];
+        const m = cross([one[0] - o[0], one[1] - o[1], one[2] - o[2]], [two[0] - o[0], two[1] - o[1], two[2] - o[2]]);
+        const size = (area < 0 ? 1 : -1) * Math.hypot(m[0], m[1], m[2]) || 1; // of triangles the side that is seen
         const light = Math.max(0, (0.35 * m[0] - 0.45 * m[1] + 0.82 * m[2]) / size) * 0.75 + 0.25;
-        items.push({ depth: meanDepth(loop), draw: () => {
-          pen.fillStyle = `hsl(${colour["solid-hue"]} 22% calc(${colour["solid-low"]} + (${colour["solid-high"]} - ${colour["solid-low"]}) * ${light.toFixed(3)}))`;
-          pen.strokeStyle = pen.fillStyle;
+        items.push({ depth, draw: () => {
+          pen.fillStyle = pen.strokeStyle = (body < 0 ? greys : shades)[Math.round(light * (SHADES - 1))];
           pen.lineWidth = 0.6;
           trail(loop);
           pen.closePath();
@@ -164,7 +181,7 @@
           pen.stroke();
         } });
       }
-    }
+    });
     for (const [indices, closed, role] of scene.edges) {
       const line = indices.map((i) => seen[i]);
       items.push({ depth: meanDepth(line) - 0.01 * radius, draw: () => {

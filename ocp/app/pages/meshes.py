@@ -1,0 +1,79 @@
+"""Meshes of robots, thin enough to be drawn and stored in a report."""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+FINEST, COARSEST = 256, 2  # cells along the longest side of a mesh that is thinned
+LARGEST = 200e6  # bytes of a file that is still read
+
+
+class UnreadableMesh(Exception):
+    """A mesh that cannot be drawn, and why."""
+
+
+def read_mesh(path: str, scale: tuple[float, ...], most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices [n, 3] (m) and triangles [k, 3], k at most about ``most``, of an STL, OBJ, PLY, COLLADA or glTF file.
+
+    scale: of x, y and z, or empty. Raises UnreadableMesh.
+    """
+    place = Path(path)
+    try:
+        stamp = place.stat()
+    except (OSError, ValueError):
+        raise UnreadableMesh("is not there") from None
+    if stamp.st_size > LARGEST:
+        raise UnreadableMesh(f"is larger than {LARGEST / 1e6:.0f} MB")
+    return _read(path, stamp.st_mtime_ns, tuple(scale), most)
+
+
+@lru_cache(maxsize=256)
+def _read(path: str, _: int, scale: tuple[float, ...], most: int) -> tuple[np.ndarray, np.ndarray]:
+    import trimesh
+
+    logging.getLogger("trimesh").setLevel(logging.CRITICAL)
+    try:
+        found = trimesh.load(path, force="mesh", skip_materials=True)
+        vertices, faces = np.asarray(found.vertices, float), np.asarray(found.faces, int)
+    except Exception as error:  # whatever readers of a dozen formats raise
+        raise UnreadableMesh(f"cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from None
+    if not len(faces) or not np.isfinite(vertices).all():
+        raise UnreadableMesh("holds no triangles, or points that are not finite")
+    return thinned(vertices * (np.asarray(scale) if scale else 1.0), faces, most)
+
+
+def thinned(vertices: np.ndarray, faces: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """The mesh with vertices merged by the cells of a grid, as fine as leaves at most ``most`` triangles."""
+    low, high = COARSEST, FINEST
+    best = _merged(vertices, faces, FINEST)
+    if len(best[1]) <= most:
+        return best
+    best = _merged(vertices, faces, COARSEST)
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = _merged(vertices, faces, middle)
+        if len(found[1]) <= most:
+            low, best = middle, found
+        else:
+            high = middle
+    return best
+
+
+def _merged(vertices: np.ndarray, faces: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
+    start, size = vertices.min(axis=0), max(float(np.ptp(vertices, axis=0).max()), 1e-9) / cells
+    place = np.floor((vertices - start) / size).astype(np.int64)
+    _, cell = np.unique(place, axis=0, return_inverse=True)
+    cell = cell.ravel()
+    middle = np.zeros((cell.max() + 1, 3))
+    np.add.at(middle, cell, vertices)
+    middle /= np.bincount(cell)[:, None]
+    left = cell[faces]
+    left = left[(left[:, 0] != left[:, 1]) & (left[:, 1] != left[:, 2]) & (left[:, 2] != left[:, 0])]
+    _, first = np.unique(np.sort(left, axis=1), axis=0, return_index=True)
+    left = left[np.sort(first)]
+    used, faces = np.unique(left, return_inverse=True)
+    return middle[used], faces.reshape(-1, 3)

@@ -1,0 +1,162 @@
+"""What a run of whole-body control leaves on disk."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ocp.app.files.wbc_file import LoadedWbc
+from ocp.app.pages.csv_text import csv_text
+from ocp.app.pages.folders import jsonable, write_arrays, write_summary
+from ocp.app.pages.report import environment, motion
+from ocp.app.pages.scene import Scene, frame_times, scene_from_model
+from ocp.app.pipeline import body_poses, provenance
+from ocp.app.wbc.figures import CAPTIONS, plot_run
+from ocp.plants.hybrid import Event
+from ocp.wbc import Ending, WholeBodyRun
+
+FORMAT, FORMAT_VERSION = "lieocp whole-body control", 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished run: what was loaded, what came of it, what the plant logged, and seconds."""
+
+    loaded: LoadedWbc
+    run: WholeBodyRun
+    events: tuple[Event, ...]
+    seconds: Mapping[str, float]
+
+
+def write(outcome: Outcome, folder: Path, command: Sequence[str] = ()) -> None:
+    """Fill an empty folder."""
+    images, text = plot_run(outcome.run), outcome.loaded.expanded()
+    summary = summarise(outcome, provenance(outcome.loaded.mechanism.model, command, 0))
+    (folder / "problem.yaml").write_text(text, encoding="utf-8")
+    write_arrays(folder / "trajectory.npz", arrays(outcome.run))
+    (folder / "trajectory.csv").write_text(trajectory_csv(outcome), encoding="utf-8", newline="")
+    for name, data in images.items():
+        (folder / f"{name}.png").write_bytes(data)
+    figures = [(name, *CAPTIONS[name], base64.b64encode(data).decode("ascii")) for name, data in images.items()]
+    page = environment().get_template("wbc.html.j2").render(
+        s=summary, title=outcome.loaded.file.name, figures=figures, problem_yaml=text, facts=list(summary["provenance"].items()),
+        motion_caption="What the plant did.", **motion(*scene(outcome)))
+    (folder / "report.html").write_text(str(page), encoding="utf-8")
+    write_summary(folder, summary)
+
+
+def scene(outcome: Outcome) -> tuple[Scene | None, str]:
+    """The animation, or None and a sentence that says why there is none."""
+    run, model = outcome.run, outcome.loaded.mechanism.model
+    good = np.flatnonzero(np.isfinite(run.x).all(axis=1))
+    if len(good) < 2:
+        return None, "There is no motion to animate."
+    t, q = run.t[good], run.x[good, : model.nq]
+    pick = np.clip(np.searchsorted(t, frame_times(float(t[0]), float(t[-1]))), 0, len(t) - 1)
+    return scene_from_model(model, t[pick], q[pick], body_poses(model, q[pick])), ""
+
+
+# ---- numbers ------------------------------------------------------------------------------------------------------------
+def verdict(run: WholeBodyRun) -> str:
+    """How it ended, in a few sentences."""
+    words = [run.ending.value]
+    if run.failures:
+        words.append(f"{run.failures} of {len(run.solved)} steps had no solution; joints were braked.")
+    words.append("Equations, cones and torque limits were kept in every step." if run.kept
+                 else "Equations, cones or torque limits were not kept.")
+    return " ".join(words)
+
+
+def level_rows(outcome: Outcome) -> list[dict[str, Any]]:
+    """One record for each level: its name, the tasks in it, median and largest residual, share of steps in which it gave way."""
+    run, rows = outcome.run, []
+    ranks = sorted({task.priority for task in outcome.loaded.setup.tasks})
+    first = ("equations", "stances", "limits", "joints")
+    for name, values in sorted(run.levels.items(), key=lambda item: (first.index(item[0]) if item[0] in first else 9, item[0])):
+        tasks = ""
+        if name.startswith("priority "):
+            rank = ranks[min(int(name.split()[1]), len(ranks)) - 1]
+            tasks = ", ".join(t.name for t in outcome.loaded.setup.tasks if t.priority == rank)
+        known = values[np.isfinite(values)]
+        rows.append({"name": name, "tasks": tasks, "median": float(np.median(known)) if known.size else 0.0,
+                     "largest": float(known.max(initial=0.0)), "share": float((known > 1e-6).mean()) if known.size else 0.0})
+    return rows
+
+
+def contact_rows(run: WholeBodyRun) -> list[dict[str, Any]]:
+    """One record for each contact: steps taken, range of its normal force, shares of friction, how far standing points moved."""
+    rows = []
+    for plan, c in zip(run.setup.contacts, run.contacts, strict=True):
+        n = np.asarray(plan.record.normal, float) / np.linalg.norm(plan.record.normal)
+        told = bool(np.isfinite(c.actual).any())
+        normal = (c.commanded if controlled(run) else c.actual)[(c.state > 0) | (not controlled(run))] @ n
+        share, actual = (float(np.nanmax(c.share[:, k], initial=0.0)) for k in range(2))
+        rows.append({"name": c.name, "taken": float((c.state > 0).mean()) if c.state.size else 0.0,
+                     "least": float(normal.min(initial=np.inf)) if normal.size else 0.0, "most": float(normal.max(initial=0.0)),
+                     "share": share, "actual": actual, "told": told, "drift": c.drift})
+    return rows
+
+
+def controlled(run: WholeBodyRun) -> bool:
+    """Whether there is a controller at all."""
+    return bool(run.setup.tasks)
+
+
+def task_rows(run: WholeBodyRun) -> list[dict[str, Any]]:
+    """One record for each task with an error: root mean square, largest, last."""
+    rows = []
+    for name, values in run.errors.items():
+        known = values[np.isfinite(values)]
+        if known.size:
+            rows.append({"name": name, "rms": float(np.sqrt(np.mean(known**2))), "largest": float(known.max()),
+                         "last": float(known[-1])})
+    return rows
+
+
+def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything about a run but its arrays, as plain JSON data."""
+    run, file = outcome.run, outcome.loaded.file
+    plain = jsonable({
+        "format": FORMAT, "format_version": FORMAT_VERSION,
+        "problem": {"name": file.name, "description": file.description, "source": file.source},
+        "ok": run.ok, "status": {"name": run.ending.name, "sentence": run.ending.value}, "verdict": verdict(run),
+        "finished": run.ending is Ending.FINISHED, "failed_steps": run.failures, "kept": run.kept, "plant": run.plant,
+        "levels": level_rows(outcome), "contacts": contact_rows(run), "tasks": task_rows(run), "effort_share": run.effort_share,
+        "step_times": dataclasses.asdict(run.times), "rate": run.setup.rate, "duration": float(run.t[-1]),
+        "sizes": {"velocities": outcome.loaded.mechanism.model.nv, "motors": len(run.driven), "steps": len(run.solved)},
+        "events": [dataclasses.asdict(event) for event in outcome.events[:400]],
+        "log": [dataclasses.asdict(note) for note in run.notes], "notes": outcome.loaded.notes, "seconds": dict(outcome.seconds),
+        "provenance": record,
+    })
+    assert isinstance(plain, dict)
+    return plain
+
+
+def arrays(run: WholeBodyRun) -> dict[str, np.ndarray]:
+    """What the same file gives again bit by bit: everything but wall times."""
+    found = {"t": run.t, "x": run.x, "torque": run.torque, "efforts": run.efforts, "solved": run.solved,
+             "driven": np.array(run.driven, dtype=np.str_), "levels": np.array(list(run.levels), dtype=np.str_),
+             "residuals": np.column_stack([*run.levels.values(), np.zeros((len(run.solved), 0))]),
+             "contacts": np.array([c.name for c in run.contacts], dtype=np.str_)}
+    for key in ("state", "commanded", "actual", "share", "gap"):
+        if run.contacts:
+            found[f"contact_{key}"] = np.stack([getattr(c, key) for c in run.contacts])
+    return found
+
+
+def trajectory_csv(outcome: Outcome) -> str:
+    """Time, state and torques at the control steps; the last state has no torques."""
+    from ocp.bridge import model_space
+
+    run = outcome.run
+    states = model_space(outcome.loaded.mechanism.model).names
+    header = ["t", *(f"x.{name}" for name in states), *(f"tau.{name}" for name in run.driven)]
+    u = np.vstack([run.torque, np.full((1, len(run.driven)), np.nan)])
+    return csv_text([header, *([repr(float(v)) if np.isfinite(v) else "" for v in row]
+                               for row in np.column_stack([run.t, run.x, u]))])

@@ -1,0 +1,195 @@
+"""MuJoCo as a plant (the extra ``mujoco``): the robot with planes to touch, torques at its joints, forces that push it.
+
+Contacts are tiny spheres around the points, against planes that lie lower by their radius, with the elliptic cone and a stiff
+constraint. MuJoCo's contacts are soft: they give way by micrometres, and creep.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dynamics.constraints import Contact, PointContact
+from dynamics.lie import so3
+from dynamics.mechanism import Mechanism
+from dynamics.model.model import Model
+from ocp.errors import ProblemError
+from ocp.plants.integrated import Push
+from ocp.plants.touching import Touch, touches
+
+Array = NDArray[np.float64]
+RADIUS = 1e-3  # m, of the spheres
+KINDS = {"free_flyer": "free", "spherical": "ball", "revolute": "hinge", "continuous": "hinge", "prismatic": "slide"}
+
+
+class MujocoPlant:
+    """A plant (`ocp.plants.Plant`) with x = (q, v) of a mechanism and its controls u; ``forces`` as those of the hybrid plant.
+
+    timestep (s): MuJoCo's own; a control is held over as many as fit. Raises ProblemError where MuJoCo is not installed, and for
+    joints, drives, forces and constraints that this plant does not know.
+    """
+
+    def __init__(self, mechanism: Mechanism, contacts: Sequence[Contact], *, pushes: Sequence[Push] = (), timestep: float = 5e-4):
+        try:
+            self._mj: Any = importlib.import_module("mujoco")
+        except ImportError as error:
+            raise ProblemError("MuJoCo is not installed; pip install 'lieocp[mujoco]'", where="plant 'mujoco'") from error
+        _check(mechanism)
+        self.mechanism, self.pushes, self.timestep = mechanism, tuple(pushes), timestep
+        model = self.robot = mechanism.model
+        self.points = touches(contacts)
+        self.model = self._mj.MjModel.from_xml_string(mjcf(model, self.points, timestep))
+        self.data = self._mj.MjData(self.model)
+        self._joints = []
+        for i, body in enumerate(model.bodies):
+            if model.kind(i).nv:
+                j = self.model.joint(body.joint.name)
+                self._joints.append((body.joint.kind, model.q_slice(i), model.v_slice(i), int(j.qposadr[0]), int(j.dofadr[0])))
+        self._S = np.array(mechanism.selection.full()) if mechanism.motors else np.zeros((model.nv, 0))
+        self._pushed = [self._frame(push.frame) for push in self.pushes]
+        self._geoms = [self.model.geom(f"point {k}").id for k in range(len(self.points))]
+
+    # ---- the protocol -----------------------------------------------------------------------------------------------
+    def reset(self, x: ArrayLike, t: float = 0.0) -> None:
+        """Begins at x [nq + nv] and t (s)."""
+        x = np.asarray(x, float)
+        self._mj.mj_resetData(self.model, self.data)
+        self.data.time = t
+        q, v = x[: self.robot.nq], x[self.robot.nq:]
+        for kind, qs, vs, qa, va in self._joints:
+            self.data.qpos[qa:qa + qs.stop - qs.start] = q[qs]
+            w = v[vs].copy()
+            if kind == "free_flyer":  # MuJoCo: linear velocity in world axes, angular in the body's
+                w[:3] = _rotation(q[qs][3:]) @ w[:3]
+            self.data.qvel[va:va + w.size] = w
+        self._mj.mj_forward(self.model, self.data)
+
+    def measure(self) -> Array:
+        """The state [nq + nv], without noise."""
+        q, v = np.zeros(self.robot.nq), np.zeros(self.robot.nv)
+        for kind, qs, vs, qa, va in self._joints:
+            q[qs] = self.data.qpos[qa:qa + qs.stop - qs.start]
+            v[vs] = self.data.qvel[va:va + vs.stop - vs.start]
+            if kind == "free_flyer":
+                at = slice(vs.start, vs.start + 3)
+                v[at] = _rotation(q[qs][3:]).T @ v[at]
+        return np.concatenate([q, v])
+
+    def step(self, u: ArrayLike, dt: float) -> Array:
+        """Holds u [nu] for dt (s), a whole number of time steps; the state afterwards."""
+        effort = self._S @ np.asarray(u, float)
+        count = round(dt / self.timestep)
+        if count < 1 or abs(count * self.timestep - dt) > 1e-6 * dt:
+            raise ProblemError(f"a control step of {dt:g} s is no whole number of time steps of {self.timestep:g} s", where="plant")
+        for kind, _, vs, _, va in self._joints:
+            if kind != "free_flyer":
+                self.data.qfrc_applied[va:va + vs.stop - vs.start] = effort[vs]
+        for _ in range(count):
+            self.data.xfrc_applied[:] = 0.0
+            for push, (body, local) in zip(self.pushes, self._pushed, strict=True):
+                if push.time - 1e-9 <= self.data.time < push.time + push.duration - 1e-9:
+                    turned = self.data.xmat[body].reshape(3, 3)
+                    arm = self.data.xpos[body] + turned @ local - self.data.xipos[body]
+                    self.data.xfrc_applied[body] += np.r_[push.force, np.cross(arm, push.force)]
+            self._mj.mj_step(self.model, self.data)
+        return self.measure()
+
+    @property
+    def forces(self) -> dict[str, Array]:
+        """Force [3] (N, world axes, on the robot) at every point, by name, as of the last step of time."""
+        found = {point.name: np.zeros(3) for point in self.points}
+        local = np.zeros(6)
+        for i in range(self.data.ncon):
+            contact = self.data.contact[i]
+            which = [k for k, geom in enumerate(self._geoms) if geom in (contact.geom1, contact.geom2)]
+            if not which:
+                continue
+            self._mj.mj_contactForce(self.model, self.data, i, local)
+            force = contact.frame.reshape(3, 3).T @ local[:3]  # on the second geom
+            sign = 1.0 if contact.geom2 == self._geoms[which[0]] else -1.0
+            found[self.points[which[0]].name] += sign * force
+        return found
+
+    def _frame(self, name: str) -> tuple[int, Array]:
+        """(body of MuJoCo, place in it [3]) of a frame of the robot."""
+        frame = self.robot.frame(name)
+        return self.model.body(self.robot.bodies[frame.body].name).id, np.asarray(frame.placement.position, float)
+
+
+def mjcf(model: Model, points: Sequence[Touch] = (), timestep: float = 5e-4) -> str:
+    """The tree as MJCF text, with a sphere at each point and the plane that it may touch; nothing else collides."""
+    def body(i: int) -> str:
+        b = model.bodies[i]
+        joint, kind, inertia = b.joint, model.kind(i), np.array(b.inertia.inertia)
+        full = [inertia[0, 0], inertia[1, 1], inertia[2, 2], inertia[0, 1], inertia[0, 2], inertia[1, 2]]
+        made = ""
+        if joint.kind == "free_flyer":
+            made = f'<freejoint name="{joint.name}"/>'
+        elif kind.nv:
+            axis = "" if joint.kind == "spherical" else f'axis="{_numbers(joint.axes[0])}" '
+            made = (f'<joint name="{joint.name}" type="{KINDS[joint.kind]}" {axis}damping="{_first(joint.damping)}" '
+                    f'armature="{_first(joint.armature)}"/>')
+        geoms = ""
+        for k, point in enumerate(points):
+            assert isinstance(point.record, PointContact)
+            frame = model.frame(point.record.frame)
+            if frame.body == i:
+                R = np.array(frame.placement.rotation, float)
+                at = np.asarray(frame.placement.position) + R @ point.record.points[0]
+                geoms += (f'<geom name="point {k}" type="sphere" size="{RADIUS}" pos="{_numbers(at)}" mass="0" contype="0" '
+                          'conaffinity="0"/>')
+        inside = f'<inertial pos="{_numbers(b.inertia.com)}" mass="{b.inertia.mass:.17g}" fullinertia="{_numbers(full)}"/>' \
+            if b.inertia.mass > 0 else ""
+        place = f'pos="{_numbers(joint.placement.position)}" quat="{_quaternion(joint.placement.rotation)}"'
+        return (f'<body name="{b.name}" {place}>{made}{inside}{geoms}' + "".join(body(j) for j in model.children(i)) + "</body>")
+
+    planes, pairs = "", ""
+    for k, point in enumerate(points):
+        n = point.axes[2]
+        at = (point.record.height / float(np.linalg.norm(point.record.normal)) - RADIUS) * n
+        planes += (f'<geom name="plane {k}" type="plane" size="5 5 0.1" pos="{_numbers(at)}" quat="{_quaternion(point.axes.T)}" '
+                   'contype="0" conaffinity="0"/>')
+        pairs += (f'<pair geom1="plane {k}" geom2="point {k}" condim="{3 if point.friction else 1}" '
+                  f'friction="{max(point.friction, 1e-5):.17g} {max(point.friction, 1e-5):.17g} 0.005 0.0001 0.0001" '
+                  f'solref="{4 * timestep:g} 1" solimp="0.99 0.9999 0.0001 0.5 2"/>')
+    roots = "".join(body(j) for j in model.children(-1))
+    return (f'<mujoco><compiler angle="radian" boundmass="0" boundinertia="0"/><option timestep="{timestep:g}" '
+            f'cone="elliptic" impratio="100" integrator="implicitfast" tolerance="1e-12" iterations="200" '
+            f'gravity="{_numbers(model.gravity)}"/><worldbody>{planes}{roots}</worldbody><contact>{pairs}</contact></mujoco>')
+
+
+def _check(mechanism: Mechanism) -> None:
+    model = mechanism.model
+    for i, body in enumerate(model.bodies):
+        if model.kind(i).nv and (body.joint.kind not in KINDS or body.joint.mimic is not None):
+            raise ProblemError(f"joint {body.joint.name!r} is {body.joint.kind}"
+                               f"{' and mimics another' if body.joint.mimic else ''}; this plant knows {', '.join(KINDS)}",
+                               where="plant 'mujoco'")
+    own = [*mechanism.forces, *mechanism.thrusters, *mechanism.constraints]
+    if own:
+        raise ProblemError(f"{own[0].name!r} is a force, a thruster or a constraint, which this plant does not carry over; take the "
+                           "hybrid plant", where="plant 'mujoco'")
+
+
+def _numbers(values: Any) -> str:
+    return " ".join(f"{float(x):.17g}" for x in np.ravel(values))
+
+
+def _first(values: Any) -> str:
+    return _numbers(np.atleast_1d(values if values is not None and np.size(values) else 0.0)[:1])
+
+
+def _rotation(w: Array) -> Array:
+    from dynamics.lie import quaternion
+
+    return np.asarray(quaternion.to_matrix(w).full())
+
+
+def _quaternion(R: Any) -> str:
+    phi = np.asarray(so3.log(np.array(R, float)).full()).ravel()
+    angle = float(np.linalg.norm(phi))
+    return _numbers(np.r_[np.cos(angle / 2), (np.sin(angle / 2) / angle if angle > 1e-12 else 0.5) * phi])

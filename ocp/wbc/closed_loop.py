@@ -1,0 +1,396 @@
+"""The loop: measure, choose contacts and tasks, solve the hierarchy, act.
+
+Contacts come and go by the schedule, and by what is measured: one that is to be taken is taken when its points touch, one whose
+points leave the plane is given up, and the force of each grows and shrinks over its ramp. A point that slips is counted on for less
+friction until it stands. A level that has no answer is
+left out of the step, with a note; a step without any brakes the joints and says so. Nothing is repeated.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from dynamics import algorithms as alg
+from dynamics.algorithms import contact_kinematics
+from dynamics.constraints import PointContact
+from dynamics.model.model import Model
+from ocp.control.stance import Stance
+from ocp.control.tasks import Task
+from ocp.control.whole_body import Control, EffortTask, ForceTask, Item, MomentumTask, WholeBody
+from ocp.errors import ProblemError
+from ocp.mpc.result import step_times
+from ocp.plants import Plant
+from ocp.plants.touching import touches
+from ocp.solvers.hqp import Level
+from ocp.wbc.result import ContactRecord, Ending, Note, WholeBodyRun
+from ocp.wbc.setup import Assignment, ContactPlan, Setup
+
+Array = NDArray[np.float64]
+Progress = Callable[[Mapping[str, float]], None]
+NEAR, LOST = 1e-3, 5e-3  # m: a contact that is to be taken touches; one that was taken has left its plane
+SLIPS = 0.03  # m/s
+STANDS = 0.2  # s of standing after which a point is trusted again
+CREEP = 5e-3  # m/s: slower, the direction of a sliding point is not known well enough to count on its friction
+BRAKE = 2.0  # N m s/rad: damping of the joints in a step without a solution
+REPORT_EVERY = 0.1  # s of wall time
+
+
+@dataclass(eq=False)
+class _Contact:
+    """A contact as it is now: whether it is wanted and taken, since when its force is ramped, and which of its points slip."""
+
+    plan: ContactPlan
+    stances: tuple[Stance, ...]
+    rows: slice
+    wanted: bool
+    taken: bool
+    full: float = 1.0  # share of its force
+    slipped: float = -np.inf
+    places: Array = field(default_factory=lambda: np.zeros((0, 3)))
+    drift: float = 0.0
+
+
+def run(setup: Setup, plant: Plant, progress: Progress | None = None) -> WholeBodyRun:
+    """Run the controller on a plant from the start of the setup. progress: gets {time, duration, median} ten times a second.
+
+    Raises ProblemError for what cannot run so: contacts that are taken and do not touch, tasks that the robot cannot have.
+    """
+    return _Loop(setup, plant, progress).run()
+
+
+class _Loop:
+    def __init__(self, setup: Setup, plant: Plant, progress: Progress | None) -> None:
+        self.setup, self.plant, self.progress = setup, plant, progress
+        model = self.model = setup.mechanism.model
+        self.nq, self.notes = model.nq, list[Note]()
+        self.contacts: list[_Contact] = []
+        at = 0
+        for plan in setup.contacts:
+            stances = stances_of(plan)
+            self.contacts.append(_Contact(plan, stances, slice(at, at + len(stances)), plan.taken, plan.taken))
+            at += len(stances)
+        every = [s for c in self.contacts for s in c.stances]
+        items = [task.item for task in setup.tasks if isinstance(task.item, Task)]
+        self.whole = WholeBody(model, every, items, driven=setup.mechanism.driven, efforts=setup.efforts,
+                               rest_gain=setup.rest_gain, horizon=setup.horizon, options=setup.options)
+        driven = tuple(self.whole.driven or ())
+        self.order = [(driven.index(motor.gears[0][0]), motor.gears[0][1]) for motor in setup.mechanism.motors]
+        q = ca.SX.sym("q", model.nq)
+        where = [s.contact for s in every]
+        self.positions = ca.Function("points", [q], [ca.densify(ca.SX(contact_kinematics.contact_positions(model, q, where)))])
+        self.normals = np.array([s.normal for s in every]).reshape(-1, 3)
+        self.heights = np.array([c.plan.record.height / float(np.linalg.norm(c.plan.record.normal))
+                                 for c in self.contacts for _ in c.stances])
+        self.weight = model.mass * float(np.linalg.norm(model.gravity)) or 1.0
+        self.tasks = {task.name: task for task in setup.tasks}
+        self.on = {task.name: task.on for task in setup.tasks}
+        self.pending = sorted(setup.switches, key=lambda switch: switch.time)
+        n = setup.steps
+        self.t = np.arange(n + 1) / setup.rate
+        self.x = np.full((n + 1, setup.start.size), np.nan)
+        self.torque, self.seconds, self.solved = np.full((n, len(driven)), np.nan), np.zeros(n), np.zeros(n, bool)
+        self.levels: dict[str, Array] = {}
+        self.errors = {task.name: np.full(n, np.nan) for task in setup.tasks}
+        shape = len(self.contacts)
+        self.state, self.gap = np.zeros((shape, n), np.int8), np.full((shape, n), np.nan)
+        self.commanded, self.actual = np.zeros((shape, n, 3)), np.full((shape, n, 3), np.nan)
+        self.share = np.full((shape, n, 2), np.nan)
+
+    # ---- the run --------------------------------------------------------------------------------------------------------
+    def run(self) -> WholeBodyRun:
+        self.plant.reset(self.setup.start)
+        self.x[0] = self.setup.start
+        gaps, _ = self._where(self.setup.start)
+        for contact in self.contacts:
+            if contact.taken and gaps[contact.rows].max() > NEAR:
+                raise ProblemError("is taken at the start, but does not touch its plane: a point is "
+                                   f"{gaps[contact.rows].max():.3g} m above it", where=f"contact {contact.plan.name!r}")
+        self._warm()
+        with threadpool_limits(1):  # matrices are small: threads only wait for each other
+            ending, done = self._loop()
+        return self._result(ending, done)
+
+    def _warm(self) -> None:
+        """One step that is thrown away, so that none pays for what is compiled at its first use."""
+        if not self.setup.tasks:
+            return
+        with suppress(ProblemError):
+            items = [[item for _, item in level if not isinstance(item, ForceTask)] for level in self._items(0.0)]
+            self.whole.step(self.setup.start[:self.nq], self.setup.start[self.nq:], [level for level in items if level])
+
+    def _loop(self) -> tuple[Ending, int]:
+        ending, done, reported = Ending.FINISHED, 0, time.perf_counter()
+        try:
+            for k in range(self.setup.steps):
+                self._step(k)
+                done = k + 1
+                if not np.isfinite(self.x[k + 1]).all():
+                    ending = Ending.DIVERGED
+                    break
+                if self._fallen(self.x[k + 1]):
+                    ending = Ending.FELL
+                    break
+                if self.progress is not None and time.perf_counter() - reported > REPORT_EVERY:
+                    self.progress({"time": float(self.t[done]), "duration": self.setup.duration,
+                                   "median": float(np.median(self.seconds[:done])), "failed": int((~self.solved[:done]).sum())})
+                    reported = time.perf_counter()
+        except KeyboardInterrupt:
+            if not done:
+                raise
+            ending = Ending.INTERRUPTED
+        return ending, done
+
+    def _step(self, k: int) -> None:
+        if not self.setup.tasks:  # the plant alone
+            self._passive(k)
+            return
+        t, x = float(self.t[k]), self.plant.measure()
+        q, v = x[:self.nq], x[self.nq:]
+        gaps, points = self._where(x)
+        self._switch(t, q)
+        began = time.perf_counter_ns()
+        current = self._items(t)
+        terms = self.whole.terms(q, v, [item for level in current for _, item in level if isinstance(item, Task)])
+        self._feel(t, gaps, points, terms.J_c @ v if terms.J_c.size else np.zeros(0))
+        stances = self._stances(t, terms.J_c @ v if terms.J_c.size else np.zeros(0))
+        items = [[item for _, item in level if self._possible(item, stances)] for level in current]
+        levels = self.whole.levels(terms, [level for level in items if level], stances)
+        control = self._solved(t, levels, stances)
+        self.seconds[k] = (time.perf_counter_ns() - began) * 1e-9
+        self._note(k, t, control, stances, terms, current, gaps)
+        u = np.array([self.torque[k, i] / ratio for i, ratio in self.order])
+        self.x[k + 1] = self.plant.step(u, float(self.t[k + 1] - self.t[k]))
+        self._forces(k)
+
+    def _passive(self, k: int) -> None:
+        gaps, _ = self._where(self.x[k])
+        for c, contact in enumerate(self.contacts):
+            self.gap[c, k] = gaps[contact.rows].min()
+        self.torque[k], self.solved[k] = 0.0, True
+        self.x[k + 1] = self.plant.step(np.zeros(len(self.order)), float(self.t[k + 1] - self.t[k]))
+        self._forces(k)
+
+    def _solved(self, t: float, levels: tuple[Level, ...], stances: tuple[Stance, ...]) -> Control:
+        """The answer of the hierarchy; where a level has none, that of the levels above it, which is noted."""
+        control = self.whole.solve(levels, stances)
+        names = [level.name for level in levels]
+        while not control.ok and control.solution.trouble in names[1:]:
+            trouble = control.solution.trouble
+            self.notes.append(Note(t, trouble, "has no answer, and was left out of one step"))
+            levels = levels[:names.index(trouble)]
+            names = names[:len(levels)]
+            control = self.whole.solve(levels, stances)
+        return control
+
+    def _possible(self, item: Item, stances: tuple[Stance, ...]) -> bool:
+        """A force is asked of a contact that is taken; until then the task waits."""
+        return not isinstance(item, ForceTask) or any(s.name == item.stance for s in stances)
+
+    # ---- contacts and tasks of a step -----------------------------------------------------------------------------------
+    def _where(self, x: Array) -> tuple[Array, Array]:
+        """Gaps [n] and places [n, 3] of all points."""
+        points = np.asarray(self.positions(x[:self.nq]).full()).T
+        return np.einsum("ij,ij->i", points, self.normals) - self.heights, points
+
+    def _switch(self, t: float, q: Array) -> None:
+        while self.pending and self.pending[0].time <= t + 1e-9:
+            switch = self.pending.pop(0)
+            if switch.what in ("take", "release"):
+                contact = next(c for c in self.contacts if c.plan.name == switch.name)
+                contact.wanted = switch.what == "take"
+            else:
+                task = self.tasks[switch.name]
+                if switch.what == "on" and not self.on[switch.name] and task.path is not None and isinstance(task.item, Task):
+                    task.path.begin(value_at(self.model, task.item, q))
+                self.on[switch.name] = switch.what == "on"
+
+    def _items(self, t: float) -> list[list[tuple[str, Item]]]:
+        """Tasks that are on, by priority, with their targets at the time."""
+        active = [task for task in self.setup.tasks if self.on[task.name]]
+        return [[(task.name, aimed(task, t)) for task in active if task.priority == rank]
+                for rank in sorted({task.priority for task in active})]
+
+    def _feel(self, t: float, gaps: Array, points: Array, speeds: Array) -> None:
+        """Who is taken, given up and slips, by what is measured; how far ramps have come."""
+        for contact in self.contacts:
+            gap, name, ramp = gaps[contact.rows], contact.plan.name, contact.plan.ramp
+            if contact.wanted and not contact.taken and gap.max() <= NEAR:
+                contact.taken, contact.full = True, 0.0 if ramp else 1.0
+                self.notes.append(Note(t, name, "touches, and is taken"))
+                contact.places = points[contact.rows].copy()
+            elif contact.taken and gap.min() > LOST:
+                contact.taken = False
+                self.notes.append(Note(t, name, "has left its plane, and is given up"
+                                       if contact.wanted else "is off its plane"))
+            if not contact.taken:
+                continue
+            step = 1.0 / (ramp * self.setup.rate) if ramp else 1.0
+            contact.full = min(1.0, contact.full + step) if contact.wanted else contact.full - step
+            if contact.full <= 0.0 and not contact.wanted:
+                contact.taken = False
+                self.notes.append(Note(t, name, "is released"))
+                continue
+            rows = slice(3 * contact.rows.start, 3 * contact.rows.stop)
+            across = speeds[rows].reshape(-1, 3)
+            normal = self.normals[contact.rows]
+            across = across - np.einsum("ij,ij->i", across, normal)[:, None] * normal
+            if not contact.plan.slides:
+                if np.linalg.norm(across, axis=1).max() > SLIPS:
+                    if contact.slipped < t - STANDS:
+                        self.notes.append(Note(t, name, "slips; less of its friction is counted on"))
+                    contact.slipped = t
+                if contact.places.size:
+                    contact.drift = max(contact.drift, float(np.linalg.norm(points[contact.rows] - contact.places, axis=1).max()))
+                else:
+                    contact.places = points[contact.rows].copy()
+
+    def _stances(self, t: float, speeds: Array) -> tuple[Stance, ...]:
+        found: list[Stance] = []
+        for contact in self.contacts:
+            if not contact.taken:
+                contact.places = np.zeros((0, 3))
+                continue
+            most = contact.plan.most
+            if contact.full < 1.0:
+                most = min(most, contact.full * 2.0 * self.weight)
+            trust = 1.0 if contact.plan.slides else self.setup.trust
+            friction = trust * contact.stances[0].friction * (self.setup.caution if contact.slipped > t - STANDS else 1.0)
+            for i, stance in enumerate(contact.stances):
+                slip = None
+                if contact.plan.slides:
+                    u = speeds[3 * (contact.rows.start + i):3 * (contact.rows.start + i) + 3]
+                    u = u - np.asarray(stance.normal) * (u @ np.asarray(stance.normal))
+                    slip = tuple(float(w) for w in u / max(float(np.linalg.norm(u)), CREEP))
+                found.append(replace(stance, most=most, least=min(contact.plan.least, 0.5 * most), friction=friction, slip=slip))
+        return tuple(found)
+
+    # ---- records --------------------------------------------------------------------------------------------------------
+    def _note(self, k: int, t: float, control: Control, stances: tuple[Stance, ...], terms: Any,
+              current: list[list[tuple[str, Item]]], gaps: Array) -> None:
+        self.solved[k] = control.ok
+        if control.ok:
+            self.torque[k] = control.torque
+        else:
+            most = self.whole.largest
+            self.torque[k] = np.clip(-BRAKE * (self.whole.S @ terms.v), -most, most)
+            if not k or self.solved[k - 1]:
+                self.notes.append(Note(t, "", f"the hierarchy has no answer ({control.solution.trouble}); joints are braked"))
+        for outcome in control.solution.levels:
+            self.levels.setdefault(outcome.name, np.full(self.solved.size, np.nan))[k] = outcome.cost
+        for level in current:
+            for name, item in level:
+                if isinstance(item, Task):
+                    self.errors[name][k] = float(np.linalg.norm(terms.e[self.whole.task_rows(item)]))
+                elif isinstance(item, ForceTask) and item.stance in control.forces:
+                    off = control.forces[item.stance] - np.asarray(item.force)
+                    self.errors[name][k] = float(np.linalg.norm(off[list(item.components)]))
+        for c, contact in enumerate(self.contacts):
+            self.gap[c, k] = gaps[contact.rows].min()
+            self.state[c, k] = 0 if not contact.taken else 1 if contact.full >= 1.0 else 2
+            forces = [(s, control.forces[s.name]) for s in contact.stances if s.name in control.forces]
+            if forces and control.ok:
+                self.commanded[c, k] = sum(f for _, f in forces)
+                self.share[c, k, 0] = max(used(s, f) for s, f in forces)
+
+    def _forces(self, k: int) -> None:
+        """What the plant says about its contacts, where it says anything."""
+        told: Mapping[str, Array] | None = getattr(self.plant, "forces", None)
+        if told is None:
+            return
+        for c, contact in enumerate(self.contacts):
+            forces = [(s, told[s.name]) for s in contact.stances if s.name in told]
+            if forces:
+                self.actual[c, k] = sum(f for _, f in forces)
+                self.share[c, k, 1] = max(used(s, f) for s, f in forces)
+
+    def _fallen(self, x: Array) -> bool:
+        """A floating base that lies on its side, or has lost most of its height, where it stood on feet."""
+        base = next((i for i, body in enumerate(self.model.bodies) if body.joint.kind == "free_flyer"), None)
+        if base is None or not self.setup.tasks or not any(c.plan.taken for c in self.contacts):
+            return False
+        at = self.model.q_slice(base).start
+        w, a, b, c = x[at + 3:at + 7]
+        upright = 1.0 - 2.0 * (a * a + b * b)
+        return bool(upright < 0.3 or x[at + 2] < 0.3 * self.setup.start[at + 2])
+
+    def _result(self, ending: Ending, done: int) -> WholeBodyRun:
+        contacts = tuple(ContactRecord(c.plan.name, self.state[i, :done], self.commanded[i, :done], self.actual[i, :done],
+                                       self.share[i, :done], self.gap[i, :done], c.drift) for i, c in enumerate(self.contacts))
+        return WholeBodyRun(
+            self.setup, ending, self.t[:done + 1], self.x[:done + 1], self.torque[:done], self.whole.largest,
+            tuple(self.whole.driven or ()), {name: values[:done] for name, values in self.levels.items()},
+            {name: values[:done] for name, values in self.errors.items()}, contacts, self.seconds[:done], self.solved[:done],
+            step_times(self.seconds[:done], 1.0 / self.setup.rate), tuple(self.notes), type(self.plant).__name__)
+
+
+def used(stance: Stance, force: Array) -> float:
+    """The share of its friction that a force uses: 1 on the cone, more outside; infinite where it pulls."""
+    n = np.asarray(stance.normal)
+    normal = float(force @ n)
+    across = float(np.linalg.norm(force - normal * n))
+    if normal <= 0.0:
+        return 0.0 if across <= 1e-6 and normal > -1e-6 else float("inf")
+    return across / (stance.friction * normal) if across > 1e-6 else 0.0
+
+
+def stances_of(plan: ContactPlan) -> tuple[Stance, ...]:
+    """The points of a contact as the controller sees them. Raises ProblemError for what has no points."""
+    found = []
+    for touch in touches([plan.record]):
+        record = touch.record
+        if not isinstance(record, PointContact):
+            raise ProblemError("rolls; whole-body control knows points and flat soles", where=f"contact {plan.name!r}")
+        x, y, z = record.normal
+        found.append(Stance(record.frame, (x, y, z), touch.friction, record.points[0], plan.least, plan.most, plan.sides,
+                            plan.pyramid, name=touch.name))
+    return tuple(found)
+
+
+def aimed(task: Assignment, t: float) -> Item:
+    """The item of a task with its target at a time (s)."""
+    if task.path is None:
+        return task.item
+    target, rate, bend = task.path.at(t)
+    item = task.item
+    if isinstance(item, ForceTask):
+        return replace(item, force=target)
+    if isinstance(item, MomentumTask):
+        return replace(item, target=target, rate=rate)
+    if isinstance(item, EffortTask):
+        return replace(item, effort=target)
+    if item.shape.kind == "aim":
+        return replace(item, target=target)
+    chosen = slice(None) if item.shape.components is None else list(item.shape.components)
+    return replace(item, target=target, rate=rate[chosen], acceleration=bend[chosen])
+
+
+def value_at(model: Model, item: Task, q: Array) -> Array:
+    """The target that a task would have to have to be met at q: where its frame, mass centre or joints are."""
+    shape = item.shape
+    if shape.kind == "com":
+        return np.asarray(ca.DM(alg.centre_of_mass(model, ca.DM(q))).full()).ravel()
+    if shape.kind == "posture":
+        return np.concatenate([q[model.q_slice(model.joint_index(joint))] for joint in shape.joints or ()])
+    A, B = (alg.frame_pose(model, ca.DM(q), name) for name in (shape.reference, shape.frame))
+    R, S = np.asarray(ca.DM(A.R).full()), np.asarray(ca.DM(B.R).full())
+    p = R.T @ (np.asarray(ca.DM(B.p).full()).ravel() - np.asarray(ca.DM(A.p).full()).ravel())
+    turn = (R.T @ S).ravel(order="F")
+    if shape.kind == "alignment":
+        return R.T @ S @ np.asarray(shape.axis)
+    return {"position": p, "orientation": turn, "pose": np.r_[turn, p]}.get(shape.kind, item.target)
+
+
+def path_kind(item: Item) -> str:
+    """How targets of an item move: see `Path`."""
+    return {"orientation": "rotation", "pose": "pose"}.get(item.shape.kind, "vector") if isinstance(item, Task) else "vector"
+
+

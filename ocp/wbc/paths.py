@@ -1,0 +1,113 @@
+"""Where the targets of tasks go: constants and functions of time, and smooth moves from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import casadi as ca
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dynamics.lie import so3
+
+Array = NDArray[np.float64]
+At = tuple[Array, Array, Array]
+Source = Callable[[float], At]
+
+
+def held(value: ArrayLike) -> Source:
+    """A target that stands still."""
+    x = np.asarray(value, float)
+    return lambda t: (x, np.zeros_like(x), np.zeros_like(x))
+
+
+def moving(function: ca.Function) -> Source:
+    """A target [n] that follows ``function(t)``; its rates by differentiation."""
+    t = ca.SX.sym("t")
+    x = ca.vec(ca.SX(function(t)))
+    rate = ca.jacobian(x, t)
+    both = ca.Function("target", [t], [ca.densify(x), ca.densify(rate), ca.densify(ca.jacobian(rate, t))])
+
+    def at(time: float) -> At:
+        value, first, second = (np.asarray(y.full()).ravel() for y in both(time))
+        return value, first, second
+
+    return at
+
+
+@dataclass
+class Path:
+    """A target over time. kind: "vector" (numbers that may be added), "rotation" (a matrix [9], column by column) or "pose"
+    (rotation [9], then position [3]). Rates and accelerations of rotations are in axes of the target, [linear; angular] of poses.
+
+    Moves begin and end with zero rate and acceleration relative to what they leave and reach (quintic).
+    """
+
+    kind: str
+    pieces: list[tuple[float, float, Source]] = field(default_factory=list)
+
+    @staticmethod
+    def of(kind: str, source: Source) -> Path:
+        """A path that follows the source from the beginning."""
+        return Path(kind, [(-np.inf, 0.0, source)])
+
+    def move(self, time: float, over: float, source: Source) -> None:
+        """From ``time`` (s) on, within ``over`` (s), to another source; moves come in the order of time."""
+        self.pieces.append((time, over, source))
+
+    def begin(self, value: ArrayLike) -> None:
+        """What was before the moves was this value: where a task is taken up."""
+        self.pieces[0] = (-np.inf, 0.0, held(value))
+
+    def shifted(self, time: float, by: Array) -> Source:
+        """What the path reaches before ``time``, moved by ``by`` (vectors; the position of poses)."""
+        last = max(k for k, piece in enumerate(self.pieces) if piece[0] < time)
+
+        def source(t: float) -> At:
+            x, rate, bend = self.pieces[last][2](t)  # what is there then: ``begin`` may have changed it
+            x = x.copy()
+            x[-by.size:] += by
+            return x, rate, bend
+
+        return source
+
+    def at(self, t: float) -> At:
+        """(target, rate, acceleration) at a time (s)."""
+        begun = [k for k, (start, _, _) in enumerate(self.pieces) if start <= t]
+        start, over, source = self.pieces[begun[-1]]
+        here = self._as_rates(source(t))
+        if not over or t >= start + over:
+            return here
+        s, first, second = _quintic((t - start) / over)
+        leaving = self._as_rates(self.pieces[begun[-2]][2](t))
+        return self._blend(leaving, here, s, first / over, second / over**2)
+
+    def _as_rates(self, found: At) -> At:
+        if self.kind == "vector" or found[1].size < 9:
+            return found
+        x, rate, bend = found  # rotations stand still or move by moves alone
+        tail = slice(9, None)
+        return x, np.r_[rate[tail], np.zeros(3)], np.r_[bend[tail], np.zeros(3)]
+
+    def _blend(self, a: At, b: At, s: float, ds: float, dds: float) -> At:
+        if self.kind == "vector":
+            return _mixed(a, b, s, ds, dds)
+        R, S = (np.reshape(x[0][:9], (3, 3), order="F") for x in (a, b))
+        turn = np.asarray(ca.DM(so3.log(ca.DM(R.T @ S))).full()).ravel()
+        now = R @ np.asarray(ca.DM(so3.exp(ca.DM(s * turn))).full())
+        if self.kind == "rotation":
+            return now.ravel(order="F"), ds * turn, dds * turn
+        p, rate, bend = _mixed(*((x[0][9:], x[1][:3], x[2][:3]) for x in (a, b)), s, ds, dds)
+        return np.r_[now.ravel(order="F"), p], np.r_[now.T @ rate, ds * turn], np.r_[now.T @ bend, dds * turn]
+
+
+def _mixed(a: At, b: At, s: float, ds: float, dds: float) -> At:
+    apart = [y - x for x, y in zip(a, b, strict=True)]
+    return (a[0] + s * apart[0], a[1] + s * apart[1] + ds * apart[0],
+            a[2] + s * apart[2] + 2 * ds * apart[1] + dds * apart[0])
+
+
+def _quintic(r: float) -> tuple[float, float, float]:
+    """From 0 to 1 with no rate and no acceleration at both ends."""
+    return r**3 * (10 - 15 * r + 6 * r**2), 30 * r**2 * (1 - r) ** 2, 60 * r * (1 - r) * (1 - 2 * r)

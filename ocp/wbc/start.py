@@ -1,0 +1,69 @@
+"""The start of a closed loop: contacts closed, and what its tasks and contacts cannot do together, said beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamics import algorithms as alg
+from dynamics.algorithms import contact_kinematics
+from dynamics.mechanism import Mechanism
+from ocp.wbc.closed_loop import stances_of
+from ocp.wbc.setup import ContactPlan, Setup
+
+Array = NDArray[np.float64]
+
+
+def close_contacts(mechanism: Mechanism, contacts: Sequence[ContactPlan], start: Array, most: float
+                   ) -> tuple[Array, dict[str, float]]:
+    """The start [nq + nv] with every contact that is taken on its plane, by the least motion (mass metric), and by name the gap (m,
+    of the point farthest from the plane) that there was. Contacts farther than ``most`` are told and not closed."""
+    model, taken = mechanism.model, [plan for plan in contacts if plan.taken]
+    stances = [s for plan in taken for s in stances_of(plan)]
+    if not stances:
+        return start, {}
+    q = ca.SX.sym("q", model.nq)
+    where = [s.contact for s in stances]
+    points = contact_kinematics.contact_positions(model, q, where)
+    n = np.array([s.normal for s in stances])
+    heights = np.array([plan.record.height / float(np.linalg.norm(plan.record.normal)) for plan in taken for _ in stances_of(plan)])
+    gap = ca.vertcat(*(ca.dot(ca.DM(n[k]), points[:, k]) for k in range(len(stances)))) - heights
+    J = contact_kinematics.contact_jacobian(model, q, where)
+    rows = ca.vertcat(*(ca.DM(n[k]).T @ J[3 * k:3 * k + 3, :] for k in range(len(stances))))
+    function = ca.Function("gaps", [q], [ca.densify(ca.SX(gap)), ca.densify(ca.SX(rows)), alg.mass_matrix(model, q)])
+    x, found = start.copy(), dict[str, float]()
+    for k in range(20):
+        off, N, M = (np.asarray(y.full()) for y in function(x[: model.nq]))
+        off = off.ravel()
+        if not k:
+            at = 0
+            for plan in taken:
+                own = off[at:at + len(stances_of(plan))]
+                found[plan.name] = float(own[int(np.abs(own).argmax())])
+                at += own.size
+            if max(map(abs, found.values())) > most:
+                return start, found
+        if np.abs(off).max() <= 1e-12:
+            break
+        across = np.linalg.solve(M, N.T)
+        step = -across @ np.linalg.lstsq(N @ across, off, rcond=1e-9)[0]
+        x[: model.nq] = np.asarray(ca.DM(alg.integrate(model, x[: model.nq], step)).full()).ravel()
+    return x, found
+
+
+def unsupported(setup: Setup) -> tuple[str, ...]:
+    """Advice on what the contacts at the start leave undecided: a floating base that they do not hold in all six directions, rows
+    that repeat each other."""
+    model = setup.mechanism.model
+    where = [s.contact for plan in setup.contacts if plan.taken for s in stances_of(plan)]
+    if not where or not any(body.joint.kind == "free_flyer" for body in model.bodies):
+        return ()
+    ranks = contact_kinematics.contact_ranks(model, setup.start[: model.nq], where)
+    words = []
+    if not ranks.base_controllable:
+        words.append(f"the contacts hold the base in {ranks.base_rank} of 6 directions; in the other {ranks.uncontrolled} no "
+                     "torque acts on it directly: leave them out of tasks of first priority, or take another contact")
+    return tuple(words)
