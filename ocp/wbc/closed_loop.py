@@ -83,8 +83,6 @@ class _Loop:
         self.whole = WholeBody(setup.mechanism, every, items, efforts=setup.efforts, rest_gain=setup.rest_gain,
                                horizon=setup.horizon, options=setup.options)
         driven = tuple(self.whole.driven or ())
-        self.efforts = np.broadcast_to(np.abs(setup.mechanism.control_limits).max(axis=1) if setup.efforts is None
-                                       else np.asarray(setup.efforts, float), (len(driven),))
         q = ca.SX.sym("q", model.nq)
         where = [s.contact for s in every]
         self.positions = ca.Function("points", [q], [ca.densify(ca.SX(contact_kinematics.contact_positions(model, q, where)))])
@@ -280,7 +278,8 @@ class _Loop:
         if control.ok:
             self.torque[k] = control.torque
         else:
-            self.torque[k] = np.clip(-BRAKE * (self.whole.S @ terms.v), -self.efforts, self.efforts)
+            most = self.whole.largest
+            self.torque[k] = np.clip(-BRAKE * (self.whole.S @ terms.v), -most, most)
             if not k or self.solved[k - 1]:
                 self.notes.append(Note(t, "", f"the hierarchy has no answer ({control.solution.trouble}); joints are braked"))
         for outcome in control.solution.levels:
@@ -325,7 +324,7 @@ class _Loop:
         contacts = tuple(ContactRecord(c.plan.name, self.state[i, :done], self.commanded[i, :done], self.actual[i, :done],
                                        self.share[i, :done], self.gap[i, :done], c.drift) for i, c in enumerate(self.contacts))
         return WholeBodyRun(
-            self.setup, ending, self.t[:done + 1], self.x[:done + 1], self.torque[:done], self.efforts,
+            self.setup, ending, self.t[:done + 1], self.x[:done + 1], self.torque[:done], self.whole.largest,
             tuple(self.whole.driven or ()), {name: values[:done] for name, values in self.levels.items()},
             {name: values[:done] for name, values in self.errors.items()}, contacts, self.seconds[:done], self.solved[:done],
             step_times(self.seconds[:done], 1.0 / self.setup.rate), tuple(self.notes), type(self.plant).__name__)
