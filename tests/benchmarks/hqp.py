@@ -151,7 +151,8 @@ def programmes_of(stand: Stand) -> Callable[..., tuple[bool, bool, bool, int]]:
         prepared = next(iter(stand.whole._prepared.values()))
         begin = time.process_time_ns()
         answer = prepared.space.solve()
-        return answer.ok, bool(answer["limits"].active), answer.iterations > 0, time.process_time_ns() - begin
+        spent = time.process_time_ns() - begin
+        return answer.ok, bool(answer["limits"].active), answer.iterations > 0, spent
 
     return step
 

@@ -170,7 +170,7 @@ def main() -> None:
                 x = solve(qp)
             except NotImplementedError:
                 continue
-            except Exception as error:  # noqa: BLE001  # whatever a solver does is its answer
+            except Exception as error:  # whatever a solver does is its answer
                 print(family, name, solver, repr(error)[:100], flush=True)
                 x = None
             seconds = time.perf_counter() - begin
