@@ -114,8 +114,8 @@ def robot_system(robot: Model | Mechanism, *, actuated: str | Sequence[str] = "a
 
 def designed_system(mechanism: Mechanism, design: Mapping[str, Parameter], parameters: Mapping[str, float]) -> System:
     """The system of ``robot_system`` with numbers of the robot in the hands of the solver: parameters by name that stand for
-    lengths, inertias and fields of forces (``dynamics.redmax.parameters``). It has no ``mechanism``, whose numbers are fixed, and no energy.
-    Raises ModelError for what the robot does not have."""
+    lengths, inertias and fields of forces (``dynamics.redmax.parameters``). It has no ``mechanism``, whose numbers are
+    fixed, and no energy. Raises ModelError for what the robot does not have."""
     model = mechanism.model
     check(mechanism, list(design.values()))
     space, names = model_space(model), list(parameters)

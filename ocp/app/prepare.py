@@ -64,7 +64,7 @@ def _shooting_of_robots() -> None:
 
 def _inverse_kinematics() -> None:
     from dynamics.model.synthetic import serial_chain
-    from ocp.control import loops  # noqa: F401  # where it is imported, compiled loops are what runs
+    from ocp.control import ik_search  # noqa: F401  # where it is imported, compiled loops are what runs
     from ocp.control.ik import solve_ik
     from ocp.control.tasks import posture_task
 
@@ -84,7 +84,7 @@ def _whole_body() -> None:
 
 _ENGINE = "ocp.shooting.engine"
 PARTS: Mapping[str, Part] = {part.name: part for part in (
-    Part("inverse kinematics", _inverse_kinematics, ("ocp/control/loops.py", "search")),
+    Part("inverse kinematics", _inverse_kinematics, ("ocp/control/ik_search.py", "search")),
     Part("ilqr", lambda: solve(regulator(), "ilqr", {"intervals": 10}), ("ocp/shooting/engine/iterate.py", "perform")),
     Part("ilqr with constraints", lambda: solve(regulator(True), "ilqr", {"intervals": 10}),
          ("ocp/shooting/engine/outer.py", "perform")),

@@ -37,7 +37,7 @@ _I = len(_FLOATS)
 
 
 def shape_of(stances: Sequence[Stance], groups: Sequence[Level | Sequence[Item]]) -> Hashable | None:
-    """What decides how rows are laid out; None where levels of the user's own are among them, or a stance slides."""
+    """What decides how rows are laid out; None where a point slides or levels of the user's own are among them."""
     if any(s.slip is not None for s in stances):
         return None
     out: list[Hashable] = [tuple([(s.name, s.sides) for s in stances])]

@@ -135,10 +135,7 @@ def solve(problem: Problem, options: AdjointOptions, progress: Progress | None =
     lower, upper = (bound[:horizon.stages][shot.filled] for bound in (horizon.lower, horizon.upper))
     guess, notes = _guess(horizon, options.steps())
     start = np.clip(guess[shot.filled], lower, upper)
-    spread = np.where(np.isfinite(upper - lower), upper - lower, 0.0) / 2
-    size = np.maximum(np.maximum(np.abs(start), spread), 1e-3)
-    size = np.where(size > 1e-3, size, 1.0)
-    search = _Search(shot, lower, upper, size, progress, began)
+    search = _Search(shot, lower, upper, _sizes(shot, start, upper - lower), progress, began)
     status, message = search.run(start, options)
     shot.value(search.best)
     slope = shot.gradient()
@@ -224,6 +221,23 @@ class _Search:
         why = None if not motion.moves(system) or k == h.stages else motion.failure(
             system, float(t), x[:system.nx], u, np.array(system.parameter_values), float(length * stretch.pace(x[system.nx:])))
         return Status.NOT_A_NUMBER, f"{where} fails: {why or 'states or costs are not finite'}"
+
+
+def _sizes(shot: Shot, start: Array, ranges: Array) -> Array:
+    """What L-BFGS-B measures unknowns by: ``1 / sqrt(H)`` with the curvature H of the costs of their own step, so that the Hessian is
+    near 1 but in the few directions that the end sees; without one the guess or the range."""
+    h, found = shot.horizon, np.zeros_like(shot.u)
+    if np.isfinite(shot.value(start)):
+        for k in range(h.stages):
+            stage, nu = h.kind(k), shot.sizes[k]
+            if nu and stage.expand is not None:
+                n = stage.space.ndx
+                H = np.asarray(stage.expand(*shot.at(k))[2]).T  # row by row
+                found[k, :nu] = np.diag(H[n:n + nu, n:n + nu])
+    curvature = found[shot.filled]
+    plain = np.maximum(np.abs(start), np.where(np.isfinite(ranges), ranges, 0.0) / 2)
+    plain = np.where(plain > 1e-3, plain, 1.0)
+    return np.where(curvature > 1e-12, 1 / np.sqrt(np.maximum(curvature, 1e-12)), plain)
 
 
 def _guess(horizon: Horizon, steps: shooting.ILQROptions) -> tuple[Array, list[str]]:

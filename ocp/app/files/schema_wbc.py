@@ -189,6 +189,8 @@ class Control(Part):
     duration: Number = Field(5.0, description="simulated time [s]")
     engine: Literal["osqp", "daqp"] = Field("osqp", description="of the hierarchy's quadratic programmes")
     rest_gain: Number = Field(20.0, description="rate at which velocities of standing points decay [1/s]")
+    trust: Number = Field(0.95, description="share of the friction that the controller counts on, so that feet do not stand on the "
+                                            "edge of slipping")
     horizon: Number | None = Field(0.05, description="seconds within which joints keep their limits; null: they do not")
     efforts: NumberOrList | dict[str, Number] | None = Field(
         None, description="limits of torques [N m or N], of all or by joint; null: those of the robot file")

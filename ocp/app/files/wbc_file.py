@@ -98,7 +98,9 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
     findings.raise_any()
     switches, pushes = read_schedule(names, file.schedule, tasks, contacts)
     control, efforts = file.wbc, _efforts(numbers, mechanism, file.wbc.efforts)
-    values = {key: numbers.number(getattr(control, key), ("wbc", key)) for key in ("rate", "duration", "rest_gain")}
+    values = {key: numbers.number(getattr(control, key), ("wbc", key)) for key in ("rate", "duration", "rest_gain", "trust")}
+    if not 0.0 < values["trust"] <= 1.0:
+        findings.add(("wbc", "trust"), f"must lie above 0 and be at most 1, got {values['trust']:g}")
     for key in ("rate", "duration"):
         if values[key] <= 0.0:
             findings.add(("wbc", key), f"must be positive, got {values[key]:g}")

@@ -171,7 +171,8 @@ def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_pose
 
     model: ``dynamics.model.Model``; q_samples [frames, nq]; body_poses [frames, bodies, 4, 4] with ``world_H_body``;
     scenery: shapes (``dynamics.model.Geometry``) that stand in the world. Links are lines from a body's origin to the joints
-    and end frames it carries; a last body without end frames ends at its centre of mass. Raises ProblemError where the shapes disagree.
+    and end frames it carries; a last body without end frames ends at its centre of mass. Raises ProblemError where the shapes
+    disagree.
     """
     bodies = model.bodies
     if body_poses.shape != (len(t), len(bodies), 4, 4):
@@ -317,6 +318,28 @@ def encode(scene: Scene) -> str:
         "labels": [list(item) for item in scene.labels], "traces": list(scene.traces), "ground": scene.ground,
     }
     return json.dumps(record, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def decode(text: str) -> Scene:
+    """The scene that :func:`encode` wrote, to its resolution."""
+    record = json.loads(text)
+    frames, unit = record["frames"], record["unit"]
+    points = unit * np.asarray(record["points"], float).reshape(frames, record["count"], 3)
+    poses = None
+    if record["bodies"]:
+        place, x, y = np.moveaxis(np.asarray(record["poses"], float).reshape(frames, record["bodies"], 3, 3), 2, 0)
+        x = x / np.linalg.norm(x, axis=-1, keepdims=True)
+        z = np.cross(x, y)
+        z /= np.linalg.norm(z, axis=-1, keepdims=True)
+        poses = np.zeros((frames, record["bodies"], 4, 4))
+        poses[..., :3, :3], poses[..., :3, 3] = np.stack([x, np.cross(z, x), z], axis=-1), unit * place
+        poses[..., 3, 3] = 1.0
+    return Scene(
+        record["kind"], np.asarray(record["t"]), points, tuple(Edge(tuple(p), bool(c), r) for p, c, r in record["edges"]),
+        tuple(Dot(*dot) for dot in record["dots"]),
+        tuple(Solid(body, unit * np.asarray(corners, float).reshape(-1, 3), faces, bool(mesh))
+              for body, corners, faces, mesh in record["solids"]),
+        poses, tuple((i, name) for i, name in record["labels"]), tuple(record["traces"]), record["ground"])
 
 
 def _finite_frames(t: np.ndarray, values: np.ndarray) -> int:

@@ -50,7 +50,7 @@ class Task:
 def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = False, seconds: float | None = None,
            overrides: Mapping[str, str] | None = None, out: Path | None = None, quiet: bool = False, command: Sequence[str] = (),
            console: Console | None = None) -> int:
-    """Solve the files and those in the folders ``places`` (default: the folder ``problems``), print and write the scoreboard.
+    """Solve the files and those in the folders ``places`` (default: the gallery), print and write the scoreboard.
 
     quick: only small problems; every: by every method that a file gives options for; seconds: what one file may take. Exit code
     0: all pass; 1: something failed, was out of time or not reached. Raises ProblemError for places that do not exist.
@@ -60,7 +60,7 @@ def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = Fa
         raise ProblemError(f"must be positive, got {seconds:g}", where="--seconds")
     limit = seconds if seconds is not None else QUICK_SECONDS if quick else None
     folder = out or Path("results") / "verify"
-    paths = gather(list(places) or [_gallery()])
+    paths = gather(list(places) or [gallery()])
     tasks = [task for path in paths for task in _tasks(path, every)]
     scores: list[Score] = []
     name = _names(paths)
@@ -81,10 +81,14 @@ def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = Fa
     return GOOD if board.ok else BAD
 
 
-def _gallery() -> Path:
-    if not GALLERY.is_dir():
-        raise ProblemError("there is no such folder here; name problem files or the folder of a gallery", where=str(GALLERY))
-    return GALLERY
+def gallery() -> Path:
+    """The gallery: the folder problems here, else the one that came with the installation, else that of the source tree."""
+    package = Path(__file__).resolve().parents[2]
+    for folder in (GALLERY, package / "gallery", package.parent / GALLERY):
+        if folder.is_dir():
+            return folder
+    raise ProblemError("there is no such folder here, and none came with the installation; name problem files or a folder",
+                       where=str(GALLERY))
 
 
 def _names(paths: Sequence[Path]) -> dict[Path, str]:

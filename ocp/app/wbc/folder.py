@@ -77,7 +77,8 @@ def level_rows(outcome: Outcome) -> list[dict[str, Any]]:
     """One record for each level: its name, the tasks in it, median and largest residual, share of steps in which it gave way."""
     run, rows = outcome.run, []
     ranks = sorted({task.priority for task in outcome.loaded.setup.tasks})
-    for name, values in run.levels.items():
+    first = ("equations", "stances", "limits", "joints")
+    for name, values in sorted(run.levels.items(), key=lambda item: (first.index(item[0]) if item[0] in first else 9, item[0])):
         tasks = ""
         if name.startswith("priority "):
             rank = ranks[min(int(name.split()[1]), len(ranks)) - 1]
@@ -93,12 +94,18 @@ def contact_rows(run: WholeBodyRun) -> list[dict[str, Any]]:
     rows = []
     for plan, c in zip(run.setup.contacts, run.contacts, strict=True):
         n = np.asarray(plan.record.normal, float) / np.linalg.norm(plan.record.normal)
-        normal = (c.commanded @ n)[c.state > 0]
+        told = bool(np.isfinite(c.actual).any())
+        normal = (c.commanded if controlled(run) else c.actual)[(c.state > 0) | (not controlled(run))] @ n
         share, actual = (float(np.nanmax(c.share[:, k], initial=0.0)) for k in range(2))
         rows.append({"name": c.name, "taken": float((c.state > 0).mean()) if c.state.size else 0.0,
                      "least": float(normal.min(initial=np.inf)) if normal.size else 0.0, "most": float(normal.max(initial=0.0)),
-                     "share": share, "actual": actual, "told": bool(np.isfinite(c.actual).any()), "drift": c.drift})
+                     "share": share, "actual": actual, "told": told, "drift": c.drift})
     return rows
+
+
+def controlled(run: WholeBodyRun) -> bool:
+    """Whether there is a controller at all."""
+    return bool(run.setup.tasks)
 
 
 def task_rows(run: WholeBodyRun) -> list[dict[str, Any]]:

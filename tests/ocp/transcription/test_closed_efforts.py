@@ -10,10 +10,12 @@ from shooting_problems import function
 
 import dynamics
 from dynamics import algorithms as alg
+from dynamics.constraints import Coupling
 from dynamics.derivatives import analytic, unit_configuration
+from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model.synthetic import branched_tree, random_tree, serial_chain
 from ocp.app.files.load import load_problem
-from ocp.bridge import Thruster, effort_constraints, inverse_dynamics_system, robot_system
+from ocp.bridge import Thruster, effort_constraints, inverse_dynamics_system, residual_dynamics_system, robot_system
 from ocp.derivatives import choose, differentiated_phase
 from ocp.errors import ProblemError
 from ocp.methods import solve
@@ -232,3 +234,43 @@ def test_a_file_solved_either_way(method):
     assert ad.status == closed.status
     assert closed.objective == pytest.approx(ad.objective, rel=1e-7)
     assert any("analytic" in note for note in closed.notes)
+
+
+# ---- equations of motion as rows ------------------------------------------------------------------------------------------
+def residual_problem(model, held=()):
+    system = residual_dynamics_system(Mechanism(model, direct_motors(model), constraints=held))
+    cost = Cost("effort", At.PATH, function(system.nx, system.nu, lambda t, x, u: ca.sumsqr(u) + ca.sin(x[0]) * u[1]))
+    guess = motion(model, system, 3)
+    return Problem("robot", (Phase("move", system, Duration(0.3, 0.9, 0.5), guess, costs=(cost,)),))
+
+
+def held_by(model):
+    joints = [n for n in model.velocity_names if n in model.coordinate_names]
+    return (Coupling("belt", ((joints[0], 1.0), (joints[-1], -2.0))),)
+
+
+@pytest.mark.parametrize("method", HOW)
+@pytest.mark.parametrize(("name", "states"), [("mixed", "coordinates"), ("branching", "coordinates"), ("floating", "tangent")])
+def test_residuals_of_mechanisms_have_the_derivatives_of_the_whole_graph(name, states, method):
+    model = TREES[name]()
+    problem = residual_problem(model, held_by(model))
+    found = HOW[method](problem, "analytic", states=states)
+    assert any("derivatives: analytic" in note for note in found.notes)
+    same(values(found), values(HOW[method](problem, "ad", states=states)), 1e-9)
+
+
+@pytest.mark.parametrize("method", HOW)
+def test_poison_reaches_residuals(method, monkeypatch):
+    problem = residual_problem(TREES["mixed"]())
+    right = values(HOW[method](problem, "analytic"))
+    first, second = analytic.inverse_dynamics_partials, analytic.contracted_inverse_dynamics
+    monkeypatch.setattr(analytic, "remembered", lambda words, build: build())
+    monkeypatch.setattr(analytic, "inverse_dynamics_partials", lambda *a: first(*a)._replace(M=3 * first(*a).M))
+    bad = values(HOW[method](problem, "analytic"))
+    assert np.abs(bad[3] - right[3]).max() > 1e-2 * np.abs(right[3]).max()  # the Jacobian
+    monkeypatch.setattr(analytic, "inverse_dynamics_partials", first)
+    monkeypatch.setattr(analytic, "contracted_inverse_dynamics", lambda *a: type(second(*a))(
+        *second(*a)[:3], *(1.01 * part for part in second(*a)[3:])))
+    bad = values(HOW[method](problem, "analytic"))
+    assert np.abs(bad[3] - right[3]).max() <= 1e-12 * np.abs(right[3]).max()
+    assert np.abs(bad[4] - right[4]).max() > 1e-5 * np.abs(right[4]).max()  # the Hessian alone
