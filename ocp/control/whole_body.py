@@ -125,7 +125,7 @@ class WholeBody:
             if not (most >= 0.0).all():
                 raise ProblemError("limits of efforts must not be negative", where="WholeBody.efforts")
             low, high = -most, most
-        self.largest = np.maximum(-low, high)
+        self.largest = np.minimum(-low, high)  # what either way is allowed
         bounded = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
         shared = [self.model.velocity_names.index(name) for name in self.mechanism.shared_limits]
         most = self.model.limit("effort")[shared]

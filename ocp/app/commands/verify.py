@@ -22,7 +22,7 @@ def verify(
     Parameters
     ----------
     files
-        Problem files and folders of them; default: the folder problems.
+        Problem files and folders of them; default: the folder problems, or the gallery that came with the installation.
     quick
         Small problems only, and 20 s for each.
     all_
@@ -37,8 +37,9 @@ def verify(
 
     if index:
         from ocp.app.verify.gallery import write_gallery
+        from ocp.app.verify.run import gallery
 
-        for folder in files or [Path("problems")]:
+        for folder in files or [gallery()]:
             print(write_gallery(folder))
         return CERTIFIED
 

@@ -25,7 +25,7 @@ from ocp.app.screen import busy, counting, wide_console
 from ocp.app.simulate.controls import choose
 from ocp.app.simulate.findings import energies
 from ocp.app.verify import terminal
-from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard, expects, gather, not_a_problem
+from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard, expects, gather, is_wbc, not_a_problem
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.methods import make_options, solve
@@ -50,7 +50,7 @@ class Task:
 def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = False, seconds: float | None = None,
            overrides: Mapping[str, str] | None = None, out: Path | None = None, quiet: bool = False, command: Sequence[str] = (),
            console: Console | None = None) -> int:
-    """Solve the files and those in the folders ``places`` (default: the folder ``problems``), print and write the scoreboard.
+    """Solve the files and those in the folders ``places`` (default: the gallery), print and write the scoreboard.
 
     quick: only small problems; every: by every method that a file gives options for; seconds: what one file may take. Exit code
     0: all pass; 1: something failed, was out of time or not reached. Raises ProblemError for places that do not exist.
@@ -60,7 +60,7 @@ def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = Fa
         raise ProblemError(f"must be positive, got {seconds:g}", where="--seconds")
     limit = seconds if seconds is not None else QUICK_SECONDS if quick else None
     folder = out or Path("results") / "verify"
-    paths = gather(list(places) or [_gallery()])
+    paths = gather(list(places) or [gallery()])
     tasks = [task for path in paths for task in _tasks(path, every)]
     scores: list[Score] = []
     name = _names(paths)
@@ -81,10 +81,14 @@ def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = Fa
     return GOOD if board.ok else BAD
 
 
-def _gallery() -> Path:
-    if not GALLERY.is_dir():
-        raise ProblemError("there is no such folder here; name problem files or the folder of a gallery", where=str(GALLERY))
-    return GALLERY
+def gallery() -> Path:
+    """The gallery: the folder problems here, else the one that came with the installation, else that of the source tree."""
+    package = Path(__file__).resolve().parents[2]
+    for folder in (GALLERY, package / "gallery", package.parent / GALLERY):
+        if folder.is_dir():
+            return folder
+    raise ProblemError("there is no such folder here, and none came with the installation; name problem files or a folder",
+                       where=str(GALLERY))
 
 
 def _names(paths: Sequence[Path]) -> dict[Path, str]:
@@ -117,6 +121,8 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
            show: Callable[[Mapping[str, Any]], None]) -> Score | None:
     """The score of a file; None after Ctrl-C."""
     begin = time.perf_counter()
+    if is_wbc(task.path):
+        return _whole_body(task.path, name, quick, overrides, begin)
     if (why := not_a_problem(task.path)):
         return Score(name, "", SKIPPED, why)
     method = task.method or ""
@@ -160,6 +166,27 @@ def _simulated(name: str, loaded: LoadedProblem, integrator: str, begin: float) 
         f"energy differs from the reference by {difference:.2g} > {expected.tolerance:.2g}")
     return Score(name, integrator, FAIL if reason else PASS, reason, cost=energy.change, reference=expected.energy,
                  difference=difference, tolerance=expected.tolerance, certificate="simulated", seconds=seconds)
+
+
+def _whole_body(path: Path, name: str, quick: bool, overrides: Mapping[str, str], begin: float) -> Score | None:
+    """The score of a file of whole-body control: it finished, kept equations, cones and limits, and ended as it expects."""
+    from ocp.app.files.wbc_file import load_wbc
+    from ocp.app.wbc.run import run_loaded
+
+    try:
+        loaded = load_wbc(path, overrides)
+        if quick and loaded.setup.tasks:
+            return Score(name, "wbc", SKIPPED, "a controller in closed loop is too long for --quick")
+        outcome = run_loaded(loaded)
+    except (ProblemError, ModelError) as error:
+        return Score(name, "wbc", FAIL, _first_line(str(error)), seconds=time.perf_counter() - begin)
+    except KeyboardInterrupt:
+        return None
+    run = outcome.run
+    reasons = [*outcome.missed, *([] if run.ok else [f"{run.ending.name.lower()}, {run.failures} steps without solution, "
+                                                     f"{'kept' if run.kept else 'limits not kept'}"])]
+    return Score(name, "wbc", FAIL if reasons else PASS, "; ".join(reasons), certificate="kept" if run.kept else "not kept",
+                 seconds=time.perf_counter() - begin)
 
 
 def _prepared(loaded: LoadedProblem, method: str, options: Any) -> float:
