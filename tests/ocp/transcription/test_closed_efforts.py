@@ -274,3 +274,13 @@ def test_poison_reaches_residuals(method, monkeypatch):
     bad = values(HOW[method](problem, "analytic"))
     assert np.abs(bad[3] - right[3]).max() <= 1e-12 * np.abs(right[3]).max()
     assert np.abs(bad[4] - right[4]).max() > 1e-5 * np.abs(right[4]).max()  # the Hessian alone
+
+
+def test_closed_forms_of_residuals_are_chosen_by_the_size_of_the_recursion():
+    small, large = (residual_dynamics_system(serial_chain(count)) for count in (2, 6))
+    assert [choose(system, "auto", "auto", exact=True)[:2] for system in (small, large)] == [("ad", False), ("analytic", False)]
+    tree = TREES["floating"]()
+    pushed = residual_dynamics_system(tree, thrusters=[replace(JET[0], frame=tree.frames[-1].name)])
+    assert choose(pushed, "auto", "auto", exact=True)[0] == "ad"
+    with pytest.raises(ProblemError, match="know no thrusters"):
+        choose(pushed, "analytic", "auto", exact=True)
