@@ -1,4 +1,4 @@
-"""One gradient of a simulation of implicit steps: by adjoints, forward sensitivities and differences, over the number of parameters.
+"""One gradient of a simulation of implicit steps: by adjoints, forward sensitivities, differences, over numbers of parameters.
 
     python tests/benchmarks/adjoint_gradients.py
 
@@ -116,12 +116,13 @@ def main() -> None:
              "| parameters | adjoint | forward | differences | forward error | difference error |", "|---|---|---|---|---|---|"]
     lines += [f"| {r['parameters']} | {r['adjoint']:.2f} | {r['forward']:.2f} | {r['differences']:.1f} | "
               f"{r['forward_error']:.1e} | {r['difference_error']:.1e} |" for r in rows]
-    lines += ["", f"A gradient over 1000 steps of a chain of 20 joints: by its 20000 torques {torques / plain:.2f} of the simulation",
-              f"({torques:.2f} s and {plain:.2f} s), by these and 20 free stiffnesses {swept / simulated:.2f} ({swept:.2f} s and "
-              f"{simulated:.2f} s).", "",
+    lines += ["", f"A gradient over 1000 steps of a chain of 20 joints: by its 20000 torques {torques / plain:.2f} of the "
+              f"simulation ({torques:.2f} s and {plain:.2f} s), by these and 20 free stiffnesses "
+              f"{swept / simulated:.2f} ({swept:.2f} s and {simulated:.2f} s).", "",
               "Up to a hundred parameters forward sensitivities cost little more than adjoints: one factor of the matrix of a step",
-              "serves all right-hand sides, and the simulation, with its calls from Python, takes most of the time. They take a row of",
-              "r_p for every joint from the kernel of adjoint products, which costs them a part that parameters do not change.", "", "![cost](adjoint_gradients.png)", ""]
+              "serves all right-hand sides, and the simulation, with its calls from Python, takes most of the time. They take a",
+              "row of r_p for every joint from the kernel of adjoint products: a part that parameters do not change.", "",
+              "![cost](adjoint_gradients.png)", ""]
     (OUT / "adjoint_gradients.md").write_text("\n".join(lines))
     figure, axes = plt.subplots(figsize=(6, 4))
     for name in ("adjoint", "forward", "differences"):
