@@ -36,7 +36,8 @@ Array = np.ndarray
 class AdjointOptions:
     """integrator: any one-step map of ``ocp.integrators``; intervals: steps of equal length in every phase, the control is held
     over each. tolerance: largest component of the projected gradient of a converged solution, over ``max(1, |cost|)``, in unknowns
-    over their sizes (curvature, guess or range). max_iterations: of L-BFGS-B; memory: pairs it keeps. derivatives, kernels: as of iLQR."""
+    over their sizes (curvature, guess or range). max_iterations: of L-BFGS-B; memory: pairs it keeps. derivatives,
+    kernels: as of iLQR."""
 
     integrator: str = "sdirk2"
     intervals: int = 200

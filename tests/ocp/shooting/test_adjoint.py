@@ -1,4 +1,4 @@
-"""Single shooting by adjoint gradients: gradients against differences, the optimum of other methods, what it refuses and how it fails."""
+"""Single shooting by adjoint gradients: gradients against differences, the optimum of DDP, what it refuses and how it fails."""
 
 from dataclasses import replace
 
