@@ -80,10 +80,9 @@ class _Loop:
             at += len(stances)
         every = [s for c in self.contacts for s in c.stances]
         items = [task.item for task in setup.tasks if isinstance(task.item, Task)]
-        self.whole = WholeBody(model, every, items, driven=setup.mechanism.driven, efforts=setup.efforts,
-                               rest_gain=setup.rest_gain, horizon=setup.horizon, options=setup.options)
+        self.whole = WholeBody(setup.mechanism, every, items, efforts=setup.efforts, rest_gain=setup.rest_gain,
+                               horizon=setup.horizon, options=setup.options)
         driven = tuple(self.whole.driven or ())
-        self.order = [(driven.index(motor.gears[0][0]), motor.gears[0][1]) for motor in setup.mechanism.motors]
         q = ca.SX.sym("q", model.nq)
         where = [s.contact for s in every]
         self.positions = ca.Function("points", [q], [ca.densify(ca.SX(contact_kinematics.contact_positions(model, q, where)))])
@@ -167,8 +166,7 @@ class _Loop:
         control = self._solved(t, levels, stances)
         self.seconds[k] = (time.perf_counter_ns() - began) * 1e-9
         self._note(k, t, control, stances, terms, current, gaps)
-        u = np.array([self.torque[k, i] / ratio for i, ratio in self.order])
-        self.x[k + 1] = self.plant.step(u, float(self.t[k + 1] - self.t[k]))
+        self.x[k + 1] = self.plant.step(self.torque[k], float(self.t[k + 1] - self.t[k]))
         self._forces(k)
 
     def _passive(self, k: int) -> None:
@@ -176,7 +174,7 @@ class _Loop:
         for c, contact in enumerate(self.contacts):
             self.gap[c, k] = gaps[contact.rows].min()
         self.torque[k], self.solved[k] = 0.0, True
-        self.x[k + 1] = self.plant.step(np.zeros(len(self.order)), float(self.t[k + 1] - self.t[k]))
+        self.x[k + 1] = self.plant.step(self.torque[k], float(self.t[k + 1] - self.t[k]))
         self._forces(k)
 
     def _solved(self, t: float, levels: tuple[Level, ...], stances: tuple[Stance, ...]) -> Control:
@@ -210,7 +208,7 @@ class _Loop:
             else:
                 task = self.tasks[switch.name]
                 if switch.what == "on" and not self.on[switch.name] and task.path is not None and isinstance(task.item, Task):
-                    task.path.begin(value_at(self.model, task.item, q))
+                    task.path.begin(value_at(self.model, task.item, q), t)
                 self.on[switch.name] = switch.what == "on"
 
     def _items(self, t: float) -> list[list[tuple[str, Item]]]:

@@ -64,7 +64,7 @@ class Switch:
 class Setup:
     """A controller and its schedule.
 
-    start [nq + nv]; efforts: limits by driven velocity (default: the robot's). rate (Hz), duration (s). horizon (s): of joint
+    start [nq + nv]; efforts: limits by control (default: the robot's). rate (Hz), duration (s). horizon (s): of joint
     limits, None: none. rest_gain [1/s]: how fast velocities of contacts decay. trust: share of the friction that
     the controller counts on, so that feet do not stand on the edge of slipping; caution: share of that at a foot that slips, until
     it stands for a while. Raises ProblemError for names and numbers that cannot be.
@@ -100,10 +100,6 @@ class Setup:
         for key in ("rate", "duration"):
             if not getattr(self, key) > 0.0:
                 raise ProblemError(f"must be positive, got {getattr(self, key)!r}", where=key)
-        geared = [motor for motor in self.mechanism.motors if len(motor.gears) != 1]
-        if geared or self.mechanism.thrusters:
-            name = geared[0].name if geared else self.mechanism.thrusters[0].name
-            raise ProblemError("whole-body control drives robots by motors at single joints alone", where=f"drive {name!r}")
 
     @property
     def steps(self) -> int:

@@ -70,7 +70,8 @@ def read_tasks(names: RobotNames, mechanism: Mechanism, given: Sequence[schema.W
 Made = tuple[list[Any], Source | None]
 
 
-def _source(names: RobotNames, value: Any, size: int, path: KeyPath, item: Item | None = None, before: Any = None) -> Source | None:
+def _source(names: RobotNames, value: Any, size: int, path: KeyPath, item: Item | None = None, before: Any = None
+            ) -> Source | None:
     """A target [size] from numbers and expressions of t; None after an error was recorded. Of a task that counts some components these
     will do, the others stay as ``before`` [size]."""
     column = names.reader.column(value, path)

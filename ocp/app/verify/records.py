@@ -121,6 +121,14 @@ def expects(path: Path) -> bool:
     return isinstance(given, dict) and bool(given.get("expect"))
 
 
+def is_wbc(path: Path) -> bool:
+    """Whether a file is one of whole-body control."""
+    try:
+        return is_wbc_tree(read_source(path).tree)
+    except ProblemError:
+        return False
+
+
 def _has_robots() -> bool:
     try:
         metadata.distribution("example-robot-data")

@@ -33,6 +33,18 @@ class Outcome:
     events: tuple[Event, ...]
     seconds: Mapping[str, float]
 
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """What the file expects of the end and did not come, in words."""
+        x = self.run.x[-1]
+        return tuple(f"{name} ends at {x[i]:.10g}, expected {value:.10g} ± {tolerance:.0e}"
+                     for name, (i, value, tolerance) in self.loaded.expect.items() if not abs(x[i] - value) <= tolerance)
+
+    @property
+    def ok(self) -> bool:
+        """The run went well, and ended as the file expects."""
+        return self.run.ok and not self.missed
+
 
 def write(outcome: Outcome, folder: Path, command: Sequence[str] = ()) -> None:
     """Fill an empty folder."""
@@ -63,13 +75,16 @@ def scene(outcome: Outcome) -> tuple[Scene | None, str]:
 
 
 # ---- numbers ------------------------------------------------------------------------------------------------------------
-def verdict(run: WholeBodyRun) -> str:
+def verdict(outcome: Outcome) -> str:
     """How it ended, in a few sentences."""
+    run = outcome.run
     words = [run.ending.value]
     if run.failures:
         words.append(f"{run.failures} of {len(run.solved)} steps had no solution; joints were braked.")
     words.append("Equations, cones and torque limits were kept in every step." if run.kept
                  else "Equations, cones or torque limits were not kept.")
+    if outcome.loaded.expect:
+        words += [f"{line}." for line in outcome.missed] or [f"{', '.join(outcome.loaded.expect)}: as expected."]
     return " ".join(words)
 
 
@@ -125,7 +140,7 @@ def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
     plain = jsonable({
         "format": FORMAT, "format_version": FORMAT_VERSION,
         "problem": {"name": file.name, "description": file.description, "source": file.source},
-        "ok": run.ok, "status": {"name": run.ending.name, "sentence": run.ending.value}, "verdict": verdict(run),
+        "ok": outcome.ok, "status": {"name": run.ending.name, "sentence": run.ending.value}, "verdict": verdict(outcome),
         "finished": run.ending is Ending.FINISHED, "failed_steps": run.failures, "kept": run.kept, "plant": run.plant,
         "levels": level_rows(outcome), "contacts": contact_rows(run), "tasks": task_rows(run), "effort_share": run.effort_share,
         "step_times": dataclasses.asdict(run.times), "rate": run.setup.rate, "duration": float(run.t[-1]),
