@@ -171,8 +171,8 @@ def _check(mechanism: Mechanism) -> None:
                                where="plant 'mujoco'")
     own = [*mechanism.forces, *mechanism.thrusters, *mechanism.constraints]
     if own:
-        raise ProblemError(f"{own[0].name!r} is a force, a thruster or a constraint, which this plant does not carry over; take the "
-                           "hybrid plant", where="plant 'mujoco'")
+        raise ProblemError(f"{own[0].name!r} is a force, a thruster or a constraint, which this plant does not carry over; take "
+                           "the hybrid plant", where="plant 'mujoco'")
 
 
 def _numbers(values: Any) -> str:

@@ -93,7 +93,7 @@ def main() -> None:
 
 def page(rows: list[dict], seconds: float) -> str:
     table, random = ([r for r in rows if r["kind"] == kind] for kind in ("table", "random"))
-    lines = ["# Pushes under whole-body control, on MuJoCo", "", __doc__.split("\n\n")[2].replace("\n", " "), "",
+    lines = ["# Pushes under whole-body control, on MuJoCo", "", __doc__.split("\n\n")[2].replace("\n", " ").partition(' "sequence":')[0], "",
              "Survived, by impulse and direction (0 degrees: forwards, 90: left):", "",
              "| impulse | " + " | ".join(f"{360 * k / DIRECTIONS:.0f}" for k in range(DIRECTIONS)) + " |",
              "|---:|" + "---|" * DIRECTIONS]

@@ -72,8 +72,8 @@ Made = tuple[list[Any], Source | None]
 
 def _source(names: RobotNames, value: Any, size: int, path: KeyPath, item: Item | None = None, before: Any = None
             ) -> Source | None:
-    """A target [size] from numbers and expressions of t; None after an error was recorded. Of a task that counts some components these
-    will do, the others stay as ``before`` [size]."""
+    """A target [size] from numbers and expressions of t; None after an error was recorded. Of a task that counts some components
+    these will do, the others stay as ``before`` [size]."""
     column = names.reader.column(value, path)
     if column is None:
         return None
