@@ -160,7 +160,10 @@ class PreparedStep:
             s.b[first:last] = np.broadcast_to(np.asarray(item.force, float), (3,))[list(item.components)]
         else:
             s.b[first:last] = item.effort
-        s.a_root[first:last] = item.weight**0.5 if isinstance(item.weight, float) else np.sqrt(np.asarray(item.weight, float))
+        weight = item.weight if isinstance(item.weight, float) else np.asarray(item.weight, float)
+        if not (0.0 < weight < np.inf if isinstance(weight, float) else ((weight > 0.0) & (weight < np.inf)).all()):
+            raise ProblemError(f"weights must be positive and finite, got {item.weight!r}", where=type(item).__name__)
+        s.a_root[first:last] = weight**0.5
 
     def _ends(self, stances: tuple[Stance, ...]) -> None:
         """Limits of stances that are not the objects of last time."""

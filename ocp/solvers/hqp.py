@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from ocp.errors import ProblemError
 from ocp.solvers.engines import ENGINES, Dense, Engine, engine, known_engine
 from ocp.solvers.levels import Answers, HQPResult, HQPStatus, Level, Outcome, check_levels, merged
-from ocp.solvers.lexicographic import ASK, CAREFUL, DONE, advance, space
+from ocp.solvers.lexicographic import ASK, CAREFUL, DONE, FAILED, advance, space
 
 __all__ = ["HQPOptions", "HQPResult", "HQPStatus", "Hierarchy", "Level", "Outcome", "Space", "check_levels", "merged", "solve_hqp"]
 
@@ -87,6 +87,8 @@ class Space:
                 s.x[:], guessed = x0, False
             code = int(advance(s.numbers, s.integers, self._sizes, self.options.tolerance, self._careful, guessed,
                                _ROADS if self.options.engine == ENGINES[0] else _ROADS & 7))
+            if code == FAILED and not self._careful:  # once more, from nothing
+                s.sides[:], code = 0, CAREFUL
             self._careful = self._careful or code == CAREFUL
         if code != DONE:
             level = int(self._sizes[3])

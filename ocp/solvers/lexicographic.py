@@ -264,7 +264,7 @@ def _programme(s: Stack, p: Problem, k: int, top: int, used: int, tall: bool, fi
             p.C[mc, c] = 0.0
         if i < first:
             below, above = s.lower[i] - s.w[i], s.upper[i] - s.w[i]
-            if not pending and (below > 1e-9 * far or above < -1e-9 * far):
+            if not pending and (below > 1e-6 * far or above < -1e-6 * far):
                 return kb, mc, nz, FAILED
             if length <= _DECIDED * s.d_size[i]:
                 tiny = 100.0 * _TINY * (1.0 + abs(s.w[i]))

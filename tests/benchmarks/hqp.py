@@ -139,7 +139,7 @@ def steps_of(stand: Stand, weighted: bool) -> Callable[..., tuple[bool, bool, bo
         begin = time.process_time_ns()
         control = stand.whole.step(q, v, wanted)
         spent = time.process_time_ns() - begin
-        return control.ok, bool(control.solution["limits"].active), control.solution.iterations > 0, spent
+        return control.ok, control.ok and bool(control.solution["limits"].active), control.solution.iterations > 0, spent
 
     return step
 
@@ -152,7 +152,7 @@ def programmes_of(stand: Stand) -> Callable[..., tuple[bool, bool, bool, int]]:
         begin = time.process_time_ns()
         answer = prepared.space.solve()
         spent = time.process_time_ns() - begin
-        return answer.ok, bool(answer["limits"].active), answer.iterations > 0, spent
+        return answer.ok, answer.ok and bool(answer["limits"].active), answer.iterations > 0, spent
 
     return step
 
