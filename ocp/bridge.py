@@ -22,6 +22,7 @@ from dynamics.forces import Force
 from dynamics.mechanism import Mechanism, Thruster, direct_motors
 from dynamics.mechanism.constrained import demanded, reduced, stacked
 from dynamics.model.model import Model
+from dynamics.redmax.parameters import Parameter, check, residual
 from ocp.errors import ProblemError
 from ocp.problem import INF, At, Constraint, Sense, System
 from ocp.spaces import Space
@@ -109,6 +110,25 @@ def robot_system(robot: Model | Mechanism, *, actuated: str | Sequence[str] = "a
     return replace(system, mechanism=mechanism, units=_units(mechanism), u_limits=_pairs(mechanism.control_limits),
                    constraints=_own(mechanism, system),
                    motion=functools.cache(lambda: equations_of_motion(mechanism, len(parameters or {}))))
+
+
+def designed_system(mechanism: Mechanism, design: Mapping[str, Parameter], parameters: Mapping[str, float]) -> System:
+    """The system of ``robot_system`` with numbers of the robot in the hands of the solver: parameters by name that stand for
+    lengths, inertias and fields of forces (``dynamics.redmax.parameters``). It has no ``mechanism``, whose numbers are
+    fixed, and no energy. Raises ModelError for what the robot does not have."""
+    model = mechanism.model
+    check(mechanism, list(design.values()))
+    space, names = model_space(model), list(parameters)
+    arguments, q, v = _arguments(model, space, mechanism.nu, parameters)
+    t, x, u, p = arguments
+    a = ca.SX.sym("a", model.nv)
+    own = ca.vertcat(ca.SX(0, 1), *(p[names.index(name)] for name in design))
+    r = residual(mechanism, list(design.values()), (q, v, a, u, own))
+    rest = ca.substitute(r, a, ca.DM.zeros(model.nv))
+    system = _system(mechanism, space, mechanism.controls, arguments, -ca.solve(ca.jacobian(r, a), rest), ca.SX(0), parameters)
+    F = ca.Function("motion", [t, x, a, u, p], [ca.densify(ca.cse(r))], ["t", "x", "w", "u", "p"], ["F"])
+    return replace(system, energy=None, power=None, units=_units(mechanism), u_limits=_pairs(mechanism.control_limits),
+                   motion=functools.cache(lambda: F))
 
 
 def equations_of_motion(mechanism: Mechanism, parameters: int = 0) -> ca.Function:

@@ -65,7 +65,7 @@ def choose(system: System, source: str, execution: str, exact: bool = False) -> 
     for name, value, known in (("derivatives", source, DERIVATIVES), ("execution", execution, EXECUTIONS)):
         if value not in known:
             raise ProblemError(f"no {name} named {value!r}{near(value, known)}", where=name)
-    inverse = accelerations(system) is not None
+    inverse = _inverse(system) is not None
     size, obstacle, missing = operations_of(system), _obstacle(system), _without_closed_form(system)
     instead: tuple[str, ...] = ()
     if execution == "loops" and obstacle and system.model is not None:
@@ -94,16 +94,26 @@ def choose(system: System, source: str, execution: str, exact: bool = False) -> 
 def operations_of(system: System) -> int:
     """Operations of one evaluation of the dynamics."""
     # where accelerations are controls, the rate is none; the power holds efforts and little else
+    if system.residual is not None and _inverse(system) is not None:
+        return operations(system.residual)
     inverse = accelerations(system) is not None and system.power is not None
     return operations(system.power if inverse else system.rate)
 
 
+def _inverse(system: System) -> tuple[Mechanism, int] | None:
+    """The mechanism whose inverse dynamics a system holds, and where the accelerations are among its inputs: controls, or unknowns
+    of its residual. None for others."""
+    if system.inverse is not None:
+        return system.inverse, 0
+    return (system.held, len(system.controls)) if system.held is not None and system.residual is not None else None
+
+
 def _without_closed_form(system: System) -> str:
     """Why the dynamics have no closed-form derivatives; empty where they have."""
-    model = accelerations(system)
-    if model is not None and system.inverse.thrusters:
+    own = _inverse(system)
+    if own is not None and own[0].thrusters:
         return "closed-form derivatives of efforts know no thrusters"
-    if model is None and system.mechanism is None:
+    if own is None and system.mechanism is None:
         return "closed-form derivatives exist for the dynamics of a robot only"
     return ""
 
@@ -141,7 +151,7 @@ def differentiated(system: System, source: str) -> System:
         xi = numeric_function(system.rate, source)(*symbols)
     elif reason := _without_closed_form(system):
         raise _refusal(system, reason)
-    elif accelerations(system) is not None:
+    elif _inverse(system) is not None:
         return system
     else:
         xi = _analytic_rate(system, *symbols[:3])
@@ -151,34 +161,39 @@ def differentiated(system: System, source: str) -> System:
 
 
 def differentiated_phase(phase: Phase, source: str) -> Phase:
-    """The phase with a ``differentiated`` system, for graphs of exact Hessians. Where accelerations are controls and ``source`` is
-    "analytic", the functions of its costs and constraints along the path bring closed-form derivatives of efforts along.
+    """The phase with a ``differentiated`` system, for graphs of exact Hessians. Where accelerations are controls, or unknowns of a
+    residual, and ``source`` is "analytic", the functions of its costs and constraints along the path bring closed-form derivatives
+    of efforts along, the residual among them.
 
     Raises ProblemError as ``differentiated`` does.
     """
     system = differentiated(phase.system, source)
-    model = accelerations(system) if source == "analytic" else None
-    if model is None:
+    own = _inverse(system) if source == "analytic" else None
+    if own is None:
         return phase if system is phase.system else replace(phase, system=system)
-    symbols = _symbols(system)
-    rate = ca.Function("rate", symbols, [ca.vertcat(symbols[1][model.nq:], symbols[2][:model.nv])], list("txup"), ["xi"],
-                       {"always_inline": True})
-    known = model, recursion(model), analytic_function(model, "inverse_dynamics")
-    return replace(phase, system=replace(system, rate=rate, derivatives=source),
-                   costs=tuple(_with_efforts(*known, cost) for cost in phase.costs),
-                   constraints=tuple(_with_efforts(*known, constraint) for constraint in phase.constraints))
+    (mechanism, start), symbols = own, _symbols(system)
+    model = mechanism.model
+    rate = ca.Function("rate", symbols, [ca.vertcat(symbols[1][model.nq:], symbols[2][start:start + model.nv])], list("txup"),
+                       ["xi"], {"always_inline": True})
+    known = model, start, recursion(model), analytic_function(model, "inverse_dynamics")
+    constraints = tuple(_with_efforts(*known, constraint) for constraint in phase.constraints)
+    residual = next((new.function for new, old in zip(constraints, phase.constraints, strict=True)
+                     if old.function is system.residual), system.residual)
+    return replace(phase, system=replace(system, rate=rate, derivatives=source, residual=residual),
+                   costs=tuple(_with_efforts(*known, cost) for cost in phase.costs), constraints=constraints)
 
 
-def _with_efforts(model: Model, sought: ca.Function, effort: ca.Function, item: Held) -> Held:
-    """The cost or constraint, whose function of (t, x, u, p) calls ``effort`` where it holds ``sought``, both of (q, v, a)."""
+def _with_efforts(model: Model, start: int, sought: ca.Function, effort: ca.Function, item: Held) -> Held:
+    """The cost or constraint, whose function of (t, x, u, p) calls ``effort`` where it holds ``sought``, both of (q, v, a); start:
+    where a begins in u."""
     function = item.function
     along = item.at in (At.PATH, At.INTEGRAL) and function.is_a("SXFunction")
-    rest = split(model, function, sought) if along else None
+    rest = split(model, function, sought, start) if along else None
     if rest is None:
         return item
     symbols = [ca.MX.sym(name, function.size1_in(i)) for i, name in enumerate("txup")]
     _, x, u, _ = symbols
-    value = rest(*symbols, effort(x[:model.nq], x[model.nq:], u[:model.nv]))
+    value = rest(*symbols, effort(x[:model.nq], x[model.nq:], u[start:start + model.nv]))
     # spliced, so that a place evaluates its efforts once, whatever its costs and constraints make of them
     spliced = ca.Function(function.name(), symbols, [value], function.name_in(), function.name_out(), {"always_inline": True})
     return replace(item, function=spliced)

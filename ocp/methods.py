@@ -78,6 +78,8 @@ METHODS: Mapping[str, Method] = {m.name: m for m in (
            "ocp.transcription.multiple_shooting", "ocp.transcription.multiple_shooting", "MultipleShootingOptions"),
     Method("ilqr", "iterative LQR / DDP with control bounds, compiled loops",
            "ocp.shooting.ilqr", "ocp.shooting.options", "ILQROptions"),
+    Method("adjoint", "single shooting by adjoint gradients and L-BFGS-B, for parameters of long and stiff motions",
+           "ocp.shooting.adjoint", "ocp.shooting.adjoint", "AdjointOptions"),
 )}
 
 

@@ -33,15 +33,15 @@ def recursion(model: Model) -> ca.Function:
     return ca.Function("effort", [q, v, a], [ca.densify(alg.inverse_dynamics(model, q, v, a))])
 
 
-def split(model: Model, function: ca.Function, sought: ca.Function | None = None) -> ca.Function | None:
+def split(model: Model, function: ca.Function, sought: ca.Function | None = None, start: int = 0) -> ca.Function | None:
     """(t, x, u, p, tau [nv]) -> value, such that tau = inverse dynamics of (x, u) gives ``function``; None where no effort is
-    found. sought: ``recursion(model)``, where that is known already."""
+    found. sought: ``recursion(model)``, where that is known already; start: where in u the accelerations begin."""
     symbols = [ca.SX.sym(name, function.size1_in(i)) for i, name in enumerate("txup")]
     x, u = symbols[1:3]
     value = ca.SX(function(*symbols))
     if value.nnz() == 0:
         return None
-    effort = (sought or recursion(model))(x[:model.nq], x[model.nq:], u[:model.nv])
+    effort = (sought or recursion(model))(x[:model.nq], x[model.nq:], u[start:start + model.nv])
     nodes, (efforts, values) = _numbered(ca.Function("both", symbols, [effort, value]))
     tau = ca.SX.sym("tau", model.nv)
     built: dict[int, Expr] = {}

@@ -1,8 +1,9 @@
 """Machine code of scalar functions without a C compiler, by LLVM, which comes with Numba; it rounds as CasADi's interpreter does.
 
 LLVM runs without optimisation: values are in registers already. Its better instruction selection and register allocator cost ten
-times the time or more; who evaluates a function thousands of times asks for them (``tuned``). Code models larger than the small one
-would keep it from its fast instruction selection.
+times the time or more; who evaluates a function thousands of times asks for them (``tuned``), or has them put in the place of the
+first code while that runs (``tunable``, `dynamics.kernels.tuning`). Code models larger than the small one would keep LLVM from its
+fast instruction selection.
 
 Measured on dynamics of a six-axis arm and a quadruped and their Jacobians, 600 to 93 000 operations, on one core of an x86-64 of
 2021; seconds, to make a kernel and to evaluate one operation (the first request of a process waits 0.02 s more for LLVM):
@@ -45,7 +46,7 @@ MAX_OPERATIONS = 1_000_000
 #: Modules of fewer operations are not worth a file.
 WORTH_STORING = 500
 #: Larger functions are not tuned: the time grows faster than the size.
-MAX_TUNED = 40_000
+MAX_TUNED = 100_000
 
 # Reentrant: while code is being made the garbage collector may finalise other code.
 _lock = threading.RLock()
@@ -134,31 +135,20 @@ def _ready(one: _Asked, cache_dir: str | os.PathLike[str] | None) -> Code | None
 def _codes(
     functions: Sequence[_Asked | KernelError], cache_dir: str | os.PathLike[str] | None, kind: Kind,
 ) -> list[Code | KernelError]:
-    found: dict[str, Code] = {}
+    found: dict[str, Code | KernelError] = {}
     new: dict[str, _Asked] = {}
-    asked: list[str | KernelError] = []
     for one in functions:
-        try:
-            if isinstance(one, KernelError):
-                raise one
-            if kind != "tuned":  # one that is in the cache needs no look at all its operations
-                _checked(one.function)
-        except KernelError as error:
-            asked.append(error)
-            continue
-        asked.append(one.content)
-        alive = _alive.get(one.content + kind)
-        if alive is not None:
-            found[one.content] = alive
-        else:
-            new[one.content] = one
-    if new:
-        try:
-            found |= _made(new, cache_dir, kind)
-        except (RuntimeError, ImportError, OSError) as error:  # no llvmlite, or not for this processor
-            failed = KernelError(f"no machine code here: {error}")
-            return [given if isinstance(given, KernelError) else found.get(given, failed) for given in asked]
-    return [given if isinstance(given, KernelError) else found[given] for given in asked]
+        if isinstance(one, _Asked):
+            alive = _alive.get(one.content + kind)
+            if alive is None:
+                new[one.content] = one
+            else:
+                found[one.content] = alive
+    try:
+        found |= _made(new, cache_dir, kind) if new else {}
+    except (RuntimeError, ImportError, OSError) as error:  # no llvmlite, or not for this processor
+        found |= dict.fromkeys(new, KernelError(f"no machine code here: {error}"))
+    return [one if isinstance(one, KernelError) else found[one.content] for one in functions]
 
 
 def _asked(function: ca.Function) -> _Asked | KernelError:
@@ -176,12 +166,13 @@ def _asked(function: ca.Function) -> _Asked | KernelError:
     return _Asked(function, serialised, hashlib.sha256(serialised.encode()).hexdigest())
 
 
-def _checked(function: ca.Function) -> None:
-    """Raises KernelError for a function with operations that cannot be written."""
+def _unwritable(function: ca.Function) -> KernelError | None:
+    """What to say about a function with operations that cannot be written."""
     unknown = sorted(set(map(function.instruction_id, range(function.n_instructions()))) - text.KNOWN)
-    if unknown:
-        words = ", ".join(map(_operation, unknown))
-        raise KernelError(f"function {function.name()!r} has operations without machine code: {words}")
+    if not unknown:
+        return None
+    words = ", ".join(map(_operation, unknown))
+    return KernelError(f"function {function.name()!r} has operations without machine code: {words}")
 
 
 def _operation(code: int) -> str:
@@ -195,32 +186,34 @@ def _names_of(contents: Sequence[str], kind: Kind) -> tuple[str, list[str]]:
     return key, [f"lieocp_{key[:16]}_{i}" for i in range(len(contents))]
 
 
-def _made(asked: Mapping[str, _Asked], cache_dir: str | os.PathLike[str] | None, kind: Kind) -> dict[str, Code]:
+def _made(asked: Mapping[str, _Asked], cache_dir: str | os.PathLike[str] | None, kind: Kind) -> dict[str, Code | KernelError]:
     """Code of functions by content, from the cache or new."""
     start = time.perf_counter()
     key, names = _names_of(list(asked), kind)
-    symbols = {symbol: one.function for symbol, one in zip(names, asked.values(), strict=True)}
-    stored = kind == "tuned" or sum(function.n_instructions() for function in symbols.values()) >= WORTH_STORING
+    stored = kind == "tuned" or sum(one.function.n_instructions() for one in asked.values()) >= WORTH_STORING
     directories = cache.lookup_directories(cache_dir) if stored else ()
     binary = cache.find_object(directories, key)
     hit = binary is not None
-    if binary is None:
-        for function in symbols.values() if kind == "tuned" else ():
-            _checked(function)
+    symbols = {symbol: one.function for symbol, one in zip(names, asked.values(), strict=True)}
+    if binary is None:  # what is in the cache needs no look at all its operations
+        wrong = {content: error for content, one in asked.items() if (error := _unwritable(one.function)) is not None}
+        if wrong:
+            rest = {content: one for content, one in asked.items() if content not in wrong}
+            return wrong | (_made(rest, cache_dir, kind) if rest else {})
         binary = compiled(symbols, kind)
         if stored:
             cache.store_object(directories[-1], key, binary)
     places = [f"{symbol}.best" for symbol in names] if kind == "tunable" else []
     addresses, keep = _linked(binary, [*names, *places])
     seconds = (time.perf_counter() - start) / len(asked)
-    codes = {}
+    codes: dict[str, Code | KernelError] = {}
     for symbol, one in zip(names, asked.values(), strict=True):
         tuning = None
         if kind == "tunable" and _is_tunable(one):
             tuned, (goal,) = _names_of([one.content], "tuned")
             tuning = Tuning(one.serialised, tuned, goal, addresses[f"{symbol}.best"])
-        codes[one.content] = Code(addresses[symbol], text.longest_output(one.function), seconds, hit, [keep], tuning)
-    _alive.update({content + kind: code for content, code in codes.items()})
+        code = Code(addresses[symbol], text.longest_output(one.function), seconds, hit, [keep], tuning)
+        codes[one.content] = _alive[one.content + kind] = code
     return codes
 
 

@@ -36,7 +36,8 @@ class Impact(NamedTuple):
 
 def stacked(model: Model, constraints: Sequence[Constraint], what: str, *arguments: Expr) -> Expr:
     """``value``, ``jacobian``, ``rate`` or ``drift`` of all records, one below the other."""
-    return ca.vertcat(*(getattr(c, what)(model, *arguments) for c in constraints))
+    rows = [getattr(c, what)(model, *arguments) for c in constraints]
+    return ca.vertcat(*rows) if rows else ca.DM(0, model.nv if what == "jacobian" else 1)
 
 
 def reduced(constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:

@@ -7,12 +7,14 @@ actuator (position and velocity servos) and its activation are not carried: a no
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import casadi as ca
 import numpy as np
 
+from dynamics.constraints import Closure
 from dynamics.forces import Bushing, Cable, Expression, Force, JointSpring, Place, PointForce, Spring, Torsion
 from dynamics.lie import quaternion, so3
 from dynamics.mechanism.drives import INF, Motor, Thruster
@@ -26,21 +28,32 @@ FREE, BALL = 0, 1  # of mjtJoint
 
 def read_mjcf_mechanism(path_or_text: str | os.PathLike[str], *, gravity: tuple[float, ...] | None = None) -> Mechanism:
     """The tree of ``read_mjcf`` with its actuators as motors and thrusters, its springs, tendons and gravity compensation as
-    forces.
+    forces, its connections and welds as constraints.
 
     A file without actuators has no drives. What is not carried is in ``model.notes``. Raises ModelError as ``read_mjcf`` does.
     """
     m, source, mujoco = compile_mjcf(path_or_text)
     notes = Notes()
-    model, sites = model_of(m, source, mujoco, notes, gravity)
+    model, sites, loops = model_of(m, source, mujoco, notes, gravity, closed=True)
     joints = names_of(m, mujoco, "JOINT", m.njnt)
     forces = [*_springs(m, model, joints), *_rotors(model), *_tendons(m, mujoco, model, joints, sites, notes),
               *_compensation(m, mujoco, model)]
     motors, thrusters, armature = _drives(m, mujoco, model, joints, sites, notes)
     bodies = tuple(replace(body, joint=replace(body.joint, armature=_more(body.joint.armature, armature.get(body.joint.name, 0.0))))
                    for body in model.bodies)
+    held = tuple(_closures(model, loops, notes))
     model = replace(model, bodies=bodies, notes=(*model.notes, *(n for n in notes.lines() if n not in model.notes)))
-    return Mechanism(model, tuple(motors), tuple(thrusters), tuple(forces))
+    return Mechanism(model, tuple(motors), tuple(thrusters), tuple(forces), held)
+
+
+def _closures(model: Model, loops: Sequence[tuple[str, str, str, str]], notes: Notes) -> Iterator[Closure]:
+    """What closes loops; the joint of a mechanism holds exactly."""
+    for name, joint, first, second in loops:
+        if model.frame(first).body == model.frame(second).body:
+            notes.tell(f"equality {name!r} holds two ends of one body together; left out")
+            continue
+        notes.tell("a soft connection or weld of MuJoCo is exact here")
+        yield Closure(name, first, second, joint)
 
 
 def _more(own: tuple[float, ...], rotor: float) -> tuple[float, ...]:

@@ -11,12 +11,12 @@ import os
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dynamics.errors import ModelError
-from dynamics.model.mjcf_constraints import beyond_the_tree, couplings, tell_the_rest
+from dynamics.model.mjcf_constraints import beyond_the_tree, closing, couplings, tell_the_rest
 from dynamics.model.model import Body, BodyInertia, Frame, Geometry, Joint, Limits, Mimic, Model, Placement
 from dynamics.model.rigid import (
     body_inertia,
@@ -51,14 +51,23 @@ def read_mjcf(path_or_text: str | os.PathLike[str], *, gravity: tuple[float, ...
     """
     m, source, mujoco = compile_mjcf(path_or_text)
     notes = Notes()
-    for sentence in beyond_the_tree(m):
+    for sentence in beyond_the_tree(m, mujoco):
         notes.tell(sentence)
-    return model_of(m, source, mujoco, notes, gravity)[0]
+    return model_of(m, source, mujoco, notes, gravity).model
 
 
-def model_of(m: Any, source: str | None, mujoco: Any, notes: Notes, gravity: tuple[float, ...] | None = None
-             ) -> tuple[Model, tuple[str, ...]]:
-    """The tree of a compiled model, and the names of the frames that its sites have become; ``notes`` get what is left out."""
+class Read(NamedTuple):
+    """A tree, the names of the frames that its sites have become, and (name, joint, first frame, second frame) of what closes its
+    loops."""
+
+    model: Model
+    sites: tuple[str, ...]
+    loops: tuple[tuple[str, str, str, str], ...]
+
+
+def model_of(m: Any, source: str | None, mujoco: Any, notes: Notes, gravity: tuple[float, ...] | None = None,
+             closed: bool = False) -> Read:
+    """The tree of a compiled model; ``notes`` get what is left out. closed: with frames for what closes its loops."""
     joint_names = names_of(m, mujoco, "JOINT", m.njnt)
     tree = _Tree(m, mujoco, notes, joint_names, couplings(m, mujoco, joint_names, notes))
     for b, name in enumerate(names_of(m, mujoco, "BODY", m.nbody)):
@@ -66,6 +75,11 @@ def model_of(m: Any, source: str | None, mujoco: Any, notes: Notes, gravity: tup
             _add_body(tree, b, name)
     sites = tuple(_add_frame(tree, name, int(m.site_bodyid[s]), placement(rotation_quaternion(m.site_quat[s]), m.site_pos[s]))
                   for s, name in enumerate(names_of(m, mujoco, "SITE", m.nsite)))
+    loops = []
+    for name, joint, ends in closing(m, mujoco) if closed else ():
+        first, second = (sites[number] if kind == "SITE" else _add_frame(tree, f"{name}.{which}", number, at)
+                         for which, (kind, number, at) in zip(("first", "second"), ends, strict=True))
+        loops.append((name, joint, first, second))
     tell_the_rest(m, notes)
     if tree.grounded:
         notes.tell(f"{tree.grounded:g} kg of bodies fixed to the world have no effect")
@@ -77,7 +91,7 @@ def model_of(m: Any, source: str | None, mujoco: Any, notes: Notes, gravity: tup
                       _configurations(tree), notes.lines())
     except ModelError as err:
         raise ModelError(err.message, source=source, line=err.line, element=err.element) from err
-    return model, sites
+    return Read(model, sites, tuple(loops))
 
 
 def compile_mjcf(path_or_text: str | os.PathLike[str]) -> tuple[Any, str | None, Any]:

@@ -1,4 +1,5 @@
-"""What an MJCF file says beyond bodies and joints: joint couplings become mimics, the rest is named in the notes."""
+"""What an MJCF file says beyond bodies and joints: joint couplings become mimics, connections and welds pairs of frames for a
+mechanism to hold together; the rest is named in the notes."""
 
 from __future__ import annotations
 
@@ -6,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dynamics.model.model import Mimic
+from dynamics.model.model import Mimic, Placement
+from dynamics.model.rigid import placement, rotation_quaternion
 from dynamics.model.xmltree import Notes
 
+#: equalities that close loops of the tree, and the joint between their two frames (``dynamics.constraints.Closure``)
+CLOSING = {"connect": "spherical", "weld": "fixed"}
 _SINGLE_AXIS = (2, 3)  # mjtJoint: slide, hinge
 
 
@@ -26,6 +30,8 @@ def couplings(m: Any, mujoco: Any, names: list[str], notes: Notes) -> dict[int, 
             notes.tell(f"equality {name!r} ({what}) is not active at the start; not carried")
             continue
         follower, leader, poly = int(m.eq_obj1id[e]), int(m.eq_obj2id[e]), m.eq_data[e][:5]
+        if what in CLOSING:
+            continue
         if what != "joint":
             notes.tell(f"equality {name!r} ({what}) is not carried: the robot is read without this constraint")
         elif leader < 0 or np.any(poly[2:]):
@@ -58,10 +64,35 @@ def _followed(joint: int, direct: dict[int, tuple[int, float, float]]) -> list[i
     return chain
 
 
-def beyond_the_tree(m: Any) -> list[str]:
+def closing(m: Any, mujoco: Any) -> list[tuple[str, str, list[tuple[str, int, Placement]]]]:
+    """(name, joint, two ends) of each equality that closes a loop; an end is ("SITE", site, identity) or ("BODY", body, placement).
+
+    MuJoCo holds both ends together softly: a connection ``x_1 + R_1 a_1 = x_2 + R_2 a_2``, a weld also ``R_2 = R_1 R``.
+    """
+    found = []
+    for e in range(m.neq):
+        what = mujoco.mjtEq(int(m.eq_type[e])).name.removeprefix("mjEQ_").lower()
+        if what not in CLOSING or not m.eq_active0[e]:
+            continue
+        name = mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_EQUALITY, e) or f"{what} {e}"
+        data, numbers = np.array(m.eq_data[e]), (int(m.eq_obj1id[e]), int(m.eq_obj2id[e]))
+        if int(m.eq_objtype[e]) == int(mujoco.mjtObj.mjOBJ_SITE):
+            ends = [("SITE", number, Placement()) for number in numbers]
+        elif what == "connect":
+            ends = [("BODY", number, placement(None, data[3 * k:3 * k + 3])) for k, number in enumerate(numbers)]
+        else:
+            ends = [("BODY", numbers[0], placement(rotation_quaternion(data[6:10] / np.linalg.norm(data[6:10])), data[3:6])),
+                    ("BODY", numbers[1], placement(None, data[:3]))]
+        found.append((name, CLOSING[what], ends))
+    return found
+
+
+def beyond_the_tree(m: Any, mujoco: Any) -> list[str]:
     """What a Model leaves out and a mechanism carries, as sentences."""
     found = [f"{count} {what} are not carried by a tree; read_mechanism reads them"
              for count, what in ((m.nu, "actuators"), (m.ntendon, "tendons")) if count]
+    found += [f"equality {name!r} closes a loop, and a tree is read without this constraint; read_mechanism reads it"
+              for name, _, _ in closing(m, mujoco)]
     if np.any(m.jnt_stiffness):
         found.append("springs of joints are not carried by a tree; read_mechanism reads them")
     if np.any(m.body_gravcomp):

@@ -7,6 +7,7 @@ who convert to and from other tools, and tests, which ask these forms whether th
     twists, wrenches, accelerations, inertia    one concept each, on poses and 6-vectors
     jacobians, moving_base  the same for robots: Jacobians, equations of motion, change of base
     hamel, differentials    equations of motion and pose differentials by differentiation alone
+    lagrange_first_kind     constrained motion by differentiation alone, with multipliers
     projected_newton_euler  equations of motion as sums over bodies
     newton_euler            the same for every body cut free, with the reactions of joints
     contact_equations       equations of motion with contact forces and impulses, no contact law

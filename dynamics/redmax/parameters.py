@@ -7,6 +7,7 @@ inertia is a wrench on its body, linear in the parameter; a field of a force is 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -80,24 +81,47 @@ def check(mechanism: Mechanism, parameters: Sequence[Parameter]) -> None:
             raise ModelError(f"no number {p.field!r} in its record{near(p.field, known)}", element=f"force {p.force!r}")
 
 
-def residual(mechanism: Mechanism, parameters: Sequence[Parameter], at: Sequence[Expr]) -> Expr:
-    """``r = ID(q, v, a) - f(q, v) - S u - thrusts`` [nv] at = (q, v, a, u, p), all columns; zero along motions."""
-    q, v, a, u, p = at
-    longer, where = _with_sliders(mechanism.model, parameters)
-    rows, lengths = where
+@dataclass(frozen=True)
+class Varied:
+    """A mechanism with free numbers as expressions: ``mechanism``, longer by massless sliders, at (q, v, a), all widened; ``rows`` of
+    its velocities that are the mechanism's own."""
+
+    mechanism: Mechanism
+    q: Expr
+    v: Expr
+    a: Expr
+    rows: list[int]
+    added: Sequence[Parameter]
+    p: Expr
+
+    def effort(self, thrusts: Expr) -> Expr:
+        """``ID(q, v, a) - f(q, v) - thrusts`` [nv] of the mechanism's own joints."""
+        state = (self.q, self.v, self.a)
+        tau = self.mechanism.inverse_dynamics(*state, thrusts)
+        return (tau + _inertia_effort(self.mechanism.model, self.added, state, self.p))[self.rows]
+
+
+def varied(mechanism: Mechanism, parameters: Sequence[Parameter], p: Expr, q: Expr, v: Expr, a: Expr) -> Varied:
+    """The mechanism at parameters p [np] and (q, v, a), columns of its own coordinates."""
+    longer, (rows, places, lengths) = _with_sliders(mechanism.model, parameters)
     wide_q, wide_v, wide_a = ca.SX(longer.nq, 1), ca.SX(longer.nv, 1), ca.SX(longer.nv, 1)
-    wide_q[rows], wide_v[rows], wide_a[rows] = q, v, a
+    wide_q[places], wide_v[rows], wide_a[rows] = q, v, a
     forces = {force.name: force for force in mechanism.forces}
     for k, parameter in enumerate(parameters):
         if isinstance(parameter, Length):
             wide_q[lengths[k]] = p[k]
         elif isinstance(parameter, ForceField):
             forces[parameter.force] = replace(forces[parameter.force], **{parameter.field: p[k]})  # type: ignore[type-var]
-    state = (wide_q, wide_v, wide_a)
-    tau = alg.inverse_dynamics(longer, *state, replace(mechanism, model=longer).wrenches(u[len(mechanism.motors):], wide_q))
-    tau = tau + _inertia_effort(longer, parameters, state, p)
-    tau = tau - sum((force.effort(longer, wide_q, wide_v) for force in forces.values()), ca.SX(longer.nv, 1))
-    return tau[rows] - mechanism.motor_effort(u)
+    wide = copy.copy(mechanism)  # as it is, but for expressions in the place of numbers, which checks would refuse
+    object.__setattr__(wide, "model", longer)
+    object.__setattr__(wide, "forces", tuple(forces.values()))
+    return Varied(wide, wide_q, wide_v, wide_a, rows, parameters, p)
+
+
+def residual(mechanism: Mechanism, parameters: Sequence[Parameter], at: Sequence[Expr]) -> Expr:
+    """``r = ID(q, v, a) - f(q, v) - S u - thrusts`` [nv] at = (q, v, a, u, p), all columns; zero along motions."""
+    q, v, a, u, p = at
+    return varied(mechanism, parameters, p, q, v, a).effort(u[len(mechanism.motors):]) - mechanism.motor_effort(u)
 
 
 def _inertia_effort(model: Model, parameters: Sequence[Parameter], state: Sequence[Expr], p: Expr) -> Expr:
@@ -130,9 +154,9 @@ def _inertia_effort(model: Model, parameters: Sequence[Parameter], state: Sequen
     return total
 
 
-def _with_sliders(model: Model, parameters: Sequence[Parameter]) -> tuple[Model, tuple[list[int], dict[int, int]]]:
-    """The model with a massless slider before the joint of every length; rows of its velocities that are the model's own, and the
-    coordinate of each length by the index of its parameter. All coordinates are flat."""
+def _with_sliders(model: Model, parameters: Sequence[Parameter]) -> tuple[Model, tuple[list[int], list[int], dict[int, int]]]:
+    """The model with a massless slider before the joint of every length; rows of its velocities and of its coordinates that are the
+    model's own, and the coordinate of each length by the index of its parameter."""
     bodies: list[Body] = []
     moved: dict[int, int] = {-1: -1}
     names: dict[int, str] = {}
@@ -147,8 +171,10 @@ def _with_sliders(model: Model, parameters: Sequence[Parameter]) -> tuple[Model,
         moved[i] = len(bodies) - 1
     frames = tuple(replace(frame, body=moved[frame.body]) for frame in model.frames)
     longer = replace(model, bodies=tuple(bodies), frames=frames, configurations={})
-    known = {name: j for j, name in enumerate(longer.velocity_names)}
-    return longer, ([known[name] for name in model.velocity_names], {k: known[name] for k, name in names.items()})
+    rows = {name: j for j, name in enumerate(longer.velocity_names)}
+    places = {name: j for j, name in enumerate(longer.coordinate_names)}
+    return longer, ([rows[name] for name in model.velocity_names], [places[name] for name in model.coordinate_names],
+                    {k: places[name] for k, name in names.items()})
 
 
 def flat_coordinates(mechanism: Mechanism) -> None:

@@ -33,6 +33,7 @@ with at_once():
     from ocp.app.commands.simulate import simulate
     from ocp.app.commands.solve import resume, solve
     from ocp.app.commands.verify import verify
+    from ocp.app.commands.view import view
     from ocp.app.commands.wbc import wbc
 
 #: what the system says of places where nothing can be written, or no longer
@@ -55,6 +56,7 @@ for command in (
     compare,
     explain,
     verify,
+    view,
     robot,
     init,
     derivatives,

@@ -37,4 +37,5 @@ def _with_motion(run: Run, phase: Phase, prefix: str) -> Phase:
         if found != tuple(known):
             raise ProblemError(f"has {kind}s {', '.join(found)}; phase {phase.name!r} has {', '.join(known)}",
                                where=str(run.folder))
-    return from_samples(phase, *(run.arrays[f"{prefix}{name}"] for name in ("t", "x", "t_u", "u")), where=str(run.folder))
+    t, x, t_u, u = (run.arrays[f"{prefix}{name}"] for name in ("t", "x", "t_u", "u"))
+    return from_samples(phase, t, x, t_u, u, where=str(run.folder))

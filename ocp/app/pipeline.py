@@ -133,7 +133,7 @@ def picture(loaded: LoadedProblem, solution: Solution) -> tuple[Any, str]:
         if len({model.fingerprint for model in models}) > 1:
             return None, "The phases have different robots, so there is no one picture to animate."
         q = np.concatenate([part[:, :system.model.nq] for part in x])
-        return scene_from_model(system.model, t, q, body_poses(system.model, q)), ""
+        return scene_from_model(system.model, t, q, body_poses(system.model, q), loaded.scenery), ""
     if loaded.drawing is not None:
         u = [np.asarray(leg.trajectory.control(at)).reshape(len(at), leg.phase.system.nu)
              for leg, at in zip(found, times, strict=True)]

@@ -1,7 +1,7 @@
 """The loops of inverse kinematics, as plain Python until compiling them pays.
 
 A guess takes milliseconds either way, Numba's compiler seven seconds. A process that has spent ``PATIENCE`` seconds in plain loops
-has many configurations to find, and goes on in compiled ones; so does one in which ``ocp.control.loops`` was imported.
+has many configurations to find, and goes on in compiled ones; so does one in which ``ocp.control.ik_search`` was imported.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 
 from dynamics.kernels.plain import plain_twin
 
-COMPILED, BELOW = "ocp.control.loops", ("ocp.control.box_qp",)
+COMPILED, BELOW = "ocp.control.ik_search", ("ocp.control.box_qp",)
 PATIENCE = 2.0
 
 
 class Loops:
-    """The functions of ``ocp.control.loops`` by name, by whichever execution is due."""
+    """The functions of ``ocp.control.ik_search`` by name, by whichever execution is due."""
 
     def __init__(self) -> None:
         self.spent = 0.0

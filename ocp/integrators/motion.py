@@ -18,6 +18,7 @@ import functools
 from collections.abc import Callable
 
 import casadi as ca
+import numpy as np
 
 from ocp.implicit import implicit
 from ocp.integrators.integrator import Expr, Node
@@ -89,18 +90,51 @@ def stage(system: System) -> Callable[..., tuple[Expr, Expr]]:
     return _stage(system.motion, system.space)
 
 
-@functools.lru_cache(maxsize=16)  # of all steps of a solve
-def _stage(motion: Callable[[], ca.Function], space: Space) -> Callable[..., tuple[Expr, Expr]]:
+def _equations(motion: Callable[[], ca.Function], space: Space) -> tuple[list[Expr], Expr]:
+    """Symbols (w, t, q, v, d, gamma, u, p), and the equations of a stage."""
     F, nv = motion(), space.ndx // 2
     sizes = (F.size1_in(2), 1, space.nx - nv, nv, nv, 1, F.size1_in(3), F.size1_in(4))
     w, t, q, v, d, gamma, u, p = inputs = [ca.SX.sym(name, size) for name, size in zip("wtqvdgup", sizes, strict=True)]
-    G = ca.cse(F(t, reached(space, q, v, d, gamma, w[:nv]), w, u, p))
+    return inputs, ca.cse(F(t, reached(space, q, v, d, gamma, w[:nv]), w, u, p))
+
+
+def failure(system: System, t: float, x: np.ndarray, u: np.ndarray, p: np.ndarray, h: float) -> str | None:
+    """Why a step of BDF1 from x [nx] at t has no solution that Newton's method finds, in words; None where it has one. The inner
+    stage of SDIRK2 is such a step, of length alpha h."""
+    inputs, G = _equations(system.motion, system.space)
+    f, nv = ca.Function("stage", inputs, [G, ca.densify(ca.jacobian(G, inputs[0]))]), system.space.ndx // 2
+    rest = (t + h, *split(system, x), np.zeros(nv), h, u, p)
+    w = np.zeros(inputs[0].shape[0])
+    for _ in range(60):
+        value, slope = (np.asarray(part) for part in f(w, *rest))
+        value = value.ravel()
+        if not (np.all(np.isfinite(value)) and np.all(np.isfinite(slope))):
+            break
+        move = np.linalg.lstsq(slope, -value, rcond=None)[0]
+        if np.max(np.abs(move)) <= 1e-8 * max(1.0, float(np.max(np.abs(w)))):
+            return None
+        shares = 0.5 ** np.arange(12)
+        sizes = np.array([np.linalg.norm(np.asarray(f(w + share * move, *rest)[0])) for share in shares])
+        passing = np.flatnonzero(sizes < (1 - shares / 4) * np.linalg.norm(value))
+        w = w + shares[passing[0] if len(passing) else -1] * move
+    names = [*system.space.tangent_names[nv:], *(f"constraint row {i}" for i in range(len(value) - nv))]
+    worst = int(np.argmax(np.where(np.isfinite(value), np.abs(value), np.inf)))
+    where = names[worst].removeprefix("v.")
+    return (f"Newton's method finds no step of {h:.6g} s; the equations of motion are left by {abs(value[worst]):.3g} at joint "
+            f"{where!r}; a shorter step may help")
+
+
+@functools.lru_cache(maxsize=16)  # of all steps of a solve
+def _stage(motion: Callable[[], ca.Function], space: Space) -> Callable[..., tuple[Expr, Expr]]:
+    inputs, G = _equations(motion, space)
+    w, _, q, v, d, gamma, _, _ = inputs
+    nv = v.shape[0]
     right = -ca.horzcat(*(ca.jacobian(G, one) for one in inputs[1:]))
     solve = implicit("motion", inputs, ca.densify(G), ca.densify(ca.jacobian(G, w)), ca.densify(right), search=True)
     end = ca.Function("reached", [q, v, d, gamma, w], [reached(space, q, v, d, gamma, w[:nv])])
 
     def found(t: Expr, q: Expr, v: Expr, d: Expr, gamma: Expr, u: Expr, p: Expr) -> tuple[Expr, Expr]:
-        w = solve(ca.DM.zeros(sizes[0]), (t, q, v, d, gamma, u, p))
+        w = solve(ca.DM.zeros(inputs[0].shape[0]), (t, q, v, d, gamma, u, p))
         return end(q, v, d, gamma, w), w[:nv]
 
     return found

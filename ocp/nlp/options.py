@@ -9,7 +9,7 @@ from ocp.errors import ProblemError
 
 HESSIANS = ("exact", "gauss_newton", "limited_memory")
 SOLVERS = ("ipopt", "interior_point", "fatrop")
-SCALINGS = ("none", "bounds", "jacobian", "auto")
+SCALINGS = ("none", "bounds", "jacobian", "auto", "guess")
 
 #: what a solver cannot do, and why
 REFUSED = {

@@ -9,7 +9,7 @@ gradient, in scaled columns (Betts 2010, Practical Methods for Optimal Control, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,9 @@ from ocp.nlp.program import NLP, Functions
 from ocp.nlp.result import NLPResult, Warm
 
 #: factors outside are cut: entries at the first point say little about others
-SMALLEST, LARGEST = 2.0 ** -30, 2.0 ** 30
+LARGEST = 2.0 ** 30
+#: the same for factors of a name, which are found along a whole motion
+SQUARED = 2.0 ** 60
 #: rows with smaller largest entries are scaled up no further
 UP = 2.0 ** 7
 #: constraints whose rows have no larger entries are lifted: their violations would be below absolute tolerances
@@ -78,13 +80,20 @@ class Unscale:
 def choose_scaling(nlp: NLP, how: str, magnitudes: np.ndarray | None = None) -> Scaling:
     """Factors for the program.
 
-    how: "none"; "bounds": columns alone; "jacobian": rows and objective alone; "auto": all. magnitudes [n]: of the variables, where
-    known (units, a trajectory); they go before the bounds.
+    how: "none"; "bounds": columns alone; "jacobian": rows and objective alone; "auto": all; "guess": all, those of a name together:
+    columns by the largest variable at the first point, rows without a limit. magnitudes [n]: of the variables, where known
+    (units, a trajectory); they go before the bounds.
     """
     if how not in SCALINGS:
         raise ProblemError(f"scaling must be one of {', '.join(SCALINGS)}, got {how!r}")
     columns, rows, objective = np.ones(nlp.n), np.ones(nlp.m), 1.0
     start = np.clip(nlp.x0, nlp.x_lower, nlp.x_upper)
+    if how == "guess":
+        group = _by_name(nlp.variables)
+        largest = _largest(group, start)
+        columns = _power(np.where(largest > 0, largest, 1.0), SQUARED)[group]
+        rows = _inverse(_row_sizes(nlp, start, columns), SQUARED)
+        return Scaling(how, columns, rows[_by_name(nlp.constraints)], objective_factor(nlp, columns))
     if how in ("bounds", "auto"):
         width = nlp.x_upper - nlp.x_lower
         bounded = np.isfinite(width) & (width > 0)
@@ -122,15 +131,31 @@ def lifted(nlp: NLP) -> float:
 def lifted_rows(nlp: NLP) -> Scaling | None:
     """Factors for the rows of constraints in tiny numbers, the same for all rows of a name, which bring the largest entry of their
     Jacobian at the first point to about 1; None where there are none."""
-    jacobian = nlp.jac(np.clip(nlp.x0, nlp.x_lower, nlp.x_upper))[1]
-    of: dict[str, int] = {}
-    group = np.array([of.setdefault(name.partition(" @ ")[0], len(of)) for name in nlp.constraints], dtype=int)
-    largest, entries = np.zeros(len(of)), np.abs(np.array(jacobian.nonzeros()))
-    np.maximum.at(largest, group[np.array(jacobian.sparsity().row(), dtype=int)], np.where(np.isfinite(entries), entries, 0.0))
+    largest = _row_sizes(nlp, np.clip(nlp.x0, nlp.x_lower, nlp.x_upper), np.ones(nlp.n))
     tiny = (largest > 0) & (largest < TINY)
     if not tiny.any():
         return None
-    return Scaling("of tiny rows", np.ones(nlp.n), np.where(tiny, _inverse(largest), 1.0)[group], 1.0)
+    return Scaling("of tiny rows", np.ones(nlp.n), np.where(tiny, _inverse(largest), 1.0)[_by_name(nlp.constraints)], 1.0)
+
+
+def _row_sizes(nlp: NLP, point: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The largest entry of the Jacobian, by variables in these units, for every name of constraints."""
+    jacobian = nlp.jac(point)[1]
+    i, j = (np.array(k, dtype=int) for k in jacobian.sparsity().get_triplet())
+    return _largest(_by_name(nlp.constraints), np.array(jacobian.nonzeros()) * columns[j], i)
+
+
+def _by_name(names: Sequence[str]) -> np.ndarray:
+    """Numbers of the names, wherever they stand."""
+    of: dict[str, int] = {}
+    return np.array([of.setdefault(name.partition(" @ ")[0], len(of)) for name in names], dtype=int)
+
+
+def _largest(group: np.ndarray, values: np.ndarray, which: np.ndarray | slice = slice(None)) -> np.ndarray:
+    """The largest magnitude of finite values in each group, of the members ``which`` that they belong to."""
+    largest = np.zeros(int(group.max(initial=-1)) + 1)
+    np.maximum.at(largest, group[which], np.where(np.isfinite(values), np.abs(values), 0.0))
+    return largest
 
 
 def _to_one(norm: Callable[..., Any], nlp: NLP, point: np.ndarray, columns: np.ndarray | float = 1.0) -> float:
@@ -173,10 +198,10 @@ def scaled(nlp: NLP, how: str | Scaling, magnitudes: np.ndarray | None = None) -
         diagnose=None if diagnose is None else seen, keep=(nlp.keep, nlp)), back
 
 
-def _power(values: np.ndarray) -> np.ndarray:
-    return np.asarray(2.0 ** np.round(np.log2(np.clip(values, SMALLEST, LARGEST))))
+def _power(values: np.ndarray, largest: float = LARGEST) -> np.ndarray:
+    return np.asarray(2.0 ** np.round(np.log2(np.clip(values, 1 / largest, largest))))
 
 
-def _inverse(largest: np.ndarray) -> np.ndarray:
+def _inverse(largest: np.ndarray, most: float = LARGEST) -> np.ndarray:
     """Factors that bring the largest entries to about 1; 1 where there are none."""
-    return _power(1.0 / np.where(largest > 0, largest, 1.0))
+    return _power(1.0 / np.where(largest > 0, largest, 1.0), most)

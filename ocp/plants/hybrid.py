@@ -89,10 +89,10 @@ class HybridPlant:
         self.names = tuple(point.name for point in self.points)
         friction = np.array([point.friction for point in self.points])
         rate = self.options.rate if self.options.stabilisation == "baumgarte" else 0.0
-        self._smooth = Smooth(self.touching, friction, rate, self._pushing)
+        self._smooth = Smooth(self.touching, friction, rate, lambda: self._acting)
         self._bounce = np.array([point.restitution for point in self.points])
         self._edges = sorted({edge for push in self.pushes for edge in (push.time, push.time + push.duration)})
-        self.u = np.zeros(mechanism.nu)
+        self.u, self._acting = np.zeros(mechanism.nu), np.zeros(3 * len(self.pushes))
         self.t, self.events, self._recent = 0.0, list[Event](), list[float]()
         self.work = dict.fromkeys(("controls", "friction", "pushes", "impacts"), 0.0)
 
@@ -122,20 +122,20 @@ class HybridPlant:
         """Holds u [nu] for dt (s); the state afterwards. Forces are decided anew when u changes."""
         end = self.t + dt
         u = np.array(u, float)
-        if not np.array_equal(u, self.u):
-            self.u = u
-            self._forget()
-            self._decide()
+        changed = not np.array_equal(u, self.u)
+        self.u = u if changed else self.u
         while self.t < end - 1e-13 and np.isfinite(self.v).all():
             ahead = [edge for edge in self._edges if self.t + 1e-12 < edge < end]
             stop = min([end, *ahead])
             h = min(self.options.max_step, stop - self.t)
             if h > 0.999999 * (stop - self.t):
                 h = stop - self.t
-            self._advance(h)
-            if ahead and abs(self.t - stop) < 1e-12:
+            acting = self._pushing(self.t + h / 2)
+            if changed or not np.array_equal(acting, self._acting):
+                self._acting, changed = acting, False
                 self._forget()
-                self._decide()  # a push begins or ends
+                self._decide()
+            self._advance(h)
         self.t = end
         return self.measure()
 
@@ -161,8 +161,8 @@ class HybridPlant:
         motion = self._motion()
         modes = self._smooth.followed(motion, h)
         if modes is not self.modes:
-            self.modes, motion = modes, self._smooth.motion(self.t, self.q, self.v, self.u, modes)
-        trial = self._smooth.integrate(self.t, self.q, self.v, self.u, self.modes, motion, h)
+            self.modes, motion = modes, self._smooth.motion(self.q, self.v, self.u, modes)
+        trial = self._smooth.integrate(self.q, self.v, self.u, self.modes, motion, h)
         if not self._broken(trial):
             self._accept(trial, h)
             self._project()
@@ -172,7 +172,7 @@ class HybridPlant:
             if high - low <= 1e-14 + 1e-13 * self.t:
                 break
             middle = (low + high) / 2
-            found = self._smooth.integrate(self.t, self.q, self.v, self.u, self.modes, motion, middle)
+            found = self._smooth.integrate(self.q, self.v, self.u, self.modes, motion, middle)
             if self._broken(found):
                 high, trial = middle, found
             else:
@@ -234,7 +234,7 @@ class HybridPlant:
         slides = closed & (speed > CREEP)
         start = Modes(np.where(slides, SLIP, np.where(closed, STICK, OPEN)).astype(np.int8), old.slip.copy(), old.anchor.copy())
         start.slip[slides] = u[slides, :2] / speed[slides, None]
-        a_free, W = self._smooth.free(self.t, terms, self.v)
+        a_free, W = self._smooth.free(terms, self.v)
         law, rows = self._law(terms, self.v, a_free, W, start, 1.0 / self.options.max_step)
         if not law.holds:
             self._paradox(rows, start)
@@ -264,7 +264,7 @@ class HybridPlant:
         before = (J @ self.v).reshape(-1, 3)
         if not (before[:, 2] < -REST).any():
             return
-        _, W = self._smooth.free(self.t, terms, self.v)
+        _, W = self._smooth.free(terms, self.v)
         G, e = J @ W @ J.T, np.where(-before[:, 2] > self.options.rest_speed, self._bounce[on], 0.0)
         for _ in range(30):
             b = before.copy()
@@ -300,7 +300,7 @@ class HybridPlant:
         """One step of velocities as a whole: ``M (v' - v) = h f + J' p`` and Coulomb's law between p and J v'."""
         self.events.append(Event(self.t, kind, contact))
         terms = self._terms()
-        a_free, W = self._smooth.free(self.t, terms, self.v)
+        a_free, W = self._smooth.free(terms, self.v)
         v = self.v + h * a_free
         low = terms.at[:, 2] + h * np.minimum((terms.J @ v).reshape(-1, 3)[:, 2], 0.0) <= TOUCH
         on = np.flatnonzero(low | (self.modes.mode != OPEN))
@@ -350,14 +350,14 @@ class HybridPlant:
     # ---- what is known of the present state -------------------------------------------------------------------------
     def _pushing(self, t: float) -> Array:
         """Forces [3 k] of the pushes at a time (N, world axes)."""
-        now = [np.asarray(p.force) if p.time - 1e-12 <= t < p.time + p.duration - 1e-12 else np.zeros(3) for p in self.pushes]
+        now = [np.asarray(p.force) if p.time <= t < p.time + p.duration else np.zeros(3) for p in self.pushes]
         return np.concatenate([np.zeros(0), *now])
 
     def _terms(self) -> Terms:
         return self._smooth.terms(self.q, self.v, self.u)
 
     def _motion(self) -> Motion:
-        return self._smooth.motion(self.t, self.q, self.v, self.u, self.modes)
+        return self._smooth.motion(self.q, self.v, self.u, self.modes)
 
     def _forget(self) -> None:
         self._smooth.remember(None)

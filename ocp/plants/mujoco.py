@@ -144,8 +144,8 @@ def mjcf(model: Model, points: Sequence[Touch] = (), timestep: float = 5e-4) -> 
                           'conaffinity="0"/>')
         inside = f'<inertial pos="{_numbers(b.inertia.com)}" mass="{b.inertia.mass:.17g}" fullinertia="{_numbers(full)}"/>' \
             if b.inertia.mass > 0 else ""
-        return (f'<body name="{b.name}" pos="{_numbers(joint.placement.position)}" quat="{_quaternion(joint.placement.rotation)}">'
-                f"{made}{inside}{geoms}" + "".join(body(j) for j in model.children(i)) + "</body>")
+        place = f'pos="{_numbers(joint.placement.position)}" quat="{_quaternion(joint.placement.rotation)}"'
+        return (f'<body name="{b.name}" {place}>{made}{inside}{geoms}' + "".join(body(j) for j in model.children(i)) + "</body>")
 
     planes, pairs = "", ""
     for k, point in enumerate(points):
@@ -157,7 +157,7 @@ def mjcf(model: Model, points: Sequence[Touch] = (), timestep: float = 5e-4) -> 
                   f'friction="{max(point.friction, 1e-5):.17g} {max(point.friction, 1e-5):.17g} 0.005 0.0001 0.0001" '
                   f'solref="{4 * timestep:g} 1" solimp="0.99 0.9999 0.0001 0.5 2"/>')
     roots = "".join(body(j) for j in model.children(-1))
-    return (f'<mujoco><compiler angle="radian" balanceinertia="false" boundmass="0" boundinertia="0"/><option timestep="{timestep:g}" '
+    return (f'<mujoco><compiler angle="radian" boundmass="0" boundinertia="0"/><option timestep="{timestep:g}" '
             f'cone="elliptic" impratio="100" integrator="implicitfast" tolerance="1e-12" iterations="200" '
             f'gravity="{_numbers(model.gravity)}"/><worldbody>{planes}{roots}</worldbody><contact>{pairs}</contact></mujoco>')
 

@@ -67,9 +67,9 @@ class Motion:
 
 class Smooth:
     """Accelerations and steps under given modes. friction [n]; rate [1/s]: of Baumgarte's stabilisation, 0: none; pushing: forces
-    [3 k] (N) at a time."""
+    [3 k] (N) that act now."""
 
-    def __init__(self, touching: Touching, friction: Array, rate: float, pushing: Callable[[float], Array]) -> None:
+    def __init__(self, touching: Touching, friction: Array, rate: float, pushing: Callable[[], Array]) -> None:
         self.touching, self.friction, self.rate, self.pushing = touching, friction, rate, pushing
         model = touching.mechanism.model
         self._unit = [slice(qs.start + kind.quaternion.start, qs.start + kind.quaternion.stop)
@@ -88,19 +88,19 @@ class Smooth:
             self._at = q, v, u, self.touching.terms(q, v, u)
         return self._at[3]
 
-    def motion(self, t: float, q: Array, v: Array, u: Array, modes: Modes) -> Motion:
+    def motion(self, q: Array, v: Array, u: Array, modes: Modes) -> Motion:
         """Acceleration and forces at a state."""
         known = self._known
         if known is None or known.q is not q or known.v is not v or known.modes is not modes:
-            known = self._known = self._motion(t, q, v, self.terms(q, v, u), u, modes)
+            known = self._known = self._motion(q, v, self.terms(q, v, u), u, modes)
         return known
 
-    def integrate(self, t: float, q: Array, v: Array, u: Array, modes: Modes, start: Motion, h: float) -> Motion:
+    def integrate(self, q: Array, v: Array, u: Array, modes: Modes, start: Motion, h: float) -> Motion:
         """The state after h (s) under these modes, by the classical Runge-Kutta method in the coordinates."""
         nodes, at = [start], start
         for share in (0.5, 0.5, 1.0):
             x, w = self._normal(q + share * h * at.terms.rate), v + share * h * at.a
-            at = self._motion(t + share * h, x, w, self.touching.terms(x, w, u), u, modes)
+            at = self._motion(x, w, self.touching.terms(x, w, u), u, modes)
             nodes.append(at)
         weights = np.array([1.0, 2.0, 2.0, 1.0]) * h / 6
         x = self._normal(q + sum(w * n.terms.rate for w, n in zip(weights, nodes, strict=True)))
@@ -108,7 +108,7 @@ class Smooth:
         work = {key: float(sum(weight * n.power[key] for weight, n in zip(weights, nodes, strict=True))) for key in start.power}
         terms = self.touching.terms(x, w, u)
         self._at = x, w, u, terms
-        end = self._motion(t + h, x, w, terms, u, modes)
+        end = self._motion(x, w, terms, u, modes)
         turned = Modes(modes.mode, self._directions(terms, w, Modes(modes.mode, modes.slip, modes.anchor)), modes.anchor)
         return Motion(x, w, terms, end.a, end.force, end.a_free, end.W, turned, end.power, work)
 
@@ -136,10 +136,10 @@ class Smooth:
                 slip[k] = towards / np.hypot(towards[0], towards[1])
         return Modes(modes.mode, slip, modes.anchor, frozen=True)
 
-    def free(self, t: float, terms: Terms, v: Array) -> tuple[Array, Array]:
+    def free(self, terms: Terms, v: Array) -> tuple[Array, Array]:
         """(a_free [nv], W [nv, nv]): the acceleration is ``a_free + W J' lambda``, closed loops included in both."""
         M_inv = np.linalg.inv(terms.M)
-        f = terms.f + terms.J_p.T @ self.pushing(t) if terms.J_p.size else terms.f
+        f = terms.f + terms.J_p.T @ self.pushing() if terms.J_p.size else terms.f
         if not terms.J_b.size:
             return M_inv @ f, M_inv
         J = terms.J_b
@@ -191,9 +191,9 @@ class Smooth:
         return np.asarray(across @ np.linalg.lstsq(J @ across, off, rcond=_RANK)[0])
 
     # ---- parts --------------------------------------------------------------------------------------------------------
-    def _motion(self, t: float, q: Array, v: Array, terms: Terms, u: Array, modes: Modes) -> Motion:
+    def _motion(self, q: Array, v: Array, terms: Terms, u: Array, modes: Modes) -> Motion:
         now = Modes(modes.mode, self._directions(terms, v, modes), modes.anchor)
-        a_free, W = self.free(t, terms, v)
+        a_free, W = self.free(terms, v)
         rows, force = Rows.of(modes.mode), np.zeros((modes.mode.size, 3))
         a = a_free
         if rows.at:
@@ -205,7 +205,7 @@ class Smooth:
                 force[k] = x[at] if modes.mode[k] == STICK else x[at] * np.append(-self.friction[k] * now.slip[k], 1.0)
         power = {"controls": float(v @ (self._S @ u[: self._S.shape[1]])) if self._S.size else 0.0,
                  "friction": float(force.ravel() @ (terms.J @ v)) if rows.at else 0.0,
-                 "pushes": float(self.pushing(t) @ (terms.J_p @ v)) if terms.J_p.size else 0.0}
+                 "pushes": float(self.pushing() @ (terms.J_p @ v)) if terms.J_p.size else 0.0}
         return Motion(q, v, terms, a, force, a_free, W, modes, power)
 
     def _directions(self, terms: Terms, v: Array, modes: Modes) -> Array:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
-from scipy.optimize import least_squares
 
 from ocp.problem import At, Boundary, Constraint, Phase, Sense
 
@@ -81,6 +80,8 @@ def _end(phase: Phase, rows: list[Constraint], boundary: Boundary | None, at: At
 
 def _nearest(phase: Phase, end: _End, guess: Array) -> Array:
     """What is left outside [m] at the best of all starts."""
+    from scipy.optimize import least_squares  # a tenth of a second that other problems need not wait for
+
     space, rng = phase.system.space, np.random.default_rng(0)
     base, step = ca.MX.sym("x", space.nx), ca.MX.sym("d", space.ndx)
     plus = ca.Function("plus", [base, step], [space.plus(base, step)])

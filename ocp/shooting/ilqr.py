@@ -4,18 +4,16 @@ Li, Todorov 2004 (iLQR); Tassa, Erez, Todorov 2012 (regularisation schedule, lin
 Todorov 2014 (control bounds); Mastalli et al. 2020 (FDDP: starts whose states do not follow the dynamics). Gauss-Newton by default;
 ``hessian="full"`` makes it DDP.
 
-Convergence needs both an optimality residual and a predicted decrease below tolerance: the largest component of the
-projected gradient of the discrete cost (from the costates, so regularisation does not touch it) and the decrease that
-the quadratic model still expects, each relative to ``max(1, |cost|)``. Where the decrease falls below the rounding of
-the cost itself, steps are judged by the gradient instead: the iterations go on until the gradient reaches
-its tolerance, or has found no new minimum for ``ocp.shooting.engine.records.PATIENCE`` steps.
+Convergence needs both an optimality residual and a predicted decrease below tolerance: the largest component of the projected
+gradient of the discrete cost (from the costates, so regularisation does not touch it) and the decrease that the quadratic model
+still expects, each relative to the cost, or to its unit (``ocp.shooting.engine.unit``) where that is larger. Where the decrease
+falls below the rounding of the cost itself, steps are judged by the gradient instead: the iterations go on until the gradient
+reaches its tolerance, or has found no new minimum for ``ocp.shooting.engine.records.PATIENCE`` steps.
 
 Bounds on controls are part of every step; so are those of free durations, parameters and start states, which a stage of their own
 chooses. All other hard constraints (bounds on states, prescribed states, path and final constraints, second-order cones) hold at
-the
-knots by an augmented Lagrangian (``ocp.shooting.engine.augmented``; Howell, Jackson, Manchester 2019): multipliers and penalties
-are
-updated until the largest violation is below ``constraint_tolerance``.
+the knots by an augmented Lagrangian (``ocp.shooting.engine.augmented``; Howell, Jackson, Manchester 2019): multipliers and
+penalties are updated until the largest violation is below ``constraint_tolerance``.
 """
 
 from __future__ import annotations
@@ -41,6 +39,7 @@ from ocp.shooting.options import ILQROptions, unsupported
 from ocp.shooting.outcome import constants, extras, trajectories
 from ocp.shooting.stages.horizon import Horizon, build
 from ocp.shooting.stages.single import bends, closed_form
+from ocp.shooting.stages.stage import Stage
 
 if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions that run something
     from ocp.shooting.engine.record import Engine, Store
@@ -81,9 +80,9 @@ def solve(problem: Problem, options: ILQROptions | None = None, progress: Progre
     return run(prepare(problem, options), progress, checkpoint, resume)
 
 
-def prepare(problem: Problem, options: ILQROptions | None = None) -> Program:
-    """Build and compile the kernels of a problem. Raises UnsupportedError and ProblemError as ``solve`` does, and
-    KernelError when compiled kernels are demanded and cannot be had."""
+def prepare(problem: Problem, options: ILQROptions | None = None, kinds: tuple[Stage, ...] = ()) -> Program:
+    """Build and compile the kernels of a problem; kinds: its stages, where they are there from another grid. Raises
+    UnsupportedError and ProblemError as ``solve`` does, and KernelError when compiled kernels are demanded and cannot be had."""
     options = options or ILQROptions()
     reasons = unsupported(problem)
     if reasons:
@@ -94,7 +93,7 @@ def prepare(problem: Problem, options: ILQROptions | None = None) -> Program:
 
     imported = time.perf_counter()
     by_loops, told = _execution(problem, options)
-    horizon = build(freed(problem) if options.control_bounds == "rows" else problem, options, by_loops)
+    horizon = build(freed(problem) if options.control_bounds == "rows" else problem, options, by_loops, kinds)
     built = time.perf_counter()
     compiled = records.compile_horizon(horizon, options)
     store, kept = records.make_store(compiled)
@@ -177,4 +176,7 @@ def _guessed(phases: Sequence[Phase], guess: Guess | Sequence[Guess]) -> tuple[P
 def finer(problem: Problem, options: ILQROptions, solution: Solution) -> Solution:
     """The problem, whose guess is the solution, on twice as many intervals; from its states, for controls alone would leave an
     unstable motion."""
-    return solve(problem, replace(options, intervals=2 * options.intervals, shooting="feasible"))
+    fixed = not any(phase.duration.free or phase.free_parameters for phase in problem.phases)
+    same = isinstance(solution.optimality, ShootingOptimality) and fixed and solution.options == asdict(options)
+    kinds = solution.optimality.horizon.kinds if same else ()
+    return run(prepare(problem, replace(options, intervals=2 * options.intervals, shooting="feasible"), kinds))

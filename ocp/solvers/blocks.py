@@ -7,6 +7,7 @@ factorisation; a table is read in nanoseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
@@ -18,6 +19,9 @@ from ocp.solvers.factors import VIEWS
 class Blocks:
     """numbers, integers: the buffers; arrays of ``floats`` and ``ints`` (name -> shape of one or two sizes) are attributes, views
     of them. In loops the arrays are counted in this order, those of numbers first."""
+
+    if TYPE_CHECKING:
+        def __getattr__(self, name: str) -> Any: ...
 
     def __init__(self, floats: Mapping[str, tuple[int, ...]], ints: Mapping[str, tuple[int, ...]]) -> None:
         shapes = [*floats.values(), *ints.values()]

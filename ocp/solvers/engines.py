@@ -1,4 +1,4 @@
-"""Engines that look for the active set of a small dense programme: OSQP, and DAQP by option. Their answers are guesses only.
+"""Engines that look for the active set of a small dense programme: OSQP and DAQP. Their answers are guesses only.
 
     minimise  1/2 x' P x + q' x   subject to   l <= A x <= u
 
@@ -20,7 +20,7 @@ from ocp.errors import ProblemError
 
 Array = NDArray[np.float64]
 
-ENGINES = ("osqp", "daqp")
+ENGINES = ("active_set", "osqp", "daqp")
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,5 +124,5 @@ def known_engine(name: str) -> str:
 
 
 def engine(name: str) -> Engine:
-    """A new engine, "osqp" or "daqp". Raises ProblemError for other names, and where DAQP is not installed."""
-    return Osqp() if known_engine(name) == "osqp" else Daqp()
+    """A new engine (OSQP beside "active_set"). Raises ProblemError for other names, and where DAQP is not installed."""
+    return Daqp() if known_engine(name) == "daqp" else Osqp()

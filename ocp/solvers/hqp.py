@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ocp.errors import ProblemError
-from ocp.solvers.engines import Dense, Engine, engine, known_engine
+from ocp.solvers.engines import ENGINES, Dense, Engine, engine, known_engine
 from ocp.solvers.levels import Answers, HQPResult, HQPStatus, Level, Outcome, check_levels, merged
 from ocp.solvers.lexicographic import ASK, CAREFUL, DONE, advance, space
 
@@ -33,16 +33,17 @@ __all__ = ["HQPOptions", "HQPResult", "HQPStatus", "Hierarchy", "Level", "Outcom
 Array = NDArray[np.float64]
 
 _ZERO = 1e-13
-_ROADS = 7  # all that lead to an active set
-_BY = ("none", "held rows", "", "descent")
+_ROADS = 15  # all that lead to an active set
 
 
 @dataclass(frozen=True)
 class HQPOptions:
-    """engine: "osqp" or "daqp". tolerance: directions that a level weighs by less than this share of its norm are not inverted;
-    only those that are zero to rounding are left to the levels below. accuracy: that engines are asked for."""
+    """engine: what looks for the active set of a level where the rows held last time are not it: "active_set" (compiled, of our
+    own; OSQP only where it does not close), "osqp" or "daqp". tolerance: directions that a level weighs by less than this share
+    of its norm are not inverted; only those that are zero to rounding are left to the levels below. accuracy: that engines are
+    asked for."""
 
-    engine: str = "osqp"
+    engine: str = "active_set"
     tolerance: float = 1e-8
     accuracy: float = 1e-6
 
@@ -59,9 +60,21 @@ class Space:
     def __init__(self, n: int, names: Sequence[str], counts: Sequence[tuple[int, int]], limits: Sequence[tuple[str, ...]],
                  options: HQPOptions) -> None:
         self.n, self.names, self.counts, self.limits, self.options = n, tuple(names), tuple(counts), tuple(limits), options
-        self.arrays: Any = space(n, list(counts))
+        self.arrays = space(n, list(counts))
         self._sizes, self._careful = np.zeros(5, np.int64), False
+        self._engine_name = options.engine if options.engine != ENGINES[0] else "osqp"
         self._engine: Engine | None = None
+
+    def load(self, levels: Sequence[Level]) -> None:
+        """Fill the arrays with levels of this shape."""
+        s, a, d = self.arrays, 0, 0
+        for level in levels:
+            rows, limits = slice(a, a + level.b.size), slice(d, d + level.f.size)
+            root = np.sqrt(level.weights)
+            s.A[rows], s.b[rows], s.a_root[rows] = level.A, level.b, root[:level.b.size]
+            s.D[limits], s.low[limits], s.high[limits], s.d_root[limits] = level.D, level.lower, level.f, root[level.b.size:]
+            a, d = rows.stop, limits.stop
+        self.limits = tuple(level.limits for level in levels)
 
     def solve(self, x0: Array | float = 0.0) -> HQPResult:
         """The lexicographic optimum of what the arrays hold. x0 [n]: where to start looking."""
@@ -72,16 +85,16 @@ class Space:
                 iterations, guessed = iterations + self._guess(), True
             else:
                 s.x[:], guessed = x0, False
-            code = int(advance(s.numbers, s.integers, self._sizes, self.options.tolerance, self._careful, guessed, _ROADS))
+            code = int(advance(s.numbers, s.integers, self._sizes, self.options.tolerance, self._careful, guessed,
+                               _ROADS if self.options.engine == ENGINES[0] else _ROADS & 7))
             self._careful = self._careful or code == CAREFUL
-        if code != DONE or not np.isfinite(s.x).all():
+        if code != DONE:
             level = int(self._sizes[3])
             return HQPResult(np.full(self.n, np.nan), HQPStatus.FAILED, None, (*self.names, "least norm")[level])
-        self._careful = bool(s.slack.any())
-        by = [_BY[how] or self.options.engine for how in s.how.tolist()]
-        answers = Answers(self.names, self.counts, self.limits, s.residual.copy(), s.slack.copy(), s.end.astype(np.int8),
-                          s.rank.tolist(), by)
-        return HQPResult(s.x.copy(), HQPStatus.SOLVED, answers, free=answers.rank[-1], iterations=iterations)
+        self._careful = bool(s.state[5])
+        answers = Answers(self.names, self.counts, self.limits, s.residual.copy(), s.slack.copy(), s.end.copy(), s.rank.copy(),
+                          s.how.copy(), self._engine_name)
+        return HQPResult(s.x.copy(), HQPStatus.SOLVED, answers, free=int(s.rank[-1]), iterations=iterations)
 
     def _guess(self) -> int:
         """Ask the engine for the active set of the level that the loops stopped at; returns its iterations."""
@@ -124,16 +137,8 @@ class Hierarchy:
         if self._space is None or shape != self._shape:
             counts = [(level.b.size, level.f.size) for level in levels]
             self._space, self._shape = Space(n, [level.name for level in levels], counts, (), self.options), shape
-        space_, a, d = self._space, 0, 0
-        s = space_.arrays
-        for level in levels:
-            rows, limits = slice(a, a + level.b.size), slice(d, d + level.f.size)
-            root = np.sqrt(level.weights)
-            s.A[rows], s.b[rows], s.a_root[rows] = level.A, level.b, root[:level.b.size]
-            s.D[limits], s.low[limits], s.high[limits], s.d_root[limits] = level.D, level.lower, level.f, root[level.b.size:]
-            a, d = rows.stop, limits.stop
-        space_.limits = tuple(level.limits for level in levels)
-        return space_.solve(start)
+        self._space.load(levels)
+        return self._space.solve(start)
 
 
 def solve_hqp(levels: Sequence[Level], options: HQPOptions | None = None) -> HQPResult:

@@ -172,7 +172,7 @@ def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh 
 def finer(problem: Problem, options: CollocationOptions, solution: Solution) -> Solution:
     """The problem, whose guess is the solution, on its mesh with every interval cut in two, which ``freeze`` names; from the
     solution's multipliers where there is one phase, so that the optimum is the same."""
-    once = replace(options, refine="none", guess="given", scaling=rule(options.scaling),
+    once = replace(options, refine="none", guess="given", scaling=rule(str(solution.freeze.get("scaling", options.scaling))),
                    controls=str(solution.freeze.get("controls", options.controls)))
     if options.form == "compressed":
         once = replace(once, intervals=2 * int(options.intervals))
@@ -302,6 +302,7 @@ def _run(options: CollocationOptions, ask: Ask) -> Solution:
 def _attempt(options: CollocationOptions, ask: Ask) -> Attempt:
     """What solves a program from one guess."""
     def attempt(given: Problem, chosen: CollocationOptions) -> Solution:
+        chosen = chosen if ask.scaling is None else replace(chosen, scaling=ask.scaling)
         coarse = chosen.guess != options.guess  # that rung of the ladder has a mesh of its own
         meshes = None if coarse else ask.meshes
         change = ask.change if ask.change is not None and not coarse else lambda program: program

@@ -50,7 +50,7 @@ def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
         linear = Table(r, place.layout.states.ravel()[c], value, (total, n))
     external = {}
     if by_loops:
-        from ocp.transcription.loops import dynamics_functions  # only here: Numba costs half a second
+        from ocp.transcription.robot_rows import dynamics_functions  # only here: Numba costs half a second
 
         dynamics, inputs = dynamics_block(place, mesh)
         system = place.phase.system

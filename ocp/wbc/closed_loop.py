@@ -80,10 +80,9 @@ class _Loop:
             at += len(stances)
         every = [s for c in self.contacts for s in c.stances]
         items = [task.item for task in setup.tasks if isinstance(task.item, Task)]
-        self.whole = WholeBody(model, every, items, driven=setup.mechanism.driven, efforts=setup.efforts,
-                               rest_gain=setup.rest_gain, horizon=setup.horizon, options=setup.options)
+        self.whole = WholeBody(setup.mechanism, every, items, efforts=setup.efforts, rest_gain=setup.rest_gain,
+                               horizon=setup.horizon, options=setup.options)
         driven = tuple(self.whole.driven or ())
-        self.order = [(driven.index(motor.gears[0][0]), motor.gears[0][1]) for motor in setup.mechanism.motors]
         q = ca.SX.sym("q", model.nq)
         where = [s.contact for s in every]
         self.positions = ca.Function("points", [q], [ca.densify(ca.SX(contact_kinematics.contact_positions(model, q, where)))])
@@ -121,6 +120,8 @@ class _Loop:
 
     def _warm(self) -> None:
         """One step that is thrown away, so that none pays for what is compiled at its first use."""
+        if not self.setup.tasks:
+            return
         with suppress(ProblemError):
             items = [[item for _, item in level if not isinstance(item, ForceTask)] for level in self._items(0.0)]
             self.whole.step(self.setup.start[:self.nq], self.setup.start[self.nq:], [level for level in items if level])
@@ -148,6 +149,9 @@ class _Loop:
         return ending, done
 
     def _step(self, k: int) -> None:
+        if not self.setup.tasks:  # the plant alone
+            self._passive(k)
+            return
         t, x = float(self.t[k]), self.plant.measure()
         q, v = x[:self.nq], x[self.nq:]
         gaps, points = self._where(x)
@@ -162,8 +166,15 @@ class _Loop:
         control = self._solved(t, levels, stances)
         self.seconds[k] = (time.perf_counter_ns() - began) * 1e-9
         self._note(k, t, control, stances, terms, current, gaps)
-        u = np.array([self.torque[k, i] / ratio for i, ratio in self.order])
-        self.x[k + 1] = self.plant.step(u, float(self.t[k + 1] - self.t[k]))
+        self.x[k + 1] = self.plant.step(self.torque[k], float(self.t[k + 1] - self.t[k]))
+        self._forces(k)
+
+    def _passive(self, k: int) -> None:
+        gaps, _ = self._where(self.x[k])
+        for c, contact in enumerate(self.contacts):
+            self.gap[c, k] = gaps[contact.rows].min()
+        self.torque[k], self.solved[k] = 0.0, True
+        self.x[k + 1] = self.plant.step(self.torque[k], float(self.t[k + 1] - self.t[k]))
         self._forces(k)
 
     def _solved(self, t: float, levels: tuple[Level, ...], stances: tuple[Stance, ...]) -> Control:
@@ -197,7 +208,7 @@ class _Loop:
             else:
                 task = self.tasks[switch.name]
                 if switch.what == "on" and not self.on[switch.name] and task.path is not None and isinstance(task.item, Task):
-                    task.path.begin(value_at(self.model, task.item, q))
+                    task.path.begin(value_at(self.model, task.item, q), t)
                 self.on[switch.name] = switch.what == "on"
 
     def _items(self, t: float) -> list[list[tuple[str, Item]]]:
@@ -249,7 +260,8 @@ class _Loop:
             most = contact.plan.most
             if contact.full < 1.0:
                 most = min(most, contact.full * 2.0 * self.weight)
-            friction = contact.stances[0].friction * (self.setup.caution if contact.slipped > t - STANDS else 1.0)
+            trust = 1.0 if contact.plan.slides else self.setup.trust
+            friction = trust * contact.stances[0].friction * (self.setup.caution if contact.slipped > t - STANDS else 1.0)
             for i, stance in enumerate(contact.stances):
                 slip = None
                 if contact.plan.slides:
@@ -266,7 +278,7 @@ class _Loop:
         if control.ok:
             self.torque[k] = control.torque
         else:
-            most = np.asarray(self.whole._efforts)
+            most = self.whole.largest
             self.torque[k] = np.clip(-BRAKE * (self.whole.S @ terms.v), -most, most)
             if not k or self.solved[k - 1]:
                 self.notes.append(Note(t, "", f"the hierarchy has no answer ({control.solution.trouble}); joints are braked"))
@@ -301,7 +313,7 @@ class _Loop:
     def _fallen(self, x: Array) -> bool:
         """A floating base that lies on its side, or has lost most of its height, where it stood on feet."""
         base = next((i for i, body in enumerate(self.model.bodies) if body.joint.kind == "free_flyer"), None)
-        if base is None or not any(c.plan.taken for c in self.contacts):
+        if base is None or not self.setup.tasks or not any(c.plan.taken for c in self.contacts):
             return False
         at = self.model.q_slice(base).start
         w, a, b, c = x[at + 3:at + 7]
@@ -312,7 +324,7 @@ class _Loop:
         contacts = tuple(ContactRecord(c.plan.name, self.state[i, :done], self.commanded[i, :done], self.actual[i, :done],
                                        self.share[i, :done], self.gap[i, :done], c.drift) for i, c in enumerate(self.contacts))
         return WholeBodyRun(
-            self.setup, ending, self.t[:done + 1], self.x[:done + 1], self.torque[:done], np.asarray(self.whole._efforts),
+            self.setup, ending, self.t[:done + 1], self.x[:done + 1], self.torque[:done], self.whole.largest,
             tuple(self.whole.driven or ()), {name: values[:done] for name, values in self.levels.items()},
             {name: values[:done] for name, values in self.errors.items()}, contacts, self.seconds[:done], self.solved[:done],
             step_times(self.seconds[:done], 1.0 / self.setup.rate), tuple(self.notes), type(self.plant).__name__)

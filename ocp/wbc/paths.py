@@ -56,9 +56,10 @@ class Path:
         """From ``time`` (s) on, within ``over`` (s), to another source; moves come in the order of time."""
         self.pieces.append((time, over, source))
 
-    def begin(self, value: ArrayLike) -> None:
-        """What was before the moves was this value: where a task is taken up."""
-        self.pieces[0] = (-np.inf, 0.0, held(value))
+    def begin(self, value: ArrayLike, t: float = -np.inf) -> None:
+        """What it follows at a time (s), until the next move, is this value: where a task is taken up."""
+        k = max(k for k, piece in enumerate(self.pieces) if piece[0] <= max(t, self.pieces[0][0]))
+        self.pieces[k] = (self.pieces[k][0], 0.0, held(value))
 
     def shifted(self, time: float, by: Array) -> Source:
         """What the path reaches before ``time``, moved by ``by`` (vectors; the position of poses)."""

@@ -79,7 +79,7 @@ class WholeBodyRun:
     @property
     def equations(self) -> float:
         """Largest residual of the equations of motion."""
-        return float(np.nanmax(self.levels["equations"], initial=0.0))
+        return float(np.nanmax(self.levels.get("equations", np.zeros(0)), initial=0.0))
 
     @property
     def kept(self) -> bool:

@@ -64,9 +64,10 @@ class Switch:
 class Setup:
     """A controller and its schedule.
 
-    start [nq + nv]; efforts: limits by driven velocity (default: the robot's). rate (Hz), duration (s). horizon (s): of joint
-    limits, None: none. rest_gain [1/s]: how fast velocities of contacts decay. caution: share of friction that the controller
-    counts on at a foot that slips, until it stands for a while. Raises ProblemError for names and numbers that cannot be.
+    start [nq + nv]; efforts: limits by control (default: the robot's). rate (Hz), duration (s). horizon (s): of joint
+    limits, None: none. rest_gain [1/s]: how fast velocities of contacts decay. trust: share of the friction that
+    the controller counts on, so that feet do not stand on the edge of slipping; caution: share of that at a foot that slips, until
+    it stands for a while. Raises ProblemError for names and numbers that cannot be.
     """
 
     mechanism: Mechanism
@@ -79,6 +80,7 @@ class Setup:
     duration: float = 5.0
     horizon: float | None = 0.05
     rest_gain: float = 20.0
+    trust: float = 0.95
     caution: float = 0.7
     options: HQPOptions = field(default_factory=HQPOptions)
 
@@ -92,13 +94,12 @@ class Setup:
             what = "contact" if switch.what in ("take", "release") else "task"
             if switch.name not in known[what]:
                 raise ProblemError(f"no {what} named {switch.name!r}{near(switch.name, known[what])}", where="schedule")
+        for key in ("trust", "caution"):
+            if not 0.0 < getattr(self, key) <= 1.0:
+                raise ProblemError(f"must lie above 0 and be at most 1, got {getattr(self, key)!r}", where=key)
         for key in ("rate", "duration"):
             if not getattr(self, key) > 0.0:
                 raise ProblemError(f"must be positive, got {getattr(self, key)!r}", where=key)
-        geared = [motor for motor in self.mechanism.motors if len(motor.gears) != 1]
-        if geared or self.mechanism.thrusters:
-            name = geared[0].name if geared else self.mechanism.thrusters[0].name
-            raise ProblemError("whole-body control drives robots by motors at single joints alone", where=f"drive {name!r}")
 
     @property
     def steps(self) -> int:

@@ -1,12 +1,16 @@
-"""Time of one whole-body control step of a quadruped (18 velocities, 12 motors), strict and weighted, by each engine.
+"""Time of one whole-body control step of a quadruped and of a humanoid beside TSID, and of its programmes beside cascades.
 
-    pip install lieocp daqp quadprog && python tests/benchmarks/hqp.py
+    pip install lieocp[robots] daqp proxsuite && TSID_PYTHON=/path/to/python python tests/benchmarks/hqp.py
 
-The textbook quadruped shifts its mass centre along a circle, 1 kHz, on four feet with friction and motors that are weak enough to
-reach their limits; the plant is constrained dynamics. Every row steps through the states of one such run. A step goes from (q, v)
-to torques: kernel, levels, solve. "strict": equations, stances, limits, motion, least efforts. "weighted": motion and efforts in
-one level below the first three. "quadprog": that one level as a single programme with everything above as hard constraints, the
-way of one-level controllers, by the package quadprog (Goldfarb and Idnani), with the same kernel and levels.
+HyQ (18 velocities, 12 motors, four point feet) and Talos (38, 32, two soles of four points) sway and squat at 1 kHz with motors
+weak enough to reach their limits; the plant is constrained dynamics. Every row steps through the states of one such run.
+
+    step, strict      (q, v) to torques: equations, stances, limits, motion (mass centre, trunk), posture, least efforts
+    step, weighted    the same with motion and posture in one level
+    TSID              its whole step from Python, the same tasks with the same weights in its one level, in an environment of
+                      its own (TSID_PYTHON: TSID 1.7.1 with pin 3.4.0); its solver is eiquadprog
+    programmes        the strict levels below the limits, one after the other, torques eliminated: only the time in the solver
+                      is counted, ours is that of all levels from their matrices
 
 Processor time of one thread. Writes results/benchmarks/hqp.csv and .md; rows of engines that are not installed are left out.
 """
@@ -16,8 +20,12 @@ from __future__ import annotations
 import csv
 import importlib.util
 import os
+import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,110 +41,241 @@ sys.path[:0] = [str(ROOT)]
 import dynamics  # noqa: E402  # the repository's packages need the path above
 from dynamics import algorithms as alg  # noqa: E402
 from dynamics.algorithms import contact_kinematics  # noqa: E402
-from dynamics.notation.textbook_robots import quadruped  # noqa: E402
+from dynamics.model.robots import find_robot  # noqa: E402
+from dynamics.model.urdf import read_urdf  # noqa: E402
 from ocp.control.stance import Stance  # noqa: E402
-from ocp.control.tasks import com_task, orientation_task  # noqa: E402
+from ocp.control.tasks import com_task, orientation_task, posture_task  # noqa: E402
 from ocp.control.whole_body import EffortTask, WholeBody  # noqa: E402
 from ocp.solvers.engines import ENGINES  # noqa: E402
-from ocp.solvers.hqp import HQPOptions, merged  # noqa: E402
+from ocp.solvers.hqp import HQPOptions  # noqa: E402
 
 STEPS = int(os.environ.get("HQP_STEPS", "10000"))
-DT, REST = 1e-3, 20.0
+DT, REST, GAIN, POSTURE = 1e-3, 20.0, 12.0, 1e-3
 FOLDER = ROOT / "results" / "benchmarks"
-LEGS = ("LF", "RF", "LH", "RH")
-WEIGHT = 1e4  # of the motion against the efforts
+CORNERS = ((0.1, 0.06), (0.1, -0.06), (-0.1, 0.06), (-0.1, -0.06))
+ROBOTS: dict[str, dict[str, Any]] = {
+    "quadruped": {"robot": "hyq_no_sensors", "trunk": "trunk", "height": 0.6, "efforts": 75.0, "feet": [
+        (f"{leg}_foot", (0.0, 0.0, 0.0)) for leg in ("lf", "rf", "lh", "rh")],
+        "joints": {"haa": -0.1, "f_hfe": 0.7, "f_kfe": -1.3, "h_hfe": -0.7, "h_kfe": 1.3}},
+    "humanoid": {"robot": "talos_reduced", "trunk": "torso_2_link", "height": 1.02, "efforts": 110.0, "feet": [
+        (f"{side}_sole_link", (x, y, 0.0)) for side in ("left", "right") for x, y in CORNERS],
+        "joints": {"leg_left_3": -0.41, "leg_left_4": 0.86, "leg_left_5": -0.45, "leg_right_3": -0.41, "leg_right_4": 0.86,
+                   "leg_right_5": -0.45, "arm_left_2": 0.25, "arm_right_2": -0.25, "arm_left_4": -0.5, "arm_right_4": -0.5}}}
 
 
 class Stand:
-    """The robot, what it should do at a time, and its plant."""
+    """A robot, what it should do at a time, and its plant."""
 
-    def __init__(self, engine: str) -> None:
-        self.model = quadruped()
-        self.q = np.array(alg.neutral(self.model)).ravel()
+    def __init__(self, kind: str, engine: str = "active_set") -> None:
+        self.kind, self.given = kind, ROBOTS[kind]
+        self.model = read_urdf(find_robot(self.given["robot"]), root="free_flyer")
+        self.q = np.array(alg.neutral(self.model), float).ravel()
         for i, name in enumerate(self.model.coordinate_names):
-            self.q[i] = {"HFE": 0.7, "KFE": -1.3}.get(name[-3:], self.q[i])
-        self.stances = tuple(Stance(f"{leg}_FOOT", name=leg, friction=0.5, least=2.0) for leg in LEGS)
+            for part, value in self.given["joints"].items():
+                self.q[i] = value if part in name else self.q[i]
+        self.q[2] = self.given["height"]
+        self.stances = tuple(Stance(frame, point=at, name=f"{frame} {k}", friction=0.6, least=2.0)
+                             for k, (frame, at) in enumerate(self.given["feet"]))
         self.centre = np.array(dynamics.make(self.model, "centre_of_mass")(self.q)).ravel()
-        R, _ = dynamics.make_frame(self.model, "pose", "trunk")(self.q)
-        self.trunk = orientation_task("trunk", np.array(R), gain=12.0)
-        self.whole = WholeBody(self.model, self.stances, [self.com(0.0), self.trunk], efforts=14.0, rest_gain=REST,
-                               options=HQPOptions(engine=engine))
+        R, _ = dynamics.make_frame(self.model, "pose", self.given["trunk"])(self.q)
+        self.trunk = orientation_task(self.given["trunk"], np.array(R), gain=GAIN)
+        joints = [b.joint.name for b in self.model.bodies if b.joint.kind not in ("free_flyer", "fixed")]
+        self.posture = posture_task(self.q[7:], joints=joints, gain=GAIN)
+        self.weighed = replace(self.posture, weight=POSTURE)
+        self.first = self.com(0.0)
+        self.whole = WholeBody(self.model, self.stances, [self.first, self.trunk, self.posture], efforts=self.given["efforts"],
+                               rest_gain=REST, options=HQPOptions(engine=engine))
 
     def com(self, t: float) -> Any:
-        """A circle of 5 cm once in 2 s, and up and down, with the rates that belong to it."""
-        w = np.pi
-        aim = np.array([0.05 * np.cos(w * t), 0.05 * np.sin(w * t), 0.03 * np.sin(2 * w * t) - 0.03])
-        rate = np.array([-0.05 * w * np.sin(w * t), 0.05 * w * np.cos(w * t), 0.06 * w * np.cos(2 * w * t)])
-        bend = np.array([-0.05 * w**2 * np.cos(w * t), -0.05 * w**2 * np.sin(w * t), -0.12 * w**2 * np.sin(2 * w * t)])
-        return com_task(self.centre + aim, rate=rate, acceleration=bend, gain=12.0)
+        """A circle once in 2 s, and up and down, with the rates that belong to it."""
+        w, r, z = np.pi, 0.04, 0.03
+        aim = np.array([r * np.cos(w * t), r * np.sin(w * t), z * np.sin(2 * w * t) - z])
+        rate = np.array([-r * w * np.sin(w * t), r * w * np.cos(w * t), 2 * z * w * np.cos(2 * w * t)])
+        bend = np.array([-r * w**2 * np.cos(w * t), -r * w**2 * np.sin(w * t), -4 * z * w**2 * np.sin(2 * w * t)])
+        return com_task(self.centre + aim, rate=rate, acceleration=bend, gain=GAIN)
 
-    def states(self) -> list[tuple[float, np.ndarray, np.ndarray]]:
-        """(t, q, v) of one closed loop under the strict controller."""
-        x, w = ca.SX.sym("q", self.model.nq), ca.SX.sym("v", 18)
+    def states(self) -> list[tuple[Any, np.ndarray, np.ndarray]]:
+        """(mass-centre task, q, v) of one closed loop under the strict controller."""
+        nv, x, w = self.model.nv, ca.SX.sym("q", self.model.nq), ca.SX.sym("v", self.model.nv)
         where = [s.contact for s in self.stances]
         terms = ca.Function("plant", [x, w], [ca.densify(ca.SX(y)) for y in (
             alg.mass_matrix(self.model, x), alg.bias_force(self.model, x, w),
             contact_kinematics.contact_jacobian(self.model, x, where), contact_kinematics.contact_drift(self.model, x, w, where))])
-        plus, q, v, out = dynamics.make(self.model, "integrate"), self.q.copy(), np.zeros(18), []
+        plus, q, v, out = dynamics.make(self.model, "integrate"), self.q.copy(), np.zeros(nv), []
         for k in range(STEPS):
-            out.append((k * DT, q, v))
-            control = self.whole.step(q, v, [[self.com(k * DT), self.trunk], EffortTask()])
+            com = self.com(k * DT)
+            out.append((com, q, v))
+            control = self.whole.step(q, v, [[com, self.trunk], self.posture, EffortTask()])
             assert control.ok, control.solution.trouble
             M, h, J, drift = (np.array(y) for y in terms(q, v))
-            K = np.block([[M, -J.T], [J, np.zeros((12, 12))]])
+            K = np.block([[M, -J.T], [J, 1e-9 * np.eye(J.shape[0])]])
             rest = -drift.ravel() - REST * (J @ v)
-            v = v + DT * np.linalg.solve(K, np.r_[self.whole.S.T @ control.torque - h.ravel(), rest])[:18]
+            v = v + DT * np.linalg.solve(K, np.r_[self.whole.S.T @ control.torque - h.ravel(), rest])[:nv]
             q = np.array(plus(q, DT * v)).ravel()
         return out
 
 
-def strict(stand: Stand, t: float, q: np.ndarray, v: np.ndarray) -> tuple[bool, bool, bool]:
-    """(solved, a limit is active, the engine was asked)."""
-    control = stand.whole.step(q, v, [[stand.com(t), stand.trunk], EffortTask()])
-    return control.ok, bool(control.solution["limits"].active), control.solution.iterations > 0
+def timed(states: list[Any], step: Callable[[Any, np.ndarray, np.ndarray], tuple[bool, bool, bool, int]]) -> dict[str, Any]:
+    """step: (solved, at a limit, engine asked, nanoseconds or -1 for all of the call)."""
+    busy, told = np.empty(len(states)), np.zeros(3, int)
+    for k, state in enumerate(states):
+        begin = time.process_time_ns()
+        ok, limited, asked, own = step(*state)
+        busy[k] = (time.process_time_ns() - begin if own < 0 else own) * 1e-3
+        told += [not ok, limited, asked]
+    failed, limits, engines = told.tolist()
+    return {"steps": len(states), "failed": failed, "at_limits": limits, "engine_asked": engines, **times(busy)}
 
 
-def weighted(stand: Stand, t: float, q: np.ndarray, v: np.ndarray) -> tuple[bool, bool, bool]:
-    com = stand.com(t)
-    levels = stand.whole.levels(stand.whole.terms(q, v, [com, stand.trunk]), [[com, stand.trunk], EffortTask()])
-    control = stand.whole.solve([*levels[:3], merged(levels[3:], [WEIGHT, 1.0])])
-    return control.ok, bool(control.solution["limits"].active), control.solution.iterations > 0
+def times(busy: np.ndarray) -> dict[str, float]:
+    return {"median_us": round(float(np.median(busy)), 1), "p999_us": round(float(np.percentile(busy, 99.9)), 1),
+            "largest_us": round(float(busy.max()), 1)}
 
 
-def single(stand: Stand, t: float, q: np.ndarray, v: np.ndarray) -> tuple[bool, bool, bool]:
-    import quadprog
+def steps_of(stand: Stand, weighted: bool) -> Callable[..., tuple[bool, bool, bool, int]]:
+    def step(com: Any, q: np.ndarray, v: np.ndarray) -> tuple[bool, bool, bool, int]:
+        motion = [[com, stand.trunk, stand.weighed]] if weighted else [[com, stand.trunk], stand.posture]
+        wanted = [*motion, EffortTask()]
+        begin = time.process_time_ns()
+        control = stand.whole.step(q, v, wanted)
+        spent = time.process_time_ns() - begin
+        return control.ok, bool(control.solution["limits"].active), control.solution.iterations > 0, spent
 
-    com = stand.com(t)
-    equations, rest, limits, motion, efforts = stand.whole.levels(stand.whole.terms(q, v, [com, stand.trunk]),
-                                                                  [[com, stand.trunk], EffortTask()])
-    P = WEIGHT * motion.A.T @ motion.A + efforts.A.T @ efforts.A + 1e-8 * np.eye(motion.n)
-    up, down = np.isfinite(limits.f), np.isfinite(limits.lower)
-    C = np.vstack([equations.A, rest.A, -limits.D[up], limits.D[down]])
-    b = np.concatenate([equations.b, rest.b, -limits.f[up], limits.lower[down]])
-    x, *_, active = quadprog.solve_qp(P, WEIGHT * motion.A.T @ motion.b + efforts.A.T @ efforts.b, C.T, b, 30)
-    return bool(np.isfinite(x).all()), len(active) > 30, True
+    return step
+
+
+def programmes_of(stand: Stand) -> Callable[..., tuple[bool, bool, bool, int]]:
+    """Our hierarchy from filled matrices."""
+    def step(com: Any, q: np.ndarray, v: np.ndarray) -> tuple[bool, bool, bool, int]:
+        stand.whole.step(q, v, [[com, stand.trunk], stand.posture, EffortTask()])
+        prepared = next(iter(stand.whole._prepared.values()))
+        begin = time.process_time_ns()
+        answer = prepared.space.solve()
+        spent = time.process_time_ns() - begin
+        return answer.ok, bool(answer["limits"].active), answer.iterations > 0, spent
+
+    return step
+
+
+# ---- cascades: unknowns (a, f), torques eliminated, what is above as equations, limits as they are -------------------------------
+class Cascade:
+    def __init__(self, stand: Stand, solve: Callable[..., tuple[np.ndarray | None, int]]) -> None:
+        self.stand, self.one = stand, solve
+
+    def __call__(self, com: Any, q: np.ndarray, v: np.ndarray) -> tuple[bool, bool, bool, int]:
+        whole = self.stand.whole
+        terms = whole.terms(q, v, [com, self.stand.trunk, self.stand.posture])
+        equations, rest, limits, *below = whole.levels(terms, [[com, self.stand.trunk], self.stand.posture, EffortTask()])
+        n = whole.model.nv + 3 * len(self.stand.stances)
+        T, t = equations.A[6:, :n], -equations.b[6:]  # tau = T x + t
+
+        def over(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return A[:, :n] + A[:, n:] @ T, A[:, n:] @ t
+
+        E, e = [equations.A[:6, :n], rest.A[:, :n]], [equations.b[:6], rest.b]
+        D, d = over(limits.D)
+        spent, x = 0, None
+        for level in below:
+            A, shift = over(level.A)
+            above = _independent(np.vstack(E), np.concatenate(e))
+            x, time_ = self.one(A, level.b - shift, above, D, limits.lower - d, limits.f - d)
+            spent += time_
+            if x is None:
+                return False, False, True, spent
+            E.append(A)
+            e.append(A @ x)
+        return True, False, True, spent
+
+
+def _independent(E: np.ndarray, e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same equations without those that repeat others (solvers want full rank); not counted."""
+    U, s, Vt = np.linalg.svd(E, full_matrices=False)
+    keep = s > 1e-7 * s[0]
+    return Vt[keep], (U.T @ e)[keep] / s[keep]
+
+
+def by_daqp(A: np.ndarray, b: np.ndarray, eq: Any, D: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[Any, int]:
+    import daqp
+
+    H, g = A.T @ A + 1e-8 * np.eye(A.shape[1]), -A.T @ b
+    C = np.ascontiguousarray(np.vstack([eq[0], D]))
+    lower, upper = np.r_[eq[1], np.maximum(low, -1e30)], np.r_[eq[1], np.minimum(high, 1e30)]
+    sense = np.r_[np.full(eq[1].size, 5), np.zeros(low.size)].astype(np.int32)
+    begin = time.process_time_ns()
+    x, _, flag, _ = daqp.solve(H, g, C, upper, lower, sense)
+    return (np.array(x) if flag > 0 else None), time.process_time_ns() - begin
+
+
+def by_proxqp() -> Callable[..., tuple[Any, int]]:
+    from proxsuite import proxqp
+
+    kept: dict[Any, Any] = {}
+
+    def solve(A: np.ndarray, b: np.ndarray, eq: Any, D: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[Any, int]:
+        H, g, key = A.T @ A, -A.T @ b, (A.shape, eq[0].shape)
+        lower, upper = np.maximum(low, -1e20), np.minimum(high, 1e20)
+        fresh = key not in kept
+        if fresh:
+            kept[key] = proxqp.dense.QP(A.shape[1], eq[1].size, low.size)
+            kept[key].settings.eps_abs, kept[key].settings.initial_guess = 1e-8, (
+                proxqp.InitialGuess.WARM_START_WITH_PREVIOUS_RESULT)
+        qp = kept[key]
+        begin = time.process_time_ns()
+        (qp.init if fresh else qp.update)(H, g, eq[0], eq[1], D, lower, upper)
+        qp.solve()
+        spent = time.process_time_ns() - begin
+        return (np.array(qp.results.x) if qp.results.info.status.name == "PROXQP_SOLVED" else None), spent
+
+    return solve
+
+
+# ---- TSID ------------------------------------------------------------------------------------------------------------------------
+def by_tsid(stand: Stand, states: list[Any]) -> dict[str, Any] | None:
+    python = os.environ.get("TSID_PYTHON")
+    if not python:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez(Path(folder) / "run.npz", q=[q for _, q, _ in states], v=[v for *_, v in states],
+                 com=[np.r_[c.target, c.rate, c.acceleration] for c, *_ in states])
+        given = stand.given
+        feet = sorted({frame for frame, _ in given["feet"]})
+        command = [python, str(Path(__file__).with_name("hqp_tsid.py")), str(find_robot(given["robot"])), folder,
+                   "points" if len(feet) == len(given["feet"]) else "soles", ",".join(feet), given["trunk"], str(given["efforts"]),
+                   str(GAIN), str(POSTURE), ",".join(stand.model.velocity_names[6:])]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(done.stdout, done.stderr, file=sys.stderr)
+            return None
+        found = np.load(Path(folder) / "tsid.npz")
+        return {"steps": len(states), "failed": int(found["failed"]), "at_limits": "", "engine_asked": "",
+                **times(found["busy"] * 1e-3)}
 
 
 def main() -> None:
-    rows, states = [], Stand("osqp").states()
-    load = os.getloadavg()[1]
-    contenders = [(form, name, step) for form, step in (("strict, 5 levels", strict), ("weighted, 4 levels", weighted))
-                  for name in ENGINES] + [("one programme", "quadprog", single)]
-    for form, name, step in contenders:
-        if name != "osqp" and importlib.util.find_spec(name) is None:
-            continue
-        stand = Stand(name if name != "quadprog" else "osqp")
-        busy, failed, limited, asked = np.empty(STEPS), 0, 0, 0
-        for k, (t, q, v) in enumerate(states):
-            begin = time.process_time_ns()
-            ok, at_limit, engine = step(stand, t, q, v)
-            busy[k] = (time.process_time_ns() - begin) * 1e-6
-            failed, limited, asked = failed + (not ok), limited + at_limit, asked + engine
-        rows.append({"form": form, "engine": name, "steps": STEPS, "failed": failed, "at_limits": limited, "engine_asked": asked,
-                     "median_ms": round(float(np.median(busy)), 4), "p999_ms": round(float(np.percentile(busy, 99.9)), 4),
-                     "largest_ms": round(float(busy.max()), 4)})
-        print(rows[-1], flush=True)
-    load = max(load, os.getloadavg()[1])
+    rows: list[dict[str, Any]] = []
+
+    def add(kind: str, what: str, by: str, found: dict[str, Any] | None) -> None:
+        if found is not None:
+            rows.append({"robot": kind, "what": what, "by": by, **found})
+            print(rows[-1], flush=True)
+
+    load = 0.0
+    for kind in ROBOTS:
+        stand = Stand(kind)
+        states = stand.states()
+        few = states[::5]
+        for name in ENGINES:
+            if name != "daqp" or importlib.util.find_spec(name):
+                own = Stand(kind, name)
+                add(kind, "step, strict", name, timed(states, steps_of(own, False)))
+                add(kind, "step, weighted", name, timed(states, steps_of(own, True)))
+        add(kind, "step, one level", "TSID", by_tsid(stand, states))
+        add(kind, "programmes", "lieocp", timed(states, programmes_of(Stand(kind))))
+        if importlib.util.find_spec("daqp"):
+            add(kind, "programmes", "DAQP cascade", timed(few, Cascade(stand, by_daqp)))
+        if importlib.util.find_spec("proxsuite"):
+            add(kind, "programmes", "ProxQP cascade", timed(few, Cascade(stand, by_proxqp())))
+        load = max(load, os.getloadavg()[1])
     write(rows, load)
 
 
@@ -145,14 +284,14 @@ def write(rows: list[dict[str, Any]], load: float) -> None:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    lines = ["# Whole-body control steps of a quadruped", "",
-             "18 velocities, 12 motors, four feet; 42 unknowns, 30 equations, 32 rows of limits. Processor time of one thread from",
-             "(q, v) to torques, arrays in and out, from Python.",
+    lines = ["# Whole-body control steps", "",
+             "HyQ on four points (18 velocities, 12 motors) and Talos on two soles (38, 32), swaying and squatting at 1 kHz with",
+             "weak motors. Processor time of one thread, in microseconds, from Python: a step goes from (q, v) to torques;",
+             "\"programmes\" are the strict levels alone, of the cascades only the time within their solver.",
              f"The machine has {os.cpu_count()} cores and was shared with other work (load average up to {load:.1f}), which spoils",
              "caches and the largest times.", "",
-             "Limits that were held in the step before are tried first, so the engine is asked in few steps only.", "",
-             "| form | engine | steps | failed | at a limit | engine asked | median, ms | 99.9 %, ms | largest, ms |",
-             "|---|---|---|---|---|---|---|---|---|"]
+             "| robot | what | by | steps | failed | at a limit | engine asked | median | 99.9 % | largest |",
+             "|---|---|---|---|---|---|---|---|---|---|"]
     lines += ["| " + " | ".join(str(value) for value in row.values()) + " |" for row in rows]
     (FOLDER / "hqp.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -18,7 +18,7 @@ Overrides = Annotated[
 Out = Annotated[Path | None, Parameter(help="Folder to write; default: one below results/ named after the file and the command, "
                                             "replaced if it holds an earlier result of the same kind.")]
 Overwrite = Annotated[bool, Parameter(help="Replace the result that --out holds.")]
-Quiet = Annotated[bool, Parameter(help="The outcome only, no progress.")]
+Quiet = Annotated[bool, Parameter(name=["--quiet", "-q"], negative=(), help="The outcome only, no progress.")]
 Run = Annotated[Path, Parameter(help="The folder of the run.")]
 TimeLimit = Annotated[float | None, Parameter(
     help="Seconds after which the best of what was found is returned; short for --set solve.time_limit=. Default: none.")]

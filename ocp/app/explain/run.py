@@ -51,6 +51,8 @@ from ocp.reach import end_findings, first_findings
 EXPLAINED, UNEXPLAINED = 0, 1
 #: methods whose program is looked at; others are seen through the first
 TRANSCRIBING = ("collocation", "multiple_shooting")
+#: iterations after which a program that is still violated is asked whether it can hold at all, before it is solved any further
+FEW = 150
 #: a point that violates more than this is asked whether its constraints contradict each other
 VIOLATED = 1e-4
 
@@ -136,6 +138,7 @@ def explanation(subject: Subject, say: Say, out: Console | None = None) -> Expla
     solving = SolverOptions(max_iterations=options.max_iterations, tolerance=options.tolerance, hessian="exact")
 
     result: NLPResult | None = None
+    short = False  # whether the solve was given up early
     status, message, parts = subject.status or Status.INTERRUPTED, subject.message, dict[str, Any]()
 
     def finding(status: Status, message: str, at: np.ndarray, **parts: Any) -> Explanation:
@@ -143,38 +146,55 @@ def explanation(subject: Subject, say: Say, out: Console | None = None) -> Expla
             cost = float(program.nlp.f(at))
         return Explanation(subject, program, status, message, at, cost, mesh, result is not None, **parts)
 
+    def priced(found: NLPResult) -> Explanation:
+        say("pricing constraints")
+        return finding(found.status, found.message, found.x, prices=prices(program, found.x, found.lam_g),
+                       dependences=dependent_rows(program.nlp, found.x))
+
     try:
         say("looking for what is not finite")
         if (origins := _origins(program, x)):
             return finding(Status.NOT_A_NUMBER, "", x, origins=origins, spots=_spots(subject, origins))
         if subject.status in (None, *SOLVED, Status.NOT_A_NUMBER) or not exact:
             # a file, a solution whose multipliers are wanted, or a run that left no iterate: solve from where it stands
-            result = solve_nlp(replace(program.nlp, x0=x), solving, counting(say, "solving"))
-            x = result.x
+            result = _solved(program, x, replace(solving, max_iterations=min(FEW, solving.max_iterations)), say)
+            short = result.status is Status.ITERATION_LIMIT and solving.max_iterations > FEW
+            if short and _worst(program, result.x) <= VIOLATED:
+                result, short = _solved(program, result.x, solving, say), False
+            x, status, message = result.x, result.status, result.message
             uninterrupted(result)
-            status, message = result.status, result.message
         if status is Status.NOT_A_NUMBER and (origins := _origins(program, x)):
             return finding(status, message, x, origins=origins, spots=_spots(subject, origins))
         if status in SOLVED and result is not None:
-            say("pricing constraints")
-            parts["prices"] = prices(program, x, result.lam_g)
-            return finding(status, message, x, **parts, dependences=dependent_rows(program.nlp, x))
+            return priced(result)
         say("looking at scales and ranks")
         parts["conditioning"] = condition(program.nlp, x)
         terminal.print_worst(worst_rows(program.nlp, x), out)
         parts |= {"dependences": dependent_rows(program.nlp, x),
                   "hints": unbounded_hints(problem, program.nlp, x, status is Status.UNBOUNDED)}
-        worst = max((size for _, size in worst_violations(program.nlp, x, 1)), default=0.0)
-        if status is Status.INFEASIBLE or not worst <= VIOLATED:
+        if status is Status.INFEASIBLE or not _worst(program, x) <= VIOLATED:
             def improved(found: Infeasibility) -> None:
                 terminal.print_improved(parts.get("infeasibility"), found, out)
                 parts["infeasibility"] = found
 
             parts["infeasibility"] = explain_infeasibility(program, x, solving=solving, progress=say, improved=improved)
+            if short and parts["infeasibility"].feasible:  # it can hold: what the rest of the solve makes of it
+                result = uninterrupted(_solved(program, parts["infeasibility"].point, solving, say))
+                if result.status in SOLVED:
+                    return priced(result)
     except KeyboardInterrupt:
         parts.setdefault("conditioning", condition(program.nlp, x))
         return finding(status, message, x, **parts, interrupted=True)
     return finding(status, message, x, **parts)
+
+
+def _solved(program: Program, x: np.ndarray, solving: SolverOptions, say: Say) -> NLPResult:
+    return solve_nlp(replace(program.nlp, x0=x), solving, counting(say, "solving"))
+
+
+def _worst(program: Program, x: np.ndarray) -> float:
+    """The largest violation of a row."""
+    return max((size for _, size in worst_violations(program.nlp, x, 1)), default=0.0)
 
 
 def _origins(program: Program, x: np.ndarray) -> tuple[Origin, ...]:
@@ -192,8 +212,9 @@ def _guessed(phases: tuple[Phase, ...], arrays: Mapping[str, np.ndarray]) -> tup
         before = f"{phase.name}." if len(phases) > 1 else ""
         names = [f"{before}{name}" for name in ("t", "x", "t_u", "u")]
         try:
-            found.append(from_samples(phase, *(arrays[name] for name in names)) if set(names) <= set(arrays) else phase)
-        except ProblemError:
+            t, x, t_u, u = (arrays[name] for name in names)
+            found.append(from_samples(phase, t, x, t_u, u))
+        except (KeyError, ProblemError):
             found.append(phase)
     return tuple(found)
 

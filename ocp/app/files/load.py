@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from dynamics.errors import near
 from dynamics.model.model import Model
+from dynamics.model.records import Geometry
 from ocp.algebraic import stated
 from ocp.app.files.findings import Findings, add_validation_errors, describe
 from ocp.app.files.load_fit import check_fit
@@ -22,6 +23,7 @@ from ocp.app.files.load_phases import load_robot_phases, load_symbolic_phases
 from ocp.app.files.load_robot import load_robot
 from ocp.app.files.load_simulate import LoadedSimulation, read_simulate
 from ocp.app.files.load_symbolic import load_symbolic
+from ocp.app.files.load_tree import read_shape
 from ocp.app.files.overrides import apply_overrides
 from ocp.app.files.schema import ProblemFile, SymbolicPhases, problem_class, to_tree
 from ocp.app.files.schema_robot import RobotPhases, RobotProblem
@@ -46,6 +48,7 @@ class LoadedProblem:
     method, method_options: the default method and the options given for it, ready for ``ocp.methods.solve``
     accept: certificate tolerances that differ from the default; options: given options by method; mpc: the section of that name
     folder: what paths in the file are relative to; time_limit: of a solve [s], or None; simulate: the section of that name
+    scenery: what stands in the world and is drawn
     """
 
     problem: Problem
@@ -61,6 +64,7 @@ class LoadedProblem:
     folder: Path = Path()
     time_limit: float | None = None
     simulate: LoadedSimulation = field(default_factory=LoadedSimulation)
+    scenery: tuple[Geometry, ...] = ()
 
     def options_for(self, method: str) -> dict[str, Any]:
         """The options that the file gives for a method; those under its own name win over what is said for all."""
@@ -132,6 +136,8 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         problem, drawing, own = load_symbolic(file, findings, folder)
         readers = [own]
     reader = readers[0]
+    drawn = getattr(file.system, "scenery", ())
+    scenery = tuple(read_shape(reader, shape, ("system", "scenery", i)) for i, shape in enumerate(drawn))
     if problem is not None and file.linkages:
         linkages = read_linkages(readers, file.linkages, problem)
         problem = None if findings.found else dataclasses.replace(problem, linkages=linkages)
@@ -155,7 +161,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     findings.raise_any()
     assert problem is not None  # a missing problem always leaves a finding
     return LoadedProblem(problem, file, source.text, drawing, model, file.solve.method, options[file.solve.method], accept,
-                         {name: values for name, values in options.items() if values}, mpc, folder, limit, simulation)
+                         {name: values for name, values in options.items() if values}, mpc, folder, limit, simulation, scenery)
 
 
 def _validate(source: Source, findings: Findings) -> ProblemFile:

@@ -104,10 +104,15 @@ class Reader:
         return bool(on.numel() and ca.depends_on(value, on))
 
 
+def parameter_symbols(parameters: Sequence[FileParameter]) -> SX:
+    """A column of symbols."""
+    return ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(parameter.name) for parameter in parameters))
+
+
 def make_reader(findings: Findings, constants: Scope, x: SX, u: SX, scope: Scope, parameters: Sequence[FileParameter] = (),
-                place: KeyPath = ("system",), phase: KeyPath = ("phase",), t: SX | None = None) -> Reader:
-    """A reader with fresh parameters, and fresh time unless given; ``scope`` gains ``t``, the constants and the parameters."""
-    t, p = ca.SX.sym("t") if t is None else t, ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(parameter.name) for parameter in parameters))
+                place: KeyPath = ("system",), phase: KeyPath = ("phase",), t: SX | None = None, p: SX | None = None) -> Reader:
+    """A reader with parameters and time, fresh unless given; ``scope`` gains ``t``, the constants and the parameters."""
+    t, p = ca.SX.sym("t") if t is None else t, parameter_symbols(parameters) if p is None else p
     named = {parameter.name: p[i] for i, parameter in enumerate(parameters)}
     names = {**constants.names, **named, **scope.names, "t": t}
     broken = scope.broken | constants.broken.difference(scope.names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import keyword
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from dynamics.constraints import Contact
 from dynamics.errors import UnknownNameError
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
+from dynamics.redmax.parameters import AddedInertia, Parameter, Varied, varied
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
 from ocp.app.files.builtins import RESERVED_NAMES
@@ -23,6 +24,7 @@ from ocp.app.files.expressions import Scope, Table, VectorFunction
 from ocp.app.files.findings import Findings
 from ocp.app.files.load_costs import named_error, read_costs
 from ocp.app.files.load_definitions import read_robot_definitions
+from ocp.app.files.load_design import read_design
 from ocp.app.files.load_drives import mechanism_of_file
 from ocp.app.files.load_model import read_mechanism
 from ocp.app.files.load_tables import read_names
@@ -32,6 +34,7 @@ from ocp.app.files.start_state import WORDS, read_start
 from ocp.app.files.state_scope import state_scope
 from ocp.app.files.yaml_source import KeyPath
 from ocp.bridge import (
+    designed_system,
     effort_constraints,
     inverse_dynamics_system,
     inverse_effort,
@@ -41,6 +44,7 @@ from ocp.bridge import (
     row_names,
 )
 from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, with_contacts
+from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Guess, Phase, Problem, System
 from ocp.robot_terms import RobotTerms
 
@@ -56,7 +60,7 @@ class LoadedRobot:
     """A robot as a system of a file.
 
     base: as its own file has it; mechanism: with what the problem file adds.
-    idle: contacts that are not active in this phase.
+    idle: contacts that are not active in this phase. wide: the robot as expressions of its free numbers, where it has some.
     inputs: names of efforts of driven joints, then of thrusts; effort [ni]: these as expressions of ``reader``. forward: the system
     whose controls they are, which is ``system`` itself unless the formulation is inverse.
     """
@@ -69,6 +73,12 @@ class LoadedRobot:
     reader: lp.Reader
     effort: SX
     idle: tuple[Contact, ...] = ()
+    wide: Varied | None = None
+
+    @property
+    def places(self) -> tuple[Model, SX]:
+        """The model and the configuration by which frames stand where they do, also where lengths are parameters."""
+        return (self.model, self.reader.x[:self.model.nq]) if self.wide is None else (self.wide.mechanism.model, self.wide.q)
 
     @property
     def model(self) -> Model:
@@ -155,19 +165,32 @@ def robot_of_file(numbers: lp.Reader, given: RobotSystem, base: Mechanism, activ
 def controlled(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, base: Mechanism) -> LoadedRobot:
     """The mechanism as a system, with the reader of its expressions. Raises ProblemError where the formulation does not serve."""
     values = {p.name: p.value for p in numbers.parameters}
+    if given.design:
+        return _designed(numbers, given, mechanism, base)
     forward = robot_system(mechanism, parameters=values)
     forms = {"inverse_dynamics": inverse_dynamics_system, "residual": residual_dynamics_system}
     system = forms[given.formulation](mechanism, parameters=values) if given.formulation in forms else forward
     return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, forward, numbers, ca.SX(0, 1)))
 
 
+def _designed(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, base: Mechanism) -> LoadedRobot:
+    """The same with numbers of the robot that are parameters."""
+    if given.formulation != "forward_dynamics":
+        raise ProblemError(f"numbers of the robot can be chosen with forward_dynamics, not with {given.formulation}",
+                           where="system.formulation")
+    design = read_design(numbers, mechanism, given.design)
+    system = robot_system(mechanism) if design is None else \
+        designed_system(mechanism, design, {p.name: p.value for p in numbers.parameters})
+    return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, system, numbers, ca.SX(0, 1)), design or {})
+
+
 # ---- what names mean ----------------------------------------------------------------------------------------------------
-def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
+def _with_reader(numbers: lp.Reader, robot: LoadedRobot, design: Mapping[str, Parameter] | None = None) -> LoadedRobot:
     """The robot with the reader of its expressions. Names of inputs mean efforts and thrusts in both formulations."""
     model, system = robot.model, robot.system
     x = ca.vertcat(*(ca.SX.sym(name) for name in system.space.names))
     u = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(name) for name in system.inputs))
-    q, v, t = x[: model.nq], x[model.nq :], ca.SX.sym("t")
+    q, v, t, p = x[: model.nq], x[model.nq :], ca.SX.sym("t"), lp.parameter_symbols(numbers.parameters)
     if robot.inverse:
         a, thrusts = u[: model.nv], u[model.nv :]
         tau = dict(zip(model.velocity_names, ca.vertsplit(inverse_effort(robot.mechanism, x, u, t=t)), strict=True))
@@ -175,7 +198,7 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
                   for name, (velocity, ratio) in motor_shares(robot.mechanism).items()}
         efforts = {**tau, **shares, **{thruster.name: thrusts[i] for i, thruster in enumerate(robot.mechanism.thrusters)}}
     else:
-        a = system.rate(t, x, u, np.zeros(system.np))[model.nv :]
+        a = system.rate(t, x, u, p if design else np.zeros(system.np))[model.nv :]
         efforts = {name: u[i] for i, name in enumerate(system.controls)}
     inputs = {name: efforts[name] for name in robot.inputs}
     held = functools.cache(lambda: constraint_forces(robot.mechanism, (t, x, u, None), robot.unknowns)
@@ -190,7 +213,14 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
     taken = {*RESERVED, *RESERVED_NAMES, *numbers.constants.names, *(p.name for p in numbers.parameters)}
     plain = {name: value for name, value in inputs.items()
              if name.isidentifier() and not keyword.iskeyword(name) and name not in taken}
-    state = state_scope(numbers, model, x)
+    state, mechanical = state_scope(numbers, model, x), lambda: robot.mechanism.energy(q, v)
+    if design:
+        at = [p.name for p in numbers.parameters]
+        wide = varied(robot.mechanism, list(design.values()), ca.vertcat(*(p[at.index(name)] for name in design)), q, v,
+                      ca.SX(model.nv, 1))
+        state = replace(state, functions=state_scope(numbers, wide.mechanism.model, ca.vertcat(wide.q, wide.v)).functions)
+        robot = replace(robot, wide=wide)
+        mechanical = functools.partial(_energy_of, wide)
     rows = row_names(robot.mechanism) if robot.inverse or robot.residual else ()
     multipliers = {name: u[i] for i, name in enumerate(system.inputs) if i >= system.nu - len(rows)}
     forces = {"multiplier": Table(ca.vertcat(ca.SX(0, 1), *multipliers.values()), multipliers)} if multipliers else {}
@@ -199,11 +229,18 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot) -> LoadedRobot:
         tables={**state.tables, "a": Table(a, robot_state.entries(model, a, velocities=True)), "tau": Table(effort, efforts),
                 **forces},
         functions={**state.functions,
-                   "energy": VectorFunction(lambda: robot.mechanism.energy(q, v), takes_name=False),
+                   "energy": VectorFunction(mechanical, takes_name=False),
                    "constraint_force": VectorFunction(force, what="constraint")},
     )
-    reader = lp.make_reader(numbers.findings, numbers.constants, x, u, scope, numbers.parameters, numbers.place, numbers.phase, t)
+    reader = lp.make_reader(numbers.findings, numbers.constants, x, u, scope, numbers.parameters, numbers.place, numbers.phase,
+                            t, p)
     return replace(robot, reader=read_robot_definitions(reader, robot.given.define, RESERVED), effort=effort)
+
+
+def _energy_of(wide: Varied) -> SX:
+    if any(isinstance(one, AddedInertia) for one in wide.added):
+        raise ProblemError("energy() does not know inertias that are parameters", where="design")
+    return wide.mechanism.energy(wide.q, wide.v)
 
 
 # ---- the phase ----------------------------------------------------------------------------------------------------------
@@ -216,7 +253,7 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     start = read_start(names, given.start, at)
     final = robot_state.read_state(names, given.final, (*at, "final")) if given.final else None
     constraints = [found for i, c in enumerate(given.constraints)
-                   if (found := _constraint(reader, model, c, (*at, "constraints", i))) is not None]
+                   if (found := _constraint(reader, robot.places, c, (*at, "constraints", i))) is not None]
     lp.unique_names(reader.findings, [c.name for c in given.constraints], (*at, "constraints"))
 
     def error(cost: Any, form: str, path: KeyPath) -> SX | None:
@@ -284,7 +321,7 @@ def _error(robot: LoadedRobot, names: robot_state.RobotNames, given: Any, path: 
     if form == "control_error":
         return named_error(reader, given, robot.inputs, robot.effort, path, "control")
     if form != "state_error":
-        return _frame_error(reader, robot.model, given, path, form)
+        return _frame_error(reader, robot.places, given, path, form)
     state = robot_state.read_state(names, given, path)
     chosen = np.flatnonzero(state.tangent)
     if not len(chosen):
@@ -293,19 +330,20 @@ def _error(robot: LoadedRobot, names: robot_state.RobotNames, given: Any, path: 
     return robot.system.space.minus(ca.DM(state.x), reader.x)[chosen.tolist()]
 
 
-def _constraint(reader: lp.Reader, model: Model, constraint: RobotConstraint, path: KeyPath) -> Constraint | None:
+def _constraint(reader: lp.Reader, places: tuple[Model, SX], constraint: RobotConstraint, path: KeyPath) -> Constraint | None:
     quantity = constraint.one_quantity()
     given = getattr(constraint, quantity)
     if quantity == "expression":
         value = reader.column(given, (*path, quantity))
     else:
-        value = _frame_error(reader, model, given, (*path, quantity), quantity)
+        value = _frame_error(reader, places, given, (*path, quantity), quantity)
     found = None if value is None else lp.read_constraint(reader, constraint, value, path, quantity)
     return found if found is None or quantity not in AXES else replace(found, labels=AXES[quantity])
 
 
-def _frame_error(reader: lp.Reader, model: Model, target: Any, path: KeyPath, quantity: str) -> SX | None:
-    terms, q = RobotTerms(model), reader.x[: model.nq]
+def _frame_error(reader: lp.Reader, places: tuple[Model, SX], target: Any, path: KeyPath, quantity: str) -> SX | None:
+    model, q = places
+    terms = RobotTerms(model)
     with reader.findings.collecting((*path, "frame")):
         model.frame(target.frame)
         if quantity == "position_error":

@@ -74,7 +74,7 @@ def _in_order(numbers: Reader, given: Mapping[str, BodyPart], model: Model | Non
 
 def _add(numbers: Reader, builder: Builder, name: str, given: BodyPart, path: KeyPath) -> None:
     made = _joint(numbers, given.joint, given.joint.name or name, (*path, "joint"))
-    shapes = [_shape(numbers, shape, (*path, "shapes", i)) for i, shape in enumerate(given.shapes)]
+    shapes = [read_shape(numbers, shape, (*path, "shapes", i)) for i, shape in enumerate(given.shapes)]
     if given.density is None:
         inertia = BodyInertia(numbers.number(given.mass, (*path, "mass")),
                               numbers.vector(given.com, 3, (*path, "com"), "components"),
@@ -157,7 +157,8 @@ def _inertia(numbers: Reader, given: Inertia | None, path: KeyPath) -> tuple[tup
     return (xx, xy, xz), (xy, yy, yz), (xz, yz, zz)
 
 
-def _shape(numbers: Reader, given: Shape, path: KeyPath) -> Geometry:
+def read_shape(numbers: Reader, given: Shape, path: KeyPath) -> Geometry:
+    """Something to draw, where it is placed."""
     kind = given.shape()
     if given.cylinder is not None:
         size = tuple(numbers.number(getattr(given.cylinder, key), (*path, kind, key)) for key in ("radius", "length"))

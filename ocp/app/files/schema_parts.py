@@ -346,7 +346,7 @@ Option = Annotated[Any, AfterValidator(_plain_option)]
 class Solve(Part):
     """How to solve the problem unless the command line says otherwise."""
 
-    method: Literal["collocation", "multiple_shooting", "ilqr"] = Field("collocation", description="method of solution")
+    method: Literal["collocation", "multiple_shooting", "ilqr", "adjoint"] = Field("collocation", description="method of solution")
     derivatives: Literal["auto", "ad", "analytic", "complex_step", "fd"] | None = Field(
         None, description="source of the derivatives of the dynamics, whatever the method; null: the default of the method")
     time_limit: Number | None = Field(
@@ -354,6 +354,7 @@ class Solve(Part):
     collocation: dict[str, Option] = Field(default_factory=dict, description="options of the collocation method")
     multiple_shooting: dict[str, Option] = Field(default_factory=dict, description="options of direct multiple shooting")
     ilqr: dict[str, Option] = Field(default_factory=dict, description="options of iLQR")
+    adjoint: dict[str, Option] = Field(default_factory=dict, description="options of single shooting by adjoint gradients")
 
 
 class Expectation(Part):

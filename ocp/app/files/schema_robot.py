@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, StrictBool, Tag, model_validator
 
+from ocp.app.files.schema_design import Design
 from ocp.app.files.schema_forces import MechanismConstraint, RobotForce
 from ocp.app.files.schema_mpc import MPC
 from ocp.app.files.schema_parts import (
@@ -27,7 +28,7 @@ from ocp.app.files.schema_parts import (
 )
 from ocp.app.files.schema_state import RobotState, Rotation, StartState
 from ocp.app.files.schema_tasks import Task
-from ocp.app.files.schema_tree import BodyPart, FramePart, JointChange, MassSprings
+from ocp.app.files.schema_tree import BodyPart, FramePart, JointChange, MassSprings, Shape
 
 
 def _state_list_tag(value: Any) -> str | None:
@@ -149,7 +150,11 @@ class RobotSystem(RobotModel):
     forces: tuple[RobotForce, ...] = Field((), description="springs, dampers, drag and other forces that act by themselves")
     constraints: tuple[MechanismConstraint, ...] = Field(
         (), description="loop closures, contacts, prescribed motions and other constraints")
+    design: tuple[Design, ...] = Field(
+        (), description="numbers of the robot that are parameters of the problem, for the solver to choose")
     define: dict[str, Number] = Field(default_factory=dict, description="named expressions, usable in all later ones")
+    scenery: tuple[Shape, ...] = Field((), description="what stands in the world and is drawn: tables, walls, obstacles; dynamics "
+                                                       "and constraints know nothing of it")
 
 
 class RobotBounds(Part):

@@ -189,9 +189,18 @@ class Control(Part):
     duration: Number = Field(5.0, description="simulated time [s]")
     engine: Literal["osqp", "daqp"] = Field("osqp", description="of the hierarchy's quadratic programmes")
     rest_gain: Number = Field(20.0, description="rate at which velocities of standing points decay [1/s]")
+    trust: Number = Field(0.95, description="share of the friction that the controller counts on, so that feet do not stand on the "
+                                            "edge of slipping")
     horizon: Number | None = Field(0.05, description="seconds within which joints keep their limits; null: they do not")
     efforts: NumberOrList | dict[str, Number] | None = Field(
         None, description="limits of torques [N m or N], of all or by joint; null: those of the robot file")
+
+
+class Expect(Part):
+    """What a coordinate or velocity must be at the end."""
+
+    value: Number = Field(description="value [rad, m, rad/s or m/s]")
+    tolerance: Number = Field(1e-6, description="largest difference")
 
 
 def _robot_tag(value: Any) -> str | None:
@@ -215,6 +224,9 @@ class WbcFile(Part):
     tasks: tuple[WbcTask, ...] = Field((), description="tasks in order of priority, or each with its priority; none: no torques")
     schedule: tuple[Event, ...] = Field((), description="what happens when")
     wbc: Control = Field(description="how the controller runs; {} takes every default")
+    expect: dict[str, Expect] = Field(
+        default_factory=dict, description="closed forms: states at the end by name, q.JOINT and v.JOINT, of a floating base "
+                                          "q.base.px and so on")
     plant: PlantPart = Field(default_factory=lambda: PlantPart.model_validate({}), description="what stands for the real robot")
 
     @model_validator(mode="after")

@@ -38,7 +38,8 @@ CLOSED = 0.02  # m: contacts that are taken at the start may be so far from thei
 
 @dataclass(frozen=True)
 class LoadedWbc:
-    """A file of whole-body control, read. notes: what was done to the start, in words; pushes, plant: what the plant is."""
+    """A file of whole-body control, read. notes: what was done to the start, in words; pushes, friction, restitution: of the
+    plant; expect: by name of a state its place in x, what it is at the end, and the tolerance."""
 
     file: schema.WbcFile
     text: str
@@ -48,6 +49,7 @@ class LoadedWbc:
     friction: Mapping[str, float]
     restitution: Mapping[str, float]
     notes: tuple[str, ...]
+    expect: Mapping[str, tuple[int, float, float]]
 
     def expanded(self) -> str:
         """The file as YAML with every default written out."""
@@ -98,7 +100,9 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
     findings.raise_any()
     switches, pushes = read_schedule(names, file.schedule, tasks, contacts)
     control, efforts = file.wbc, _efforts(numbers, mechanism, file.wbc.efforts)
-    values = {key: numbers.number(getattr(control, key), ("wbc", key)) for key in ("rate", "duration", "rest_gain")}
+    values = {key: numbers.number(getattr(control, key), ("wbc", key)) for key in ("rate", "duration", "rest_gain", "trust")}
+    if not 0.0 < values["trust"] <= 1.0:
+        findings.add(("wbc", "trust"), f"must lie above 0 and be at most 1, got {values['trust']:g}")
     for key in ("rate", "duration"):
         if values[key] <= 0.0:
             findings.add(("wbc", key), f"must be positive, got {values[key]:g}")
@@ -106,12 +110,13 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
     if horizon is not None and horizon <= 0.0:
         findings.add(("wbc", "horizon"), f"must be positive, got {horizon:g} s; null leaves limits of joints out")
     friction, restitution = (_by_contact(numbers, contacts, getattr(file.plant, key), key) for key in ("friction", "restitution"))
+    expect = _expected(numbers, mechanism, file)
     findings.raise_any()
     with findings.collecting(("wbc",)):
         setup = Setup(mechanism, start, contacts, tasks, switches, efforts=efforts, horizon=horizon,
                       options=HQPOptions(engine=control.engine), **values)
         advice = unsupported(setup)
-        return LoadedWbc(file, source.text, mechanism, setup, pushes, friction, restitution, (*notes, *advice))
+        return LoadedWbc(file, source.text, mechanism, setup, pushes, friction, restitution, (*notes, *advice), expect)
     findings.raise_any()
     raise AssertionError  # an error was recorded
 
@@ -189,8 +194,7 @@ def _closed(findings: Findings, mechanism: Mechanism, contacts: tuple[ContactPla
 def _efforts(reader: lp.Reader, mechanism: Mechanism, given: Any) -> np.ndarray | None:
     if given is None:
         return None
-    driven, limits = mechanism.driven, mechanism.model.limit("effort")
-    most = np.array([limits[mechanism.model.velocity_names.index(name)] for name in driven])
+    driven, most = mechanism.controls, np.abs(mechanism.control_limits).max(axis=1, initial=0.0)
     if isinstance(given, Mapping):
         for name, value in given.items():
             if name not in driven:
@@ -202,6 +206,23 @@ def _efforts(reader: lp.Reader, mechanism: Mechanism, given: Any) -> np.ndarray 
     if (most < 0.0).any():
         reader.findings.add(("wbc", "efforts"), "limits of torques must not be negative")
     return most
+
+
+def _expected(reader: lp.Reader, mechanism: Mechanism, file: schema.WbcFile) -> dict[str, tuple[int, float, float]]:
+    names, found = list(model_space(mechanism.model).names), {}
+    base = robot_state.floating_base(mechanism.model)
+    if base is not None:
+        joint = mechanism.model.bodies[base].joint.name
+        names = [f"{name[0]}.base.{name.removeprefix(f'{name[0]}.{joint}.')}" if name[2:].startswith(f"{joint}.") else name
+                 for name in names]
+    for name, given in file.expect.items():
+        path: KeyPath = ("expect", name)
+        if name not in names:
+            lp.unknown(reader.findings, name, names, path, "state")
+            continue
+        found[name] = (names.index(name), reader.number(given.value, (*path, "value")),
+                       reader.number(given.tolerance, (*path, "tolerance")))
+    return found
 
 
 def _by_contact(reader: lp.Reader, contacts: tuple[ContactPlan, ...], given: Mapping[str, Any], key: str) -> dict[str, float]:

@@ -70,11 +70,18 @@ def read_tasks(names: RobotNames, mechanism: Mechanism, given: Sequence[schema.W
 Made = tuple[list[Any], Source | None]
 
 
-def _source(names: RobotNames, value: Any, size: int, path: KeyPath) -> Source | None:
-    """A target [size] from numbers and expressions of t; None after an error was recorded."""
+def _source(names: RobotNames, value: Any, size: int, path: KeyPath, item: Item | None = None, before: Any = None
+            ) -> Source | None:
+    """A target [size] from numbers and expressions of t; None after an error was recorded. Of a task that counts some components these
+    will do, the others stay as ``before`` [size]."""
     column = names.reader.column(value, path)
     if column is None:
         return None
+    chosen = item.shape.components if isinstance(item, Task) else getattr(item, "components", None)
+    if chosen is not None and column.numel() == len(chosen) < size:
+        whole = ca.SX(ca.DM(before))
+        whole[list(chosen)] = column
+        column = whole
     if column.numel() != size:
         names.reader.findings.add(path, f"has {column.numel()} components, expected {size}")
         return None
@@ -245,7 +252,7 @@ def _move(names: RobotNames, given: schema.Move, tasks: Sequence[Assignment], ti
             target[places[joint]] = reader.number(value, (*path, "joints", joint))
         source = held(target)
     elif given.to is not None and task.path.kind == "vector":
-        source = _source(names, given.to, size, (*path, "to"))
+        source = _source(names, given.to, size, (*path, "to"), task.item, last[2](time)[0])
     elif given.to is None and given.by is None and turn is None:
         reader.findings.add(path, "says nothing about where to; give 'to', 'by', 'joints' or a rotation")
         return

@@ -154,8 +154,7 @@ def _extent(scene: Scene, found: Sequence[Mark], size: float) -> np.ndarray:
     """Points [n, 3] that the picture has to show."""
     everything = [scene.points.reshape(-1, 3)]
     for solid in scene.solids:
-        assert scene.poses is not None
-        pose = scene.poses[1, solid.body]
+        pose = scene.pose(1, solid.body)
         everything.append(np.asarray(solid.vertices) @ pose[:3, :3].T + pose[:3, 3])
     for mark in found:
         everything.append(mark.position[None])
@@ -218,8 +217,7 @@ def _solids(ax: Any, scene: Scene, frame: int, zorder: float) -> None:
 
     faces: list[np.ndarray] = []
     for solid in scene.solids:
-        assert scene.poses is not None
-        pose = scene.poses[frame, solid.body]
+        pose = scene.pose(frame, solid.body)
         world = np.asarray(solid.vertices) @ pose[:3, :3].T + pose[:3, 3]
         faces += [world[list(face)] for face in solid.faces]
     for dot in scene.dots:

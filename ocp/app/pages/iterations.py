@@ -60,7 +60,7 @@ _MARKING = ("newton", "outer", "attempt", MARK.key)  # shown as words, not as nu
 _LEAST_TELLING = ("trials", "regularisation", "expected", "penalty", "seconds")
 _WHERE_MEANT = ("violation", "gap")  # Newton's method measures them for every problem
 COLUMNS: Mapping[str, tuple[Column, ...]] = {"collocation": _COUNT + _COLLOCATION, "multiple_shooting": _COUNT + _COLLOCATION,
-                                                 "ilqr": _COUNT + _ILQR}
+                                                 "ilqr": _COUNT + _ILQR, "adjoint": _COUNT + _ILQR}
 
 
 def columns(method: str, rows: Sequence[Row]) -> tuple[Column, ...]:

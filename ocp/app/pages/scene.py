@@ -49,8 +49,8 @@ class Dot:
 
 @dataclass(frozen=True)
 class Solid:
-    """A convex solid fixed to a body: vertices [V, 3] (m, body frame) and faces as vertex loops, seen from outside
-    counter-clockwise. ``mesh``: triangles of any shape, which may be seen from either side."""
+    """A convex solid fixed to a body (-1: to the world): vertices [V, 3] (m, body frame) and faces as vertex loops, seen from
+    outside counter-clockwise. ``mesh``: triangles of any shape, which may be seen from either side."""
 
     body: int
     vertices: np.ndarray
@@ -81,6 +81,10 @@ class Scene:
     ground: float = 0.0
     notes: tuple[str, ...] = ()
     inside: frozenset[int] = frozenset()
+
+    def pose(self, frame: int, body: int) -> np.ndarray:
+        """``world_H_body`` [4, 4]; of body -1 the identity."""
+        return np.eye(4) if body < 0 or self.poses is None else np.asarray(self.poses[frame, body])
 
     def __post_init__(self) -> None:
         if self.kind not in ("2d", "3d"):
@@ -161,12 +165,14 @@ def scene_from_drawing(drawing: Drawing, t: np.ndarray, x: np.ndarray, u: np.nda
 
 
 # ------------------------------------------------------------------------------------------------ robots
-def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_poses: np.ndarray) -> Scene:
+def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_poses: np.ndarray, scenery: Sequence[Any] = ()
+                     ) -> Scene:
     """The skeleton and the primitive geometry of a robot along sampled times t [frames].
 
-    model: ``dynamics.model.Model``; q_samples [frames, nq]; body_poses [frames, bodies, 4, 4] with ``world_H_body``.
-    Links are lines from a body's origin to the joints and end frames it carries; a last body without end frames ends
-    at its centre of mass. Raises ProblemError where the shapes disagree.
+    model: ``dynamics.model.Model``; q_samples [frames, nq]; body_poses [frames, bodies, 4, 4] with ``world_H_body``;
+    scenery: shapes (``dynamics.model.Geometry``) that stand in the world. Links are lines from a body's origin to the joints
+    and end frames it carries; a last body without end frames ends at its centre of mass. Raises ProblemError where the shapes
+    disagree.
     """
     bodies = model.bodies
     if body_poses.shape != (len(t), len(bodies), 4, 4):
@@ -222,12 +228,11 @@ def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_pose
                       if tips else origin[i])
     solids, notes = _meshes(bodies)
     covered = {solid.body for solid in solids}
-    for i, body in enumerate(bodies):
-        for shape in body.geometry:
-            if shape.kind == "sphere":
-                dots.append(Dot(add(i, shape.placement.position), float(shape.size[0]), "body"))
-            elif shape.kind != "mesh":
-                solids.append(_solid(i, shape))
+    for i, shape in [(i, shape) for i, body in enumerate(bodies) for shape in body.geometry] + [(-1, shape) for shape in scenery]:
+        if shape.kind == "sphere":
+            dots.append(Dot(add(i, shape.placement.position), float(shape.size[0]), "body" if i >= 0 else "ground"))
+        elif shape.kind != "mesh":
+            solids.append(_solid(i, shape))
     inside = frozenset(point for point, body in carrier.items() if body in covered)
     points = np.stack(columns, axis=1)
     lowest = float(points[..., 2].min(initial=0.0))
@@ -313,6 +318,28 @@ def encode(scene: Scene) -> str:
         "labels": [list(item) for item in scene.labels], "traces": list(scene.traces), "ground": scene.ground,
     }
     return json.dumps(record, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def decode(text: str) -> Scene:
+    """The scene that :func:`encode` wrote, to its resolution."""
+    record = json.loads(text)
+    frames, unit = record["frames"], record["unit"]
+    points = unit * np.asarray(record["points"], float).reshape(frames, record["count"], 3)
+    poses = None
+    if record["bodies"]:
+        place, x, y = np.moveaxis(np.asarray(record["poses"], float).reshape(frames, record["bodies"], 3, 3), 2, 0)
+        x = x / np.linalg.norm(x, axis=-1, keepdims=True)
+        z = np.cross(x, y)
+        z /= np.linalg.norm(z, axis=-1, keepdims=True)
+        poses = np.zeros((frames, record["bodies"], 4, 4))
+        poses[..., :3, :3], poses[..., :3, 3] = np.stack([x, np.cross(z, x), z], axis=-1), unit * place
+        poses[..., 3, 3] = 1.0
+    return Scene(
+        record["kind"], np.asarray(record["t"]), points, tuple(Edge(tuple(p), bool(c), r) for p, c, r in record["edges"]),
+        tuple(Dot(*dot) for dot in record["dots"]),
+        tuple(Solid(body, unit * np.asarray(corners, float).reshape(-1, 3), faces, bool(mesh))
+              for body, corners, faces, mesh in record["solids"]),
+        poses, tuple((i, name) for i, name in record["labels"]), tuple(record["traces"]), record["ground"])
 
 
 def _finite_frames(t: np.ndarray, values: np.ndarray) -> int:

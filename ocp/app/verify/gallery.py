@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ocp.app.files.load import LoadedProblem, load_problem
-from ocp.app.verify.records import NEEDS_ROBOTS, gather, not_a_problem
+from ocp.app.files.wbc_file import load_wbc
+from ocp.app.verify.records import NEEDS_ROBOTS, gather, is_wbc, not_a_problem
 from ocp.errors import ProblemError
 
 PAGE = "README.md"
@@ -20,6 +21,13 @@ def gallery_page(folder: Path) -> str:
     """
     groups: dict[str, list[str]] = {}
     for path in gather([folder]):
+        if is_wbc(path):
+            file = load_wbc(path).file
+            told = "; ".join(f"{name} = {item.value} at the end" for name, item in file.expect.items())
+            groups.setdefault("Whole-body control (ocp wbc)", []).append(
+                f"| [{_cell(file.name)}]({path.relative_to(folder).as_posix()}) | | {file.plant.kind} | {_cell(told)} | "
+                f"{_cell(file.description)} |")
+            continue
         reason = not_a_problem(path)
         if reason == NEEDS_ROBOTS:
             raise ProblemError(f"{reason} to be listed", where=str(path))

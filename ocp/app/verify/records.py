@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ocp.app.files.schema_tasks import is_ik_tree
+from ocp.app.files.schema_wbc import is_wbc_tree
 from ocp.app.files.yaml_source import read_source
 from ocp.errors import ProblemError
 
@@ -101,6 +102,8 @@ def not_a_problem(path: Path) -> str:
         return ""  # what is wrong is told when it is loaded
     if is_ik_tree(tree):
         return "inverse kinematics: ocp ik"
+    if is_wbc_tree(tree):
+        return "whole-body control: ocp wbc"
     if isinstance(tree, dict) and "mpc" in tree:
         return "closed loop: ocp mpc"
     if "robots:" in str(tree) and not _has_robots():
@@ -116,6 +119,14 @@ def expects(path: Path) -> bool:
         return False
     given = tree.get("simulate") if isinstance(tree, dict) else None
     return isinstance(given, dict) and bool(given.get("expect"))
+
+
+def is_wbc(path: Path) -> bool:
+    """Whether a file is one of whole-body control."""
+    try:
+        return is_wbc_tree(read_source(path).tree)
+    except ProblemError:
+        return False
 
 
 def _has_robots() -> bool:

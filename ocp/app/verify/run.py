@@ -25,7 +25,7 @@ from ocp.app.screen import busy, counting, wide_console
 from ocp.app.simulate.controls import choose
 from ocp.app.simulate.findings import energies
 from ocp.app.verify import terminal
-from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard, expects, gather, not_a_problem
+from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard, expects, gather, is_wbc, not_a_problem
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.methods import make_options, solve
@@ -121,6 +121,8 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
            show: Callable[[Mapping[str, Any]], None]) -> Score | None:
     """The score of a file; None after Ctrl-C."""
     begin = time.perf_counter()
+    if is_wbc(task.path):
+        return _whole_body(task.path, name, quick, overrides, begin)
     if (why := not_a_problem(task.path)):
         return Score(name, "", SKIPPED, why)
     method = task.method or ""
@@ -164,6 +166,27 @@ def _simulated(name: str, loaded: LoadedProblem, integrator: str, begin: float) 
         f"energy differs from the reference by {difference:.2g} > {expected.tolerance:.2g}")
     return Score(name, integrator, FAIL if reason else PASS, reason, cost=energy.change, reference=expected.energy,
                  difference=difference, tolerance=expected.tolerance, certificate="simulated", seconds=seconds)
+
+
+def _whole_body(path: Path, name: str, quick: bool, overrides: Mapping[str, str], begin: float) -> Score | None:
+    """The score of a file of whole-body control: it finished, kept equations, cones and limits, and ended as it expects."""
+    from ocp.app.files.wbc_file import load_wbc
+    from ocp.app.wbc.run import run_loaded
+
+    try:
+        loaded = load_wbc(path, overrides)
+        if quick and loaded.setup.tasks:
+            return Score(name, "wbc", SKIPPED, "a controller in closed loop is too long for --quick")
+        outcome = run_loaded(loaded)
+    except (ProblemError, ModelError) as error:
+        return Score(name, "wbc", FAIL, _first_line(str(error)), seconds=time.perf_counter() - begin)
+    except KeyboardInterrupt:
+        return None
+    run = outcome.run
+    reasons = [*outcome.missed, *([] if run.ok else [f"{run.ending.name.lower()}, {run.failures} steps without solution, "
+                                                     f"{'kept' if run.kept else 'limits not kept'}"])]
+    return Score(name, "wbc", FAIL if reasons else PASS, "; ".join(reasons), certificate="kept" if run.kept else "not kept",
+                 seconds=time.perf_counter() - begin)
 
 
 def _prepared(loaded: LoadedProblem, method: str, options: Any) -> float:

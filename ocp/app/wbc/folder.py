@@ -33,6 +33,18 @@ class Outcome:
     events: tuple[Event, ...]
     seconds: Mapping[str, float]
 
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """What the file expects of the end and did not come, in words."""
+        x = self.run.x[-1]
+        return tuple(f"{name} ends at {x[i]:.10g}, expected {value:.10g} ± {tolerance:.0e}"
+                     for name, (i, value, tolerance) in self.loaded.expect.items() if not abs(x[i] - value) <= tolerance)
+
+    @property
+    def ok(self) -> bool:
+        """The run went well, and ended as the file expects."""
+        return self.run.ok and not self.missed
+
 
 def write(outcome: Outcome, folder: Path, command: Sequence[str] = ()) -> None:
     """Fill an empty folder."""
@@ -63,13 +75,16 @@ def scene(outcome: Outcome) -> tuple[Scene | None, str]:
 
 
 # ---- numbers ------------------------------------------------------------------------------------------------------------
-def verdict(run: WholeBodyRun) -> str:
+def verdict(outcome: Outcome) -> str:
     """How it ended, in a few sentences."""
+    run = outcome.run
     words = [run.ending.value]
     if run.failures:
         words.append(f"{run.failures} of {len(run.solved)} steps had no solution; joints were braked.")
     words.append("Equations, cones and torque limits were kept in every step." if run.kept
                  else "Equations, cones or torque limits were not kept.")
+    if outcome.loaded.expect:
+        words += [f"{line}." for line in outcome.missed] or [f"{', '.join(outcome.loaded.expect)}: as expected."]
     return " ".join(words)
 
 
@@ -77,7 +92,8 @@ def level_rows(outcome: Outcome) -> list[dict[str, Any]]:
     """One record for each level: its name, the tasks in it, median and largest residual, share of steps in which it gave way."""
     run, rows = outcome.run, []
     ranks = sorted({task.priority for task in outcome.loaded.setup.tasks})
-    for name, values in run.levels.items():
+    first = ("equations", "stances", "limits", "joints")
+    for name, values in sorted(run.levels.items(), key=lambda item: (first.index(item[0]) if item[0] in first else 9, item[0])):
         tasks = ""
         if name.startswith("priority "):
             rank = ranks[min(int(name.split()[1]), len(ranks)) - 1]
@@ -93,12 +109,18 @@ def contact_rows(run: WholeBodyRun) -> list[dict[str, Any]]:
     rows = []
     for plan, c in zip(run.setup.contacts, run.contacts, strict=True):
         n = np.asarray(plan.record.normal, float) / np.linalg.norm(plan.record.normal)
-        normal = (c.commanded @ n)[c.state > 0]
+        told = bool(np.isfinite(c.actual).any())
+        normal = (c.commanded if controlled(run) else c.actual)[(c.state > 0) | (not controlled(run))] @ n
         share, actual = (float(np.nanmax(c.share[:, k], initial=0.0)) for k in range(2))
         rows.append({"name": c.name, "taken": float((c.state > 0).mean()) if c.state.size else 0.0,
                      "least": float(normal.min(initial=np.inf)) if normal.size else 0.0, "most": float(normal.max(initial=0.0)),
-                     "share": share, "actual": actual, "told": bool(np.isfinite(c.actual).any()), "drift": c.drift})
+                     "share": share, "actual": actual, "told": told, "drift": c.drift})
     return rows
+
+
+def controlled(run: WholeBodyRun) -> bool:
+    """Whether there is a controller at all."""
+    return bool(run.setup.tasks)
 
 
 def task_rows(run: WholeBodyRun) -> list[dict[str, Any]]:
@@ -118,7 +140,7 @@ def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
     plain = jsonable({
         "format": FORMAT, "format_version": FORMAT_VERSION,
         "problem": {"name": file.name, "description": file.description, "source": file.source},
-        "ok": run.ok, "status": {"name": run.ending.name, "sentence": run.ending.value}, "verdict": verdict(run),
+        "ok": outcome.ok, "status": {"name": run.ending.name, "sentence": run.ending.value}, "verdict": verdict(outcome),
         "finished": run.ending is Ending.FINISHED, "failed_steps": run.failures, "kept": run.kept, "plant": run.plant,
         "levels": level_rows(outcome), "contacts": contact_rows(run), "tasks": task_rows(run), "effort_share": run.effort_share,
         "step_times": dataclasses.asdict(run.times), "rate": run.setup.rate, "duration": float(run.t[-1]),

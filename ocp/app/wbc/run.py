@@ -40,7 +40,7 @@ def wbc(file: Path, *, plant: str = "", overrides: Mapping[str, str] | None = No
             outcome = run_loaded(loaded, plant, begin=begin, progress=None if quiet else lambda state: say(terminal.where(state)))
         write(outcome, partial, command)
     terminal.print_outcome(outcome, place, screen, quiet=quiet)
-    return GOOD if outcome.run.ok else BAD
+    return GOOD if outcome.ok else BAD
 
 
 def run_loaded(loaded: LoadedWbc, kind: str = "", *, begin: float | None = None, progress: Progress | None = None) -> Outcome:

@@ -25,10 +25,10 @@ def where(state: Mapping[str, float]) -> str:
 def print_outcome(outcome: Outcome, folder: Path | None, console: Console, *, quiet: bool = False) -> None:
     """How it ended and the figures by name."""
     run = outcome.run
-    mark = "[bold green]finished[/]" if run.ok else "[bold red]not finished well[/]"
+    mark = "[bold green]finished[/]" if outcome.ok else "[bold red]not finished well[/]"
     name = plain(outcome.loaded.file.name)
     console.print(f"\n[bold]{name}[/]  whole-body control, {run.setup.rate:g} Hz: {mark}", soft_wrap=True)
-    console.print(f"  {verdict(run)}", markup=False, soft_wrap=True)
+    console.print(f"  {verdict(outcome)}", markup=False, soft_wrap=True)
     for note in outcome.loaded.notes:
         console.print(f"  note        {note}", markup=False, soft_wrap=True)
     if not quiet:
@@ -57,16 +57,26 @@ def print_check(loaded: LoadedWbc, console: Console | None = None) -> None:
 
 def _tables(outcome: Outcome, console: Console) -> None:
     run = outcome.run
-    table = grid("  level", ">median", ">largest residual", ">gave way", "")
-    for row in level_rows(outcome):
-        table.add_row(f"  {row['name']}", f"{row['median']:.1e}", f"{row['largest']:.1e}", f"{100 * row['share']:.3g} %",
-                      plain(row["tasks"]))
-    console.print(table)
+    if run.levels:
+        _levels(outcome, console)
     if rows := task_rows(run):
         table = grid("  error of task", ">RMS", ">largest", ">at the end")
         for row in rows:
             table.add_row(f"  {plain(row['name'])}", f"{row['rms']:.2e}", f"{row['largest']:.2e}", f"{row['last']:.2e}")
         console.print(table)
+    _rest(outcome, console)
+
+
+def _levels(outcome: Outcome, console: Console) -> None:
+    table = grid("  level", ">median", ">largest residual", ">gave way", "")
+    for row in level_rows(outcome):
+        table.add_row(f"  {row['name']}", f"{row['median']:.1e}", f"{row['largest']:.1e}", f"{100 * row['share']:.3g} %",
+                      plain(row["tasks"]))
+    console.print(table)
+
+
+def _rest(outcome: Outcome, console: Console) -> None:
+    run = outcome.run
     if run.contacts:
         table = grid("  contact", ">taken", ">normal force (N)", ">of its friction", ">in the plant", ">moved (mm)")
         for row in contact_rows(run):
@@ -85,4 +95,5 @@ def _tables(outcome: Outcome, console: Console) -> None:
         console.print(f"  {note.time:8.3f} s  {note.what} {note.words}", markup=False, soft_wrap=True)
     if len(run.notes) > MOST_NOTES:
         console.print(f"  and {len(run.notes) - MOST_NOTES} more in the report", soft_wrap=True)
-    console.print(step_table({"wall": run.times}))
+    if run.levels:
+        console.print(step_table({"wall": run.times}))

@@ -245,13 +245,14 @@ def stiffness(e: Engine, k: int, exact: bool, H: Array) -> bool:
 
 
 @linked
-def update(held: Held, which: Array) -> None:
-    """Take over the multipliers that the terms at hand estimate (slope; minus it for cones), cut off at ``MOST``."""
+def update(held: Held, which: Array, unit: float) -> None:
+    """Take over the multipliers that the terms at hand estimate (slope; minus it for cones), cut off at ``MOST`` units of the
+    cost."""
     for k in range(which.shape[0]):
         kind = which[k]
         for r in range(held.number[kind]):
             estimate = held.slope[k, r] if held.kind[kind, r] <= BELOW else -held.slope[k, r]
-            held.lam[k, r] = min(max(estimate, -MOST), MOST)
+            held.lam[k, r] = min(max(estimate, -MOST * unit), MOST * unit)
 
 
 @linked(**INLINE)
@@ -315,18 +316,18 @@ def residuals(held: Held, which: Array, scale: float, found: Array) -> float:
 
 
 @linked
-def renew(held: Held, which: Array, found: Array, before: Array, tolerance: float, enough: float, growth: float, most: float
-          ) -> tuple[bool, float]:
+def renew(held: Held, which: Array, found: Array, before: Array, tolerance: float, enough: float, growth: float, most: float,
+          unit: float) -> tuple[bool, float]:
     """Take over the multipliers; raise the penalties of rows whose residual found [kinds, r] is above the tolerance and did not
     fall to the share ``enough`` of that before. Returns (some penalty that should grow is at its limit, largest penalty)."""
-    update(held, which)
+    update(held, which, unit)
     stuck, largest = False, 0.0
     for k in range(which.shape[0]):
         kind = which[k]
         for r in range(held.number[kind]):
             if found[kind, r] > tolerance and found[kind, r] > enough * before[kind, r]:
-                stuck = stuck or held.mu[k, r] >= most
-                held.mu[k, r] = min(held.mu[k, r] * growth, most)
+                stuck = stuck or held.mu[k, r] >= most * unit
+                held.mu[k, r] = min(held.mu[k, r] * growth, most * unit)
             largest = max(largest, held.mu[k, r])
     for kind in range(found.shape[0]):
         for r in range(found.shape[1]):

@@ -10,6 +10,7 @@ import numpy as np
 from ocp.errors import ProblemError
 from ocp.problem.checkpoint import Checkpoint, check_layout, layout, log_arrays, text
 from ocp.shooting.engine import record as r
+from ocp.shooting.engine.unit import measure
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages.horizon import Horizon
 
@@ -37,7 +38,8 @@ def save(horizon: Horizon, store: Store, multipliers: Multipliers, schedule: np.
         "t": store.plan.t.copy(), "x": path.x.copy(), "u": path.u.copy(), "gap": path.gap.copy(),
         "multipliers": held.lam.copy(), "penalties": held.mu.copy(), "regularisation": store.state[list(_STATE)].copy(),
         "hessian": store.settings[[r.FULL, r.FIRST_BLEND]].copy(),
-        "violations": multipliers.previous.copy(), "attempt": np.array([attempt]), **log_arrays(log),
+        "violations": multipliers.previous.copy(), "attempt": np.array([attempt]),
+        "unit": store.settings[[r.UNIT]].copy(), **log_arrays(log),
     }
     if schedule is not None:
         saved["schedule"] = schedule.copy()
@@ -50,6 +52,7 @@ def restore(checkpoint: Checkpoint, horizon: Horizon, options: ILQROptions, stor
     Raises ProblemError for a checkpoint of another problem or one whose path is not finite.
     """
     check_layout(checkpoint, stages(horizon))
+    measure(store, float(checkpoint.get("unit", np.ones(1))[0]))
     path, held = store.path, store.held
     for name, into in (("x", path.x), ("u", path.u), ("gap", path.gap), ("multipliers", held.lam), ("penalties", held.mu)):
         if name not in checkpoint or np.shape(checkpoint[name]) != into.shape:

@@ -13,7 +13,7 @@ from ocp.shooting.engine.augmented import slopes, stiffness
 from ocp.shooting.engine.flat import flat
 from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, bend, bind, complete, differentiate, in_one
 from ocp.shooting.engine.lq import adjoint, costates, projected_gradient
-from ocp.shooting.engine.record import CONVEXIFY, FULL, GAP, GAUSS_NEWTON, GRADIENT, VIOLATION, Engine
+from ocp.shooting.engine.record import CONVEXIFY, FULL, GAP, GAUSS_NEWTON, GRADIENT, UNIT, VIOLATION, Engine
 
 Array = np.ndarray
 
@@ -56,7 +56,7 @@ def _close(e: Engine, violation: float) -> bool:
         for k in range(path.gap.shape[0]):
             for i in range(path.gap.shape[1]):
                 model.gap[k, i] = 0.0
-    e.state[GRADIENT] = projected_gradient(model.m, path.u, policy.gradient, plan.lower, plan.upper)
+    e.state[GRADIENT] = projected_gradient(model.m, path.u, policy.gradient, plan.lower, plan.upper, e.settings[UNIT])
     e.state[VIOLATION] = violation
     return bool(np.isfinite(e.state[GRADIENT]))
 

@@ -46,6 +46,7 @@ from ocp.shooting.engine.record import (
     STATE_REGULAR,
     STEPS,
     SWEPT,
+    UNIT,
     VIOLATION,
     WAITED,
     Engine,
@@ -159,16 +160,16 @@ def _filtered(e: Engine, cost: float, gap: float, promise: float) -> bool:
     section
     2.3); if so the iterate enters it. promise: how much the model lowers the cost; where that outweighs the gaps the cost must
     fall."""
-    s, entries = e.state, e.spare.filter
+    s, entries, unit = e.state, e.spare.filter, e.settings[UNIT]
     count = int(s[FILTERED])
     if gap > _GAP_LIMIT * max(1.0, s[FIRST_GAP]):
         return False
-    if promise > s[GAP] and s[GAP] <= 1e-4 * max(1.0, s[FIRST_GAP]):
+    if promise > unit * s[GAP] and s[GAP] <= 1e-4 * max(1.0, s[FIRST_GAP]):
         return bool(cost <= s[COST] - e.settings[ARMIJO] * promise)
-    if not (cost < s[COST] - 1e-5 * gap or gap < (1.0 - 1e-5) * s[GAP]):
+    if not (cost < s[COST] - 1e-5 * unit * gap or gap < (1.0 - 1e-5) * s[GAP]):
         return False
     for i in range(min(count, entries.shape[0])):
-        if not (cost < entries[i, 0] - 1e-5 * gap or gap < (1.0 - 1e-5) * entries[i, 1]):
+        if not (cost < entries[i, 0] - 1e-5 * unit * gap or gap < (1.0 - 1e-5) * entries[i, 1]):
             return False
     entries[count % entries.shape[0], 0] = s[COST]
     entries[count % entries.shape[0], 1] = s[GAP]
@@ -203,7 +204,7 @@ def direct(e: Engine, tolerance: float, loose: float) -> int:
         s[FAILED] = knot
         ending = SOFTEN if s[BLEND] < MOST_BLENDS else INDEFINITE
     else:
-        scale = max(1.0, abs(s[COST]))
+        scale = max(e.settings[UNIT], abs(s[COST]))
         s[LINEAR], s[QUADRATIC] = linear, quadratic
         expected = -(linear + quadratic)
         small = s[GRADIENT] <= tolerance * scale and expected <= tolerance * scale

@@ -367,14 +367,14 @@ def change(model: Model, dx: Array, du: Array) -> tuple[float, float]:
 
 
 @linked(**OPTIONS)
-def projected_gradient(m: Array, u: Array, gradient: Array, lower: Array, upper: Array) -> float:
-    """Largest component of ``u - clip(u - gradient, lower, upper)``, arrays [S, M] of which the first m[k] are used: zero exactly
-    at a first-order optimum within bounds; NaN when there is one."""
+def projected_gradient(m: Array, u: Array, gradient: Array, lower: Array, upper: Array, unit: float) -> float:
+    """Largest component of ``u - clip(u - gradient, lower, upper)``, the gradient in this unit, arrays [S, M] of which the first
+    m[k] are used: zero exactly at a first-order optimum within bounds; NaN when there is one."""
     largest = 0.0
     for k in range(u.shape[0]):
         for i in range(m[k]):
             if np.isnan(gradient[k, i]):
                 return np.nan
             # clip(gradient, u - upper, u - lower) is the same number without the cancellation
-            largest = max(largest, abs(min(max(gradient[k, i], u[k, i] - upper[k, i]), u[k, i] - lower[k, i])))
+            largest = max(largest, abs(min(max(gradient[k, i], unit * (u[k, i] - upper[k, i])), unit * (u[k, i] - lower[k, i]))))
     return largest

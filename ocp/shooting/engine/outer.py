@@ -22,6 +22,7 @@ from ocp.shooting.engine.record import (
     MU_FACTOR,
     QUADRATIC,
     STEPS,
+    UNIT,
     Engine,
 )
 
@@ -69,7 +70,7 @@ def judge(e: Engine, o: Outer, ending: int) -> int:
     feasible = worst <= limits[VIOLATION_MOST]
     if ending == CONVERGED:
         plan[STALLS] = 0.0
-        scale = limits[FINAL] * max(1.0, abs(s[COST]))
+        scale = limits[FINAL] * max(e.settings[UNIT], abs(s[COST]))
         if feasible and s[GRADIENT] <= scale and -(s[LINEAR] + s[QUADRATIC]) <= scale and residuals(
                 e.held, e.plan.which, scale, found) <= limits[VIOLATION_MOST]:
             return CONVERGED
@@ -89,8 +90,9 @@ def advance(e: Engine, o: Outer, ending: int) -> int:
     minimised = ending in (CONVERGED, LEVEL)
     # a search that is stuck where it started learns nothing from a higher penalty
     growth = limits[GROWTH] if minimised or s[STEPS] > 0.0 else 1.0
-    residuals(held, which, limits[FINAL] * max(1.0, abs(s[COST])), o.found)
-    stuck, plan[PENALTY] = renew(held, which, o.found, o.before, limits[VIOLATION_MOST], KEPT, growth, limits[PENALTY_MOST])
+    residuals(held, which, limits[FINAL] * max(e.settings[UNIT], abs(s[COST])), o.found)
+    stuck, plan[PENALTY] = renew(held, which, o.found, o.before, limits[VIOLATION_MOST], KEPT, growth, limits[PENALTY_MOST],
+                                 max(1.0, e.settings[UNIT]))
     s[COST] = reprice(held, which, e.path.cost)
     if stuck:
         return EXHAUSTED if minimised else ending
@@ -99,7 +101,7 @@ def advance(e: Engine, o: Outer, ending: int) -> int:
         return UPDATED
     plan[LOOSE] *= 0.1
     plan[TOLERANCE] = max(limits[FINAL], 0.1 * plan[TOLERANCE] if plan[WORST] > limits[VIOLATION_MOST] else 0.0)
-    s[MU], s[MU_FACTOR] = limits[REGULARISATION], 1.0
+    s[MU], s[MU_FACTOR] = limits[REGULARISATION] * e.settings[UNIT], 1.0
     return RUNNING
 
 

@@ -22,10 +22,12 @@ MOST_EXCHANGES = 12
 
 class Discrete:
     """The discrete problem of a store, evaluated at any point. ``exact``: Hessians of the Lagrangian, not those of Gauss-Newton;
-    the store must have the kernels for them. ``perform``: lets the compiled loops do a task (``ocp.shooting.engine.iterate``)."""
+    the store must have the kernels for them. ``perform``: lets the compiled loops do a task (``ocp.shooting.engine.iterate``).
+    Gradients, Hessians and multipliers are in the unit of the cost."""
 
     def __init__(self, horizon: Horizon, store: Store, exact: bool, perform: Perform):
         self.horizon, self.store, self.exact, self.perform = horizon, store, exact, perform
+        self.unit = float(store.settings[r.UNIT])
         self.held = [np.flatnonzero(store.held.holds[k, :horizon.kind(k).rows.count]) for k in range(horizon.stages + 1)]
 
     def evaluate(self, x: Sequence[Array], u: Sequence[Array], multipliers: Multipliers) -> list[Knot]:
@@ -41,8 +43,8 @@ class Discrete:
         if failed < 0:
             held.slope[:] = 0.0
             for k, rows in enumerate(self.held):
-                store.policy.costate[k, :len(multipliers.costate[k])] = multipliers.costate[k]
-                held.slope[k, rows] = multipliers.rows[k]
+                store.policy.costate[k, :len(multipliers.costate[k])] = self.unit * multipliers.costate[k]
+                held.slope[k, rows] = self.unit * multipliers.rows[k]
             failed = self.perform(LAGRANGIAN)
         if failed >= 0:
             raise ArithmeticError(f"cannot be evaluated at {horizon.place(int(failed), path.x)}")
@@ -59,7 +61,7 @@ class Discrete:
         if k < self.horizon.stages:
             more |= {"F": model.F[k, :stage.after.ndx, :z].copy(), "gap": store.path.gap[k, :stage.after.ndx].copy(),
                      "u": store.path.u[k, :m].copy(), "lower": store.plan.lower[k, :m], "upper": store.plan.upper[k, :m]}
-        return Knot(n, model.g[k, :z].copy(), H + np.tril(H, -1).T, **more)
+        return Knot(n, model.g[k, :z] / self.unit, (H + np.tril(H, -1).T) / self.unit, **more)
 
     def retract(self, x: Sequence[Array], dx: Sequence[Array]) -> list[Array]:
         """``x [+] dx`` knot by knot."""
@@ -74,7 +76,7 @@ class Discrete:
         horizon, store = self.horizon, self.store
         x = [store.path.x[k, :horizon.kind(k).space.nx].copy() for k in range(horizon.stages + 1)]
         u = [store.path.u[k, :horizon.kind(k).nu].copy() for k in range(horizon.stages)]
-        rows = tuple(store.held.slope[k, held].copy() for k, held in enumerate(self.held))
+        rows = tuple(store.held.slope[k, held] / self.unit for k, held in enumerate(self.held))
         zero = Multipliers(tuple(np.zeros(horizon.kind(k).space.ndx) for k in range(horizon.stages + 1)), rows)
         return x, u, costates(self.evaluate(x, u, zero), rows)
 
@@ -85,7 +87,7 @@ def polished(horizon: Horizon, store: Store, exact: bool, tolerance: float, perf
     stays."""
     discrete = Discrete(horizon, store, exact, perform)
     x, u, multipliers = discrete.point()
-    scale = max(1.0, abs(float(store.path.cost.sum())))
+    scale = max(1.0, abs(float(store.path.cost.sum())) / discrete.unit)
     found = polish(discrete.evaluate, discrete.retract, x, u, multipliers, PolishOptions(tolerance=tolerance, scale=scale,
                                                                                          max_steps=8, max_exchanges=MOST_EXCHANGES))
     for k, row in enumerate(found.x):
@@ -96,7 +98,7 @@ def polished(horizon: Horizon, store: Store, exact: bool, tolerance: float, perf
     store.held.lam[:] = 0.0
     for k, rows in enumerate(discrete.held):
         signs = np.where(horizon.kind(k).rows.kind[rows] <= BELOW, 1.0, -1.0)
-        store.held.lam[k, rows] = signs * found.multipliers.rows[k]
+        store.held.lam[k, rows] = signs * discrete.unit * found.multipliers.rows[k]
     perform(EXPAND)
     store.state[r.GAP] = float(np.abs(store.path.gap).sum())
     return found

@@ -10,7 +10,7 @@ from dynamics.kernels.linked import linked
 from ocp.shooting.engine.augmented import terms, update, violation
 from ocp.shooting.engine.iterate import BROKEN, RUNNING, chase
 from ocp.shooting.engine.knots import VALUE, away, bind, moved
-from ocp.shooting.engine.record import COST, FAILED, GAP, VIOLATION, Engine
+from ocp.shooting.engine.record import COST, FAILED, GAP, UNIT, VIOLATION, Engine
 from ocp.shooting.engine.rollout import accept, trial
 
 Array = np.ndarray
@@ -32,7 +32,7 @@ def pursue(e: Engine, start: Array, log: Array, most: int) -> int:
     for kind in range(e.held.number.shape[0]):
         held += e.held.number[kind]
     if held > 0 and ending == RUNNING and _estimate(e):
-        update(e.held, e.plan.which)
+        update(e.held, e.plan.which, max(1.0, e.settings[UNIT]))
     return ending
 
 

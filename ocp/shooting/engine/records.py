@@ -184,6 +184,7 @@ def _settings(options: ILQROptions) -> np.ndarray:
     found[r.FILTER] = options.globalisation == "filter" or (options.globalisation == "auto" and options.shooting == "multiple")
     found[r.PATIENCE] = PATIENCE
     found[r.ENOUGH] = options.cost_tolerance
+    found[r.UNIT] = 1.0
     found[r.AUTO] = options.hessian == "auto"
     found[r.FIRST_BLEND] = 0.0 if options.hessian == "full" and options.convexify != "shift" else MOST_BLENDS
     return found

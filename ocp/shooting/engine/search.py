@@ -14,7 +14,7 @@ from ocp.problem import Status
 from ocp.problem.checkpoint import Checkpoint, Keep, Pace, joined, log_rows
 from ocp.shooting.engine import checkpoint as saved
 from ocp.shooting.engine import iterate as it
-from ocp.shooting.engine import outer
+from ocp.shooting.engine import outer, unit
 from ocp.shooting.engine import record as r
 from ocp.shooting.engine.expansion import bend_range, differentiate_range, finish
 from ocp.shooting.engine.multipliers import Multipliers
@@ -143,7 +143,7 @@ class Search:
     def _rescued(self, found: Ending) -> Ending:
         """What is left to do for polishing after the search has ended."""
         state = self.store.state
-        near = state[r.GRADIENT] <= NEAR * max(1.0, abs(state[r.COST]))
+        near = state[r.GRADIENT] <= NEAR * max(self.store.settings[r.UNIT], abs(state[r.COST]))
         short = (found[0] is Status.STALLED or (found[0] is Status.ITERATION_LIMIT and near)) and state[r.VIOLATION] <= POLISH_FROM
         wanted = (short and self.options.polish != "never") or (
             found[0] is Status.CONVERGED and self.options.polish == "newton" and not self.polished)
@@ -152,11 +152,20 @@ class Search:
     def _begin(self) -> Ending | None:
         """Evaluate and expand the path."""
         given = self.given and not self.log
-        failed = self._perform(it.ROLLOUT_OF_GUESS if given else it.ROLLOUT)
+        follow = it.ROLLOUT_OF_GUESS if given else it.ROLLOUT
+        fresh, rows = not self.resumed, self.multipliers.any_rows
+        if fresh:
+            self.store.held.mu[:] = unit.NONE
+        failed = self._perform(follow)
         if failed >= 0:
             return lost(self.horizon, self.store, self.multipliers, self.options, failed, given)
         began = time.perf_counter()
         found = self._expand()
+        if found is None and fresh:
+            unit.find(self.store, self.options.penalty)
+            if rows:
+                self._perform(follow)
+                found = self._expand()
         if self.progress is None and self.checkpoint is None:  # nobody watches; an iteration takes a few times its expansion
             self.batch = max(1, int(BATCH_SECONDS / (8.0 * (time.perf_counter() - began) + 1e-6)))
         return found
@@ -244,8 +253,9 @@ class Search:
             self.schedule = self.outer.schedule
             self.schedule[:] = 0.0
             # relative to where the search begins, so that costs of 1e-2 and 1e4 start equally loosely
+            scale = max(self.store.settings[r.UNIT], abs(state[r.COST]))
             self.schedule[[outer.TOLERANCE, outer.LOOSE, outer.NEAR, outer.PENALTY]] = (
-                max(options.tolerance, options.inner_tolerance * state[r.GRADIENT] / max(1.0, abs(state[r.COST]))), LOOSE,
+                max(options.tolerance, options.inner_tolerance * state[r.GRADIENT] / scale), LOOSE,
                 POLISH_FROM, self.store.held.mu.max())
         self._perform(it.BEGIN)
         while (room := options.max_iterations - (len(self.log) - 1)) > 0:
@@ -332,9 +342,10 @@ class Search:
             back()
             self._expand()
             return None
+        size = float(store.settings[r.UNIT])
         for row in found.log[1:]:
             self.log.append({
-                "iteration": self.first + len(self.log), "gradient": row["stationarity"], "violation": row["feasibility"],
+                "iteration": self.first + len(self.log), "gradient": size * row["stationarity"], "violation": row["feasibility"],
                 "gap": row["gap"], "step": row["length"], "trials": row["trials"], "newton": 1.0,
                 "seconds": self._clock()} | ({"attempt": float(self.attempt)} if self.attempt > 1 else {}))
         self.log[-1]["cost"] = self.objective
@@ -342,13 +353,13 @@ class Search:
         if self.progress is not None:
             for row in self.log[1 - len(found.log):] if len(found.log) > 1 else ():
                 self.progress(row)
-        return Status.CONVERGED, (f"polished: projected gradient {found.residuals.stationarity:.3g}, largest violation "
+        return Status.CONVERGED, (f"polished: projected gradient {size * found.residuals.stationarity:.3g}, largest violation "
                                   f"{found.residuals.feasibility:.3g}, cost {self.objective:.9g}")
 
     def _convex(self) -> bool:
         """Whether the path is a minimum to second order: the sweep succeeds with next to no regularisation."""
         state = self.store.state
-        state[r.MU], state[r.BLEND] = self.options.regularisation_min, 0.0
+        state[r.MU], state[r.BLEND] = self.store.settings[r.MU_LEAST], 0.0
         return self._perform(it.SWEEP) < 0
 
     def sweep_again(self) -> None:

@@ -41,7 +41,7 @@ def lost(horizon: Horizon, store: Store, multipliers: Multipliers, options: ILQR
 def ended(ending: int, horizon: Horizon, store: Store, options: ILQROptions) -> tuple[Status, str]:
     """How a minimisation ended."""
     state = store.state
-    scaled = options.tolerance * max(1.0, abs(state[r.COST]))
+    scaled = options.tolerance * max(store.settings[r.UNIT], abs(state[r.COST]))
     if ending == it.CONVERGED:
         return Status.CONVERGED, (f"projected gradient {state[r.GRADIENT]:.3g}, expected decrease "
                                   f"{-(state[r.LINEAR] + state[r.QUADRATIC]):.3g}, cost {store.path.cost.sum():.9g}")
@@ -49,7 +49,7 @@ def ended(ending: int, horizon: Horizon, store: Store, options: ILQROptions) -> 
         if (words := first_not_finite(horizon, store)) is not None:
             return Status.NOT_A_NUMBER, words
         return Status.STALLED, (f"Quu is not positive definite at {horizon.place(int(state[r.FAILED]), store.path.x)} even with "
-                                f"regularisation {options.regularisation_max:.3g}")
+                                f"regularisation {store.settings[r.MU_MOST]:.3g}")
     if ending == it.STUCK:
         why = "; the last trial rollout diverged" if state[r.LOST] >= 0 else ""
         return Status.STALLED, (f"no step decreases the cost with regularisation {state[r.FAILED]:.3g}; projected gradient "

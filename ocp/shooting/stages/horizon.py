@@ -103,8 +103,9 @@ class Horizon:
         return found
 
 
-def build(problem: Problem, options: ILQROptions, loops: bool = False) -> Horizon:
-    """The horizon of a problem; loops: steps of the phases are left to loops over the robot.
+def build(problem: Problem, options: ILQROptions, loops: bool = False, kinds: tuple[Stage, ...] = ()) -> Horizon:
+    """The horizon of a problem; loops: steps of the phases are left to loops over the robot; kinds: those of the same problem on
+    another grid, whose functions serve this one.
 
     Raises ProblemError for costs and integrators that do not fit it.
     """
@@ -134,7 +135,7 @@ def build(problem: Problem, options: ILQROptions, loops: bool = False) -> Horizo
     from dynamics.loops.dense import padded  # Numba costs half a second: whoever only asks shall not pay for it
 
     width = padded(max(d.space.ndx for d in drafts) + max(len(d.controls) for d in drafts))
-    kinds = tuple(make_stage(draft, width, options.hessian != "gauss_newton") for draft in drafts)
+    kinds = kinds or tuple(make_stage(draft, width, options.hessian != "gauss_newton") for draft in drafts)
     t, h = _times(legs, len(which))
     lower, upper = _bounds(drafts, legs, which, choice)
     p = np.zeros((len(drafts), max(1, max(d.parameters for d in drafts))))

@@ -89,6 +89,7 @@ class _Refinement:
         self.given: Solution | None = None
         self.fallen: Solution | None = None
         self.drawn: float | None = None
+        self.scaling: str | None = None
 
     def go(self) -> Solution:
         stopped: str | None = None
@@ -111,7 +112,7 @@ class _Refinement:
         climbs = self.ladder and self.resume is None
         ask = Ask(self.current, meshes, _numbered(self.progress, self.number, len(self.told.log)),
                   _kept(self.checkpoint, self.plans), self.resume, climbs, polish, self._beginning(meshes),
-                  lambda program: self._drawn_in(program, meshes), self.given)
+                  lambda program: self._drawn_in(program, meshes), self.given, self.scaling)
         solution = self.last = self.run(ask)
         self.resume, self.ladder = None, False
         self.told.heard(solution, self.number)
@@ -166,6 +167,9 @@ class _Refinement:
             return ""
         if not accurate and self._rings():
             return "ringing"
+        if self._unfelt(solution):
+            self._scaled(solution)
+            return None
         guided = solution if singular is None or singular.guide is None else _with_parts(solution, smooth[-1][1])
         jumps = self._jumps(guided, solution, meshes)
         moves = bool(jumps) and (unplaced(self.plans, jumps) or (not self.settled and self._rough()))
@@ -203,6 +207,21 @@ class _Refinement:
         self._onto(after)
         self.warm = True
         return None
+
+    def _unfelt(self, solution: Solution) -> bool:
+        """Whether the solver's tolerances let it end before the optimum, because unknowns, constraints or the cost are small."""
+        certificate = solution.certificate
+        return (isinstance(self.criterion, ByCertificate) and certificate is not None and self.scaling is None
+                and solution.options.get("scaling") == "none" and self.number < self.settings.most
+                and not (certificate.stationarity.holds and certificate.complementarity.holds))
+
+    def _scaled(self, solution: Solution) -> None:
+        """The same mesh once more, measured by what was found."""
+        self.scaling = "guess"
+        self.told.words.append(f"pass {self.number}: ended before the optimum: unknowns, constraints and cost are scaled by what "
+                               "it found from here on")
+        parts, meshes = solution.parts or (solution.trajectory,), self.family.meshes(self.problem, self.plans)
+        self.current, self.warm = continued(self.problem, parts, solution.problem, meshes), True
 
     def _or_fine(self, why: str) -> str:
         return "" if self.criterion.accurate(self.passes, self.shaped) or self.criterion.undetermined(self.passes) else why

@@ -62,7 +62,7 @@ class Settings:
 class Ask:
     """A program to solve: a problem on meshes. show, keep, warm: progress, checkpoint and where to resume; ladder: whether the
     ladder of guesses is climbed, given: what its first rung came to; polish, begin: as ``solve_program`` says; change: made to the
-    program before it is solved."""
+    program before it is solved; scaling: instead of that of the options."""
 
     problem: Problem
     meshes: Sequence[Mesh | Compressed]
@@ -74,6 +74,7 @@ class Ask:
     begin: Begin | None = None
     change: Callable[[Transcription], Transcription] | None = None
     given: Solution | None = None
+    scaling: str | None = None
 
 
 Run = Callable[[Ask], Solution]

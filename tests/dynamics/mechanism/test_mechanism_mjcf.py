@@ -1,8 +1,10 @@
 """Actuators, springs, tendons and flags of MJCF: the acceleration of the mechanism against MuJoCo's own."""
 
+import casadi as ca
 import numpy as np
 import pytest
 
+from dynamics import algorithms as alg
 from dynamics.mechanism.mjcf import read_mjcf_mechanism
 from dynamics.model.mjcf import read_mjcf
 
@@ -175,3 +177,76 @@ def test_a_push_between_sites_is_named_and_not_carried():
     mechanism = read_mjcf_mechanism(text)
     assert mechanism.controls == ("pan", "gaze")
     assert any("'across' is not carried" in note and "torque between sites" in note for note in mechanism.model.notes)
+
+
+# ---- closed loops ----------------------------------------------------------------------------------------------------------
+LINKED = f"""<mujoco><worldbody>
+  <body name="tower" pos="0 0 1">{GEOM}<joint name="slew" axis="0 0 1"/>
+    <body name="boom" pos="0.1 0 0.3">{GEOM}<joint name="luff" axis="0 1 0" pos="0.02 0 0" ref="10"/>
+      <site name="eye" pos="0.3 0.1 0.2" euler="10 0 20"/>
+      <body name="hook" pos="0.9 0 0">{GEOM}<joint name="wrist" type="ball"/></body></body>
+    <body name="strut" pos="-0.2 0 0">{GEOM}<joint name="strut" axis="0 1 0"/>
+      <body name="link" pos="0 0 0.5">{GEOM}<joint name="link" axis="0 1 0"/><site name="end" pos="0.6 0.1 0" euler="10 0 20"/>
+      </body></body></body>
+  <body name="load" pos="1 0 0.5">{GEOM}<freejoint name="free"/></body>
+</worldbody><equality>EQUALITIES</equality></mujoco>"""
+CONNECT = '<connect name="pin" body1="link" body2="boom" anchor="0.6 0.02 -0.1"/>'
+
+
+@pytest.mark.parametrize("equalities", [
+    CONNECT, '<weld name="pin" body1="link" body2="boom" anchor="0.1 0.2 0.3"/>',
+    '<weld name="pin" body1="hook" body2="load" relpose="0.1 0.2 -0.3 0.8 0.6 0 0"/>',
+    '<connect name="pin" body1="hook" anchor="0.1 0 0.2"/>', '<connect name="pin" site1="eye" site2="end"/>',
+    '<weld name="pin" site1="end" site2="eye"/>'],
+    ids=["connect", "weld", "weld with a pose", "connect to the world", "connect sites", "weld sites"])
+def test_connections_and_welds_close_loops(equalities):
+    """Where both hold, the rows span the same directions as MuJoCo's Jacobian; elsewhere a connection misses by as much."""
+    text = LINKED.replace("EQUALITIES", equalities)
+    mechanism = read_mjcf_mechanism(text)
+    (pin,), model = mechanism.constraints, mechanism.model
+    m = mujoco.MjModel.from_xml_string(text)
+    m.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    d, rng = mujoco.MjData(m), np.random.default_rng(0)
+    order = np.concatenate([np.arange(m.jnt_dofadr[j], m.jnt_dofadr[j] + (s.stop - s.start)) for name, j in sorted(
+        ((m.joint(j).name, j) for j in range(m.njnt)), key=lambda pair: model.joint_index(pair[0]))
+        for s in (model.v_slice(model.joint_index(name)),)])
+    q0 = np.array(model.configurations["qpos0"])
+    for k in range(4):
+        q = np.asarray(alg.integrate(model, ca.DM(q0), ca.DM(min(k, 1) * 0.3 * rng.normal(size=model.nv)))).ravel()
+        if k == 3 and "weld" not in equalities:  # somewhere else where it holds: Gauss-Newton's method
+            for _ in range(30):
+                g, J = (np.asarray(ca.evalf(ca.MX(part))) for part in (pin.value(model, ca.DM(q)), pin.jacobian(model, ca.DM(q))))
+                q = np.asarray(alg.integrate(model, ca.DM(q), ca.DM(-np.linalg.pinv(J) @ g))).ravel()
+        for j in range(m.njnt):
+            at = model.q_slice(model.joint_index(m.joint(j).name))
+            d.qpos[m.jnt_qposadr[j]:m.jnt_qposadr[j] + at.stop - at.start] = q[at]
+        mujoco.mj_forward(m, d)
+        g, J = (np.asarray(ca.evalf(ca.MX(part))) for part in (pin.value(model, ca.DM(q)), pin.jacobian(model, ca.DM(q))))
+        assert np.linalg.norm(g[:3]) == pytest.approx(np.linalg.norm(d.efc_pos[:3]), abs=1e-12)
+        if np.abs(d.efc_pos[:m.neq * 6]).max() < 1e-9:
+            theirs = d.efc_J.reshape(-1, m.nv)[:len(g)][:, order]
+            assert np.linalg.pinv(J) @ J == pytest.approx(np.linalg.pinv(theirs) @ theirs, abs=1e-9)
+            assert np.abs(g).max() < 1e-9
+        elif k:
+            assert np.abs(g).max() > 1e-4
+
+
+def test_a_tree_is_told_what_closes_it_and_ends_of_one_body_are_left_out():
+    text = LINKED.replace("EQUALITIES", CONNECT)
+    assert any("'pin' closes a loop" in note for note in read_mjcf(text).notes)
+    assert any("soft connection" in note for note in read_mjcf_mechanism(text).model.notes)
+    fixed = LINKED.replace("EQUALITIES", '<weld name="w" body1="world" body2="bar"/>').replace(
+        "</worldbody>", '<body name="bar" pos="1 1 1"><geom size="0.1"/></body></worldbody>')
+    mechanism = read_mjcf_mechanism(fixed)
+    assert mechanism.constraints == ()
+    assert any("'w' holds two ends of one body" in note for note in mechanism.model.notes)
+
+
+def test_dynamics_without_constraints_have_no_multipliers():
+    mechanism = read_mjcf_mechanism(LINKED.replace("EQUALITIES", ""))
+    n = mechanism.model.nv
+    q, v = ca.DM(mechanism.model.configurations["qpos0"]), ca.DM(np.linspace(-1, 1, n))
+    a, forces = mechanism.constrained_dynamics(q, v, ca.DM(0, 1))
+    assert forces.shape == (0, 1)
+    assert np.array(ca.evalf(ca.MX(a))).ravel() == pytest.approx(
+        np.array(ca.evalf(ca.MX(mechanism.forward_dynamics(q, v, ca.DM(0, 1))))).ravel(), rel=1e-12)

@@ -77,3 +77,69 @@ def test_a_scene_has_the_meshes_of_its_robot(ball, tmp_path):
     assert np.allclose(np.ptp(scene.solids[0].vertices, axis=0), [0.5, 0.5, 1.0], atol=0.05)
     assert "lost.stl is not there" in scene.notes[0]
     assert len(encode(scene)) < 400_000
+
+
+def test_scenery_stands_in_the_world():
+    from ocp.app.files.load import load_text
+    from ocp.app.pages.scene import scene_from_model
+    from ocp.errors import ProblemError
+
+    text = """
+    name: A mast
+    system:
+      bodies: {mast: {mass: 1, com: [1, 0, 0], joint: {kind: revolute, axis: [0, 0, 1]}}}
+      scenery: [{box: [1, 2, 0.5], position: [3, 0, 0.25]}, {sphere: 0.2, position: [0, 1, 1]}]
+    phase: {duration: 1, start: {joints: {mast: 0}, rest: true}, costs: []}
+    """
+    loaded = load_text(text)
+    poses = np.broadcast_to(np.eye(4), (2, 1, 4, 4)).copy()
+    poses[:, :, :3, 3] = 7.0  # the body is elsewhere
+    scene = scene_from_model(loaded.model, np.array([0.0, 1.0]), np.zeros((2, 1)), poses, loaded.scenery)
+    box = next(solid for solid in scene.solids if solid.body == -1)
+    assert np.allclose(box.vertices.min(axis=0), [2.5, -1.0, 0.0])
+    ball = next(dot for dot in scene.dots if dot.radius)
+    assert np.allclose(scene.points[:, ball.point], [0.0, 1.0, 1.0])
+    with pytest.raises(ProblemError, match="sizes must be positive"):
+        load_text(text.replace("sphere: 0.2", "sphere: -0.2"))
+
+
+def test_a_scene_survives_its_report():
+    from ocp.app.pages.scene import Dot, Edge, Scene, Solid, decode, encode
+
+    rng = np.random.default_rng(0)
+    frames, turns = 4, np.linalg.qr(rng.standard_normal((4, 2, 3, 3)))[0]
+    turns[np.linalg.det(turns) < 0] *= -1
+    poses = np.tile(np.eye(4), (frames, 2, 1, 1))
+    poses[..., :3, :3], poses[..., :3, 3] = turns, rng.standard_normal((frames, 2, 3))
+    box = trimesh.creation.box(extents=(0.1, 0.2, 0.3))
+    scene = Scene("3d", np.linspace(0, 1, frames), rng.standard_normal((frames, 3, 3)), (Edge((0, 1), role="force"), Edge((1, 2))),
+                  (Dot(2, 0.1, "body"),), (Solid(1, np.asarray(box.vertices), box.faces.tolist(), True),), poses,
+                  ((0, "a<b"),), (2,))
+    again = decode(encode(scene))
+    assert np.allclose(again.points, scene.points, atol=1e-4)
+    assert np.allclose(again.poses, scene.poses, atol=3e-4)
+    assert (again.edges, again.dots, again.labels, again.traces) == (scene.edges, scene.dots, scene.labels, scene.traces)
+    assert np.allclose(again.solids[0].vertices, box.vertices, atol=1e-4)
+
+
+def test_the_live_view_moves_what_the_report_shows():
+    viser = pytest.importorskip("viser")
+    from ocp.app.pages.scene import Dot, Edge, Scene, Solid
+    from ocp.app.viewer import Stage
+
+    poses = np.tile(np.eye(4), (2, 1, 1, 1))
+    poses[1, 0, :3, 3] = [1.0, 2.0, 3.0]
+    poses[1, 0, :3, :3] = [[0, -1, 0], [1, 0, 0], [0, 0, 1]]  # a quarter turn about z
+    box = trimesh.creation.box(extents=(0.1, 0.2, 0.3))
+    points = np.array([[[0, 0, 0], [0, 0, 1]], [[1, 2, 3], [1, 2, 4]]], float)
+    server = viser.ViserServer(port=0, verbose=False)
+    try:
+        stage = Stage(server, Scene("3d", np.array([0.0, 1.0]), points, (Edge((0, 1)),), (Dot(1, 0.2),),
+                                    (Solid(0, np.asarray(box.vertices), box.faces.tolist(), True),), poses, traces=(1,)))
+        stage.show(1)
+        frame = stage._frames[0]
+        assert np.allclose(frame.position, [1, 2, 3])
+        assert np.allclose(np.abs(frame.wxyz), [np.sqrt(0.5), 0, 0, np.sqrt(0.5)])
+        assert np.allclose(stage._balls[0][1].position, [1, 2, 4])
+    finally:
+        server.stop()

@@ -124,7 +124,7 @@ def test_plain_and_compiled_loops_find_the_same_configurations(monkeypatch):
 
 
 def test_addresses_of_arrays_with_gaps_are_refused():
-    assert plain_twin("ocp.control.loops", "ocp.control.box_qp").address_of is address_of
+    assert plain_twin("ocp.control.ik_search", "ocp.control.box_qp").address_of is address_of
     with pytest.raises(TypeError, match="contiguous"):
         address_of(np.zeros((4, 4))[::2, ::2])
 

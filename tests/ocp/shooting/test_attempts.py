@@ -87,7 +87,8 @@ def test_the_failure_that_misses_least_is_handed_back(shooting):
         f"no attempt succeeded; this is the result of attempt {best}, which misses least")
     assert found.objective == pytest.approx(last[best]["cost"], rel=1e-12)
     assert of_solution(found).cost == pytest.approx(found.objective, rel=1e-9)
-    assert abs(found.trajectory.x[-1, 0] - 0.75) == pytest.approx(0.25 - last[best]["violation"] + 0.0, abs=0.3)
+    # what is missed at one end is saved at the other: nothing misses both by less than 0.25
+    assert abs(found.trajectory.x[-1, 0] - 0.75) == pytest.approx(last[best]["violation"] - 0.25, abs=1e-6)
     assert "K" in found.extra
 
 

@@ -184,7 +184,7 @@ def test_what_an_update_moves_and_misses():
     assert largest == found.max()
     plain = np.isin(held.kind, (EQUAL, BELOW))
     np.testing.assert_allclose(found[plain], residual[plain], rtol=1e-12)
-    augmented.update(held, which)
+    augmented.update(held, which, 1.0)
     np.testing.assert_allclose(held.lam[:, 0], slope[:, 0])
 
 
@@ -222,7 +222,7 @@ def test_multipliers_solve_a_convex_problem():
             x = x - np.linalg.solve(np.eye(3) + held.cone[3:6, 3:6], x - c + held.slope[0, 3:6])
         held.c[0, :6] = np.r_[-1.0, -1.0, 0.0, x]
         augmented.terms(held, 0, 0, held.c[0], held.slope[0])
-        augmented.update(held, np.zeros(1, dtype=np.int64))
+        augmented.update(held, np.zeros(1, dtype=np.int64), 1.0)
     np.testing.assert_allclose(x, expected, atol=1e-9)
     np.testing.assert_allclose(held.lam[0, 3:6], x - c, atol=1e-9)  # stationarity: x - c = multiplier of the cone
     assert augmented.row_violation(held, 0, 3, held.c[0]) < 1e-9

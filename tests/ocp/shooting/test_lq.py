@@ -422,7 +422,7 @@ def test_projected_gradient_vanishes_only_at_an_optimum():
     u, lower, upper, m = np.array([[0.0, 1.0, -1.0]]), np.full((1, 3), -1.0), np.full((1, 3), 1.0), np.array([3, 0])
 
     def norm(*gradient, low=lower, high=upper, sizes=m):
-        return lq.projected_gradient(sizes, u, np.array([gradient]), low, high)
+        return lq.projected_gradient(sizes, u, np.array([gradient]), low, high, 1.0)
 
     assert norm(0.0, -3.0, 5.0) == 0.0
     assert norm(1e-9, -3.0, 5.0) == 1e-9

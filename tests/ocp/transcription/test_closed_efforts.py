@@ -10,15 +10,17 @@ from shooting_problems import function
 
 import dynamics
 from dynamics import algorithms as alg
+from dynamics.constraints import Coupling
 from dynamics.derivatives import analytic, unit_configuration
+from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model.synthetic import branched_tree, random_tree, serial_chain
 from ocp.app.files.load import load_problem
-from ocp.bridge import Thruster, effort_constraints, inverse_dynamics_system, robot_system
+from ocp.bridge import Thruster, effort_constraints, inverse_dynamics_system, residual_dynamics_system, robot_system
 from ocp.derivatives import choose, differentiated_phase
 from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.problem import At, Constraint, Cost, Duration, Guess, Phase, Problem
-from ocp.transcription import blocks, chained, collocation, multiple_shooting
+from ocp.transcription import blocks, chain_rule, collocation, multiple_shooting
 from ocp.transcription.part import located
 from ocp.transcription.places import place_block
 
@@ -143,7 +145,7 @@ def test_a_call_without_derivatives_of_its_own_is_written_out_as_well():
     v, s, mu = ca.MX.sym("v", 9), ca.MX.sym("s"), ca.MX.sym("mu", 2)
     tau = dynamics.make(model, "inverse_dynamics")(v[:3] * v[3:6], v[3:6], ca.sin(v[6:]))
     cost, rows = ca.sumsqr(tau), ca.vertcat(tau[0] * v[1], tau[2] ** 2)
-    found = chained.written(v, ca.MX.sym("d", 0), cost, rows)
+    found = chain_rule.written(v, ca.MX.sym("d", 0), cost, rows)
     assert found is not None
     hessian = ca.triu(ca.hessian(s * cost + ca.dot(mu, rows), v)[0])
     theirs = ca.Function("theirs", [v, s, mu], [cost, rows, ca.gradient(cost, v), ca.jacobian(rows, v), hessian])
@@ -190,7 +192,7 @@ def test_a_place_evaluates_its_efforts_once():
     problem = replace(problem, phases=(differentiated_phase(problem.phase, "analytic"),))
     meshes = collocation.uniform_meshes(problem, collocation.CollocationOptions(intervals=2))
     block, _ = place_block(located(problem, meshes, "coordinates")[0], meshes[0])
-    calls, left = chained.separated(block.v, block.data, [block.cost, block.rows])
+    calls, left = chain_rule.separated(block.v, block.data, [block.cost, block.rows])
     assert [call.function.name() for call in calls] == ["inverse_dynamics"]
     assert all(ca.depends_on(part, calls[0].s) for part in left)
     plain = place_block(located(inverse_problem(model), meshes, "coordinates")[0], meshes[0])[0]
@@ -232,3 +234,43 @@ def test_a_file_solved_either_way(method):
     assert ad.status == closed.status
     assert closed.objective == pytest.approx(ad.objective, rel=1e-7)
     assert any("analytic" in note for note in closed.notes)
+
+
+# ---- equations of motion as rows ------------------------------------------------------------------------------------------
+def residual_problem(model, held=()):
+    system = residual_dynamics_system(Mechanism(model, direct_motors(model), constraints=held))
+    cost = Cost("effort", At.PATH, function(system.nx, system.nu, lambda t, x, u: ca.sumsqr(u) + ca.sin(x[0]) * u[1]))
+    guess = motion(model, system, 3)
+    return Problem("robot", (Phase("move", system, Duration(0.3, 0.9, 0.5), guess, costs=(cost,)),))
+
+
+def held_by(model):
+    joints = [n for n in model.velocity_names if n in model.coordinate_names]
+    return (Coupling("belt", ((joints[0], 1.0), (joints[-1], -2.0))),)
+
+
+@pytest.mark.parametrize("method", HOW)
+@pytest.mark.parametrize(("name", "states"), [("mixed", "coordinates"), ("branching", "coordinates"), ("floating", "tangent")])
+def test_residuals_of_mechanisms_have_the_derivatives_of_the_whole_graph(name, states, method):
+    model = TREES[name]()
+    problem = residual_problem(model, held_by(model))
+    found = HOW[method](problem, "analytic", states=states)
+    assert any("derivatives: analytic" in note for note in found.notes)
+    same(values(found), values(HOW[method](problem, "ad", states=states)), 1e-9)
+
+
+@pytest.mark.parametrize("method", HOW)
+def test_poison_reaches_residuals(method, monkeypatch):
+    problem = residual_problem(TREES["mixed"]())
+    right = values(HOW[method](problem, "analytic"))
+    first, second = analytic.inverse_dynamics_partials, analytic.contracted_inverse_dynamics
+    monkeypatch.setattr(analytic, "remembered", lambda words, build: build())
+    monkeypatch.setattr(analytic, "inverse_dynamics_partials", lambda *a: first(*a)._replace(M=3 * first(*a).M))
+    bad = values(HOW[method](problem, "analytic"))
+    assert np.abs(bad[3] - right[3]).max() > 1e-2 * np.abs(right[3]).max()  # the Jacobian
+    monkeypatch.setattr(analytic, "inverse_dynamics_partials", first)
+    monkeypatch.setattr(analytic, "contracted_inverse_dynamics", lambda *a: type(second(*a))(
+        *second(*a)[:3], *(1.01 * part for part in second(*a)[3:])))
+    bad = values(HOW[method](problem, "analytic"))
+    assert np.abs(bad[3] - right[3]).max() <= 1e-12 * np.abs(right[3]).max()
+    assert np.abs(bad[4] - right[4]).max() > 1e-5 * np.abs(right[4]).max()  # the Hessian alone

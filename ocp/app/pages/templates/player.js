@@ -13,7 +13,7 @@
   // vertices of solids, and shades of light on their faces
   const vertices = scene.solids.map(([, v]) => Array.from({ length: v.length / 3 }, (_, k) => [0, 1, 2].map((c) => v[3 * k + c] * scene.unit)));
   const SHADES = 48;
-  let shades = [];
+  let shades = [], greys = [];
   const checked = (id) => byId(id) !== null && byId(id).checked;
 
   // ---- data: the pose of everything at a time, between two frames by linear interpolation
@@ -32,6 +32,7 @@
     return Array.from({ length: n }, (_, i) => mix(point(at.a, i), point(at.b, i), at.w));
   }
   function bodyPose(at, body) {
+    if (body < 0) return (q) => q; // stands in the world
     const read = (f) => scene.poses.slice((f * scene.bodies + body) * 9, (f * scene.bodies + body) * 9 + 9);
     const v = mix(read(at.a), read(at.b), at.w);
     const p = v.slice(0, 3).map((x) => x * scene.unit);
@@ -89,7 +90,10 @@
       colour[name] = style("--" + name);
     }
     const [hue, low, high] = ["solid-hue", "solid-low", "solid-high"].map((name) => parseFloat(colour[name]));
-    shades = Array.from({ length: SHADES }, (_, k) => `hsl(${hue} 22% ${(low + (high - low) * k / (SHADES - 1)).toFixed(1)}%)`);
+    const tinted = (saturation) => Array.from({ length: SHADES },
+      (_, k) => `hsl(${hue} ${saturation}% ${(low + (high - low) * k / (SHADES - 1)).toFixed(1)}%)`);
+    shades = tinted(22);
+    greys = tinted(3);
   }
   function trail(points) {
     pen.beginPath();
@@ -169,7 +173,7 @@
         const size = (area < 0 ? 1 : -1) * Math.hypot(m[0], m[1], m[2]) || 1; // of triangles the side that is seen
         const light = Math.max(0, (0.35 * m[0] - 0.45 * m[1] + 0.82 * m[2]) / size) * 0.75 + 0.25;
         items.push({ depth, draw: () => {
-          pen.fillStyle = pen.strokeStyle = shades[Math.round(light * (SHADES - 1))];
+          pen.fillStyle = pen.strokeStyle = (body < 0 ? greys : shades)[Math.round(light * (SHADES - 1))];
           pen.lineWidth = 0.6;
           trail(loop);
           pen.closePath();

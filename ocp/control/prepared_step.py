@@ -1,0 +1,223 @@
+"""A control step whose shape is known: what stays is laid out once, the rest is filled in by compiled loops and solved in place.
+
+Rows of motion are ``b = acceleration + damping (rate - G v) - stiffness e - drift``, whatever they belong to; other rows of A
+are constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from dynamics import algorithms as alg
+from dynamics.kernels import workspace
+from dynamics.kernels.calls import call
+from ocp.control.limits import velocity_bounds
+from ocp.control.stance import Stance
+from ocp.control.tasks import Task
+from ocp.control.whole_body_levels import ForceTask, Item, MomentumTask, check_shapes
+from ocp.errors import ProblemError
+from ocp.solvers.blocks import Blocks, matrix, vector, whole
+from ocp.solvers.factors import OPTIONS, VIEWS
+from ocp.solvers.hqp import HQPResult, Level, Space
+from ocp.solvers.lexicographic import Stack, stack
+
+if TYPE_CHECKING:
+    from ocp.control.whole_body import WholeBody
+
+Array = NDArray[np.float64]
+
+_FLOATS = ("M", "h", "Gt", "drift", "e", "St", "v", "acceleration", "damping", "rate", "stiffness", "work", "q", "p")
+_INTS = ("source", "stances", "arg", "res", "iw", "sizes")
+_I = len(_FLOATS)
+
+
+def shape_of(stances: Sequence[Stance], groups: Sequence[Level | Sequence[Item]]) -> Hashable | None:
+    """What decides how rows are laid out; None where a point slides or levels of the user's own are among them."""
+    if any(s.slip is not None for s in stances):
+        return None
+    out: list[Hashable] = [tuple([(s.name, s.sides) for s in stances])]
+    for group in groups:
+        if isinstance(group, Level):
+            return None
+        for item in group:
+            if isinstance(item, Task):
+                out.append(item.shape)
+            elif isinstance(item, ForceTask):
+                out.append((item.stance, tuple(item.components)))
+            elif isinstance(item, MomentumTask):
+                out.append((6, tuple(item.components)))
+            else:
+                out.append("effort")
+        out.append("next")
+    return tuple(out)
+
+
+class PreparedStep:
+    """The space of one shape of step, for a controller."""
+
+    def __init__(self, whole: WholeBody, stances: tuple[Stance, ...], groups: Sequence[Any]) -> None:
+        self.whole = whole
+        model, state = whole.model, whole._state
+        q = np.array(alg.neutral(model), float).ravel()  # any: levels of the right shape are made there
+        tasks = [item for group in groups for item in group if isinstance(item, Task)]
+        levels = whole.levels(whole._state.terms(q, np.zeros(model.nv), self._targets(tasks), whole.S), groups, stances)
+        self.space = Space(levels[0].n, [one.name for one in levels], [(one.b.size, one.f.size) for one in levels],
+                           [one.limits for one in levels], whole.options)
+        self.space.load(levels)
+        rows, nv, nu = sum(one.b.size for one in levels), model.nv, len(whole.driven or ())
+        kernel, count = state.kernel, state.starts[-1]
+        floats = {"M": (nv, nv), "h": (nv,), "Gt": (nv, count), "drift": (count,), "e": (count,), "St": (nv, nu), "v": (nv,),
+                  "acceleration": (rows,), "damping": (rows,), "rate": (rows,), "stiffness": (rows,), "work": (kernel.sz_w + 1,),
+                  "q": (model.nq,), "p": (state.targets[-1] + 1,)}
+        held = [i for s in stances for i in range(whole.stance_rows(s.name).start, whole.stance_rows(s.name).stop)]
+        ints = {"source": (rows,), "stances": (len(held) + 1,), "arg": (kernel.sz_arg + 3,), "res": (kernel.sz_res + 6,),
+                "iw": (kernel.sz_iw + 1,), "sizes": (8,)}
+        self.arrays = Blocks(floats, ints)
+        a = self.arrays
+        a.stances[:len(held)] = held
+        a.sizes[:6] = nv, len(held), state.starts[2] - state.starts[1], state.starts[1], nu, int(state.thrusts)
+        a.arg[:3] = [x.ctypes.data for x in (a.q, a.v, a.p)]
+        results = [a.M, a.h, a.Gt, a.drift, a.e, *([a.St] if state.thrusts else [])]
+        a.res[:len(results)] = [x.ctypes.data for x in results]
+        self._workspace = workspace(kernel)
+        self._sources(levels, groups, held)
+        self._stances: tuple[Stance, ...] = stances
+        names = [one.name for one in levels]
+        self._limits = slice(0, levels[names.index("limits")].f.size) if "limits" in names else slice(0, 0)
+        self._joints = "joints" in names
+
+    def _targets(self, tasks: Sequence[Task]) -> Array:
+        p = np.zeros(self.whole._state.targets[-1])
+        for task in tasks:
+            p[self.whole.target_rows(task)] = task.target
+        return p
+
+    def _sources(self, levels: Sequence[Level], groups: Sequence[Any], held: Sequence[int]) -> None:
+        """Which row of G every row of A is, -1 for those that stay; where the items' rows begin."""
+        starts, source = self.whole._state.starts, self.arrays.source
+        source[:] = -1
+        at = self.arrays.sizes[0]
+        self._items: list[tuple[int, int, slice]] = []
+        for one in levels[1:]:
+            if one.name == "loops":
+                source[at:at + one.b.size] = np.arange(starts[1], starts[2])
+            elif one.name == "stances":
+                source[at:at + one.b.size] = held
+                self.arrays.damping[at:at + one.b.size] = self.whole.rest_gain
+            at += 0 if one.name.startswith("priority") else one.b.size
+        for item in (item for group in groups for item in group):
+            if isinstance(item, Task):
+                own = self.whole.task_rows(item)
+                rows = np.arange(starts[2] + own.start, starts[2] + own.stop)
+            elif isinstance(item, MomentumTask):
+                rows = starts[3] + np.array(item.components)
+            else:
+                rows = np.full(len(item.components) if isinstance(item, ForceTask) else self.arrays.sizes[4], -1)
+            source[at:at + rows.size] = rows
+            self._items.append((at, at + rows.size, self.whole.target_rows(item) if isinstance(item, Task) else slice(0)))
+            at += rows.size
+
+    def solve(self, q: ArrayLike, v: ArrayLike, stances: tuple[Stance, ...], groups: Sequence[Any]) -> HQPResult:
+        """The optimum at a state. Raises ProblemError for states that are not finite."""
+        a, s = self.arrays, self.space.arrays
+        a.q[:], a.v[:] = q, v
+        items = iter(self._items)
+        for group in groups:
+            for item in group:
+                self._set(item, *next(items))
+        if stances is not self._stances:
+            self._ends(stances)
+        if self._joints:
+            self._bounds()
+        w = self._workspace
+        if not fill(a.numbers, a.integers, s.numbers, s.integers, w.address, w.handle):
+            raise ProblemError("the state gives numbers that are not finite", where="WholeBody.step")
+        return self.space.solve()
+
+    def _set(self, item: Item, first: int, last: int, target: slice) -> None:
+        a, s = self.arrays, self.space.arrays
+        if isinstance(item, Task):
+            if not (isinstance(item.rate, float) and isinstance(item.acceleration, float) and isinstance(item.weight, float)):
+                check_shapes(item, (last - first,))
+            if item.target.size != target.stop - target.start:
+                self.whole.target_rows(item)  # says what is wrong
+            a.p[target] = item.target
+            a.acceleration[first:last] = item.acceleration
+            a.damping[first:last] = 2 * item.damping_ratio * item.gain
+            a.rate[first:last] = item.rate
+            a.stiffness[first:last] = item.gain**2
+        elif isinstance(item, MomentumTask):
+            chosen = list(item.components)
+            a.acceleration[first:last] = np.broadcast_to(np.asarray(item.rate, float), (6,))[chosen]
+            a.damping[first:last] = item.gain
+            a.rate[first:last] = np.broadcast_to(np.asarray(item.target, float), (6,))[chosen]
+        elif isinstance(item, ForceTask):
+            s.b[first:last] = np.broadcast_to(np.asarray(item.force, float), (3,))[list(item.components)]
+        else:
+            s.b[first:last] = item.effort
+        s.a_root[first:last] = item.weight**0.5 if isinstance(item.weight, float) else np.sqrt(np.asarray(item.weight, float))
+
+    def _ends(self, stances: tuple[Stance, ...]) -> None:
+        """Limits of stances that are not the objects of last time."""
+        s, at, nv = self.space.arrays, self._limits.start, self.arrays.sizes[0]
+        for k, (stance, before) in enumerate(zip(stances, self._stances, strict=True)):
+            rows = slice(at, at + stance.sides + 1)
+            if stance is not before:
+                s.D[rows, nv + 3 * k:nv + 3 * k + 3], s.low[rows], s.high[rows], _ = stance.rows()
+            at = rows.stop
+        self._stances = stances
+
+    def _bounds(self) -> None:
+        whole, a, s = self.whole, self.arrays, self.space.arrays
+        assert whole.horizon is not None
+        lower, upper = velocity_bounds(whole.model, a.q, whole._box, whole.horizon, gain=0.25)
+        rows = np.flatnonzero(np.isfinite(lower) | np.isfinite(upper))
+        at = slice(self._limits.stop, self._limits.stop + rows.size)
+        s.low[at], s.high[at] = (lower[rows] - a.v[rows]) / whole.horizon, (upper[rows] - a.v[rows]) / whole.horizon
+
+
+@njit(**OPTIONS)
+def _rows(s: Stack, M: np.ndarray, h: np.ndarray, Gt: np.ndarray, drift: np.ndarray, e: np.ndarray, St: np.ndarray, v: np.ndarray,
+          acceleration: np.ndarray, damping: np.ndarray, rate: np.ndarray, stiffness: np.ndarray, source: np.ndarray,
+          stances: np.ndarray, sizes: np.ndarray) -> bool:
+    nv, nf, nl, first, nu, thrusts = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]
+    total = 0.0
+    for i in range(nv):
+        for j in range(nv):
+            s.A[i, j] = M[i, j]
+            total += M[i, j]
+        for c in range(nf):
+            s.A[i, nv + c] = -Gt[i, stances[c]]
+        for c in range(nl):
+            s.A[i, nv + nf + c] = -Gt[i, first + c]
+        if thrusts:
+            for c in range(nu):
+                s.A[i, nv + nf + nl + c] = -St[i, c]
+        s.b[i] = -h[i]
+        total += h[i]
+    for i in range(nv, s.b.size):
+        k = source[i]
+        if k < 0:
+            continue
+        speed = 0.0
+        for c in range(nv):
+            s.A[i, c] = Gt[c, k]
+            speed += Gt[c, k] * v[c]
+        s.b[i] = acceleration[i] + damping[i] * (rate[i] - speed) - stiffness[i] * e[k] - drift[k]
+        total += s.b[i]
+    return bool(np.isfinite(total))
+
+
+@njit(**VIEWS)
+def fill(w: np.ndarray, iw: np.ndarray, sw: np.ndarray, si: np.ndarray, address: int, handle: int) -> bool:
+    """Evaluate the kernel and fill A and b. False where something is not finite."""
+    if call(address, handle, whole(iw, _I + 2), whole(iw, _I + 3), whole(iw, _I + 4), vector(w, iw, 11)) != 0:
+        return False
+    return _rows(stack(sw, si), matrix(w, iw, 0), vector(w, iw, 1), matrix(w, iw, 2), vector(w, iw, 3), vector(w, iw, 4),
+                 matrix(w, iw, 5), vector(w, iw, 6), vector(w, iw, 7), vector(w, iw, 8), vector(w, iw, 9), vector(w, iw, 10),
+                 whole(iw, _I), whole(iw, _I + 1), whole(iw, _I + 5))

@@ -1,0 +1,280 @@
+"""Single shooting by adjoint gradients: one simulation and one sweep backwards for each gradient, whatever the number of unknowns.
+
+Unknowns are the controls of all steps, free parameters, durations and components of the start; L-BFGS-B moves them within their
+bounds. Nothing is stored but states, and no second derivative is taken: made for parameters of motions of thousands of steps, by
+the implicit steps of stiff robots. Hard constraints on states have no place here: ``unsupported`` names them. Source of L-BFGS-B:
+Byrd, Lu, Nocedal, Zhu 1995.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from dynamics.kernels import compile_kernel
+from ocp.algebraic import eliminated
+from ocp.errors import ProblemError, UnsupportedError
+from ocp.integrators import motion
+from ocp.problem import At, Problem, Solution, Status, Trajectory, join, with_parameters
+from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.shooting import options as shooting
+from ocp.shooting.guess import write_guess
+from ocp.shooting.optimality import ShootingOptimality
+from ocp.shooting.stages.horizon import Horizon, Leg, build
+
+Progress = Callable[[Mapping[str, float]], Any]
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class AdjointOptions:
+    """integrator: any one-step map of ``ocp.integrators``; intervals: steps of equal length in every phase, the control is held
+    over each. tolerance: largest component of the projected gradient of a converged solution, over ``max(1, |cost|)``, in unknowns
+    over their sizes (curvature, guess or range). max_iterations: of L-BFGS-B; memory: pairs it keeps. derivatives, kernels: as of iLQR."""
+
+    integrator: str = "sdirk2"
+    intervals: int = 200
+    tolerance: float = 1e-6
+    max_iterations: int = 1000
+    memory: int = 30
+    derivatives: str = "auto"
+    kernels: str = "auto"
+
+    def __post_init__(self) -> None:
+        self.steps()
+        for name, least in (("intervals", 1), ("max_iterations", 0), ("memory", 1)):
+            if isinstance(value := getattr(self, name), bool) or not isinstance(value, int) or value < least:
+                raise ProblemError(f"{name} must be a whole number >= {least}, got {value!r}", where="adjoint options")
+        if not 0 < self.tolerance < 1:
+            raise ProblemError(f"tolerance must lie strictly between 0 and 1, got {self.tolerance!r}", where="adjoint options")
+
+    def steps(self) -> shooting.ILQROptions:
+        """How the steps are made."""
+        return shooting.ILQROptions(intervals=self.intervals, integrator=self.integrator, kernels=self.kernels,
+                                    hessian="gauss_newton", derivatives=self.derivatives, execution="generated")
+
+
+def unsupported(problem: Problem) -> list[str]:
+    """One sentence for each thing that the problem asks for and no gradient of a single shot holds."""
+    found = shooting.unsupported(problem)
+    for phase in problem.phases:
+        place, names = f"phase {phase.name!r}", phase.system.space.names
+        bound = [names[i] for i in range(phase.system.nx) if np.isfinite([phase.x_lower[i], phase.x_upper[i]]).any()]
+        if bound:
+            found.append(f"bounds of states ({', '.join(bound[:3])}{', ..' if len(bound) > 3 else ''}) in {place} (take 'limits' "
+                         "off, or write a cost)")
+        if phase.final is not None and any(phase.final.fixed):
+            found.append(f"prescribed final state of {place} (write a cost at the end)")
+        found += [f"hard constraint {c.name!r} in {place} (give it 'soft', or write a cost)" for c in phase.constraints
+                  if c.soft is None and c.at is not At.START]
+    return found
+
+
+class Shot:
+    """The objective of all unknowns and its gradient; x [S+1, nx]: the last simulation."""
+
+    def __init__(self, horizon: Horizon, mode: str):
+        self.horizon = horizon
+        self.steps = [compile_kernel(kind.step, mode) for kind in horizon.kinds]  # type: ignore[arg-type]
+        self.adjoints = [compile_kernel(kind.adjoint, mode) for kind in horizon.kinds]  # type: ignore[arg-type]
+        self.sizes = [horizon.kind(k).nu for k in range(horizon.stages)]
+        self.x = np.zeros((horizon.stages + 1, max(kind.space.nx for kind in horizon.kinds)))
+        self.u = np.zeros((horizon.stages, horizon.lower.shape[1]))
+        self.filled = np.arange(horizon.lower.shape[1]) < np.array(self.sizes)[:, None]
+        self.lost = -1
+
+    def at(self, k: int) -> tuple[Any, ...]:
+        h, stage = self.horizon, self.horizon.kind(k)
+        u = self.u[k, :stage.nu] if k < h.stages else np.zeros(0)
+        return h.t[k], self.x[k, :stage.space.nx], u, h.p[h.which[k], :stage.step.size1_in(3)], h.h[k]
+
+    def value(self, u: Array) -> float:
+        """Of the unknowns [sum nu]; NaN where a step fails, number ``lost``."""
+        h, total = self.horizon, self.horizon.constant
+        self.u[self.filled] = u
+        self.x[0, :len(h.start)], self.lost = h.start, -1
+        for k in range(h.stages + 1):
+            after, cost = self.steps[h.which[k]](*self.at(k))
+            if k < h.stages:
+                self.x[k + 1, :h.kind(k).after.nx] = after
+            total += float(np.ravel(cost)[0])
+            if not np.isfinite(total) or not np.all(np.isfinite(after)):
+                self.lost = k
+                return float("nan")
+        return total
+
+    def gradient(self) -> Array:
+        """[sum nu], of the last simulation."""
+        h, found = self.horizon, np.zeros_like(self.u)
+        y: Any = np.zeros(0)
+        for k in range(h.stages, -1, -1):
+            y, slope = self.adjoints[h.which[k]](*self.at(k), np.ravel(y))
+            if k < h.stages:
+                found[k, :self.sizes[k]] = np.ravel(slope)
+        return found[self.filled]
+
+
+def solve(problem: Problem, options: AdjointOptions, progress: Progress | None = None, checkpoint: Keep | None = None,
+          resume: Checkpoint | None = None) -> Solution:
+    """Solve from the guess of the problem. progress: gets every row of the log; an exception that it raises with Ctrl-C ends the
+    search with the best so far. Raises UnsupportedError; ProblemError also for a checkpoint, which this method does not keep."""
+    if reasons := unsupported(problem):
+        raise UnsupportedError("adjoint", reasons, ())
+    if resume is not None:
+        raise ProblemError("method adjoint keeps no checkpoints; give the earlier run as a start (--from)", where="resume")
+    began, problem = time.perf_counter(), eliminated(problem)
+    horizon = build(problem, options.steps())
+    shot = Shot(horizon, {"compiled": "compiled", "interpreted": "interpreted"}.get(options.kernels, "auto"))
+    built = time.perf_counter()
+    lower, upper = (bound[:horizon.stages][shot.filled] for bound in (horizon.lower, horizon.upper))
+    guess, notes = _guess(horizon, options.steps())
+    start = np.clip(guess[shot.filled], lower, upper)
+    search = _Search(shot, lower, upper, _sizes(shot, start, upper - lower), progress, began)
+    status, message = search.run(start, options)
+    shot.value(search.best)
+    slope = shot.gradient()
+    constants = dict(zip(horizon.constants.names, shot.x[horizon.legs[0].first, horizon.legs[0].stretch.phase.system.nx:].tolist(),
+                         strict=False))
+    parts = tuple(_trajectory(shot, leg) for leg in horizon.legs)
+    rows = max(kind.rows.count for kind in horizon.kinds)
+    seconds = {"build": built - began, "solve": time.perf_counter() - built, "total": time.perf_counter() - began}
+    return Solution(
+        problem=with_parameters(problem, constants), method="adjoint", options=asdict(options), status=status, message=message,
+        objective=search.lowest, trajectory=join(parts), parts=parts if len(parts) > 1 else (), iterations=tuple(search.log),
+        seconds=seconds, notes=(*notes, *(f"{name} = {value:.9g}" for name, value in constants.items())),
+        extra={"gradient": slope}, optimality=ShootingOptimality(horizon, shot.x.copy(), shot.u.copy(),
+                                                                 np.zeros((horizon.stages + 1, rows))))
+
+
+def finer(problem: Problem, options: AdjointOptions, solution: Solution) -> Solution:
+    """The problem, whose guess is the solution, in twice as many steps."""
+    return solve(problem, replace(options, intervals=2 * options.intervals))
+
+
+class _Search:
+    """L-BFGS-B in unknowns over their sizes."""
+
+    def __init__(self, shot: Shot, lower: Array, upper: Array, size: Array, progress: Progress | None, began: float):
+        self.shot, self.lower, self.upper, self.size, self.progress, self.began = shot, lower, upper, size, progress, began
+        self.log: list[dict[str, float]] = []
+        self.best, self.lowest, self.left = np.zeros(0), float("inf"), float("inf")
+
+    def run(self, start: Array, options: AdjointOptions) -> tuple[Status, str]:
+        self.best = start
+        if not np.isfinite(self.shot.value(start)):
+            return self.failed()
+        self.note(start)
+        if not len(start):
+            return Status.CONVERGED, "nothing is free"
+        try:
+            found = minimize(self.both, start / self.size, jac=True, method="L-BFGS-B", callback=lambda y: self.note(y * self.size),
+                             bounds=list(zip(self.lower / self.size, self.upper / self.size, strict=True)),
+                             options={"maxcor": options.memory, "maxiter": options.max_iterations,
+                                      "maxfun": 10 * options.max_iterations, "ftol": 0.0, "gtol": options.tolerance / 2,
+                                      "maxls": 40})
+            told = str(found.message)
+            self.note(found.x * self.size, count=False)
+        except KeyboardInterrupt:
+            return Status.INTERRUPTED, f"interrupted at cost {self.lowest:.9g}, projected gradient {self.left:.3g}"
+        reached = options.tolerance * max(1.0, abs(self.lowest))
+        words = f"projected gradient {self.left:.3g}, tolerance {reached:.3g}, cost {self.lowest:.9g}"
+        if self.left <= reached:
+            return Status.CONVERGED, words
+        if len(self.log) > options.max_iterations:
+            return Status.ITERATION_LIMIT, f"{words} after {options.max_iterations} iterations"
+        return Status.STALLED, f"{words}; L-BFGS-B: {told}"
+
+    def both(self, y: Array) -> tuple[float, Array]:
+        value = self.shot.value(y * self.size)
+        if not np.isfinite(value):  # a step that is too long: the search comes back
+            return abs(self.lowest) * 1e3 + 1e3, np.zeros_like(y)
+        return value, self.shot.gradient() * self.size
+
+    def note(self, u: Array, count: bool = True) -> None:
+        value, slope = self.both(u / self.size)
+        y = u / self.size
+        projected = np.clip(slope, y - self.upper / self.size, y - self.lower / self.size)
+        if value <= self.lowest:
+            self.best, self.lowest, self.left = u.copy(), value, float(np.max(np.abs(projected), initial=0.0))
+        row = {"iteration": float(len(self.log)), "cost": value, "gradient": float(np.max(np.abs(projected), initial=0.0)),
+               "seconds": time.perf_counter() - self.began}
+        if not count:
+            return
+        self.log.append(row)
+        if self.progress is not None:
+            self.progress(row)
+
+    def failed(self) -> tuple[Status, str]:
+        """Why the simulation of the guess ends, in words."""
+        shot, h = self.shot, self.shot.horizon
+        k = shot.lost
+        t, x, u, _, length = shot.at(k)
+        self.lowest = float("nan")
+        where = f"step {max(0, k - h.leg(k).first)} ({h.place(k, shot.x)}) of the simulation of the guess"
+        stretch = h.leg(k).stretch
+        system = stretch.phase.system
+        why = None if not motion.moves(system) or k == h.stages else motion.failure(
+            system, float(t), x[:system.nx], u, np.array(system.parameter_values), float(length * stretch.pace(x[system.nx:])))
+        return Status.NOT_A_NUMBER, f"{where} fails: {why or 'states or costs are not finite'}"
+
+
+def _sizes(shot: Shot, start: Array, ranges: Array) -> Array:
+    """What L-BFGS-B measures unknowns by: ``1 / sqrt(H)`` with the curvature H of the costs of their own step, so that the Hessian
+    is near 1 but in the few directions that the end sees; without one the guess or the range."""
+    h, found = shot.horizon, np.zeros_like(shot.u)
+    if np.isfinite(shot.value(start)):
+        for k in range(h.stages):
+            stage, nu = h.kind(k), shot.sizes[k]
+            if nu and stage.expand is not None:
+                n = stage.space.ndx
+                H = np.asarray(stage.expand(*shot.at(k))[2]).T  # row by row
+                found[k, :nu] = np.diag(H[n:n + nu, n:n + nu])
+    curvature = found[shot.filled]
+    plain = np.maximum(np.abs(start), np.where(np.isfinite(ranges), ranges, 0.0) / 2)
+    plain = np.where(plain > 1e-3, plain, 1.0)
+    return np.where(curvature > 1e-12, 1 / np.sqrt(np.maximum(curvature, 1e-12)), plain)
+
+
+def _guess(horizon: Horizon, steps: shooting.ILQROptions) -> tuple[Array, list[str]]:
+    """Unknowns [S, M] of the guess, and what there is to say about them."""
+    path = SimpleNamespace(x=np.zeros((horizon.stages + 1, horizon.width)), gap=np.zeros(0),
+                           u=np.zeros((horizon.stages, horizon.lower.shape[1])))
+    _, notes = write_guess(horizon, steps, path)  # type: ignore[arg-type]
+    return path.u, notes
+
+
+def _trajectory(shot: Shot, leg: Leg) -> Trajectory:
+    """Knot states and held controls of a phase; between knots the integrator itself, with a shorter step."""
+    horizon, stretch = shot.horizon, leg.stretch
+    system, stage = stretch.phase.system, int(horizon.which[leg.first])
+    knots = slice(leg.first, leg.last + 1)
+    full, u = shot.x[knots].copy(), shot.u[leg.first:leg.last].copy()
+    theta = full[0, system.nx:stretch.space.nx]
+    pace, began, inner = float(stretch.pace(theta)), float(stretch.clock(0.0, theta)), horizon.t[knots]
+    t, p = began + pace * inner, horizon.p[stage, :horizon.kinds[stage].step.size1_in(3)]
+
+    def at(times: Array) -> Array:
+        return np.clip(np.searchsorted(t, times, side="right") - 1, 0, len(u) - 1)
+
+    def state(times: Any) -> Array:
+        flat = np.atleast_1d(np.asarray(times, float))
+        out = np.empty((len(flat), system.nx))
+        for i, (k, time_) in enumerate(zip(at(flat), flat, strict=True)):
+            x, share = full[k, :stretch.space.nx], (time_ - t[k]) / pace
+            end = full[k + 1] if time_ >= t[k + 1] else x if share <= 0 else \
+                np.ravel(shot.steps[stage](inner[k], x, u[k, :system.nu], p, share)[0])
+            out[i] = end[:system.nx]
+        return out[0] if np.ndim(times) == 0 else out
+
+    def control(times: Any) -> Array:
+        flat = np.atleast_1d(np.asarray(times, float))
+        out = u[at(flat), :system.nu]
+        return out[0] if np.ndim(times) == 0 else out
+
+    return Trajectory(t=t, x=full[:, :system.nx].copy(), u=u[:, :system.nu].copy(), t_u=t[:-1].copy(), state=state, control=control)

@@ -1,0 +1,95 @@
+"""Contacts that switch: times of events, speeds and energies of hybrid simulations against closed forms."""
+
+import numpy as np
+import pytest
+
+from dynamics.constraints import PointContact
+from dynamics.forces import JointSpring
+from dynamics.mechanism import Mechanism
+from dynamics.model import BodyInertia, Builder, Joint
+from ocp.plants.hybrid import HybridOptions, HybridPlant
+
+G = 9.81
+
+
+def kinds(plant, kind):
+    return [event for event in plant.events if event.kind == kind]
+
+
+@pytest.mark.row("001:D31")
+@pytest.mark.parametrize("e", [0.0, 0.6, 0.8])
+def test_a_ball_bounces_in_a_geometric_series(e):
+    """Dropped from h: it touches at sqrt(2 h/g), each flight is e times the last, each impact takes (1 - e²) of the energy of the
+    fall, the impulse is m (1 + e) v."""
+    b = Builder("ball")
+    b.body("ball", parent="world", joint=Joint("at", "translation"), inertia=BodyInertia(0.5, (0, 0, 0), ((0,) * 3,) * 3))
+    plant = HybridPlant(Mechanism(b.build()), [PointContact("ground", "ball", friction=0.0)], restitution=e,
+                        options=HybridOptions(max_step=5e-3), mode="interpreted")
+    h = 0.4
+    plant.reset([0, 0, h, 0, 0, 0])
+    plant.step([], 0.9)
+    speed, expected, at = np.sqrt(2 * G * h), [], np.sqrt(2 * h / G)
+    while at < 0.9 and (not expected or e > 0):
+        expected.append((at, 0.5 * (1 + e) * speed, 0.25 * (1 - e**2) * speed**2))
+        at, speed = at + 2 * e * speed / G, e * speed
+    impacts = kinds(plant, "impact")
+    assert len(impacts) == len(expected)
+    for event, (time, impulse, energy) in zip(impacts, expected, strict=True):
+        assert event.time == pytest.approx(time, abs=1e-8)
+        assert event.impulse == pytest.approx(impulse, rel=1e-7)
+        assert abs(event.energy) == pytest.approx(energy, rel=1e-6)
+    assert min(plant.gaps.values()) > -1e-9
+    if e == 0.0:
+        assert plant.forces["ground"][2] == pytest.approx(0.5 * G, rel=1e-9)
+
+
+@pytest.mark.row("001:D31")
+def test_a_hopper_leaves_the_ground_and_comes_back():
+    """A mass on a leg with a spring, pressed down by d: the foot lifts off where the spring pulls with the foot's weight,
+    cos(w t) = -(m + f) g/(k d); in flight the mass centre is on a parabola; at touch-down the foot alone stops, and of the energy
+    its own is lost."""
+    m, f, k, rest, d = 1.3, 0.4, 300.0, 0.5, 0.12
+    b = Builder("hopper")
+    dot = ((1e-3, 0, 0), (0, 1e-3, 0), (0, 0, 1e-3))
+    b.body("foot", parent="world", joint=Joint("height", "translation"), inertia=BodyInertia(f, (0, 0, 0), dot))
+    b.body("mass", parent="foot", joint=Joint("leg", "prismatic", axes=((0.0, 0, 1.0),)), inertia=BodyInertia(m, (0, 0, 0), dot))
+    mechanism = Mechanism(b.build(), forces=(JointSpring("spring", "leg", k, (rest,)),))
+    plant = HybridPlant(mechanism, [PointContact("ground", "foot", friction=0.5)], options=HybridOptions(max_step=1e-3),
+                        mode="interpreted")
+    middle, w = rest - m * G / k, np.sqrt(k / m)
+    plant.reset([0, 0, 0, middle - d, 0, 0, 0, 0])
+    leaves = np.arccos(-(m + f) * G / (k * d)) / w
+    rises = m * d * w * np.sin(w * leaves) / (m + f)  # of the mass centre
+    at = m * (middle - d * np.cos(w * leaves)) / (m + f)
+    plant.step([], leaves + 0.4 * rises / G)
+    lift, = kinds(plant, "lift")
+    assert lift.time == pytest.approx(leaves, abs=1e-7)
+    t = plant.t - leaves
+    centre, speed = (plant.q[2] * (m + f) + m * plant.q[3]) / (m + f), plant.v[2] + m * plant.v[3] / (m + f)
+    assert centre == pytest.approx(at + rises * t - G * t**2 / 2, abs=1e-7)
+    assert speed == pytest.approx(rises - G * t, abs=1e-6)
+    while not kinds(plant, "impact") and plant.t < 3.0:
+        fall = plant.v.copy()
+        plant.step([], 1e-3)
+    impact = kinds(plant, "impact")[0]
+    assert impact.impulse == pytest.approx(f * abs(fall[2]), rel=0.05)
+    assert abs(impact.energy) == pytest.approx(impact.impulse**2 / (2 * f), rel=1e-6)  # the foot's own 1/2 f v²
+    assert min(plant.gaps.values()) > -1e-9
+
+
+@pytest.mark.row("001:D31")
+def test_a_brick_that_is_thrown_slides_until_it_sticks():
+    """On the level with friction: it slips v²/(2 mu g) far in v/(mu g), then sticks and stays."""
+    b = Builder("brick")
+    b.body("brick", parent="world", joint=Joint("at", "translation"), inertia=BodyInertia(2.0, (0, 0, 0), ((0,) * 3,) * 3))
+    plant = HybridPlant(Mechanism(b.build()), [PointContact("ground", "brick", friction=0.3)], mode="interpreted")
+    v = np.array([0.9, -1.2, 0.0])
+    plant.reset([0, 0, 0, *v])
+    stops = 1.5 / (0.3 * G)
+    plant.step([], stops / 2)
+    np.testing.assert_allclose(plant.v, v / 2, atol=1e-8)
+    np.testing.assert_allclose(plant.forces["ground"], [*(-0.3 * 2.0 * G * v[:2] / 1.5), 2.0 * G], atol=1e-6)
+    plant.step([], stops)
+    assert kinds(plant, "stick")[-1].time == pytest.approx(stops, abs=1e-6)
+    np.testing.assert_allclose(plant.q, v * stops / 2, atol=1e-7)
+    np.testing.assert_allclose(plant.v, 0, atol=1e-9)

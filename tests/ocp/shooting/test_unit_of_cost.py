@@ -1,0 +1,71 @@
+"""The unit of the cost: in other units the search makes the same iterations, to the bit where the factor is a power of two."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from control_problems import block_move, cart_pole
+from plain_shooting import with_phase
+from rescaled import Units, rescaled
+
+from ocp.certify import certify
+from ocp.problem import Status
+from ocp.shooting.ilqr import ILQROptions, solve
+
+SMALL, RATIO = 2.0**-40, 2.0**80
+
+
+def twins(problem):
+    """The problem with tiny and with huge costs: graphs of one form, which round alike."""
+    return rescaled(problem, Units(cost=SMALL)), rescaled(problem, Units(cost=SMALL * RATIO))
+
+
+@pytest.mark.parametrize("options", [{}, {"shooting": "feasible", "globalisation": "filter"}, {"polish": "newton"},
+                                     {"hessian": "full", "shooting": "multiple"}], ids=lambda o: "-".join(o) or "default")
+@pytest.mark.parametrize("build", [block_move, cart_pole])
+def test_iterations_are_those_of_the_same_cost_in_other_units(build, options):
+    chosen = ILQROptions(intervals=30, kernels="interpreted", max_iterations=100, retry="never", **options)
+    first, second = (solve(p, chosen) for p in twins(build()))
+    assert first.status is second.status
+    assert len(first.iterations) == len(second.iterations) > 5
+    for a, b in zip(first.iterations, second.iterations, strict=True):
+        for name in ("cost", "expected", "gradient", "penalty"):
+            if name in a and not np.isnan(a[name]):
+                assert b[name] == RATIO * a[name], (a["iteration"], name)
+        assert (a["step"], a["trials"]) == (b["step"], b["trials"])
+    np.testing.assert_array_equal(first.trajectory.u, second.trajectory.u)
+    assert second.objective == RATIO * first.objective
+    for name in ("costate", "multipliers_path", "multipliers_final", "Vxx"):
+        if name in first.extra:
+            np.testing.assert_array_equal(second.extra[name], RATIO * first.extra[name])
+
+
+def test_the_certificate_says_the_same():
+    chosen = ILQROptions(intervals=30, kernels="interpreted")
+    found = [solve(p, chosen) for p in (cart_pole(), *twins(cart_pole()))]
+    assert all(one.status is Status.CONVERGED for one in found)
+    first, *others = (certify(one).certificate for one in found)
+    for other in others:
+        assert [name.split()[0] for name in other.failures] == [name.split()[0] for name in first.failures]
+        assert other.second_order.words == first.second_order.words
+        assert other.stationarity.value < 1e-6 > first.stationarity.value
+        assert other.objective_size == pytest.approx(first.objective_size * found[1].objective / found[0].objective
+                                                     * (RATIO if other is others[1] else 1.0), rel=1e-4)
+
+
+def test_a_problem_without_a_cost_has_the_unit_one():
+    problem = block_move()
+    found = solve(with_phase(problem, costs=()), ILQROptions(intervals=10, kernels="interpreted"))
+    assert found.status is Status.CONVERGED, found.message
+    assert found.objective == 0.0
+
+
+def test_a_search_that_goes_on_keeps_its_unit():
+    problem, kept = rescaled(cart_pole(), Units(cost=2.0**-40)), []
+    chosen = ILQROptions(intervals=30, kernels="interpreted")
+    whole = solve(problem, chosen)
+    solve(problem, replace(chosen, max_iterations=len(whole.iterations) // 2), checkpoint=kept.append)
+    again = solve(problem, chosen, resume=kept[-1])
+    assert kept[-1]["unit"][0] < 1e-8
+    assert again.status is Status.CONVERGED
+    assert again.objective == pytest.approx(whole.objective, rel=1e-6)
