@@ -94,8 +94,8 @@ PARTS: Mapping[str, Part] = {part.name: part for part in (
          ("ocp/nlp/interior_point/iterate.py", "advance")),
 )}
 #: seconds that a part took on one core of a two-core server, for whoever waits
-USUAL = {"inverse kinematics": 7, "ilqr": 10, "ilqr with constraints": 10, "ilqr in loops over robots": 40, "whole-body control": 30,
-         "interior point": 13}
+USUAL = {"inverse kinematics": 7, "ilqr": 10, "ilqr with constraints": 10, "ilqr in loops over robots": 40,
+         "whole-body control": 30, "interior point": 13}
 
 
 def needed(method: str, options: Any, problem: Problem) -> tuple[str, ...]:
