@@ -169,7 +169,7 @@ def _check(mechanism: Mechanism) -> None:
             raise ProblemError(f"joint {body.joint.name!r} is {body.joint.kind}"
                                f"{' and mimics another' if body.joint.mimic else ''}; this plant knows {', '.join(KINDS)}",
                                where="plant 'mujoco'")
-    own = [*mechanism.forces, *mechanism.thrusters, *mechanism.constraints]
+    own: list[Any] = [*mechanism.forces, *mechanism.thrusters, *mechanism.constraints]
     if own:
         raise ProblemError(f"{own[0].name!r} is a force, a thruster or a constraint, which this plant does not carry over; take "
                            "the hybrid plant", where="plant 'mujoco'")

@@ -138,7 +138,7 @@ class Smooth:
 
     def free(self, terms: Terms, v: Array) -> tuple[Array, Array]:
         """(a_free [nv], W [nv, nv]): the acceleration is ``a_free + W J' lambda``, closed loops included in both."""
-        M_inv = np.linalg.inv(terms.M)
+        M_inv = np.asarray(np.linalg.inv(terms.M), float)
         f = terms.f + terms.J_p.T @ self.pushing() if terms.J_p.size else terms.f
         if not terms.J_b.size:
             return M_inv @ f, M_inv

@@ -267,7 +267,8 @@ class _Loop:
                 if contact.plan.slides:
                     u = speeds[3 * (contact.rows.start + i):3 * (contact.rows.start + i) + 3]
                     u = u - np.asarray(stance.normal) * (u @ np.asarray(stance.normal))
-                    slip = tuple(float(w) for w in u / max(float(np.linalg.norm(u)), CREEP))
+                    along = u / max(float(np.linalg.norm(u)), CREEP)
+                    slip = (float(along[0]), float(along[1]), float(along[2]))
                 found.append(replace(stance, most=most, least=min(contact.plan.least, 0.5 * most), friction=friction, slip=slip))
         return tuple(found)
 

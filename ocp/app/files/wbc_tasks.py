@@ -55,7 +55,7 @@ def read_tasks(names: RobotNames, mechanism: Mechanism, given: Sequence[schema.W
             continue
         name = task.name or (items[0].name if isinstance(items[0], Task) else task.kind())
         for k, item in enumerate(items):
-            how = {"weight": np.asarray(weight) if isinstance(weight, tuple) else weight}
+            how: dict[str, Any] = {"weight": np.asarray(weight) if isinstance(weight, tuple) else weight}
             if isinstance(item, Task):
                 item = replace(item, name=name, gain=gain, damping_ratio=ratio, **how)
             else:
