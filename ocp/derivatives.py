@@ -94,8 +94,8 @@ def choose(system: System, source: str, execution: str, exact: bool = False) -> 
 def operations_of(system: System) -> int:
     """Operations of one evaluation of the dynamics."""
     # where accelerations are controls, the rate is none; the power holds efforts and little else
-    if system.residual is not None and _inverse(system) is not None:
-        return operations(system.residual)
+    if system.residual is not None and system.held is not None:
+        return operations(recursion(system.held.model))
     inverse = accelerations(system) is not None and system.power is not None
     return operations(system.power if inverse else system.rate)
 

@@ -61,7 +61,8 @@ FLOORS = {
 }
 CONFINED = {
     "matplotlib": ("ocp/app/",), "pydantic": ("ocp/app/",), "rich": ("ocp/app/",), "jinja2": ("ocp/app/",),
-    "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/solvers/",), "mujoco": ("dynamics/model/mjcf.py", "ocp/plants/mujoco.py"),
+    "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/solvers/",),
+    "mujoco": ("dynamics/model/mjcf.py", "ocp/plants/mujoco.py"),
     "pinocchio": (),  # of tests and benchmarks
     "numba": ("ocp/app/derivative_study/", "dynamics/kernels/", "dynamics/loops/", "dynamics/derivatives/", "ocp/shooting/",
               "ocp/nlp/interior_point/", "ocp/transcription/", "ocp/control/", "ocp/solvers/"),

@@ -1,8 +1,9 @@
 """Machine code of scalar functions without a C compiler, by LLVM, which comes with Numba; it rounds as CasADi's interpreter does.
 
 LLVM runs without optimisation: values are in registers already. Its better instruction selection and register allocator cost ten
-times the time or more; who evaluates a function thousands of times asks for them (``tuned``). Code models larger than the small one
-would keep it from its fast instruction selection.
+times the time or more; who evaluates a function thousands of times asks for them (``tuned``), or has them put in the place of the
+first code while that runs (``tunable``, `dynamics.kernels.tuning`). Code models larger than the small one would keep LLVM from its
+fast instruction selection.
 
 Measured on dynamics of a six-axis arm and a quadruped and their Jacobians, 600 to 93 000 operations, on one core of an x86-64 of
 2021; seconds, to make a kernel and to evaluate one operation (the first request of a process waits 0.02 s more for LLVM):

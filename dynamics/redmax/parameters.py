@@ -83,8 +83,8 @@ def check(mechanism: Mechanism, parameters: Sequence[Parameter]) -> None:
 
 @dataclass(frozen=True)
 class Varied:
-    """A mechanism with free numbers as expressions: ``mechanism``, longer by massless sliders, at (q, v, a), all widened; ``rows`` of
-    its velocities that are the mechanism's own."""
+    """A mechanism with free numbers as expressions: ``mechanism``, longer by massless sliders, at (q, v, a), all widened;
+    ``rows`` of its velocities that are the mechanism's own."""
 
     mechanism: Mechanism
     q: Expr

@@ -72,6 +72,16 @@ def _inverse_kinematics() -> None:
     solve_ik(robot, [posture_task(np.array([0.1, 0.2]))], q0=np.zeros(robot.nq))
 
 
+def _whole_body() -> None:
+    """A step of an arm by a hierarchy with limits."""
+    from dynamics.model.synthetic import serial_chain
+    from ocp.control.tasks import posture_task
+    from ocp.control.whole_body import EffortTask, WholeBody
+
+    robot, task = serial_chain(2), posture_task(np.array([0.1, 0.2]))
+    WholeBody(robot, [], [task], efforts=1.0).step(np.zeros(2), np.zeros(2), [task, EffortTask()])
+
+
 _ENGINE = "ocp.shooting.engine"
 PARTS: Mapping[str, Part] = {part.name: part for part in (
     Part("inverse kinematics", _inverse_kinematics, ("ocp/control/ik_search.py", "search")),
@@ -79,11 +89,13 @@ PARTS: Mapping[str, Part] = {part.name: part for part in (
     Part("ilqr with constraints", lambda: solve(regulator(True), "ilqr", {"intervals": 10}),
          ("ocp/shooting/engine/outer.py", "perform")),
     Part("ilqr in loops over robots", _shooting_of_robots, ("ocp/shooting/robot/lagrangian.py", "_curve")),
+    Part("whole-body control", _whole_body, ("ocp/solvers/lexicographic.py", "advance")),
     Part("interior point", lambda: solve(regulator(), "collocation", {"intervals": 4, "solver": "interior_point"}),
          ("ocp/nlp/interior_point/iterate.py", "advance")),
 )}
 #: seconds that a part took on one core of a two-core server, for whoever waits
-USUAL = {"inverse kinematics": 7, "ilqr": 10, "ilqr with constraints": 10, "ilqr in loops over robots": 40, "interior point": 13}
+USUAL = {"inverse kinematics": 7, "ilqr": 10, "ilqr with constraints": 10, "ilqr in loops over robots": 40,
+         "whole-body control": 30, "interior point": 13}
 
 
 def needed(method: str, options: Any, problem: Problem) -> tuple[str, ...]:

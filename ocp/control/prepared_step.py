@@ -102,7 +102,7 @@ class PreparedStep:
         starts, source = self.whole._state.starts, self.arrays.source
         source[:] = -1
         at = self.arrays.sizes[0]
-        self._items: list[tuple[int, int]] = []
+        self._items: list[tuple[int, int, slice]] = []
         for one in levels[1:]:
             if one.name == "loops":
                 source[at:at + one.b.size] = np.arange(starts[1], starts[2])
@@ -119,7 +119,7 @@ class PreparedStep:
             else:
                 rows = np.full(len(item.components) if isinstance(item, ForceTask) else self.arrays.sizes[4], -1)
             source[at:at + rows.size] = rows
-            self._items.append((at, at + rows.size))
+            self._items.append((at, at + rows.size, self.whole.target_rows(item) if isinstance(item, Task) else slice(0)))
             at += rows.size
 
     def solve(self, q: ArrayLike, v: ArrayLike, stances: tuple[Stance, ...], groups: Sequence[Any]) -> HQPResult:
@@ -129,8 +129,7 @@ class PreparedStep:
         items = iter(self._items)
         for group in groups:
             for item in group:
-                first, last = next(items)
-                self._set(item, first, last)
+                self._set(item, *next(items))
         if stances is not self._stances:
             self._ends(stances)
         if self._joints:
@@ -140,12 +139,14 @@ class PreparedStep:
             raise ProblemError("the state gives numbers that are not finite", where="WholeBody.step")
         return self.space.solve()
 
-    def _set(self, item: Item, first: int, last: int) -> None:
+    def _set(self, item: Item, first: int, last: int, target: slice) -> None:
         a, s = self.arrays, self.space.arrays
         if isinstance(item, Task):
             if not (isinstance(item.rate, float) and isinstance(item.acceleration, float) and isinstance(item.weight, float)):
                 check_shapes(item, (last - first,))
-            a.p[self.whole.target_rows(item)] = item.target
+            if item.target.size != target.stop - target.start:
+                self.whole.target_rows(item)  # says what is wrong
+            a.p[target] = item.target
             a.acceleration[first:last] = item.acceleration
             a.damping[first:last] = 2 * item.damping_ratio * item.gain
             a.rate[first:last] = item.rate
@@ -159,7 +160,10 @@ class PreparedStep:
             s.b[first:last] = np.broadcast_to(np.asarray(item.force, float), (3,))[list(item.components)]
         else:
             s.b[first:last] = item.effort
-        s.a_root[first:last] = item.weight**0.5 if isinstance(item.weight, float) else np.sqrt(np.asarray(item.weight, float))
+        weight = item.weight if isinstance(item.weight, float) else np.asarray(item.weight, float)
+        if not (0.0 < weight < np.inf if isinstance(weight, float) else ((weight > 0.0) & (weight < np.inf)).all()):
+            raise ProblemError(f"weights must be positive and finite, got {item.weight!r}", where=type(item).__name__)
+        s.a_root[first:last] = weight**0.5
 
     def _ends(self, stances: tuple[Stance, ...]) -> None:
         """Limits of stances that are not the objects of last time."""

@@ -35,8 +35,9 @@ Array = np.ndarray
 @dataclass(frozen=True)
 class AdjointOptions:
     """integrator: any one-step map of ``ocp.integrators``; intervals: steps of equal length in every phase, the control is held
-    over each. tolerance: largest component of the projected gradient of a converged solution, over ``max(1, |cost|)``, in unknowns over
-    their sizes (guess or range). max_iterations: of L-BFGS-B; memory: pairs it keeps. derivatives, kernels: as of iLQR."""
+    over each. tolerance: largest component of the projected gradient of a converged solution, over ``max(1, |cost|)``, in unknowns
+    over their sizes (curvature, guess or range). max_iterations: of L-BFGS-B; memory: pairs it keeps. derivatives,
+    kernels: as of iLQR."""
 
     integrator: str = "sdirk2"
     intervals: int = 200
@@ -176,7 +177,8 @@ class _Search:
             found = minimize(self.both, start / self.size, jac=True, method="L-BFGS-B", callback=lambda y: self.note(y * self.size),
                              bounds=list(zip(self.lower / self.size, self.upper / self.size, strict=True)),
                              options={"maxcor": options.memory, "maxiter": options.max_iterations,
-                                      "maxfun": 10 * options.max_iterations, "ftol": 0.0, "gtol": options.tolerance / 2, "maxls": 40})
+                                      "maxfun": 10 * options.max_iterations, "ftol": 0.0, "gtol": options.tolerance / 2,
+                                      "maxls": 40})
             told = str(found.message)
             self.note(found.x * self.size, count=False)
         except KeyboardInterrupt:
@@ -215,7 +217,7 @@ class _Search:
         k = shot.lost
         t, x, u, _, length = shot.at(k)
         self.lowest = float("nan")
-        where = f"step {k} ({h.place(k, shot.x)}) of the simulation of the guess"
+        where = f"step {max(0, k - h.leg(k).first)} ({h.place(k, shot.x)}) of the simulation of the guess"
         stretch = h.leg(k).stretch
         system = stretch.phase.system
         why = None if not motion.moves(system) or k == h.stages else motion.failure(
@@ -224,8 +226,8 @@ class _Search:
 
 
 def _sizes(shot: Shot, start: Array, ranges: Array) -> Array:
-    """What L-BFGS-B measures unknowns by: ``1 / sqrt(H)`` with the curvature H of the costs of their own step, so that the Hessian is
-    near 1 but in the few directions that the end sees; without one the guess or the range."""
+    """What L-BFGS-B measures unknowns by: ``1 / sqrt(H)`` with the curvature H of the costs of their own step, so that the Hessian
+    is near 1 but in the few directions that the end sees; without one the guess or the range."""
     h, found = shot.horizon, np.zeros_like(shot.u)
     if np.isfinite(shot.value(start)):
         for k in range(h.stages):

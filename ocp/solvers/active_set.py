@@ -301,7 +301,7 @@ def optimal(p: Problem, tolerance: float) -> bool:
     for i in range(p.mc):
         above, below, own = p.upper[i] - p.row[i], p.row[i] - p.lower[i], far + abs(p.row[i])
         gap = min(max(p.y[i], 0.0), abs(above)) + min(max(-p.y[i], 0.0), abs(below))
-        if not (min(above, below) >= -0.01 * tolerance * own and gap <= tolerance * max(size, own)):
+        if not (min(above, below) >= -tolerance * own and gap <= tolerance * max(size, own)):
             return False
     return True
 

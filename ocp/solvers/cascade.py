@@ -66,4 +66,4 @@ def _answers(levels: Sequence[Level], x: Array) -> Answers:
     side = [np.where(w >= level.f - 1e-9, 1, np.where(w <= level.lower + 1e-9, -1, 0)) for level, w in at]
     return Answers(tuple(level.name for level in levels), tuple((level.b.size, level.f.size) for level in levels),
                    tuple(level.limits for level in levels), np.concatenate([level.A @ x - level.b for level in levels]),
-                   np.concatenate(slack), np.concatenate(side).astype(np.int8), [0] * len(levels), ["osqp"] * len(levels))
+                   np.concatenate(slack), np.concatenate(side).astype(np.int8), [0] * len(levels), [2] * len(levels), "osqp")

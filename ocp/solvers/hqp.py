@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from ocp.errors import ProblemError
 from ocp.solvers.engines import ENGINES, Dense, Engine, engine, known_engine
 from ocp.solvers.levels import Answers, HQPResult, HQPStatus, Level, Outcome, check_levels, merged
-from ocp.solvers.lexicographic import ASK, CAREFUL, DONE, advance, space
+from ocp.solvers.lexicographic import ASK, CAREFUL, DONE, FAILED, advance, space
 
 __all__ = ["HQPOptions", "HQPResult", "HQPStatus", "Hierarchy", "Level", "Outcome", "Space", "check_levels", "merged", "solve_hqp"]
 
@@ -34,14 +34,14 @@ Array = NDArray[np.float64]
 
 _ZERO = 1e-13
 _ROADS = 15  # all that lead to an active set
-_BY = ("none", "held rows", "", "descent")
 
 
 @dataclass(frozen=True)
 class HQPOptions:
     """engine: what looks for the active set of a level where the rows held last time are not it: "active_set" (compiled, of our
-    own; OSQP only where it does not close), "osqp" or "daqp". tolerance: directions that a level weighs by less than this share of its norm are not inverted;
-    only those that are zero to rounding are left to the levels below. accuracy: that engines are asked for."""
+    own; OSQP only where it does not close), "osqp" or "daqp". tolerance: directions that a level weighs by less than this share
+    of its norm are not inverted; only those that are zero to rounding are left to the levels below. accuracy: that engines are
+    asked for."""
 
     engine: str = "active_set"
     tolerance: float = 1e-8
@@ -62,6 +62,7 @@ class Space:
         self.n, self.names, self.counts, self.limits, self.options = n, tuple(names), tuple(counts), tuple(limits), options
         self.arrays = space(n, list(counts))
         self._sizes, self._careful = np.zeros(5, np.int64), False
+        self._engine_name = options.engine if options.engine != ENGINES[0] else "osqp"
         self._engine: Engine | None = None
 
     def load(self, levels: Sequence[Level]) -> None:
@@ -86,16 +87,16 @@ class Space:
                 s.x[:], guessed = x0, False
             code = int(advance(s.numbers, s.integers, self._sizes, self.options.tolerance, self._careful, guessed,
                                _ROADS if self.options.engine == ENGINES[0] else _ROADS & 7))
+            if code == FAILED and not self._careful:  # once more, from nothing
+                s.sides[:], code = 0, CAREFUL
             self._careful = self._careful or code == CAREFUL
-        if code != DONE or not np.isfinite(s.x).all():
+        if code != DONE:
             level = int(self._sizes[3])
             return HQPResult(np.full(self.n, np.nan), HQPStatus.FAILED, None, (*self.names, "least norm")[level])
-        self._careful = bool(s.slack.any())
-        engine_ = self.options.engine if self.options.engine != ENGINES[0] else "osqp"
-        by = [_BY[how] or engine_ for how in s.how.tolist()]
-        answers = Answers(self.names, self.counts, self.limits, s.residual.copy(), s.slack.copy(), s.end.astype(np.int8),
-                          s.rank.tolist(), by)
-        return HQPResult(s.x.copy(), HQPStatus.SOLVED, answers, free=answers.rank[-1], iterations=iterations)
+        self._careful = bool(s.state[5])
+        answers = Answers(self.names, self.counts, self.limits, s.residual.copy(), s.slack.copy(), s.end.copy(), s.rank.copy(),
+                          s.how.copy(), self._engine_name)
+        return HQPResult(s.x.copy(), HQPStatus.SOLVED, answers, free=int(s.rank[-1]), iterations=iterations)
 
     def _guess(self) -> int:
         """Ask the engine for the active set of the level that the loops stopped at; returns its iterations."""

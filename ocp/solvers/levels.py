@@ -15,6 +15,7 @@ from ocp.errors import ProblemError
 
 Array = NDArray[np.float64]
 Side = NDArray[np.int8]
+_BY = ("none", "held rows", "", "descent")  # as `ocp.solvers.lexicographic` counts; in between, the engine
 
 class HQPStatus(Enum):
     """How a solve ended; the value is the sentence for people."""
@@ -103,22 +104,24 @@ class Outcome:
 @dataclass(frozen=True, eq=False)
 class Answers:
     """What all levels came to, one after the other: names, rows of A and of D, names of the limits, residuals, slacks, sides,
-    ranks, engines. Outcomes are made of them when they are asked for."""
+    ranks, how active sets were found, and the engine's name. Outcomes are made of them when they are asked for."""
 
     names: tuple[str, ...]
     counts: tuple[tuple[int, int], ...]
     limits: tuple[tuple[str, ...], ...]
     residual: Array
     slack: Array
-    side: Side
-    rank: Sequence[int]
-    engine: Sequence[str]
+    side: NDArray[np.integer[Any]]
+    rank: Sequence[int] | NDArray[np.int64]
+    how: Sequence[int] | NDArray[np.int64]
+    engine: str
 
     def outcomes(self) -> tuple[Outcome, ...]:
         out, a, d = [], 0, 0
         for k, (rows, limits) in enumerate(self.counts):
-            out.append(Outcome(self.names[k], self.residual[a:a + rows], self.slack[d:d + limits], self.side[d:d + limits],
-                               self.limits[k], int(self.rank[k]), self.engine[k]))
+            side = self.side[d:d + limits].astype(np.int8)
+            out.append(Outcome(self.names[k], self.residual[a:a + rows], self.slack[d:d + limits], side, self.limits[k],
+                               int(self.rank[k]), _BY[int(self.how[k])] or self.engine))
             a, d = a + rows, d + limits
         return tuple(out)
 

@@ -17,7 +17,7 @@ from numba import njit
 from ocp.solvers import active_set
 from ocp.solvers.active_set import Problem, descend, exchange, optimal, problem
 from ocp.solvers.blocks import Blocks, matrix, vector, whole
-from ocp.solvers.factors import INLINE, OPTIONS, VIEWS, factor, least_squares, turn_basis
+from ocp.solvers.factors import INLINE, OPTIONS, VIEWS, back, factor, least_squares, turn_basis
 
 DONE, ASK, FAILED, CAREFUL = range(4)
 NONE, HELD, ENGINE, DESCENT = range(4)  # how the active set of a level was found
@@ -264,7 +264,7 @@ def _programme(s: Stack, p: Problem, k: int, top: int, used: int, tall: bool, fi
             p.C[mc, c] = 0.0
         if i < first:
             below, above = s.lower[i] - s.w[i], s.upper[i] - s.w[i]
-            if not pending and (below > 1e-9 * far or above < -1e-9 * far):
+            if not pending and (below > 1e-6 * far or above < -1e-6 * far):
                 return kb, mc, nz, FAILED
             if length <= _DECIDED * s.d_size[i]:
                 tiny = 100.0 * _TINY * (1.0 + abs(s.w[i]))
@@ -346,8 +346,12 @@ def _widen(s: Stack, first: int, last: int) -> None:
 
 
 @njit(**OPTIONS)
-def report(s: Stack) -> None:
-    """Residuals, slacks and ends of all rows at x."""
+def report(s: Stack) -> bool:
+    """Residuals, slacks and ends of all rows at x, and in ``state`` whether there is a slack. Returns whether x is finite."""
+    total = 0.0
+    for c in range(s.x.size):
+        total += abs(s.x[c])
+    s.state[5] = 0
     for i in range(s.A.shape[0]):
         s.residual[i] = _product(s.A, i, s.a_span, s.x) - s.b[i]
     for i in range(s.D.shape[0]):
@@ -355,6 +359,9 @@ def report(s: Stack) -> None:
         near = _DECIDED * (1.0 + abs(w))
         s.slack[i] = w - s.high[i] if w > s.high[i] + near else (w - s.low[i] if w < s.low[i] - near else 0.0)
         s.end[i] = 1 if w >= s.high[i] - near else (-1 if w <= s.low[i] + near else 0)
+        if s.slack[i] != 0.0:
+            s.state[5] = 1
+    return bool(np.isfinite(total))
 
 
 @njit(**OPTIONS)
@@ -378,21 +385,27 @@ def walk(s: Stack, p: Problem, level: int, tolerance: float, careful: bool, gues
         soft = s.counts[k, 1] if k < levels else 0
         if not guessed:
             m, size = _rows(s, k, a_first, top, n)
-            seen, used, tall = 0, 0, False
+            seen, used, tall, last = 0, 0, False, False
             if m:
                 seen = factor(s.F, m, n - top, s.tau, s.order, s.norms, _ZERO * max(m, n - top) * size, 0.0, True)
                 while used < seen and abs(s.F[s.order[used], used]) > tolerance * size:
                     used += 1
                 if used:
                     tall = least_squares(s.F, s.order, m, used, s.e, s.along, p.G, p.g_tau, p.g_order, p.g_norms, p.g_right)
-                turn_basis(s.F, s.order, s.tau, seen, n - top, s.Z, top, n, s.aside)
+                last = seen == n - top  # nothing is left: the step is all that is needed of the directions
+                if not last:
+                    turn_basis(s.F, s.order, s.tau, seen, n - top, s.Z, top, n, s.aside)
             s.state[4] = seen
             s.rank[k] = used + (top if k == 0 else 0)
+            for j in range(n - top):
+                s.aside[j] = s.along[j] if j < used else 0.0
+            if last:
+                back(s.F, s.order, s.tau, seen, n - top, s.aside)
             for c in range(n):
                 s.trial[c] = s.x[c]
-            for j in range(used):
+            for j in range(n - top if last else used):
                 for c in range(n):
-                    s.trial[c] += s.along[j] * s.Z[top + j, c]
+                    s.trial[c] += s.aside[j] * s.Z[top + j, c]
             decides = k == levels or s.counts[k, 0] > 0
             if _holds(s, d_first, pending) if not soft else (_holds(s, d_first, pending) and _within(s, d_first, soft)):
                 for c in range(n):
@@ -404,6 +417,8 @@ def walk(s: Stack, p: Problem, level: int, tolerance: float, careful: bool, gues
             else:
                 if pending and soft and not careful:
                     return CAREFUL, k, 0, 0, 0
+                if last:
+                    turn_basis(s.F, s.order, s.tau, seen, n - top, s.Z, top, n, s.aside)
                 kb, mc, nz, code = _programme(s, p, k, top, used, tall, d_first, d_first + soft, pending)
                 if code != DONE:
                     return code, k, kb, mc, nz
@@ -470,6 +485,6 @@ def advance(w: np.ndarray, iw: np.ndarray, sizes: np.ndarray, tolerance: float, 
         s.how[level] = how
         code, level, kb, mc, nz = walk(s, p, level, tolerance, careful, True)
     sizes[3] = level
-    if code == DONE:
-        report(s)
+    if code == DONE and not report(s):
+        return FAILED
     return code

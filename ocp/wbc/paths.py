@@ -99,8 +99,8 @@ class Path:
         now = R @ np.asarray(ca.DM(so3.exp(ca.DM(s * turn))).full())
         if self.kind == "rotation":
             return now.ravel(order="F"), ds * turn, dds * turn
-        places = [(x[0][9:], x[1][:3], x[2][:3]) for x in (a, b)]
-        p, rate, bend = _mixed(places[0], places[1], s, ds, dds)
+        first, second = ((x[0][9:], x[1][:3], x[2][:3]) for x in (a, b))
+        p, rate, bend = _mixed(first, second, s, ds, dds)
         return np.r_[now.ravel(order="F"), p], np.r_[now.T @ rate, ds * turn], np.r_[now.T @ bend, dds * turn]
 
 

@@ -1,16 +1,16 @@
-"""Time of one whole-body control step of a quadruped and of a humanoid beside TSID, and of its programmes alone beside cascades.
+"""Time of one whole-body control step of a quadruped and of a humanoid beside TSID, and of its programmes beside cascades.
 
-    pip install lieocp[robots] daqp proxsuite quadprog && TSID_PYTHON=/path/to/python python tests/benchmarks/hqp.py
+    pip install lieocp[robots] daqp proxsuite && TSID_PYTHON=/path/to/python python tests/benchmarks/hqp.py
 
-HyQ (18 velocities, 12 motors, four point feet) and Talos (38, 32, two soles of four points each) sway and squat at 1 kHz with motors
+HyQ (18 velocities, 12 motors, four point feet) and Talos (38, 32, two soles of four points) sway and squat at 1 kHz with motors
 weak enough to reach their limits; the plant is constrained dynamics. Every row steps through the states of one such run.
 
-    step, strict      (q, v) to torques: equations, stances, limits, motion (mass centre, trunk), posture of the joints, least efforts
+    step, strict      (q, v) to torques: equations, stances, limits, motion (mass centre, trunk), posture, least efforts
     step, weighted    the same with motion and posture in one level
-    TSID              its whole step from Python, the same tasks with the same weights in its one level, in an environment of its own
-                      (TSID_PYTHON: TSID 1.7.1 with pin 3.4.0); its solver is eiquadprog
-    programmes        the strict levels below the limits, one after the other, torques eliminated: only the time in the solver is
-                      counted, ours is that of all levels from their matrices
+    TSID              its whole step from Python, the same tasks with the same weights in its one level, in an environment of
+                      its own (TSID_PYTHON: TSID 1.7.1 with pin 3.4.0); its solver is eiquadprog
+    programmes        the strict levels below the limits, one after the other, torques eliminated: only the time in the solver
+                      is counted, ours is that of all levels from their matrices
 
 Processor time of one thread. Writes results/benchmarks/hqp.csv and .md; rows of engines that are not installed are left out.
 """
@@ -66,7 +66,7 @@ ROBOTS: dict[str, dict[str, Any]] = {
 class Stand:
     """A robot, what it should do at a time, and its plant."""
 
-    def __init__(self, kind: str, engine: str = "osqp") -> None:
+    def __init__(self, kind: str, engine: str = "active_set") -> None:
         self.kind, self.given = kind, ROBOTS[kind]
         self.model = read_urdf(find_robot(self.given["robot"]), root="free_flyer")
         self.q = np.array(alg.neutral(self.model), float).ravel()
@@ -123,7 +123,8 @@ def timed(states: list[Any], step: Callable[[Any, np.ndarray, np.ndarray], tuple
         ok, limited, asked, own = step(*state)
         busy[k] = (time.process_time_ns() - begin if own < 0 else own) * 1e-3
         told += [not ok, limited, asked]
-    return {"steps": len(states), "failed": told[0], "at_limits": told[1], "engine_asked": told[2], **times(busy)}
+    failed, limits, engines = told.tolist()
+    return {"steps": len(states), "failed": failed, "at_limits": limits, "engine_asked": engines, **times(busy)}
 
 
 def times(busy: np.ndarray) -> dict[str, float]:
@@ -133,11 +134,12 @@ def times(busy: np.ndarray) -> dict[str, float]:
 
 def steps_of(stand: Stand, weighted: bool) -> Callable[..., tuple[bool, bool, bool, int]]:
     def step(com: Any, q: np.ndarray, v: np.ndarray) -> tuple[bool, bool, bool, int]:
-        wanted = [[com, stand.trunk, stand.weighed], EffortTask()] if weighted else [[com, stand.trunk], stand.posture, EffortTask()]
+        motion = [[com, stand.trunk, stand.weighed]] if weighted else [[com, stand.trunk], stand.posture]
+        wanted = [*motion, EffortTask()]
         begin = time.process_time_ns()
         control = stand.whole.step(q, v, wanted)
         spent = time.process_time_ns() - begin
-        return control.ok, bool(control.solution["limits"].active), control.solution.iterations > 0, spent
+        return control.ok, control.ok and bool(control.solution["limits"].active), control.solution.iterations > 0, spent
 
     return step
 
@@ -149,7 +151,8 @@ def programmes_of(stand: Stand) -> Callable[..., tuple[bool, bool, bool, int]]:
         prepared = next(iter(stand.whole._prepared.values()))
         begin = time.process_time_ns()
         answer = prepared.space.solve()
-        return answer.ok, bool(answer["limits"].active), answer.iterations > 0, time.process_time_ns() - begin
+        spent = time.process_time_ns() - begin
+        return answer.ok, answer.ok and bool(answer["limits"].active), answer.iterations > 0, spent
 
     return step
 
@@ -174,7 +177,8 @@ class Cascade:
         spent, x = 0, None
         for level in below:
             A, shift = over(level.A)
-            x, time_ = self.one(A, level.b - shift, _independent(np.vstack(E), np.concatenate(e)), D, limits.lower - d, limits.f - d)
+            above = _independent(np.vstack(E), np.concatenate(e))
+            x, time_ = self.one(A, level.b - shift, above, D, limits.lower - d, limits.f - d)
             spent += time_
             if x is None:
                 return False, False, True, spent
@@ -231,9 +235,8 @@ def by_tsid(stand: Stand, states: list[Any]) -> dict[str, Any] | None:
     if not python:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        order = [stand.model.velocity_names[6:].index(name) for name in stand.model.velocity_names[6:]]
         np.savez(Path(folder) / "run.npz", q=[q for _, q, _ in states], v=[v for *_, v in states],
-                 com=[np.r_[c.target, c.rate, c.acceleration] for c, *_ in states], order=order)
+                 com=[np.r_[c.target, c.rate, c.acceleration] for c, *_ in states])
         given = stand.given
         feet = sorted({frame for frame, _ in given["feet"]})
         command = [python, str(Path(__file__).with_name("hqp_tsid.py")), str(find_robot(given["robot"])), folder,
@@ -262,7 +265,7 @@ def main() -> None:
         states = stand.states()
         few = states[::5]
         for name in ENGINES:
-            if name == "osqp" or importlib.util.find_spec(name):
+            if name != "daqp" or importlib.util.find_spec(name):
                 own = Stand(kind, name)
                 add(kind, "step, strict", name, timed(states, steps_of(own, False)))
                 add(kind, "step, weighted", name, timed(states, steps_of(own, True)))
@@ -282,9 +285,9 @@ def write(rows: list[dict[str, Any]], load: float) -> None:
         writer.writeheader()
         writer.writerows(rows)
     lines = ["# Whole-body control steps", "",
-             "HyQ on four points (18 velocities, 12 motors) and Talos on two soles (38, 32), swaying and squatting at 1 kHz with weak",
-             "motors. Processor time of one thread, in microseconds, from Python: a step goes from (q, v) to torques; \"programmes\" are",
-             "the strict levels alone, of the cascades only the time within their solver.",
+             "HyQ on four points (18 velocities, 12 motors) and Talos on two soles (38, 32), swaying and squatting at 1 kHz with",
+             "weak motors. Processor time of one thread, in microseconds, from Python: a step goes from (q, v) to torques;",
+             "\"programmes\" are the strict levels alone, of the cascades only the time within their solver.",
              f"The machine has {os.cpu_count()} cores and was shared with other work (load average up to {load:.1f}), which spoils",
              "caches and the largest times.", "",
              "| robot | what | by | steps | failed | at a limit | engine asked | median | 99.9 % | largest |",

@@ -31,7 +31,7 @@ from ocp.simulation import StepError, stepper
 OUT = Path(__file__).resolve().parents[2] / "results" / "benchmarks"
 OURS = ("rk4", "bdf1", "sdirk2", "bdf2")
 THEIRS = ("Euler", "implicitfast", "RK4")
-UNTIL, REPEATS, SECONDS = 1.0, 5, 1.0
+UNTIL, REPEATS, SECONDS = 1.0, 3, 0.3
 STEPS = (10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10240, 20480)
 LOST = 0.3  # errors above are no answer
 
@@ -145,7 +145,7 @@ def reached(rows: list[dict[str, object]], case: str, who: str, integrator: str,
 def page(rows: list[dict[str, object]]) -> str:
     text = (f"{processor()}, one thread, others at work beside it; MuJoCo {mujoco.__version__}. Mechanisms fall from rest for "
             f"{UNTIL:g} s, MuJoCo's contacts switched off. Error: the largest of the coordinates at the end [rad], against "
-            "DOP853 at 1e-11. Times are processor time, the least of up to five repeats. MuJoCo steps in C, all steps in one "
+            "DOP853 at 1e-11. Times are processor time, the least of up to three repeats. MuJoCo steps in C, all steps in one "
             "call; ours from Python, one call a step, with compiled kernels. Written by "
             "tests/benchmarks/simulation_against_mujoco.py; all rows are in simulation_against_mujoco.csv.")
     lines = ["# Simulations beside MuJoCo", "", textwrap.fill(text, 130), "", "![errors over time](simulation_against_mujoco.png)",

@@ -21,6 +21,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics import algorithms as alg
+from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model.lock import lock_joints
 from dynamics.model.model import Frame, Model, Placement
 from dynamics.model.robots import find_robot
@@ -232,7 +233,7 @@ def _kinova_inv(guess: str) -> Case:
         return alg.inverse_dynamics(model, x[:nq], x[nq:], u)
 
     problem = _problem(
-        "kinova_inv", System("kinova", space, names, rate, model=model), start, 1.0,
+        "kinova_inv", System("kinova", space, names, rate, model=model, inverse=Mechanism(model, direct_motors(model))), start, 1.0,
         [_pose(model, "j2s6s200_end_effector", (0.6, 0.2, 0.5), 1.0), _state(space, start, (0.1,) * 2 * nv, model),
          ("uReg", torque, (0.1,) * nv)],
         [_pose(model, "j2s6s200_end_effector", (0.6, 0.2, 0.5), 1000.0)],

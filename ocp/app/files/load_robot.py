@@ -179,8 +179,8 @@ def _designed(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, base
         raise ProblemError(f"numbers of the robot can be chosen with forward_dynamics, not with {given.formulation}",
                            where="system.formulation")
     design = read_design(numbers, mechanism, given.design)
-    system = robot_system(mechanism) if design is None else \
-        designed_system(mechanism, design, {p.name: p.value for p in numbers.parameters})
+    values = {p.name: p.value for p in numbers.parameters}
+    system = robot_system(mechanism, parameters=values) if design is None else designed_system(mechanism, design, values)
     return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, system, numbers, ca.SX(0, 1)), design or {})
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ocp.app.files.yaml_source import dump
 from ocp.app.robot.facts import ends
 from ocp.app.robot.reading import NamedRobot
 from ocp.app.starter.plan import Plan
 
 SMALL = 12  # degrees of freedom up to which efforts are minimised; beyond, accelerations, which takes a fraction of the time
+_PLAIN = re.compile(r"[A-Za-z_][\w./-]*( [\w./-]+)*")
+_WORDS = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
 #: what frames are called that tasks are about, the surest word first
 TOOLS = ("tool0", "tcp", "end_effector", "ee_link", "tool", "gripper", "hand")
 
@@ -152,7 +155,9 @@ def _flow(value: Any) -> str:
         return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "[" + ", ".join(map(_flow, value)) + "]"
-    return dump([value]).strip().removeprefix("[").removesuffix("]") if not isinstance(value, float) else f"{value:g}"
+    if isinstance(value, str):
+        return value if _PLAIN.fullmatch(value) and value.lower() not in _WORDS else json.dumps(value, ensure_ascii=False)
+    return f"{value:g}"
 
 
 def end_frame(robot: NamedRobot) -> str:

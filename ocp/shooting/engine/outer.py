@@ -92,7 +92,7 @@ def advance(e: Engine, o: Outer, ending: int) -> int:
     growth = limits[GROWTH] if minimised or s[STEPS] > 0.0 else 1.0
     residuals(held, which, limits[FINAL] * max(e.settings[UNIT], abs(s[COST])), o.found)
     stuck, plan[PENALTY] = renew(held, which, o.found, o.before, limits[VIOLATION_MOST], KEPT, growth, limits[PENALTY_MOST],
-                                 e.settings[UNIT])
+                                 max(1.0, e.settings[UNIT]))
     s[COST] = reprice(held, which, e.path.cost)
     if stuck:
         return EXHAUSTED if minimised else ending

@@ -32,7 +32,7 @@ def pursue(e: Engine, start: Array, log: Array, most: int) -> int:
     for kind in range(e.held.number.shape[0]):
         held += e.held.number[kind]
     if held > 0 and ending == RUNNING and _estimate(e):
-        update(e.held, e.plan.which, e.settings[UNIT])
+        update(e.held, e.plan.which, max(1.0, e.settings[UNIT]))
     return ending
 
 

@@ -1,7 +1,8 @@
 """The unit of the cost, so that no iteration depends on what a cost is measured in.
 
-Tolerances have a floor, penalties and regularisations a first value, multipliers a limit. All of these are numbers for a cost of
-size one where the search begins, and are multiplied by the size that this cost then has.
+Tolerances have a floor, penalties and regularisations a first value. All of these are numbers for a cost of size one where the
+search begins, and are multiplied by the size that this cost then has. Limits of penalties and multipliers grow with it, too, but do
+not shrink: rows in small numbers need large ones.
 """
 
 from __future__ import annotations

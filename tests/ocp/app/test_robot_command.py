@@ -70,6 +70,14 @@ def test_mistakes_say_what_is_near(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
+def test_paths_of_any_length_and_strange_names_are_written_so_that_they_are_read():
+    folder = Path("a" * 90) / "on, off: [x]"
+    folder.mkdir(parents=True)
+    (folder / "p #1.urdf").write_text((MODELS / "pendulum.urdf").read_text())
+    assert ocp("init", folder / "p #1.urdf", "--out", "p.yaml") == 0
+    assert load_problem("p.yaml").model.nv == 1
+
+
 def test_a_starter_file_is_never_overwritten_without_a_word(capsys):
     assert ocp("init", MODELS / "pendulum.urdf") == 0
     assert ocp("init", MODELS / "pendulum.urdf") == 2

@@ -20,7 +20,7 @@ from ocp.shooting.engine import iterate
 from ocp.shooting.engine.expansion import expand
 from ocp.shooting.engine.rollout import rollout, trial
 from ocp.shooting.ilqr import ILQROptions, prepare, run, solve
-from ocp.shooting.stages import chain, expressions
+from ocp.shooting.stages import chain_rule, expressions
 
 
 @pytest.mark.skipif(find_compiler() is None, reason="needs a C compiler")
@@ -74,14 +74,14 @@ def test_expansion_by_differences_is_the_exact_one():
 @pytest.mark.parametrize("factor", [-1.0, 0.5])
 def test_a_wrong_input_matrix_is_noticed(monkeypatch, factor):
     """Poison: B is scaled in the kernel. The true gradient, by the other road, must not vanish at what comes out."""
-    right = chain._Local.landed
+    right = chain_rule._Local.landed
 
     def wrong(self, end, E):
         after, F = right(self, end, E)
         n = self.space.ndx
         return after, ca.horzcat(F[:, :n], factor * F[:, n:])
 
-    monkeypatch.setattr(chain._Local, "landed", wrong)
+    monkeypatch.setattr(chain_rule._Local, "landed", wrong)
     solution = solve(cart_pole(), ILQROptions(intervals=40, max_iterations=200, polish="never"))
     assert solution.optimality.residuals()[0] > 1e-4
 
@@ -90,13 +90,13 @@ def test_a_wrong_curvature_slows_down_and_nothing_else(monkeypatch):
     """Poison: the full Hessian is that of the wrong costate. The optimum stays, the quadratic convergence goes."""
     options = ILQROptions(hessian="full", convexify="gauss_newton", polish="never")
     right = solve(cart_pole(), options)
-    made = chain.write
+    made = chain_rule.write
 
     def wrong(*given):
         written = made(*given)
         return dataclasses.replace(written, full=lambda costate: written.full(0.5 * costate))
 
-    monkeypatch.setattr(chain, "write", wrong)
+    monkeypatch.setattr(chain_rule, "write", wrong)
     poisoned = solve(cart_pole(), options)
     assert poisoned.status is Status.CONVERGED
     assert poisoned.objective == pytest.approx(right.objective, rel=1e-9)

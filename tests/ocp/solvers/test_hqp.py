@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from level_stacks import enumerated, excess, random_stack
 from scipy.optimize import nnls
 
@@ -85,6 +86,52 @@ def test_every_level_is_optimal_by_its_multipliers():
             w = level.D @ x
             up, down = w >= level.f - 1e-9, w <= level.lower + 1e-9
             cone = np.hstack([cone, level.A.T, -level.A.T, level.D[up].T, -level.D[down].T])
+
+
+def by_clarabel(levels):
+    """Residuals and slacks level by level by an interior-point method driven to 1e-12, one constrained programme over all unknowns
+    for each: min |w|² + |s|², w = A x - b, D x - s within its ends, what is above as equations and ends."""
+    clarabel = pytest.importorskip("clarabel", exc_type=ImportError)
+    settings = clarabel.DefaultSettings()
+    settings.verbose, settings.max_iter = False, 400
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-13
+    n = levels[0].n
+    E, right, C, lower, upper = np.zeros((0, n)), np.zeros(0), np.zeros((0, n)), np.zeros(0), np.zeros(0)
+    out = []
+    for level in levels:
+        rows, limits = level.b.size, level.f.size
+        size = n + rows + limits
+        equal = np.block([[level.A, -np.eye(rows), np.zeros((rows, limits))], [E, np.zeros((len(E), rows + limits))]])
+        within = np.block([[level.D, np.zeros((limits, rows)), -np.eye(limits)], [C, np.zeros((len(C), rows + limits))]])
+        low, high = np.r_[level.lower, lower], np.r_[level.f, upper]
+        up, down = np.isfinite(high), np.isfinite(low)
+        A = np.vstack([equal, within[up], -within[down]])
+        b = np.r_[level.b, right, high[up], -low[down]]
+        cones = [clarabel.ZeroConeT(len(equal)), clarabel.NonnegativeConeT(int(up.sum() + down.sum()))]
+        P = np.diag(np.r_[np.zeros(n), level.weights])
+        answer = clarabel.DefaultSolver(sp.csc_matrix(P), np.zeros(size), sp.csc_matrix(A), b, cones, settings).solve()
+        x = np.array(answer.x)[:n]
+        w = level.D @ x
+        slack = excess(level.D, x, level.lower, level.f)
+        out.append((level.A @ x - level.b, slack))
+        E, right = np.vstack([E, level.A]), np.r_[right, level.A @ x]
+        C, lower, upper = np.vstack([C, level.D]), np.r_[lower, np.minimum(level.lower, w)], np.r_[upper, np.maximum(level.f, w)]
+    return out
+
+
+@pytest.mark.row("001:C18")
+@pytest.mark.parametrize("seed", range(4))
+def test_large_stacks_against_an_interior_point_method(seed):
+    """Thirty unknowns, levels of up to 70 inequalities, upper levels that cannot be met. An interior-point method knows the optimal
+    cost of a level to its tolerance and the point to the root of it, so costs are what is compared."""
+    levels = random_stack(3000 + seed, unknowns=(24, 31), levels=(4, 6), limits=70)
+    answer = solve_hqp(levels)
+    assert answer.ok
+    assert max(outcome.cost for outcome in answer.levels[:-1]) > 1e-2
+    for level, outcome, (residual, slack) in zip(levels, answer.levels, by_clarabel(levels), strict=True):
+        own, other = (w @ np.r_[r, s]**2 for w, r, s in ((level.weights, outcome.residual, outcome.slack),
+                                                         (level.weights, residual, slack)))
+        assert own == pytest.approx(other, abs=1e-7 * (1 + other)), level.name
 
 
 @pytest.mark.row("001:C18")

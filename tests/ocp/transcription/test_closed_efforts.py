@@ -20,7 +20,7 @@ from ocp.derivatives import choose, differentiated_phase
 from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.problem import At, Constraint, Cost, Duration, Guess, Phase, Problem
-from ocp.transcription import blocks, chained, collocation, multiple_shooting
+from ocp.transcription import blocks, chain_rule, collocation, multiple_shooting
 from ocp.transcription.part import located
 from ocp.transcription.places import place_block
 
@@ -145,7 +145,7 @@ def test_a_call_without_derivatives_of_its_own_is_written_out_as_well():
     v, s, mu = ca.MX.sym("v", 9), ca.MX.sym("s"), ca.MX.sym("mu", 2)
     tau = dynamics.make(model, "inverse_dynamics")(v[:3] * v[3:6], v[3:6], ca.sin(v[6:]))
     cost, rows = ca.sumsqr(tau), ca.vertcat(tau[0] * v[1], tau[2] ** 2)
-    found = chained.written(v, ca.MX.sym("d", 0), cost, rows)
+    found = chain_rule.written(v, ca.MX.sym("d", 0), cost, rows)
     assert found is not None
     hessian = ca.triu(ca.hessian(s * cost + ca.dot(mu, rows), v)[0])
     theirs = ca.Function("theirs", [v, s, mu], [cost, rows, ca.gradient(cost, v), ca.jacobian(rows, v), hessian])
@@ -192,7 +192,7 @@ def test_a_place_evaluates_its_efforts_once():
     problem = replace(problem, phases=(differentiated_phase(problem.phase, "analytic"),))
     meshes = collocation.uniform_meshes(problem, collocation.CollocationOptions(intervals=2))
     block, _ = place_block(located(problem, meshes, "coordinates")[0], meshes[0])
-    calls, left = chained.separated(block.v, block.data, [block.cost, block.rows])
+    calls, left = chain_rule.separated(block.v, block.data, [block.cost, block.rows])
     assert [call.function.name() for call in calls] == ["inverse_dynamics"]
     assert all(ca.depends_on(part, calls[0].s) for part in left)
     plain = place_block(located(inverse_problem(model), meshes, "coordinates")[0], meshes[0])[0]
@@ -274,3 +274,13 @@ def test_poison_reaches_residuals(method, monkeypatch):
     bad = values(HOW[method](problem, "analytic"))
     assert np.abs(bad[3] - right[3]).max() <= 1e-12 * np.abs(right[3]).max()
     assert np.abs(bad[4] - right[4]).max() > 1e-5 * np.abs(right[4]).max()  # the Hessian alone
+
+
+def test_closed_forms_of_residuals_are_chosen_by_the_size_of_the_recursion():
+    small, large = (residual_dynamics_system(serial_chain(count)) for count in (2, 6))
+    assert [choose(system, "auto", "auto", exact=True)[:2] for system in (small, large)] == [("ad", False), ("analytic", False)]
+    tree = TREES["floating"]()
+    pushed = residual_dynamics_system(tree, thrusters=[replace(JET[0], frame=tree.frames[-1].name)])
+    assert choose(pushed, "auto", "auto", exact=True)[0] == "ad"
+    with pytest.raises(ProblemError, match="know no thrusters"):
+        choose(pushed, "analytic", "auto", exact=True)

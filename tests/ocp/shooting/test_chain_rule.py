@@ -96,15 +96,15 @@ def test_it_is_short(monkeypatch):
 @pytest.mark.parametrize("wrong", ["A", "B", "projection"])
 def test_a_wrong_link_is_noticed(wrong, monkeypatch):
     """Poison: the derivative of one node is off by a thousandth."""
-    from ocp.shooting.stages import chain
+    from ocp.shooting.stages import chain_rule
 
     def spoilt(*fields):
         found = right(*fields)
         value = getattr(found, wrong)
         return found if value is None else replace(found, **{wrong: 1.001 * value})
 
-    right = chain.Node
-    monkeypatch.setattr(chain, "Node", spoilt)
+    right = chain_rule.Node
+    monkeypatch.setattr(chain_rule, "Node", spoilt)
     written, plain = pair(quadrotor(), integrator="rk4")
     x, u, costate = point(written, 3)
     off = [np.abs(np.array(a) - np.array(b)).max() / np.abs(np.array(b)).max() for a, b in (

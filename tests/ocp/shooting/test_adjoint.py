@@ -1,0 +1,70 @@
+"""Single shooting by adjoint gradients: gradients against differences, the optimum of DDP, what it refuses and how it fails."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from repository import ROOT
+
+from ocp.app.files.load import load_problem
+from ocp.errors import ProblemError, UnsupportedError
+from ocp.methods import METHODS, make_options, solve
+from ocp.shooting.adjoint import AdjointOptions, Shot, unsupported
+from ocp.shooting.stages.horizon import build
+
+
+def loaded(name="spring_arm_design"):
+    return load_problem(ROOT / f"problems/{name}.yaml")
+
+
+@pytest.mark.parametrize("integrator", ["bdf1", "sdirk2"])
+def test_gradients_against_differences(integrator):
+    """By torques, the length of a link and stiffnesses together, within 1e-6 of what they are large by."""
+    shot = Shot(build(loaded().problem, AdjointOptions(integrator, 12).steps()), "auto")
+    u = np.random.default_rng(3).normal(size=int(shot.filled.sum()))
+    u[:3] = 0.1, 6.0, 4.0
+    shot.value(u)
+    slope = shot.gradient()
+    for i in range(len(u)):
+        step = 1e-5 * np.eye(len(u))[i] * max(1.0, abs(u[i]))
+        expected = (shot.value(u + step) - shot.value(u - step)) / (2 * step[i])
+        assert slope[i] == pytest.approx(expected, rel=1e-6, abs=1e-7 * np.abs(slope).max()), i
+
+
+def test_the_optimum_is_that_of_ddp():
+    problem = loaded().problem
+    one = solve(problem, "adjoint", {"intervals": 20, "tolerance": 1e-5})
+    other = solve(problem, "ilqr", {"integrator": "sdirk2", "intervals": 20})
+    assert one.status.name == other.status.name == "CONVERGED"
+    assert one.objective == pytest.approx(other.objective, rel=1e-7)
+    assert one.certificate.stationarity.holds
+    assert one.extra["gradient"].shape == (3 + 40,)
+
+
+def test_what_it_cannot_hold_is_named():
+    sentences = unsupported(load_problem(ROOT / "problems/cartpole_swingup.yaml").problem)
+    assert any("bounds of states (" in one for one in sentences)
+    assert any("prescribed final state" in one for one in sentences)
+    with pytest.raises(UnsupportedError, match="write a cost"):
+        solve(load_problem(ROOT / "problems/cartpole_swingup.yaml").problem, "adjoint")
+    assert METHODS["adjoint"].unsupported(loaded().problem) == []
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"integrator": "bdf2"}, "looks back"), ({"integrator": "sdirk3"}, "sdirk2"), ({"intervals": 0}, "whole number"),
+    ({"tolerance": 2.0}, "between 0 and 1")])
+def test_bad_options_are_refused(options, words):
+    with pytest.raises(ProblemError, match=words):
+        make_options("adjoint", options)
+
+
+def test_newton_that_fails_names_step_residual_and_joint():
+    """Torques far beyond what a step of 0.4 s can follow."""
+    problem = loaded().problem
+    phase = problem.phase
+    wild = replace(phase, guess=replace(phase.guess, u=np.full_like(phase.guess.u, 3e5)), u_lower=(-1e9,) * 2, u_upper=(1e9,) * 2)
+    found = solve(replace(problem, phases=(wild,)), "adjoint", {"intervals": 2, "integrator": "bdf1"})
+    assert found.status.name in ("NOT_A_NUMBER", "DIVERGED")
+    assert "step 0 (t = 0 s) of the simulation of the guess fails" in found.message
+    assert "joint '" in found.message
+    assert np.all(found.trajectory.x[0] == phase.start.value)
