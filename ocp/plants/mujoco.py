@@ -169,11 +169,7 @@ def _check(mechanism: Mechanism) -> None:
             raise ProblemError(f"joint {body.joint.name!r} is {body.joint.kind}"
                                f"{' and mimics another' if body.joint.mimic else ''}; this plant knows {', '.join(KINDS)}",
                                where="plant 'mujoco'")
-<<<<<<< HEAD
-    own: list[Any] = [*mechanism.forces, *mechanism.thrusters, *mechanism.constraints]
-=======
     own = [part.name for parts in (mechanism.forces, mechanism.thrusters, mechanism.constraints) for part in parts]
->>>>>>> main
     if own:
         raise ProblemError(f"{own[0]!r} is a force, a thruster or a constraint, which this plant does not carry over; take "
                            "the hybrid plant", where="plant 'mujoco'")

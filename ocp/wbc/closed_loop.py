@@ -268,11 +268,7 @@ class _Loop:
                     u = speeds[3 * (contact.rows.start + i):3 * (contact.rows.start + i) + 3]
                     u = u - np.asarray(stance.normal) * (u @ np.asarray(stance.normal))
                     along = u / max(float(np.linalg.norm(u)), CREEP)
-<<<<<<< HEAD
-                    slip = (float(along[0]), float(along[1]), float(along[2]))
-=======
                     slip = float(along[0]), float(along[1]), float(along[2])
->>>>>>> main
                 found.append(replace(stance, most=most, least=min(contact.plan.least, 0.5 * most), friction=friction, slip=slip))
         return tuple(found)
 
