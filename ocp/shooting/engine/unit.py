@@ -27,13 +27,13 @@ def find(store: Store, penalty: float) -> None:
 
 
 def sizes(store: Store) -> tuple[float, float]:
-    """How large the cost of an expanded path is: by its values, and by what controls add that move half their range, or their own
-    size without one. The Hessians must be those of the cost alone."""
+    """How large the cost of an expanded path is: by its values, and by what controls add that move a tenth of their range, or a
+    fifth of their own size without one. The Hessians must be those of the cost alone."""
     plan, path, model = store.plan, store.path, store.model
     bent, own = 0.0, np.abs(path.u).max(axis=0)
     for k, (n, m) in enumerate(zip(model.n[:-1], model.m[:-1], strict=True)):
         ranges = 0.5 * (plan.upper[k, :m] - plan.lower[k, :m])
-        moves = np.where(np.isfinite(ranges), ranges, np.where(own[:m] > 0, own[:m], 1.0))
+        moves = 0.2 * np.where(np.isfinite(ranges), ranges, np.where(own[:m] > 0, own[:m], 1.0))
         bent += 0.5 * float(np.abs(np.diagonal(model.H[k, n:n + m, n:n + m])) @ moves**2)
     return float(np.abs(path.cost).sum()), bent
 
