@@ -29,6 +29,8 @@ SQUARED = 2.0 ** 60
 UP = 2.0 ** 7
 #: constraints whose rows have no larger entries are lifted: their violations would be below absolute tolerances
 TINY = 2.0 ** -10
+#: an objective that vanishes is measured by this part of its unit
+VANISHING = 1e-4
 #: how far from the first point, in parts of 1 + its size, the objective's gradient is looked at where it vanishes
 BESIDE = 1.0
 
@@ -126,6 +128,14 @@ def lifted(nlp: NLP) -> float:
     aside = BESIDE * (1 + np.abs(start)) * np.cos(np.arange(nlp.n))
     factor = _to_one(np.sum, nlp, start) or _to_one(np.sum, nlp, np.clip(start + aside, nlp.x_lower, nlp.x_upper)) or 1.0
     return factor if factor > UP else 1.0
+
+
+def objective_size(nlp: NLP, x: np.ndarray) -> float:
+    """The size of the objective at a point: its value, or what its linear parts add up to without cancelling; of one that vanishes
+    there a small part of its unit."""
+    f, gradient = nlp.grad(x)
+    own = float(np.abs(gradient.full().ravel()) @ np.abs(x))
+    return max(abs(float(f)), own if np.isfinite(own) else 0.0, VANISHING / lifted(nlp))
 
 
 def lifted_rows(nlp: NLP) -> Scaling | None:
