@@ -138,14 +138,22 @@ def objective_size(nlp: NLP, x: np.ndarray) -> float:
     return max(abs(float(f)), own if np.isfinite(own) else 0.0, VANISHING / lifted(nlp))
 
 
-def lifted_rows(nlp: NLP) -> Scaling | None:
-    """Factors for the rows of constraints in tiny numbers, the same for all rows of a name, which bring the largest entry of their
-    Jacobian at the first point to about 1; None where there are none."""
-    largest = _row_sizes(nlp, np.clip(nlp.x0, nlp.x_lower, nlp.x_upper), np.ones(nlp.n))
-    tiny = (largest > 0) & (largest < TINY)
-    if not tiny.any():
+def lifted_tiny(nlp: NLP) -> Scaling | None:
+    """Factors for what stands in tiny numbers, the same for all of a name: unknowns whose bounds are all tiny, which solvers relax
+    by absolute amounts, are measured by these, and rows of constraints by the largest entry of their Jacobian at the first point;
+    None where there is nothing of that kind."""
+    group, start = _by_name(nlp.variables), np.clip(nlp.x0, nlp.x_lower, nlp.x_upper)
+    between = nlp.x_lower < nlp.x_upper
+    largest = np.zeros(int(group.max(initial=-1)) + 1)
+    np.maximum.at(largest, group[between], np.maximum(np.abs(nlp.x_lower), np.abs(nlp.x_upper))[between])
+    narrow = (largest > 0) & (largest < TINY)
+    columns = np.where(narrow, 1 / _inverse(largest, SQUARED), 1.0)[group]
+    sizes = _row_sizes(nlp, start, columns)
+    tiny = (sizes > 0) & (sizes < TINY)
+    if not (tiny.any() or narrow.any()):
         return None
-    return Scaling("of tiny rows", np.ones(nlp.n), np.where(tiny, _inverse(largest), 1.0)[_by_name(nlp.constraints)], 1.0)
+    how = " and ".join(["bounds"] * bool(narrow.any()) + ["rows"] * bool(tiny.any()))
+    return Scaling(f"of tiny {how}", columns, np.where(tiny, _inverse(sizes), 1.0)[_by_name(nlp.constraints)], 1.0)
 
 
 def _row_sizes(nlp: NLP, point: np.ndarray, columns: np.ndarray) -> np.ndarray:
