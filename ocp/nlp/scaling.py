@@ -29,6 +29,8 @@ SQUARED = 2.0 ** 60
 UP = 2.0 ** 7
 #: constraints whose rows have no larger entries are lifted: their violations would be below absolute tolerances
 TINY = 2.0 ** -10
+#: an objective that vanishes is measured by this part of its unit
+VANISHING = 1e-4
 #: how far from the first point, in parts of 1 + its size, the objective's gradient is looked at where it vanishes
 BESIDE = 1.0
 
@@ -128,14 +130,30 @@ def lifted(nlp: NLP) -> float:
     return factor if factor > UP else 1.0
 
 
-def lifted_rows(nlp: NLP) -> Scaling | None:
-    """Factors for the rows of constraints in tiny numbers, the same for all rows of a name, which bring the largest entry of their
-    Jacobian at the first point to about 1; None where there are none."""
-    largest = _row_sizes(nlp, np.clip(nlp.x0, nlp.x_lower, nlp.x_upper), np.ones(nlp.n))
-    tiny = (largest > 0) & (largest < TINY)
-    if not tiny.any():
+def objective_size(nlp: NLP, x: np.ndarray) -> float:
+    """The size of the objective at a point: its value, or what its linear parts add up to without cancelling; of one that vanishes
+    there a small part of its unit."""
+    f, gradient = nlp.grad(x)
+    own = float(np.abs(gradient.full().ravel()) @ np.abs(x))
+    return max(abs(float(f)), own if np.isfinite(own) else 0.0, VANISHING / lifted(nlp))
+
+
+def lifted_tiny(nlp: NLP) -> Scaling | None:
+    """Factors for what stands in tiny numbers, the same for all of a name: unknowns whose bounds are all tiny, which solvers relax
+    by absolute amounts, are measured by these, and rows of constraints by the largest entry of their Jacobian at the first point;
+    None where there is nothing of that kind."""
+    group, start = _by_name(nlp.variables), np.clip(nlp.x0, nlp.x_lower, nlp.x_upper)
+    between = nlp.x_lower < nlp.x_upper
+    largest = np.zeros(int(group.max(initial=-1)) + 1)
+    np.maximum.at(largest, group[between], np.maximum(np.abs(nlp.x_lower), np.abs(nlp.x_upper))[between])
+    narrow = (largest > 0) & (largest < TINY)
+    columns = np.where(narrow, 1 / _inverse(largest, SQUARED), 1.0)[group]
+    sizes = _row_sizes(nlp, start, columns)
+    tiny = (sizes > 0) & (sizes < TINY)
+    if not (tiny.any() or narrow.any()):
         return None
-    return Scaling("of tiny rows", np.ones(nlp.n), np.where(tiny, _inverse(largest), 1.0)[_by_name(nlp.constraints)], 1.0)
+    how = " and ".join(["bounds"] * bool(narrow.any()) + ["rows"] * bool(tiny.any()))
+    return Scaling(f"of tiny {how}", columns, np.where(tiny, _inverse(sizes), 1.0)[_by_name(nlp.constraints)], 1.0)
 
 
 def _row_sizes(nlp: NLP, point: np.ndarray, columns: np.ndarray) -> np.ndarray:

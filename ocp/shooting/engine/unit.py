@@ -29,13 +29,27 @@ def find(store: Store, penalty: float) -> None:
 def sizes(store: Store) -> tuple[float, float]:
     """How large the cost of an expanded path is: by its values, and by what controls add that move a tenth of their range, or a
     fifth of their own size without one. The Hessians must be those of the cost alone."""
-    plan, path, model = store.plan, store.path, store.model
-    bent, own = 0.0, np.abs(path.u).max(axis=0)
+    model, bent, far = store.model, 0.0, moves(store)
     for k, (n, m) in enumerate(zip(model.n[:-1], model.m[:-1], strict=True)):
-        ranges = 0.5 * (plan.upper[k, :m] - plan.lower[k, :m])
-        moves = 0.2 * np.where(np.isfinite(ranges), ranges, np.where(own[:m] > 0, own[:m], 1.0))
-        bent += 0.5 * float(np.abs(np.diagonal(model.H[k, n:n + m, n:n + m])) @ moves**2)
-    return float(np.abs(path.cost).sum()), bent
+        bent += 0.5 * float(np.abs(np.diagonal(model.H[k, n:n + m, n:n + m])) @ (0.2 * far[k, :m])**2)
+    return float(np.abs(store.path.cost).sum()), bent
+
+
+def moves(store: Store) -> np.ndarray:
+    """Half the range of every control, or its own size along the path without one [S, M]."""
+    plan, path, S = store.plan, store.path, len(store.path.u)
+    own = np.abs(path.u).max(axis=0)
+    ranges = 0.5 * (plan.upper[:S] - plan.lower[:S])
+    return np.where(np.isfinite(ranges), ranges, np.where(own > 0, own, 1.0))
+
+
+def gradient(store: Store) -> float:
+    """The largest entry of the projected gradient where every control is measured by its size, in whatever unit it stands."""
+    plan, path, unit, S, far = store.plan, store.path, store.settings[r.UNIT], len(store.path.u), moves(store)
+    far = np.where(far > 0, far, 1.0)  # held fast by its bounds
+    used = np.arange(path.u.shape[1]) < np.asarray(store.model.m)[:S, None]
+    slope = np.clip(far * store.policy.gradient, unit * (path.u - plan.upper[:S]) / far, unit * (path.u - plan.lower[:S]) / far)
+    return float(np.max(np.abs(slope), where=used, initial=0.0))
 
 
 def measure(store: Store, unit: float) -> None:

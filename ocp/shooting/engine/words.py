@@ -9,6 +9,7 @@ from ocp.shooting.engine import iterate as it
 from ocp.shooting.engine import record as r
 from ocp.shooting.engine.multipliers import Multipliers
 from ocp.shooting.engine.record import Store
+from ocp.shooting.engine.unit import gradient
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages.horizon import Horizon
 
@@ -55,6 +56,9 @@ def ended(ending: int, horizon: Horizon, store: Store, options: ILQROptions) -> 
         return Status.STALLED, (f"no step decreases the cost with regularisation {state[r.FAILED]:.3g}; projected gradient "
                                 f"{state[r.GRADIENT]:.3g}, tolerance {scaled:.3g}{why}")
     if ending == it.LEVEL:
+        if state[r.VIOLATION] <= options.constraint_tolerance and (own := gradient(store)) <= scaled:
+            return Status.CONVERGED, (f"the cost is at its rounding level, cost {store.path.cost.sum():.9g}; projected gradient "
+                                      f"{own:.3g} by controls in parts of their size")
         return Status.STALLED, ("the cost is at its rounding level and the projected gradient stays at "
                                 f"{state[r.SMALLEST]:.3g}, above its tolerance {scaled:.3g}")
     return Status.NOT_A_NUMBER, not_a_number(horizon, store)

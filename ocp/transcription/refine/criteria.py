@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ocp import nlp
 from ocp.problem import Phase, Problem, Solution, Trajectory
 from ocp.transcription.refine.error import Estimate, Estimator, PhaseErrors
 from ocp.transcription.refine.margins import Margins
@@ -88,7 +89,7 @@ class ByCertificate:
                   for own in estimate.phases]
         over = max(one.worst for one in overshoots)
         certificate, estimated = None, max(float(np.max(state)) for state in states)
-        idle = self._idle(solution.objective, estimated)
+        idle = self._idle(solution, estimated)
         if (estimated <= SCREEN or idle) and over <= 1:
             solution = self.judge(solution)
             certificate = solution.certificate
@@ -113,11 +114,11 @@ class ByCertificate:
                 f" and {len(failures) - 1} more" if len(failures) > 1 else "")
         return Verdict(solution, tuple(errors), tuple(new), words, worst)
 
-    def _idle(self, objective: float, estimated: float) -> bool:
+    def _idle(self, solution: Solution, estimated: float) -> bool:
         """Whether another mesh changed neither the objective nor the estimates much: these may be of states that only rounding
         moves, and only the certificate can tell."""
-        before, self.before = self.before, (objective, estimated)
-        return (before is not None and abs(objective - before[0]) <= self.still * (1 + abs(objective))
+        before, self.before = self.before, (solution.objective, estimated)
+        return (before is not None and abs(solution.objective - before[0]) <= self.still * objective_size(solution)
                 and estimated > PROGRESS * before[1])
 
     def _measured(self, solution: Solution, estimate: Estimate, plans: Plans) -> list[Array]:
@@ -199,9 +200,15 @@ def _peaks(values: Array) -> Array:
 
 
 def same(passes: Sequence[Pass], still: float) -> bool:
-    """Whether the objective of these passes is the same."""
+    """Whether the objective of these passes is the same, beside its own size."""
     values = [p.solution.objective for p in passes]
-    return max(values) - min(values) <= still * (1 + abs(values[-1]))
+    return max(values) - min(values) <= still * objective_size(passes[-1].solution)
+
+
+def objective_size(solution: Solution) -> float:
+    """Of the objective of a transcription's solution."""
+    found = solution.optimality
+    return abs(solution.objective) if found is None else nlp.objective_size(found.nlp, found.x)
 
 
 def _ratio(check: Any) -> float:

@@ -25,7 +25,7 @@ import casadi as ca
 import numpy as np
 import scipy.sparse as sp
 
-from ocp.nlp import NLP, Functions, NLPResult, Warm, kkt
+from ocp.nlp import NLP, Functions, NLPResult, Warm, kkt, lifted
 from ocp.problem import INF, At, Phase, Problem, Status
 from ocp.transcription import points
 from ocp.transcription.mesh import Mesh
@@ -36,7 +36,7 @@ Array = np.ndarray
 #: (program, point) -> its solution from there
 Solve = Callable[[NLP, Warm], NLPResult]
 
-#: weight of the roughness in parts of 1 + |objective|: of the guide, and of proximal steps
+#: weight of the roughness in parts of the unit of the cost + |objective|: of the guide, and of proximal steps
 GUIDE, WEIGHT = 1e-3, 1e-4
 #: gradient that the last proximal step may add, in parts of the objective's scale
 ADDED = 1e-7
@@ -146,7 +146,8 @@ def smoothed(problem: Problem, nlp: NLP, meshes: Sequence[Mesh], plans: Sequence
     named = f"the objective hardly feels {', '.join(controls)} along an arc"
     if near:
         result = replace(result, x=nlp.x0)
-    tolerance, scale = max(tolerance, ADDED), 1 + abs(result.f)
+    unit = 1 / lifted(nlp)
+    tolerance, scale = unit * max(tolerance, ADDED), unit + abs(result.f)
     found, guide, solved = _approached(nlp, B, h, (GUIDE * scale, WEIGHT * scale), result, tolerance, solve, near)
     if solved:
         before, after = (float(h @ (B @ x) ** 2) for x in (result.x, found.x))

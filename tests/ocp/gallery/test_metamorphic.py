@@ -23,9 +23,7 @@ UNITS = {"mm, ms, MN": Units(length=1e3, time=1e3, force=1e-6, plain=10.0),
 # what still depends on units, all of it refused; strict for the quick files, so that whoever mends it hears of it
 OTHER = "the solver ends at another, coarser optimum"
 OPEN = {("zermelo", "mm, ms, MN"): OTHER, ("zermelo", "cost times 1e9"): OTHER,
-        ("double_integrator_min_time", "km, h"): "stationarity of a scaled program",
-        ("jerk_limited_move", "km, h"): "stationarity of a scaled program",
-        ("bouncing_ball", "km, h"): "the search stalls at the optimum, short of its own tolerance"}
+        ("jerk_limited_move", "km, h"): "stationarity of a scaled program"}
 
 
 def flat_files():

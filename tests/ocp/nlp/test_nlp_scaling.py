@@ -10,7 +10,7 @@ import pytest
 from nlp_programs import program, staged
 
 from ocp.errors import ProblemError
-from ocp.nlp import Scaling, SolverOptions, choose_scaling, kkt, lifted_rows, prepare_solver, scaled, solve_nlp
+from ocp.nlp import Scaling, SolverOptions, choose_scaling, kkt, lifted_tiny, prepare_solver, scaled, solve_nlp
 from ocp.problem import Status
 
 INF = np.inf
@@ -118,15 +118,25 @@ def test_progress_watch_and_warm_starts_speak_of_the_program_itself():
     assert len(solver.solve(warm=cold).iterations) == 1
 
 
+def test_unknowns_with_tiny_bounds_keep_them():
+    """Solvers relax bounds by absolute amounts: a thousandth of a bound of 1e-6 is seen in the solution."""
+    nlp = program(3, lambda x: -x[0] - 1e6 * x[1] + x[2] ** 2, lambda x: [x[0] - x[2]], [0.0, 0.0, 0.0], rows=("same",),
+                  x_bounds=np.array([[-INF, -1e-6, 0.0], [INF, 1e-6, 0.0]]))
+    lifted = lifted_tiny(nlp)
+    np.testing.assert_array_equal(lifted.columns, [1.0, 2.0 ** -20, 1.0])  # free and fixed ones keep their unit
+    assert str(lifted).startswith("scaling of tiny bounds")
+    assert lifted_tiny(scaled(nlp, lifted)[0]) is None
+
+
 def test_rows_in_tiny_numbers_are_lifted_name_by_name():
     """A row of size 1e-6 is below what a solver tells from nothing; rows of one name share a factor, others keep theirs."""
     nlp = program(2, lambda x: x[0] ** 2 + x[1] ** 2, lambda x: [1e-6 * x[0], 3e-9 * x[1], 2.0 * x[1]], [3.0, 3.0],
                   rows=("near @ knot 0", "near @ knot 1", "far"), g_bounds=np.array([[1e-6, 3e-9, -INF], [INF, INF, INF]]))
-    lifted = lifted_rows(nlp)
+    lifted = lifted_tiny(nlp)
     np.testing.assert_array_equal(lifted.rows, [2.0 ** 20, 2.0 ** 20, 1.0])
     np.testing.assert_array_equal(lifted.columns, 1.0)
     assert lifted.objective == 1.0
-    assert lifted_rows(scaled(nlp, lifted)[0]) is None
+    assert lifted_tiny(scaled(nlp, lifted)[0]) is None
     inner, way = scaled(nlp, lifted)
     found = way.result(solve_nlp(inner, SolverOptions()))
     np.testing.assert_allclose(found.x[0], 1.0, rtol=1e-7)
