@@ -52,6 +52,7 @@ from ocp.shooting.engine.record import (
     Engine,
 )
 from ocp.shooting.engine.rollout import accept, rollout, trial
+from ocp.shooting.engine.scale import scale
 
 Array = np.ndarray
 RUNNING, CONVERGED, INDEFINITE, STUCK, LEVEL, BROKEN, REFUSED, SOFTEN = range(8)
@@ -204,10 +205,10 @@ def direct(e: Engine, tolerance: float, loose: float) -> int:
         s[FAILED] = knot
         ending = SOFTEN if s[BLEND] < MOST_BLENDS else INDEFINITE
     else:
-        scale = max(e.settings[UNIT], abs(s[COST]))
+        size = scale(e.settings[UNIT], s[COST])
         s[LINEAR], s[QUADRATIC] = linear, quadratic
         expected = -(linear + quadratic)
-        small = s[GRADIENT] <= tolerance * scale and expected <= tolerance * scale
+        small = s[GRADIENT] <= tolerance * size and expected <= tolerance * size
         enough = -1.0
         # far from feasible a promise says little: it is small beside terms that only grow with the penalty
         if loose > 0.0 and (s[STEPS] >= FEW or loose < FIRST):

@@ -25,6 +25,7 @@ from ocp.shooting.engine.record import (
     UNIT,
     Engine,
 )
+from ocp.shooting.engine.scale import scale
 
 Array = np.ndarray
 EXHAUSTED, UPDATED, POLISH = 10, 11, 12
@@ -70,9 +71,9 @@ def judge(e: Engine, o: Outer, ending: int) -> int:
     feasible = worst <= limits[VIOLATION_MOST]
     if ending == CONVERGED:
         plan[STALLS] = 0.0
-        scale = limits[FINAL] * max(e.settings[UNIT], abs(s[COST]))
-        if feasible and s[GRADIENT] <= scale and -(s[LINEAR] + s[QUADRATIC]) <= scale and residuals(
-                e.held, e.plan.which, scale, found) <= limits[VIOLATION_MOST]:
+        most = limits[FINAL] * scale(e.settings[UNIT], s[COST])
+        if feasible and s[GRADIENT] <= most and -(s[LINEAR] + s[QUADRATIC]) <= most and residuals(
+                e.held, e.plan.which, most, found) <= limits[VIOLATION_MOST]:
             return CONVERGED
     else:
         plan[STALLS] += 1.0
@@ -90,7 +91,7 @@ def advance(e: Engine, o: Outer, ending: int) -> int:
     minimised = ending in (CONVERGED, LEVEL)
     # a search that is stuck where it started learns nothing from a higher penalty
     growth = limits[GROWTH] if minimised or s[STEPS] > 0.0 else 1.0
-    residuals(held, which, limits[FINAL] * max(e.settings[UNIT], abs(s[COST])), o.found)
+    residuals(held, which, limits[FINAL] * scale(e.settings[UNIT], s[COST]), o.found)
     stuck, plan[PENALTY] = renew(held, which, o.found, o.before, limits[VIOLATION_MOST], KEPT, growth, limits[PENALTY_MOST],
                                  max(1.0, e.settings[UNIT]))
     s[COST] = reprice(held, which, e.path.cost)

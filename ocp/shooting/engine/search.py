@@ -19,6 +19,7 @@ from ocp.shooting.engine import record as r
 from ocp.shooting.engine.expansion import bend_range, differentiate_range, finish
 from ocp.shooting.engine.multipliers import Multipliers
 from ocp.shooting.engine.record import Engine, Store
+from ocp.shooting.engine.scale import scale
 from ocp.shooting.engine.words import ended, lost, not_a_number
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.polish import PolishStatus
@@ -143,7 +144,7 @@ class Search:
     def _rescued(self, found: Ending) -> Ending:
         """What is left to do for polishing after the search has ended."""
         state = self.store.state
-        near = state[r.GRADIENT] <= NEAR * max(self.store.settings[r.UNIT], abs(state[r.COST]))
+        near = state[r.GRADIENT] <= NEAR * scale(self.store.settings[r.UNIT], state[r.COST])
         short = (found[0] is Status.STALLED or (found[0] is Status.ITERATION_LIMIT and near)) and state[r.VIOLATION] <= POLISH_FROM
         wanted = (short and self.options.polish != "never") or (
             found[0] is Status.CONVERGED and self.options.polish == "newton" and not self.polished)
@@ -253,9 +254,9 @@ class Search:
             self.schedule = self.outer.schedule
             self.schedule[:] = 0.0
             # relative to where the search begins, so that costs of 1e-2 and 1e4 start equally loosely
-            scale = max(self.store.settings[r.UNIT], abs(state[r.COST]))
+            size = scale(self.store.settings[r.UNIT], state[r.COST])
             self.schedule[[outer.TOLERANCE, outer.LOOSE, outer.NEAR, outer.PENALTY]] = (
-                max(options.tolerance, options.inner_tolerance * state[r.GRADIENT] / scale), LOOSE,
+                max(options.tolerance, options.inner_tolerance * state[r.GRADIENT] / size), LOOSE,
                 POLISH_FROM, self.store.held.mu.max())
         self._perform(it.BEGIN)
         while (room := options.max_iterations - (len(self.log) - 1)) > 0:

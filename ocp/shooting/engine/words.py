@@ -9,6 +9,7 @@ from ocp.shooting.engine import iterate as it
 from ocp.shooting.engine import record as r
 from ocp.shooting.engine.multipliers import Multipliers
 from ocp.shooting.engine.record import Store
+from ocp.shooting.engine.scale import scale
 from ocp.shooting.engine.unit import gradient
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages.horizon import Horizon
@@ -42,7 +43,7 @@ def lost(horizon: Horizon, store: Store, multipliers: Multipliers, options: ILQR
 def ended(ending: int, horizon: Horizon, store: Store, options: ILQROptions) -> tuple[Status, str]:
     """How a minimisation ended."""
     state = store.state
-    scaled = options.tolerance * max(store.settings[r.UNIT], abs(state[r.COST]))
+    scaled = options.tolerance * scale(store.settings[r.UNIT], state[r.COST])
     if ending == it.CONVERGED:
         return Status.CONVERGED, (f"projected gradient {state[r.GRADIENT]:.3g}, expected decrease "
                                   f"{-(state[r.LINEAR] + state[r.QUADRATIC]):.3g}, cost {store.path.cost.sum():.9g}")
