@@ -15,7 +15,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from dynamics.kernels import compile_kernel
 from ocp.algebraic import eliminated
@@ -167,6 +166,8 @@ class _Search:
         self.best, self.lowest, self.left = np.zeros(0), float("inf"), float("inf")
 
     def run(self, start: Array, options: AdjointOptions) -> tuple[Status, str]:
+        from scipy.optimize import minimize  # only here: it takes a third of a second
+
         self.best = start
         if not np.isfinite(self.shot.value(start)):
             return self.failed()

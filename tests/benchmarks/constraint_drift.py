@@ -3,8 +3,8 @@
     pip install lieocp && python tests/benchmarks/constraint_drift.py
 
 A rod of a metre, a free body in six coordinates, hangs by its end from the world by a spherical closure and swings from the
-horizontal for ten seconds; steps of 10, 5 and 2 ms of the classical Runge-Kutta method. The largest gap of the joint, and what became
-of the energy. Writes results/benchmarks/constraint_drift.md.
+horizontal for ten seconds; steps of 10, 5 and 2 ms of the classical Runge-Kutta method. The largest gap of the joint, and what
+became of the energy. Writes results/benchmarks/constraint_drift.md.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ def load(file: str | Path, /, **changes: Any) -> Problem:
     """
     from ocp.app.files.findings import describe
     from ocp.app.files.schema_tasks import is_ik_tree
+    from ocp.app.files.schema_wbc import is_wbc_tree
     from ocp.app.files.yaml_source import read_source
     from ocp.errors import ProblemError
 
@@ -27,6 +28,8 @@ def load(file: str | Path, /, **changes: Any) -> Problem:
         raise ProblemError(f"expected a mapping such as 'name: ...'; got {describe(source.tree)}", where=source.where(()))
     if is_ik_tree(source.tree):
         raise ProblemError("is a file of inverse kinematics (it has 'tasks'), not a problem; run: ocp ik", where=source.name)
+    if is_wbc_tree(source.tree):
+        raise ProblemError("is a file of whole-body control (it has 'wbc'), not a problem; run: ocp wbc", where=source.name)
     problem = Problem._of(Document(source.tree, Path(file).parent, str(file), {}, source.entries))
     for path, value in changes.items():
         problem.set(path, value)

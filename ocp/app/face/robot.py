@@ -78,12 +78,12 @@ class Robot:
         """The robot with its drives and forces, as ``dynamics`` has it."""
         from pydantic import ValidationError
 
-        from ocp.app.files.expressions import Scope
         from ocp.app.files.findings import Findings, add_validation_errors
         from ocp.app.files.load_drives import mechanism_of_file
         from ocp.app.files.load_model import read_mechanism
         from ocp.app.files.load_robot import robot_numbers
         from ocp.app.files.schema_robot import RobotSystem
+        from ocp.app.files.scope import Scope
         from ocp.app.files.yaml_source import Source
 
         findings = Findings(Source(self._written, "", {"system": self.tree}, {}, {("system",): self._written}))

@@ -15,7 +15,6 @@ from pydantic import Discriminator, Field, StrictBool, StrictInt, Tag, Validatio
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state, yaml_source
-from ocp.app.files.expressions import Scope
 from ocp.app.files.findings import Findings, add_validation_errors, describe
 from ocp.app.files.ik_tasks import TaskList, read_clearances, read_tasks, unmet
 from ocp.app.files.load_model import read_mechanism
@@ -26,6 +25,7 @@ from ocp.app.files.schema_robot import RobotModel
 from ocp.app.files.schema_state import Configuration
 from ocp.app.files.schema_tasks import Clearance as ClearancePart
 from ocp.app.files.schema_tasks import Task as TaskPart
+from ocp.app.files.scope import Scope
 from ocp.app.files.yaml_source import Source, parse_source, read_source
 from ocp.bridge import model_space, state_limits
 from ocp.control.clearance import Clearance

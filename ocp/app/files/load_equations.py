@@ -8,8 +8,9 @@ from typing import Any
 
 import casadi as ca
 
-from ocp.app.files.expressions import FollowOnError, parse
+from ocp.app.files.expressions import parse
 from ocp.app.files.load_parts import Reader
+from ocp.app.files.scope import FollowOnError
 from ocp.app.files.yaml_source import KeyPath
 from ocp.errors import ProblemError
 

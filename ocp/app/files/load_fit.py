@@ -18,9 +18,11 @@ def check_fit(findings: Findings, file: ProblemFile, problem: Problem, options: 
     """Record options of methods that the problem's dynamics or phases exclude. options: what the file gives, by method."""
     for name, given in options.items():
         path: KeyPath = ("solve", name)
+        shared = "derivatives" not in given and file.solve.derivatives is not None and name == file.solve.method
+        if not given and not shared:
+            continue  # nothing that could not fit; and the method is not loaded for it
         fields = METHODS[name].options_type()(**given)
         source, execution = fields.derivatives, getattr(fields, "execution", "auto")
-        shared = "derivatives" not in given and file.solve.derivatives is not None and name == file.solve.method
         if shared:
             source = file.solve.derivatives
         if (source, execution) != ("auto", "auto"):

@@ -13,8 +13,8 @@ from dataclasses import replace
 import casadi as ca
 
 from ocp.app.files import schema_parts as parts
-from ocp.app.files.expressions import Scope, Table
 from ocp.app.files.load_parts import Reader, unique_names
+from ocp.app.files.scope import Scope, Table
 from ocp.app.files.yaml_source import KeyPath
 from ocp.problem import INF, At, Linkage, Problem
 

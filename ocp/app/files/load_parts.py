@@ -14,8 +14,9 @@ import numpy as np
 from dynamics.errors import near
 from ocp.app.files import schema_parts as parts
 from ocp.app.files.builtins import RESERVED_NAMES
-from ocp.app.files.expressions import FollowOnError, Scope, parse, parse_vector
+from ocp.app.files.expressions import parse, parse_vector
 from ocp.app.files.findings import Findings
+from ocp.app.files.scope import FollowOnError, Scope
 from ocp.app.files.yaml_source import KeyPath
 from ocp.errors import ProblemError
 from ocp.problem import INF, At, Constraint, Duration, Reference, Sense

@@ -20,7 +20,6 @@ from dynamics.redmax.parameters import AddedInertia, Parameter, Varied, varied
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
 from ocp.app.files.builtins import RESERVED_NAMES
-from ocp.app.files.expressions import Scope, Table, VectorFunction
 from ocp.app.files.findings import Findings
 from ocp.app.files.load_costs import named_error, read_costs
 from ocp.app.files.load_definitions import read_robot_definitions
@@ -28,8 +27,10 @@ from ocp.app.files.load_design import read_design
 from ocp.app.files.load_drives import mechanism_of_file
 from ocp.app.files.load_model import read_mechanism
 from ocp.app.files.load_tables import read_names
+from ocp.app.files.robot_bounds import RobotBoxes, read_bounds
 from ocp.app.files.schema_forces import Ground
 from ocp.app.files.schema_robot import GuessState, RobotConstraint, RobotPhase, RobotProblem, RobotSystem
+from ocp.app.files.scope import Scope, Table, VectorFunction
 from ocp.app.files.start_state import WORDS, read_start
 from ocp.app.files.state_scope import state_scope
 from ocp.app.files.yaml_source import KeyPath
@@ -247,7 +248,7 @@ def _energy_of(wide: Varied) -> SX:
 def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     """The phase at the keys ``robot.reader.phase``."""
     reader, model, system, at = robot.reader, robot.model, robot.system, robot.reader.phase
-    boxes = robot_state.read_bounds(reader, robot.mechanism, robot.given.limits, given.bounds)
+    boxes = read_bounds(reader, robot.mechanism, robot.given.limits, given.bounds)
     u_bounds, efforts = _control_bounds(robot, given, boxes)
     names = robot_state.RobotNames(reader, model, system.space, boxes.x, constraints=robot.mechanism.constraints)
     start = read_start(names, given.start, at)
@@ -291,7 +292,7 @@ def _ground(robot: LoadedRobot) -> tuple[Constraint, ...]:
     return tuple(found)
 
 
-def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: robot_state.RobotBoxes
+def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: RobotBoxes
                     ) -> tuple[np.ndarray, tuple[Constraint, ...]]:
     """Bounds [nu, 2] of the controls, and the constraints on efforts that they do not express."""
     findings, at = robot.reader.findings, robot.reader.phase

@@ -12,7 +12,6 @@ import numpy as np
 
 from ocp.app.files import load_parts as lp
 from ocp.app.files.drawing import read_drawing
-from ocp.app.files.expressions import Scope
 from ocp.app.files.findings import Findings
 from ocp.app.files.load_costs import named_error, read_costs
 from ocp.app.files.load_definitions import read_definitions
@@ -21,6 +20,7 @@ from ocp.app.files.load_linear import LinearParts, read_linear
 from ocp.app.files.load_tables import read_names
 from ocp.app.files.schema import SymbolicPhase, SymbolicProblem, SymbolicSystem
 from ocp.app.files.schema_linear import LinearSystem
+from ocp.app.files.scope import Scope
 from ocp.app.files.start_state import OTHERS, read_others
 from ocp.app.files.yaml_source import KeyPath
 from ocp.app.pages import scene

@@ -12,9 +12,9 @@ import numpy as np
 
 from ocp.app.files import curves
 from ocp.app.files import load_parts as lp
-from ocp.app.files.expressions import Scope
 from ocp.app.files.findings import Findings
 from ocp.app.files.schema_parts import TablePart
+from ocp.app.files.scope import Scope
 from ocp.app.files.yaml_source import KeyPath
 
 SX = Any

@@ -11,7 +11,7 @@ import casadi as ca
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
-from ocp.app.files.expressions import Scope, Table, VectorFunction
+from ocp.app.files.scope import Scope, Table, VectorFunction
 from ocp.bridge import model_space
 from ocp.robot_terms import RobotTerms
 

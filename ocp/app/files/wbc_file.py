@@ -16,12 +16,12 @@ from dynamics.mechanism import Mechanism
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state, yaml_source
 from ocp.app.files import schema_wbc as schema
-from ocp.app.files.expressions import Scope
 from ocp.app.files.findings import Findings, add_validation_errors, describe
 from ocp.app.files.load_model import read_mechanism
 from ocp.app.files.load_robot import RESERVED, UNAVAILABLE
 from ocp.app.files.overrides import apply_overrides
 from ocp.app.files.schema_robot import RobotModel
+from ocp.app.files.scope import Scope
 from ocp.app.files.wbc_tasks import read_schedule, read_tasks
 from ocp.app.files.yaml_source import KeyPath, Source, parse_source, read_source
 from ocp.bridge import model_space

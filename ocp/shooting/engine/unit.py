@@ -27,11 +27,11 @@ def find(store: Store, penalty: float) -> None:
 
 
 def sizes(store: Store) -> tuple[float, float]:
-    """How large the cost of an expanded path is: by its values, and by what controls add that move half their range, or their own
-    size without one. The Hessians must be those of the cost alone."""
+    """How large the cost of an expanded path is: by its values, and by what controls add that move a tenth of their range, or a
+    fifth of their own size without one. The Hessians must be those of the cost alone."""
     model, bent, far = store.model, 0.0, moves(store)
     for k, (n, m) in enumerate(zip(model.n[:-1], model.m[:-1], strict=True)):
-        bent += 0.5 * float(np.abs(np.diagonal(model.H[k, n:n + m, n:n + m])) @ far[k, :m]**2)
+        bent += 0.5 * float(np.abs(np.diagonal(model.H[k, n:n + m, n:n + m])) @ (0.2 * far[k, :m])**2)
     return float(np.abs(store.path.cost).sum()), bent
 
 

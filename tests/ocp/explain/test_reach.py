@@ -115,7 +115,7 @@ def test_the_gallery_is_not_ruled_out():
 
 
 # ---- what becomes of it
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "adjoint"])  # which refuses prescribed ends
 def test_every_method_ends_before_it_begins(name):
     problem = block(u_lower=(-1.0,), u_upper=(1.0,))
     rows = []

@@ -13,7 +13,8 @@ from ocp.app.files.yaml_source import read_source
 from ocp.errors import ProblemError
 
 PROBLEMS = Path(__file__).parents[3] / "problems"
-GALLERY = [path for path in sorted(PROBLEMS.rglob("*.yaml")) if "tasks" not in (read_source(path).tree or {})]
+TREES = {path: read_source(path).tree or {} for path in sorted(PROBLEMS.rglob("*.yaml"))}
+GALLERY = [path for path, tree in TREES.items() if not {"tasks", "wbc"} & set(tree)]
 
 
 def block():
@@ -45,6 +46,12 @@ def test_every_gallery_file_comes_back_from_python(path, tmp_path):
     again = load_text(problem.to_yaml(), path.parent)  # strict: an unknown or lost key is an error
     assert read_source(path).tree == ocp.load(path).tree  # to_yaml writes this tree
     assert again.expanded() == load_text(path.read_text(encoding="utf-8"), path.parent).expanded()
+
+
+@pytest.mark.parametrize(("folder", "command"), [("ik", "ocp ik"), ("wbc", "ocp wbc")])
+def test_files_of_other_commands_are_told_apart(folder, command):
+    with pytest.raises(ocp.ProblemError, match=command):
+        ocp.load(next((PROBLEMS / folder).glob("*.yaml")))
 
 
 @pytest.mark.parametrize("name", ["cartpole_swingup", "goddard_arcs", "leg_leap", "panda_reach_obstacle", "lqr80", "four_bar"])

@@ -11,14 +11,8 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 from ocp.app.files.builtins import BUILTINS, FUNCTION_NAMES
-from ocp.app.files.expressions import (
-    MAX_CHARACTERS,
-    Scope,
-    Table,
-    VectorFunction,
-    parse,
-    parse_vector,
-)
+from ocp.app.files.expressions import MAX_CHARACTERS, parse, parse_vector
+from ocp.app.files.scope import Scope, Table, VectorFunction
 from ocp.errors import ProblemError
 
 X, Y, OMEGA = ca.SX.sym("x"), ca.SX.sym("y"), ca.SX.sym("omega")

@@ -150,7 +150,7 @@ CASES: dict[str, Case] = {
     "three bounds": ("theta: [-4, 4]", "theta: [-4, 4, 5]", "22:19: phase.bounds.theta",
         "expected at most 2 entries, got 3"),
     "unknown method": ("method: ilqr", "method: iqlr", "33:11: solve.method",
-        "expected one of collocation, multiple_shooting, ilqr; got the text 'iqlr'; did you mean 'ilqr'?"),
+        "expected one of collocation, multiple_shooting, ilqr, adjoint; got the text 'iqlr'; did you mean 'ilqr'?"),
     "unknown place of a constraint": ("at: final", "at: end", "28:26: phase.constraints[1].at",
         "expected one of path, start, final"),
     "empty name": ("{name: effort", "{name: ''", "24:14: phase.costs[0].name", "expected text, got empty text"),

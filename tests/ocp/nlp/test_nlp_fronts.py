@@ -220,7 +220,7 @@ def test_an_exact_zero_is_missing():
 
 def test_too_little_room_is_said():
     """Weak rows are handed on from front to front: what is needed grows beyond what the pattern says."""
-    system = chained(4, N=30, nx=6, nu=1, path=0, start=True, linear=1.0, shuffle=False)
+    system = chained(4, N=30, nx=6, nu=1, path=0, start=True, linear=0.6, shuffle=False)
     order = system.plan()
     assert factorise(order, system.entries, room(order, system.n + system.m, 0.05), THRESHOLD)[0] == -1
     expected, _ = inertia(system.dense()[np.ix_(system.taken, system.taken)])
