@@ -23,7 +23,13 @@ UNITS = {"mm, ms, MN": Units(length=1e3, time=1e3, force=1e-6, plain=10.0),
 # what still depends on units, all of it refused; strict for the quick files, so that whoever mends it hears of it
 OTHER = "the solver ends at another, coarser optimum"
 OPEN = {("zermelo", "mm, ms, MN"): OTHER, ("zermelo", "cost times 1e9"): OTHER,
-        ("jerk_limited_move", "km, h"): "stationarity of a scaled program"}
+        ("valve", "km, h"): "equations of algebraic unknowns do not close, and it is refused",
+        ("free_floating_robot_min_time", "mm, ms, MN"): "the robot turns further, a local optimum that is certified",
+        ("free_floating_robot_min_time", "km, h"): "refinement finds no places for some of the jumps"}
+# another local optimum, which only a search over all could tell from the best
+LOCAL = {("free_floating_robot_min_time", "mm, ms, MN")}
+# optima that are not unique: the objectives agree within the bars of the certificates, motions need not
+SEVERAL = {"dynamic_soaring": "the mesh lets one orbit begin at places half an interval apart: two strict minima of the program"}
 
 
 def flat_files():
@@ -58,8 +64,10 @@ def compared(name, key):
     if first.ok != second.ok:
         failures = () if second.certificate is None else second.certificate.failures
         found.append(f"verdict {first.ok} becomes {second.ok} ({second.status.name}: {failures})")
-    size = max(abs(first.objective), 1e-9)
-    if not abs(second.objective / units.cost - first.objective) <= 1e-4 * size:
+    near = 1e-4 * max(abs(first.objective), 1e-9)
+    if name in SEVERAL and first.certificate and second.certificate:
+        near = min(near, first.certificate.bar + second.certificate.bar / units.cost)
+    if not abs(second.objective / units.cost - first.objective) <= near:
         found.append(f"objective {first.objective:.9g} becomes {second.objective / units.cost:.9g}")
     for phase, a, b in zip(loaded.problem.phases, parts(first), parts(second), strict=True):
         s = np.linspace(0, 1, 101)
@@ -67,7 +75,7 @@ def compared(name, key):
         y = b.state(b.t[0] + s * (b.t[-1] - b.t[0])) / state_factors(phase, units)
         span = np.maximum(np.ptp(x, axis=0), 1e-3 * np.abs(x).max())
         far = np.abs(y - x).max(axis=0) / np.where(span > 0, span, 1.0)
-        if not far.max() < 5e-3:
+        if name not in SEVERAL and not far.max() < 5e-3:
             found.append(f"{phase.system.space.names[int(np.argmax(far))]} moves by {far.max():.2g} of its range")
     return second.ok, found
 
@@ -87,8 +95,13 @@ def test_other_units_change_nothing(name, units):
     assert not found
 
 
-@pytest.mark.parametrize("units", UNITS)
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else [pytest.mark.slow]) for n in flat_files()])
+def cases_of_verdicts():
+    for case in cases():
+        marks = [mark for mark in case.marks if mark.name != "xfail" or case.values in LOCAL]
+        yield pytest.param(*case.values, marks=marks)
+
+
+@pytest.mark.parametrize(("name", "units"), list(cases_of_verdicts()))
 def test_other_units_get_no_certificate_for_another_answer(name, units):
     """Whatever the solver makes of the units: an answer that differs is refused, in the same basin or not."""
     ok, found = compared(name, units)
