@@ -64,7 +64,8 @@ class ILQROptions:
         least is the result; the notes tell them all. "never", or fewer than 150 iterations allowed: as asked and no more.
     tolerance: the method has converged when the projected gradient of the discrete cost (largest component) and the
         improvement that the quadratic model still expects are both at most ``tolerance * max(unit, |cost|)``, looser where that is
-        less than one (``ocp.shooting.engine.scale``); the unit is the size of the cost where the search begins (``ocp.shooting.engine.unit``), and every other option that is one of a cost is in it.
+        less than one (``ocp.shooting.engine.scale``); the unit is the size of the cost where the search
+        begins (``ocp.shooting.engine.unit``), and every other option that is one of a cost is in it.
     constraint_tolerance: largest violation of a hard constraint at the knots.
     cost_tolerance: a minimisation with multipliers still to change also ends when its model promises less than this.
     polish: "newton" ends with Newton's method on the optimality conditions of all knots together, to ``polish_tolerance`` and
