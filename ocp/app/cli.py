@@ -28,6 +28,7 @@ with at_once():
     from ocp.app.commands.init import init
     from ocp.app.commands.mpc import mpc
     from ocp.app.commands.policy import policy
+    from ocp.app.commands.replay import diff, replay
     from ocp.app.commands.robot import robot
     from ocp.app.commands.show import show
     from ocp.app.commands.simulate import simulate
@@ -57,6 +58,8 @@ for command in (
     explain,
     verify,
     view,
+    diff,
+    replay,
     robot,
     init,
     derivatives,
@@ -65,6 +68,7 @@ for command in (
     doctor,
 ):
     app.command(command)
+app.register_install_completion_command(add_to_startup=False)  # --install-completion: bash, zsh, fish
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
