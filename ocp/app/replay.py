@@ -25,11 +25,10 @@ def difference(first: Path, second: Path) -> list[str]:
 
     Raises ProblemError where one is neither.
     """
-    texts, outcomes = zip(*(_read(place) for place in (first, second)), strict=True)
-    lines = [line.rstrip("\n") for line in difflib.unified_diff(*(text.splitlines() for text in texts), str(first), str(second),
-                                                               n=1, lineterm="")]
+    (one, before), (two, after) = _read(first), _read(second)
+    lines = list(difflib.unified_diff(one.splitlines(), two.splitlines(), str(first), str(second), n=1, lineterm=""))
     for name, path in OUTCOME:
-        a, b = (_at(outcome, path) for outcome in outcomes)
+        a, b = _at(before, path), _at(after, path)
         if a != b and None not in (a, b):
             lines.append(f"{name}: {a} | {b}")
     return lines

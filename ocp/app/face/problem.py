@@ -14,6 +14,7 @@ from ocp.errors import ProblemError
 
 if TYPE_CHECKING:
     from ocp.app.face.result import ClosedLoopResult, Result
+    from ocp.app.face.simulated import Simulated
 
 
 class Problem(Phase):
@@ -184,6 +185,15 @@ class Problem(Phase):
         for key, value in section.items():
             document.put(("mpc", key), value)
         return closed_loop(document)
+
+    @told
+    def simulate(self, integrator: str | None = None, /, *, dt: float | None = None, until: float | None = None,
+                 **controls: float) -> Simulated:
+        """Move it on from its start; nothing is optimised. integrator: ``"rk4"``, ``"bdf2"`` ...; dt: longest step [s]; until: when
+        to stop [s]; controls: constants by name, default: those of the guess."""
+        from ocp.app.face.simulated import simulated
+
+        return simulated(self._document.copy(), integrator, dt, until, controls)
 
     # ---- looks --------------------------------------------------------------------------------------------------------
     def __repr__(self) -> str:

@@ -48,6 +48,17 @@ def test_every_gallery_file_comes_back_from_python(path, tmp_path):
     assert again.expanded() == load_text(path.read_text(encoding="utf-8"), path.parent).expanded()
 
 
+def test_a_problem_is_moved_on_under_constant_controls():
+    motion = block()[0].simulate("rk4", until=0.5, force=2.0)
+    assert motion.ok
+    assert np.allclose(motion["x"], motion.t**2)
+    assert np.allclose(motion["v"], 2.0 * motion.t)
+    with pytest.raises(ocp.ProblemError, match="no state named 'speed'"):
+        motion["speed"]
+    with pytest.raises(ocp.ProblemError, match="forces"):
+        block()[0].simulate(forces=1.0)
+
+
 @pytest.mark.parametrize(("folder", "command"), [("ik", "ocp ik"), ("wbc", "ocp wbc")])
 def test_files_of_other_commands_are_told_apart(folder, command):
     with pytest.raises(ocp.ProblemError, match=command):
