@@ -10,6 +10,7 @@ import pytest
 import ocp
 from ocp.app.files.load import load_problem, load_text
 from ocp.app.files.yaml_source import read_source
+from ocp.app.verify.records import NEEDS_ROBOTS, not_a_problem
 from ocp.errors import ProblemError
 
 PROBLEMS = Path(__file__).parents[3] / "problems"
@@ -42,6 +43,8 @@ def functions(problem):
 
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
 def test_every_gallery_file_comes_back_from_python(path, tmp_path):
+    if not_a_problem(path) == NEEDS_ROBOTS:
+        pytest.skip(NEEDS_ROBOTS)
     problem = ocp.load(path)
     again = load_text(problem.to_yaml(), path.parent)  # strict: an unknown or lost key is an error
     assert read_source(path).tree == ocp.load(path).tree  # to_yaml writes this tree
@@ -145,7 +148,7 @@ def test_ilqr_has_gains_and_sensitivities():
     np.testing.assert_allclose(result.sensitivities().dJ_dx0, [-24, -12], rtol=2e-3)  # of 12 (1 - x)^2 and its companion in v
     again = p.solve("ilqr", guess=result, intervals=40)
     assert again.ok
-    assert len(again.solution.iterations) <= len(result.solution.iterations)
+    assert again.solution.iterations[0]["cost"] == pytest.approx(result.objective, rel=0.01)  # it begins where that one ended
 
 
 def test_a_run_folder_and_pages_come_from_a_result(tmp_path):
