@@ -22,9 +22,9 @@ class Plant(Protocol):
 
     def measure(self) -> Array:
         """The state [nx] as sensors tell it now, noise included."""
-        raise NotImplementedError
+        ...
 
     def step(self, u: ArrayLike, dt: float) -> Array:
         """Holds u [nu] for dt (s). The state [nx] afterwards, as true as the plant knows it: for records, not for controllers.
         Not finite where the motion diverged."""
-        raise NotImplementedError
+        ...

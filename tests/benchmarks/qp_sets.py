@@ -99,12 +99,16 @@ def by_lieocp(qp: QP) -> np.ndarray | None:
     return answer.x if answer.ok else None
 
 
+class NotASumOfSquares(ValueError):
+    """A programme that a level of a hierarchy cannot be."""
+
+
 def by_hierarchy(qp: QP) -> np.ndarray | None:
     values, vectors = np.linalg.eigh(qp.P.toarray())
     kept = values > 1e-12 * max(values.max(), 1e-300)
     root = np.sqrt(values[kept])
     if np.abs(vectors[:, ~kept].T @ qp.q).max(initial=0.0) > 1e-9 * (1 + np.abs(qp.q).max()):
-        raise NotImplementedError  # linear where P is flat: not a sum of squares
+        raise NotASumOfSquares("linear where P is flat")
     levels = [Level("objective", root[:, None] * vectors[:, kept].T, -(vectors[:, kept].T @ qp.q) / root)]
     if qp.m:
         levels.insert(0, Level("rows", D=qp.A.toarray(), lower=qp.l, f=qp.u))
@@ -168,7 +172,7 @@ def main() -> None:
             begin = time.perf_counter()
             try:
                 x = solve(qp)
-            except NotImplementedError:
+            except NotASumOfSquares:
                 continue
             except Exception as error:  # whatever a solver does is its answer
                 print(family, name, solver, repr(error)[:100], flush=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,7 +31,7 @@ def attempt(name: str, seconds: float) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         written = subprocess.run([*OCP, "init", name, "--out", "starter.yaml"], cwd=folder, capture_output=True, text=True)
         if written.returncode:
-            return {"robot": name, "verdict": "refused", "why": written.stderr.strip().splitlines()[0][:200],
+            return {"robot": name, "verdict": "refused", "why": re.sub(r"\S*/", "", written.stderr.strip().splitlines()[0])[:200],
                     "seconds": f"{time.perf_counter() - begin:.1f}"}
         command = [*OCP, "solve", "starter.yaml", "--out", "run", "--quiet", "--time-limit", str(seconds)]
         solved = subprocess.run(command, cwd=folder, capture_output=True, text=True)

@@ -51,13 +51,13 @@ class Contact(Part):
 class WbcPosition(PositionTask):
     """Origin of a frame at a point."""
 
-    target: Vector3 | None = Field(None, description="expressions of t [m]; null: where it is when the task begins")  # type: ignore
+    target: Vector3 | None = Field(None, description="expressions of t [m]; null: where it is when the task begins")  # type: ignore[assignment]
 
 
 class WbcCom(ComTask):
     """Centre of mass at a point."""
 
-    target: Vector3 | None = Field(None, description="expressions of t [m]; null: where it is when the task begins")  # type: ignore
+    target: Vector3 | None = Field(None, description="expressions of t [m]; null: where it is when the task begins")  # type: ignore[assignment]
 
 
 class WbcOrientation(FreeRotation):

@@ -84,7 +84,7 @@ def test_inertia_matrix_is_that_of_pinocchio():
           pin.Inertia(cloud.mass, cloud.com, C_I).matrix())
 
 
-@pytest.mark.row("004:X-094")
+@pytest.mark.row("000:X-094")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seed", range(3))
 def test_inertia_in_moving_coordinates_and_its_rate(name, seed):
@@ -101,7 +101,7 @@ def test_inertia_in_moving_coordinates_and_its_rate(name, seed):
         close(num(inertia.inertia_rate(H(t), left, cloud.M, name)), crf @ M(t) - M(t) @ crm)
 
 
-@pytest.mark.row("004:X-093")
+@pytest.mark.row("000:X-093")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seed", range(3))
 def test_newton_euler_is_the_rate_of_inertial_momentum(name, seed):
@@ -129,7 +129,7 @@ def test_newton_euler_is_the_rate_of_inertial_momentum(name, seed):
         close(num(wrenches.express(H(t), f)), A_f, 1e-6)
 
 
-@pytest.mark.row("004:X-093")
+@pytest.mark.row("000:X-093")
 @pytest.mark.parametrize("name", ["left", "mixed", "right", "kindr"])
 def test_free_spinning_body_conserves_energy_and_inertial_momentum(name):
     from dynamics.notation.representation import convert_twist

@@ -187,7 +187,7 @@ def test_against_pinocchio_jacobians(seed):
         close(num(jacobians.jacobian_rate(model, q, v, "f5", name)), pin.getFrameJacobianTimeVariation(twin, data, at, frame))
 
 
-@pytest.mark.row("004:X-129")
+@pytest.mark.row("000:X-129")
 @pytest.mark.parametrize("output", NAMES)
 @pytest.mark.parametrize("base", NAMES)
 def test_rates_of_jacobians(output, base):
@@ -208,7 +208,7 @@ def test_rates_of_jacobians(output, base):
 
 
 # ------------------------------------------------------------------------------------------------ relative Jacobians
-@pytest.mark.row("004:X-045")
+@pytest.mark.row("000:X-045")
 @pytest.mark.parametrize("output", NAMES)
 @pytest.mark.parametrize("pair", [("f1", "f4"), ("f4", "f1"), ("f2", "f3"), ("world", "f3"), ("f3", "world")])
 def test_relative_jacobians_and_their_rates(output, pair):
