@@ -78,7 +78,7 @@ phase:
 
 
 def test_a_million_kilometres_in_a_day():
-    """Rounding of the constraints exceeds every absolute tolerance. The least effort of a move from rest to rest is 12 L^2 / T^3."""
+    """Rounding of the constraints exceeds absolute tolerances. The least effort of a move from rest to rest is 12 L^2 / T^3."""
     found = certified(MOVE)
     assert found.objective == pytest.approx(1e9 * 12 * 1e18 / 1e15, rel=1e-9)
     assert any("rounding allows nothing better" in note for note in found.notes)
