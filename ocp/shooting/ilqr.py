@@ -37,6 +37,7 @@ from ocp.shooting.freed import freed
 from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
 from ocp.shooting.outcome import constants, extras, trajectories
+from ocp.shooting.row_units import in_own_units
 from ocp.shooting.stages.horizon import Horizon, build
 from ocp.shooting.stages.single import bends, closed_form
 from ocp.shooting.stages.stage import Stage
@@ -94,6 +95,7 @@ def prepare(problem: Problem, options: ILQROptions | None = None, kinds: tuple[S
     imported = time.perf_counter()
     by_loops, told = _execution(problem, options)
     horizon = build(freed(problem) if options.control_bounds == "rows" else problem, options, by_loops, kinds)
+    horizon = horizon if kinds else in_own_units(horizon)
     built = time.perf_counter()
     compiled = records.compile_horizon(horizon, options)
     store, kept = records.make_store(compiled)

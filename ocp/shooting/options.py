@@ -66,7 +66,8 @@ class ILQROptions:
         improvement that the quadratic model still expects are both at most ``tolerance * max(unit, |cost|)``, looser where that is
         less than one (``ocp.shooting.engine.scale``); the unit is the size of the cost where the search
         begins (``ocp.shooting.engine.unit``), and every other option that is one of a cost is in it.
-    constraint_tolerance: largest violation of a hard constraint at the knots.
+    constraint_tolerance: largest violation of a hard constraint at the knots, in the unit of its row
+        (``ocp.shooting.row_units``: one for ordinary numbers).
     cost_tolerance: a minimisation with multipliers still to change also ends when its model promises less than this.
     polish: "newton" ends with Newton's method on the optimality conditions of all knots together, to ``polish_tolerance`` and
         with the active constraints as equations; "auto" does so where the rest of the search falls short of its tolerances.

@@ -29,11 +29,13 @@ def find(store: Store, penalty: float) -> None:
 def sizes(store: Store) -> tuple[float, float]:
     """How large the cost of an expanded path is: by its values, and by what controls add that move a tenth of their range, or a
     fifth of their own size without one. The Hessians must be those of the cost alone."""
-    model, bent, far = store.model, 0.0, moves(store)
-    for k, (n, m) in enumerate(zip(model.n[:-1], model.m[:-1], strict=True)):
-        bent += 0.5 * float(np.abs(np.diagonal(model.H[k, n:n + m, n:n + m])) @ (0.2 * far[k, :m])**2)
-    return float(np.abs(store.path.cost).sum()), bent
-
+    model, far, which = store.model, 0.2 * moves(store), store.plan.which[:-1]
+    bent = np.empty((len(far), 1, 1))
+    for k in (np.flatnonzero(which == kind) for kind in range(len(store.plan.nx))):
+        n, m = (int(count[k[0]]) if len(k) else 0 for count in (model.n, model.m))
+        of_controls = np.arange(n, n + m)
+        bent[k] = np.abs(model.H[k[:, None], of_controls, of_controls])[:, None, :] @ (far[k, :m]**2)[:, :, None]
+    return float(np.abs(store.path.cost).sum()), float(np.cumsum(0.5 * bent)[-1])
 
 def moves(store: Store) -> np.ndarray:
     """Half the range of every control, or its own size along the path without one [S, M]."""

@@ -1,7 +1,9 @@
-"""A problem in other units is the same problem: the gallery's files without robots, rewritten, get the same verdict, the same
-motion and the same objective. Solver and certificate may not care whether a metre is 1, 1000 or 0.001."""
+"""A problem in other units is the same problem: the gallery's files, rewritten, get the same verdict, the same motion and the same
+objective. Solver and certificate may not care whether a metre is 1, 1000 or 0.001. Robots keep their metres, and their costs and
+rows are rewritten."""
 
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from ocp.certify import Tolerances
 from ocp.methods import solve
 
 FOLDER = ROOT / "problems"
-#: solved within about a second each; all other files without robots are slow
+#: solved within about a second each; all others are slow
 QUICK = ("block_move", "bryson_denham", "brachistochrone", "lqr_scalar", "van_der_pol", "zermelo",
          "cartpole_swingup", "moon_landing", "particle_steering", "nonholonomic_integrator", "rayleigh")
 UNITS = {"mm, ms, MN": Units(length=1e3, time=1e3, force=1e-6, plain=10.0),
@@ -32,14 +34,11 @@ LOCAL = {("free_floating_robot_min_time", "mm, ms, MN")}
 SEVERAL = {"dynamic_soaring": "the mesh lets one orbit begin at places half an interval apart: two strict minima of the program"}
 
 
-def flat_files():
-    """Names of the gallery's files whose states are written in the file and form a vector space."""
-    names = []
+def files():
+    """(name, whether states are written in the file and form a vector space) of the gallery's files."""
     for path in sorted(FOLDER.glob("*.yaml")):
         text = path.read_text(encoding="utf-8")
-        if "robot:" not in text and "matrices:" not in text:
-            names.append(path.stem)
-    return names
+        yield path.stem, "robot:" not in text and "matrices:" not in text
 
 
 @lru_cache(maxsize=4)
@@ -81,8 +80,8 @@ def compared(name, key):
 
 
 def cases():
-    for name in flat_files():
-        for units in UNITS:
+    for (name, flat), units in product(files(), UNITS):
+        if flat or not UNITS[units].of_motion:
             marks = [] if name in QUICK else [pytest.mark.slow]
             if (name, units) in OPEN:
                 marks.append(pytest.mark.xfail(strict=name in QUICK, reason=OPEN[name, units]))
