@@ -166,12 +166,12 @@ class _Search:
         self.shot, self.unit, self.size, self.progress, self.began = shot, unit, size, progress, began
         self.lower, self.upper = bounds
         self.log: list[dict[str, float]] = []
-        self.best, self.lowest, self.left = np.zeros(0), float("inf"), float("inf")
+        self.best, self.lowest, self.left, self.method = np.zeros(0), float("inf"), float("inf"), ""
 
     def run(self, start: Array, options: AdjointOptions) -> tuple[Status, str]:
         from scipy.optimize import minimize  # only here: it takes a third of a second
 
-        self.best = start
+        self.best, self.method = start, options.integrator
         if not np.isfinite(self.shot.value(start)):
             return self.failed()
         self.note(start)
@@ -226,7 +226,8 @@ class _Search:
         stretch = h.leg(k).stretch
         system = stretch.phase.system
         why = None if not motion.moves(system) or k == h.stages else motion.failure(
-            system, float(t), x[:system.nx], u, np.array(system.parameter_values), float(length * stretch.pace(x[system.nx:])))
+            system, self.method, float(stretch.clock(t, x[system.nx:])), x[:system.nx], u, np.array(system.parameter_values),
+            float(length * stretch.pace(x[system.nx:])))
         return Status.NOT_A_NUMBER, f"{where} fails: {why or 'states or costs are not finite'}"
 
 
