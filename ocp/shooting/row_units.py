@@ -28,6 +28,8 @@ PLACES = 5
 
 def in_own_units(horizon: Horizon) -> Horizon:
     """The horizon with every row of its stages in a unit of its own."""
+    if not any(stage.rows.count for stage in horizon.kinds):
+        return horizon
     sizes = [np.zeros(stage.rows.count) for stage in horizon.kinds]
     for k, x, u, moves in _guess(horizon):
         kind, rows = horizon.which[k], horizon.kind(k).rows
