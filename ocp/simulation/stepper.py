@@ -16,11 +16,7 @@ from numpy.typing import ArrayLike
 from dynamics.errors import near
 from dynamics.kernels import Kernel, compile_kernel
 from ocp.errors import ProblemError
-<<<<<<< HEAD
-from ocp.integrators import INTEGRATORS, MULTISTEP
-=======
-from ocp.integrators import INTEGRATORS, serving
->>>>>>> door
+from ocp.integrators import INTEGRATORS, MULTISTEP, serving
 from ocp.problem import Cost, System
 
 #: instructions of rate and integrands up to which a step becomes one scalar graph; above, they stay calls
@@ -68,11 +64,7 @@ def stepper(system: System, integrator: str, integrands: Sequence[ca.Function] =
     integrands: scalar Functions of (t, x, u, p). Raises ProblemError for an unknown integrator, or a system that it is not for.
     """
     check_integrator(integrator)
-<<<<<<< HEAD
-    if integrator in ("bdf1", "sdirk2", *MULTISTEP):
-=======
-    if integrator in METHODS and system.period is None:
->>>>>>> door
+    if integrator in ("bdf1", "sdirk2", *MULTISTEP) and system.period is None:
         from ocp.simulation.implicit import ImplicitSteps
 
         return ImplicitSteps(system, integrator, integrands, mode)
