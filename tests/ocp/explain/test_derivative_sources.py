@@ -11,9 +11,10 @@ from shooting_problems import cart_pole
 from dynamics import algorithms as alg
 from dynamics.derivatives import analytic
 from dynamics.loops import batch
+from dynamics.mechanism import Thruster
 from dynamics.model.urdf import read_urdf
 from ocp.app.files.load import load_problem
-from ocp.bridge import Thruster, robot_system
+from ocp.bridge import robot_system
 from ocp.derivatives import SOURCES as ALL
 from ocp.derivatives import choose, differentiated
 from ocp.errors import ProblemError
