@@ -19,6 +19,7 @@ from ocp.app.files.robot_file import begin, raised, robot_of
 from ocp.app.files.wbc_tasks import read_schedule, read_tasks
 from ocp.app.files.yaml_source import KeyPath, Source, parse_source, read_source
 from ocp.bridge import model_space
+from ocp.errors import ProblemError
 from ocp.plants import Plant, Push
 from ocp.plants.coulomb import EXACT, Cone
 from ocp.plants.hybrid import HybridOptions, HybridPlant
