@@ -22,7 +22,7 @@ from dynamics.forces import Force
 from dynamics.mechanism import Mechanism, Thruster, direct_motors
 from dynamics.mechanism.constrained import demanded, reduced, stacked
 from dynamics.model.model import Model
-from dynamics.redmax.parameters import Parameter, check, residual
+from dynamics.redmax.parameters import Parameter, check, lengthened, residual
 from ocp.errors import ProblemError
 from ocp.problem import INF, At, Constraint, Sense, System
 from ocp.spaces import Space
@@ -128,7 +128,8 @@ def designed_system(mechanism: Mechanism, design: Mapping[str, Parameter], param
     system = _system(mechanism, space, mechanism.controls, arguments, -ca.solve(ca.jacobian(r, a), rest), ca.SX(0), parameters)
     F = ca.Function("motion", [t, x, a, u, p], [ca.densify(ca.cse(r))], ["t", "x", "w", "u", "p"], ["F"])
     return replace(system, energy=None, power=None, units=_units(mechanism), u_limits=_pairs(mechanism.control_limits),
-                   motion=functools.cache(lambda: F))
+                   motion=functools.cache(lambda: F),
+                   drawn=lambda p: lengthened(model, {design[name]: float(p[names.index(name)]) for name in design}))
 
 
 def equations_of_motion(mechanism: Mechanism, parameters: int = 0) -> ca.Function:
