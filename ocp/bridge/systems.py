@@ -19,7 +19,7 @@ from dynamics.forces import Force
 from dynamics.mechanism import Mechanism, Thruster
 from dynamics.mechanism.constrained import reduced, stacked
 from dynamics.model.model import Model
-from dynamics.redmax.parameters import Parameter, check, residual
+from dynamics.redmax.parameters import Parameter, check, lengthened, residual
 from ocp.bridge.constraints import effort_constraints, shared_effort_constraints, start_constraints
 from ocp.bridge.motion import equations_of_motion, inverse_effort, mechanism_of, motion, multipliers_in, row_names, thrusts_in
 from ocp.bridge.state import model_space, pairs, state_limits, symbols, units_of
@@ -71,7 +71,8 @@ def designed_system(mechanism: Mechanism, design: Mapping[str, Parameter], param
     system = _system(mechanism, space, mechanism.controls, arguments, -ca.solve(ca.jacobian(r, a), rest), ca.SX(0), parameters)
     F = ca.Function("motion", [t, x, a, u, p], [ca.densify(ca.cse(r))], ["t", "x", "w", "u", "p"], ["F"])
     return replace(system, energy=None, power=None, units=units_of(mechanism), u_limits=pairs(mechanism.control_limits),
-                   motion=functools.cache(lambda: F))
+                   motion=functools.cache(lambda: F),
+                   drawn=lambda p: lengthened(model, {design[name]: float(p[names.index(name)]) for name in design}))
 
 
 def inverse_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Thruster] = (), forces: Sequence[Force] = (),

@@ -42,6 +42,7 @@ class System:
     where its constraints are among the equations of the residual. Else None.
     motion(): its equations of motion F(t, x, w, u, p) = 0 [nv + m] where rate is forward dynamics, w = (accelerations, multipliers
     of constraints), affine in w and without an inverse of the mass matrix; or None. Implicit steps take them.
+    drawn(p): the model as parameters [np] make it, where these change it; or None.
     x_limits, u_limits: (lower, upper) of each coordinate and input as the system itself has them; a phase without bounds takes
     them. Empty: none.
     constraints: what holds in every phase of the system (PATH) and where its motion begins (START), beyond these limits. The phase
@@ -65,6 +66,7 @@ class System:
     inverse: Any = None
     held: Any = None
     motion: Any = None
+    drawn: Any = None
     derivatives: str = "ad"
     period: float | None = None
     units: Mapping[str, str] = field(default_factory=dict)

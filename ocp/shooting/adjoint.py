@@ -19,7 +19,6 @@ import numpy as np
 from dynamics.kernels import compile_kernel
 from ocp.algebraic import eliminated
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.integrators import motion
 from ocp.problem import At, Problem, Solution, Status, Trajectory, in_steps, join, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.shooting import options as shooting
@@ -223,11 +222,7 @@ class _Search:
         t, x, u, _, length = shot.at(k)
         self.lowest = float("nan")
         where = f"step {max(0, k - h.leg(k).first)} ({h.place(k, shot.x)}) of the simulation of the guess"
-        stretch = h.leg(k).stretch
-        system = stretch.phase.system
-        why = None if not motion.moves(system) or k == h.stages else motion.failure(
-            system, self.method, float(stretch.clock(t, x[system.nx:])), x[:system.nx], u, np.array(system.parameter_values),
-            float(length * stretch.pace(x[system.nx:])))
+        why = h.leg(k).stretch.failure(self.method, float(t), x, u, float(length)) if k < h.stages else ""
         return Status.NOT_A_NUMBER, f"{where} fails: {why or 'states or costs are not finite'}"
 
 

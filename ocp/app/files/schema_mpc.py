@@ -75,7 +75,8 @@ class Disturbances(Part):
 class Plant(Part):
     """What stands for the real thing: this file's system, with changes that the solver does not know of."""
 
-    integrator: Literal["euler", "semi_implicit_euler", "midpoint", "rk4"] = Field("rk4", description="its one-step map")
+    integrator: Literal["euler", "semi_implicit_euler", "midpoint", "rk4", "bdf1", "sdirk2"] = Field(
+        "rk4", description="its one-step map; bdf1 and sdirk2 are implicit, for stiff robots")
     substeps: Annotated[StrictInt, Field(ge=1)] = Field(4, description="steps in one sampling period")
     set: dict[str, Any] = Field(
         default_factory=dict, description="keys of this file that differ, as after --set: path.to.key: value")

@@ -35,8 +35,10 @@ def lost(horizon: Horizon, store: Store, multipliers: Multipliers, options: ILQR
     if bad:
         state = ", ".join(f"{name} = {value:.6g}" for name, value in zip(stage.space.names, x, strict=True))
         listed = ", ".join(repr(names[i]) for i in bad)
-        status = Status.DIVERGED if growing else Status.NOT_A_NUMBER
-        return status, f"state {listed} becomes {after[bad[0]]} {where}, from {state}"
+        status, leg = Status.DIVERGED if growing else Status.NOT_A_NUMBER, horizon.leg(k)
+        why = leg.stretch.failure(options.integrator, float(horizon.t[k]), x, path.u[k], float(horizon.h[k]))
+        step = f"step {k - leg.first}: {why}; " if why else ""
+        return status, f"{step}state {listed} becomes {after[bad[0]]} {where}, from {state}"
     return Status.NOT_A_NUMBER, f"the running cost is {cost} {where}"
 
 

@@ -13,10 +13,11 @@ from functools import cached_property
 from typing import Any
 
 import casadi as ca
+import numpy as np
 
 from dynamics.model.model import Model
 from ocp.bridge import accelerations
-from ocp.integrators import Node, serving
+from ocp.integrators import Node, motion, serving
 from ocp.integrators.integrator import velocity
 from ocp.problem import At, Constraint, Cost, Phase, Problem
 from ocp.shooting.stages.costs import terms
@@ -191,6 +192,18 @@ class Stretch:
     def closed_bend(self, x: Expr, u: Expr, h: Expr, costate: Expr) -> Expr:
         """Hessian of ``costate . minus(x', step)`` of the step above, where no constants are carried."""
         return robot_curvature(self.phase.system, x, u, h, costate)
+
+    def failure(self, integrator: str, t: float, x: np.ndarray, u: np.ndarray, h: float) -> str:
+        """Why an implicit step by the equations of motion from a carried state has no solution, in words; empty where it has one,
+        or is none."""
+        system = self.phase.system
+        if integrator not in ("bdf1", "sdirk2") or not motion.moves(system):
+            return ""
+        theta = x[system.nx:system.nx + self.constants.count]
+        p = np.array(ca.DM(self.parameters(ca.DM(system.parameter_values), ca.DM(theta)))).ravel()
+        found = motion.failure(system, integrator, float(self.clock(t, theta)), x[:system.nx], u[:system.nu], p,
+                               float(h * self.pace(theta)))
+        return "" if found is None else str(found)
 
     def _fractions(self, integrator: str) -> list[float]:
         """Where the nodes stand in a step, in units of h, by a step of length 1 from time 0."""
