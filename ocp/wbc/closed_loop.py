@@ -19,20 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dynamics import algorithms as alg
 from dynamics.algorithms import contact_kinematics
 from dynamics.constraints import PointContact
-from dynamics.model.model import Model
 from ocp.control.stance import Stance
 from ocp.control.tasks import Task
-from ocp.control.whole_body import Control, EffortTask, ForceTask, Item, MomentumTask, WholeBody
+from ocp.control.whole_body import Control, ForceTask, Item, WholeBody
 from ocp.errors import ProblemError
 from ocp.mpc.result import step_times
 from ocp.plants import Plant
 from ocp.plants.touching import touches
 from ocp.solvers.hqp import Level
+from ocp.wbc.paths import aimed, value_at
 from ocp.wbc.result import ContactRecord, Ending, Note, WholeBodyRun
-from ocp.wbc.setup import Assignment, ContactPlan, Setup
+from ocp.wbc.setup import ContactPlan, Setup
 
 Array = NDArray[np.float64]
 Progress = Callable[[Mapping[str, float]], None]
@@ -42,6 +41,7 @@ SLIPS = 0.03  # m/s
 STANDS = 0.2  # s of standing after which a point is trusted again
 CREEP = 5e-3  # m/s: slower, the direction of a sliding point is not known well enough to count on its friction
 BRAKE = 2.0  # N m s/rad: damping of the joints in a step without a solution
+RANK = 1e-8  # singular value below which rows repeat each other
 REPORT_EVERY = 0.1  # s of wall time
 
 
@@ -116,18 +116,37 @@ class _Loop:
             if contact.taken and gaps[contact.rows].max() > FLAT:
                 raise ProblemError("is taken at the start, but does not touch its plane: a point is "
                                    f"{gaps[contact.rows].max():.3g} m above it", where=f"contact {contact.plan.name!r}")
-        self._warm()
+        if self.setup.tasks:
+            self._warm()
+            self._advise()
         with threadpool_limits(1):  # matrices are small: threads only wait for each other
             ending, done = self._loop()
         return self._result(ending, done)
 
     def _warm(self) -> None:
         """One step that is thrown away, so that none pays for what is compiled at its first use."""
-        if not self.setup.tasks:
-            return
         with suppress(ProblemError):
             items = [[item for _, item in level if not isinstance(item, ForceTask)] for level in self._items(0.0)]
             self.whole.step(self.setup.start[:self.nq], self.setup.start[self.nq:], [level for level in items if level])
+
+    def _advise(self) -> None:
+        """Notes on tasks of one priority that cannot all be met at the start, whatever the torques."""
+        levels, q, v = self._items(0.0), self.setup.start[:self.nq], self.setup.start[self.nq:]
+        terms = self.whole.terms(q, v, [item for level in levels for _, item in level if isinstance(item, Task)])
+        held = [terms.J_l, *(s.slides()[0] @ terms.J_c[self.whole.stance_rows(s.name)]
+                             for s in self._stances(0.0, np.zeros(terms.J_c.shape[0])))]
+        known = np.vstack(held)
+        for level in levels:
+            motions = [(name, terms.J[self.whole.task_rows(item)]) for name, item in level if isinstance(item, Task)]
+            if not motions:
+                continue
+            rows = np.vstack([J for _, J in motions])
+            free = int(np.linalg.matrix_rank(np.vstack([known, rows]), tol=RANK)) - (
+                int(np.linalg.matrix_rank(known, tol=RANK)) if known.size else 0)
+            if free < len(rows):
+                self.notes.append(Note(0.0, ", ".join(name for name, _ in motions), f"ask for {len(rows)} rates at one priority, "
+                                       f"of which contacts and loops leave {free} free: they repeat or oppose each other, or what "
+                                       "is held; choose components, or priorities of their own"))
 
     def _loop(self) -> tuple[Ending, int]:
         ending, done, reported = Ending.FINISHED, 0, time.perf_counter()
@@ -364,44 +383,3 @@ def stances_of(plan: ContactPlan) -> tuple[Stance, ...]:
         found.append(Stance(record.frame, (x, y, z), touch.friction, record.points[0], plan.least, plan.most, plan.sides,
                             plan.pyramid, name=touch.name))
     return tuple(found)
-
-
-def aimed(task: Assignment, t: float) -> Item:
-    """The item of a task with its target at a time (s)."""
-    if task.path is None:
-        return task.item
-    target, rate, bend = task.path.at(t)
-    item = task.item
-    if isinstance(item, ForceTask):
-        return replace(item, force=target)
-    if isinstance(item, MomentumTask):
-        return replace(item, target=target, rate=rate)
-    if isinstance(item, EffortTask):
-        return replace(item, effort=target)
-    if item.shape.kind == "aim":
-        return replace(item, target=target)
-    chosen = slice(None) if item.shape.components is None else list(item.shape.components)
-    return replace(item, target=target, rate=rate[chosen], acceleration=bend[chosen])
-
-
-def value_at(model: Model, item: Task, q: Array) -> Array:
-    """The target that a task would have to have to be met at q: where its frame, mass centre or joints are."""
-    shape = item.shape
-    if shape.kind == "com":
-        return np.asarray(ca.DM(alg.centre_of_mass(model, ca.DM(q))).full()).ravel()
-    if shape.kind == "posture":
-        return np.concatenate([q[model.q_slice(model.joint_index(joint))] for joint in shape.joints or ()])
-    A, B = (alg.frame_pose(model, ca.DM(q), name) for name in (shape.reference, shape.frame))
-    R, S = np.asarray(ca.DM(A.R).full()), np.asarray(ca.DM(B.R).full())
-    p = R.T @ (np.asarray(ca.DM(B.p).full()).ravel() - np.asarray(ca.DM(A.p).full()).ravel())
-    turn = (R.T @ S).ravel(order="F")
-    if shape.kind == "alignment":
-        return R.T @ S @ np.asarray(shape.axis)
-    return {"position": p, "orientation": turn, "pose": np.r_[turn, p]}.get(shape.kind, item.target)
-
-
-def path_kind(item: Item) -> str:
-    """How targets of an item move: see `Path`."""
-    return {"orientation": "rotation", "pose": "pose"}.get(item.shape.kind, "vector") if isinstance(item, Task) else "vector"
-
-
