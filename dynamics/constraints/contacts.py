@@ -17,6 +17,7 @@ import numpy as np
 from dynamics import spatial
 from dynamics.algorithms import frame_pose
 from dynamics.constraints.constraint import Constraint, FrameConstraint, point
+from dynamics.constraints.wrench_cone import wrench_cone
 from dynamics.errors import ModelError
 from dynamics.forces.force import Place
 from dynamics.model.model import Model
@@ -185,8 +186,9 @@ class FlatContact(Contact):
     """A sole that lies flat on the plane and neither slips nor turns: six rows, force and moment at its origin.
 
     position [3] (m): the origin in the frame; axis [3]: of the frame, along the normal. half_sizes (m): of a rectangle around the
-    origin along the tangents of the plane, in which the centre of pressure has to stay; None: not limited. It is meant for a sole
-    that does not yaw far from the tangents, for others take a patch of points.
+    origin along the tangents of the plane, in which the centre of pressure has to stay; None: not limited. With friction they limit
+    the moment about the normal as well, to what the corners can give (`wrench_cone`). It is meant for a sole that does not yaw far
+    from the tangents, for others take a patch of points.
     """
 
     name: str
@@ -225,8 +227,10 @@ class FlatContact(Contact):
             return force[2]
         a, b = self.half_sizes
         # the centre of pressure is (-m_2, m_1) / f_n
-        return ca.vertcat(force[2], a * force[2] - force[4], a * force[2] + force[4], b * force[2] - force[3],
+        rows = ca.vertcat(force[2], a * force[2] - force[4], a * force[2] + force[4], b * force[2] - force[3],
                           b * force[2] + force[3])
+        turning = wrench_cone(self.half_sizes, self.friction)[8:] if self.friction is not None else np.zeros((0, 6))
+        return ca.vertcat(rows, -ca.DM(turning) @ force)
 
     def cones(self, force: Expr) -> tuple[Expr, ...]:
         return () if self.friction is None else (_cone(self.friction, force[:3]),)

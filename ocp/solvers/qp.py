@@ -5,7 +5,8 @@
 P is symmetric positive semidefinite; rows with l = u are equations; infinite ends are allowed. OSQP (Stellato, Banjac, Goulart,
 Bemporad, Boyd 2020, "OSQP: an operator splitting solver for quadratic programs") stops at a finite accuracy. Its answer says
 which rows are active; the optimality conditions on that set are linear equations, and solving them (and exchanging the rows
-that turn out wrong) leaves only rounding errors. Where that fails, OSQP goes on to a finer accuracy. Every residual is computed
+that turn out wrong) leaves only rounding errors. Where that fails an interior-point method of our own gives the active set, and
+where that fails, too, OSQP goes on to a finer accuracy. Every residual is computed
 here from P, q, A, l, u; OSQP's own are not used. Nothing depends on time: the same input gives the same bits.
 """
 
@@ -24,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import splu
 
 from ocp.errors import ProblemError
+from ocp.solvers.interior_qp import interior_point
 
 Array = NDArray[np.float64]
 
@@ -126,19 +128,14 @@ class Residuals:
     """Distance of (x, y) from optimality, each the largest absolute entry.
 
     primal: violation of l <= A x <= u. dual: P x + q + A' y. complementarity: min(|multiplier|, distance to its bound) over the
-    rows (a multiplier pushing against an infinite end counts in full). scale: 1 + the largest of |P x|, |q|, |A' y|, |A x|,
-    by which `worst` divides.
+    rows (a multiplier pushing against an infinite end counts in full). worst: the largest of the three, rows beside 1 + |A x| of
+    their own, costs and multipliers beside 1 + the largest of |P x|, |q|, |A' y|.
     """
 
     primal: float
     dual: float
     complementarity: float
-    scale: float
-
-    @property
-    def worst(self) -> float:
-        """Largest of the three over `scale`."""
-        return max(self.primal, self.dual, self.complementarity) / self.scale
+    worst: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,9 +166,11 @@ def residuals(qp: QP, x: ArrayLike, y: ArrayLike) -> Residuals:
     Px, z, Ay = qp.P @ x, qp.A @ x, qp.A.T @ y
     primal = np.maximum(np.maximum(qp.l - z, z - qp.u), 0.0)
     above, below = np.abs(qp.u - z), np.abs(z - qp.l)
-    gap = np.maximum(np.minimum(np.maximum(y, 0.0), above), np.minimum(np.maximum(-y, 0.0), below))
-    scale = 1.0 + max(_largest(Px), _largest(qp.q), _largest(Ay), _largest(z))
-    return Residuals(_largest(primal), _largest(Px + qp.q + Ay), _largest(gap), scale)
+    up, down, far, scale = np.maximum(y, 0.0), np.maximum(-y, 0.0), 1.0 + np.abs(z), 1.0 + max(map(_largest, (Px, qp.q, Ay)))
+    gap = np.maximum(np.minimum(up, above), np.minimum(down, below))
+    share = np.maximum(np.minimum(up / scale, above / far), np.minimum(down / scale, below / far))
+    dual = _largest(Px + qp.q + Ay)
+    return Residuals(_largest(primal), dual, _largest(gap), max(_largest(primal / far), dual / scale, _largest(share)))
 
 
 def solve_qp(qp: QP, options: QPOptions | None = None, *, x0: ArrayLike | None = None, y0: ArrayLike | None = None) -> QPResult:
@@ -186,14 +185,17 @@ def solve_qp(qp: QP, options: QPOptions | None = None, *, x0: ArrayLike | None =
     if qp.m == 0:
         return _unconstrained(qp, options)
     warm = x0 is not None or y0 is not None
-    if warm and options.finish and (tried := _exact(qp, x, y, options.accuracy)) is not None:
+    if warm and options.finish and _semidefinite(qp) and (tried := _exact(qp, x, y, options.accuracy)) is not None:
         return _graded(qp, *tried, 0, True, options)
     solver = _setup(qp, options)
     if warm:
         solver.warm_start(x=x.copy(), y=y.copy())
     iterations = 0
-    stages = [*(s for s in _STAGES if options.finish and s > options.eps), options.eps]
-    for stage in stages:
+    for stage in (*(s for s in _STAGES if options.finish and s > options.eps), options.eps):
+        if stage == options.eps and options.finish and qp.n + qp.m <= _DENSE:
+            point = interior_point(qp.P.toarray(), qp.q, qp.A.toarray(), qp.l, qp.u)
+            if point is not None and (tried := _exact(qp, *point, options.accuracy)) is not None:
+                return _graded(qp, *tried, iterations, True, options)
         left = options.max_iterations - iterations
         if left <= 0:
             break
@@ -215,29 +217,22 @@ def _setup(qp: QP, options: QPOptions) -> Any:
     solver = osqp.OSQP()
     try:
         # OSQP's own polishing is off: it prints when nothing is active, and the exact step here does more
-        solver.setup(
-            sp.triu(qp.P, format="csc"),
-            qp.q.copy(),
-            qp.A.copy(),
-            qp.l.copy(),
-            qp.u.copy(),
-            verbose=False,
-            polishing=False,
-            warm_starting=True,
-            rho=options.rho,
-            sigma=options.sigma,
-            alpha=options.alpha,
-            scaling=options.scaling,
-            adaptive_rho=1,
-            adaptive_rho_interval=options.adaptive_interval,
-            check_termination=options.check_interval,
-            eps_prim_inf=1e-7,
-            eps_dual_inf=1e-7,
-        )
+        solver.setup(sp.triu(qp.P, format="csc"), qp.q.copy(), qp.A.copy(), qp.l.copy(), qp.u.copy(), verbose=False,
+                     polishing=False, warm_starting=True, rho=options.rho, sigma=options.sigma, alpha=options.alpha,
+                     scaling=options.scaling, adaptive_rho=1, adaptive_rho_interval=options.adaptive_interval,
+                     check_termination=options.check_interval, eps_prim_inf=1e-7, eps_dual_inf=1e-7)
     except (osqp.OSQPException, ValueError) as error:
         low = float(np.linalg.eigvalsh(qp.P.toarray()).min()) if qp.n <= 2000 else float("nan")
         raise ProblemError(f"OSQP refuses the problem ({error}); smallest eigenvalue of P: {low:.3g}", where="QP") from error
     return solver
+
+
+def _semidefinite(qp: QP) -> bool:
+    """P has no negative eigenvalue that matters (where it is dense): a point that is only stationary is not an optimum."""
+    if qp.n > _DENSE:
+        return True
+    P = qp.P.toarray()
+    return int(scipy.linalg.lapack.dpotrf(P + 1e-9 * (1.0 + _largest(P)) * np.eye(qp.n))[1]) == 0
 
 
 def _ending(qp: QP, answer: Any, iterations: int) -> QPResult | None:
@@ -314,7 +309,8 @@ def _exact(qp: QP, x: Array, y: Array, accuracy: float) -> tuple[Array, Array] |
         state = residuals(qp, x, y)
         if state.worst <= min(1e-12, accuracy):
             return x, y
-        z, tiny = qp.A @ x, 1e-13 * state.scale
+        z = qp.A @ x
+        tiny = 1e-13 * (1.0 + np.abs(z))
         leaving = ((side == -1) & (y > 0.0)) | ((side == 1) & (y < 0.0))
         new = np.where(leaving, 0, side)
         new = np.where((side == 0) & (z < qp.l - tiny), -1, np.where((side == 0) & (z > qp.u + tiny), 1, new))
@@ -371,7 +367,8 @@ def _unconstrained(qp: QP, options: QPOptions) -> QPResult:
 def _graded(qp: QP, x: Array, y: Array, iterations: int, exact: bool, options: QPOptions) -> QPResult:
     state = residuals(qp, x, y)
     status = QPStatus.SOLVED if state.worst <= options.accuracy else QPStatus.INACCURATE
-    z, near = qp.A @ x, 1e-9 * state.scale
+    z = qp.A @ x
+    near = 1e-9 * (1.0 + np.abs(z))
     active = np.where(qp.u - z <= near, 1, np.where(z - qp.l <= near, -1, 0)).astype(np.int8)
     objective = float(0.5 * x @ (qp.P @ x) + qp.q @ x)
     return QPResult(x, y, status, state, iterations, active, exact, objective)

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from ocp.errors import ProblemError
+from ocp.solvers.interior_qp import interior_point
 from ocp.solvers.qp import QP, QPOptions, QPStatus, residuals, solve_qp
 
 
@@ -177,6 +178,8 @@ def test_wrong_input_is_named():
         solve_qp(QP(np.diag([1.0, -1.0]), [0.0, 0.0], np.eye(2), [-1.0, -1.0], [1.0, 1.0]))
     with pytest.raises(ProblemError, match="semidefinite"):
         solve_qp(QP(np.diag([1.0, -1.0]), [0.0, 0.0]))
+    with pytest.raises(ProblemError, match="semidefinite|refuses"):  # zero is stationary there, and no optimum
+        solve_qp(QP(np.diag([1.0, -1.0]), [0.0, 0.0], np.eye(2), [-1.0, -1.0], [1.0, 1.0]), x0=[0.0, 0.0])
     with pytest.raises(ProblemError, match="x0"):
         solve_qp(QP(np.eye(2), [0.0, 0.0]), x0=[1.0])
     with pytest.raises(ProblemError, match="alpha"):
@@ -191,6 +194,43 @@ def test_residuals_see_each_kind_of_error():
     assert residuals(qp, [1.0], [-0.9]).dual == pytest.approx(0.1)
     assert residuals(qp, [1.5], [-1.5]).complementarity == pytest.approx(0.5)
     assert residuals(qp, [1.5], [1.0]).complementarity == pytest.approx(0.5)
+
+
+def test_rows_of_very_different_sizes_hide_no_violation():
+    """A row with numbers of a million does not excuse another that is off by a thousandth."""
+    qp = QP(np.eye(2), [0.0, 0.0], np.diag([1e6, 1.0]), [1e6, 1.0], [np.inf, np.inf])
+    assert residuals(qp, [1.0, 1.0], [-1e-6, -1.0]).worst < 1e-15
+    assert residuals(qp, [1.0, 0.999], [-1e-6, -0.999]).worst > 1e-4
+    assert solve_qp(qp).residuals.worst < 1e-12
+
+
+def scaled(seed):
+    """(programme, its optimum): flat directions, dependent rows, unknowns and rows of sizes from 1e-3 to 1e3; made backwards."""
+    rng = np.random.default_rng(seed)
+    n, m = 14, 24
+    G, A, x = rng.standard_normal((6, n)), rng.standard_normal((m, n)), rng.standard_normal(n)
+    A[3], A[5] = A[4], A[6] + A[7]
+    y = np.zeros(m)
+    held = rng.choice(m, 11, replace=False)
+    y[held] = rng.uniform(0.5, 2.0, held.size) * rng.choice([-1.0, 1.0], held.size)
+    z = A @ x
+    room = np.where(y == 0.0, rng.exponential(1.0, m), 0.0)
+    l, u = np.where(y > 0.0, -np.inf, z - room), np.where(y < 0.0, np.inf, z + room)
+    d, e = 10.0**rng.uniform(-3, 3, n), 10.0**rng.uniform(-3, 3, m)
+    P, q = G.T @ G, -(G.T @ (G @ x)) - A.T @ y
+    return QP(P * np.outer(d, d), q * d, A * np.outer(e, d), l * e, u * e), x / d
+
+
+def test_programmes_of_very_different_sizes():
+    """The interior-point method finds the active set of badly scaled, degenerate programmes; the answer has the known cost."""
+    for seed in range(12):
+        qp, x = scaled(seed)
+        near = interior_point(qp.P.toarray(), qp.q, qp.A.toarray(), qp.l, qp.u)
+        answer, best = solve_qp(qp), 0.5 * x @ (qp.P @ x) + qp.q @ x
+        assert answer.ok
+        assert answer.objective == pytest.approx(best, rel=1e-6)
+        assert near is not None
+        assert 0.5 * near[0] @ (qp.P @ near[0]) + qp.q @ near[0] == pytest.approx(best, rel=1e-6)
 
 
 def test_nothing_is_printed(capfd):
