@@ -163,12 +163,12 @@ class _Search:
     def __init__(self, shot: Shot, lower: Array, upper: Array, size: Array, progress: Progress | None, began: float):
         self.shot, self.lower, self.upper, self.size, self.progress, self.began = shot, lower, upper, size, progress, began
         self.log: list[dict[str, float]] = []
-        self.best, self.lowest, self.left = np.zeros(0), float("inf"), float("inf")
+        self.best, self.lowest, self.left, self.method = np.zeros(0), float("inf"), float("inf"), ""
 
     def run(self, start: Array, options: AdjointOptions) -> tuple[Status, str]:
         from scipy.optimize import minimize  # only here: it takes a third of a second
 
-        self.best = start
+        self.best, self.method = start, options.integrator
         if not np.isfinite(self.shot.value(start)):
             return self.failed()
         self.note(start)
@@ -222,7 +222,8 @@ class _Search:
         stretch = h.leg(k).stretch
         system = stretch.phase.system
         why = None if not motion.moves(system) or k == h.stages else motion.failure(
-            system, float(t), x[:system.nx], u, np.array(system.parameter_values), float(length * stretch.pace(x[system.nx:])))
+            system, self.method, float(stretch.clock(t, x[system.nx:])), x[:system.nx], u, np.array(system.parameter_values),
+            float(length * stretch.pace(x[system.nx:])))
         return Status.NOT_A_NUMBER, f"{where} fails: {why or 'states or costs are not finite'}"
 
 

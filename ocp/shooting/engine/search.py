@@ -64,11 +64,10 @@ class Search:
         self.load_seconds = 0.0
         self.polished, self.began = False, 0.0
         self.schedule: np.ndarray | None = None
-        self.outer = outer.Outer(np.ones(outer.SCHEDULE), np.zeros(outer.LIMITS), self.multipliers.found, self.multipliers.previous)
-        self.outer.limits[[outer.FINAL, outer.VIOLATION_MOST, outer.GROWTH, outer.PENALTY_MOST, outer.MOST_UPDATES,
-                           outer.REGULARISATION, outer.NEWTON]] = (
-            options.tolerance, options.constraint_tolerance, options.penalty_growth, options.penalty_max, options.max_outer,
-            options.regularisation, options.polish == "newton")
+        limits = (options.tolerance, options.constraint_tolerance, options.penalty_growth, options.penalty_max, options.max_outer,
+                  options.regularisation, options.polish == "newton")
+        self.outer = outer.Outer(np.ones(outer.SCHEDULE), np.array(limits, dtype=float), self.multipliers.found,
+                                 self.multipliers.previous) if self.multipliers.any_rows else None
         self.checkpoint, self.pace = checkpoint, Pace()
         self.attempt, self.patient = attempt, patient
         self._best, self._since, self._looked = np.inf, 0, 0
@@ -76,7 +75,7 @@ class Search:
         self.before, self.first = before, len(before)
         if resume is not None:
             self.resumed = log_rows(resume)
-            if (schedule := saved.schedule_of(resume, options)) is not None:
+            if self.outer is not None and (schedule := saved.schedule_of(resume, options)) is not None:
                 self.schedule = self.outer.schedule
                 self.schedule[:] = schedule
             self.first = int(resume["iterations"][0])
@@ -144,8 +143,10 @@ class Search:
     def _rescued(self, found: Ending) -> Ending:
         """What is left to do for polishing after the search has ended."""
         state = self.store.state
-        near = state[r.GRADIENT] <= NEAR * scale(self.store.settings[r.UNIT], state[r.COST])
-        short = (found[0] is Status.STALLED or (found[0] is Status.ITERATION_LIMIT and near)) and state[r.VIOLATION] <= POLISH_FROM
+        near = found[0] is Status.STALLED or (
+            found[0] is Status.ITERATION_LIMIT
+            and state[r.GRADIENT] <= NEAR * scale.py_func(self.store.settings[r.UNIT], state[r.COST]))
+        short = near and state[r.VIOLATION] <= POLISH_FROM
         wanted = (short and self.options.polish != "never") or (
             found[0] is Status.CONVERGED and self.options.polish == "newton" and not self.polished)
         return (self._polish() or found) if wanted else found
@@ -174,7 +175,7 @@ class Search:
     def _rows(self, task: int, most: int) -> tuple[int, int]:
         """Let the compiled loops do a task of ``iterate`` or ``outer``. Returns (rows of the log, ending or failed knot or -1)."""
         engine = self.store.engine
-        if self.multipliers.any_rows:
+        if self.outer is not None:
             rows, ending = outer.perform(engine, self.outer, task, self.rows, most)
         else:
             rows, ending = it.perform(engine, task, self.rows, self.options.tolerance, -1.0, most)
@@ -250,11 +251,11 @@ class Search:
     def _search(self) -> Ending:
         """Batches of iterations until an ending."""
         options, state = self.options, self.store.state
-        if self.multipliers.any_rows and self.schedule is None:
+        if self.outer is not None and self.schedule is None:
             self.schedule = self.outer.schedule
             self.schedule[:] = 0.0
             # relative to where the search begins, so that costs of 1e-2 and 1e4 start equally loosely
-            size = scale(self.store.settings[r.UNIT], state[r.COST])
+            size = scale.py_func(self.store.settings[r.UNIT], state[r.COST])
             self.schedule[[outer.TOLERANCE, outer.LOOSE, outer.NEAR, outer.PENALTY]] = (
                 max(options.tolerance, options.inner_tolerance * state[r.GRADIENT] / size), LOOSE,
                 POLISH_FROM, self.store.held.mu.max())
@@ -373,8 +374,10 @@ class Search:
     def _report_first(self) -> None:
         s, held = self.store.state, self.store.held
         s[r.PLAIN] = self.objective
-        penalty, updates = (held.mu.max(), 0.0) if self.schedule is None else self.schedule[[outer.PENALTY, outer.UPDATES]]
-        self.rows[0] = self.objective, np.nan, s[r.GRADIENT], s[r.VIOLATION], s[r.GAP], 0.0, s[r.MU], 0.0, penalty, updates
+        penalty, updates = 0.0, 0.0
+        if self.outer is not None:
+            penalty, updates = (held.mu.max(), 0.0) if self.schedule is None else self.schedule[[outer.PENALTY, outer.UPDATES]]
+        self.rows[0] = s[r.PLAIN], np.nan, s[r.GRADIENT], s[r.VIOLATION], s[r.GAP], 0.0, s[r.MU], 0.0, penalty, updates
         self._report(1)
 
     def _report(self, rows: int) -> None:

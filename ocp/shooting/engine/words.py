@@ -43,10 +43,10 @@ def lost(horizon: Horizon, store: Store, multipliers: Multipliers, options: ILQR
 def ended(ending: int, horizon: Horizon, store: Store, options: ILQROptions) -> tuple[Status, str]:
     """How a minimisation ended."""
     state = store.state
-    scaled = options.tolerance * scale(store.settings[r.UNIT], state[r.COST])
     if ending == it.CONVERGED:
         return Status.CONVERGED, (f"projected gradient {state[r.GRADIENT]:.3g}, expected decrease "
                                   f"{-(state[r.LINEAR] + state[r.QUADRATIC]):.3g}, cost {store.path.cost.sum():.9g}")
+    scaled = options.tolerance * scale.py_func(store.settings[r.UNIT], state[r.COST])
     if ending == it.INDEFINITE:
         if (words := first_not_finite(horizon, store)) is not None:
             return Status.NOT_A_NUMBER, words
