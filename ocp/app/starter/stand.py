@@ -22,6 +22,7 @@ FLAT, INSIDE = 0.02, 0.8  # half width of the smallest sole [m], and the share o
 BAND = 0.02  # m: what lies so low on a foot is its sole
 #: names of configurations in which robots stand, the surest word first
 STANDING = ("half_sitting", "standing", "stand", "home")
+STRETCHED = 0.02  # m: of the velocities of a foot, the least that its joints make
 SMALL = 24  # degrees of freedom up to which the controller runs at 500 Hz
 
 
@@ -48,16 +49,36 @@ def standing_file(robot: NamedRobot, command: str) -> str:
     root = next((i for i, body in enumerate(model.bodies) if body.parent < 0 and model.kind(i).nv == 6), None)
     if root is None:
         raise ProblemError("its root is fixed to the world: it does not stand on feet; a URDF takes --root free_flyer", where=where)
-    q = _posture(model)
-    R, p = _pose(model, q, model.bodies[root].name)
-    feet = _feet(model, q, p[2], where)
-    touching = np.concatenate([foot.places(model, q) for foot in feet])
-    ground = touching[:, 2].min()
-    com = np.asarray(ca.Function("com", [], [ca.densify(alg.centre_of_mass(model, ca.DM(q)))])()["o0"]).ravel()
-    if not _carried(touching[:, :2], com):
+    reasons: list[ProblemError] = []
+    for q in _postures(model):
+        try:
+            return _file(robot, command, root, q, _standing(model, q, root, where))
+        except ProblemError as error:
+            reasons.append(error)
+    raise reasons[0]
+
+
+def _standing(model: Model, q: np.ndarray, root: int, where: str) -> list[Foot]:
+    """The feet on which it stands. Raises ProblemError where it does not."""
+    feet = _feet(model, q, _pose(model, q, model.bodies[root].name)[1][2], where)
+    _able(model, q, root, feet, where)
+    com = _mass_centre(model, q)
+    if not _carried(np.concatenate([foot.places(model, q) for foot in feet])[:, :2], com):
         raise ProblemError(f"its mass centre, at x = {com[0]:.3g}, y = {com[1]:.3g} m, does not lie over its feet "
                            f"({', '.join(foot.frame for foot in feet)}) in the configuration that its file gives; it needs one in "
                            "which it stands (a named configuration of its SRDF or MJCF file)", where=where)
+    return feet
+
+
+def _mass_centre(model: Model, q: np.ndarray) -> np.ndarray:
+    return np.asarray(ca.Function("com", [], [ca.densify(alg.centre_of_mass(model, ca.DM(q)))])()["o0"]).ravel()
+
+
+def _file(robot: NamedRobot, command: str, root: int, q: np.ndarray, feet: list[Foot]) -> str:
+    model = robot.mechanism.model
+    (R, p), com = _pose(model, q, model.bodies[root].name), _mass_centre(model, q)
+    touching = np.concatenate([foot.places(model, q) for foot in feet])
+    ground = touching[:, 2].min()
     trunk, height = model.bodies[root].name, com[2] - ground
     joints = {body.joint.name: float(round(q[model.q_slice(i).start], 4)) for i, body in enumerate(model.bodies)
               if body.joint.mimic is None and model.kind(i).nv == 1 and model.kind(i).nq == 1}
@@ -85,13 +106,29 @@ def standing_file(robot: NamedRobot, command: str) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _posture(model: Model) -> np.ndarray:
-    """The configuration in which it stands."""
-    for word in STANDING:
-        for name, q in model.configurations.items():
-            if name.lower() == word:
-                return np.asarray(q, dtype=float)
-    return resting(model)
+def _able(model: Model, q: np.ndarray, root: int, feet: list[Foot], where: str) -> None:
+    """Raise ProblemError where links have no mass, or where legs are stretched out."""
+    M = np.asarray(ca.Function("M", [], [ca.densify(alg.mass_matrix(model, ca.DM(q)))])()["o0"])
+    scale = np.sqrt(np.maximum(np.diag(M), 0.0))
+    idle = [name for name, size in zip(model.velocity_names, scale, strict=True) if size < 1e-9]
+    if idle:
+        some = ", ".join(idle[:4]) + (" .." if len(idle) > 4 else "")
+        raise ProblemError(f"nothing that its joints {some} move has mass; a file can lock joints, or give mass to bodies",
+                           where=where)
+    own = model.v_slice(root)
+    for foot in feet:
+        J = np.asarray(ca.Function("J", [], [ca.densify(alg.frame_jacobian(model, ca.DM(q), foot.frame, "world_aligned"))])()["o0"])
+        J = np.delete(J, range(own.start, own.stop), axis=1)[:3]
+        if np.linalg.svd(J, compute_uv=False)[2] < STRETCHED:
+            raise ProblemError(f"the leg to {foot.frame!r} is stretched out in the configuration that its file gives; it needs one "
+                               "in which its knees are bent (a named configuration of its SRDF or MJCF file)", where=where)
+
+
+def _postures(model: Model) -> list[np.ndarray]:
+    """Configurations in which it may stand, the likeliest first."""
+    known = {name.lower(): q for name, q in model.configurations.items()}
+    order = [*(name for name in STANDING if name in known), *(name for name in known if name not in STANDING)]
+    return [np.asarray(known[name], dtype=float) for name in order] or [resting(model)]
 
 
 def _pose(model: Model, q: np.ndarray, frame: str) -> tuple[np.ndarray, np.ndarray]:
@@ -106,8 +143,8 @@ def _feet(model: Model, q: np.ndarray, root: float, where: str) -> list[Foot]:
     lowest = min(heights.values())
     names = [name for name, z in heights.items() if z < lowest + NEAR and z < root - BELOW]
     if len(names) < 2:
-        raise ProblemError("does not stand on feet: " + (f"only {names[0]!r} reaches down" if names else
-                           "no limb of it reaches down below its root"), where=where)
+        why = f"only {names[0]!r} reaches down" if names else "no limb of it reaches down below its root"
+        raise ProblemError(f"does not stand on feet in any configuration that its file gives: {why}", where=where)
     feet = [_foot(model, q, name) for name in names]
     points = [foot.frame for foot in feet if len(foot.points) == 1]
     if len(names) == 2 and points:
