@@ -106,7 +106,8 @@ def _system(robot: NamedRobot, plan: Plan, inverse: bool) -> list[str]:
 
 
 def _costs(robot: NamedRobot, plan: Plan, kind: str, small: bool) -> list[str]:
-    effort = f"{{name: effort, running_residual: tau, weights: {_flow(_weights(robot, plan))}}}  # squares, each measured by its limit"
+    weights = _flow(_weights(robot, plan))
+    effort = f"{{name: effort, running_residual: tau, weights: {weights}}}  # squares, each measured by its limit"
     if kind == "mpc":
         return ["    - name: goal", "      state_error:", *_joints(plan.goal, 8), "      weights: 10",
                 "    - {name: motion, running_residual: v, weights: 0.1}", f"    - {effort}"]
