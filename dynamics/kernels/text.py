@@ -71,15 +71,6 @@ def longest_output(function: ca.Function) -> int:
     return max(map(function.numel_out, range(function.n_out())), default=0)
 
 
-def forwarded(symbol: str) -> str:
-    """A definition of ``symbol`` that calls ``symbol.first`` until another address is put into ``symbol.best``."""
-    return "\n".join((f"@{symbol}.best = global ptr @{symbol}.first",
-                      f"define i32 @{symbol}(ptr %arg, ptr %res, ptr %iw, ptr %w, i32 %mem) nounwind {{",
-                      f"%best = load ptr, ptr @{symbol}.best",
-                      "%status = tail call i32 %best(ptr %arg, ptr %res, ptr %iw, ptr %w, i32 %mem)",
-                      "ret i32 %status\n}"))
-
-
 def written(function: ca.Function, symbol: str) -> str:
     """A definition of ``i32 symbol(arg, res, iw, w, mem)``, CasADi's calling convention, of a dense SX function.
 

@@ -22,7 +22,7 @@ from ocp.plants.integrated import Push
 from ocp.plants.touching import Touch, touches
 
 Array = NDArray[np.float64]
-RADIUS = 1e-3  # m, of the spheres
+RADIUS = 1e-4  # m, of the spheres: they stand for points, and roll by their radius times the angle of the link
 KINDS = {"free_flyer": "free", "spherical": "ball", "revolute": "hinge", "continuous": "hinge", "prismatic": "slide"}
 
 
@@ -150,7 +150,7 @@ def mjcf(model: Model, points: Sequence[Touch] = (), timestep: float = 5e-4) -> 
     planes, pairs = "", ""
     for k, point in enumerate(points):
         n = point.axes[2]
-        at = (point.record.height / float(np.linalg.norm(point.record.normal)) - RADIUS) * n
+        at = (point.record.height - RADIUS) * n
         planes += (f'<geom name="plane {k}" type="plane" size="5 5 0.1" pos="{_numbers(at)}" quat="{_quaternion(point.axes.T)}" '
                    'contype="0" conaffinity="0"/>')
         pairs += (f'<pair geom1="plane {k}" geom2="point {k}" condim="{3 if point.friction else 1}" '
@@ -184,9 +184,9 @@ def _first(values: Any) -> str:
 
 
 def _rotation(w: Array) -> Array:
-    from dynamics.lie import quaternion
-
-    return np.asarray(quaternion.to_matrix(w).full())
+    a, b, c, d = w
+    u, n = np.array([b, c, d]), 2.0 / float(w @ w)
+    return np.asarray((a * a * n - 1.0) * np.eye(3) + n * (np.outer(u, u) + a * np.array([[0, -d, c], [d, 0, -b], [-c, b, 0]])))
 
 
 def _quaternion(R: Any) -> str:

@@ -46,7 +46,7 @@ def write_guess(horizon: Horizon, options: ILQROptions, path: Path, phases: Sequ
         if not u.any() and (found := inverse_dynamics_controls(phase, steps)) is not None:
             u = found
             notes.append("the guess of the controls comes from inverse dynamics along the guess of the states")
-        inside = np.clip(u, phase.u_lower, phase.u_upper)
+        inside = np.clip(u, *(bound[leg.first:leg.last, :phase.system.nu] for bound in (horizon.lower, horizon.upper)))
         moved = [name for name, other in zip(phase.system.controls, (u != inside).any(axis=0).tolist(), strict=True) if other]
         notes += [f"the guess of control {', '.join(map(repr, moved))} was moved into its bounds"] if moved else []
         path.u[leg.first:leg.last, :phase.system.nu] = inside

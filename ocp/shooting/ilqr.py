@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynamics.kernels.tuning import tuned_while
 from ocp.algebraic import eliminated
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
@@ -137,8 +136,7 @@ def run(program: Program, progress: Progress | None = None, checkpoint: Keep | N
     phases = tuple(leg.stretch.phase for leg in horizon.legs)
     if guess is not None:
         phases, problem = _guessed(phases, guess), replace(problem, phases=_guessed(problem.phases, guess))
-    with tuned_while(program.compiled.kernels):
-        found = search(horizon, phases, options, store, program.helpers, progress, checkpoint, resume)
+    found = search(horizon, phases, options, store, program.helpers, progress, checkpoint, resume)
     status, message = found.ending
     if status is not Status.CONVERGED:
         found.search.save(found.log)  # before the last sweep, which may regularise
@@ -155,7 +153,8 @@ def run(program: Program, progress: Progress | None = None, checkpoint: Keep | N
                "solve": time.perf_counter() - began - found.search.load_seconds}
     seconds["total"] = sum(seconds.values())
     return Solution(
-        problem=with_parameters(problem, chosen), method="ilqr", options=dict(program.named), status=status, message=message,
+        problem=with_parameters(problem, chosen) if chosen else problem, method="ilqr", options=dict(program.named), status=status,
+        message=message,
         objective=found.search.objective + horizon.constant, trajectory=whole, parts=parts,
         iterations=found.log, seconds=seconds, notes=tuple(notes), extra=extras(horizon, store, found.search.swept, chosen),
         optimality=ShootingOptimality(horizon, store.path.x.copy(), store.path.u.copy(), store.held.slope.copy()))

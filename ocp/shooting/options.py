@@ -44,8 +44,8 @@ class ILQROptions:
         once for all robots; "auto" takes loops for large robots. See ``ocp.derivatives`` for both.
     hessian: "gauss_newton" drops the second derivatives of the dynamics (iLQR); "full" adds them, contracted with the
         costates (DDP: quadratic convergence); "auto" takes Gauss-Newton's far from the solution and the full one near it.
-    kernels: "compiled" needs a C compiler, "interpreted" makes no machine code, "auto" makes it without a compiler where it can,
-        at once, and tunes it beside a search that takes more than a second; "tuned" waits for that.
+    kernels: "compiled" needs a C compiler, "interpreted" makes no machine code, "auto" makes it without a compiler where it can;
+        "tuned" takes ten times the time for that, for code that is up to a quarter faster: for long searches.
     convexify: what happens to a full Hessian that the sweep cannot use: "gauss_newton" moves it towards the Gauss-Newton Hessian,
         "project" takes the nearest positive semidefinite matrix of every stage, "shift" only regularises.
     shooting: "single" rolls out with the feedback gains (closed loop), "open" without them; "feasible" starts from the states of

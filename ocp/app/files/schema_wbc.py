@@ -27,6 +27,14 @@ class FreeRotation(BasePose):
     position: None = Field(None, description="not of a rotation")
 
 
+class Within(Part):
+    """A box along the axes of the world; what is null does not end."""
+
+    x: tuple[Number | None, Number | None] = Field((None, None), description="from, to [m]")
+    y: tuple[Number | None, Number | None] = Field((None, None), description="from, to [m]")
+    z: tuple[Number | None, Number | None] = Field((None, None), description="from, to [m]")
+
+
 class Contact(Part):
     """Where the robot may touch a plane of the world."""
 
@@ -38,6 +46,8 @@ class Contact(Part):
     axis: Vector3 = Field((0.0, 0.0, 1.0), description="axis of the frame that points along the normal, of a sole")
     normal: Vector3 = Field((0.0, 0.0, 1.0), description="of the plane, away from it, in the world; any length but zero")
     height: Number = Field(0.0, description="of the plane along its normal [m]")
+    within: Within | None = Field(None, description="box of the world outside of which the plane ends, as at the mouth of a hole; "
+                                                    "null: it does not end")
     friction: Number = Field(description="coefficient of friction, positive")
     taken: StrictBool = Field(True, description="whether the robot stands on it at the start")
     slides: StrictBool = Field(False, description="the points move along the plane, with known friction")
@@ -180,6 +190,9 @@ class PlantPart(Part):
     kind: Literal["hybrid", "mujoco"] = Field("hybrid", description="our simulator of events, or MuJoCo (the extra of that name)")
     friction: dict[str, Number] = Field(default_factory=dict, description="of contacts where it is not what the controller thinks")
     restitution: dict[str, Number] = Field(default_factory=dict, description="of contacts, in [0, 1]; hybrid only")
+    cone: Literal["exact", "inner", "outer"] = Field("exact", description="what friction may be: the exact cone, or a pyramid "
+                                                                          "within or around it; pyramids hybrid only")
+    sides: StrictInt = Field(4, ge=3, description="of the pyramid; the normal of its first is the first tangent of the plane")
 
 
 class Control(Part):

@@ -27,7 +27,8 @@ from ocp.app.files.yaml_source import KeyPath, Source, parse_source, read_source
 from ocp.bridge import model_space
 from ocp.errors import ProblemError
 from ocp.plants import Plant, Push
-from ocp.plants.hybrid import HybridPlant
+from ocp.plants.coulomb import EXACT, Cone
+from ocp.plants.hybrid import HybridOptions, HybridPlant
 from ocp.problem import INF
 from ocp.solvers.hqp import HQPOptions
 from ocp.wbc import ContactPlan, Setup
@@ -59,11 +60,19 @@ class LoadedWbc:
         """A plant of the kind (default: the file's). Raises ProblemError, also for MuJoCo where it is not installed."""
         contacts = [replace(plan.record, friction=self.friction.get(plan.name, plan.record.friction))  # type: ignore[type-var]
                     for plan in self.setup.contacts]
+        within = {plan.name: plan.within for plan in self.setup.contacts if plan.within is not None}
         if (kind or self.file.plant.kind) == "mujoco":
+            if within:
+                raise ProblemError(f"the plane of contact {next(iter(within))!r} ends ('within'), which this plant does not know; "
+                                   "take the hybrid plant", where="plant 'mujoco'")
+            if self.file.plant.cone != "exact":
+                raise ProblemError("knows the exact cone alone; take the hybrid plant for pyramids", where="plant 'mujoco'")
             from ocp.plants.mujoco import MujocoPlant  # an extra
 
             return MujocoPlant(self.mechanism, contacts, pushes=self.pushes)
-        return HybridPlant(self.mechanism, contacts, restitution=self.restitution, pushes=self.pushes)
+        cone = EXACT if self.file.plant.cone == "exact" else Cone(self.file.plant.sides, self.file.plant.cone)
+        return HybridPlant(self.mechanism, contacts, restitution=self.restitution, options=HybridOptions(cone=cone),
+                           pushes=self.pushes, within=within)
 
 
 def load_wbc(path: str | FilePath, overrides: Mapping[str, str] | None = None) -> LoadedWbc:
@@ -174,7 +183,21 @@ def _contacts(reader: lp.Reader, mechanism: Mechanism, file: schema.WbcFile) -> 
             with reader.findings.collecting(path):
                 record.check(mechanism.model)
             found.append(ContactPlan(record, given.taken, values["least"], most, values["ramp"], given.sides, given.pyramid,
-                                     given.slides))
+                                     given.slides, _within(reader, given.within, (*path, "within"))))
+    return tuple(found)
+
+
+def _within(reader: lp.Reader, given: schema.Within | None, path: KeyPath) -> tuple[tuple[float, float], ...] | None:
+    if given is None:
+        return None
+    found = []
+    for axis in "xyz":
+        ends = getattr(given, axis)
+        low, high = (rest if end is None else reader.number(end, (*path, axis))
+                     for end, rest in zip(ends, (-INF, INF), strict=True))
+        if not low < high:
+            reader.findings.add((*path, axis), f"must end above its beginning, got {low:g} to {high:g} m")
+        found.append((low, high))
     return tuple(found)
 
 

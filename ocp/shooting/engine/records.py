@@ -67,7 +67,7 @@ def compile_horizon(horizon: Horizon, options: ILQROptions) -> Compiled:
 
         assert stage.local is not None
         robot = mechanics.bank_functions(leg.stretch.phase.system, options.integrator, stage.local, full)
-    mode = "tunable" if options.kernels == "auto" else cast(Literal["tuned", "compiled", "interpreted"], options.kernels)
+    mode = "quick" if options.kernels == "auto" else cast(Literal["tuned", "compiled", "interpreted"], options.kernels)
     kernels = compile_many([*wanted.values(), *robot.values()], mode=mode)
     return Compiled(horizon, options, dict(zip(wanted, kernels, strict=False)), dict(zip(robot, kernels[len(wanted):],
                                                                                          strict=True)))

@@ -143,8 +143,10 @@ class Search:
     def _rescued(self, found: Ending) -> Ending:
         """What is left to do for polishing after the search has ended."""
         state = self.store.state
-        near = state[r.GRADIENT] <= NEAR * scale.py_func(self.store.settings[r.UNIT], state[r.COST])
-        short = (found[0] is Status.STALLED or (found[0] is Status.ITERATION_LIMIT and near)) and state[r.VIOLATION] <= POLISH_FROM
+        near = found[0] is Status.STALLED or (
+            found[0] is Status.ITERATION_LIMIT
+            and state[r.GRADIENT] <= NEAR * scale.py_func(self.store.settings[r.UNIT], state[r.COST]))
+        short = near and state[r.VIOLATION] <= POLISH_FROM
         wanted = (short and self.options.polish != "never") or (
             found[0] is Status.CONVERGED and self.options.polish == "newton" and not self.polished)
         return (self._polish() or found) if wanted else found
@@ -372,8 +374,10 @@ class Search:
     def _report_first(self) -> None:
         s, held = self.store.state, self.store.held
         s[r.PLAIN] = self.objective
-        penalty, updates = (held.mu.max(), 0.0) if self.schedule is None else self.schedule[[outer.PENALTY, outer.UPDATES]]
-        self.rows[0] = self.objective, np.nan, s[r.GRADIENT], s[r.VIOLATION], s[r.GAP], 0.0, s[r.MU], 0.0, penalty, updates
+        penalty, updates = 0.0, 0.0
+        if self.outer is not None:
+            penalty, updates = (held.mu.max(), 0.0) if self.schedule is None else self.schedule[[outer.PENALTY, outer.UPDATES]]
+        self.rows[0] = s[r.PLAIN], np.nan, s[r.GRADIENT], s[r.VIOLATION], s[r.GAP], 0.0, s[r.MU], 0.0, penalty, updates
         self._report(1)
 
     def _report(self, rows: int) -> None:

@@ -31,10 +31,11 @@ def sizes(store: Store) -> tuple[float, float]:
     fifth of their own size without one. The Hessians must be those of the cost alone."""
     model, far, which = store.model, 0.2 * moves(store), store.plan.which[:-1]
     bent = np.empty((len(far), 1, 1))
-    for k in (np.flatnonzero(which == kind) for kind in range(len(store.plan.nx))):
-        n, m = (int(count[k[0]]) if len(k) else 0 for count in (model.n, model.m))
-        of_controls = np.arange(n, n + m)
-        bent[k] = np.abs(model.H[k[:, None], of_controls, of_controls])[:, None, :] @ (far[k, :m]**2)[:, :, None]
+    for kind in range(len(store.plan.nx)):
+        if len(k := np.flatnonzero(which == kind)):
+            n, m = model.n[k[0]], model.m[k[0]]
+            curved = np.abs(model.H[:-1, n:n + m, n:n + m].diagonal(axis1=1, axis2=2)[k])
+            bent[k] = curved[:, None, :] @ (far[k, :m]**2)[:, :, None]
     return float(np.abs(store.path.cost).sum()), float(np.cumsum(0.5 * bent)[-1])
 
 def moves(store: Store) -> np.ndarray:
@@ -57,6 +58,7 @@ def gradient(store: Store) -> float:
 def measure(store: Store, unit: float) -> None:
     """Turn the numbers of a store at its start, which are for a unit of one, into those for this unit."""
     store.held.mu[:] *= unit
-    store.settings[[r.MU_LEAST, r.MU_MOST]] *= unit
+    store.settings[r.MU_LEAST] *= unit
+    store.settings[r.MU_MOST] *= unit
     store.settings[r.UNIT] = unit
     store.state[r.MU] *= unit
