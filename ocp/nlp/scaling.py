@@ -30,7 +30,7 @@ UP = 2.0 ** 7
 #: unknowns and rows between this and its inverse are ordinary
 TINY = 2.0 ** -10
 #: unknowns that are smaller, beside the largest, are rounding
-NOISE = 2.0 ** -36
+NOISE = 2.0 ** -30
 #: objectives that this factor leaves larger than one are huge
 STEEP = 2.0 ** -15
 #: an objective that vanishes is measured by this part of its unit

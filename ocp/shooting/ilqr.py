@@ -65,6 +65,10 @@ class Program:
     named: Mapping[str, Any]  # the options by name
 
 
+ELSEWHERE = "; collocation (--method collocation) has the states as unknowns and may find one where rollouts do not"
+"""What to try where a search has missed constraints."""
+
+
 def solve(problem: Problem, options: ILQROptions | None = None, progress: Progress | None = None, checkpoint: Keep | None = None,
           resume: Checkpoint | None = None) -> Solution:
     """Solve a problem by iLQR; see ``ILQROptions``. ``progress`` gets every row of the iteration log as it is written.
@@ -129,7 +133,7 @@ def run(program: Program, progress: Progress | None = None, checkpoint: Keep | N
         guess: Guess | Sequence[Guess] | None = None) -> Solution:
     """Solve a prepared problem from the guess of its phases, from another (one for each phase), or from a checkpoint. Raises
     ProblemError for guesses that do not fit."""
-    from ocp.shooting.attempts import search
+    from ocp.shooting.attempts import FAILURES, search
 
     began = time.perf_counter()
     options, horizon, store, problem = program.options, program.horizon, program.store, program.problem
@@ -140,6 +144,8 @@ def run(program: Program, progress: Progress | None = None, checkpoint: Keep | N
     status, message = found.ending
     if status is not Status.CONVERGED:
         found.search.save(found.log)  # before the last sweep, which may regularise
+        if status in FAILURES and found.search.left_over() > 0.0:
+            message += ELSEWHERE
     found.search.sweep_again()
     notes = list(found.notes)
     if resume is None and len(found.log) == 1 and status is Status.CONVERGED:

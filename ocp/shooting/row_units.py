@@ -28,6 +28,8 @@ PLACES = 5
 
 def in_own_units(horizon: Horizon) -> Horizon:
     """The horizon with every row of its stages in a unit of its own."""
+    if not any(stage.rows.count for stage in horizon.kinds):
+        return horizon
     sizes = [np.zeros(stage.rows.count) for stage in horizon.kinds]
     for k, x, u, moves in _guess(horizon):
         kind, rows = horizon.which[k], horizon.kind(k).rows
@@ -65,12 +67,17 @@ def _of_choice(leg: Leg, own: Array) -> Array:
     return own[free]
 
 
+def own_unit(sizes: Array) -> Array:
+    """The nearest power of 1024; 1 for nothing."""
+    return np.asarray(2.0 ** (BASE * np.round(np.log2(np.where(sizes > 0, sizes, 1.0)) / BASE)))
+
+
 def _measured(rows: Rows, sizes: Array, width: int) -> Rows:
     if not rows.count:
         return rows
     first = np.flatnonzero(rows.kind != IN_CONE)
     sizes = np.repeat(np.maximum.reduceat(sizes, first), np.diff(np.append(first, rows.count)))  # a cone has one unit
-    unit = 2.0 ** (BASE * np.round(np.log2(np.where(sizes > 0, sizes, 1.0)) / BASE))
+    unit = own_unit(sizes)
     return rows if (unit == 1.0).all() else in_units(rows, unit, width)
 
 

@@ -27,7 +27,7 @@ MAX_COMPONENTS = 1000
 class Part(BaseModel):
     """Base of every mapping in a problem file: unknown keys are errors, values never change after reading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 def refuse(message: str) -> PydanticCustomError:

@@ -134,6 +134,23 @@ class RobotModel(Part):
         return self
 
 
+def _robot_tag(value: Any) -> str | None:
+    return "<path>" if isinstance(value, str) else "<RobotModel>" if isinstance(value, (Mapping, RobotModel)) else None
+
+
+class RobotFile(Part):
+    """The head of a file that asks something of one robot: words, constants and the robot."""
+
+    name: Name = Field(description="name, a few words")
+    description: str = Field("", description="what is asked for, in prose")
+    source: str = Field("", description="where robot and tasks are from")
+    constants: dict[str, Number] = Field(default_factory=dict, description="named numbers; each may use earlier ones and pi")
+    robot: Annotated[
+        Annotated[str, Tag("<path>"), Field(min_length=1)] | Annotated[RobotModel, Tag("<RobotModel>")],
+        Discriminator(_robot_tag, **expected("the path of a robot file, robots:NAME, or a mapping with the key 'robot'"))] = Field(
+        description="the robot: path of its file, or a mapping as under 'system' of a problem file")
+
+
 class RobotSystem(RobotModel):
     """The robot as a controlled system: x = (q, v), controls are joint efforts and thrusts, or accelerations and thrusts."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -16,10 +15,10 @@ from ocp.shooting.engine import checkpoint as saved
 from ocp.shooting.engine import iterate as it
 from ocp.shooting.engine import outer, unit
 from ocp.shooting.engine import record as r
-from ocp.shooting.engine.expansion import bend_range, differentiate_range, finish
 from ocp.shooting.engine.multipliers import Multipliers
 from ocp.shooting.engine.record import Engine, Store
 from ocp.shooting.engine.scale import scale
+from ocp.shooting.engine.team import expand
 from ocp.shooting.engine.words import ended, lost, not_a_number
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.polish import PolishStatus
@@ -186,23 +185,10 @@ class Search:
         return self._rows(task, ending)[1]
 
     def _expand(self) -> Ending | None:
-        failed = self._perform(it.EXPAND) if len(self.team) == 1 else self._expand_together()
+        failed = self._perform(it.EXPAND) if len(self.team) == 1 else expand(self.team)
         if failed >= 0 or not np.isfinite(self.store.state[r.GRADIENT]):
             return Status.NOT_A_NUMBER, not_a_number(self.horizon, self.store)
         return None
-
-    def _expand_together(self) -> int:
-        """The stages shared among threads; every knot is a computation of its own, so the numbers do not depend on how many."""
-        stages, count = len(self.horizon.which), len(self.team)
-        cuts = [stages * i // count for i in range(count + 1)]
-        with ThreadPoolExecutor(count) as pool:
-            found = list(pool.map(differentiate_range, self.team, cuts[:-1], cuts[1:]))
-            failed = max(k for k, _ in found)
-            if failed >= 0:
-                return int(failed)
-            if not finish(self.store.engine, max(v for _, v in found)):
-                return 0
-            return int(max(pool.map(bend_range, self.team, cuts[:-1], cuts[1:])))
 
     def _iterate(self, most: int) -> tuple[int, int]:
         """As ``iterate.iterate``, with the expansions shared among threads where there are several."""
@@ -213,7 +199,7 @@ class Search:
             return 0, ending
         ending = it.step(engine, self.rows, 0)
         if ending == it.RUNNING:
-            failed = self._expand_together()
+            failed = expand(self.team)
             if failed >= 0:
                 self.store.state[r.FAILED] = failed
                 return 1, it.BROKEN

@@ -23,7 +23,8 @@ UNITS = {"mm, ms, MN": Units(length=1e3, time=1e3, force=1e-6, plain=10.0),
          "cost times 1e9": Units(cost=1e9), "cost times 1e-9": Units(cost=1e-9),
          "rows times 1e6": Units(rows=1e6), "rows times 1e-6": Units(rows=1e-6)}
 # optima that are not unique: the objectives agree within the bars of the certificates, motions need not
-SEVERAL = {"dynamic_soaring": "the mesh lets one orbit begin at places half an interval apart: two strict minima of the program"}
+SEVERAL = {"dynamic_soaring": "the mesh lets one orbit begin at places half an interval apart: two strict minima of the program",
+           "satellite_reorientation": "the mirror image of a turn about x, y and z reversed, takes as long"}
 
 
 def files():

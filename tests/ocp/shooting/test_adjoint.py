@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from repository import ROOT
+from rescaled import Units, rescaled
 
 from ocp.app.files.load import load_problem
 from ocp.errors import ProblemError, UnsupportedError
@@ -39,6 +40,15 @@ def test_the_optimum_is_that_of_ddp():
     assert one.objective == pytest.approx(other.objective, rel=1e-7)
     assert one.certificate.stationarity.holds
     assert one.extra["gradient"].shape == (3 + 40,)
+
+
+@pytest.mark.slow
+def test_iterations_are_those_of_the_same_cost_in_another_unit():
+    first, other = (solve(rescaled(loaded().problem, Units(cost=by)), "adjoint",
+                          {"intervals": 5, "max_iterations": 12, "kernels": "interpreted"}) for by in (1.0, 2.0**30))
+    assert len(first.iterations) == len(other.iterations) > 5
+    assert [2.0**30 * row["cost"] for row in first.iterations] == [row["cost"] for row in other.iterations]
+    np.testing.assert_array_equal(first.trajectory.u, other.trajectory.u)
 
 
 def test_what_it_cannot_hold_is_named():
