@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import casadi as ca
 import numpy as np
 
 from ocp.certify import explicit, stiff
@@ -70,13 +71,13 @@ def gaps(motion: Motion) -> Gaps:
         return unknown(motion, "")
     look, equations = motion.look, motion.phase.system.residual
     # equations are solved by a few steps of Newton's method, with a Jacobian
-    work = watch(motion.driven).operations + (0 if equations is None else 10 * watch(equations).operations)
-    some = slice(None, None, 1 if watch(motion.field).sharp else max(1, len(motion.look.t) // SMOOTH))
+    work = 1 if motion.stepped else watch(motion.driven).operations + (0 if equations is None else 10 * watch(equations).operations)
+    some = slice(None, None, 1 if motion.stepped or watch(motion.field).sharp else max(1, len(motion.look.t) // SMOOTH))
     strange = ~np.all(np.isfinite(motion.call(motion.field, look.t[some], look.x[some], look.u[some])), axis=1)
     if strange.any():
         when = f"the rates are not finite at t = {look.t[some][int(np.argmax(strange))]:.9g} s"
         return unknown(motion, when)
-    again, rows = _Again(motion), np.arange(len(t) - 1)
+    again, rows = (_Steps if motion.stepped else _Again)(motion), np.arange(len(t) - 1)
     few = len(rows) * (1 + motion.phase.system.space.ndx) * work < STACKED
     end, implicit = again.over(rows, x[:-1], RTOL, ATOL, False)
     if end is None:
@@ -265,9 +266,26 @@ class _Piece(_Again):
         return np.asarray(self.a + (self.b - self.a) * np.clip(s, 1e-9, INSIDE))
 
 
+class _Steps(_Again):
+    """The given steps of a system in discrete time, taken again."""
+
+    def __init__(self, motion: Motion):
+        super().__init__(motion)
+        x, d = ca.MX.sym("x", motion.phase.system.nx), ca.MX.sym("d", motion.phase.system.space.ndx)
+        plus = ca.Function("plus", [x, d], [motion.phase.system.space.plus(x, d)])
+        self._plus, self._u = plus, motion.control(self.t[:-1])
+
+    def over(self, rows: Array, y: Array, rtol: float, atol: float, implicit: bool) -> tuple[Array | None, bool]:
+        d = self.h[rows, None] * self.motion.call(self.motion.phase.system.rate, self.t[rows], y, self._u[rows])
+        end = np.asarray(self._plus(y.T, d.T)).T
+        return (end if np.all(np.isfinite(end)) else None), False
+
+
 def defects(motion: Motion) -> Array:
     """Integral over each segment of |dx/dt - f| along the method's own interpolant, scaled: [N] (Kelly 2017, Eq. 6.2)."""
     h = np.diff(motion.trajectory.t)
+    if motion.stepped:
+        return np.zeros(len(h))
     if not motion.finite:
         return np.full(len(h), np.nan)
     times, weights = motion.nodes()

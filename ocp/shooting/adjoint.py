@@ -20,7 +20,7 @@ from dynamics.kernels import compile_kernel
 from ocp.algebraic import eliminated
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import motion
-from ocp.problem import At, Problem, Solution, Status, Trajectory, join, with_parameters
+from ocp.problem import At, Problem, Solution, Status, Trajectory, in_steps, join, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.shooting import options as shooting
 from ocp.shooting.guess import write_guess
@@ -62,7 +62,7 @@ class AdjointOptions:
 
 def unsupported(problem: Problem) -> list[str]:
     """One sentence for each thing that the problem asks for and no gradient of a single shot holds."""
-    found = shooting.unsupported(problem)
+    found = [*shooting.unsupported(problem), *in_steps(problem)]
     for phase in problem.phases:
         place, names = f"phase {phase.name!r}", phase.system.space.names
         bound = [names[i] for i in range(phase.system.nx) if np.isfinite([phase.x_lower[i], phase.x_upper[i]]).any()]

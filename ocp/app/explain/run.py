@@ -123,7 +123,8 @@ def explanation(subject: Subject, say: Say, out: Console | None = None) -> Expla
     """Look for the cause, or what Ctrl-C leaves of it; out: told what is found on the way. Raises UnsupportedError where no program
     can be made of the problem."""
     problem = subject.loaded.problem
-    chosen = method(subject.method if subject.method in TRANSCRIBING else TRANSCRIBING[0])
+    chosen = method(subject.method if subject.method in TRANSCRIBING else
+                    next((name for name in TRANSCRIBING if not method(name).unsupported(problem)), TRANSCRIBING[0]))
     reasons = chosen.unsupported(problem)
     if reasons:
         raise UnsupportedError(chosen.name, reasons, ())

@@ -31,7 +31,8 @@ def load(file: str | Path, /, **changes: Any) -> Problem:
     if is_ik_tree(source.tree):
         raise ProblemError("is a file of inverse kinematics (it has 'tasks'), not a problem; run: ocp ik", where=source.name)
     if is_wbc_tree(source.tree):
-        raise ProblemError("is a file of whole-body control (it has 'wbc'), not a problem; run: ocp wbc", where=source.name)
+        raise ProblemError("is a file of whole-body control (it has 'wbc'), not a problem; run: ocp wbc, or "
+                           "ocp.WholeBody(file).run()", where=source.name)
     problem = Problem._of(Document(source.tree, file.parent, str(file), {}, source.entries))
     for path, value in changes.items():
         problem.set(path, value)

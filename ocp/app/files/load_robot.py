@@ -247,7 +247,7 @@ def _energy_of(wide: Varied) -> SX:
 # ---- the phase ----------------------------------------------------------------------------------------------------------
 def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     """The phase at the keys ``robot.reader.phase``."""
-    reader, model, system, at = robot.reader, robot.model, robot.system, robot.reader.phase
+    reader, model, system, at = robot.reader, robot.model, _in_time(robot, robot.system), robot.reader.phase
     boxes = read_bounds(reader, robot.mechanism, robot.given.limits, given.bounds)
     u_bounds, efforts = _control_bounds(robot, given, boxes)
     names = robot_state.RobotNames(reader, model, system.space, boxes.x, constraints=robot.mechanism.constraints)
@@ -265,14 +265,23 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     closed = tuple(replace(c, where=where) for c in system.constraints if c.at is At.START and free_start)
 
     return Phase(
-        name=name, system=replace(system, constraints=()), duration=lp.read_duration(reader, given.duration),
+        name=name, system=replace(system, constraints=()), duration=lp.read_duration(reader, given.duration, system.period),
         guess=_guess(names, robot, given, start, final, boxes.inputs),
         start=start.boundary() if start else None, final=final.boundary() if final else None,
         x_lower=tuple(boxes.x[:, 0]), x_upper=tuple(boxes.x[:, 1]),
         u_lower=tuple(u_bounds[:, 0]), u_upper=tuple(u_bounds[:, 1]),
-        costs=read_costs(reader, given.costs, error), constraints=(*constraints, *efforts, *closed, *_ground(robot)),
+        costs=read_costs(reader, given.costs, error, system.period), constraints=(*constraints, *efforts, *closed, *_ground(robot)),
         free_parameters=lp.free_parameters(reader),
     )
+
+
+def _in_time(robot: LoadedRobot, system: System) -> System:
+    """The system, or its samples where the file asks for them."""
+    if robot.given.sampled is not None and (robot.inverse or robot.residual or robot.mechanism.constraints):
+        what = "constraints" if robot.mechanism.constraints else f"the formulation {robot.given.formulation}"
+        robot.reader.findings.add((*robot.reader.place, "sampled"), f"steps of robots with {what} are not known", at_key=True)
+        return system
+    return lp.in_samples(robot.reader, robot.given.sampled, system)
 
 
 def _ground(robot: LoadedRobot) -> tuple[Constraint, ...]:

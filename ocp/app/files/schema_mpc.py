@@ -88,7 +88,9 @@ class Plant(Part):
 class MPC(Part):
     """A receding horizon in closed loop (``ocp mpc``)."""
 
-    rate: Number = Field(100.0, description="samples per second [Hz]; one sampling period is the deadline of a step")
+    rate: Number | None = Field(
+        None, description="samples per second [Hz]; one sampling period is the deadline of a step. null: 100, or one at each "
+                          "step of a system in discrete time")
     duration: Number = Field(10.0, description="simulated time [s]")
     horizon: Number | None = Field(None, description="length of the horizon [s]; null: the duration of the phase")
     intervals: Annotated[StrictInt, Field(ge=1)] | None = Field(

@@ -28,6 +28,7 @@ from ocp.app.files.schema_parts import (
 )
 from ocp.app.files.schema_state import RobotState, Rotation, StartState
 from ocp.app.files.schema_tasks import Task
+from ocp.app.files.schema_time import Sampled
 from ocp.app.files.schema_tree import BodyPart, FramePart, JointChange, MassSprings, Shape
 
 
@@ -153,6 +154,9 @@ class RobotSystem(RobotModel):
     design: tuple[Design, ...] = Field(
         (), description="numbers of the robot that are parameters of the problem, for the solver to choose")
     define: dict[str, Number] = Field(default_factory=dict, description="named expressions, usable in all later ones")
+    sampled: Sampled | None = Field(
+        None, description="discrete time: steps of an integrator with held controls; formulation: forward_dynamics. null: "
+                          "continuous time")
     scenery: tuple[Shape, ...] = Field((), description="what stands in the world and is drawn: tables, walls, obstacles; dynamics "
                                                        "and constraints know nothing of it")
 

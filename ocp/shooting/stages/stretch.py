@@ -16,7 +16,7 @@ import casadi as ca
 
 from dynamics.model.model import Model
 from ocp.bridge import accelerations
-from ocp.integrators import INTEGRATORS, Node
+from ocp.integrators import Node, serving
 from ocp.integrators.integrator import velocity
 from ocp.problem import At, Constraint, Cost, Phase, Problem
 from ocp.shooting.stages.costs import terms
@@ -161,7 +161,7 @@ class Stretch:
 
     def advance(self, integrator: str, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, tuple[Node, ...]]:
         """One step of the integrator and the nodes of its quadrature, with the time argument of the stages."""
-        system, scheme = self.phase.system, INTEGRATORS[integrator]
+        system, scheme = self.phase.system, serving(self.phase.system, integrator)
         if not self.constants.count:
             return scheme.advance(system, t, x, u, p, h)
         state, theta = self.split(x)
@@ -197,7 +197,7 @@ class Stretch:
         system, sym = self.phase.system, ca.MX.sym
         t, h = sym("t"), sym("h")
         x, u, p = (sym(name, size) for name, size in (("x", system.nx), ("u", system.nu), ("p", system.np)))
-        nodes = INTEGRATORS[integrator].advance(system, t, x, u, p, h)[1]
+        nodes = serving(system, integrator).advance(system, t, x, u, p, h)[1]
         places: list[float] = ca.Function("places", [t, h], [ca.vertcat(*(time for _, time, _ in nodes))])(0.0, 1.0).elements()
         return places
 
