@@ -1,4 +1,4 @@
-"""Forces and cones in the animation, by the geometry of friction; and what runs promise: cones, torques, no step unanswered."""
+"""Forces and cones in the animation, by the geometry of friction; what runs promise: cones, torques, an answer at every step."""
 
 import importlib.util
 from pathlib import Path
