@@ -18,7 +18,6 @@ from dynamics.mechanism import Mechanism, read_mechanism
 from dynamics.model import Model
 
 Values = Any  # NumPy arrays and lists, or CasADi's DM, SX and MX
-FRAME_FUNCTIONS = ("pose", "jacobian", "velocity", "drift")
 DERIVATIVES = {"inverse_dynamics": "inverse_dynamics_derivatives", "forward_dynamics": "forward_dynamics_derivatives"}
 
 

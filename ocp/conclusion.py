@@ -127,6 +127,8 @@ def _with_bar(found: Solution, options: Any, finer: Finer, tolerances: Tolerance
     rest = certificate.complementarity.value + certificate.stationarity.value + margins
     if late():
         return replace(found, notes=(*found.notes, NO_BAR)), None
+    if all(phase.steps is not None for phase in found.problem.phases):
+        return _barred(found, rest, tolerances, "(in discrete time there is no finer mesh)"), None
     try:
         again = finer(from_motion(found.problem, found.parts or (found.trajectory,), _parameters(found)), options, found)
     except (ArithmeticError, ValueError) as error:

@@ -53,20 +53,21 @@ takes 0.03 to 0.2 s more): chain of 2 joints (82 operations) 0.012 + 0.012 again
 times as long, and the limits are the same (results/benchmarks/collocation_derivatives.md)."""
 
 
-def choose(system: System, source: str, execution: str, exact: bool = False) -> tuple[str, bool, tuple[str, ...]]:
+def choose(system: System, source: str, execution: str, exact: bool = False, fixed: bool = True
+           ) -> tuple[str, bool, tuple[str, ...]]:
     """(source of the derivatives, whether the dynamics run as loops over the model, sentences about the choice).
 
     source: one of ``DERIVATIVES``; execution: one of ``EXECUTIONS``; exact: for graphs of exact Hessians, those of the direct
-    methods. Where accelerations are controls, the rate needs no closed form and keeps "ad": shooting finds efforts in costs and
-    constraints by itself, the graphs of the direct methods are those of ``differentiated_phase``, with source "analytic". Where
-    loops do not serve a robot, generated code does, and a sentence says so. Raises ProblemError for unknown names, for "analytic"
-    where there is no closed form, and for "loops" without a robot or with another source.
+    methods; fixed: no time is an unknown. Where accelerations are controls, the rate needs no closed form and keeps "ad": shooting
+    finds efforts in costs and constraints by itself, the graphs of the direct methods are those of ``differentiated_phase``, with
+    source "analytic". Where loops do not serve a robot, generated code does, and a sentence says so. Raises ProblemError for
+    unknown names, for "analytic" where there is no closed form, and for "loops" without a robot or with another source.
     """
     for name, value, known in (("derivatives", source, DERIVATIVES), ("execution", execution, EXECUTIONS)):
         if value not in known:
             raise ProblemError(f"no {name} named {value!r}{near(value, known)}", where=name)
     inverse = _inverse(system) is not None
-    size, obstacle, missing = operations_of(system), _obstacle(system), _without_closed_form(system)
+    size, obstacle, missing = operations_of(system), _obstacle(system, fixed), _without_closed_form(system)
     instead: tuple[str, ...] = ()
     if execution == "loops" and obstacle and system.model is not None:
         execution, instead = "generated", (f"execution: generated code in place of loops, for {obstacle}",)
@@ -122,15 +123,12 @@ def _refusal(system: System, reason: str) -> ProblemError:
     return ProblemError(f"{reason}; this system has 'ad', 'complex_step' and 'fd'", where=f"system {system.name!r}")
 
 
-def _obstacle(system: System) -> str:
+def _obstacle(system: System, fixed: bool) -> str:
     """Why loops cannot serve a system; empty where they can."""
     if system.mechanism is None or system.model is None:
         return "the system is not the forward dynamics of a robot, which they run"
-    if system.mechanism.timed:
-        return "they know no time, and constraints of the robot depend on it"
-    if system.mechanism.thrusters:
-        names = ", ".join(repr(thruster.name) for thruster in system.mechanism.thrusters)
-        return f"they know motors only, and the robot has thrusters ({names})"
+    if system.mechanism.timed and not fixed:
+        return "constraints of the robot depend on time, times are free, and they know no derivatives by time"
     return ""
 
 

@@ -71,34 +71,43 @@ def _short(near: Expr, found: Expr) -> Expr:
 
 def searched(name: str, equations: ca.Function, slopes: ca.Function) -> ca.Function:
     """(y, a_1, ..., a_k) -> y after Newton's method with a line search: steps are halved until the length of the residual falls by
-    a fourth of what they promise. It ends after a step shorter than STEP, or ROUNDS times BATCH steps. slopes: (J, residual).
+    a fourth of what they promise. It ends after a step shorter than STEP, or ROUNDS times BATCH steps; where these come to nothing
+    it begins again at 0, and then once more with every row over its entry on the diagonal of J. slopes: (J, residual).
 
     Against stiff kinks Deuflhard's natural test, lengths of next steps, was found to be worse."""
     y, *known = symbols = [ca.MX.sym(equations.name_in(i), equations.size1_in(i)) for i in range(equations.n_in())]
-    n, state = y.shape[0], ca.MX.sym("state", y.shape[0] + 1)  # the last entry: whether it has ended
-    step, size = ca.MX.sym("step", n), ca.MX.sym("size")
+    n, state = y.shape[0], ca.MX.sym("state", y.shape[0] + 2)  # last entries: whether it has ended, rows are weighed
+    step, size, weights = ca.MX.sym("step", n), ca.MX.sym("size"), ca.MX.sym("weights", n)
     shares = [0.5**k for k in range(1, HALVINGS + 1)]
     trials = ca.repmat(y, 1, HALVINGS) - step @ ca.DM(shares).T
-    sizes = ca.sqrt(ca.sum1(equations.map(HALVINGS)(trials, *(ca.repmat(a, 1, HALVINGS) for a in known)) ** 2))
+    values = equations.map(HALVINGS)(trials, *(ca.repmat(a, 1, HALVINGS) for a in known))
+    sizes = ca.sqrt(ca.sum1((ca.repmat(weights, 1, HALVINGS) * values) ** 2))
     share: Expr = ca.MX(shares[-1])
     for k in reversed(range(HALVINGS - 1)):  # the largest that passes; what is not a number does not
         share = ca.if_else(sizes[k] < (1 - shares[k] / 4) * size, shares[k], share)
-    halved = ca.Function(f"{name}_halved", [y, step, size, *known], [y - share * step])
-    whole = ca.Function(f"{name}_whole", [y, step, size, *known], [y - step])
+    halved = ca.Function(f"{name}_halved", [y, step, size, weights, *known], [y - share * step])
+    whole = ca.Function(f"{name}_whole", [y, step, size, weights, *known], [y - step])
     either = ca.Function.if_else(f"{name}_either", whole, halved)
 
     J, value = slopes(state[:n], *known)
-    step, size = ca.solve(J, value, "qr"), ca.norm_2(value)
+    own = ca.diag(J)
+    weigh = ca.if_else(state[n + 1], 1 / ca.if_else(own == 0, ca.sqrt(ca.sum2(J**2)), ca.fabs(own)), 1)
+    step, size = ca.solve(J, value, "qr"), ca.norm_2(weigh * value)
     short = ca.norm_inf(step) <= STEP * ca.fmax(1, ca.norm_inf(state[:n]))
-    passes = ca.logic_or(short, ca.norm_2(equations(state[:n] - step, *known)) < 0.75 * size)
-    after = ca.vertcat(either(passes, state[:n], step, size, *known), short)
+    passes = ca.logic_or(short, ca.norm_2(weigh * equations(state[:n] - step, *known)) < 0.75 * size)
+    after = ca.vertcat(either(passes, state[:n], step, size, weigh, *known), short, state[n + 1])
     keep = ca.Function(f"{name}_keep", [state, *known], [state])
     for count in (BATCH, ROUNDS):
         work = ca.Function(f"{name}_work_{count}", [state, *known], [after])
         guarded = ca.Function(f"{name}_guarded_{count}", [state, *known], [
             ca.Function.if_else(f"{name}_ended_{count}", keep, work)(state[n], state, *known)])
         after = guarded.fold(count)(state, *known)
-    return ca.Function(f"{name}_search", symbols, [ca.substitute([after], [state], [ca.vertcat(y, 0)])[0][:n]])
+    attempt = ca.Function(f"{name}_attempt", [state, *known], [after])
+    found = attempt(ca.vertcat(y, 0, 0), *known)
+    for weighed in (0, 1):
+        again = ca.vertcat(ca.if_else(found[n], found[:n], ca.DM.zeros(n)), found[n], weighed)
+        found = attempt(again, *known)
+    return ca.Function(f"{name}_search", symbols, [found[:n]])
 
 
 def _constant(name: str, symbols: Sequence[Expr], newton: ca.Function) -> ca.Function:

@@ -22,9 +22,25 @@ from ocp.problem import SOLVED, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.reach import end_findings, first_findings
 
+#: options that say how time is discretised
+OF_TIME = ("integrator", "intervals", "steps", "controls", "cost_quadrature")
 Progress = Callable[[Mapping[str, Any]], None]
 #: seconds that the certificate may take after Ctrl-C
 AFTER_INTERRUPT = GRACE
+
+
+def in_discrete_time(problem: Problem) -> bool:
+    """Whether all steps are given, so that there is no time to discretise."""
+    return all(phase.steps is not None for phase in problem.phases)
+
+
+def idle(problem: Problem, options: Any) -> tuple[str, ...]:
+    """Options of a record that differ from their default and that the problem leaves without a meaning."""
+    changed = {f.name for f in dataclasses.fields(options) if getattr(options, f.name) != f.default}
+    return tuple(name for name in OF_TIME if name in changed) if in_discrete_time(problem) else ()
+
+
+NOTHING_TO_SAY = "says nothing of a system in discrete time, whose steps are given; leave it out"
 
 
 @dataclass(frozen=True)
@@ -127,6 +143,8 @@ def solve(
         able = [m.name for m in METHODS.values() if m.name != name and not m.unsupported(problem)]
         raise UnsupportedError(name, reasons, able)
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
+    if (names := idle(problem, record)):
+        raise ProblemError(NOTHING_TO_SAY, where=f"solve.{name}.{names[0]}")
     problem = chosen.served(problem, record)
     begin = time.perf_counter()
     if sure := [finding.text for finding in first_findings(problem) if finding.sure]:
@@ -140,6 +158,8 @@ def solve(
             certified = dataclasses.replace(certified, status=Status.TIME_LIMIT)
     if certified.status is Status.INFEASIBLE:
         certified = dataclasses.replace(certified, notes=(*certified.notes, *(one.text for one in end_findings(problem))))
+    if in_discrete_time(problem):
+        certified = dataclasses.replace(certified, options={k: v for k, v in certified.options.items() if k not in OF_TIME})
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
     return restored(dataclasses.replace(certified, seconds=seconds))
 

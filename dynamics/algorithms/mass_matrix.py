@@ -53,9 +53,8 @@ def mass_matrix(model: Model, q: Expr) -> Expr:
     return M
 
 
-def check_inertia(model: Model, q: np.ndarray | None = None) -> None:
-    """Raise ModelError that names the joints whose motion has no inertia at q [nq], or wherever the robot is (None): there M(q) is
-    singular, and no acceleration follows from forces.
+def bare_joints(model: Model, q: np.ndarray | None = None) -> list[tuple[str, str]]:
+    """(velocity, body) of joints whose motion has no inertia at q [nq], or wherever the robot is (None): there M(q) is singular.
 
     The pivots of M = L' D L, eliminated from the leaves to the root, are the articulated inertias along the joints (RBDA
     section 7.2): one that vanishes belongs to a joint to blame.
@@ -63,17 +62,22 @@ def check_inertia(model: Model, q: np.ndarray | None = None) -> None:
     at = configuration.random_configuration(model, np.random.default_rng(0)) if q is None else q
     M = np.array(ca.DM(mass_matrix(model, ca.DM(at))))
     if not np.isfinite(M).all():
-        return
+        return []
     diagonal, bare = M.diagonal().copy(), []
     for k in reversed(range(model.nv)):
         if abs(M[k, k]) <= SINGULAR * diagonal[k]:
             bare.append(k)
             continue
         M[:k, :k] -= np.outer(M[:k, k], M[k, :k] / M[k, k])
-    if bare:
-        carriers = {k: body for i, body in enumerate(model.bodies) if body.joint.mimic is None
-                    for k in range(*model.v_slice(i).indices(model.nv))}
-        names = " and ".join(f"{model.velocity_names[k]!r} (body {carriers[k].name!r})" for k in reversed(bare))
+    carriers = {k: body.name for i, body in enumerate(model.bodies) if body.joint.mimic is None
+                for k in range(*model.v_slice(i).indices(model.nv))}
+    return [(model.velocity_names[k], carriers[k]) for k in reversed(bare)]
+
+
+def check_inertia(model: Model, q: np.ndarray | None = None) -> None:
+    """Raise ModelError that names the ``bare_joints``: no acceleration follows from forces."""
+    if bare := bare_joints(model, q):
+        names = " and ".join(f"{velocity!r} (body {body!r})" for velocity, body in bare)
         where = "" if q is None else " here"
         raise ModelError(f"nothing resists the motion of {names}{where}: the mass matrix is singular; give what moves there mass "
                          "and inertia, give the joint an armature, or make it fixed", element=f"model {model.name!r}")

@@ -31,8 +31,9 @@ Vector = tuple[float, float, float]
 class Contact(FrameConstraint):
     """A constraint that holds while something touches the ground: it can only push, and friction is limited.
 
-    normal [3]: of the plane, in the world, any length; height [m]: ``n . x`` of its points. friction: coefficient of Coulomb, None
-    for as much as it takes. Neither pushing nor friction is part of the dynamics: ``pushes`` and ``cones`` say what must hold.
+    normal [3]: of the plane, in the world, any length; height [m]: ``n . x`` of its points, n a unit. friction: coefficient of
+    Coulomb, None for as much as it takes. Neither pushing nor friction is part of the dynamics: ``pushes`` and ``cones`` say what
+    must hold.
     """
 
     frame: str

@@ -143,4 +143,4 @@ def sample_box(rng: np.random.Generator, lower: np.ndarray, upper: np.ndarray, s
     """Uniform sample in [lower, upper], each infinite end replaced by a window of width ``2 span``."""
     lo = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper - 2 * span, -span))
     hi = np.where(np.isfinite(upper), upper, np.where(np.isfinite(lower), lower + 2 * span, span))
-    return np.asarray(rng.uniform(lo, hi))
+    return np.asarray(rng.uniform(lo, hi + 0.0))  # NumPy refuses a range from 0 to -0

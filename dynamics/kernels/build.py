@@ -28,7 +28,7 @@ from dynamics.kernels.compiler import (
 )
 from dynamics.kernels.kernel import Kernel
 
-Mode = Literal["auto", "compiled", "interpreted", "jit", "tunable", "tuned"]
+Mode = Literal["auto", "compiled", "interpreted", "jit", "quick", "tuned"]
 
 
 def compile_kernel(
@@ -43,8 +43,8 @@ def compile_kernel(
     mode "compiled": by the cache or the C compiler, else KernelError. "interpreted": by CasADi's interpreter. "auto": compiled
     if possible, else interpreted, with the reason in `Kernel.notes`. "jit": machine code by LLVM (`dynamics.kernels.llvm`), for
     functions that are SX or can be expanded, else interpreted, with the reason in the notes; needs no compiler, flags or limit.
-    "tuned": the same with more care, for functions that are evaluated thousands of times; "auto" for those it cannot make.
-    "tunable": tuned if that is in the cache, else like "jit", and `dynamics.kernels.tuning` may tune it while it runs.
+    "quick": the same, but "auto" for those that LLVM cannot make. "tuned": "quick" with more care, for functions that are evaluated
+    thousands of times.
     flags: compiler flags; -ffp-contract=off is always set first. None: -O1, for large functions with -march=native unless the
     compiler refuses it (noted). cache_dir: see `cache_directory`. Functions with more C statements than max_optimised_statements
     are compiled with -O0 (noted).
@@ -74,8 +74,8 @@ def compile_many(
     if mode == "jit":
         codes = llvm.machine_code(dense, cache_dir)
         return tuple(_machine(function, code) for function, code in zip(dense, codes, strict=True))
-    if mode == "tuned" or mode == "tunable":
-        codes = llvm.machine_code(dense, cache_dir, mode)
+    if mode in ("quick", "tuned"):
+        codes = llvm.machine_code(dense, cache_dir, mode == "tuned")
         return tuple(_machine(function, code) if isinstance(code, llvm.Code) else compile_kernel(function, "auto", flags, cache_dir)
                      for function, code in zip(dense, codes, strict=True))
     compiler, directories = current_compiler(), cache.lookup_directories(cache_dir)
@@ -201,7 +201,7 @@ def _machine(function: ca.Function, code: llvm.Code | KernelError) -> Kernel:
 
     work = (function.n_in(), function.n_out(), 0, code.work)
     kernel = _kernel(function, "jit", code.address, work, check_out, give_back, None, code.cache_hit, ())
-    return replace(kernel, compile_seconds=code.seconds, code=code)
+    return replace(kernel, compile_seconds=code.seconds)
 
 
 def _kernel(

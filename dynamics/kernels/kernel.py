@@ -26,7 +26,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dynamics.kernels.cache import entry_symbol
 from dynamics.kernels.compiler import KernelError
-from dynamics.kernels.llvm import Code
 
 _FLOAT64 = np.dtype(np.float64)
 _KernelCall = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4, ctypes.c_int)
@@ -58,7 +57,6 @@ class Kernel:
     compile_seconds: what the compiler took when the library was built, now or when it entered the cache; of machine code its part
     of the request. cache_hit: the library, or the machine code, came from the cache. library: its file, None unless compiled.
     notes: why the kernel is interpreted or compiled with other flags than asked for. function: the densified CasADi function.
-    code: of LLVM.
     """
 
     name: str
@@ -79,7 +77,6 @@ class Kernel:
     library: Path | None
     notes: tuple[str, ...]
     function: ca.Function = field(repr=False)
-    code: Code | None = field(repr=False, default=None, kw_only=True)
     _checkout: Callable[[], int] = field(repr=False)
     _release: Callable[[int], None] = field(repr=False)
     _local: threading.local = field(repr=False, default_factory=threading.local)

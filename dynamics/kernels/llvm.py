@@ -1,9 +1,8 @@
 """Machine code of scalar functions without a C compiler, by LLVM, which comes with Numba; it rounds as CasADi's interpreter does.
 
 LLVM runs without optimisation: values are in registers already. Its better instruction selection and register allocator cost ten
-times the time or more; who evaluates a function thousands of times asks for them (``tuned``), or has them put in the place of the
-first code while that runs (``tunable``, `dynamics.kernels.tuning`). Code models larger than the small one would keep LLVM from its
-fast instruction selection.
+times the time or more; who evaluates a function thousands of times asks for them (``tuned``). Code models larger than the small one
+would keep it from its fast instruction selection.
 
 Measured on dynamics of a six-axis arm and a quadruped and their Jacobians, 600 to 93 000 operations, on one core of an x86-64 of
 2021; seconds, to make a kernel and to evaluate one operation (the first request of a process waits 0.02 s more for LLVM):
@@ -22,7 +21,6 @@ Measured on dynamics of a six-axis arm and a quadruped and their Jacobians, 600 
 from __future__ import annotations
 
 import atexit
-import ctypes
 import hashlib
 import json
 import os
@@ -33,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import casadi as ca
 
@@ -51,39 +49,25 @@ MAX_TUNED = 100_000
 # Reentrant: while code is being made the garbage collector may finalise other code.
 _lock = threading.RLock()
 _names = iter(range(1 << 62))
-Kind = Literal["plain", "tunable", "tuned"]
-
-
-@dataclass(frozen=True, eq=False)
-class Tuning:
-    """What tunes code while it is in use: the function as CasADi writes it, the key of the tuned code in the cache and its symbol,
-    and the place of the address that calls go to."""
-
-    serialised: str
-    key: str
-    symbol: str
-    place: int
 
 
 @dataclass(frozen=True, eq=False)
 class Code:
     """Machine code of one function: its address, the length of ``w`` that it needs, seconds that it took, whether from the cache,
-    what keeps the code in memory as long as it is referred to, and how to tune it where that is possible."""
+    and what keeps the code in memory as long as it is referred to."""
 
     address: int
     work: int
     seconds: float
     cache_hit: bool
-    keep: list[Any]
-    tuning: Tuning | None = None
+    keep: Any
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """A dense SX function, as CasADi writes it, and the hash of that."""
+    """A dense SX function and the hash of how CasADi writes it."""
 
     function: ca.Function
-    serialised: str
     content: str
 
 
@@ -92,60 +76,32 @@ _alive: weakref.WeakValueDictionary[str, Code] = weakref.WeakValueDictionary()
 
 
 def machine_code(
-    functions: Sequence[ca.Function], cache_dir: str | os.PathLike[str] | None = None, kind: Kind = "plain",
+    functions: Sequence[ca.Function], cache_dir: str | os.PathLike[str] | None = None, tuned: bool = False,
 ) -> list[Code | KernelError]:
     """Machine code of dense functions (see `densified`): SX functions, and others that CasADi expands into SX; KernelError for the
-    rest. What is not there yet is made as one module: LLVM's fixed costs are paid once. kind: "tuned": see the module, except for
-    large functions; "tunable": tuned where that code is there already, else code that `replace` puts tuned code in the place of."""
+    rest. What is not there yet is made as one module: LLVM's fixed costs are paid once. tuned: see the module, except for large
+    functions."""
     asked = [_asked(function) for function in functions]
-    if kind == "plain":
-        return _codes(asked, cache_dir, kind)
-    if kind == "tuned":
-        return [code for one in asked for code in _codes([one], cache_dir, "tuned" if _is_tunable(one) else "plain")]
-    ready = {one.content: code for one in asked if isinstance(one, _Asked) and (code := _ready(one, cache_dir)) is not None}
-    made = iter(_codes([one for one in asked if not (isinstance(one, _Asked) and one.content in ready)], cache_dir, kind))
-    return [ready[one.content] if isinstance(one, _Asked) and one.content in ready else next(made) for one in asked]
-
-
-def replace(code: Code, cache_dir: str | os.PathLike[str] | None = None) -> bool:
-    """Let calls of tunable code go to the tuned code, once that is in the cache. Returns whether it was there."""
-    tuning = code.tuning
-    binary = None if tuning is None else cache.find_object(cache.lookup_directories(cache_dir), tuning.key)
-    if binary is None or tuning is None:
-        return False
-    addresses, keep = _linked(binary, [tuning.symbol])
-    code.keep.append(keep)
-    ctypes.c_void_p.from_address(tuning.place).value = addresses[tuning.symbol]
-    return True
-
-
-def _is_tunable(one: _Asked | KernelError) -> bool:
-    return isinstance(one, _Asked) and one.function.n_instructions() <= MAX_TUNED
-
-
-def _ready(one: _Asked, cache_dir: str | os.PathLike[str] | None) -> Code | None:
-    """Tuned code that need not be made."""
-    (key, _), folders = _names_of([one.content], "tuned"), cache.lookup_directories(cache_dir)
-    if one.content + "tuned" not in _alive and cache.find_object(folders, key) is None:
-        return None
-    (code,) = _codes([one], cache_dir, "tuned")
-    return code if isinstance(code, Code) else None
+    if not tuned:
+        return _codes(asked, cache_dir, False)
+    return [code for one in asked for code in _codes(
+        [one], cache_dir, isinstance(one, _Asked) and one.function.n_instructions() <= MAX_TUNED)]
 
 
 def _codes(
-    functions: Sequence[_Asked | KernelError], cache_dir: str | os.PathLike[str] | None, kind: Kind,
+    functions: Sequence[_Asked | KernelError], cache_dir: str | os.PathLike[str] | None, tuned: bool,
 ) -> list[Code | KernelError]:
     found: dict[str, Code | KernelError] = {}
     new: dict[str, _Asked] = {}
     for one in functions:
         if isinstance(one, _Asked):
-            alive = _alive.get(one.content + kind)
+            alive = _alive.get(f"{one.content} {tuned}")
             if alive is None:
                 new[one.content] = one
             else:
                 found[one.content] = alive
     try:
-        found |= _made(new, cache_dir, kind) if new else {}
+        found |= _made(new, cache_dir, tuned) if new else {}
     except (RuntimeError, ImportError, OSError) as error:  # no llvmlite, or not for this processor
         found |= dict.fromkeys(new, KernelError(f"no machine code here: {error}"))
     return [one if isinstance(one, KernelError) else found[one.content] for one in functions]
@@ -163,7 +119,7 @@ def _asked(function: ca.Function) -> _Asked | KernelError:
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[-1]
         return KernelError(f"function {name!r} cannot be expanded into scalar operations: {reason}")
-    return _Asked(function, serialised, hashlib.sha256(serialised.encode()).hexdigest())
+    return _Asked(function, hashlib.sha256(serialised.encode()).hexdigest())
 
 
 def _unwritable(function: ca.Function) -> KernelError | None:
@@ -179,18 +135,18 @@ def _operation(code: int) -> str:
     return next((name for name in vars(ca) if name.startswith("OP_") and getattr(ca, name) == code), str(code))
 
 
-def _names_of(contents: Sequence[str], kind: Kind) -> tuple[str, list[str]]:
+def _names_of(contents: Sequence[str], tuned: bool) -> tuple[str, list[str]]:
     """The key of code in the cache, and its symbols."""
-    parts = [list(contents), kind, _source(), ca.CasadiMeta.version(), _identity()]
+    parts = [list(contents), tuned, _source(), ca.CasadiMeta.version(), _identity()]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
     return key, [f"lieocp_{key[:16]}_{i}" for i in range(len(contents))]
 
 
-def _made(asked: Mapping[str, _Asked], cache_dir: str | os.PathLike[str] | None, kind: Kind) -> dict[str, Code | KernelError]:
+def _made(asked: Mapping[str, _Asked], cache_dir: str | os.PathLike[str] | None, tuned: bool) -> dict[str, Code | KernelError]:
     """Code of functions by content, from the cache or new."""
     start = time.perf_counter()
-    key, names = _names_of(list(asked), kind)
-    stored = kind == "tuned" or sum(one.function.n_instructions() for one in asked.values()) >= WORTH_STORING
+    key, names = _names_of(list(asked), tuned)
+    stored = tuned or sum(one.function.n_instructions() for one in asked.values()) >= WORTH_STORING
     directories = cache.lookup_directories(cache_dir) if stored else ()
     binary = cache.find_object(directories, key)
     hit = binary is not None
@@ -199,32 +155,24 @@ def _made(asked: Mapping[str, _Asked], cache_dir: str | os.PathLike[str] | None,
         wrong = {content: error for content, one in asked.items() if (error := _unwritable(one.function)) is not None}
         if wrong:
             rest = {content: one for content, one in asked.items() if content not in wrong}
-            return wrong | (_made(rest, cache_dir, kind) if rest else {})
-        binary = compiled(symbols, kind)
+            return wrong | (_made(rest, cache_dir, tuned) if rest else {})
+        binary = compiled(symbols, tuned)
         if stored:
             cache.store_object(directories[-1], key, binary)
-    places = [f"{symbol}.best" for symbol in names] if kind == "tunable" else []
-    addresses, keep = _linked(binary, [*names, *places])
+    addresses, keep = _linked(binary, names)
     seconds = (time.perf_counter() - start) / len(asked)
     codes: dict[str, Code | KernelError] = {}
     for symbol, one in zip(names, asked.values(), strict=True):
-        tuning = None
-        if kind == "tunable" and _is_tunable(one):
-            tuned, (goal,) = _names_of([one.content], "tuned")
-            tuning = Tuning(one.serialised, tuned, goal, addresses[f"{symbol}.best"])
-        code = Code(addresses[symbol], text.longest_output(one.function), seconds, hit, [keep], tuning)
-        codes[one.content] = _alive[one.content + kind] = code
+        code = Code(addresses[symbol], text.longest_output(one.function), seconds, hit, keep)
+        codes[one.content] = _alive[f"{one.content} {tuned}"] = code
     return codes
 
 
-def compiled(functions: Mapping[str, ca.Function], kind: Kind = "plain") -> bytes:
+def compiled(functions: Mapping[str, ca.Function], tuned: bool = False) -> bytes:
     """An object file with dense SX functions, by symbol."""
-    parts = [text.declarations()]
-    for symbol, function in functions.items():
-        parts += [text.written(function, f"{symbol}.first"), text.forwarded(symbol)] if kind == "tunable" else [
-            text.written(function, symbol)]
+    parts = [text.declarations(), *(text.written(function, symbol) for symbol, function in functions.items())]
     with _lock:
-        return bytes(_generator(kind == "tuned").emit_object(_llvm().parse_assembly("\n".join(parts))))
+        return bytes(_generator(tuned).emit_object(_llvm().parse_assembly("\n".join(parts))))
 
 
 def _linked(binary: bytes, symbols: Sequence[str]) -> tuple[dict[str, int], Any]:

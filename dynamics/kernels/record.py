@@ -47,6 +47,11 @@ class RecordType(types.Type):
         raise AttributeError(name)
 
 
+@lru_cache
+def _array_type(dtype: np.dtype[Any], dimensions: int) -> Any:
+    return types.Array(from_dtype(dtype), dimensions, "C")
+
+
 @lru_cache(maxsize=256)
 def _record_type(record: Any, fields: tuple[tuple[str, Any], ...]) -> RecordType:
     return RecordType(record, fields)
@@ -68,7 +73,7 @@ class Record:
                 fields.append((name, value._numba_type_))
                 words.append(value._where)
             elif isinstance(value, np.ndarray) and value.flags.c_contiguous and value.dtype in (np.float64, np.int64):
-                fields.append((name, types.Array(from_dtype(value.dtype), value.ndim, "C")))
+                fields.append((name, _array_type(value.dtype, value.ndim)))
                 words += [value.ctypes.data, *value.shape]
             else:
                 what = f"{value.dtype} of strides {value.strides}" if isinstance(value, np.ndarray) else type(value).__name__

@@ -71,49 +71,15 @@ def longest_output(function: ca.Function) -> int:
     return max(map(function.numel_out, range(function.n_out())), default=0)
 
 
-def forwarded(symbol: str) -> str:
-    """A definition of ``symbol`` that calls ``symbol.first`` until another address is put into ``symbol.best``."""
-    return "\n".join((f"@{symbol}.best = global ptr @{symbol}.first",
-                      f"define i32 @{symbol}(ptr %arg, ptr %res, ptr %iw, ptr %w, i32 %mem) nounwind {{",
-                      f"%best = load ptr, ptr @{symbol}.best",
-                      "%status = tail call i32 %best(ptr %arg, ptr %res, ptr %iw, ptr %w, i32 %mem)",
-                      "ret i32 %status\n}"))
-
-
 def written(function: ca.Function, symbol: str) -> str:
     """A definition of ``i32 symbol(arg, res, iw, w, mem)``, CasADi's calling convention, of a dense SX function.
 
     No address need be given: inputs without one are zero, and results without one go to ``w``, see `longest_output`.
     """
-    inputs, outputs = function.n_in(), function.n_out()
-    longest = max(map(function.numel_in, range(inputs)), default=0)
-    zeros = f"[{longest + 1} x double]"
-    out = [f"@{symbol}.zeros = internal global {zeros} zeroinitializer",
-           f"define i32 @{symbol}(ptr %arg, ptr %res, ptr %iw, ptr %w, i32 %mem) nounwind {{",
-           "entry:",
-           f"%zeros = getelementptr {zeros}, ptr @{symbol}.zeros, i64 0, i64 0"]
-    for letter, count, base, other in (("a", inputs, "arg", "zeros"), ("r", outputs, "res", "w")):
-        for i in range(count):
-            out.append(f"%{letter}p{i} = getelementptr ptr, ptr %{base}, i64 {i}\n"
-                       f"%{letter}v{i} = load ptr, ptr %{letter}p{i}\n"
-                       f"%{letter}n{i} = icmp eq ptr %{letter}v{i}, null\n"
-                       f"%{letter}{i} = select i1 %{letter}n{i}, ptr %{other}, ptr %{letter}v{i}")
-    slots, n, zero = [""] * function.sz_w(), 0, f"0x{0:016X}"
+    out = _pointers(function, symbol)
+    results, slots, n = _Results(out), [""] * function.sz_w(), 0
     read = "%%%d = getelementptr double, ptr %%a%d, i64 %d\n%%%d = load double, ptr %%%d"
-    place = "%%%d = getelementptr double, ptr %%r%d, i64 %d"
     is_input, is_output, is_constant = int(ca.OP_INPUT), int(ca.OP_OUTPUT), int(ca.OP_CONST)
-    run = (0, 0, 0)  # zeros that have not been written yet: of which output, the first, how many
-
-    def cleared(n: int) -> int:
-        """Write the zeros of the run; returns the next free name."""
-        to, first, count = run
-        if count >= LEAST:
-            out.append(f"{place % (n, to, first)}\n%{n + 1} = call ptr @memset(ptr %{n}, i32 0, i64 {8 * count})")
-            return n + 2
-        for j in range(count):
-            out.append(f"{place % (n + j, to, first + j)}\nstore double 0.0, ptr %{n + j}")
-        return n + count
-
     for k in range(function.n_instructions()):
         op, target, source = function.instruction_id(k), function.instruction_output(k), function.instruction_input(k)
         if k and k % BLOCK == 0:
@@ -124,20 +90,11 @@ def written(function: ca.Function, symbol: str) -> str:
             slots[target[0]] = f"%{n}"
             n += 1
         elif op == is_output:
-            (to, b), a = target, source[0]
-            if slots[a] == zero and run[2] and run[0] == to and run[1] + run[2] == b:
-                run = (to, run[1], run[2] + 1)
-                continue
-            n, run = cleared(n), (0, 0, 0)
-            if slots[a] == zero:
-                run = (to, b, 1)
-                continue
-            out.append(f"{place % (n, to, b)}\nstore double {slots[a]}, ptr %{n}")
-            n += 1
+            n = results.put(n, target[0], target[1], slots[source[0]])
         elif op == is_constant:
             slots[target[0]] = f"0x{struct.unpack('<Q', struct.pack('<d', function.instruction_constant(k)))[0]:016X}"
         elif op == is_input:
-            n, run = cleared(n), (0, 0, 0)
+            n = results.clear(n)
             out.append(read % (n, *source, n + 1, n))
             slots[target[0]] = f"%{n + 1}"
             n += 2
@@ -149,6 +106,57 @@ def written(function: ca.Function, symbol: str) -> str:
             slots[target[0]] = p
         else:  # OP_ASSIGN, OP_LIFT
             slots[target[0]] = slots[source[0]]
-    cleared(n)
+    results.clear(n)
     out.append("ret i32 0\n}")
     return "\n".join(out)
+
+
+def _pointers(function: ca.Function, symbol: str) -> list[str]:
+    """The first lines of a definition: names %a0 ... and %r0 ... for where its inputs and results lie."""
+    longest = max(map(function.numel_in, range(function.n_in())), default=0)
+    zeros = f"[{longest + 1} x double]"
+    out = [f"@{symbol}.zeros = internal global {zeros} zeroinitializer",
+           f"define i32 @{symbol}(ptr %arg, ptr %res, ptr %iw, ptr %w, i32 %mem) nounwind {{",
+           "entry:",
+           f"%zeros = getelementptr {zeros}, ptr @{symbol}.zeros, i64 0, i64 0"]
+    for letter, count, base, other in (("a", function.n_in(), "arg", "zeros"), ("r", function.n_out(), "res", "w")):
+        for i in range(count):
+            out.append(f"%{letter}p{i} = getelementptr ptr, ptr %{base}, i64 {i}\n"
+                       f"%{letter}v{i} = load ptr, ptr %{letter}p{i}\n"
+                       f"%{letter}n{i} = icmp eq ptr %{letter}v{i}, null\n"
+                       f"%{letter}{i} = select i1 %{letter}n{i}, ptr %{other}, ptr %{letter}v{i}")
+    return out
+
+
+class _Results:
+    """Writes results to their places; zeros wait until their neighbours are known. Both methods take and give the next free
+    name."""
+
+    zero = f"0x{0:016X}"
+    place = "%%%d = getelementptr double, ptr %%r%d, i64 %d"
+
+    def __init__(self, out: list[str]):
+        self.out = out
+        self.run = (0, 0, 0)  # zeros that have not been written yet: of which output, the first, how many
+
+    def put(self, n: int, to: int, at: int, value: str) -> int:
+        """Entry ``at`` of output ``to``."""
+        if value == self.zero and self.run[2] and self.run[0] == to and self.run[1] + self.run[2] == at:
+            self.run = (to, self.run[1], self.run[2] + 1)
+            return n
+        n = self.clear(n)
+        if value == self.zero:
+            self.run = (to, at, 1)
+            return n
+        self.out.append(f"{self.place % (n, to, at)}\nstore double {value}, ptr %{n}")
+        return n + 1
+
+    def clear(self, n: int) -> int:
+        """Write the zeros that wait."""
+        (to, first, count), self.run = self.run, (0, 0, 0)
+        if count >= LEAST:
+            self.out.append(f"{self.place % (n, to, first)}\n%{n + 1} = call ptr @memset(ptr %{n}, i32 0, i64 {8 * count})")
+            return n + 2
+        for j in range(count):
+            self.out.append(f"{self.place % (n + j, to, first + j)}\nstore double 0.0, ptr %{n + j}")
+        return n + count

@@ -1,15 +1,16 @@
-"""What acts on a tree in the loops: forces of a mechanism, and constraints, by three generated functions called by address.
+"""What acts on a tree in the loops: forces of a mechanism, thrusters and constraints, by three generated functions called by
+address.
 
-With f(q, v) the sum of the forces, J and c = drift + 2 RATE rate + RATE^2 g of all constraints stacked [rows], in rows that do
-not repeat each other within one record, multipliers lambda and r = J a + c, the functions of (q, v, a, lambda, psi, nu) give, one
-vector each, matrices row by row,
+With f(q, v) = B(q) w + the sum of the forces, w the thrusts, J and c = drift + 2 RATE rate + RATE^2 g of all constraints at time t
+stacked [rows], in rows that do not repeat each other within one record, multipliers lambda and r = J a + c, the functions of
+(q, v, a, lambda, psi, nu, (t, w)) give, one vector each, matrices row by row,
 
     VALUES  f [nv], J [rows nv], c [rows]
-    SLOPES  K + d(J^T lambda)/dq, D [nv nv each], dr/dq, dr/dv [rows nv each]
+    SLOPES  df/dq + d(J^T lambda)/dq, D [nv nv each], dr/dq, dr/dv [rows nv each], B [nv thrusters]
     BENDS   second derivatives of s = nu^T r - psi^T (f + J^T lambda): qq (symmetric), vq, vv, aq [nv nv each];
-            -d(J psi)/dq [rows nv]
+            -d(J psi)/dq [rows nv], d(B^T psi)/dq [thrusters nv]
 
-Derivatives by q are right-tangent. Rows may depend on each other: (A + eps) lambda = b is refined as in
+Derivatives by q are right-tangent; by t there are none. Rows may depend on each other: (A + eps) lambda = b is refined as in
 ``dynamics.mechanism.Mechanism.constrained_dynamics``. First derivatives follow from M da = -dID + d(f + J^T lambda) and J da = -dr;
 second ones from the stationary point of mu^T a - psi^T (ID - tau - f - J^T lambda) - nu^T r in (a, lambda), which is at
 psi = M^-1 (mu - J^T nu), J psi = 0.
@@ -26,7 +27,6 @@ from numba import njit
 
 from dynamics.algorithms import rate_matrix
 from dynamics.algorithms.saddle import EPSILON
-from dynamics.errors import ModelError
 from dynamics.kernels import Kernel, compile_many
 from dynamics.kernels.calls import address_of, call_at, put_integer
 from dynamics.loops import layout as at
@@ -40,19 +40,19 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 VALUES, SLOPES, BENDS = range(3)
-Q, V, A, LAM, PSI, NU = range(6)
+Q, V, A, LAM, PSI, NU, GIVEN = range(7)
 REFINED = 3
 
 
 # ---- made with the tables
-def sizes(nv: int, rows: int) -> tuple[int, int, int]:
+def sizes(nv: int, rows: int, thrusters: int) -> tuple[int, int, int]:
     """How many numbers each function gives."""
-    return nv + rows * nv + rows, 2 * nv * nv + 2 * rows * nv, 4 * nv * nv + rows * nv
+    return nv + rows * nv + rows, (2 * nv + 2 * rows + thrusters) * nv, (4 * nv + rows + thrusters) * nv
 
 
 def acts(mechanism: Mechanism) -> bool:
-    """Whether anything but drives acts on the tree."""
-    return bool(mechanism.forces or mechanism.constraints)
+    """Whether anything but motors acts on the tree."""
+    return bool(mechanism.forces or mechanism.thrusters or mechanism.constraints)
 
 
 class _ByFingerprint:
@@ -77,14 +77,14 @@ def compiled(mechanism: Mechanism) -> tuple[tuple[Kernel, ...], int]:
 def _compiled(key: _ByFingerprint) -> tuple[tuple[Kernel, ...], int]:
     mechanism = key.mechanism
     model, held = mechanism.model, reduced(mechanism.constraints)
-    if mechanism.timed:
-        raise ModelError("loops know no time, and a constraint depends on it", element=f"model {model.name!r}")
     q, v, a = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym("a", model.nv)
-    J = ca.vertcat(ca.SX(0, model.nv), stacked(model, held, "jacobian", q)) if held else ca.SX(0, model.nv)
-    c = -demanded(model, held, q, v, 0.0) if held else ca.SX(0, 1)
+    t, thrusts = ca.SX.sym("t"), ca.SX.sym("w", len(mechanism.thrusters))
+    J = ca.vertcat(ca.SX(0, model.nv), stacked(model, held, "jacobian", q, t)) if held else ca.SX(0, model.nv)
+    c = -demanded(model, held, q, v, t) if held else ca.SX(0, 1)
     rows = J.shape[0]
     lam, psi, nu = ca.SX.sym("lam", rows), ca.SX.sym("psi", model.nv), ca.SX.sym("nu", rows)
-    N, f = rate_matrix(model, q), ca.SX(mechanism.force(q, v))
+    N, pushed = rate_matrix(model, q), ca.SX(mechanism.thrust_effort(q, thrusts))
+    f, B = ca.SX(mechanism.force(q, v)) + pushed, ca.jacobian(pushed, thrusts)
 
     def by_q(x: Any) -> Any:
         return ca.jacobian(x, q) @ N
@@ -95,11 +95,12 @@ def _compiled(key: _ByFingerprint) -> tuple[tuple[Kernel, ...], int]:
     turned = by_q(s_q)
     s_v = ca.gradient(s, v)
     results = ([f, _rows(J), c],
-               [_rows(mechanism.stiffness(q, v) + by_q(J.T @ lam)), _rows(mechanism.damping(q, v)), _rows(by_q(r)),
-                _rows(ca.jacobian(r, v))],
+               [_rows(mechanism.stiffness(q, v) + by_q(pushed + J.T @ lam)), _rows(mechanism.damping(q, v)), _rows(by_q(r)),
+                _rows(ca.jacobian(r, v)), _rows(B)],
                [_rows((turned + turned.T) / 2), _rows(by_q(s_v)), _rows(ca.jacobian(s_v, v)), _rows(by_q(J.T @ nu)),
-                _rows(-by_q(J @ psi))])
-    kernels = compile_many([ca.Function(name, [q, v, a, lam, psi, nu], ca.cse([ca.densify(ca.vertcat(*parts))]))
+                _rows(-by_q(J @ psi)), _rows(by_q(B.T @ psi))])
+    inputs = [q, v, a, lam, psi, nu, ca.vertcat(t, thrusts)]
+    kernels = compile_many([ca.Function(name, inputs, ca.cse([ca.densify(ca.vertcat(*parts))]))
                             for name, parts in zip(("values", "slopes", "bends"), results, strict=True)], mode="jit")
     return kernels, rows
 
@@ -128,7 +129,7 @@ def _evaluate(table: Array, work: Array, which: int) -> int:
     """Run one of the three functions; where its results are. What a failure would leave is not a number."""
     record, own = get(table, at.AT_ACTING), address_of(work)
     arg, res = get(table, record + at.ACT_MEMORY), get(table, record + at.ACT_MEMORY + 1)
-    for k in range(6):
+    for k in range(7):
         put_integer(work, arg + k, own + 8 * get(table, record + at.ACT_INPUTS + k))
     to = get(table, record + 3 * which + 2)
     put_integer(work, res, own + 8 * to)
@@ -137,6 +138,30 @@ def _evaluate(table: Array, work: Array, which: int) -> int:
     if status != 0:
         put(work, to, np.nan)
     return to
+
+
+@njit(**OPTIONS)
+def give(table: Array, work: Array, t: float, u: Array, first: int, count: int) -> None:
+    """Keep the time [s] and the thrusts [N], count numbers from the first in u on, for what is computed next."""
+    if get(table, at.AT_ACTING) > 0:
+        to = get(table, get(table, at.AT_ACTING) + at.ACT_INPUTS + GIVEN)
+        put(work, to, t)
+        for i in range(count):
+            put(work, to + 1 + i, get(u, first + i))
+
+
+@njit(**OPTIONS)
+def directions(table: Array) -> int:
+    """Where B [nv, thrusters] is, after ``add_slopes``."""
+    nv = get(table, at.N_V)
+    return get(table, get(table, at.AT_ACTING) + 3 * SLOPES + 2) + 2 * nv * (nv + get(table, at.N_ROWS))
+
+
+@njit(**OPTIONS)
+def turns(table: Array) -> int:
+    """Where d(B^T psi)/dq [thrusters, nv] is, after ``add_products``."""
+    nv = get(table, at.N_V)
+    return get(table, get(table, at.AT_ACTING) + 3 * BENDS + 2) + nv * (4 * nv + get(table, at.N_ROWS))
 
 
 @njit(**OPTIONS)

@@ -1,6 +1,7 @@
 """Forward dynamics and its derivatives at many points, one call for all of them: what a transcription evaluates at its nodes.
 
-Points are rows: q [m, nq]; v, tau, mu, a [m, nv]. Arrays of results must have come zeroed the first time, see ``LoopDynamics``.
+Points are rows: q [m, nq]; v, tau, mu, a [m, nv]; given [m, 1 + thrusters]: time (s) and thrusts (N). Arrays of results must have
+come zeroed the first time, see ``LoopDynamics``.
 """
 
 from __future__ import annotations
@@ -9,32 +10,37 @@ import numpy as np
 from numba import njit
 
 from dynamics.loops import forward
+from dynamics.loops.acting import give
 from dynamics.loops.vectors import OPTIONS
 
 Array = np.ndarray
 
 
 @njit(**OPTIONS)
-def forward_dynamics(table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, f_ext: Array, a: Array) -> None:
+def forward_dynamics(table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, given: Array, f_ext: Array, a: Array
+                     ) -> None:
     """Write a [m, nv]."""
     for k in range(q.shape[0]):
+        give(table, work, given[k, 0], given[k], 1, given.shape[1] - 1)
         forward.forward_dynamics(table, reals, work, q[k], v[k], tau[k], f_ext, a[k])
 
 
 @njit(**OPTIONS)
-def forward_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, f_ext: Array,
-                                 a: Array, first: Array) -> None:
+def forward_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, given: Array,
+                                 f_ext: Array, a: Array, first: Array) -> None:
     """Write a and first [m, 3, nv, nv]: da/dq (tangent), da/dv, da/dtau."""
     for k in range(q.shape[0]):
+        give(table, work, given[k, 0], given[k], 1, given.shape[1] - 1)
         forward.forward_dynamics_derivatives(table, reals, work, q[k], v[k], tau[k], f_ext, a[k], first[k])
 
 
 @njit(**OPTIONS)
 def forward_contracted_second_order(
-        table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, mu: Array, f_ext: Array, a: Array,
-        first: Array, lam: Array, inverse: Array, second: Array) -> None:
+        table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, given: Array, mu: Array, f_ext: Array,
+        a: Array, first: Array, lam: Array, inverse: Array, second: Array) -> None:
     """Write a, first as above and second [m, 4, nv, nv]: the Hessians of mu^T a named (row, column) qq, vq, vv, tq. lam [nv] and
     inverse [4, nv, nv] are scratch."""
     for k in range(q.shape[0]):
+        give(table, work, given[k, 0], given[k], 1, given.shape[1] - 1)
         forward.forward_contracted_second_order(table, reals, work, q[k], v[k], tau[k], mu[k], f_ext, a[k], first[k], lam,
                                                 inverse, second[k])

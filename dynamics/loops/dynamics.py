@@ -24,13 +24,14 @@ Wrenches = Mapping[str, Any] | None
 class LoopDynamics:
     """Rigid-body dynamics and its derivatives by compiled loops over a Model: no code is generated for the robot.
 
-    Of a Mechanism, forces act in all of them and constraints hold in forward dynamics; only for these small functions are compiled
-    at construction. Its drives are not in tau: motors give ``S u``, thrusters wrenches.
+    Of a Mechanism, forces and thrusters act in all of them and constraints hold in forward dynamics; only for these small functions
+    are compiled at construction. Its motors give ``S u``, a part of tau.
 
     Vectors are float64 arrays q [nq] and v, a, tau, lam, mu [nv]; f_ext maps body names to wrenches [6] on that body in its
-    own frame, (N, N m). Derivatives with respect to q are right-tangent. Matrices come back new; or give ``out``, an array of
-    the result's shape that began as zeros and has since held only results of the same method (entries that are zero by the
-    structure of the tree are never written), and nothing is allocated.
+    own frame, (N, N m); thrusts: [thrusters] N, None: zero; t: time [s] for constraints that depend on it. Derivatives with respect
+    to q are right-tangent. Matrices come back new; or give ``out``, an array of the result's shape that began as zeros and has
+    since held results of the same method only (entries that are zero by the structure of the tree are never written), and nothing
+    is allocated.
 
     NaN and infinity in the input appear in the output. Wrong shapes raise ModelError, unknown bodies UnknownNameError. Every joint
     kind is served; for those known by pose and S(q) alone, small functions are compiled at construction. One record serves one
@@ -53,10 +54,11 @@ class LoopDynamics:
             object.__setattr__(self, name, value)
 
     # ---- values
-    def inverse_dynamics(self, q: Any, v: Any, a: Any, f_ext: Wrenches = None, out: Array | None = None) -> Array:
+    def inverse_dynamics(self, q: Any, v: Any, a: Any, f_ext: Wrenches = None, out: Array | None = None, *,
+                         thrusts: Any = None) -> Array:
         """tau [nv] that produces the acceleration a: M a + h - J^T f_ext, with armature and damping."""
         tau = self._out("out", out, (self.tables.nv,))
-        rnea.inverse_dynamics(*self._start(q), self._v("v", v), self._v("a", a), self._wrenches(f_ext), tau)
+        rnea.inverse_dynamics(*self._start(q, thrusts), self._v("v", v), self._v("a", a), self._wrenches(f_ext), tau)
         return tau
 
     def mass_matrix(self, q: Any, out: Array | None = None) -> Array:
@@ -65,72 +67,79 @@ class LoopDynamics:
         first_order.mass_matrix(*self._start(q), M)
         return M
 
-    def forward_dynamics(self, q: Any, v: Any, tau: Any, f_ext: Wrenches = None, out: Array | None = None) -> Array:
+    def forward_dynamics(self, q: Any, v: Any, tau: Any, f_ext: Wrenches = None, out: Array | None = None, *, t: float = 0.0,
+                         thrusts: Any = None) -> Array:
         """Acceleration a [nv] under tau. Raises ModelError that names the joints without inertia where M is singular."""
         a = self._out("out", out, (self.tables.nv,))
-        forward.forward_dynamics(*self._start(q), self._v("v", v), self._v("tau", tau), self._wrenches(f_ext), a)
+        forward.forward_dynamics(*self._start(q, thrusts, t), self._v("v", v), self._v("tau", tau), self._wrenches(f_ext), a)
         self._check(q, a)
         return a
 
-    def constrained_dynamics(self, q: Any, v: Any, tau: Any, f_ext: Wrenches = None) -> tuple[Array, Array]:
+    def constrained_dynamics(self, q: Any, v: Any, tau: Any, f_ext: Wrenches = None, *, t: float = 0.0, thrusts: Any = None
+                             ) -> tuple[Array, Array]:
         """(a [nv], multipliers [rows] of reduced constraints) of a mechanism: ``M a + h = tau + f + J^T multipliers``."""
-        a = self.forward_dynamics(q, v, tau, f_ext)
+        a = self.forward_dynamics(q, v, tau, f_ext, t=t, thrusts=thrusts)
         rows = int(self.tables.integers[at.N_ROWS])
         first = int(self.tables.integers[self.tables.integers[at.AT_ACTING] + at.ACT_INPUTS + acting.LAM]) if rows else 0
         return a, self.work[first:first + rows].copy()
 
     # ---- first order
-    def inverse_dynamics_derivatives(self, q: Any, v: Any, a: Any, f_ext: Wrenches = None, out: Array | None = None) -> Array:
+    def inverse_dynamics_derivatives(self, q: Any, v: Any, a: Any, f_ext: Wrenches = None, out: Array | None = None, *,
+                                     thrusts: Any = None) -> Array:
         """[3, nv, nv]: dtau/dq, dtau/dv and dtau/da = M."""
         d = self._out("out", out, (3, self.tables.nv, self.tables.nv))
-        first_order.inverse_dynamics_derivatives(*self._start(q), self._v("v", v), self._v("a", a), self._wrenches(f_ext), d)
+        first_order.inverse_dynamics_derivatives(
+            *self._start(q, thrusts), self._v("v", v), self._v("a", a), self._wrenches(f_ext), d)
         return d
 
     def forward_dynamics_derivatives(self, q: Any, v: Any, tau: Any, f_ext: Wrenches = None,
-                                     out: Array | None = None) -> tuple[Array, Array]:
+                                     out: Array | None = None, *, t: float = 0.0, thrusts: Any = None) -> tuple[Array, Array]:
         """(a [nv], [3, nv, nv]): the acceleration and da/dq, da/dv, da/dtau = M^-1."""
         a, d = np.empty(self.tables.nv), self._out("out", out, (3, self.tables.nv, self.tables.nv))
         forward.forward_dynamics_derivatives(
-            *self._start(q), self._v("v", v), self._v("tau", tau), self._wrenches(f_ext), a, d)
+            *self._start(q, thrusts, t), self._v("v", v), self._v("tau", tau), self._wrenches(f_ext), a, d)
         self._check(q, a)
         return a, d
 
     # ---- second order
-    def contracted_gradient(self, q: Any, v: Any, a: Any, lam: Any, f_ext: Wrenches = None, out: Array | None = None) -> Array:
+    def contracted_gradient(self, q: Any, v: Any, a: Any, lam: Any, f_ext: Wrenches = None, out: Array | None = None, *,
+                            thrusts: Any = None) -> Array:
         """[3, nv]: the gradients of lam^T tau by q, v, a; no Jacobian is formed."""
         g = self._out("out", out, (3, self.tables.nv))
         second_order.contracted_gradient(
-            *self._start(q), self._v("v", v), self._v("a", a), self._v("lam", lam), self._wrenches(f_ext), g)
+            *self._start(q, thrusts), self._v("v", v), self._v("a", a), self._v("lam", lam), self._wrenches(f_ext), g)
         return g
 
     def contracted_second_order(self, q: Any, v: Any, a: Any, lam: Any, f_ext: Wrenches = None, out: Array | None = None, *,
-                                symmetric: bool = True) -> Array:
+                                symmetric: bool = True, thrusts: Any = None) -> Array:
         """[4, nv, nv]: second derivatives of lam^T tau, named (row, column): qq, vq, vv, aq (av and aa are zero).
 
         symmetric: qq is the Hessian of lam^T tau(q [+] d) at d = 0. Otherwise qq[j, k] is the derivative along j
         differentiated along k, both left-invariant; the two differ inside joints whose motions do not commute.
         """
         h = self._out("out", out, (4, self.tables.nv, self.tables.nv))
-        second_order.contracted_second_order(*self._start(q), self._v("v", v), self._v("a", a), self._v("lam", lam),
+        second_order.contracted_second_order(*self._start(q, thrusts), self._v("v", v), self._v("a", a), self._v("lam", lam),
                                              self._wrenches(f_ext), h, symmetric)
         return h
 
     def second_order(self, q: Any, v: Any, a: Any, f_ext: Wrenches = None, out: Array | None = None, *,
-                     symmetric: bool = True) -> Array:
+                     symmetric: bool = True, thrusts: Any = None) -> Array:
         """[nv, 4, nv, nv]: for each tau_i what ``contracted_second_order`` gives for the i-th unit vector."""
         n = self.tables.nv
         t = self._out("out", out, (n, 4, n, n))
-        tensors.second_order(*self._start(q), self._v("v", v), self._v("a", a), self._wrenches(f_ext), np.zeros(n), t, symmetric)
+        tensors.second_order(*self._start(q, thrusts), self._v("v", v), self._v("a", a), self._wrenches(f_ext), np.zeros(n), t,
+                             symmetric)
         return t
 
-    def forward_contracted_second_order(self, q: Any, v: Any, tau: Any, mu: Any, f_ext: Wrenches = None
-                                        ) -> tuple[Array, Array, Array]:
+    def forward_contracted_second_order(self, q: Any, v: Any, tau: Any, mu: Any, f_ext: Wrenches = None, *, t: float = 0.0,
+                                        thrusts: Any = None) -> tuple[Array, Array, Array]:
         """(a [nv], first [3, nv, nv], [4, nv, nv]): forward dynamics, its first derivatives, and the second derivatives of
         mu^T a, named (row, column): qq (symmetric), vq, vv, tq, the last by tau and q."""
         n = self.tables.nv
         a, lam, first, inverse, out = np.empty(n), np.empty(n), np.zeros((3, n, n)), np.zeros((4, n, n)), np.zeros((4, n, n))
-        forward.forward_contracted_second_order(*self._start(q), self._v("v", v), self._v("tau", tau), self._v("mu", mu),
-                                                self._wrenches(f_ext), a, first, lam, inverse, out)
+        forward.forward_contracted_second_order(
+            *self._start(q, thrusts, t), self._v("v", v), self._v("tau", tau), self._v("mu", mu), self._wrenches(f_ext), a, first,
+            lam, inverse, out)
         self._check(q, a)
         return a, first, out
 
@@ -140,7 +149,11 @@ class LoopDynamics:
             check_inertia(self.model, np.asarray(q, dtype=float))
 
     # ---- arguments
-    def _start(self, q: Any) -> tuple[Array, Array, Array, Array]:
+    def _start(self, q: Any, thrusts: Any = None, t: float = 0.0) -> tuple[Array, Array, Array, Array]:
+        if isinstance(self.robot, Mechanism):
+            count = len(self.robot.thrusters)
+            given = np.zeros(count) if thrusts is None else self._vector("thrusts", thrusts, count)
+            acting.give(self.tables.integers, self.work, float(t), given, 0, count)
         return self.tables.integers, self.tables.reals, self.work, self._vector("q", q, self.tables.nq)
 
     def _v(self, name: str, x: Any) -> Array:

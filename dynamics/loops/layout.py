@@ -60,10 +60,10 @@ HEADER = 26
 GENERAL = 7  # first column, first velocity, number of velocities, where the four functions write for this link
 # functions: (address, handle, where results go) of each; where q, v, a, lam, w lie; where arg, res, iw and w of a call lie
 HOOK_INPUTS, HOOK_MEMORY, HOOKS = 12, 17, 21
-# its functions: (address, handle, where results go) of each; where q, v, a, multipliers, weights psi and nu lie; where arg, res, iw
-# and w of a call lie; then M^-1 J^T by rows [rows, nv], A = J M^-1 J^T and its factors [rows, rows] each, derivatives of the
-# multipliers [3, rows, nv], three vectors [rows]
-ACT_INPUTS, ACT_MEMORY, ACT_ACROSS, ACT_A, ACT_FACTORS, ACT_SLOPES, ACT_SCRATCH = 9, 15, 19, 20, 21, 22, 23
+# its functions: (address, handle, where results go) of each; where q, v, a, multipliers, weights psi and nu, time and thrusts lie;
+# where arg, res, iw and w of a call lie; then M^-1 J^T by rows [rows, nv], A = J M^-1 J^T and its factors [rows, rows] each,
+# derivatives of the multipliers [3, rows, nv], three vectors [rows]
+ACT_INPUTS, ACT_MEMORY, ACT_ACROSS, ACT_A, ACT_FACTORS, ACT_SLOPES, ACT_SCRATCH = 9, 16, 20, 21, 22, 23, 24
 PANEL = 48  # six blocks of eight columns are solved at once
 # a body: address of its first column, of its parent's (-1: none), kind, first index in q (GENERIC: in the workspace, of its pose),
 # number of columns, first column

@@ -68,7 +68,7 @@ class _Body:
 
 
 def make_tables(robot: Model | Mechanism) -> Tables:
-    """Flat arrays of a model, or of a mechanism with its forces and constraints; drives are not in them."""
+    """Flat arrays of a model, or of a mechanism with its forces, thrusters and constraints; motors are not in them."""
     model = robot.model if isinstance(robot, Mechanism) else robot
     reduced = reduced_tree(model)
     links = _bodies(reduced)
@@ -177,7 +177,8 @@ def _acting(robot: Model | Mechanism, start: int) -> tuple[int, list[int], int, 
         return start, [], 0, []
     kernels, rows = acting.compiled(robot)
     spaces, nq, nv = [workspace(kernel) for kernel in kernels], robot.model.nq, robot.model.nv
-    needed = [*acting.sizes(nv, rows), nq, nv, nv, rows, nv, rows,
+    thrusters = len(robot.thrusters)
+    needed = [*acting.sizes(nv, rows, thrusters), nq, nv, nv, rows, nv, rows, 1 + thrusters,
               *(max(len(getattr(s, name)) for s in spaces) for name in ("arg", "res", "iw", "w")),
               rows * nv, rows**2, rows**2, 3 * rows * nv, 3 * rows]
     places = np.concatenate([[0], np.cumsum([-(-x // WIDTH) * WIDTH for x in needed])]) + start

@@ -8,11 +8,12 @@ inertia is a wrench on its body, linear in the parameter; a field of a force is 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import casadi as ca
+import numpy as np
 
 from dynamics import algorithms as alg
 from dynamics import spatial
@@ -177,6 +178,18 @@ def _with_sliders(model: Model, parameters: Sequence[Parameter]) -> tuple[Model,
                     {k: places[name] for k, name in names.items()})
 
 
+def lengthened(model: Model, values: Mapping[Parameter, float]) -> Model:
+    """The model with its joints where these lengths [m] put them; other parameters move nothing."""
+    bodies = list(model.bodies)
+    for parameter, value in values.items():
+        if isinstance(parameter, Length):
+            i = model.joint_index(parameter.joint)
+            joint, place = bodies[i].joint, bodies[i].joint.placement
+            moved = np.array(place.position) + value * np.array(place.rotation) @ np.array(parameter.axis)
+            bodies[i] = replace(bodies[i], joint=replace(joint, placement=replace(place, position=tuple(moved.tolist()))))
+    return replace(model, bodies=tuple(bodies))
+
+
 def flat_coordinates(mechanism: Mechanism) -> None:
     """Raises ModelError for a joint whose velocities are not the rates of its coordinates, or a mechanism with constraints."""
     for kind, _, vs in mechanism.model.factors:
@@ -189,4 +202,4 @@ def flat_coordinates(mechanism: Mechanism) -> None:
                          element=f"constraint {mechanism.constraints[0].name!r}")
 
 
-__all__ = ["AddedInertia", "ForceField", "Length", "Parameter", "check", "flat_coordinates", "nominal", "residual"]
+__all__ = ["AddedInertia", "ForceField", "Length", "Parameter", "check", "flat_coordinates", "lengthened", "nominal", "residual"]

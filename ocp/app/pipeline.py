@@ -132,13 +132,18 @@ def picture(loaded: LoadedProblem, solution: Solution) -> tuple[Any, str]:
     if all(model is not None for model in models):
         if len({model.fingerprint for model in models}) > 1:
             return None, "The phases have different robots, so there is no one picture to animate."
-        q = np.concatenate([part[:, :system.model.nq] for part in x])
-        return scene_from_model(system.model, t, q, body_poses(system.model, q), loaded.scenery), ""
+        q, model = np.concatenate([part[:, :system.model.nq] for part in x]), drawn(system)
+        return scene_from_model(model, t, q, body_poses(model, q), loaded.scenery), ""
     if loaded.drawing is not None:
         u = [np.asarray(leg.trajectory.control(at)).reshape(len(at), leg.phase.system.nu)
              for leg, at in zip(found, times, strict=True)]
         return scene_from_drawing(loaded.drawing, t, np.concatenate(x), np.concatenate(u), system.parameter_values), ""
     return None, "The problem has neither a robot nor a drawing section, so there is nothing to animate."
+
+
+def drawn(system: Any) -> Any:
+    """The model of a robot as its parameters make it."""
+    return system.model if system.drawn is None else system.drawn(system.parameter_values)
 
 
 def body_poses(model: Any, q: np.ndarray) -> np.ndarray:

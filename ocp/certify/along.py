@@ -30,7 +30,8 @@ class Along:
     field(t, x, u, p) -> dx/dt; driven: the same for re-integration, of ``drive`` in the place of u: where accelerations are the
     controls, the efforts along the motion drive forward dynamics, so that a double integrator is not all that is seen; and the
     equations of a system with algebraic unknowns are solved anew (``again``);
-    minus, tangent: differences of states, and rates of states as tangent rates.
+    stepped: whether the system is in discrete time, with nothing between knots; minus, tangent: differences of states, and rates of
+    states as tangent rates.
     """
 
     def __init__(self, phase: Phase, trajectory: Trajectory):
@@ -38,8 +39,9 @@ class Along:
         system = phase.system
         self.p = np.asarray(system.parameter_values, float)
         space = system.space
-        t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x", system.nx), ca.SX.sym("u", system.nu), ca.SX.sym("p", system.np)
-        y = ca.SX.sym("y", system.nx)
+        kind = ca.MX if system.period is not None and not system.rate.is_a("SXFunction") else ca.SX
+        t, x, u, p = kind.sym("t"), kind.sym("x", system.nx), kind.sym("u", system.nu), kind.sym("p", system.np)
+        y = kind.sym("y", system.nx)
         self.field = ca.Function("field", [t, x, u, p], [space.rate(x) @ system.rate(t, x, u, p)])
         self.driven, self._efforts = self.field, None
         if (robot := system.inverse) is not None:
@@ -54,6 +56,7 @@ class Along:
             self.driven = ca.Function("driven", [t, x, tau, p], [space.rate(x) @ rate])
         self._consistent = Consistent(system) if system.residual is not None else None
         self._slope: ca.Function | None = None
+        self.stepped = system.period is not None  # in discrete time: nothing lies between knots
         self.minus = ca.Function("minus", [x, y], [space.minus(x, y)])
         self.tangent = ca.Function("tangent", [x, y], [space.rate_inverse(x) @ y])
         held = trajectory.t_u if trajectory.t_path is None else trajectory.t_path

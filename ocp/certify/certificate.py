@@ -95,7 +95,7 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
         energy=Residual("energy balance", float(np.max(balances)), tolerances.energy) if balances else None,
         objective=_objective(solution, motions, float(sum(values.sum() for values in defects)), size, tolerances),
         point=_point(solution, size, tolerances), objective_size=size,
-        resolution=max((motion.look.width for motion in motions if motion.finite), default=None),
+        resolution=max((motion.look.width for motion in motions if motion.finite and not motion.stepped), default=None),
     )
     notes = solution.notes
     if any(one.implicit for one in again):
@@ -121,6 +121,8 @@ def _point(solution: Solution, size: float, tolerances: Tolerances) -> Residual 
 
 def _worst(motion: Motion, defects: np.ndarray) -> tuple[float, str]:
     t, worst = motion.trajectory.t, int(np.argmax(defects))
+    if motion.stepped:
+        return 0.0, "(nothing lies between steps)"
     return float(defects[worst]), f"on [{t[worst]:.6g}, {t[worst + 1]:.6g}] s" if motion.finite else ""
 
 
@@ -159,6 +161,8 @@ def _optimality(solution: Solution, motions: Sequence[Motion], size: float, vari
 
 def _discrete(found: curvature.Curvature, solution: Solution) -> str:
     """Why the statement speaks of the discrete problem alone; empty where curvature speaks for the continuous one, too."""
+    if all(phase.steps is not None for phase in solution.problem.phases):
+        return ""
     held = solution.options.get("controls") == "held" or (solution.method != "collocation" and "controls" not in solution.options)
     reasons = [word for word, why in (("constraints push", found.pushing > 0), ("controls are held", held),
                                       ("directions are flat", found.kind == curvature.FLAT_MINIMUM)) if why]

@@ -87,7 +87,7 @@ def _violations(motion: Motion) -> Iterator[tuple[float, Violation]]:
     """(size of what is held, its violation)."""
     phase, system, trajectory = motion.phase, motion.phase.system, motion.trajectory
     t, states, scales = trajectory.t, trajectory.x, motion.scales
-    look = motion.look if motion.finite else None
+    look = motion.look if motion.finite and not motion.stepped else None
     for i, name in enumerate(system.space.names):
         yield from _bound(name, (phase.x_lower[i], phase.x_upper[i]), (t, states[:, i]),
                           None if look is None else (look.t, look.x[:, i]), float(scales.coordinates[i]))
@@ -135,7 +135,7 @@ def _constraint(motion: Motion, constraint: Constraint) -> tuple[float, Violatio
             x = motion.state(t)
         # a held control belongs to the segment on its right
         values = motion.call(function, t, x, motion.returned(np.minimum(t, _inside(trajectory)[-1])))
-        if motion.finite:
+        if motion.finite and not motion.stepped:
             beside = _hunted(motion, constraint)
         size = constraint_sizes(motion, function, t, values)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import casadi as ca
 import numpy as np
 
 from ocp.certify import explicit, stiff
@@ -14,11 +15,12 @@ from ocp.certify.scale import plus_of
 from ocp.certify.sizes import variation
 
 Array = np.ndarray
+#: segment, deviations [k, ndx] at its start over their sizes -> the same at its end
+Step = Callable[[int, Array], Array]
 
 # the re-integration must be far more accurate than anything it judges
 RTOL, ATOL = 1e-10, 1e-12
-RTOL_TOTAL, ATOL_TOTAL = 1e-9, 1e-11
-#: deviations from the start that show how errors grow: their size, and how many at most; growth that is worth a word
+#: deviations that show how errors grow: their size, and how many are followed where states are many; growth that is worth a word
 TWIN, TWINS, GROWN = 1e-3, 3, 10.0
 #: relative and absolute tolerance with which these are integrated
 ROUGH = 1e-6, 1e-8
@@ -59,7 +61,7 @@ class _TooMany(Exception):
 
 def gaps(motion: Motion) -> Gaps:
     """Every segment re-integrated from its left knot, all of them as one stacked system in s in [0, 1], those in which functions
-    break piece by piece; then the whole motion from its start in open loop, to first order in the gaps where states are few.
+    break piece by piece; then the whole motion from its start in open loop, to first order in the gaps.
 
     Where small errors grow, the open-loop gap tells how unstable the motion is and not how wrong: so it is judged by the
     mean growth, from the knots before to the present one, of deviations that start with it.
@@ -69,13 +71,13 @@ def gaps(motion: Motion) -> Gaps:
         return unknown(motion, "")
     look, equations = motion.look, motion.phase.system.residual
     # equations are solved by a few steps of Newton's method, with a Jacobian
-    work = watch(motion.driven).operations + (0 if equations is None else 10 * watch(equations).operations)
-    some = slice(None, None, 1 if watch(motion.field).sharp else max(1, len(motion.look.t) // SMOOTH))
+    work = 1 if motion.stepped else watch(motion.driven).operations + (0 if equations is None else 10 * watch(equations).operations)
+    some = slice(None, None, 1 if motion.stepped or watch(motion.field).sharp else max(1, len(motion.look.t) // SMOOTH))
     strange = ~np.all(np.isfinite(motion.call(motion.field, look.t[some], look.x[some], look.u[some])), axis=1)
     if strange.any():
         when = f"the rates are not finite at t = {look.t[some][int(np.argmax(strange))]:.9g} s"
         return unknown(motion, when)
-    again, rows = _Again(motion), np.arange(len(t) - 1)
+    again, rows = (_Steps if motion.stepped else _Again)(motion), np.arange(len(t) - 1)
     few = len(rows) * (1 + motion.phase.system.space.ndx) * work < STACKED
     end, implicit = again.over(rows, x[:-1], RTOL, ATOL, False)
     if end is None:
@@ -83,7 +85,11 @@ def gaps(motion: Motion) -> Gaps:
     by_segment = motion.distance(x[1:], end)
     worst = int(np.argmax(by_segment))
     beside = _ends_beside(motion, again, implicit) if few else None
-    whole = _whole(motion, again, implicit) if beside is None else _linear(motion, end, beside)
+    if beside is not None:
+        spread, step = np.eye(len(motion.scale)), _linear(motion, beside)
+    else:
+        spread, step = np.random.default_rng(0).choice([-1.0, 1.0], (TWINS, len(motion.scale))), _along(motion, again, implicit)
+    whole = _open_loop(_apart(motion, x[1:], end), spread, step)
     return Gaps(float(by_segment[worst]), f"on [{t[worst]:.6g}, {t[worst + 1]:.6g}] s", by_segment, *whole, implicit)
 
 
@@ -99,43 +105,50 @@ def _ends_beside(motion: Motion, again: _Again, implicit: bool) -> Array | None:
     return None if found is None else found.reshape(len(starts), len(rows), -1)
 
 
-def _linear(motion: Motion, end: Array, ends: Array) -> tuple[float, float, float]:
-    """(judged, open-loop gap, largest growth) from the ends [N, nx] of segments, and from rough ones [1 + ndx, N, nx] of these and
-    of deviations by TWIN sizes at their starts: ``e' = Phi e + gap``, in tangent components over their sizes."""
-    x, scale = motion.trajectory.x, motion.scale
+def _linear(motion: Motion, ends: Array) -> Step:
+    """Deviations over one segment by its derivative ``Phi``, from rough ends [1 + ndx, N, nx] of the segments and of deviations by
+    TWIN sizes at their starts."""
+    Phi = np.stack([_apart(motion, ends[0], other) for other in ends[1:]], axis=2) / TWIN
+    return lambda k, moves: moves @ Phi[k].T
 
-    def apart(a: Array, b: Array) -> Array:
-        return np.asarray(motion.minus(a.T, b.T)).T / scale
 
-    gap = apart(x[1:], end)
-    Phi = np.stack([apart(ends[0], other) for other in ends[1:]], axis=2) / TWIN
-    e, spread = np.zeros(len(scale)), np.eye(len(scale))
+def _along(motion: Motion, again: _Again, implicit: bool) -> Step:
+    """The same by integration beside the motion, of these deviations alone: for systems of many states."""
+    x, plus = motion.trajectory.x, plus_of(motion)
+
+    def step(k: int, moves: Array) -> Array:
+        nonlocal implicit
+        length = np.max(np.abs(moves), axis=1, keepdims=True) / TWIN
+        length[length == 0] = 1.0
+        y = np.concatenate([x[k:k + 1], np.asarray(plus(x[k], (moves / length * motion.scale).T)).T])
+        found, implicit = again.over(np.full(len(y), k), y, *ROUGH, implicit)
+        if found is None:
+            return np.full(moves.shape, np.inf)
+        return _apart(motion, np.repeat(found[:1], len(moves), axis=0), found[1:]) * length
+
+    return step
+
+
+def _open_loop(gap: Array, spread: Array, step: Step) -> tuple[float, float, float]:
+    """(judged, open-loop gap, largest growth) from the gaps [N, ndx] of segments over their sizes, ``e' = Phi e + gap``, beside
+    deviations ``spread`` [k, ndx] from the start."""
+    moves = np.vstack([np.zeros_like(spread[:1]), spread])
     grown, total, judged = [1.0], 0.0, 0.0
     for k in range(len(gap)):
-        e, spread = Phi[k] @ e + gap[k], Phi[k] @ spread
-        here = float(np.max(np.abs(e)))
-        grown.append(max(float(np.max(np.abs(spread))), 1e-3))
+        moves = step(k, moves)
+        moves[0] += gap[k]
+        if not np.all(np.isfinite(moves)):
+            return float("inf"), float("inf"), max(grown)
+        here = float(np.max(np.abs(moves[0])))
+        grown.append(max(float(np.max(np.abs(moves[1:]))), 1e-3))
         total = max(total, here)
         judged = max(judged, here / max(1.0, float(np.mean(grown[-1] / np.array(grown)))))
     return judged, total, max(grown)
 
 
-def _whole(motion: Motion, again: _Again, implicit: bool) -> tuple[float, float, float]:
-    """As ``_linear``, segment after segment, with a few deviations from the start: for systems of many states."""
-    x = motion.trajectory.x
-    y: Array | None = np.concatenate([x[:1], _directions(motion)])
-    grown, total, judged = [1.0], 0.0, 0.0
-    for k in range(len(x) - 1):
-        assert y is not None
-        y, implicit = again.over(np.full(len(y), k), y, RTOL_TOTAL, ATOL_TOTAL, implicit)
-        if y is None:
-            return float("inf"), float("inf"), max(grown)
-        gap = float(motion.distance(x[k + 1:k + 2], y[:1])[0])
-        apart = motion.distance(np.repeat(y[:1], len(y) - 1, axis=0), y[1:])
-        grown.append(max(float(np.max(apart, initial=0.0)) / TWIN, 1e-3))
-        total = max(total, gap)
-        judged = max(judged, gap / max(1.0, float(np.mean(grown[-1] / np.array(grown)))))
-    return judged, total, max(grown)
+def _apart(motion: Motion, a: Array, b: Array) -> Array:
+    """Tangent components [k, ndx] of ``b - a``, over their sizes."""
+    return np.asarray(motion.minus(a.T, b.T)).T / motion.scale
 
 
 def _beside(motion: Motion, x: Array) -> list[Array]:
@@ -143,13 +156,6 @@ def _beside(motion: Motion, x: Array) -> list[Array]:
     plus = plus_of(motion)
     return [x, *(np.asarray(plus(x.T, (TWIN * s * e)[:, None])).T
                  for e, s in zip(np.eye(len(motion.scale)), motion.scale, strict=True))]
-
-
-def _directions(motion: Motion) -> Array:
-    """Starts [k, nx] a little beside that of the motion, in random directions, always the same ones."""
-    space, scale = motion.phase.system.space, motion.scale
-    moves = np.random.default_rng(0).choice([-1.0, 1.0], (TWINS, space.ndx))
-    return np.asarray(plus_of(motion)(motion.trajectory.x[0], (TWIN * moves * scale).T)).T.reshape(TWINS, space.nx)
 
 
 class _Again:
@@ -260,9 +266,26 @@ class _Piece(_Again):
         return np.asarray(self.a + (self.b - self.a) * np.clip(s, 1e-9, INSIDE))
 
 
+class _Steps(_Again):
+    """The given steps of a system in discrete time, taken again."""
+
+    def __init__(self, motion: Motion):
+        super().__init__(motion)
+        x, d = ca.MX.sym("x", motion.phase.system.nx), ca.MX.sym("d", motion.phase.system.space.ndx)
+        plus = ca.Function("plus", [x, d], [motion.phase.system.space.plus(x, d)])
+        self._plus, self._u = plus, motion.control(self.t[:-1])
+
+    def over(self, rows: Array, y: Array, rtol: float, atol: float, implicit: bool) -> tuple[Array | None, bool]:
+        d = self.h[rows, None] * self.motion.call(self.motion.phase.system.rate, self.t[rows], y, self._u[rows])
+        end = np.asarray(self._plus(y.T, d.T)).T
+        return (end if np.all(np.isfinite(end)) else None), False
+
+
 def defects(motion: Motion) -> Array:
     """Integral over each segment of |dx/dt - f| along the method's own interpolant, scaled: [N] (Kelly 2017, Eq. 6.2)."""
     h = np.diff(motion.trajectory.t)
+    if motion.stepped:
+        return np.zeros(len(h))
     if not motion.finite:
         return np.full(len(h), np.nan)
     times, weights = motion.nodes()

@@ -67,7 +67,10 @@ class Watched:
 
 
 def look(motion: Along) -> Look:
-    """Where to look along a motion."""
+    """Where to look along a motion; of a system in discrete time, where its steps begin."""
+    if motion.stepped:
+        t = motion.trajectory.t[:-1]
+        return Look(t, motion.state(t), motion.control(t), np.zeros(0), 0.0)
     phase, system = motion.phase, motion.phase.system
     functions = [c.function for c in phase.constraints if c.at in (At.PATH, At.INTEGRAL)]
     functions += [c.function for c in phase.costs if c.at is At.PATH]

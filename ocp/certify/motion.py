@@ -56,6 +56,9 @@ class Motion(Along):
         return (every[:-1, None] + h[:, None] * POINTS).ravel(), (h[:, None] * WEIGHTS).ravel()
 
     def integral(self, of: Callable[[Array, Array, Array], Array], panels: int | None = None) -> Array:
-        """Integral over the phase of values [k, n] at (t [k], x [k, nx], u [k, nu]): [n]."""
+        """Integral over the phase of values [k, n] at (t [k], x [k, nx], u [k, nu]): [n]; of a system in discrete time, the sum
+        over its steps times the period."""
+        if self.stepped:
+            return np.asarray(np.diff(self.trajectory.t) @ of(self.look.t, self.look.x, self.look.u))
         t, weights = self.graded_nodes(panels or self.panels)
         return np.asarray(weights @ of(t, self.state(t), self.control(t)))

@@ -92,15 +92,15 @@ def program_of(problem: Problem, options: Any = None, transcribe: Callable[..., 
     """Transcribe a problem (default: by direct collocation) and group its rows and columns. Raises as ``transcribe`` does."""
     options = options or CollocationOptions()
     given = [phase.duration for phase in problem.phases]
-    # half the length to twice of it: any range that frees the column, which is closed again below
+    # half the length to twice of it: any range that frees the column, which is closed again below; steps are given
     freed = replace(problem, phases=tuple(
-        phase if phase.duration.free else replace(phase, duration=Duration(d.lower / 2, d.upper * 2, d.lower))
+        phase if phase.duration.free or phase.steps else replace(phase, duration=Duration(d.lower / 2, d.upper * 2, d.lower))
         for phase, d in zip(problem.phases, given, strict=True)))
     transcription = transcribe(freed, options)
     nlp = transcription.nlp
     columns = [i for i, name in enumerate(nlp.variables) if base(name).rpartition(": ")[2] == "duration"]
     lower, upper, x0 = nlp.x_lower.copy(), nlp.x_upper.copy(), nlp.x0.copy()
-    for i, duration in zip(columns, given, strict=True):
+    for i, duration in zip(columns, (d for d, phase in zip(given, problem.phases, strict=True) if not phase.steps), strict=True):
         lower[i], upper[i], x0[i] = duration.lower, duration.upper, duration.guess
     nlp = replace(nlp, x_lower=lower, x_upper=upper, x0=x0, stages=None)  # a free duration has no stages
     return Program(problem, transcription, nlp, tuple(_groups(problem, nlp)))

@@ -7,13 +7,16 @@ integrated exactly as if it were one more state (``int l dt = h sum_i w_i l(t_i,
     Lie group    euler, semi_implicit_euler, cf4, rkmk4: points move by [+]
     explicit     midpoint, heun, ralston, rk3, rk4: ambient coordinates, projected
     motion       bdf1, sdirk2 (L-stable): of robots by their equations of motion, no mass matrix is inverted
-    implicit     implicit_euler, tr_bdf2, radau_iia_2, radau_iia_3 (L-stable); gauss_legendre_1, 2, 3 (symplectic)
+    implicit     implicit_euler, tr_bdf2, radau_iia_2, radau_iia_3 (L-stable); gauss_legendre_1, 2, 3, 4 (symplectic)
+
+Systems in discrete time have steps of their own (``serving``), and ``sampled`` makes such a system of steps of these maps.
 
 Two-step maps, which see the state before as well, have a record and a table of their own: bdf2 (``MULTISTEP``).
 """
 
-from ocp.integrators.family import INTEGRATORS
+from ocp.integrators.family import GIVEN, INTEGRATORS, sampled, serving
 from ocp.integrators.integrator import Advance, Integrator, Node, project
 from ocp.integrators.multistep import MULTISTEP, Multistep, refuse_history
 
-__all__ = ["INTEGRATORS", "MULTISTEP", "Advance", "Integrator", "Multistep", "Node", "project", "refuse_history"]
+__all__ = ["GIVEN", "INTEGRATORS", "MULTISTEP", "Advance", "Integrator", "Multistep", "Node", "project", "refuse_history",
+           "sampled", "serving"]

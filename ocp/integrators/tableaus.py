@@ -155,6 +155,19 @@ GAUSS_LEGENDRE_3 = Tableau(6, a=((5 / 36, 2 / 9 - _F / 15, 5 / 36 - _F / 30), (5
                                  (5 / 36 + _F / 30, 2 / 9 + _F / 15, 5 / 36)),
                            b=(5 / 18, 4 / 9, 5 / 18), c=(1 / 2 - _F / 10, 1 / 2, 1 / 2 + _F / 10))
 
+
+
+def gauss(stages: int) -> Tableau:
+    """The Gauss method with so many stages, of twice that order: collocation at the zeros of a Legendre polynomial."""
+    nodes = (np.polynomial.legendre.leggauss(stages)[0] + 1) / 2
+    cardinal = np.linalg.inv(np.vander(nodes, increasing=True))  # row k: the coefficients of c^k in the Lagrange polynomials
+    powers = np.arange(1, stages + 1)
+    a, b = (nodes[:, None] ** powers / powers) @ cardinal, (1 / powers) @ cardinal
+    return Tableau(2 * stages, tuple(map(tuple, a.tolist())), tuple(b.tolist()), tuple(nodes.tolist()))
+
+
+GAUSS_LEGENDRE_4 = gauss(4)
+
 #: HW, Table IV.5.5. Radau IIA methods: L-stable, and they end on a stage
 RADAU_IIA_2 = Tableau(3, a=((5 / 12, -1 / 12), (3 / 4, 1 / 4)), b=(3 / 4, 1 / 4), c=(1 / 3, 1.0))
 

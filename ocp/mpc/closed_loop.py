@@ -46,18 +46,24 @@ def run(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None = N
     what the solver cannot enforce.
     """
     given = plant if isinstance(plant, PlantSpec) else None
-    made, spec, tracked = _explicit(horizon_problem(problem, options), given, tracked)
+    made, spec, tracked = _explicit(horizon_problem(problem, options), options, given, tracked)
     if plant is not None and given is None:
         spec = replace(spec, substeps=1, changed=(f"the plant is a {type(plant).__name__}",))
     return _Loop(made, options, solver or ILQROptions(), spec, tracked, progress, receding,
                  None if isinstance(plant, PlantSpec) else plant).run()
 
 
-def _explicit(problem: Problem, plant: PlantSpec | None, tracked: Sequence[Tracked]
+def _explicit(problem: Problem, options: MPCOptions, plant: PlantSpec | None, tracked: Sequence[Tracked]
               ) -> tuple[Problem, PlantSpec, Sequence[Tracked]]:
     """Model, plant and what is tracked without algebraic unknowns, each with its own equations solved."""
     given, made = stated(problem).phase, eliminated(problem)
     spec = plant or PlantSpec(made.phase.system)
+    if (period := made.phase.system.period) is not None:
+        if abs(options.period - period) > 1e-9 * period:
+            raise ProblemError(f"must be {1 / period:.9g}: the system is in discrete time, with a step every {period:g} s, and a "
+                               "closed loop samples at each", where="mpc.rate")
+        if spec.system.period is not None:
+            spec = replace(spec, substeps=1)
     if spec.system.residual is not None:
         spec = replace(spec, system=explicit_system(replace(given, system=spec.system)))
     if given.system.residual is not None:
@@ -98,6 +104,8 @@ class _Loop:
         self.measured = np.full((n, system.nx), np.nan)
         self.seconds, self.processor, self.codes = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int64)
         self.solver_cost, self.solver_violation = np.full(n, np.nan), np.full(n, np.nan)
+        known = options.delay == "none" and hasattr(self.solver, "K")
+        self.gains = np.zeros((n if known else 0, system.nu, system.space.ndx))
         self.done = 0
         self.held = np.zeros(system.nu)  # the control that acts if the solver has nothing
         self.lower, self.upper = np.array(phase.u_lower), np.array(phase.u_upper)
@@ -209,6 +217,8 @@ class _Loop:
             self.messages[self.solver.message] = self.messages.get(self.solver.message, 0) + 1
             return
         self.solver_cost[i], self.solver_violation[i] = self.solver.cost, self.solver.violation
+        if len(self.gains):
+            self.gains[i] = self.solver.K[0]
         self._keep(self.solver.u[0])
 
     def _keep(self, u: np.ndarray) -> None:
@@ -245,7 +255,7 @@ class _Loop:
             tracking=evaluate.track(system, self.tracked, t, x, u), violations=evaluate.violations(self.phase, t, x, u),
             times=step_times(self.seconds[:n], self.options.period),
             processor_times=step_times(self.processor[:n], self.options.period), prepared=self.prepared,
-            changed=self.spec.changed, notes=tuple(notes))
+            gains=self.gains[:n], changed=self.spec.changed, notes=tuple(notes))
 
 
 def _ours(problem: Problem, options: ILQROptions) -> Any:

@@ -82,7 +82,8 @@ class ClosedLoop:
     beginning of each sample. fine_t [n m + 1], fine_x [n m + 1, nx], fine_u [n m, nu]: every substep, each with a held control.
     seconds, processor, codes, solver_cost, solver_violation [n]: wall time and processor time of each step (the difference is what
     the rest of the machine took), what the solver answered (0: well), its cost and violation over its horizon. costs: time integral
-    of every running cost. prepared: seconds to compile and to converge before the clock started.
+    of every running cost. gains [n, nu, ndx]: of the plan at each sample, du = K dx from what was measured, zero where the solver
+    failed; empty where it has none, or acts with a delay. prepared: seconds to compile and to converge before the clock started.
     """
 
     problem: Any
@@ -108,6 +109,7 @@ class ClosedLoop:
     times: StepTimes
     processor_times: StepTimes
     prepared: Mapping[str, float]
+    gains: np.ndarray
     changed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -4,12 +4,12 @@ from ocp.nlp.check_stages import check_stages
 from ocp.nlp.options import HESSIANS, SCALINGS, SOLVERS, IpoptOptions, SolverOptions
 from ocp.nlp.program import KKT, NLP, Functions, kkt, not_finite, violation, worst_violations
 from ocp.nlp.result import NLPResult, Warm, WatchPoint
-from ocp.nlp.scaling import Scaling, choose_scaling, lifted, lifted_tiny, objective_size, scaled
+from ocp.nlp.scaling import Scaling, choose_scaling, extraordinary, lifted, objective_size, scaled
 from ocp.nlp.solve import Solver, prepare_solver, solve_nlp
 from ocp.nlp.stages import Chain, Stages
 
 __all__ = [
     "HESSIANS", "KKT", "NLP", "SCALINGS", "SOLVERS", "Chain", "Functions", "IpoptOptions", "NLPResult", "Scaling", "Solver",
-    "SolverOptions", "Stages", "Warm", "WatchPoint", "check_stages", "choose_scaling", "kkt", "lifted", "lifted_tiny", "not_finite",
-    "objective_size", "prepare_solver", "scaled", "solve_nlp", "violation", "worst_violations",
+    "SolverOptions", "Stages", "Warm", "WatchPoint", "check_stages", "choose_scaling", "extraordinary", "kkt", "lifted",
+    "not_finite", "objective_size", "prepare_solver", "scaled", "solve_nlp", "violation", "worst_violations",
 ]

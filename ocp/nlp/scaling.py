@@ -27,8 +27,12 @@ LARGEST = 2.0 ** 30
 SQUARED = 2.0 ** 60
 #: rows with smaller largest entries are scaled up no further
 UP = 2.0 ** 7
-#: constraints whose rows have no larger entries are lifted: their violations would be below absolute tolerances
+#: unknowns and rows between this and its inverse are ordinary
 TINY = 2.0 ** -10
+#: unknowns that are smaller, beside the largest, are rounding
+NOISE = 2.0 ** -30
+#: objectives that this factor leaves larger than one are huge
+STEEP = 2.0 ** -15
 #: an objective that vanishes is measured by this part of its unit
 VANISHING = 1e-4
 #: how far from the first point, in parts of 1 + its size, the objective's gradient is looked at where it vanishes
@@ -83,17 +87,17 @@ def choose_scaling(nlp: NLP, how: str, magnitudes: np.ndarray | None = None) -> 
     """Factors for the program.
 
     how: "none"; "bounds": columns alone; "jacobian": rows and objective alone; "auto": all; "guess": all, those of a name together:
-    columns by the largest variable at the first point, rows without a limit. magnitudes [n]: of the variables, where known
-    (units, a trajectory); they go before the bounds.
+    columns by the largest variable at the first point, else the largest bound; rows without a limit. magnitudes [n]: of the
+    variables, where known (units, a trajectory); they go before the bounds.
     """
     if how not in SCALINGS:
         raise ProblemError(f"scaling must be one of {', '.join(SCALINGS)}, got {how!r}")
     columns, rows, objective = np.ones(nlp.n), np.ones(nlp.m), 1.0
     start = np.clip(nlp.x0, nlp.x_lower, nlp.x_upper)
     if how == "guess":
-        group = _by_name(nlp.variables)
-        largest = _largest(group, start)
-        columns = _power(np.where(largest > 0, largest, 1.0), SQUARED)[group]
+        largest, widths = _sizes(nlp)
+        largest = np.where(largest > 0, largest, widths)
+        columns = _power(np.where(largest > 0, largest, 1.0), SQUARED)[_by_name(nlp.variables)]
         rows = _inverse(_row_sizes(nlp, start, columns), SQUARED)
         return Scaling(how, columns, rows[_by_name(nlp.constraints)], objective_factor(nlp, columns))
     if how in ("bounds", "auto"):
@@ -138,22 +142,27 @@ def objective_size(nlp: NLP, x: np.ndarray) -> float:
     return max(abs(float(f)), own if np.isfinite(own) else 0.0, VANISHING / lifted(nlp))
 
 
-def lifted_tiny(nlp: NLP) -> Scaling | None:
-    """Factors for what stands in tiny numbers, the same for all of a name: unknowns whose bounds are all tiny, which solvers relax
-    by absolute amounts, are measured by these, and rows of constraints by the largest entry of their Jacobian at the first point;
-    None where there is nothing of that kind."""
+def extraordinary(nlp: NLP) -> Scaling | None:
+    """Factors by the guess where a program stands in numbers that solvers, whose tolerances and first steps are absolute, are not
+    made for: huge unknowns, tiny bounds (they are relaxed by absolute amounts), constraints whose Jacobian's entries are all tiny
+    at the first point, an objective whose gradient there is huge. None where there is nothing of that kind."""
+    sizes, widths = _sizes(nlp)
+    entries, steep = _row_sizes(nlp, np.clip(nlp.x0, nlp.x_lower, nlp.x_upper), np.ones(nlp.n)), objective_factor(nlp)
+    kinds = {"unknowns": (sizes > 1 / TINY).any(), "bounds": ((widths > 0) & (widths < TINY)).any(),
+             "rows": ((entries > 0) & (entries < TINY)).any(), "costs": steep < STEEP}
+    found = [kind for kind, there in kinds.items() if there]
+    return replace(choose_scaling(nlp, "guess"), how=f"guess for its {' and '.join(found)}") if found else None
+
+
+def _sizes(nlp: NLP) -> tuple[np.ndarray, np.ndarray]:
+    """By name: the largest unknown at the first point, 0 where that is rounding; and the largest bound of what is free between
+    two, 0 without."""
     group, start = _by_name(nlp.variables), np.clip(nlp.x0, nlp.x_lower, nlp.x_upper)
-    between = nlp.x_lower < nlp.x_upper
+    ends = np.where(nlp.x_lower < nlp.x_upper, np.maximum(np.abs(nlp.x_lower), np.abs(nlp.x_upper)), 0.0)
     largest = np.zeros(int(group.max(initial=-1)) + 1)
-    np.maximum.at(largest, group[between], np.maximum(np.abs(nlp.x_lower), np.abs(nlp.x_upper))[between])
-    narrow = (largest > 0) & (largest < TINY)
-    columns = np.where(narrow, 1 / _inverse(largest, SQUARED), 1.0)[group]
-    sizes = _row_sizes(nlp, start, columns)
-    tiny = (sizes > 0) & (sizes < TINY)
-    if not (tiny.any() or narrow.any()):
-        return None
-    how = " and ".join(["bounds"] * bool(narrow.any()) + ["rows"] * bool(tiny.any()))
-    return Scaling(f"of tiny {how}", columns, np.where(tiny, _inverse(sizes), 1.0)[_by_name(nlp.constraints)], 1.0)
+    np.maximum.at(largest, group, ends)
+    sizes = _largest(group, start)
+    return np.where(sizes > NOISE * sizes.max(initial=0.0), sizes, 0.0), np.where(np.isfinite(largest), largest, 0.0)
 
 
 def _row_sizes(nlp: NLP, point: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from ocp.errors import ProblemError
 from ocp.nlp import fatrop, ipopt
 from ocp.nlp.options import SolverOptions
-from ocp.nlp.program import NLP, worst_violations
+from ocp.nlp.program import NLP, outside, worst_violations
 from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint
 from ocp.nlp.scaling import scaled
 from ocp.problem import Status
@@ -33,6 +33,9 @@ SLACK = 10.0
 
 #: an objective that falls by so many times its first sizes at points that violate less than so much falls without bound
 FALLS, FEASIBLE = 1e8, 1e-6
+
+#: what a sum may be off by rounding, as a part of the sizes of its terms
+ROUNDING = 2.0 ** -44
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +65,25 @@ class Solver:
         found = self.run(start, warm, progress, watch_point)
         if found.status in (Status.ITERATION_LIMIT, Status.STALLED, Status.DIVERGED) and (told := _falls(found)):
             found = replace(found, status=Status.UNBOUNDED, message=told)
+        if found.status is Status.STALLED and _rounded(self.nlp, found):
+            found = replace(found, status=Status.CONVERGED, message="",
+                            notes=(*found.notes, "the search ended where rounding allows nothing better"))
         return replace(found, notes=(*self.notes, *found.notes)) if self.notes else found
+
+
+def _rounded(nlp: NLP, found: NLPResult) -> bool:
+    """Whether no constraint is off by more than rounding of its own terms, and the gradient of the Lagrangian by no more than that
+    of its largest."""
+    x = found.x
+    g, gradient, jacobian = nlp.g(x).full().ravel(), nlp.grad(x)[1].full().ravel(), nlp.jac(x)[1].sparse()
+    if not all(np.all(np.isfinite(part)) for part in (x, g, gradient, jacobian.data, found.lam_g, found.lam_x)):
+        return False
+    slope = gradient + jacobian.T @ found.lam_g + found.lam_x
+    by_rows = abs(jacobian) @ abs(x) + abs(g)
+    by_columns = abs(gradient) + abs(jacobian).T @ abs(found.lam_g) + abs(found.lam_x)
+    return bool(np.all(outside(g, nlp.g_lower, nlp.g_upper) <= ROUNDING * by_rows)
+                and np.all(outside(x, nlp.x_lower, nlp.x_upper) <= ROUNDING * abs(x))
+                and np.max(abs(slope), initial=0.0) <= ROUNDING * np.max(by_columns, initial=0.0))
 
 
 def _falls(found: NLPResult) -> str:

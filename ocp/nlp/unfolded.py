@@ -68,85 +68,106 @@ class _Copies:
         self.states, self.controls = tuple(states), tuple(controls)
 
 
+class _Rows:
+    """The rows of the program with copies: those of the program in the columns that their stages have, then those that hold copies
+    together, ``links`` times the unknowns.
+
+    columns: where the nonzeros of the Jacobian go; rows, entries: where those of the links go, numbered from 0 and from nlp.m on.
+    """
+
+    def __init__(self, nlp: NLP, copies: _Copies):
+        chain = copies.chain
+        r, c = (np.array(i, dtype=int) for i in nlp.jac.sparsity_out(1).get_triplet())
+        stage = _stages_of_rows(nlp, copies, r, c)
+        after = np.full(nlp.m, -1)  # of rows of dynamics: the knot to come
+        for k, own in enumerate(chain.dynamics):
+            stage[own] = k
+            after[own] = chain.knots[k + 1]
+        self.of_program = r
+        self.columns = np.array([copies.primary[j] if after[i] == j else copies.place[stage[i]][j]
+                                 for i, j in zip(r, c, strict=True)], dtype=int)
+        self.names: list[str] = []
+        rows: list[int] = []
+        entries: list[int] = []
+        values: list[float] = []
+        dynamics: list[Array] = []
+        self.count = nlp.m
+        for k in range(chain.intervals):
+            here = chain.dynamics[k].tolist() if len(chain.dynamics) else []
+            pairs = [] if len(chain.dynamics) else [(copies.place[k][j], copies.primary[j], j) for j in chain.knots[k + 1].tolist()]
+            pairs += [(copies.place[k][j], copies.place[k + 1][j], j) for j in chain.shared.tolist()]
+            for one, other, j in pairs:
+                rows += [self.count, self.count]
+                entries += [one, other]
+                values += [1.0, -1.0]
+                self.names.append(f"copy of {nlp.variables[j]} in interval {k}")
+                here.append(self.count)
+                self.count += 1
+            dynamics.append(np.array(here, dtype=int))
+        path: list[list[int]] = [[] for _ in range(chain.intervals + 1)]
+        for i in range(nlp.m):
+            if after[i] < 0:
+                path[stage[i]].append(i)
+        self.rows, self.entries, self.values = np.array(rows, dtype=int), np.array(entries, dtype=int), ca.DM(values)
+        self.links = ca.DM.triplet([i - nlp.m for i in rows], entries, values, self.count - nlp.m, len(copies.source))
+        self.stages = Stages(copies.states, copies.controls, tuple(dynamics), tuple(np.array(p, dtype=int) for p in path))
+
+
 def unfolded(nlp: NLP, chain: Chain) -> Unfolded:
     """The program with copies. Raises ProblemError naming a row or a pair of unknowns that is not of one stage and the knot to
     come."""
     copies = _Copies(chain, nlp.n)
-    n, N = len(copies.source), chain.intervals
-    r, c = (np.array(i, dtype=int) for i in nlp.jac.sparsity_out(1).get_triplet())
-    stage = _stages_of_rows(nlp, copies, r, c)
-    own_dynamics = np.full(nlp.m, -1)
-    for k, own in enumerate(chain.dynamics):
-        stage[own] = k
-        own_dynamics[own] = chain.knots[k + 1]
-    columns = np.array([copies.primary[j] if own_dynamics[i] == j else copies.place[stage[i]][j]
-                        for i, j in zip(r, c, strict=True)], dtype=int)
-    # rows of copies
-    rows: list[int] = []
-    entries: list[int] = []
-    values: list[float] = []
-    dynamics: list[Array] = []
-    names: list[str] = []
-    m = nlp.m
-    for k in range(N):
-        here: list[int] = []
-        pairs = [] if len(chain.dynamics) else [(copies.place[k][j], copies.primary[j], j) for j in chain.knots[k + 1].tolist()]
-        here += chain.dynamics[k].tolist() if len(chain.dynamics) else []
-        pairs += [(copies.place[k][j], copies.place[k + 1][j], j) for j in chain.shared.tolist()]
-        for one, other, j in pairs:
-            rows += [m, m]
-            entries += [one, other]
-            values += [1.0, -1.0]
-            names.append(f"copy of {nlp.variables[j]} in interval {k}")
-            here.append(m)
-            m += 1
-        dynamics.append(np.array(here, dtype=int))
-    path: list[list[int]] = [[] for _ in range(N + 1)]
-    for i in range(nlp.m):
-        if own_dynamics[i] < 0:
-            path[stage[i]].append(i)
-    pattern, order = _pattern(m, n, np.r_[r, rows].astype(int), np.r_[columns, entries].astype(int))
-    extra = ca.DM(values)
-    links = ca.DM.triplet([i - nlp.m for i in rows], entries, values, m - nlp.m, n)
-    x, sigma, lam = ca.MX.sym("x", n), ca.MX.sym("sigma"), ca.MX.sym("lam", m)
-    old = x[copies.primary.tolist()]
-    copied = ca.mtimes(links, x)
-    g_old, J_old = nlp.jac(old)
-    f_old, gradient = nlp.grad(old)
-    scattered = ca.MX(n, 1)
-    scattered[copies.primary.tolist()] = gradient
-    jac = ca.MX(pattern, ca.vertcat(J_old.nz[:], extra)[order.tolist()])
-    first = lam[:nlp.m]
-    hess = _moved(nlp, copies, nlp.hess(old, sigma, first), nlp.hess.sparsity_out(0), n)
-    gauss = None
-    if nlp.gauss_newton is not None:
-        moved = _moved(nlp, copies, nlp.gauss_newton(old, sigma), nlp.gauss_newton.sparsity_out(0), n)
-        gauss = ca.Function("gauss_newton", [x, sigma], [moved], ["x", "sigma"], ["hessian"])
-    free = np.full(n, np.inf)
-    lower, upper = -free, free.copy()
-    lower[copies.primary], upper[copies.primary] = nlp.x_lower, nlp.x_upper
-    # every stage has the bounds of what all share: without them FATROP wanders where a duration is free (a swing-up in least time
-    # took 118 iterations instead of 29). With bounds on the copies of knots, too, it fails on most problems
-    shared = np.isin(copies.source, chain.shared)
-    lower[shared], upper[shared] = nlp.x_lower[copies.source[shared]], nlp.x_upper[copies.source[shared]]
-    zeros = np.zeros(m - nlp.m)
-    functions = Functions(
-        f=ca.Function("f", [x], [nlp.f(old)], ["x"], ["f"]),
-        g=ca.Function("g", [x], [ca.vertcat(nlp.g(old), copied)], ["x"], ["g"]),
-        grad=ca.Function("gradient", [x], [f_old, ca.densify(scattered)], ["x"], ["f", "gradient"]),
-        jac=ca.Function("jacobian", [x], [ca.vertcat(g_old, copied), jac], ["x"], ["g", "jacobian"]),
-        hess=ca.Function("hessian", [x, sigma, lam], [hess], ["x", "sigma", "lam_g"], ["hessian"]), gauss_newton=gauss)
+    rows = _Rows(nlp, copies)
+    lower, upper = _bounds(nlp, copies)
+    zeros = np.zeros(rows.count - nlp.m)
     new = replace(
-        nlp, functions=functions, x0=nlp.x0[copies.source], x_lower=lower, x_upper=upper,
+        nlp, functions=_functions(nlp, copies, rows), x0=nlp.x0[copies.source], x_lower=lower, x_upper=upper,
         g_lower=np.r_[nlp.g_lower, zeros], g_upper=np.r_[nlp.g_upper, zeros],
-        variables=_names(nlp, copies), constraints=(*nlp.constraints, *names),
+        variables=_names(nlp, copies), constraints=(*nlp.constraints, *rows.names),
         diagnose=None if nlp.diagnose is None else (lambda values: nlp.diagnose(values[copies.primary]) if nlp.diagnose else ()),
-        stages=Stages(copies.states, copies.controls, tuple(dynamics), tuple(np.array(p, dtype=int) for p in path)), chain=None)
+        stages=rows.stages, chain=None)
 
     def fold(x: Array, lam_x: Array, lam_g: Array) -> tuple[Array, Array, Array]:
         return x[copies.primary], np.bincount(copies.source, lam_x, nlp.n), lam_g[:nlp.m]
 
     return Unfolded(new, lambda values: np.asarray(values)[copies.source], fold)
+
+
+def _bounds(nlp: NLP, copies: _Copies) -> tuple[Array, Array]:
+    """Bounds of the unknowns, and of the copies of what all stages share: without these FATROP wanders where a duration is free (a
+    swing-up in least time took 118 iterations instead of 29). With bounds on the copies of knots, too, it fails on most
+    problems."""
+    upper = np.full(len(copies.source), np.inf)
+    lower = -upper
+    lower[copies.primary], upper[copies.primary] = nlp.x_lower, nlp.x_upper
+    shared = np.isin(copies.source, copies.chain.shared)
+    lower[shared], upper[shared] = nlp.x_lower[copies.source[shared]], nlp.x_upper[copies.source[shared]]
+    return lower, upper
+
+
+def _functions(nlp: NLP, copies: _Copies, rows: _Rows) -> Functions:
+    """The functions of the program at its own unknowns, their entries moved to where copies are."""
+    n, primary = len(copies.source), copies.primary.tolist()
+    x, sigma, lam = ca.MX.sym("x", n), ca.MX.sym("sigma"), ca.MX.sym("lam", rows.count)
+    old = x[primary]
+    copied = ca.mtimes(rows.links, x)
+    g_old, J_old = nlp.jac(old)
+    f_old, gradient = nlp.grad(old)
+    scattered = ca.MX(n, 1)
+    scattered[primary] = gradient
+    pattern, order = _pattern(rows.count, n, np.r_[rows.of_program, rows.rows], np.r_[rows.columns, rows.entries])
+    jac = ca.MX(pattern, ca.vertcat(J_old.nz[:], rows.values)[order.tolist()])
+    hess = _moved(nlp, copies, nlp.hess(old, sigma, lam[:nlp.m]), nlp.hess.sparsity_out(0), n)
+    gauss = None
+    if nlp.gauss_newton is not None:
+        moved = _moved(nlp, copies, nlp.gauss_newton(old, sigma), nlp.gauss_newton.sparsity_out(0), n)
+        gauss = ca.Function("gauss_newton", [x, sigma], [moved], ["x", "sigma"], ["hessian"])
+    return Functions(
+        f=ca.Function("f", [x], [nlp.f(old)], ["x"], ["f"]),
+        g=ca.Function("g", [x], [ca.vertcat(nlp.g(old), copied)], ["x"], ["g"]),
+        grad=ca.Function("gradient", [x], [f_old, ca.densify(scattered)], ["x"], ["f", "gradient"]),
+        jac=ca.Function("jacobian", [x], [ca.vertcat(g_old, copied), jac], ["x"], ["g", "jacobian"]),
+        hess=ca.Function("hessian", [x, sigma, lam], [hess], ["x", "sigma", "lam_g"], ["hessian"]), gauss_newton=gauss)
 
 
 def through_copies(nlp: NLP, chain: Chain, prepare: Callable[[NLP], Run]) -> Run:

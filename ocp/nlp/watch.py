@@ -30,7 +30,7 @@ def circles(rows: Sequence[Mapping[str, float]], tolerance: float) -> bool:
     objectives = [row["objective"] for row in last]
     errors = [max(row["inf_du"], row["inf_pr"], row["mu"]) for row in last]
     near = NEARLY * tolerance
-    return (len(last) == CIRCLE and max(objectives) - min(objectives) <= SAME * (1 + abs(objectives[-1]))
+    return (len(last) == CIRCLE and max(objectives) - min(objectives) <= SAME * max(map(abs, objectives))
             and sorted(errors)[CIRCLE // 2] <= near and errors[-1] <= near and last[-1]["inf_pr"] <= FEASIBLE * tolerance)
 
 

@@ -3,23 +3,88 @@
     u = G x + b       0 <= x_n, u_n,  x_n u_n = 0       |x_t| <= mu x_n,  x_t = -mu x_n u_t / |u_t| where u_t is not zero
 
 x and u of a block are [tangent, tangent, normal]. A block of one number is a contact that slides in a known direction: x is its
-normal force, u its normal acceleration, and friction is in its column of G, which is then not symmetric. The exact cone is used,
-no pyramid. Equations and their semismooth Newton steps: Alart and Curnier 1991; between them, from poor starts, block projections
-(de Saxce and Feng 1998). G may be singular: x is then one of several solutions, u is the same for all.
+normal force, u its normal acceleration, and friction is in its column of G, which is then not symmetric. The cone is exact, or a
+pyramid (`Cone`): x_t is then what of the pyramid opposes u_t most. Equations and their semismooth Newton steps: Alart and Curnier
+1991; between them, from poor starts, block projections (de Saxce and Feng 1998). G may be singular: x is then one of several
+solutions, u is the same for all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ocp.errors import ProblemError
 
 Array = NDArray[np.float64]
 TOLERANCE = 1e-11
 """Residual, relative to the largest force, at which the law holds."""
 ROUNDS, NEWTON, SWEEPS = 5, 25, 40
+
+
+ON_SIDE = 0.02  # rad: motion so near to the normal of a side is opposed by a point within the side, else by a corner
+
+
+@dataclass(frozen=True)
+class Cone:
+    """What friction may be, beside mu x_n: a disc (sides 0), or a polygon within ("inner") or around it ("outer") whose sides have
+    their normals at the angles 2 pi i / sides from the first tangent. Raises ProblemError."""
+
+    sides: int = 0
+    pyramid: str = "inner"
+
+    def __post_init__(self) -> None:
+        if self.sides and (self.sides < 3 or self.pyramid not in ("inner", "outer")):
+            raise ProblemError(f"a pyramid has at least 3 sides and is 'inner' or 'outer', got {self.sides} and {self.pyramid!r}",
+                               where="cone")
+
+    @cached_property
+    def normals(self) -> Array:
+        """[sides, 2] of the sides."""
+        angle = 2 * np.pi * np.arange(self.sides) / max(self.sides, 1)
+        return np.column_stack([np.cos(angle), np.sin(angle)])
+
+    @cached_property
+    def apothem(self) -> float:
+        """Distance of the sides from the middle."""
+        return float(np.cos(np.pi / self.sides)) if self.sides and self.pyramid == "inner" else 1.0
+
+    def size(self, x: Array) -> Array:
+        """[..] of friction [.., 2]: at most mu x_n within the cone."""
+        if not self.sides:
+            return np.asarray(np.hypot(x[..., 0], x[..., 1]))
+        return np.asarray((x @ self.normals.T).max(axis=-1) / self.apothem)
+
+    def nearest(self, z: Array, most: float) -> tuple[Array, Array, Array]:
+        """(x [2], its slopes by z [2, 2] and by most [2]): the nearest point to z [2] of those with a size up to most."""
+        if float(self.size(z)) <= most:
+            return z, np.eye(2), np.zeros(2)
+        if not self.sides:
+            along = z / float(np.hypot(z[0], z[1]))
+            return most * along, most / float(np.hypot(z[0], z[1])) * (np.eye(2) - np.outer(along, along)), along
+        n, c, half = self.normals, self.apothem, np.tan(np.pi / self.sides)
+        k = int((n @ z).argmax())
+        side = np.array([-n[k, 1], n[k, 0]])
+        if abs(side @ z) <= c * most * half:
+            return c * most * n[k] + (side @ z) * side, np.outer(side, side), c * n[k]
+        corner = c * (n[k] + np.sign(side @ z) * half * side)
+        return most * corner, np.zeros((2, 2)), corner
+
+    def against(self, slip: Array) -> Array:
+        """[2]: friction is -mu x_n times this, where a point moves along the unit vector slip [2]."""
+        if not self.sides:
+            return slip
+        n, half = self.normals, np.tan(np.pi / self.sides)
+        k = int((n @ slip).argmax())
+        side = np.array([-n[k, 1], n[k, 0]])
+        return np.asarray(self.apothem * (n[k] + np.clip((side @ slip) / ON_SIDE, -1.0, 1.0) * half * side))
+
+
+EXACT = Cone()
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +100,8 @@ class Law:
         return self.residual <= TOLERANCE
 
 
-def coulomb(G: Array, b: Array, friction: Sequence[float | None], start: Array | None = None) -> Law:
-    """Solves for blocks of three rows (a friction coefficient each) or of one (None). start [rows]: x to begin from.
+def coulomb(G: Array, b: Array, friction: Sequence[float | None], cone: Cone = EXACT) -> Law:
+    """Solves for blocks of three rows (a friction coefficient each) or of one (None).
 
     Where no solution is found ``holds`` is false and x is the best seen: with sliding contacts there may be none (Painleve).
     """
@@ -47,15 +112,15 @@ def coulomb(G: Array, b: Array, friction: Sequence[float | None], start: Array |
     if not at:
         return Law(np.zeros(0), np.zeros(0), 0.0)
     scales = np.concatenate([np.full(rows.stop - rows.start, _step(G[rows, rows])) for rows, _ in blocks])
-    x = np.zeros(at) if start is None else start.copy()
+    x = np.zeros(at)
     best = x, np.inf
     for k in range(ROUNDS):
-        x, residual = _newton(G, b, blocks, scales, x)
+        x, residual = _newton(G, b, blocks, scales, x, cone)
         if residual < best[1]:
             best = x, residual
         if residual <= TOLERANCE:
             break
-        x = _sweeps(G, b, blocks, scales, np.zeros(at) if k == 0 else best[0], SWEEPS * 2**k)
+        x = _sweeps(G, b, blocks, scales, np.zeros(at) if k == 0 else best[0], SWEEPS * 2**k, cone)
     x, residual = best
     return Law(x, G @ x + b, residual)
 
@@ -65,10 +130,11 @@ def _step(block: Array) -> float:
     return 1.0 / size if size > 0.0 else 1.0
 
 
-def _newton(G: Array, b: Array, blocks: Sequence[tuple[slice, float | None]], scales: Array, x: Array) -> tuple[Array, float]:
+def _newton(G: Array, b: Array, blocks: Sequence[tuple[slice, float | None]], scales: Array, x: Array, cone: Cone
+            ) -> tuple[Array, float]:
     """(x, relative residual) after damped Newton steps on ``x = projection(x - scale u)``."""
     n = x.size
-    error, slope = _equations(G, b, blocks, scales, x)
+    error, slope = _equations(G, b, blocks, scales, x, cone)
     for _ in range(NEWTON):
         size = float(np.linalg.norm(error))
         if _relative(error, x, b, scales) <= 0.1 * TOLERANCE:
@@ -79,21 +145,22 @@ def _newton(G: Array, b: Array, blocks: Sequence[tuple[slice, float | None]], sc
         length = 1.0
         for _ in range(8):
             trial = x + length * step
-            after, new = _equations(G, b, blocks, scales, trial)
+            after, new = _equations(G, b, blocks, scales, trial, cone)
             if np.linalg.norm(after) < (1.0 - 0.1 * length) * size:
                 break
             length *= 0.5
         else:
             break
         x, error, slope = trial, after, new
-    return _inside(blocks, x), _relative(error, x, b, scales)
+    return _inside(blocks, x, cone), _relative(error, x, b, scales)
 
 
 def _relative(error: Array, x: Array, b: Array, scales: Array) -> float:
     return float(np.abs(error).max()) / max(float(np.abs(x).max()), float(np.abs(b * scales).max()), 1e-30)
 
 
-def _equations(G: Array, b: Array, blocks: Sequence[tuple[slice, float | None]], scales: Array, x: Array) -> tuple[Array, Array]:
+def _equations(G: Array, b: Array, blocks: Sequence[tuple[slice, float | None]], scales: Array, x: Array, cone: Cone
+               ) -> tuple[Array, Array]:
     """x - projection(z), and the slope of the projection by z [rows, rows], at z = x - scale u."""
     z = x - scales * (G @ x + b)
     target, slope = np.zeros_like(x), np.zeros((x.size, x.size))
@@ -104,19 +171,13 @@ def _equations(G: Array, b: Array, blocks: Sequence[tuple[slice, float | None]],
         target[n], slope[n, n] = z[n], 1.0
         if mu is None:
             continue
-        t, most = slice(rows.start, n), mu * z[n]
-        length = float(np.hypot(z[t][0], z[t][1]))
-        if length <= most:
-            target[t], slope[t, t] = z[t], np.eye(2)
-        else:
-            along = z[t] / length
-            target[t] = most * along
-            slope[t, t] = most / length * (np.eye(2) - np.outer(along, along))
-            slope[t, n] = mu * along
+        t = slice(rows.start, n)
+        target[t], slope[t, t], along = cone.nearest(z[t], mu * z[n])
+        slope[t, n] = mu * along
     return x - target, slope
 
 
-def _inside(blocks: Sequence[tuple[slice, float | None]], x: Array) -> Array:
+def _inside(blocks: Sequence[tuple[slice, float | None]], x: Array, cone: Cone) -> Array:
     """What rounding took out of the cones is given back."""
     x = x.copy()
     for rows, mu in blocks:
@@ -124,20 +185,26 @@ def _inside(blocks: Sequence[tuple[slice, float | None]], x: Array) -> Array:
         x[n] = max(x[n], 0.0)
         if mu is not None:
             t = slice(rows.start, n)
-            length = float(np.hypot(x[t][0], x[t][1]))
-            if length > mu * x[n]:
-                x[t] *= mu * x[n] / length
+            size = float(cone.size(x[t]))
+            if size > mu * x[n]:
+                x[t] *= mu * x[n] / size
     return x
 
 
-def _sweeps(G: Array, b: Array, blocks: Sequence[tuple[slice, float | None]], scales: Array, x: Array, count: int) -> Array:
-    """Block by block: ``x <- projection on the cone of x - scale (u + mu |u_t| n)``."""
+def _sweeps(G: Array, b: Array, blocks: Sequence[tuple[slice, float | None]], scales: Array, x: Array, count: int, cone: Cone
+            ) -> Array:
+    """Block by block: ``x <- projection on the cone of x - scale (u + mu |u_t| n)``; on a pyramid the normal, then friction."""
     x = x.copy()
     for _ in range(count):
         for rows, mu in blocks:
             u, n = G[rows] @ x + b[rows], rows.stop - 1
             if mu is None:
                 x[n] = max(0.0, x[n] - scales[n] * u[0])
+                continue
+            if cone.sides:
+                z = x[rows] - scales[rows] * u
+                x[n] = max(0.0, z[2])
+                x[rows.start:n] = cone.nearest(z[:2], mu * x[n])[0]
                 continue
             u[2] += mu * float(np.hypot(u[0], u[1]))
             x[rows] = _projected(x[rows] - scales[rows] * u, mu)

@@ -5,9 +5,9 @@ Between events every point is open, sticks or slips, and the motion is smooth: a
     M a = f + J' lambda       J_n a + drift = 0 (slip: lambda_t = -mu lambda_n v_t/|v_t|)       J a + drift = 0 (stick)
 
 by the classical Runge-Kutta method. A step that ends with an open point below its plane, a force outside its cone or a slip that
-has turned back is bisected to the instant where that begins; there Coulomb's law decides anew, by the exact cone (`coulomb`).
-Impacts follow Newton's restitution in the normal and Coulomb's law for the impulses. Hutter et al., Robot Dynamics lecture notes
-(ETH Zurich, HS 2023), section 3.7.3; Stewart 2000, "Rigid-body dynamics with friction and impact".
+has turned back is bisected to the instant where that begins; there Coulomb's law decides anew, by the exact cone or a pyramid
+(`coulomb`). Impacts follow Newton's restitution in the normal and Coulomb's law for the impulses. Hutter et al., Robot Dynamics
+lecture notes (ETH Zurich, HS 2023), section 3.7.3; Stewart 2000, "Rigid-body dynamics with friction and impact".
 
 Where rigid bodies have no consistent acceleration (Painleve's paradox), or events come too fast, one step is taken for velocities
 as a whole (Moreau 1988): that has a solution always, and the log names it.
@@ -25,10 +25,10 @@ from dynamics.constraints import Contact
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism
 from ocp.errors import ProblemError
-from ocp.plants.coulomb import Law, coulomb
+from ocp.plants.coulomb import EXACT, Cone, Law, coulomb
 from ocp.plants.integrated import Push
 from ocp.plants.smooth import OPEN, SLIP, STICK, Modes, Motion, Rows, Smooth
-from ocp.plants.touching import Terms, compile_touching
+from ocp.plants.touching import Box, Terms, compile_touching
 
 Array = NDArray[np.float64]
 
@@ -43,12 +43,14 @@ CROWD = 10  # events within the longest step after which one is taken as a whole
 @dataclass(frozen=True)
 class HybridOptions:
     """max_step (s) between events. stabilisation: of what contacts and loops hold, "projection" after steps, "baumgarte" at rate
-    [1/s], or "none". rest_speed (m/s): impacts slower than it do not rebound, so that bouncing comes to an end."""
+    [1/s], or "none". rest_speed (m/s): impacts slower than it do not rebound, so that bouncing comes to an end. cone: of friction,
+    exact or a pyramid."""
 
     max_step: float = 2e-3
     stabilisation: str = "projection"
     rate: float = 20.0
     rest_speed: float = 1e-4
+    cone: Cone = EXACT
 
     def __post_init__(self) -> None:
         if self.stabilisation not in STABILISATIONS:
@@ -74,22 +76,28 @@ class Event:
 class HybridPlant:
     """A plant (`ocp.plants.Plant`) with x = (q, v) of a mechanism and its controls u.
 
-    contacts: points, flat soles with half_sizes, balls and wheels, each with friction. restitution: of all, or by name. events: log
-    since ``reset``. work: J that friction, impacts and pushes did, and the controls. t, q, v, modes [points] as they are now.
+    contacts: points, flat soles with half_sizes, balls and wheels, each with friction. restitution: of all, or by name; within:
+    boxes [3, 2] (m, world) by name, outside of which a plane ends, as at the mouth of a hole. events: log since ``reset``. work: J
+    that friction, impacts and pushes did, and the controls. t, q, v, modes [points] as they are now.
     Raises ProblemError, ModelError, UnknownNameError.
     """
 
     def __init__(self, mechanism: Mechanism, contacts: Sequence[Contact], *, restitution: float | Mapping[str, float] = 0.0,
-                 options: HybridOptions | None = None, pushes: Sequence[Push] = (), mode: str = "auto"):
+                 options: HybridOptions | None = None, pushes: Sequence[Push] = (), mode: str = "auto",
+                 within: Mapping[str, Box] | None = None):
         self.options, self.pushes = options or HybridOptions(), tuple(pushes)
         if unfit := [push for push in self.pushes if not push.frame or push.rate or push.controls]:
             raise ProblemError(f"the push at {unfit[0].time:g} s must be a force on a frame", where="hybrid plant")
-        self.touching = compile_touching(mechanism, contacts, restitution, [push.frame for push in self.pushes], mode)
+        self.touching = compile_touching(mechanism, contacts, restitution, [push.frame for push in self.pushes], mode, within)
         self.points, self.nq = self.touching.points, mechanism.model.nq
         self.names = tuple(point.name for point in self.points)
+        self._low, self._high = (np.array([point.within[:, k] for point in self.points]).reshape(-1, 3) for k in (0, 1))
+        self._ends = bool(np.isfinite(self._low).any() or np.isfinite(self._high).any())
+        self._axes = np.array([point.axes for point in self.points]).reshape(-1, 3, 3)
+        self._heights = np.array([point.record.height for point in self.points])
         friction = np.array([point.friction for point in self.points])
         rate = self.options.rate if self.options.stabilisation == "baumgarte" else 0.0
-        self._smooth = Smooth(self.touching, friction, rate, lambda: self._acting)
+        self._smooth = Smooth(self.touching, friction, rate, lambda: self._acting, self.options.cone)
         self._bounce = np.array([point.restitution for point in self.points])
         self._edges = sorted({edge for push in self.pushes for edge in (push.time, push.time + push.duration)})
         self.u, self._acting = np.zeros(mechanism.nu), np.zeros(3 * len(self.pushes))
@@ -105,7 +113,7 @@ class HybridPlant:
         self.work = dict.fromkeys(self.work, 0.0)
         n = len(self.points)
         self.modes = Modes(np.zeros(n, np.int8), np.tile([1.0, 0.0], (n, 1)), np.zeros((n, 2)))
-        depth = self._terms().at[:, 2]
+        depth = np.where(self._there(self._terms()), self._terms().at[:, 2], np.inf)
         if (depth < -1e-6).any():
             k = int(depth.argmin())
             raise ProblemError(f"begins {-depth[k]:.3g} m below its plane", where=f"contact {self.names[k]!r}")
@@ -141,8 +149,13 @@ class HybridPlant:
 
     @property
     def forces(self) -> dict[str, Array]:
-        """Force [3] (N, world axes, on the robot) at every point now, by name."""
-        local = self._motion().force
+        """Force [3] (N, world axes, on the robot) at every point now, by name: the smallest ones, or where these leave their cones
+        others with the same motion."""
+        motion = self._motion()
+        local = motion.force
+        if not self._inside(local, self.modes.mode):
+            law, rows = self._law(motion.terms, self.v, motion.a_free, motion.W, motion.modes)
+            local = self._smooth.forces(law.x, rows, motion.modes) if law.holds else local
         return {point.name: point.axes.T @ local[k] for k, point in enumerate(self.points)}
 
     @property
@@ -196,8 +209,8 @@ class HybridPlant:
         """Whether an event lies between the beginning of a step and its end."""
         if not np.isfinite(end.v).all():
             return False
-        mode, force = self.modes.mode, end.force
-        if (end.terms.at[mode == OPEN, 2] < -GAP).any():
+        mode, force, there = self.modes.mode, end.force, self._there(end.terms)
+        if (end.terms.at[(mode == OPEN) & there, 2] < -GAP).any() or ((mode != OPEN) & ~there).any():
             return True
         slips = mode == SLIP
         if slips.any():
@@ -219,7 +232,7 @@ class HybridPlant:
         if (force[closed, 2] < -slack).any():
             return False
         sticks = mode == STICK
-        across = np.hypot(force[sticks, 0], force[sticks, 1])
+        across = self.options.cone.size(force[sticks, :2])
         return bool((across <= self._smooth.friction[sticks] * force[sticks, 2] + slack).all())
 
     # ---- events -----------------------------------------------------------------------------------------------------
@@ -228,7 +241,7 @@ class HybridPlant:
         self._strike()
         terms, old = self._terms(), self.modes
         u = (terms.J @ self.v).reshape(-1, 3)
-        near_by = (terms.at[:, 2] <= TOUCH) | (old.mode != OPEN)
+        near_by = ((terms.at[:, 2] <= TOUCH) | (old.mode != OPEN)) & self._there(terms)
         closed = near_by & (u[:, 2] <= CREEP)
         speed = np.hypot(u[:, 0], u[:, 1])
         slides = closed & (speed > CREEP)
@@ -257,7 +270,7 @@ class HybridPlant:
     def _strike(self) -> None:
         """An impact, where a point on its plane approaches it."""
         terms = self._terms()
-        on = np.flatnonzero((terms.at[:, 2] <= TOUCH) | (self.modes.mode != OPEN))
+        on = np.flatnonzero(((terms.at[:, 2] <= TOUCH) | (self.modes.mode != OPEN)) & self._there(terms))
         if not on.size:
             return
         J = terms.J.reshape(len(self.points), 3, -1)[on].reshape(3 * on.size, -1)
@@ -269,7 +282,7 @@ class HybridPlant:
         for _ in range(30):
             b = before.copy()
             b[:, 2] += e * np.minimum(before[:, 2], 0.0)
-            law = coulomb(G, b.ravel(), self._smooth.friction[on].tolist())
+            law = coulomb(G, b.ravel(), self._smooth.friction[on].tolist(), self.options.cone)
             change = W @ (J.T @ law.x)
             energy = float(change @ terms.M @ (2 * self.v + change)) / 2
             if energy <= 1e-12 * (1.0 + terms.energy) or not e.any():
@@ -289,7 +302,7 @@ class HybridPlant:
         rows.drift = self._smooth.demanded(terms, v, modes, rows)
         friction = [None if modes.mode[k] == SLIP else float(self._smooth.friction[k]) for k in rows.at]
         rows.G = R @ W @ B.T
-        return coulomb(rows.G, R @ (a_free + pace * v) + rows.drift, friction), rows
+        return coulomb(rows.G, R @ (a_free + pace * v) + rows.drift, friction, self.options.cone), rows
 
     def _paradox(self, rows: Rows, modes: Modes) -> None:
         """Sliding points whose normal force pulls them down: no acceleration is consistent, or several are."""
@@ -303,12 +316,12 @@ class HybridPlant:
         a_free, W = self._smooth.free(terms, self.v)
         v = self.v + h * a_free
         low = terms.at[:, 2] + h * np.minimum((terms.J @ v).reshape(-1, 3)[:, 2], 0.0) <= TOUCH
-        on = np.flatnonzero(low | (self.modes.mode != OPEN))
+        on = np.flatnonzero((low | (self.modes.mode != OPEN)) & self._there(terms))
         energy, J = terms.energy, terms.J.reshape(len(self.points), 3, -1)[on].reshape(3 * on.size, -1)
         if on.size:
             b = (J @ v + h * terms.drift.reshape(-1, 3)[on].ravel()).reshape(-1, 3)
             b[:, 2] += np.maximum(terms.at[on, 2], 0.0) / h
-            v = v + W @ (J.T @ coulomb(J @ W @ J.T, b.ravel(), self._smooth.friction[on].tolist()).x)
+            v = v + W @ (J.T @ coulomb(J @ W @ J.T, b.ravel(), self._smooth.friction[on].tolist(), self.options.cone).x)
         self.q, self.v, self.t = np.asarray(self.touching.plus(self.q, h * v)), v, self.t + h
         self._forget()
         modes = np.full(len(self.points), OPEN, np.int8)
@@ -352,6 +365,15 @@ class HybridPlant:
         """Forces [3 k] of the pushes at a time (N, world axes)."""
         now = [np.asarray(p.force) if p.time <= t < p.time + p.duration else np.zeros(3) for p in self.pushes]
         return np.concatenate([np.zeros(0), *now])
+
+    def _there(self, terms: Terms) -> NDArray[np.bool_]:
+        """Which points are where their planes are, and not beyond an end of them."""
+        if not self._ends:
+            return np.ones(len(self.points), bool)
+        at = terms.at.copy()
+        at[:, 2] += self._heights
+        place = np.einsum("kij,ki->kj", self._axes, at)
+        return np.asarray(((place >= self._low) & (place <= self._high)).all(axis=1))
 
     def _terms(self) -> Terms:
         return self._smooth.terms(self.q, self.v, self.u)

@@ -1,7 +1,9 @@
 """MuJoCo as a plant (the extra ``mujoco``): the robot with planes to touch, torques at its joints, forces that push it.
 
 Contacts are tiny spheres around the points, against planes that lie lower by their radius, with the elliptic cone and a stiff
-constraint. MuJoCo's contacts are soft: they give way by micrometres, and creep.
+constraint. MuJoCo's contacts are soft: they give way by micrometres, and creep. Forces and thrusters of the mechanism are evaluated
+by its own functions at every time step and applied from there on; closures of loops by fixed, spherical and revolute joints are
+MuJoCo's constraints, soft as contacts are.
 """
 
 from __future__ import annotations
@@ -10,10 +12,12 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
+import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dynamics.constraints import Contact, PointContact
+from dynamics.constraints import Closure, Contact, PointContact
+from dynamics.kernels import compile_kernel
 from dynamics.lie import so3
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
@@ -22,7 +26,8 @@ from ocp.plants.integrated import Push
 from ocp.plants.touching import Touch, touches
 
 Array = NDArray[np.float64]
-RADIUS = 1e-3  # m, of the spheres
+RADIUS = 1e-4  # m, of the spheres: they stand for points, and roll by their radius times the angle of the link
+CLOSED_BY = ("fixed", "spherical", "revolute")
 KINDS = {"free_flyer": "free", "spherical": "ball", "revolute": "hinge", "continuous": "hinge", "prismatic": "slide"}
 
 
@@ -30,7 +35,7 @@ class MujocoPlant:
     """A plant (`ocp.plants.Plant`) with x = (q, v) of a mechanism and its controls u; ``forces`` as those of the hybrid plant.
 
     timestep (s): MuJoCo's own; a control is held over as many as fit. Raises ProblemError where MuJoCo is not installed, and for
-    joints, drives, forces and constraints that this plant does not know.
+    joints and constraints that this plant does not know.
     """
 
     def __init__(self, mechanism: Mechanism, contacts: Sequence[Contact], *, pushes: Sequence[Push] = (), timestep: float = 5e-4):
@@ -42,14 +47,20 @@ class MujocoPlant:
         self.mechanism, self.pushes, self.timestep = mechanism, tuple(pushes), timestep
         model = self.robot = mechanism.model
         self.points = touches(contacts)
-        self.model = self._mj.MjModel.from_xml_string(mjcf(model, self.points, timestep))
+        closures = [part for part in mechanism.constraints if isinstance(part, Closure)]
+        self.model = self._mj.MjModel.from_xml_string(mjcf(model, self.points, timestep, closures))
         self.data = self._mj.MjData(self.model)
         self._joints = []
         for i, body in enumerate(model.bodies):
             if model.kind(i).nv:
                 j = self.model.joint(body.joint.name)
                 self._joints.append((body.joint.kind, model.q_slice(i), model.v_slice(i), int(j.qposadr[0]), int(j.dofadr[0])))
-        self._S = np.array(mechanism.selection.full()) if mechanism.motors else np.zeros((model.nv, 0))
+        q, v, u = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym("u", mechanism.nu)
+        effort = mechanism.motor_effort(u) + mechanism.force(q, v)
+        if mechanism.thrusters:
+            effort += mechanism.thrust_effort(q, u[len(mechanism.motors):])
+        self._effort = compile_kernel(ca.Function("effort", [q, v, u], [ca.densify(ca.SX(effort))]))
+        self._changes = bool(mechanism.forces or mechanism.thrusters)  # within a control step
         self._pushed = [self._frame(push.frame) for push in self.pushes]
         self._geoms = [self.model.geom(f"point {k}").id for k in range(len(self.points))]
 
@@ -81,14 +92,14 @@ class MujocoPlant:
 
     def step(self, u: ArrayLike, dt: float) -> Array:
         """Holds u [nu] for dt (s), a whole number of time steps; the state afterwards."""
-        effort = self._S @ np.asarray(u, float)
+        controls, x = np.asarray(u, float), self.measure()
         count = round(dt / self.timestep)
         if count < 1 or abs(count * self.timestep - dt) > 1e-6 * dt:
             raise ProblemError(f"a control step of {dt:g} s is no whole number of time steps of {self.timestep:g} s", where="plant")
-        for kind, _, vs, _, va in self._joints:
-            if kind != "free_flyer":
-                self.data.qfrc_applied[va:va + vs.stop - vs.start] = effort[vs]
-        for _ in range(count):
+        self._drive(x, controls)
+        for k in range(count):
+            if k and self._changes:
+                self._drive(self.measure(), controls)
             self.data.xfrc_applied[:] = 0.0
             for push, (body, local) in zip(self.pushes, self._pushed, strict=True):
                 if push.time - 1e-9 <= self.data.time < push.time + push.duration - 1e-9:
@@ -97,6 +108,16 @@ class MujocoPlant:
                     self.data.xfrc_applied[body] += np.r_[push.force, np.cross(arm, push.force)]
             self._mj.mj_step(self.model, self.data)
         return self.measure()
+
+    def _drive(self, x: Array, u: Array) -> None:
+        """Applies what motors, thrusters and forces do at a state."""
+        q, v = x[: self.robot.nq], x[self.robot.nq:]
+        effort = np.ravel(self._effort(q, v, u))
+        for kind, qs, vs, _, va in self._joints:
+            own = effort[vs].copy()
+            if kind == "free_flyer":
+                own[:3] = _rotation(q[qs][3:]) @ own[:3]
+            self.data.qfrc_applied[va:va + own.size] = own
 
     @property
     def forces(self) -> dict[str, Array]:
@@ -120,8 +141,11 @@ class MujocoPlant:
         return self.model.body(self.robot.bodies[frame.body].name).id, np.asarray(frame.placement.position, float)
 
 
-def mjcf(model: Model, points: Sequence[Touch] = (), timestep: float = 5e-4) -> str:
-    """The tree as MJCF text, with a sphere at each point and the plane that it may touch; nothing else collides."""
+def mjcf(model: Model, points: Sequence[Touch] = (), timestep: float = 5e-4, closures: Sequence[Closure] = ()) -> str:
+    """The tree as MJCF text, with a sphere at each point and the plane that it may touch, and its loops; nothing else collides."""
+    soft = f'solref="{4 * timestep:g} 1" solimp="0.99 0.9999 0.0001 0.5 2"'
+    sites, loops = _loops(model, closures, soft)
+
     def body(i: int) -> str:
         b = model.bodies[i]
         joint, kind, inertia = b.joint, model.kind(i), np.array(b.inertia.inertia)
@@ -133,7 +157,7 @@ def mjcf(model: Model, points: Sequence[Touch] = (), timestep: float = 5e-4) -> 
             axis = "" if joint.kind == "spherical" else f'axis="{_numbers(joint.axes[0])}" '
             made = (f'<joint name="{joint.name}" type="{KINDS[joint.kind]}" {axis}damping="{_first(joint.damping)}" '
                     f'armature="{_first(joint.armature)}"/>')
-        geoms = ""
+        geoms = sites.get(i, "")
         for k, point in enumerate(points):
             assert isinstance(point.record, PointContact)
             frame = model.frame(point.record.frame)
@@ -150,16 +174,34 @@ def mjcf(model: Model, points: Sequence[Touch] = (), timestep: float = 5e-4) -> 
     planes, pairs = "", ""
     for k, point in enumerate(points):
         n = point.axes[2]
-        at = (point.record.height / float(np.linalg.norm(point.record.normal)) - RADIUS) * n
+        at = (point.record.height - RADIUS) * n
         planes += (f'<geom name="plane {k}" type="plane" size="5 5 0.1" pos="{_numbers(at)}" quat="{_quaternion(point.axes.T)}" '
                    'contype="0" conaffinity="0"/>')
         pairs += (f'<pair geom1="plane {k}" geom2="point {k}" condim="{3 if point.friction else 1}" '
                   f'friction="{max(point.friction, 1e-5):.17g} {max(point.friction, 1e-5):.17g} 0.005 0.0001 0.0001" '
-                  f'solref="{4 * timestep:g} 1" solimp="0.99 0.9999 0.0001 0.5 2"/>')
+                  f'{soft}/>')
     roots = "".join(body(j) for j in model.children(-1))
     return (f'<mujoco><compiler angle="radian" boundmass="0" boundinertia="0"/><option timestep="{timestep:g}" '
             f'cone="elliptic" impratio="100" integrator="implicitfast" tolerance="1e-12" iterations="200" '
-            f'gravity="{_numbers(model.gravity)}"/><worldbody>{planes}{roots}</worldbody><contact>{pairs}</contact></mujoco>')
+            f'gravity="{_numbers(model.gravity)}"/><worldbody>{planes}{sites.get(-1, "")}{roots}</worldbody>'
+            f'<contact>{pairs}</contact><equality>{loops}</equality></mujoco>')
+
+
+def _loops(model: Model, closures: Sequence[Closure], soft: str) -> tuple[dict[int, str], str]:
+    """(sites by body, what holds them together): a weld, or one point, or two on the axis of a hinge."""
+    sites: dict[int, str] = {}
+    loops = ""
+    for k, closure in enumerate(closures):
+        axis = np.asarray(closure.axis, float) / np.linalg.norm(closure.axis)
+        for j, away in enumerate([np.zeros(3), axis][:1 + (closure.joint == "revolute")]):
+            for end, name in enumerate((closure.first, closure.second)):
+                frame = model.frame(name)
+                R, p = np.array(frame.placement.rotation, float), np.asarray(frame.placement.position, float)
+                sites[frame.body] = sites.get(frame.body, "") + (f'<site name="loop {k} {j} {end}" pos="{_numbers(p + R @ away)}" '
+                                                                 f'quat="{_quaternion(R)}"/>')
+            kind = "weld" if closure.joint == "fixed" else "connect"
+            loops += f'<{kind} site1="loop {k} {j} 0" site2="loop {k} {j} 1" {soft}/>'
+    return sites, loops
 
 
 def _check(mechanism: Mechanism) -> None:
@@ -169,10 +211,14 @@ def _check(mechanism: Mechanism) -> None:
             raise ProblemError(f"joint {body.joint.name!r} is {body.joint.kind}"
                                f"{' and mimics another' if body.joint.mimic else ''}; this plant knows {', '.join(KINDS)}",
                                where="plant 'mujoco'")
-    own = [part.name for parts in (mechanism.forces, mechanism.thrusters, mechanism.constraints) for part in parts]
-    if own:
-        raise ProblemError(f"{own[0]!r} is a force, a thruster or a constraint, which this plant does not carry over; take "
-                           "the hybrid plant", where="plant 'mujoco'")
+    for part in mechanism.constraints:
+        if isinstance(part, Contact):
+            raise ProblemError(f"{part.name!r} is a contact among the constraints of the robot; give it to the plant as a contact",
+                               where="plant 'mujoco'")
+        if not isinstance(part, Closure) or part.joint not in CLOSED_BY:
+            what = f"a closure by a {part.joint} joint" if isinstance(part, Closure) else f"a {type(part).__name__}"
+            raise ProblemError(f"{part.name!r} is {what}; this plant knows closures by {', '.join(CLOSED_BY)} joints alone; "
+                               "take the hybrid plant", where="plant 'mujoco'")
 
 
 def _numbers(values: Any) -> str:
@@ -184,9 +230,9 @@ def _first(values: Any) -> str:
 
 
 def _rotation(w: Array) -> Array:
-    from dynamics.lie import quaternion
-
-    return np.asarray(quaternion.to_matrix(w).full())
+    a, b, c, d = w
+    u, n = np.array([b, c, d]), 2.0 / float(w @ w)
+    return np.asarray((a * a * n - 1.0) * np.eye(3) + n * (np.outer(u, u) + a * np.array([[0, -d, c], [d, 0, -b], [-c, b, 0]])))
 
 
 def _quaternion(R: Any) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ocp.plants.coulomb import coulomb
+from ocp.plants.coulomb import EXACT, Cone, coulomb
 from ocp.plants.touching import Terms, Touching
 
 Array = NDArray[np.float64]
@@ -69,8 +69,8 @@ class Smooth:
     """Accelerations and steps under given modes. friction [n]; rate [1/s]: of Baumgarte's stabilisation, 0: none; pushing: forces
     [3 k] (N) that act now."""
 
-    def __init__(self, touching: Touching, friction: Array, rate: float, pushing: Callable[[], Array]) -> None:
-        self.touching, self.friction, self.rate, self.pushing = touching, friction, rate, pushing
+    def __init__(self, touching: Touching, friction: Array, rate: float, pushing: Callable[[], Array], cone: Cone = EXACT) -> None:
+        self.touching, self.friction, self.rate, self.pushing, self.cone = touching, friction, rate, pushing, cone
         model = touching.mechanism.model
         self._unit = [slice(qs.start + kind.quaternion.start, qs.start + kind.quaternion.stop)
                       for kind, qs, _ in model.factors if kind.quaternion is not None]
@@ -127,7 +127,8 @@ class Smooth:
         closed = np.flatnonzero(modes.mode != OPEN)
         rows = J[closed].reshape(-1, J.shape[2])
         drift = terms.drift.reshape(-1, 3)[closed].ravel()
-        law = coulomb(rows @ motion.W @ rows.T, rows @ (motion.v + h * motion.a_free) + h * drift, self.friction[closed].tolist())
+        law = coulomb(rows @ motion.W @ rows.T, rows @ (motion.v + h * motion.a_free) + h * drift, self.friction[closed].tolist(),
+                      self.cone)
         slip = modes.slip.copy()
         for at, k in enumerate(closed):
             u, x = law.u[3 * at:3 * at + 2], law.x[3 * at:3 * at + 2]
@@ -158,7 +159,7 @@ class Smooth:
                 B.append(J[k])
             else:
                 R.append(J[k, 2:])
-                B.append(J[k, 2:] - self.friction[k] * (modes.slip[k] @ J[k, :2])[None, :])
+                B.append(J[k, 2:] - self.friction[k] * (self.cone.against(modes.slip[k]) @ J[k, :2])[None, :])
         return np.concatenate(R), np.concatenate(B)
 
     def demanded(self, terms: Terms, v: Array, modes: Modes, rows: Rows) -> Array:
@@ -174,6 +175,14 @@ class Smooth:
                 value = value + 2 * self.rate * rate[k, own] + self.rate**2 * off[own]
             parts.append(value)
         return np.concatenate(parts)
+
+    def forces(self, x: Array, rows: Rows, modes: Modes) -> Array:
+        """[n, 3] by point (N, axes of the planes) from what the rows carry."""
+        force = np.zeros((modes.mode.size, 3))
+        for k, at in rows.at.items():
+            slides = np.append(-self.friction[k] * self.cone.against(modes.slip[k]), 1.0)
+            force[k] = x[at] if modes.mode[k] == STICK else x[at] * slides
+        return force
 
     def held(self, terms: Terms, modes: Modes) -> tuple[Array, Array]:
         """(J [rows, nv], g [rows]) of all that is held in place: loops, normals of closed points, tangents of those that stick."""
@@ -201,8 +210,7 @@ class Smooth:
             across = W @ B.T
             x = np.linalg.lstsq(R @ across, -(R @ a_free + self.demanded(terms, v, modes, rows)), rcond=_RANK)[0]
             a = a_free + across @ x
-            for k, at in rows.at.items():
-                force[k] = x[at] if modes.mode[k] == STICK else x[at] * np.append(-self.friction[k] * now.slip[k], 1.0)
+            force = self.forces(np.asarray(x, float), rows, now)
         power = {"controls": float(v @ (self._S @ u[: self._S.shape[1]])) if self._S.size else 0.0,
                  "friction": float(force.ravel() @ (terms.J @ v)) if rows.at else 0.0,
                  "pushes": float(self.pushing() @ (terms.J_p @ v)) if terms.J_p.size else 0.0}

@@ -23,27 +23,33 @@ Array = NDArray[np.float64]
 Expr = Any
 
 
+Box = Sequence[tuple[float, float]]
+
+
 @dataclass(frozen=True, eq=False)
 class Touch:
-    """One point that may touch a plane: its record, friction, restitution, and the plane's axes [3, 3] (rows: tangents, normal)."""
+    """One point that may touch a plane: its record, friction, restitution, the plane's axes [3, 3] (rows: tangents, normal), and
+    the box [3, 2] (m, world) in which there is a plane."""
 
     name: str
     record: Contact
     friction: float
     restitution: float
     axes: Array
+    within: Array
 
 
-def touches(contacts: Sequence[Contact], restitution: float | Mapping[str, float] = 0.0) -> tuple[Touch, ...]:
+def touches(contacts: Sequence[Contact], restitution: float | Mapping[str, float] = 0.0, within: Mapping[str, Box] | None = None
+            ) -> tuple[Touch, ...]:
     """Every point of the contacts, named as its contact, with a number where there are several.
 
-    restitution: e in [0, 1], of all or by name. Raises ProblemError for what does not say how it slides or tips, UnknownNameError.
+    restitution: e in [0, 1], of all or by name; within: boxes of the world by name, outside of which a plane ends. Raises
+    ProblemError for what does not say how it slides or tips, UnknownNameError.
     """
-    names = [contact.name for contact in contacts]
-    if isinstance(restitution, Mapping):
-        for name in restitution:
-            if name not in names:
-                raise UnknownNameError("contact", name, names)
+    names, boxes = [contact.name for contact in contacts], within or {}
+    for name in (*(restitution if isinstance(restitution, Mapping) else ()), *boxes):
+        if name not in names:
+            raise UnknownNameError("contact", name, names)
     found = []
     for contact in contacts:
         where = f"contact {contact.name!r}"
@@ -56,7 +62,10 @@ def touches(contacts: Sequence[Contact], restitution: float | Mapping[str, float
         points = _points(contact, where)
         for k, record in enumerate(points):
             name = contact.name if len(points) == 1 else f"{contact.name} {k}"
-            found.append(Touch(name, record, contact.friction or 0.0, e, np.array(contact.axes)))
+            box = np.array(boxes.get(contact.name, ((-np.inf, np.inf),) * 3), float)
+            if box.shape != (3, 2) or not (box[:, 0] < box[:, 1]).all():
+                raise ProblemError(f"'within' is no box: {box.tolist()}", where=where)
+            found.append(Touch(name, record, contact.friction or 0.0, e, np.array(contact.axes), box))
     return tuple(found)
 
 
@@ -121,12 +130,12 @@ class Touching:
 
 
 def compile_touching(mechanism: Mechanism, contacts: Sequence[Contact], restitution: float | Mapping[str, float] = 0.0,
-                     frames: Sequence[str] = (), mode: str = "auto") -> Touching:
+                     frames: Sequence[str] = (), mode: str = "auto", within: Mapping[str, Box] | None = None) -> Touching:
     """Constraints of the mechanism that are no contacts stay closed for ever. Raises what `touches` raises, ModelError."""
     model = mechanism.model
     for contact in contacts:
         contact.check(model)
-    points = touches(contacts, restitution)
+    points = touches(contacts, restitution, within)
     loops = reduced([c for c in mechanism.constraints if not isinstance(c, Contact)])
     q, v, u = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym("u", mechanism.nu)
     wrenches = mechanism.wrenches(u[len(mechanism.motors):], q) if mechanism.thrusters else {}

@@ -14,13 +14,15 @@ from ocp.problem.problem import (
     Reference,
     Sense,
     System,
+    in_steps,
     replaced_systems,
+    whole_steps,
     with_parameters,
 )
 from ocp.problem.solution import SOLVED, Certificate, Residual, Solution, Statement, Status, Trajectory, Violation, join
 
 __all__ = [
     "INF", "SOLVED", "At", "Boundary", "Certificate", "Constraint", "Cost", "Duration", "Guess", "Linkage", "Phase", "Problem",
-    "Reference", "Residual", "Sense", "Solution", "Statement", "Status", "System", "Trajectory", "Violation", "join",
-    "replaced_systems", "with_parameters",
+    "Reference", "Residual", "Sense", "Solution", "Statement", "Status", "System", "Trajectory", "Violation", "in_steps",
+    "join", "replaced_systems", "whole_steps", "with_parameters",
 ]

@@ -42,11 +42,15 @@ class System:
     where its constraints are among the equations of the residual. Else None.
     motion(): its equations of motion F(t, x, w, u, p) = 0 [nv + m] where rate is forward dynamics, w = (accelerations, multipliers
     of constraints), affine in w and without an inverse of the mass matrix; or None. Implicit steps take them.
+    drawn(p): the model as parameters [np] make it, where these change it; or None.
     x_limits, u_limits: (lower, upper) of each coordinate and input as the system itself has them; a phase without bounds takes
     them. Empty: none.
     constraints: what holds in every phase of the system (PATH) and where its motion begins (START), beyond these limits. The phase
     that is built of it, or the problem that it begins, takes over those that it has not by name.
     derivatives: where derivatives of ``rate`` come from, see ``ocp.derivatives``.
+    period [s]: between the steps of a system in discrete time, ``x_{k+1} = x_k [+] period rate(t_k, x_k, u_k, p)``, with nothing
+    in between (the delta operator: Middleton and Goodwin 1990, Digital Control and Estimation). Running costs and integrals are
+    sums over its steps, times the period. None: continuous time.
     """
 
     name: str
@@ -62,7 +66,9 @@ class System:
     inverse: Any = None
     held: Any = None
     motion: Any = None
+    drawn: Any = None
     derivatives: str = "ad"
+    period: float | None = None
     units: Mapping[str, str] = field(default_factory=dict)
     x_limits: tuple[tuple[float, float], ...] = ()
     u_limits: tuple[tuple[float, float], ...] = ()
@@ -79,6 +85,10 @@ class System:
                                "their numbers must agree", where=where)
         if self.equations and len(self.equations) != rows:
             raise ProblemError(f"{len(self.equations)} names for {rows} equations", where=where)
+        if self.period is not None and not 0 < self.period < INF:
+            raise ProblemError(f"a period is positive and finite, got {self.period:g} s", where=where)
+        if self.period is not None and self.algebraic:
+            raise ProblemError("has algebraic unknowns, which a system in discrete time has not", where=where)
         for name in self.algebraic:
             if name in self.controls or self.algebraic.count(name) > 1:
                 raise ProblemError(f"the name {name!r} is used twice among controls and algebraic unknowns", where=where)
@@ -246,6 +256,8 @@ class Phase:
                 object.__setattr__(self, name, tuple(pair[which] for pair in limits) or (none,) * size)
             elif len(values) != size:
                 raise ProblemError(f"{name} needs {size} values, got {len(values)}", where=f"phase {self.name!r}")
+        if self.system.period is not None:
+            whole_steps(self.duration, self.system.period, f"phase {self.name!r}")
         if any(c.at is At.PATH for c in self.system.constraints):
             taken = _taken_over(self, At.PATH)
             object.__setattr__(self, "constraints", taken.constraints)
@@ -258,6 +270,20 @@ class Phase:
             if not low - slack <= guess <= high + slack:
                 raise ProblemError(f"the guess {guess:g} of {name!r} lies outside [{low:g}, {high:g}]",
                                    where=f"phase {self.name!r}")
+
+    @property
+    def steps(self) -> int | None:
+        """Steps of a system in discrete time; None where time is continuous."""
+        return None if self.system.period is None else round(self.duration.guess / self.system.period)
+
+
+def whole_steps(duration: Duration, period: float, where: str | None = None) -> None:
+    """Raise ProblemError unless a duration is fixed and of whole periods [s]."""
+    if duration.free:
+        raise ProblemError("the duration is free; a system in discrete time makes a fixed number of steps", where=where)
+    steps = round(duration.guess / period)
+    if not steps or abs(steps * period - duration.guess) > 1e-9 * duration.guess:
+        raise ProblemError(f"{duration.guess:g} s; a system in discrete time makes whole steps, of {period:g} s", where=where)
 
 
 class _TakenOver(NamedTuple):
@@ -362,6 +388,12 @@ def with_parameters(problem: Problem, values: Mapping[str, float]) -> Problem:
         return phase if new == system.parameter_values else replace(phase, system=replace(system, parameter_values=new))
 
     return replace(problem, phases=tuple(changed(phase) for phase in problem.phases))
+
+
+def in_steps(problem: Problem) -> list[str]:
+    """A sentence for each system in discrete time, for methods that cannot serve them."""
+    names = dict.fromkeys(phase.system.name for phase in problem.phases if phase.steps is not None)
+    return [f"system {name!r} is in discrete time: its steps are given, and there is nothing to discretise" for name in names]
 
 
 def replaced_systems(problem: Problem, systems: Sequence[System]) -> Problem:

@@ -31,7 +31,7 @@ def first_findings(problem: Problem) -> tuple[Finding, ...]:
     found, begins = [], (0.0, 0.0)
     for phase in problem.phases:
         own = list(_too_far(phase))
-        if not any(sure for _, sure in own):
+        if phase.system.period is None and not any(sure for _, sure in own):
             held = tube(phase, begins)
             own += [(text, True) for text in ([held.empty] if held.empty else impossible(phase, held))]
         found += [Finding(f"phase {phase.name}: {text}" if several else text, sure) for text, sure in own]

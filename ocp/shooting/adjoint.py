@@ -19,12 +19,12 @@ import numpy as np
 from dynamics.kernels import compile_kernel
 from ocp.algebraic import eliminated
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.integrators import motion
-from ocp.problem import At, Problem, Solution, Status, Trajectory, join, with_parameters
+from ocp.problem import At, Problem, Solution, Status, Trajectory, in_steps, join, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.shooting import options as shooting
 from ocp.shooting.guess import write_guess
 from ocp.shooting.optimality import ShootingOptimality
+from ocp.shooting.row_units import own_unit
 from ocp.shooting.stages.horizon import Horizon, Leg, build
 
 Progress = Callable[[Mapping[str, float]], Any]
@@ -34,9 +34,9 @@ Array = np.ndarray
 @dataclass(frozen=True)
 class AdjointOptions:
     """integrator: any one-step map of ``ocp.integrators``; intervals: steps of equal length in every phase, the control is held
-    over each. tolerance: largest component of the projected gradient of a converged solution, over ``max(1, |cost|)``, in unknowns
-    over their sizes (curvature, guess or range). max_iterations: of L-BFGS-B; memory: pairs it keeps. derivatives,
-    kernels: as of iLQR."""
+    over each. tolerance: largest component of the projected gradient of a converged solution, over ``max(unit, |cost|)`` with the
+    unit of the cost at the guess, in unknowns over their sizes (curvature, guess or range). max_iterations: of L-BFGS-B; memory:
+    pairs it keeps. derivatives, kernels: as of iLQR."""
 
     integrator: str = "sdirk2"
     intervals: int = 200
@@ -62,7 +62,7 @@ class AdjointOptions:
 
 def unsupported(problem: Problem) -> list[str]:
     """One sentence for each thing that the problem asks for and no gradient of a single shot holds."""
-    found = shooting.unsupported(problem)
+    found = [*shooting.unsupported(problem), *in_steps(problem)]
     for phase in problem.phases:
         place, names = f"phase {phase.name!r}", phase.system.space.names
         bound = [names[i] for i in range(phase.system.nx) if np.isfinite([phase.x_lower[i], phase.x_upper[i]]).any()]
@@ -135,7 +135,8 @@ def solve(problem: Problem, options: AdjointOptions, progress: Progress | None =
     lower, upper = (bound[:horizon.stages][shot.filled] for bound in (horizon.lower, horizon.upper))
     guess, notes = _guess(horizon, options.steps())
     start = np.clip(guess[shot.filled], lower, upper)
-    search = _Search(shot, lower, upper, _sizes(shot, start, upper - lower), progress, began)
+    unit = _unit(shot, start)
+    search = _Search(shot, unit, (lower, upper), _sizes(shot, unit, start, upper - lower), progress, began)
     status, message = search.run(start, options)
     shot.value(search.best)
     slope = shot.gradient()
@@ -146,7 +147,7 @@ def solve(problem: Problem, options: AdjointOptions, progress: Progress | None =
     seconds = {"build": built - began, "solve": time.perf_counter() - built, "total": time.perf_counter() - began}
     return Solution(
         problem=with_parameters(problem, constants), method="adjoint", options=asdict(options), status=status, message=message,
-        objective=search.lowest, trajectory=join(parts), parts=parts if len(parts) > 1 else (), iterations=tuple(search.log),
+        objective=unit * search.lowest, trajectory=join(parts), parts=parts if len(parts) > 1 else (), iterations=tuple(search.log),
         seconds=seconds, notes=(*notes, *(f"{name} = {value:.9g}" for name, value in constants.items())),
         extra={"gradient": slope}, optimality=ShootingOptimality(horizon, shot.x.copy(), shot.u.copy(),
                                                                  np.zeros((horizon.stages + 1, rows))))
@@ -158,17 +159,18 @@ def finer(problem: Problem, options: AdjointOptions, solution: Solution) -> Solu
 
 
 class _Search:
-    """L-BFGS-B in unknowns over their sizes."""
+    """L-BFGS-B in unknowns over their sizes, the objective over its unit."""
 
-    def __init__(self, shot: Shot, lower: Array, upper: Array, size: Array, progress: Progress | None, began: float):
-        self.shot, self.lower, self.upper, self.size, self.progress, self.began = shot, lower, upper, size, progress, began
+    def __init__(self, shot: Shot, unit: float, bounds: tuple[Array, Array], size: Array, progress: Progress | None, began: float):
+        self.shot, self.unit, self.size, self.progress, self.began = shot, unit, size, progress, began
+        self.lower, self.upper = bounds
         self.log: list[dict[str, float]] = []
-        self.best, self.lowest, self.left = np.zeros(0), float("inf"), float("inf")
+        self.best, self.lowest, self.left, self.method = np.zeros(0), float("inf"), float("inf"), ""
 
     def run(self, start: Array, options: AdjointOptions) -> tuple[Status, str]:
         from scipy.optimize import minimize  # only here: it takes a third of a second
 
-        self.best = start
+        self.best, self.method = start, options.integrator
         if not np.isfinite(self.shot.value(start)):
             return self.failed()
         self.note(start)
@@ -183,9 +185,9 @@ class _Search:
             told = str(found.message)
             self.note(found.x * self.size, count=False)
         except KeyboardInterrupt:
-            return Status.INTERRUPTED, f"interrupted at cost {self.lowest:.9g}, projected gradient {self.left:.3g}"
+            return Status.INTERRUPTED, f"interrupted at cost {self.unit * self.lowest:.9g}, projected gradient {self.left:.3g}"
         reached = options.tolerance * max(1.0, abs(self.lowest))
-        words = f"projected gradient {self.left:.3g}, tolerance {reached:.3g}, cost {self.lowest:.9g}"
+        words = f"projected gradient {self.left:.3g}, tolerance {reached:.3g}, cost {self.unit * self.lowest:.9g}"
         if self.left <= reached:
             return Status.CONVERGED, words
         if len(self.log) > options.max_iterations:
@@ -193,18 +195,19 @@ class _Search:
         return Status.STALLED, f"{words}; L-BFGS-B: {told}"
 
     def both(self, y: Array) -> tuple[float, Array]:
-        value = self.shot.value(y * self.size)
+        value = self.shot.value(y * self.size) / self.unit
         if not np.isfinite(value):  # a step that is too long: the search comes back
             return abs(self.lowest) * 1e3 + 1e3, np.zeros_like(y)
-        return value, self.shot.gradient() * self.size
+        return value, self.shot.gradient() * self.size / self.unit
 
     def note(self, u: Array, count: bool = True) -> None:
         value, slope = self.both(u / self.size)
         y = u / self.size
         projected = np.clip(slope, y - self.upper / self.size, y - self.lower / self.size)
+        largest = float(np.max(np.abs(projected), initial=0.0))
         if value <= self.lowest:
-            self.best, self.lowest, self.left = u.copy(), value, float(np.max(np.abs(projected), initial=0.0))
-        row = {"iteration": float(len(self.log)), "cost": value, "gradient": float(np.max(np.abs(projected), initial=0.0)),
+            self.best, self.lowest, self.left = u.copy(), value, largest
+        row = {"iteration": float(len(self.log)), "cost": self.unit * value, "gradient": largest,
                "seconds": time.perf_counter() - self.began}
         if not count:
             return
@@ -219,14 +222,17 @@ class _Search:
         t, x, u, _, length = shot.at(k)
         self.lowest = float("nan")
         where = f"step {max(0, k - h.leg(k).first)} ({h.place(k, shot.x)}) of the simulation of the guess"
-        stretch = h.leg(k).stretch
-        system = stretch.phase.system
-        why = None if not motion.moves(system) or k == h.stages else motion.failure(
-            system, float(t), x[:system.nx], u, np.array(system.parameter_values), float(length * stretch.pace(x[system.nx:])))
+        why = h.leg(k).stretch.failure(self.method, float(t), x, u, float(length)) if k < h.stages else ""
         return Status.NOT_A_NUMBER, f"{where} fails: {why or 'states or costs are not finite'}"
 
 
-def _sizes(shot: Shot, start: Array, ranges: Array) -> Array:
+def _unit(shot: Shot, start: Array) -> float:
+    """What the objective is measured in: the power of 1024 nearest to that of the guess, so 1 for ordinary numbers."""
+    value = abs(shot.value(start))
+    return float(own_unit(np.array(value if np.isfinite(value) else 1.0)))
+
+
+def _sizes(shot: Shot, unit: float, start: Array, ranges: Array) -> Array:
     """What L-BFGS-B measures unknowns by: ``1 / sqrt(H)`` with the curvature H of the costs of their own step, so that the Hessian
     is near 1 but in the few directions that the end sees; without one the guess or the range."""
     h, found = shot.horizon, np.zeros_like(shot.u)
@@ -236,7 +242,7 @@ def _sizes(shot: Shot, start: Array, ranges: Array) -> Array:
             if nu and stage.expand is not None:
                 n = stage.space.ndx
                 H = np.asarray(stage.expand(*shot.at(k))[2]).T  # row by row
-                found[k, :nu] = np.diag(H[n:n + nu, n:n + nu])
+                found[k, :nu] = np.diag(H[n:n + nu, n:n + nu]) / unit
     curvature = found[shot.filled]
     plain = np.maximum(np.abs(start), np.where(np.isfinite(ranges), ranges, 0.0) / 2)
     plain = np.where(plain > 1e-3, plain, 1.0)

@@ -46,14 +46,14 @@ def write_guess(horizon: Horizon, options: ILQROptions, path: Path, phases: Sequ
         if not u.any() and (found := inverse_dynamics_controls(phase, steps)) is not None:
             u = found
             notes.append("the guess of the controls comes from inverse dynamics along the guess of the states")
-        inside = np.clip(u, phase.u_lower, phase.u_upper)
-        moved = [name for name, a, b in zip(phase.system.controls, u.T, inside.T, strict=True) if np.any(a != b)]
+        inside = np.clip(u, *(bound[leg.first:leg.last, :phase.system.nu] for bound in (horizon.lower, horizon.upper)))
+        moved = [name for name, other in zip(phase.system.controls, (u != inside).any(axis=0).tolist(), strict=True) if other]
         notes += [f"the guess of control {', '.join(map(repr, moved))} was moved into its bounds"] if moved else []
         path.u[leg.first:leg.last, :phase.system.nu] = inside
         if given:
             guess = _ends(phase, start) if line else phase.guess
-            path.x[leg.first:leg.last + 1, :leg.stretch.space.nx] = np.hstack([
-                states(guess, phase.system.space, steps), np.tile(horizon.constants.guess, (steps + 1, 1))])
+            x, nx = path.x[leg.first:leg.last + 1], phase.system.nx
+            x[:, :nx], x[:, nx:nx + horizon.constants.count] = states(guess, phase.system.space, steps), horizon.constants.guess
     if given:
         path.x[0, :len(start)] = start
     return given, notes

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynamics.kernels.tuning import tuned_while
 from ocp.algebraic import eliminated
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
@@ -37,6 +36,7 @@ from ocp.shooting.freed import freed
 from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
 from ocp.shooting.outcome import constants, extras, trajectories
+from ocp.shooting.row_units import in_own_units
 from ocp.shooting.stages.horizon import Horizon, build
 from ocp.shooting.stages.single import bends, closed_form
 from ocp.shooting.stages.stage import Stage
@@ -63,6 +63,10 @@ class Program:
     notes: tuple[str, ...]
     seconds: Mapping[str, float]
     named: Mapping[str, Any]  # the options by name
+
+
+ELSEWHERE = "; collocation (--method collocation) has the states as unknowns and may find one where rollouts do not"
+"""What to try where a search has missed constraints."""
 
 
 def solve(problem: Problem, options: ILQROptions | None = None, progress: Progress | None = None, checkpoint: Keep | None = None,
@@ -94,6 +98,7 @@ def prepare(problem: Problem, options: ILQROptions | None = None, kinds: tuple[S
     imported = time.perf_counter()
     by_loops, told = _execution(problem, options)
     horizon = build(freed(problem) if options.control_bounds == "rows" else problem, options, by_loops, kinds)
+    horizon = horizon if kinds else in_own_units(horizon)
     built = time.perf_counter()
     compiled = records.compile_horizon(horizon, options)
     store, kept = records.make_store(compiled)
@@ -128,18 +133,19 @@ def run(program: Program, progress: Progress | None = None, checkpoint: Keep | N
         guess: Guess | Sequence[Guess] | None = None) -> Solution:
     """Solve a prepared problem from the guess of its phases, from another (one for each phase), or from a checkpoint. Raises
     ProblemError for guesses that do not fit."""
-    from ocp.shooting.attempts import search
+    from ocp.shooting.attempts import FAILURES, search
 
     began = time.perf_counter()
     options, horizon, store, problem = program.options, program.horizon, program.store, program.problem
     phases = tuple(leg.stretch.phase for leg in horizon.legs)
     if guess is not None:
         phases, problem = _guessed(phases, guess), replace(problem, phases=_guessed(problem.phases, guess))
-    with tuned_while(program.compiled.kernels):
-        found = search(horizon, phases, options, store, program.helpers, progress, checkpoint, resume)
+    found = search(horizon, phases, options, store, program.helpers, progress, checkpoint, resume)
     status, message = found.ending
     if status is not Status.CONVERGED:
         found.search.save(found.log)  # before the last sweep, which may regularise
+        if status in FAILURES and found.search.left_over() > 0.0:
+            message += ELSEWHERE
     found.search.sweep_again()
     notes = list(found.notes)
     if resume is None and len(found.log) == 1 and status is Status.CONVERGED:
@@ -153,7 +159,8 @@ def run(program: Program, progress: Progress | None = None, checkpoint: Keep | N
                "solve": time.perf_counter() - began - found.search.load_seconds}
     seconds["total"] = sum(seconds.values())
     return Solution(
-        problem=with_parameters(problem, chosen), method="ilqr", options=dict(program.named), status=status, message=message,
+        problem=with_parameters(problem, chosen) if chosen else problem, method="ilqr", options=dict(program.named), status=status,
+        message=message,
         objective=found.search.objective + horizon.constant, trajectory=whole, parts=parts,
         iterations=found.log, seconds=seconds, notes=tuple(notes), extra=extras(horizon, store, found.search.swept, chosen),
         optimality=ShootingOptimality(horizon, store.path.x.copy(), store.path.u.copy(), store.held.slope.copy()))

@@ -44,8 +44,8 @@ class ILQROptions:
         once for all robots; "auto" takes loops for large robots. See ``ocp.derivatives`` for both.
     hessian: "gauss_newton" drops the second derivatives of the dynamics (iLQR); "full" adds them, contracted with the
         costates (DDP: quadratic convergence); "auto" takes Gauss-Newton's far from the solution and the full one near it.
-    kernels: "compiled" needs a C compiler, "interpreted" makes no machine code, "auto" makes it without a compiler where it can,
-        at once, and tunes it beside a search that takes more than a second; "tuned" waits for that.
+    kernels: "compiled" needs a C compiler, "interpreted" makes no machine code, "auto" makes it without a compiler where it can;
+        "tuned" takes ten times the time for that, for code that is up to a quarter faster: for long searches.
     convexify: what happens to a full Hessian that the sweep cannot use: "gauss_newton" moves it towards the Gauss-Newton Hessian,
         "project" takes the nearest positive semidefinite matrix of every stage, "shift" only regularises.
     shooting: "single" rolls out with the feedback gains (closed loop), "open" without them; "feasible" starts from the states of
@@ -66,7 +66,8 @@ class ILQROptions:
         improvement that the quadratic model still expects are both at most ``tolerance * max(unit, |cost|)``, looser where that is
         less than one (``ocp.shooting.engine.scale``); the unit is the size of the cost where the search
         begins (``ocp.shooting.engine.unit``), and every other option that is one of a cost is in it.
-    constraint_tolerance: largest violation of a hard constraint at the knots.
+    constraint_tolerance: largest violation of a hard constraint at the knots, in the unit of its row
+        (``ocp.shooting.row_units``: one for ordinary numbers).
     cost_tolerance: a minimisation with multipliers still to change also ends when its model promises less than this.
     polish: "newton" ends with Newton's method on the optimality conditions of all knots together, to ``polish_tolerance`` and
         with the active constraints as equations; "auto" does so where the rest of the search falls short of its tolerances.

@@ -77,7 +77,7 @@ def extras(horizon: Horizon, store: Store, swept: bool, chosen: dict[str, float]
     found: dict[str, np.ndarray] = {}
     policy, held = store.policy, store.held
     if len(horizon.chosen) and (count := horizon.kind(0).rows.count):
-        found["multipliers_start"] = held.slope[0, :count].copy()
+        found["multipliers_start"] = held.slope[0, :count] / horizon.kind(0).rows.unit
     for leg in horizon.legs:
         n, m = leg.stretch.space.ndx, leg.stretch.phase.system.nu
         steps, knots = slice(leg.first, leg.last), slice(leg.first, leg.last + 1)
@@ -86,9 +86,10 @@ def extras(horizon: Horizon, store: Store, swept: bool, chosen: dict[str, float]
             here |= {"K": policy.K[steps, :m, :n], "k": policy.k[steps, :m], "Vx": policy.Vx[knots, :n], "Vxx": policy.Vxx[knots,
                                                                                                                            :n, :n],
                      "costate": policy.costate[knots, :n]}
-        path, end = horizon.kind(leg.first).rows.count, horizon.kind(leg.last).rows.count
-        if path or end:
-            here |= {"multipliers_path": held.slope[steps, :path], "multipliers_final": held.slope[leg.last, :end]}
+        path, end = horizon.kind(leg.first).rows, horizon.kind(leg.last).rows
+        if path.count or end.count:
+            here |= {"multipliers_path": held.slope[steps, :path.count] / path.unit,
+                     "multipliers_final": held.slope[leg.last, :end.count] / end.unit}
         label = f"{leg.stretch.phase.name}." if len(horizon.legs) > 1 else ""
         found |= {label + name: value.copy() for name, value in here.items()}
     parameters = [value for name, value in chosen.items() if name in horizon.constants.parameters]

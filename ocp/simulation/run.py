@@ -111,9 +111,10 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
     """Move a problem's system on from the start of its first phase (the guess where that leaves it free) for the durations of its
     phases, resets between them included.
 
-    dt: longest step [s], default a 500th of the whole; each phase has equal steps. until: when to stop [s]; beyond the end of the
-    last phase its system goes on. finer: every step as so many. progress: gets {time, until, step} ten times a second. A step that
-    fails, and Ctrl-C, end the motion and keep what there is. Raises ProblemError for what cannot be simulated.
+    dt: longest step [s], default a 500th of the whole; each phase has equal steps, and those of a system in discrete time are
+    given. until: when to stop [s]; beyond the end of the last phase its system goes on. finer: every step as so many. progress:
+    gets {time, until, step} ten times a second. A step that fails, and Ctrl-C, end the motion and keep what there is. Raises
+    ProblemError for what cannot be simulated.
     """
     check_integrator(integrator)
     began = time.perf_counter()
@@ -136,7 +137,7 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
                 prepared += time.perf_counter() - before
                 if k and phase.reset is not None:
                     x = np.asarray(phase.reset(x, np.array(phase.system.parameter_values))).ravel()
-                N = max(1, math.ceil((b - a) / step - 1e-9)) * finer
+                N = _steps(phase.system.period, b - a, dt) or max(1, math.ceil((b - a) / step - 1e-9)) * finer
                 if N > MOST:
                     raise ProblemError(f"{N} steps of {step:g} s in phase {phase.name!r} are too many", where="dt")
                 record = _Record(phase, np.linspace(a, b, N + 1), x)
@@ -236,6 +237,18 @@ def _length(dt: float | None, end: float) -> float:
     return dt
 
 
+def _steps(period: float | None, length: float, dt: float | None) -> int:
+    """Steps of a system in discrete time that fill a length [s]; 0 in continuous time."""
+    if period is None:
+        return 0
+    steps = round(length / period)
+    if not steps or abs(steps * period - length) > 1e-9 * length:
+        raise ProblemError(f"{length:g} s are no whole steps of {period:g} s, which a system in discrete time makes", where="until")
+    if dt is not None and abs(dt - period) > 1e-9 * period:
+        raise ProblemError(f"{dt:g} s; a system in discrete time makes steps of {period:g} s", where="dt")
+    return steps
+
+
 def _seldom(progress: Progress | None, end: float) -> Progress | None:
     if progress is None:
         return None
@@ -290,7 +303,9 @@ class Guessed:
 
 def with_steps_halved(motion: Motion, controls: Controls, **how: Any) -> tuple[float, str, float] | None:
     """(largest difference, of which state, when [s]) of a motion to the one with steps half as long; None where that one ends early
-    or is interrupted."""
+    or is interrupted, and in discrete time."""
+    if any(leg.phase.steps is not None for leg in motion.legs):
+        return None
     other = simulate(motion.problem, motion.integrator, controls, dt=motion.dt, until=motion.until, finer=2, **how)
     if not other.ok:
         return None

@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike
 
 from dynamics.errors import near
 from dynamics.kernels import Kernel, compile_kernel
-from dynamics.redmax.schemes import METHODS
 from ocp.errors import ProblemError
-from ocp.integrators import INTEGRATORS
+from ocp.integrators import INTEGRATORS, MULTISTEP, serving
 from ocp.problem import Cost, System
 
 #: instructions of rate and integrands up to which a step becomes one scalar graph; above, they stay calls
@@ -53,19 +52,19 @@ class StepError(RuntimeError):
 
 def check_integrator(name: str) -> None:
     """Raises ProblemError for an integrator that a simulation does not know."""
-    known = tuple(dict.fromkeys((*INTEGRATORS, *METHODS)))
+    known = tuple(dict.fromkeys((*INTEGRATORS, *MULTISTEP)))
     if name not in known:
         raise ProblemError(f"no integrator named {name!r}{near(name, known, most=30)}", where="integrator")
 
 
 def stepper(system: System, integrator: str, integrands: Sequence[ca.Function] = (), mode: str = "auto") -> Stepper:
-    """A stepper of an explicit system (algebraic unknowns eliminated): by a one-step map of ``ocp.integrators``, or by an implicit
-    scheme of ``dynamics.redmax.schemes`` (bdf1, sdirk2, bdf2).
+    """A stepper of an explicit system (algebraic unknowns eliminated) by a method of ``ocp.integrators``; bdf1, sdirk2 and bdf2 go
+    on from what the step before found.
 
     integrands: scalar Functions of (t, x, u, p). Raises ProblemError for an unknown integrator, or a system that it is not for.
     """
     check_integrator(integrator)
-    if integrator in METHODS:
+    if integrator in ("bdf1", "sdirk2", *MULTISTEP) and system.period is None:
         from ocp.simulation.implicit import ImplicitSteps
 
         return ImplicitSteps(system, integrator, integrands, mode)
@@ -87,7 +86,7 @@ def step_function(system: System, integrator: str, integrands: Sequence[ca.Funct
     nu: controls that the integrands see, the first of the system's; default: all.
     """
     seen = system.nu if nu is None else nu
-    method = INTEGRATORS[integrator]
+    method = serving(system, integrator)
     method.check(system)
     t, h, x, u, p = ca.MX.sym("t"), ca.MX.sym("h"), ca.MX.sym("x", system.nx), ca.MX.sym("u", system.nu), ca.MX.sym("p", system.np)
     after, nodes = method.advance(system, t, x, u, p, h)
@@ -107,7 +106,7 @@ class OneStep:
         self._names, self._p = system.space.names, np.array(system.parameter_values, float)
         self._t, self._x = 0.0, np.array(system.space.neutral)
         self.risen = np.zeros(len(integrands))
-        self._implicit = INTEGRATORS[integrator].implicit
+        self._implicit = serving(system, integrator).implicit
         self.notes = self._kernel.notes
 
     def reset(self, x: ArrayLike, t: float = 0.0) -> None:

@@ -18,10 +18,11 @@ from ocp.errors import ProblemError, UnsupportedError
 from ocp.guess import from_motion
 from ocp.nlp import SCALINGS, SolverOptions, Warm
 from ocp.nlp.scaling_text import rule
-from ocp.problem import Problem, Solution, Status
+from ocp.problem import Problem, Solution, Status, in_steps
 from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.transcription import direct
 from ocp.transcription.charts import form
-from ocp.transcription.direct import Optimality, solve_program, unsupported
+from ocp.transcription.direct import Optimality, solve_program
 from ocp.transcription.freeze import frozen
 from ocp.transcription.ladder import Attempt, climb, free_names, hopeless
 from ocp.transcription.mesh import Compressed, Mesh, uniform_mesh
@@ -46,6 +47,11 @@ TOLD_HELD = ("controls chattered along arcs that the objective hardly feels, and
              " in every interval (controls: held)")
 #: degree from which Lobatto schemes with one control per knot are of lower order than their name promises
 LOBATTO_SHORT = 4
+
+
+def unsupported(problem: Problem) -> list[str]:
+    """Sentences that name what collocation cannot enforce in this problem; empty where it can enforce everything."""
+    return [*direct.unsupported(problem), *in_steps(problem)]
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from ocp.nlp import (
     Warm,
     WatchPoint,
     choose_scaling,
+    extraordinary,
     kkt,
-    lifted_tiny,
     prepare_solver,
     scaled,
     worst_violations,
@@ -187,7 +187,7 @@ def _solved(nlp: NLP, solver: SolverOptions, factors: Scaling | None, warm: Warm
             watch: WatchPoint | None) -> NLPResult:
     """The solution of the program through its scaled twin, in its own terms."""
     plain = replace(solver, scaling="none")
-    factors = lifted_tiny(nlp) if factors is None else factors
+    factors = extraordinary(nlp) if factors is None else factors
     if factors is None:
         return prepare_solver(nlp, plain).solve(warm, None, progress, watch)
     inner, way = scaled(nlp, factors)

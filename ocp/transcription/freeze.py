@@ -41,7 +41,9 @@ def _default(field: Any) -> Any:
 def _derivatives(found: Solution, options: Any) -> dict[str, Any]:
     """What "auto" chose for derivatives and their execution, where all phases chose alike."""
     execution = getattr(options, "execution", "generated")
-    picks = {choose(phase.system, options.derivatives, execution, exact=True)[:2] for phase in found.problem.phases}
+    phases = found.problem.phases
+    fixed = not any(phase.duration.free for phase in phases)
+    picks = {choose(phase.system, options.derivatives, execution, exact=True, fixed=fixed)[:2] for phase in phases}
     if len(picks) > 1:
         return {}
     source, loops = picks.pop()

@@ -122,6 +122,8 @@ def hopeless(problem: Problem, options: Any, found: Solution, attempt: Attempt) 
     is left over is not the mesh's. Then each other start is scouted on these intervals, and none may violate less.
     """
     count = _few(options)
+    if all(phase.steps is not None for phase in problem.phases):  # their intervals are given
+        return ""
     if found.status is not Status.INFEASIBLE or count >= int(options.intervals):
         return ""
     rough = _rough(problem, options, attempt, count)
@@ -170,7 +172,7 @@ def _starts(problem: Problem, options: Any, rung: str, number: int | None, attem
             yield rung, changed
     elif rung == "coarse":
         count = _few(options) if number is None else number
-        if number is not None or count < options.intervals:
+        if any(phase.steps is None for phase in problem.phases) and (number is not None or count < options.intervals):
             rough = _rough(problem, options, attempt, count)
             if rough.status in FINAL:
                 return

@@ -14,10 +14,10 @@ import numpy as np
 
 from ocp.algebraic import eliminated, stated
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.integrators import INTEGRATORS, MULTISTEP
+from ocp.integrators import GIVEN, INTEGRATORS, MULTISTEP
 from ocp.nlp import SolverOptions
 from ocp.nlp.scaling_text import rule
-from ocp.problem import Problem, Solution
+from ocp.problem import Phase, Problem, Solution
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.transcription.carried import carries
 from ocp.transcription.direct import solve_program, unsupported
@@ -85,9 +85,14 @@ def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequen
         raise UnsupportedError(METHOD, reasons, ())
     problem = served(problem, options)
     if grids is None:
-        edges = np.linspace(0.0, 1.0, options.intervals + 1)
-        grids = tuple(Grid(edges, options.integrator, options.steps, options.controls == "linear") for _ in problem.phases)
+        grids = tuple(_grid(phase, options) for phase in problem.phases)
     return build(problem, grids, how(options, "generated"), centres)
+
+
+def _grid(phase: Phase, options: MultipleShootingOptions) -> Grid:
+    if phase.steps is not None:
+        return Grid(np.linspace(0.0, 1.0, phase.steps + 1), GIVEN.name, 1, False)
+    return Grid(np.linspace(0.0, 1.0, options.intervals + 1), options.integrator, options.steps, options.controls == "linear")
 
 
 def solve(problem: Problem, options: MultipleShootingOptions, progress: Callable[[dict[str, float]], Any] | None = None,

@@ -52,12 +52,12 @@ def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
     if by_loops:
         from ocp.transcription.robot_rows import dynamics_functions  # only here: Numba costs half a second
 
-        dynamics, inputs = dynamics_block(place, mesh)
+        dynamics, inputs, t = dynamics_block(place, mesh)
         system = place.phase.system
         nv = system.model.nv
         r, c, value = _spread(W, nv, nv, nv)
         blocks.append(replace(dynamics, matrix=Table(r // nv * form.size + form.size - nv + r % nv, c, value, (total, E * nv))))
-        external[dynamics.name] = dynamics_functions(dynamics, system, inputs)
+        external[dynamics.name] = dynamics_functions(dynamics, system, inputs, t)
     lower, upper = (np.concatenate([np.zeros(defects), np.array(bounds, dtype=float)[chosen], whole])
                     for bounds, whole in ((path.lower, integrals.lower), (path.upper, integrals.upper)))
 
@@ -133,15 +133,15 @@ def place_block(place: Place, mesh: Mesh, with_dynamics: bool = True) -> tuple[B
     return block, rows
 
 
-def dynamics_block(place: Place, mesh: Mesh) -> tuple[Block, tuple[Expr, Expr, Expr]]:
+def dynamics_block(place: Place, mesh: Mesh) -> tuple[Block, tuple[Expr, Expr, Expr], Expr]:
     """The scaled accelerations [duration * a (nv)] of every place, whose functions come from elsewhere; and state, control and
-    duration as expressions of the block's symbols."""
-    v, data, (x, u, _), own, _ = _symbols(ca.SX, place, mesh, parameters=False)
+    duration, and the time (zero where nothing depends on it), as expressions of the block's symbols."""
+    v, data, (x, u, t), own, _ = _symbols(ca.SX, place, mesh, parameters=False)
     block = Block(
         name=f"dynamics_{place.number}" if place.number else "dynamics", v=v, data=data, cost=ca.SX(0),
         rows=ca.SX.zeros(place.phase.system.model.nv), index=_index(place, mesh, own), values=_values(place, mesh, own),
         weight=mesh.weights, matrix=nothing(0, 0))
-    return block, (x, u, own.T)
+    return block, (x, u, own.T), t if place.phase.system.mechanism.timed else ca.SX(0)
 
 
 def _symbols(kind: Any, place: Place, mesh: Mesh, parameters: bool = True) -> tuple[Expr, Expr, tuple[Expr, Expr, Expr], Clock,

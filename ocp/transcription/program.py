@@ -99,9 +99,11 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         problem.
     """
     phases, loops, notes = [], [], []
+    fixed = True
     for phase, mesh in zip(problem.phases, meshes, strict=True):
+        fixed = fixed and not phase.duration.free
         execution = how.execution if isinstance(mesh, Mesh) else "generated"
-        source, by_loops, told = choose(phase.system, how.derivatives, execution, exact=True)
+        source, by_loops, told = choose(phase.system, how.derivatives, execution, exact=True, fixed=fixed)
         phases.append(phase if by_loops else differentiated_phase(phase, source))
         loops.append(by_loops)
         notes += [note for note in told if note not in notes]

@@ -1,8 +1,8 @@
 """The dynamics rows of all nodes by compiled loops over the robot: nothing is generated for its tree, small functions for what acts
 on it.
 
-The scaled accelerations ``T a(q, v, S u)`` of every node are one block of the program. Its functions take all nodes at once:
-Numba computes accelerations, first derivatives and contracted second derivatives in the tangent space
+The scaled accelerations ``T a(q, v, S u, t, thrusts)`` of every node are one block of the program. Its functions take all nodes at
+once: Numba computes accelerations, first derivatives and contracted second derivatives in the tangent space
 (``dynamics.loops.batch``), and small CasADi functions carry them over to the coordinates of the program.
 """
 
@@ -57,17 +57,18 @@ class _Loop(ca.Callback):
         return 0
 
 
-def dynamics_functions(block: Block, system: System, place: tuple[Expr, Expr, Expr]) -> BlockFunctions:
+def dynamics_functions(block: Block, system: System, place: tuple[Expr, Expr, Expr], t: Expr) -> BlockFunctions:
     """Functions of the block of accelerations, rows = T a, no cost. place: state, control and duration as expressions of the
-    block's unknowns and data."""
+    block's unknowns and data; t: the time as one of its data alone, where accelerations depend on it."""
     model, count, name = system.model, block.count, block.name
     nv, nq = model.nv, model.nq
     x, u, T = place
-    q, w = x[:nq], x[nq:]
+    q, w, motors = x[:nq], x[nq:], len(system.mechanism.motors)
     n, size = block.v.shape[0], block.size
     unit, _ = unit_configuration(model, q)
+    given = ca.vertcat(t, *(u[i] for i in range(motors, system.nu)))
     before = ca.Function("before", [block.v, block.data], [ca.densify(ca.SX(e)) for e in (
-        unit, w, ca.mtimes(ca.SX(system.mechanism.selection), u), T)])
+        unit, w, system.mechanism.motor_effort(u), given, T)])
     tables = make_tables(system.mechanism)
     start, none = (tables.integers, tables.reals, tables.workspace()), np.zeros((0, 6))
     a, first, second = np.zeros((count, nv)), np.zeros((count, 3, nv, nv)), np.zeros((count, 4, nv, nv))
@@ -85,21 +86,21 @@ def dynamics_functions(block: Block, system: System, place: tuple[Expr, Expr, Ex
         batch.forward_contracted_second_order(*start, *at, none, a, first, lam, inverse, second)
         return a, first, second
 
-    here, matrices = [nq, nv, nv], 3 * nv * nv
+    here, matrices = [nq, nv, nv, 1 + system.nu - motors], 3 * nv * nv
     loops = (_Loop(f"{name}_values", here, [nv], count, values),
              _Loop(f"{name}_firsts", here, [nv, matrices], count, firsts),
              _Loop(f"{name}_seconds", [*here, nv], [nv, matrices, 4 * nv * nv], count, seconds))
     V, D = ca.MX.sym("v", n, count), ca.MX.sym("d", block.data.shape[0], count)
     s, mu = ca.MX.sym("s", 1, count), ca.MX.sym("mu", size, count)
-    Q, W, F, duration = before.map(count)(V, D)
+    *points, duration = before.map(count)(V, D)
     after_first, after_second, patterns = _after(system, block, place)
     nothing = ca.MX.zeros(1, count)
-    A, first_order = loops[1](Q, W, F)
-    results = loops[2](Q, W, F, ca.repmat(duration, nv, 1) * mu)
+    A, first_order = loops[1](*points)
+    results = loops[2](*points, ca.repmat(duration, nv, 1) * mu)
     rows, jacobian = after_first.map(count)(V, D, A, first_order)
     functions = BlockFunctions(
         cost=ca.Function(f"{name}_cost", [V, D], [nothing]),
-        rows=ca.Function(f"{name}_rows", [V, D], [ca.repmat(duration, nv, 1) * loops[0](Q, W, F)]),
+        rows=ca.Function(f"{name}_rows", [V, D], [ca.repmat(duration, nv, 1) * loops[0](*points)]),
         gradient=ca.Function(f"{name}_gradient", [V, D], [nothing, ca.MX.zeros(n, count)]),
         jacobian=ca.Function(f"{name}_jacobian", [V, D], [rows, jacobian]),
         hessian=ca.Function(f"{name}_hessian", [V, D, s, mu], [after_second.map(count)(V, D, mu, *results[1:])]),
@@ -124,15 +125,19 @@ def _after(system: System, block: Block, place: tuple[Expr, Expr, Expr]) -> tupl
     first, second = ca.SX.sym("first", 3 * nv * nv), ca.SX.sym("second", 4 * nv * nv)
     by_q, by_v, by_tau = (ca.reshape(first[k * nv * nv:(k + 1) * nv * nv], nv, nv).T for k in range(3))
     qq, vq, vv, tq = (ca.reshape(second[k * nv * nv:(k + 1) * nv * nv], nv, nv).T for k in range(4))
-    q, S = x[:nq], ca.SX(system.mechanism.selection)
-    E = ambient_map(model, q)
+    q, mechanism, thrusts = x[:nq], system.mechanism, ca.SX.sym("thrusts", len(system.mechanism.thrusters))
+    E, psi = ambient_map(model, q), ca.SX.sym("psi", nv)
+    B = ca.jacobian(ca.SX(mechanism.thrust_effort(unit_configuration(model, q)[0], thrusts)), thrusts)
+    S = ca.horzcat(ca.SX(mechanism.selection), B)
     slopes = ca.horzcat(by_q @ E, by_v, by_tau @ S)
     jacobian = ca.horzcat(T * slopes, a)
     H = ca.SX(nx + nu, nx + nu)
     H[:nq, :nq] = ambient_hessian(model, q, T * (by_q.T @ mu), qq)
     H[nq:nx, :nq], H[:nq, nq:nx] = vq @ E, (vq @ E).T
     H[nq:nx, nq:nx] = vv
-    H[nx:, :nq], H[:nq, nx:] = S.T @ tq @ E, (S.T @ tq @ E).T
+    # of the efforts, and of the directions of the thrusts
+    turned = S.T @ tq @ E + ca.substitute(ca.jacobian(S.T @ psi, q), psi, T * (by_tau.T @ mu))
+    H[nx:, :nq], H[:nq, nx:] = turned, turned.T
     cross = slopes.T @ mu
     H = ca.vertcat(ca.horzcat(H, cross), ca.horzcat(cross.T, ca.SX(1, 1)))
 

@@ -19,28 +19,29 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dynamics import algorithms as alg
 from dynamics.algorithms import contact_kinematics
 from dynamics.constraints import PointContact
-from dynamics.model.model import Model
 from ocp.control.stance import Stance
 from ocp.control.tasks import Task
-from ocp.control.whole_body import Control, EffortTask, ForceTask, Item, MomentumTask, WholeBody
+from ocp.control.whole_body import Control, ForceTask, Item, WholeBody
 from ocp.errors import ProblemError
 from ocp.mpc.result import step_times
 from ocp.plants import Plant
 from ocp.plants.touching import touches
 from ocp.solvers.hqp import Level
+from ocp.wbc.paths import aimed, value_at
 from ocp.wbc.result import ContactRecord, Ending, Note, WholeBodyRun
-from ocp.wbc.setup import Assignment, ContactPlan, Setup
+from ocp.wbc.setup import ContactPlan, Setup
 
 Array = NDArray[np.float64]
 Progress = Callable[[Mapping[str, float]], None]
-NEAR, LOST = 1e-3, 5e-3  # m: a contact that is to be taken touches; one that was taken has left its plane
+NEAR, FLAT = 1e-4, 1e-3  # m: a contact that is to be taken touches with one point, and the others of its sole are so near
+LOST = 5e-3  # m: one that was taken has left its plane
 SLIPS = 0.03  # m/s
 STANDS = 0.2  # s of standing after which a point is trusted again
 CREEP = 5e-3  # m/s: slower, the direction of a sliding point is not known well enough to count on its friction
 BRAKE = 2.0  # N m s/rad: damping of the joints in a step without a solution
+RANK = 1e-8  # singular value below which rows repeat each other
 REPORT_EVERY = 0.1  # s of wall time
 
 
@@ -55,8 +56,11 @@ class _Contact:
     taken: bool
     full: float = 1.0  # share of its force
     slipped: float = -np.inf
-    places: Array = field(default_factory=lambda: np.zeros((0, 3)))
+    places: Array = field(default_factory=lambda: np.zeros((0, 3)))  # of its points when they came to stand
     drift: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.now = list(self.stances)  # those of the last step: what does not change stays the same object
 
 
 def run(setup: Setup, plant: Plant, progress: Progress | None = None) -> WholeBodyRun:
@@ -87,8 +91,7 @@ class _Loop:
         where = [s.contact for s in every]
         self.positions = ca.Function("points", [q], [ca.densify(ca.SX(contact_kinematics.contact_positions(model, q, where)))])
         self.normals = np.array([s.normal for s in every]).reshape(-1, 3)
-        self.heights = np.array([c.plan.record.height / float(np.linalg.norm(c.plan.record.normal))
-                                 for c in self.contacts for _ in c.stances])
+        self.heights = np.array([c.plan.record.height for c in self.contacts for _ in c.stances])
         self.weight = model.mass * float(np.linalg.norm(model.gravity)) or 1.0
         self.tasks = {task.name: task for task in setup.tasks}
         self.on = {task.name: task.on for task in setup.tasks}
@@ -110,21 +113,40 @@ class _Loop:
         self.x[0] = self.setup.start
         gaps, _ = self._where(self.setup.start)
         for contact in self.contacts:
-            if contact.taken and gaps[contact.rows].max() > NEAR:
+            if contact.taken and gaps[contact.rows].max() > FLAT:
                 raise ProblemError("is taken at the start, but does not touch its plane: a point is "
                                    f"{gaps[contact.rows].max():.3g} m above it", where=f"contact {contact.plan.name!r}")
-        self._warm()
+        if self.setup.tasks:
+            self._warm()
+            self._advise()
         with threadpool_limits(1):  # matrices are small: threads only wait for each other
             ending, done = self._loop()
         return self._result(ending, done)
 
     def _warm(self) -> None:
         """One step that is thrown away, so that none pays for what is compiled at its first use."""
-        if not self.setup.tasks:
-            return
         with suppress(ProblemError):
             items = [[item for _, item in level if not isinstance(item, ForceTask)] for level in self._items(0.0)]
             self.whole.step(self.setup.start[:self.nq], self.setup.start[self.nq:], [level for level in items if level])
+
+    def _advise(self) -> None:
+        """Notes on tasks of one priority that cannot all be met at the start, whatever the torques."""
+        levels, q, v = self._items(0.0), self.setup.start[:self.nq], self.setup.start[self.nq:]
+        terms = self.whole.terms(q, v, [item for level in levels for _, item in level if isinstance(item, Task)])
+        held = [terms.J_l, *(s.slides()[0] @ terms.J_c[self.whole.stance_rows(s.name)]
+                             for s in self._stances(0.0, np.zeros(terms.J_c.shape[0])))]
+        known = np.vstack(held)
+        for level in levels:
+            motions = [(name, terms.J[self.whole.task_rows(item)]) for name, item in level if isinstance(item, Task)]
+            if not motions:
+                continue
+            rows = np.vstack([J for _, J in motions])
+            free = int(np.linalg.matrix_rank(np.vstack([known, rows]), tol=RANK)) - (
+                int(np.linalg.matrix_rank(known, tol=RANK)) if known.size else 0)
+            if free < len(rows):
+                self.notes.append(Note(0.0, ", ".join(name for name, _ in motions), f"ask for {len(rows)} rates at one priority, "
+                                       f"of which contacts and loops leave {free} free: they repeat or oppose each other, or what "
+                                       "is held; choose components, or priorities of their own"))
 
     def _loop(self) -> tuple[Ending, int]:
         ending, done, reported = Ending.FINISHED, 0, time.perf_counter()
@@ -162,8 +184,10 @@ class _Loop:
         self._feel(t, gaps, points, terms.J_c @ v if terms.J_c.size else np.zeros(0))
         stances = self._stances(t, terms.J_c @ v if terms.J_c.size else np.zeros(0))
         items = [[item for _, item in level if self._possible(item, stances)] for level in current]
-        levels = self.whole.levels(terms, [level for level in items if level], stances)
-        control = self._solved(t, levels, stances)
+        items = [level for level in items if level]
+        control = self.whole.step(q, v, items, stances)
+        if not control.ok:
+            control = self._solved(t, self.whole.levels(terms, items, stances), stances)
         self.seconds[k] = (time.perf_counter_ns() - began) * 1e-9
         self._note(k, t, control, stances, terms, current, gaps)
         self.x[k + 1] = self.plant.step(self.torque[k], float(self.t[k + 1] - self.t[k]))
@@ -221,10 +245,9 @@ class _Loop:
         """Who is taken, given up and slips, by what is measured; how far ramps have come."""
         for contact in self.contacts:
             gap, name, ramp = gaps[contact.rows], contact.plan.name, contact.plan.ramp
-            if contact.wanted and not contact.taken and gap.max() <= NEAR:
+            if contact.wanted and not contact.taken and gap.min() <= NEAR and gap.max() <= FLAT:
                 contact.taken, contact.full = True, 0.0 if ramp else 1.0
                 self.notes.append(Note(t, name, "touches, and is taken"))
-                contact.places = points[contact.rows].copy()
             elif contact.taken and gap.min() > LOST:
                 contact.taken = False
                 self.notes.append(Note(t, name, "has left its plane, and is given up"
@@ -237,6 +260,9 @@ class _Loop:
                 contact.taken = False
                 self.notes.append(Note(t, name, "is released"))
                 continue
+            here = points[contact.rows]
+            if not contact.places.size:
+                contact.places = here.copy()
             rows = slice(3 * contact.rows.start, 3 * contact.rows.stop)
             across = speeds[rows].reshape(-1, 3)
             normal = self.normals[contact.rows]
@@ -246,10 +272,7 @@ class _Loop:
                     if contact.slipped < t - STANDS:
                         self.notes.append(Note(t, name, "slips; less of its friction is counted on"))
                     contact.slipped = t
-                if contact.places.size:
-                    contact.drift = max(contact.drift, float(np.linalg.norm(points[contact.rows] - contact.places, axis=1).max()))
-                else:
-                    contact.places = points[contact.rows].copy()
+                contact.drift = max(contact.drift, float(np.linalg.norm(here - contact.places, axis=1).max()))
 
     def _stances(self, t: float, speeds: Array) -> tuple[Stance, ...]:
         found: list[Stance] = []
@@ -262,14 +285,17 @@ class _Loop:
                 most = min(most, contact.full * 2.0 * self.weight)
             trust = 1.0 if contact.plan.slides else self.setup.trust
             friction = trust * contact.stances[0].friction * (self.setup.caution if contact.slipped > t - STANDS else 1.0)
-            for i, stance in enumerate(contact.stances):
+            least = min(contact.plan.least, 0.5 * most)
+            for i, stance in enumerate(contact.now):
                 slip = None
                 if contact.plan.slides:
                     u = speeds[3 * (contact.rows.start + i):3 * (contact.rows.start + i) + 3]
                     u = u - np.asarray(stance.normal) * (u @ np.asarray(stance.normal))
                     along = u / max(float(np.linalg.norm(u)), CREEP)
                     slip = float(along[0]), float(along[1]), float(along[2])
-                found.append(replace(stance, most=most, least=min(contact.plan.least, 0.5 * most), friction=friction, slip=slip))
+                if (most, least, friction, slip) != (stance.most, stance.least, stance.friction, stance.slip):
+                    contact.now[i] = replace(stance, most=most, least=least, friction=friction, slip=slip)
+            found += contact.now
         return tuple(found)
 
     # ---- records --------------------------------------------------------------------------------------------------------
@@ -326,9 +352,14 @@ class _Loop:
                                        self.share[i, :done], self.gap[i, :done], c.drift) for i, c in enumerate(self.contacts))
         return WholeBodyRun(
             self.setup, ending, self.t[:done + 1], self.x[:done + 1], self.torque[:done], self.whole.largest,
-            tuple(self.whole.driven or ()), {name: values[:done] for name, values in self.levels.items()},
+            tuple(self.whole.driven or ()), {name: self.levels[name][:done] for name in sorted(self.levels, key=_rank)},
             {name: values[:done] for name, values in self.errors.items()}, contacts, self.seconds[:done], self.solved[:done],
             step_times(self.seconds[:done], 1.0 / self.setup.rate), tuple(self.notes), type(self.plant).__name__)
+
+
+def _rank(name: str) -> tuple[int, str]:
+    first = ("equations", "loops", "stances", "limits", "joints")
+    return (first.index(name) if name in first else len(first)), name
 
 
 def used(stance: Stance, force: Array) -> float:
@@ -352,44 +383,3 @@ def stances_of(plan: ContactPlan) -> tuple[Stance, ...]:
         found.append(Stance(record.frame, (x, y, z), touch.friction, record.points[0], plan.least, plan.most, plan.sides,
                             plan.pyramid, name=touch.name))
     return tuple(found)
-
-
-def aimed(task: Assignment, t: float) -> Item:
-    """The item of a task with its target at a time (s)."""
-    if task.path is None:
-        return task.item
-    target, rate, bend = task.path.at(t)
-    item = task.item
-    if isinstance(item, ForceTask):
-        return replace(item, force=target)
-    if isinstance(item, MomentumTask):
-        return replace(item, target=target, rate=rate)
-    if isinstance(item, EffortTask):
-        return replace(item, effort=target)
-    if item.shape.kind == "aim":
-        return replace(item, target=target)
-    chosen = slice(None) if item.shape.components is None else list(item.shape.components)
-    return replace(item, target=target, rate=rate[chosen], acceleration=bend[chosen])
-
-
-def value_at(model: Model, item: Task, q: Array) -> Array:
-    """The target that a task would have to have to be met at q: where its frame, mass centre or joints are."""
-    shape = item.shape
-    if shape.kind == "com":
-        return np.asarray(ca.DM(alg.centre_of_mass(model, ca.DM(q))).full()).ravel()
-    if shape.kind == "posture":
-        return np.concatenate([q[model.q_slice(model.joint_index(joint))] for joint in shape.joints or ()])
-    A, B = (alg.frame_pose(model, ca.DM(q), name) for name in (shape.reference, shape.frame))
-    R, S = np.asarray(ca.DM(A.R).full()), np.asarray(ca.DM(B.R).full())
-    p = R.T @ (np.asarray(ca.DM(B.p).full()).ravel() - np.asarray(ca.DM(A.p).full()).ravel())
-    turn = (R.T @ S).ravel(order="F")
-    if shape.kind == "alignment":
-        return R.T @ S @ np.asarray(shape.axis)
-    return {"position": p, "orientation": turn, "pose": np.r_[turn, p]}.get(shape.kind, item.target)
-
-
-def path_kind(item: Item) -> str:
-    """How targets of an item move: see `Path`."""
-    return {"orientation": "rotation", "pose": "pose"}.get(item.shape.kind, "vector") if isinstance(item, Task) else "vector"
-
-

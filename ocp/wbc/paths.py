@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dynamics import algorithms as alg
 from dynamics.lie import so3
+from dynamics.model.model import Model
+from ocp.control.tasks import Task
+from ocp.control.whole_body import EffortTask, ForceTask, Item, MomentumTask
+
+if TYPE_CHECKING:
+    from ocp.wbc.setup import Assignment
 
 Array = NDArray[np.float64]
 At = tuple[Array, Array, Array]
@@ -113,3 +121,42 @@ def _mixed(a: At, b: At, s: float, ds: float, dds: float) -> At:
 def _quintic(r: float) -> tuple[float, float, float]:
     """From 0 to 1 with no rate and no acceleration at both ends."""
     return r**3 * (10 - 15 * r + 6 * r**2), 30 * r**2 * (1 - r) ** 2, 60 * r * (1 - r) * (1 - 2 * r)
+
+
+def aimed(task: Assignment, t: float) -> Item:
+    """The item of a task with its target at a time (s)."""
+    if task.path is None:
+        return task.item
+    target, rate, bend = task.path.at(t)
+    item = task.item
+    if isinstance(item, ForceTask):
+        return replace(item, force=target)
+    if isinstance(item, MomentumTask):
+        return replace(item, target=target, rate=rate)
+    if isinstance(item, EffortTask):
+        return replace(item, effort=target)
+    if item.shape.kind == "aim":
+        return replace(item, target=target)
+    chosen = slice(None) if item.shape.components is None else list(item.shape.components)
+    return replace(item, target=target, rate=rate[chosen], acceleration=bend[chosen])
+
+
+def value_at(model: Model, item: Task, q: Array) -> Array:
+    """The target that a task would have to have to be met at q: where its frame, mass centre or joints are."""
+    shape = item.shape
+    if shape.kind == "com":
+        return np.asarray(ca.DM(alg.centre_of_mass(model, ca.DM(q))).full()).ravel()
+    if shape.kind == "posture":
+        return np.concatenate([q[model.q_slice(model.joint_index(joint))] for joint in shape.joints or ()])
+    A, B = (alg.frame_pose(model, ca.DM(q), name) for name in (shape.reference, shape.frame))
+    R, S = np.asarray(ca.DM(A.R).full()), np.asarray(ca.DM(B.R).full())
+    p = R.T @ (np.asarray(ca.DM(B.p).full()).ravel() - np.asarray(ca.DM(A.p).full()).ravel())
+    turn = (R.T @ S).ravel(order="F")
+    if shape.kind == "alignment":
+        return R.T @ S @ np.asarray(shape.axis)
+    return {"position": p, "orientation": turn, "pose": np.r_[turn, p]}.get(shape.kind, item.target)
+
+
+def path_kind(item: Item) -> str:
+    """How targets of an item move: see `Path`."""
+    return {"orientation": "rotation", "pose": "pose"}.get(item.shape.kind, "vector") if isinstance(item, Task) else "vector"

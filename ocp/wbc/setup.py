@@ -35,7 +35,8 @@ class Assignment:
 class ContactPlan:
     """A contact that the controller may use. record: with its plane and friction; taken: at the start; least, most: normal force
     of each point (N); ramp: seconds in which its force may grow, or shrinks when it is given up; sides, pyramid: of the cone's
-    stand-in. slides: the point moves along the plane with known friction, only its normal is held."""
+    stand-in. slides: the point moves along the plane with known friction, only its normal is held. within [3, 2] (m, world): box
+    outside of which the plane ends."""
 
     record: Contact
     taken: bool = True
@@ -45,6 +46,7 @@ class ContactPlan:
     sides: int = 8
     pyramid: str = "inner"
     slides: bool = False
+    within: tuple[tuple[float, float], ...] | None = None
 
     @property
     def name(self) -> str:

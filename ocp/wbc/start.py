@@ -29,7 +29,7 @@ def close_contacts(mechanism: Mechanism, contacts: Sequence[ContactPlan], start:
     where = [s.contact for s in stances]
     points = contact_kinematics.contact_positions(model, q, where)
     n = np.array([s.normal for s in stances])
-    heights = np.array([plan.record.height / float(np.linalg.norm(plan.record.normal)) for plan in taken for _ in stances_of(plan)])
+    heights = np.array([plan.record.height for plan in taken for _ in stances_of(plan)])
     gap = ca.vertcat(*(ca.dot(ca.DM(n[k]), points[:, k]) for k in range(len(stances)))) - heights
     J = contact_kinematics.contact_jacobian(model, q, where)
     rows = ca.vertcat(*(ca.DM(n[k]).T @ J[3 * k:3 * k + 3, :] for k in range(len(stances))))

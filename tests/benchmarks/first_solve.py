@@ -87,7 +87,7 @@ def main() -> None:
              f"3 cold runs (1 of iLQR and of the interior-point method) and {WARM} warm ones. Cold: right after `pip install",
              "-e .`, no kernel or Numba cache and no byte code but that of other packages, which pip writes (tables up to version",
              "0.8.0 threw that away, too: some two seconds more). Verdict: until it is printed; whole: pictures and report",
-             "included; processor: user and system time of it, and of what tunes kernels beside a first iLQR solve.",
+             "included; processor: user and system time of it.",
              f"Load of the machine at the end: {os.getloadavg()[1]:.1f}. Written by tests/benchmarks/first_solve.py.", "",
              "| problem | method | cold: verdict | whole | processor | warm: verdict | whole | processor |",
              "|---|---|---:|---:|---:|---:|---:|---:|"]

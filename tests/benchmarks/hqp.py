@@ -1,6 +1,6 @@
 """Time of one whole-body control step of a quadruped and of a humanoid beside TSID, and of its programmes beside cascades.
 
-    pip install lieocp[robots] daqp proxsuite && TSID_PYTHON=/path/to/python python tests/benchmarks/hqp.py
+    pip install lieocp[robots] daqp proxsuite && TSID_PYTHON=/path/to/python python tests/benchmarks/hqp.py [steps]
 
 HyQ (18 velocities, 12 motors, four point feet) and Talos (38, 32, two soles of four points) sway and squat at 1 kHz with motors
 weak enough to reach their limits; the plant is constrained dynamics. Every row steps through the states of one such run.
@@ -13,6 +13,7 @@ weak enough to reach their limits; the plant is constrained dynamics. Every row 
                       is counted, ours is that of all levels from their matrices
 
 Processor time of one thread. Writes results/benchmarks/hqp.csv and .md; rows of engines that are not installed are left out.
+"steps": no times, only what STEPS of either robot kept under the strict controller, into hqp_steps.md.
 """
 
 from __future__ import annotations
@@ -94,8 +95,9 @@ class Stand:
         bend = np.array([-r * w**2 * np.cos(w * t), -r * w**2 * np.sin(w * t), -4 * z * w**2 * np.sin(2 * w * t)])
         return com_task(self.centre + aim, rate=rate, acceleration=bend, gain=GAIN)
 
-    def states(self) -> list[tuple[Any, np.ndarray, np.ndarray]]:
-        """(mass-centre task, q, v) of one closed loop under the strict controller."""
+    def states(self, watch: Callable[[Any, np.ndarray], None] | None = None) -> list[tuple[Any, np.ndarray, np.ndarray]]:
+        """(mass-centre task, q, v) of one closed loop under the strict controller; watch: sees what came of every step, and the
+        residual of the equations of motion by the plant's own terms. The first step without an answer ends it."""
         nv, x, w = self.model.nv, ca.SX.sym("q", self.model.nq), ca.SX.sym("v", self.model.nv)
         where = [s.contact for s in self.stances]
         terms = ca.Function("plant", [x, w], [ca.densify(ca.SX(y)) for y in (
@@ -106,8 +108,12 @@ class Stand:
             com = self.com(k * DT)
             out.append((com, q, v))
             control = self.whole.step(q, v, [[com, self.trunk], self.posture, EffortTask()])
-            assert control.ok, control.solution.trouble
             M, h, J, drift = (np.array(y) for y in terms(q, v))
+            if watch is not None:
+                forces = np.concatenate([control.forces[s.name] for s in self.stances])
+                watch(control, M @ control.acceleration + h.ravel() - J.T @ forces - self.whole.S.T @ control.torque)
+            if not control.ok:
+                break
             K = np.block([[M, -J.T], [J, 1e-9 * np.eye(J.shape[0])]])
             rest = -drift.ravel() - REST * (J @ v)
             v = v + DT * np.linalg.solve(K, np.r_[self.whole.S.T @ control.torque - h.ravel(), rest])[:nv]
@@ -251,7 +257,35 @@ def by_tsid(stand: Stand, states: list[Any]) -> dict[str, Any] | None:
                 **times(found["busy"] * 1e-3)}
 
 
+def steps_kept() -> None:
+    """Writes hqp_steps.md: steps, those without an answer, and the largest of what must not be exceeded."""
+    lines = ["# Ten thousand steps of whole-body control", "",
+             "HyQ on four points and Talos on two soles sway and squat at 1 kHz with weak motors, under strict priorities:",
+             "equations, stances, limits, mass centre and trunk, posture, least efforts. The plant is constrained dynamics.",
+             "Equations: their largest residual, computed apart from the controller; friction and torques: largest share of the",
+             "exact cone and of a motor's limit.", "",
+             "| robot | steps | without an answer | steps at a limit | equations (N, N m) | friction | torques |",
+             "|---|---:|---:|---:|---:|---:|---:|"]
+    for kind in ROBOTS:
+        stand, found = Stand(kind), []
+
+        def watch(control: Any, residual: np.ndarray, stand: Stand = stand, found: list[Any] = found) -> None:
+            share = max(np.hypot(*f[:2]) / (s.friction * f[2]) for s, f in ((s, control.forces[s.name]) for s in stand.stances))
+            found.append((not control.ok, control.ok and bool(control.solution["limits"].active), np.abs(residual).max(), share,
+                          np.abs(control.torque).max() / stand.given["efforts"]))
+
+        stand.states(watch)
+        failed, limited, residual, share, torque = np.array(found, float).T
+        lines.append(f"| {kind} | {len(found)} | {failed.sum():.0f} | {limited.sum():.0f} | {residual.max():.1e} | "
+                     f"{share.max():.4f} | {torque.max():.4f} |")
+        print(lines[-1], flush=True)
+    (FOLDER / "hqp_steps.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def main() -> None:
+    if "steps" in sys.argv[1:]:
+        steps_kept()
+        return
     rows: list[dict[str, Any]] = []
 
     def add(kind: str, what: str, by: str, found: dict[str, Any] | None) -> None:

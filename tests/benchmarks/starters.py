@@ -2,7 +2,8 @@
 
     python tests/benchmarks/starters.py [--seconds 120] [name ...]
 
-Writes ``results/benchmarks/starters.csv`` and ``starters.md``. Each robot has a process of its own, files cold, kernels as cached.
+Writes ``results/benchmarks/starters.csv`` and ``starters.md``; with names, rows of the others stay. Each robot has a process of its
+own, files cold, kernels as cached.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dynamics.model.robots import robot_paths
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "results" / "benchmarks"
 OCP = [sys.executable, "-c", "from ocp.app.cli import main; main()"]
+COLD = "## From an installed wheel, cold"  # written by hand: it needs an environment of its own
 COLUMNS = ("robot", "nv", "verdict", "seconds", "objective", "why")
 
 
@@ -56,14 +58,19 @@ def write(rows: list[dict[str, object]], seconds: float) -> None:
     moving = [row for row in rows if row["verdict"] != "refused"]
     good = [row for row in moving if row["verdict"] == "certified"]
     times = sorted(float(str(row["seconds"])) for row in good)
+    left = [name for name in robot_paths() if name not in {row["robot"] for row in rows}]
     words = (f"`ocp init ROBOT`, then `ocp solve` of the file as it is written, at most {seconds:g} s: {len(good)} of "
              f"{len(moving)} certified, median {times[len(times) // 2]:.1f} s, slowest {times[-1]:.1f} s, each in a process of its "
-             "own with everything read and built anew, on two cores that other work was keeping busy. Refused are robots without "
-             "a moving joint and files that cannot be read.")
+             "own with everything read and built anew, on two cores that other work was keeping busy (load 10 to 25): "
+             "processor time, where it was looked at, is a sixth to a ninth. "
+             "Refused are robots without a moving joint and files that cannot be read."
+             + (f" Not measured yet: {', '.join(left)}." if left else ""))
     heading = ["| robot | degrees of freedom | verdict | seconds | remark |", "|---|---:|---|---:|---|"]
     lines = ["# Starter files over the robots extra", "", words, "", *heading]
     lines += [f"| {' | '.join(str(row.get(key, '')) for key in ('robot', 'nv', 'verdict', 'seconds', 'why'))} |" for row in rows]
-    (OUT / "starters.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    page = OUT / "starters.md"
+    _, cold, kept = page.read_text(encoding="utf-8").partition(COLD) if page.is_file() else ("", "", "")
+    page.write_text("\n".join(lines) + "\n" + (f"\n{cold}{kept}" if cold else ""), encoding="utf-8")
 
 
 def main() -> None:
@@ -71,11 +78,15 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seconds", type=float, default=120.0)
     given = parser.parse_args()
-    rows = []
+    rows: dict[str, dict[str, object]] = {}
+    if given.names and (table := OUT / "starters.csv").is_file():
+        with table.open(encoding="utf-8", newline="") as file:
+            rows = {row["robot"]: dict(row) for row in csv.DictReader(file)}
     for name in given.names or robot_paths():
-        rows.append(attempt(name, given.seconds))
-        print(rows[-1], flush=True)
-        write(rows, given.seconds) if not given.names and any(row["verdict"] == "certified" for row in rows) else None
+        rows[name] = attempt(name, given.seconds)
+        print(rows[name], flush=True)
+        if any(row["verdict"] == "certified" for row in rows.values()):
+            write([rows[known] for known in robot_paths() if known in rows], given.seconds)
 
 
 if __name__ == "__main__":

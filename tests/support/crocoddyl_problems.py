@@ -21,12 +21,12 @@ import casadi as ca
 import numpy as np
 
 from dynamics import algorithms as alg
-from dynamics.mechanism import Mechanism, direct_motors
+from dynamics.mechanism import Mechanism, Thruster, direct_motors
 from dynamics.model.lock import lock_joints
 from dynamics.model.model import Frame, Model, Placement
 from dynamics.model.robots import find_robot
 from dynamics.model.urdf import read_urdf
-from ocp.bridge import Thruster, model_space, robot_system
+from ocp.bridge import model_space, robot_system
 from ocp.integrators import INTEGRATORS
 from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem, System
 from ocp.robot_terms import RobotTerms

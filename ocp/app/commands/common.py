@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 CERTIFIED, NOT_SOLVED, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 
-Problem = Annotated[Path, Parameter(help="The file (YAML).")]
+
+def _file(kind: type, tokens: Sequence[Any]) -> Path:
+    """A problem file, which may be one of the installed gallery."""
+    from ocp.app.files.gallery import in_gallery
+
+    return in_gallery(Path(tokens[0].value))
+
+
+Problem = Annotated[Path, Parameter(help="The file (YAML).", converter=_file)]
 Overrides = Annotated[
     list[str] | None,
     Parameter(name="--set", negative=(), help="Override a key of the file: path.to.key=value (YAML). May be repeated."),

@@ -13,7 +13,8 @@ Flag = Annotated[bool, Parameter(negative=())]
 
 
 def init(
-    robot: str, /, *, pose: Flag = False, mpc: Flag = False, ik: Flag = False, frame: str | None = None, root: str | None = None,
+    robot: str, /, *, pose: Flag = False, mpc: Flag = False, ik: Flag = False, wbc: Flag = False, frame: str | None = None,
+    root: str | None = None,
     out: Annotated[Path | None, Parameter(help="File to write; default: named after the robot, here.")] = None,
     overwrite: Overwrite = False,
 ) -> int:
@@ -29,19 +30,23 @@ def init(
         A receding horizon in closed loop.
     ik
         Inverse kinematics of a pose.
+    wbc
+        Whole-body control of a robot that stands on its feet.
     frame
         What --pose and --ik move; default: a tool or hand by its name, else the end of the longest branch.
     root
-        fixed, free_flyer or planar (URDF): how its root link is attached; default: fixed.
+        fixed, free_flyer or planar (URDF): how its root link is attached; default: fixed, with --wbc free_flyer.
     """
     from ocp.app.robot.reading import read_robot
     from ocp.app.starter.write import write_starter
     from ocp.errors import ProblemError
 
-    kinds = [name for name, wanted in (("pose", pose), ("mpc", mpc), ("ik", ik)) if wanted]
+    kinds = [name for name, wanted in (("pose", pose), ("mpc", mpc), ("ik", ik), ("wbc", wbc)) if wanted]
     if len(kinds) > 1:
-        raise ProblemError("one of --pose, --mpc and --ik at a time", where="ocp init")
+        raise ProblemError("one of --pose, --mpc, --ik and --wbc at a time", where="ocp init")
     kind = kinds[0] if kinds else "move"
+    if wbc and root is None and not robot.endswith(".xml"):
+        root = "free_flyer"
     place = write_starter(read_robot(robot, root=root), kind, frame=frame, out=out, overwrite=overwrite, command=started())
-    print(f"written: {place}\nnow run: ocp {kind if kind in ('ik', 'mpc') else 'solve'} {place}")
+    print(f"written: {place}\nnow run: ocp {kind if kind in ('ik', 'mpc', 'wbc') else 'solve'} {place}")
     return CERTIFIED

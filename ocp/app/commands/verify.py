@@ -36,8 +36,8 @@ def verify(
     from ocp.app.verify.run import verify as run_verify
 
     if index:
+        from ocp.app.files.gallery import gallery
         from ocp.app.verify.gallery import write_gallery
-        from ocp.app.verify.run import gallery
 
         for folder in files or [gallery()]:
             print(write_gallery(folder))

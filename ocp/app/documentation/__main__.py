@@ -30,7 +30,7 @@ TOC = """
 ```
 """
 GROUPS = {
-    "Start": ("ocp/docs/own_robot", "ocp/docs/commands", "ocp/docs/files", "ocp/docs/python"),
+    "Start": ("ocp/docs/own_robot", "ocp/docs/commands", "ocp/docs/reports", "ocp/docs/files", "ocp/docs/python"),
     "Tutorials": ("ocp/docs/tutorials/*",),
     "How it works": ("ocp/docs/methods", "options", "ocp/docs/certificate", "ocp/docs/derivatives", "ocp/docs/robots"),
     "Simulate and control": ("ocp/docs/simulation", "ocp/docs/whole_body"),

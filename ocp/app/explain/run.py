@@ -10,7 +10,7 @@ import importlib
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,8 @@ def explanation(subject: Subject, say: Say, out: Console | None = None) -> Expla
     """Look for the cause, or what Ctrl-C leaves of it; out: told what is found on the way. Raises UnsupportedError where no program
     can be made of the problem."""
     problem = subject.loaded.problem
-    chosen = method(subject.method if subject.method in TRANSCRIBING else TRANSCRIBING[0])
+    chosen = method(subject.method if subject.method in TRANSCRIBING else
+                    next((name for name in TRANSCRIBING if not method(name).unsupported(problem)), TRANSCRIBING[0]))
     reasons = chosen.unsupported(problem)
     if reasons:
         raise UnsupportedError(chosen.name, reasons, ())
@@ -133,59 +134,101 @@ def explanation(subject: Subject, say: Say, out: Console | None = None) -> Expla
     continued = replace(problem, phases=_guessed(problem.phases, subject.arrays))
     program = program_of(continued, options, importlib.import_module(chosen.solver).transcribe)
     x, exact = _point(program, subject.arrays)
-    words = chosen.name.replace("_", " ")
-    mesh = f"{words} with {program.nlp.n} variables and {program.nlp.m} equations and constraints"
     solving = SolverOptions(max_iterations=options.max_iterations, tolerance=options.tolerance, hessian="exact")
-
-    result: NLPResult | None = None
-    short = False  # whether the solve was given up early
-    status, message, parts = subject.status or Status.INTERRUPTED, subject.message, dict[str, Any]()
-
-    def finding(status: Status, message: str, at: np.ndarray, **parts: Any) -> Explanation:
-        with np.errstate(all="ignore"):
-            cost = float(program.nlp.f(at))
-        return Explanation(subject, program, status, message, at, cost, mesh, result is not None, **parts)
-
-    def priced(found: NLPResult) -> Explanation:
-        say("pricing constraints")
-        return finding(found.status, found.message, found.x, prices=prices(program, found.x, found.lam_g),
-                       dependences=dependent_rows(program.nlp, found.x))
-
+    inquiry = _Inquiry(subject, program, chosen.name.replace("_", " "), solving, say, out, x, exact,
+                       subject.status or Status.INTERRUPTED, subject.message)
     try:
-        say("looking for what is not finite")
-        if (origins := _origins(program, x)):
-            return finding(Status.NOT_A_NUMBER, "", x, origins=origins, spots=_spots(subject, origins))
-        if subject.status in (None, *SOLVED, Status.NOT_A_NUMBER) or not exact:
-            # a file, a solution whose multipliers are wanted, or a run that left no iterate: solve from where it stands
-            result = _solved(program, x, replace(solving, max_iterations=min(FEW, solving.max_iterations)), say)
-            short = result.status is Status.ITERATION_LIMIT and solving.max_iterations > FEW
-            if short and _worst(program, result.x) <= VIOLATED:
-                result, short = _solved(program, result.x, solving, say), False
-            x, status, message = result.x, result.status, result.message
-            uninterrupted(result)
-        if status is Status.NOT_A_NUMBER and (origins := _origins(program, x)):
-            return finding(status, message, x, origins=origins, spots=_spots(subject, origins))
-        if status in SOLVED and result is not None:
-            return priced(result)
-        say("looking at scales and ranks")
-        parts["conditioning"] = condition(program.nlp, x)
-        terminal.print_worst(worst_rows(program.nlp, x), out)
-        parts |= {"dependences": dependent_rows(program.nlp, x),
-                  "hints": unbounded_hints(problem, program.nlp, x, status is Status.UNBOUNDED)}
-        if status is Status.INFEASIBLE or not _worst(program, x) <= VIOLATED:
-            def improved(found: Infeasibility) -> None:
-                terminal.print_improved(parts.get("infeasibility"), found, out)
-                parts["infeasibility"] = found
-
-            parts["infeasibility"] = explain_infeasibility(program, x, solving=solving, progress=say, improved=improved)
-            if short and parts["infeasibility"].feasible:  # it can hold: what the rest of the solve makes of it
-                result = uninterrupted(_solved(program, parts["infeasibility"].point, solving, say))
-                if result.status in SOLVED:
-                    return priced(result)
+        return inquiry.not_finite(Status.NOT_A_NUMBER, "") or inquiry.solved() or inquiry.examined()
     except KeyboardInterrupt:
-        parts.setdefault("conditioning", condition(program.nlp, x))
-        return finding(status, message, x, **parts, interrupted=True)
-    return finding(status, message, x, **parts)
+        inquiry.parts.setdefault("conditioning", condition(program.nlp, inquiry.x))
+        return inquiry.told(interrupted=True)
+
+
+@dataclass
+class _Inquiry:
+    """The search for a cause: where it stands (x, status, message, parts of the explanation so far), and its steps."""
+
+    subject: Subject
+    program: Program
+    method: str
+    solving: SolverOptions
+    say: Say
+    out: Console | None
+    x: np.ndarray
+    exact: bool
+    status: Status
+    message: str
+    parts: dict[str, Any] = field(default_factory=dict)
+    result: NLPResult | None = None
+    short: bool = False  # whether the solve was given up early
+
+    def told(self, **parts: Any) -> Explanation:
+        """What is known."""
+        nlp = self.program.nlp
+        with np.errstate(all="ignore"):
+            cost = float(nlp.f(self.x))
+        return Explanation(self.subject, self.program, self.status, self.message, self.x, cost,
+                           f"{self.method} with {nlp.n} variables and {nlp.m} equations and constraints", self.result is not None,
+                           **self.parts, **parts)
+
+    def not_finite(self, status: Status, message: str) -> Explanation | None:
+        """What is not finite at the point, if anything."""
+        self.say("looking for what is not finite")
+        if not (origins := _origins(self.program, self.x)):
+            return None
+        self.status, self.message = status, message
+        return self.told(origins=origins, spots=_spots(self.subject, origins))
+
+    def solved(self) -> Explanation | None:
+        """The prices of constraints where there is a solution. A file, a solution whose multipliers are wanted, and a run that left
+        no iterate are solved from where they stand."""
+        if self.exact and self.subject.status not in (None, *SOLVED, Status.NOT_A_NUMBER):
+            return None
+        few = min(FEW, self.solving.max_iterations)
+        result = _solved(self.program, self.x, replace(self.solving, max_iterations=few), self.say)
+        self.short = result.status is Status.ITERATION_LIMIT and self.solving.max_iterations > FEW
+        if self.short and _worst(self.program, result.x) <= VIOLATED:
+            result, self.short = _solved(self.program, result.x, self.solving, self.say), False
+        self._take(result)
+        uninterrupted(result)
+        if result.status is Status.NOT_A_NUMBER:
+            return self.not_finite(result.status, result.message)
+        return self._priced() if result.status in SOLVED else None
+
+    def examined(self) -> Explanation:
+        """Scales, ranks and directions without end; which constraints cannot hold together."""
+        self.say("looking at scales and ranks")
+        program, x, out = self.program, self.x, self.out
+        self.parts["conditioning"] = condition(program.nlp, x)
+        terminal.print_worst(worst_rows(program.nlp, x), out)
+        self.parts |= {"dependences": dependent_rows(program.nlp, x), "hints": unbounded_hints(
+            self.subject.loaded.problem, program.nlp, x, self.status is Status.UNBOUNDED)}
+        if self.status is not Status.INFEASIBLE and _worst(program, x) <= VIOLATED:
+            return self.told()
+
+        def improved(found: Infeasibility) -> None:
+            terminal.print_improved(self.parts.get("infeasibility"), found, out)
+            self.parts["infeasibility"] = found
+
+        found = explain_infeasibility(program, x, solving=self.solving, progress=self.say, improved=improved)
+        self.parts["infeasibility"] = found
+        if self.short and found.feasible:  # it can hold: what the rest of the solve makes of it
+            result = uninterrupted(_solved(program, found.point, self.solving, self.say))
+            if result.status in SOLVED:
+                self._take(result)
+                self.parts = {}
+                return self._priced()
+            self.result = result
+        return self.told()
+
+    def _take(self, result: NLPResult) -> None:
+        self.result, self.x, self.status, self.message = result, result.x, result.status, result.message
+
+    def _priced(self) -> Explanation:
+        assert self.result is not None
+        self.say("pricing constraints")
+        return self.told(prices=prices(self.program, self.x, self.result.lam_g),
+                         dependences=dependent_rows(self.program.nlp, self.x))
 
 
 def _solved(program: Program, x: np.ndarray, solving: SolverOptions, say: Say) -> NLPResult:

@@ -65,6 +65,20 @@ class Phase:
             self._document.put((*self._system, "dynamics", name), scalar(value))
 
     @told
+    def next(self, after: Mapping[Any, Any] | None = None, /, *, period: Any = None, **more: Any) -> None:
+        """Discrete time: every state after a step, from states and controls before it, ``next({stock: stock + order - sold})``.
+        period [s]: between steps, default 1, so that ``t`` counts them."""
+        for name, value in {**by_name(after), **more}.items():
+            self._document.put((*self._system, "next", name), scalar(value))
+        if period is not None:
+            self._document.put((*self._system, "period"), period)
+
+    @told
+    def sampled(self, period: Any, integrator: str = "rk4", steps: int = 1) -> None:
+        """Discrete time: so many steps of an integrator over the dynamics in every period [s], in which controls are held."""
+        self._document.put((*self._system, "sampled"), {"period": period, "integrator": integrator, "steps": steps})
+
+    @told
     def equation(self, relation: Relation | Any, name: str | None = None) -> None:
         """An implicit equation, ``left == right``; ``der(x)`` is the time derivative of a state."""
         if isinstance(relation, Relation) and relation.sign != "==":
@@ -152,26 +166,30 @@ class Phase:
     @told
     def cost(self, value: Any = None, /, *, name: str | None = None, at: str = "path", weights: Any = None, between: Any = None,
              **error: Any) -> None:
-        """A term of the objective, integrated over time, or ``at="final"`` added at the end.
+        """A term of the objective, integrated over time, or ``at="final"`` added at the end; ``at="stage"`` sums it over the steps
+        of a system in discrete time.
 
         A scalar costs what it is. A vector, or anything with ``weights``, is a residual r and costs ``1/2 sum w r^2``; so does the
         difference of a frame from a target (``robot.pose_error(..)``), and ``state_error={..}``, ``control_error={..}``.
         between: (from, to) [s], outside of which it counts nothing.
         """
-        if at not in ("path", "final"):
-            raise ProblemError(f"at={at!r}: a cost counts along the 'path' or at the 'final' time")
+        if at not in ("path", "stage", "final"):
+            raise ProblemError(f"at={at!r}: a cost counts along the 'path', at each 'stage' or at the 'final' time")
         if (value is None) == (not error):
             raise ProblemError("takes one expression, or one of state_error=, control_error=")
         if isinstance(value, Relation):
             raise ProblemError(f"{value} is a comparison, not a cost; constraint({value}) holds it")
         made: dict[str, Any] = {}
         if isinstance(value, FrameError) or error:
+            if at == "stage":
+                raise ProblemError("the error of a state, control or frame counts along the 'path' or at the 'final' time; write "
+                                   "its components for a 'stage'")
             form, given = (value.form, value.value) if isinstance(value, FrameError) else next(iter(error.items()))
             made = {form: given, **{key: item for key, item in error.items() if key != form}}
             made |= {"at": at} if at != "path" else {}
         else:
             found = expr(value)
-            when = "final" if at == "final" else "running"
+            when = "running" if at == "path" else at
             residual = weights is not None or found.size not in (1, None) or isinstance(value, (list, tuple))
             made = {f"{when}_residual" if residual else when: items(value, found) if residual else found}
         made |= {} if weights is None else {"weights": weights}

@@ -15,6 +15,7 @@ from ocp.errors import ProblemError
 if TYPE_CHECKING:
     from ocp.app.face.result import ClosedLoopResult, Result
     from ocp.app.face.simulated import Simulated
+    from ocp.app.face.told import Told
 
 
 class Problem(Phase):
@@ -194,6 +195,16 @@ class Problem(Phase):
         from ocp.app.face.simulated import simulated
 
         return simulated(self._document.copy(), integrator, dt, until, controls)
+
+    def explain(self) -> Told:
+        """Solve it, and say why that fails (what to relax and by how much, what is not finite and where), or what its constraints
+        cost."""
+        import tempfile
+
+        from ocp.app.face.told import explained
+
+        with tempfile.TemporaryDirectory() as folder:
+            return explained(self.save(Path(folder) / "problem.yaml"))
 
     # ---- looks --------------------------------------------------------------------------------------------------------
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ from ocp.app.face.expression import expr
 from ocp.errors import ProblemError
 
 if TYPE_CHECKING:
+    from ocp.app.face.told import Told
     from ocp.app.files.load import LoadedProblem
     from ocp.problem import Certificate, Solution
 
@@ -242,6 +243,15 @@ class Result:
 
         return sensitivities(self.solution)
 
+    def explain(self) -> Told:
+        """Why it was not solved (what to relax and by how much, what is not finite and where), or what its constraints cost."""
+        import tempfile
+
+        from ocp.app.face.told import explained
+
+        with tempfile.TemporaryDirectory() as folder:
+            return explained(self.save(Path(folder) / "run"))
+
     # ---- looks --------------------------------------------------------------------------------------------------------
     def __repr__(self) -> str:
         from ocp.app.pages.results import with_bar
@@ -272,6 +282,26 @@ class ClosedLoopResult:
     def ok(self) -> bool:
         """Whether the run reached its end and the solver never failed."""
         return bool(self.loop.ok)
+
+    @property
+    def policy(self) -> Any:
+        """The feedback policy along the closed loop: ``policy(t, x) -> u``, gains ``policy.K`` [n, nu, ndx] at the samples."""
+        from ocp.app.mpc.folder import arrays
+        from ocp.app.policy import along
+
+        return along(self.loop.problem, arrays(self.loop))
+
+    def __getitem__(self, name: Any) -> np.ndarray:
+        """A state at the samples ``loop.t`` [n+1], or a control that acts from each of them [n]."""
+        text, system = str(name), self.loop.problem.phase.system
+        if text[:3] in ('q["', 'v["'):
+            text = f"{text[0]}.{text[3:-2]}"
+        text = text[5:-2] if text.startswith('tau["') else text
+        for values, names in ((self.loop.x, system.space.names), (self.loop.u, system.controls)):
+            if text in names:
+                return np.asarray(values)[:, names.index(text)]
+        names = (*system.space.names, *system.controls)
+        raise ProblemError(f"no state or control named {text!r}{near(text, names)}", where=written_at())
 
     def plot(self) -> Pictures:
         """Tracking, states, controls and step times."""

@@ -25,7 +25,7 @@ def problem_table(problem: Any) -> str:
     tree = problem.tree
     rows: list[tuple[str, str, str]] = []
     system = tree.get("system", {})
-    for key in ("robot", "states", "controls", "dynamics"):
+    for key in ("robot", "states", "controls", "dynamics", "next", "sampled"):
         if system.get(key):
             rows.append(("", key, _words(system[key])))
     for phase in tree.get("phases", [tree.get("phase", {})]):

@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import casadi as ca
 import numpy as np
-from pydantic import Discriminator, Field, StrictBool, StrictInt, Tag, ValidationError
+from pydantic import Field, StrictBool, StrictInt
 
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state, yaml_source
-from ocp.app.files.findings import Findings, add_validation_errors, describe
 from ocp.app.files.ik_tasks import TaskList, read_clearances, read_tasks, unmet
-from ocp.app.files.load_model import read_mechanism
-from ocp.app.files.load_robot import RESERVED, UNAVAILABLE
-from ocp.app.files.overrides import apply_overrides
-from ocp.app.files.schema_parts import Name, Number, Part, expected
-from ocp.app.files.schema_robot import RobotModel
+from ocp.app.files.robot_file import begin, robot_of
+from ocp.app.files.schema_parts import Number, Part
+from ocp.app.files.schema_robot import RobotFile
 from ocp.app.files.schema_state import Configuration
 from ocp.app.files.schema_tasks import Clearance as ClearancePart
 from ocp.app.files.schema_tasks import Task as TaskPart
-from ocp.app.files.scope import Scope
 from ocp.app.files.yaml_source import Source, parse_source, read_source
 from ocp.bridge import model_space, state_limits
 from ocp.control.clearance import Clearance
 from ocp.control.ik import IKResult, solve_ik
-from ocp.errors import ProblemError
 from ocp.problem import INF
 
 SLACK = 1e-9  # m, rad: rounding at a limit or a margin is no violation
@@ -52,21 +46,9 @@ class Options(Part):
     seed: StrictInt = Field(0, description="seed of the random starts; the same seed gives the same answer")
 
 
-def _robot_tag(value: Any) -> str | None:
-    return "<path>" if isinstance(value, str) else "<RobotModel>" if isinstance(value, (Mapping, RobotModel)) else None
-
-
-class IKFile(Part):
+class IKFile(RobotFile):
     """An inverse-kinematics file."""
 
-    name: Name = Field(description="name, a few words")
-    description: str = Field("", description="what is asked for, in prose")
-    source: str = Field("", description="where robot and tasks are from")
-    constants: dict[str, Number] = Field(default_factory=dict, description="named numbers; each may use earlier ones and pi")
-    robot: Annotated[
-        Annotated[str, Tag("<path>"), Field(min_length=1)] | Annotated[RobotModel, Tag("<RobotModel>")],
-        Discriminator(_robot_tag, **expected("the path of a robot file, robots:NAME, or a mapping with the key 'robot'"))] = Field(
-        description="the robot: path of its file, or a mapping as under 'system' of a problem file")
     start: Configuration | None = Field(None, description="where the search starts; default: at rest within the limits")
     tasks: Annotated[tuple[TaskPart, ...], Field(min_length=1)] = Field(
         description="tasks in order of priority, or each with its priority")
@@ -128,21 +110,12 @@ def load_ik_text(text: str, folder: str | Path = ".", name: str = "ik.yaml",
 
 
 def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedIK:
-    source = apply_overrides(source, overrides)
-    findings = Findings(source)
-    file = _validate(source, findings)
-    constants = lp.read_constants(findings, file.constants, RESERVED)
-    none = ca.SX(0, 1)
-    numbers = lp.make_reader(findings, replace(constants, unavailable=UNAVAILABLE), none, none, Scope())
+    source, file, numbers = begin(source, overrides, IKFile, "tasks", "inverse kinematics")
+    findings = numbers.findings
     tolerance = _options(numbers, file.options)
-    given = RobotModel.model_validate({"robot": file.robot}) if isinstance(file.robot, str) else file.robot
     named = [file.start, *(task.posture for task in file.tasks)]
     uses_names = any(part is not None and part.configuration for part in named)
-    robot = read_mechanism(numbers, given, folder, "robot", configurations=uses_names)
-    if robot is None:
-        findings.raise_any()
-    assert robot is not None  # a missing robot always leaves a finding
-    model = robot.model
+    model = robot_of(numbers, file, folder, uses_names).model
     names = _names(numbers, model, file)
     start = robot_state.read_configuration(names, file.start, ("start",)) if file.start else None
     tasks = read_tasks(names, file.tasks, ("tasks",))
@@ -154,20 +127,6 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedI
     assert tasks is not None
     tolerances = tuple(tolerance if t is None else t for t in tasks.tolerances)
     return LoadedIK(file, source.text, model, names, robot_state.complete(names, start)[: model.nq], tasks, tolerances, clearances)
-
-
-def _validate(source: Source, findings: Findings) -> IKFile:
-    if not isinstance(source.tree, dict):
-        raise ProblemError(f"expected a mapping such as 'name: ...'; got {describe(source.tree)}", where=source.where(()))
-    if "tasks" not in source.tree and ("phase" in source.tree or "system" in source.tree):
-        raise ProblemError("is a problem file (it has 'system' and 'phase'), not one of inverse kinematics; run: ocp solve",
-                           where=source.name)
-    try:
-        return IKFile.model_validate(source.tree)
-    except ValidationError as error:
-        add_validation_errors(findings, error, IKFile)
-        findings.raise_any()
-        raise
 
 
 def _options(numbers: lp.Reader, options: Options) -> float:

@@ -32,7 +32,7 @@ from ocp.app.files.yaml_source import KeyPath, Source, dump, parse_source, read_
 from ocp.app.pages.scene import Drawing
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
-from ocp.methods import METHODS
+from ocp.methods import METHODS, in_discrete_time
 from ocp.problem import Problem
 
 if TYPE_CHECKING:
@@ -160,7 +160,10 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         simulation = read_simulate(reader, file.simulate, problem)
     findings.raise_any()
     assert problem is not None  # a missing problem always leaves a finding
-    return LoadedProblem(problem, file, source.text, drawing, model, file.solve.method, options[file.solve.method], accept,
+    method = file.solve.method
+    if in_discrete_time(problem) and "method" not in file.solve.model_fields_set:
+        method = "multiple_shooting"  # the default of files has no time to discretise
+    return LoadedProblem(problem, file, source.text, drawing, model, method, options[method], accept,
                          {name: values for name, values in options.items() if values}, mpc, folder, limit, simulation, scenery)
 
 

@@ -16,15 +16,16 @@ SX = Any
 ReadError = Callable[[Any, str, KeyPath], SX | None]
 
 
-def read_costs(reader: Reader, costs: Sequence[parts.Cost], error: ReadError) -> tuple[Cost, ...]:
-    """The costs of a phase. error(cost, form, path): residuals of the .._error that the key ``form`` at ``path`` describes."""
+def read_costs(reader: Reader, costs: Sequence[parts.Cost], error: ReadError, period: float | None = None) -> tuple[Cost, ...]:
+    """The costs of a phase. error(cost, form, path): residuals of the .._error that the key ``form`` at ``path`` describes; period
+    [s]: of a system in discrete time, else None."""
     path: KeyPath = (*reader.phase, "costs")
-    found = [_cost(reader, cost, (*path, i), error) for i, cost in enumerate(costs)]
+    found = [_cost(reader, cost, (*path, i), error, period) for i, cost in enumerate(costs)]
     unique_names(reader.findings, [c.name for c in costs], path)
     return tuple(cost for cost in found if cost is not None)
 
 
-def _cost(reader: Reader, cost: parts.Cost, path: KeyPath, error: ReadError) -> Cost | None:
+def _cost(reader: Reader, cost: parts.Cost, path: KeyPath, error: ReadError, period: float | None) -> Cost | None:
     form = cost.form()
     at = At.FINAL if cost.is_final() else At.PATH
     place, given = (*path, form), getattr(cost, form)
@@ -36,7 +37,14 @@ def _cost(reader: Reader, cost: parts.Cost, path: KeyPath, error: ReadError) -> 
         return None
     if at is At.FINAL and reader.depends(value, reader.u):
         reader.findings.add(place, f"depends on {controls_in(reader, value)}; a cost at the end cannot depend on controls")
-    weights = None if form in ("running", "final") else _weights(reader, cost, value.numel(), path)
+    weights = None if form in ("running", "stage", "final") else _weights(reader, cost, value.numel(), path)
+    if form.startswith("stage"):  # costs along the path are sums over steps, times the period
+        if period is None:
+            instead = form.replace("stage", "running")
+            reader.findings.add(place, f"is summed over steps, and time is continuous here; write {instead}", at_key=True)
+            return None
+        weights = None if weights is None else tuple(weight / period for weight in weights)
+        value = value / period if weights is None else value
     if cost.between is not None:
         value = _window(reader, cost.between, (*path, "between")) * value
     return Cost(cost.name, at, reader.function(cost.name, value), weights)

@@ -10,7 +10,7 @@ from ocp.app.files.schema import ProblemFile
 from ocp.app.files.yaml_source import KeyPath
 from ocp.derivatives import choose
 from ocp.errors import ProblemError
-from ocp.methods import METHODS
+from ocp.methods import METHODS, NOTHING_TO_SAY, idle
 from ocp.problem import Problem
 
 
@@ -22,6 +22,8 @@ def check_fit(findings: Findings, file: ProblemFile, problem: Problem, options: 
         if not given and not shared:
             continue  # nothing that could not fit; and the method is not loaded for it
         fields = METHODS[name].options_type()(**given)
+        for key in idle(problem, fields):
+            findings.add((*path, key), NOTHING_TO_SAY, at_key=True)
         source, execution = fields.derivatives, getattr(fields, "execution", "auto")
         if shared:
             source = file.solve.derivatives

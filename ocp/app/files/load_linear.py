@@ -16,8 +16,9 @@ from ocp.app.files.yaml_source import KeyPath
 
 @dataclass(frozen=True)
 class LinearParts:
-    """A [n, n], B [n, m], c [n], and names with units of states and controls."""
+    """period [s] in discrete time, A [n, n], B [n, m], c [n], and names with units of states and controls."""
 
+    period: float | None
     A: np.ndarray
     B: np.ndarray
     c: np.ndarray
@@ -38,13 +39,14 @@ def read_linear(numbers: Reader, given: Linear, folder: Path) -> LinearParts | N
     if len(B) != n:
         findings.add((*path, "B"), f"needs {n} rows as A has, got {len(B)}")
     c = np.zeros(n) if given.drift is None else np.array(numbers.vector(given.drift, n, (*path, "drift"), "states"))
+    period = None if given.period is None else numbers.number(given.period, (*path, "period"))
     names = []
     for key, size, letter in (("states", n, "x"), ("controls", m, "u")):
         named = getattr(given, key)
         if named is not None and len(named) != size:
             findings.add((*path, key), f"{len(named)} names for {size} {key}")
         names.append({f"{letter}{i}": "" for i in range(size)} if named is None else named)
-    return LinearParts(A, B, c, *names) if len(findings.found) == before else None
+    return LinearParts(period, A, B, c, *names) if len(findings.found) == before else None
 
 
 def _matrix(numbers: Reader, given: Any, folder: Path, path: KeyPath) -> np.ndarray | None:

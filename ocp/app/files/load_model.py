@@ -8,6 +8,7 @@ from pathlib import Path
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model.model import GRAVITY
+from ocp.app.files.gallery import in_gallery
 from ocp.app.files.load_deformable import with_deformable
 from ocp.app.files.load_parts import Reader
 from ocp.app.files.load_tree import read_tree
@@ -57,7 +58,7 @@ def robot_path(words: str, folder: Path) -> Path:
         from dynamics.model.robots import find_robot
 
         return find_robot(words.removeprefix(COLLECTION))
-    path = folder / words
+    path = in_gallery(folder / words)
     if path.suffix not in (".urdf", ".xml"):
         raise ProblemError(f"expected a .urdf or .xml file, or {COLLECTION}NAME; got {words!r}")
     if path.is_dir():

@@ -23,6 +23,7 @@ from ocp.app.files.robot_state import floating_base
 from ocp.app.files.yaml_source import KeyPath, Source
 from ocp.bridge import robot_system
 from ocp.errors import ProblemError
+from ocp.methods import NOTHING_TO_SAY
 from ocp.mpc.options import MPCOptions, Tracked
 from ocp.plants import Disturbances, Kick, PlantSpec, Push
 from ocp.problem import Problem, System
@@ -50,12 +51,14 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     given: schema.MPC = file.mpc
     before = len(reader.findings.found)
     system = problem.phase.system
-    options = _options(reader, given)
+    options = _options(reader, given, system.period)
     ilqr = read_options(reader, given.ilqr, "ilqr", ("mpc", "ilqr"))
     if given.intervals is not None:
         if "intervals" in given.ilqr:
             reader.findings.add(("mpc", "intervals"), "is also given as mpc.ilqr.intervals; give one of them")
         ilqr["intervals"] = given.intervals
+    if system.period is not None and "intervals" in ilqr:
+        reader.findings.add(("mpc",), f"intervals: {NOTHING_TO_SAY}")
     tracked = tuple(found for i, item in enumerate(given.track) if (found := _tracked(reader, item, i)) is not None)
     unique_names(reader.findings, [item.name for item in given.track], ("mpc", "track"))
     if options is not None and options.horizon is None and problem.phase.duration.free:
@@ -80,8 +83,13 @@ def _refuse_free(reader: Reader, problem: Problem) -> None:
         reader.findings.add(("parameters",), "a closed loop (section 'mpc') has no parameters to choose; give their values")
 
 
-def _options(reader: Reader, given: schema.MPC) -> MPCOptions | None:
-    values: dict[str, Any] = {name: reader.number(getattr(given, name), ("mpc", name)) for name in ("rate", "duration")}
+def _options(reader: Reader, given: schema.MPC, period: float | None) -> MPCOptions | None:
+    rate = 100.0 if period is None else 1 / period
+    values: dict[str, Any] = {"rate": rate if given.rate is None else reader.number(given.rate, ("mpc", "rate"))}
+    if period is not None and abs(values["rate"] * period - 1) > 1e-9:
+        reader.findings.add(("mpc", "rate"), f"must be {rate:.9g}, or left out: the system is in discrete time, with a step every "
+                                             f"{period:g} s, and a closed loop samples at each")
+    values["duration"] = reader.number(given.duration, ("mpc", "duration"))
     values["horizon"] = None if given.horizon is None else reader.number(given.horizon, ("mpc", "horizon"))
     if any(value != value for value in values.values()):
         return None  # recorded already

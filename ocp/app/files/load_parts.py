@@ -16,10 +16,12 @@ from ocp.app.files import schema_parts as parts
 from ocp.app.files.builtins import RESERVED_NAMES
 from ocp.app.files.expressions import parse, parse_vector
 from ocp.app.files.findings import Findings
+from ocp.app.files.schema_time import Sampled
 from ocp.app.files.scope import FollowOnError, Scope
 from ocp.app.files.yaml_source import KeyPath
 from ocp.errors import ProblemError
-from ocp.problem import INF, At, Constraint, Duration, Reference, Sense
+from ocp.integrators import INTEGRATORS, sampled
+from ocp.problem import INF, At, Constraint, Duration, Reference, Sense, System, whole_steps
 from ocp.spaces import Space
 
 SX = Any
@@ -187,8 +189,35 @@ def free_parameters(reader: Reader) -> tuple[tuple[int, float, float], ...]:
 
 
 # ---- duration, reference, accept ----------------------------------------------------------------------------------------
-def read_duration(reader: Reader, value: Any) -> Duration:
-    """The duration, positive, with its guess inside."""
+def in_samples(reader: Reader, given: Sampled | None, system: System) -> System:
+    """The system, or what steps of an integrator make of it where the file asks for these."""
+    if given is None:
+        return system
+    path: KeyPath = (*reader.place, "sampled")
+    period, known = reader.number(given.period, (*path, "period")), len(reader.findings.found)
+    if given.integrator not in INTEGRATORS:
+        unknown(reader.findings, given.integrator, tuple(INTEGRATORS), (*path, "integrator"), "integrator")
+    if not 0 < period < INF:
+        reader.findings.add((*path, "period"), f"a period is positive, got {period:g} s")
+    if len(reader.findings.found) == known:
+        with reader.findings.collecting(path):
+            return sampled(system, period, given.integrator, given.steps)
+    return system
+
+
+def read_duration(reader: Reader, value: Any, period: float | None = None) -> Duration:
+    """The duration, positive, with its guess inside; in discrete time of whole periods [s]."""
+    found = _duration(reader, value)
+    if period is not None:
+        with reader.findings.collecting((*reader.phase, "duration")):
+            whole_steps(found, period)
+            return found
+        length = max(1, round(found.guess / period)) * period if 0 < found.guess < INF else period  # stands in
+        return Duration(length, length, length)
+    return found
+
+
+def _duration(reader: Reader, value: Any) -> Duration:
     path: KeyPath = (*reader.phase, "duration")
     if not isinstance(value, parts.DurationRange):
         number = reader.number(value, path)

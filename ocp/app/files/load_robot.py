@@ -28,8 +28,9 @@ from ocp.app.files.load_drives import mechanism_of_file
 from ocp.app.files.load_model import read_mechanism
 from ocp.app.files.load_tables import read_names
 from ocp.app.files.robot_bounds import RobotBoxes, read_bounds
+from ocp.app.files.robot_guess import read_guess
 from ocp.app.files.schema_forces import Ground
-from ocp.app.files.schema_robot import GuessState, RobotConstraint, RobotPhase, RobotProblem, RobotSystem
+from ocp.app.files.schema_robot import RobotConstraint, RobotPhase, RobotProblem, RobotSystem
 from ocp.app.files.scope import Scope, Table, VectorFunction
 from ocp.app.files.start_state import WORDS, read_start
 from ocp.app.files.state_scope import state_scope
@@ -46,7 +47,7 @@ from ocp.bridge import (
 )
 from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, with_contacts
 from ocp.errors import ProblemError
-from ocp.problem import At, Constraint, Guess, Phase, Problem, System
+from ocp.problem import At, Constraint, Phase, Problem, System
 from ocp.robot_terms import RobotTerms
 
 SX = Any
@@ -247,7 +248,7 @@ def _energy_of(wide: Varied) -> SX:
 # ---- the phase ----------------------------------------------------------------------------------------------------------
 def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     """The phase at the keys ``robot.reader.phase``."""
-    reader, model, system, at = robot.reader, robot.model, robot.system, robot.reader.phase
+    reader, model, system, at = robot.reader, robot.model, _in_time(robot, robot.system), robot.reader.phase
     boxes = read_bounds(reader, robot.mechanism, robot.given.limits, given.bounds)
     u_bounds, efforts = _control_bounds(robot, given, boxes)
     names = robot_state.RobotNames(reader, model, system.space, boxes.x, constraints=robot.mechanism.constraints)
@@ -265,14 +266,23 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     closed = tuple(replace(c, where=where) for c in system.constraints if c.at is At.START and free_start)
 
     return Phase(
-        name=name, system=replace(system, constraints=()), duration=lp.read_duration(reader, given.duration),
-        guess=_guess(names, robot, given, start, final, boxes.inputs),
+        name=name, system=replace(system, constraints=()), duration=lp.read_duration(reader, given.duration, system.period),
+        guess=read_guess(names, robot, given, start, final, boxes.inputs),
         start=start.boundary() if start else None, final=final.boundary() if final else None,
         x_lower=tuple(boxes.x[:, 0]), x_upper=tuple(boxes.x[:, 1]),
         u_lower=tuple(u_bounds[:, 0]), u_upper=tuple(u_bounds[:, 1]),
-        costs=read_costs(reader, given.costs, error), constraints=(*constraints, *efforts, *closed, *_ground(robot)),
+        costs=read_costs(reader, given.costs, error, system.period), constraints=(*constraints, *efforts, *closed, *_ground(robot)),
         free_parameters=lp.free_parameters(reader),
     )
+
+
+def _in_time(robot: LoadedRobot, system: System) -> System:
+    """The system, or its samples where the file asks for them."""
+    if robot.given.sampled is not None and (robot.inverse or robot.residual or robot.mechanism.constraints):
+        what = "constraints" if robot.mechanism.constraints else f"the formulation {robot.given.formulation}"
+        robot.reader.findings.add((*robot.reader.place, "sampled"), f"steps of robots with {what} are not known", at_key=True)
+        return system
+    return lp.in_samples(robot.reader, robot.given.sampled, system)
 
 
 def _ground(robot: LoadedRobot) -> tuple[Constraint, ...]:
@@ -359,49 +369,3 @@ def _frame_error(reader: lp.Reader, places: tuple[Model, SX], target: Any, path:
         goal = reader.vector(target.position, 3, (*path, "position"), "components")
         return terms.pose_error(target.frame, q, rotation, np.array(goal))
     return None
-
-
-def _guess(names: robot_state.RobotNames, robot: LoadedRobot, given: RobotPhase, start: robot_state.PartialState | None,
-           final: robot_state.PartialState | None, bounds: np.ndarray) -> Guess:
-    reader, place = names.reader, (*names.reader.phase, "guess")
-    rows: list[tuple[float, ...]] = [(lp.resting_value(*bound),) for bound in bounds]
-    for name, value in given.guess.controls.items():
-        if name in robot.inputs:
-            rows[robot.inputs.index(name)] = lp.series(reader, value, (*place, "controls", name))
-        else:
-            lp.unknown(reader.findings, name, robot.inputs, (*place, "controls", name), "control")
-    moves: list[tuple[float, ...]] = [(0.0,)] * robot.model.nv
-    for name, value in given.guess.accelerations.items():
-        if name in robot.model.velocity_names:
-            moves[robot.model.velocity_names.index(name)] = lp.series(reader, value, (*place, "accelerations", name))
-        else:
-            lp.unknown(reader.findings, name, robot.model.velocity_names, (*place, "accelerations", name), "joint")
-    states = given.guess.states
-    listed = isinstance(states, tuple)
-    each = states if isinstance(states, tuple) else () if states is None else (states,)
-    pieces = [_guess_state(names, state, start, (*place, "states", *((i,) if listed else ()))) for i, state in enumerate(each)]
-    s = lp.common_fractions([len(pieces), *(len(row) for row in (*rows, *moves))])
-    u = np.array([lp.sample(row, s) for row in rows]).T if rows else np.zeros((len(s), 0))
-    x = np.tile(robot.system.space.neutral, (len(s), 1))
-    if not reader.findings.found:
-        x = robot_state.guess_path(names, start, final, pieces, s)
-    if robot.inverse:
-        a = np.array([lp.sample(row, s) for row in moves]).T
-        if any(name in robot.inputs[: len(robot.mechanism.motors)] for name in given.guess.controls):
-            rates = robot.forward.rate(np.zeros((1, len(s))), x.T, u.T, np.zeros((robot.system.np, len(s))))
-            a = np.asarray(rates).T[:, robot.model.nv :]
-        u = np.column_stack([a, u[:, len(robot.mechanism.motors) :], np.zeros((len(s), len(row_names(robot.mechanism))))])
-    if robot.residual:
-        a = np.array([lp.sample(row, s) for row in moves]).T
-        u = np.column_stack([u, a, np.zeros((len(s), len(robot.system.algebraic) - robot.model.nv))])
-    return Guess(s, x, u)
-
-
-def _guess_state(names: robot_state.RobotNames, state: GuessState, start: robot_state.PartialState | None, path: KeyPath
-                 ) -> robot_state.PartialState:
-    piece = robot_state.read_state(names, state, path)
-    if not state.ik:
-        return piece
-    from ocp.app.files.ik_tasks import solve_guess  # only here: inverse kinematics loads Numba and OSQP
-
-    return solve_guess(names, state.ik, piece, start, path)

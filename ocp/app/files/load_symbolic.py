@@ -121,24 +121,43 @@ def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | Lin
     if isinstance(given, LinearSystem):
         assert names.linear is not None
         A, B = (ca.sparsify(ca.DM(matrix)) for matrix in (names.linear.A, names.linear.B))
-        return reader, System(rate=reader.function("rate", A @ reader.x + B @ reader.u + ca.DM(names.linear.c)), **common)
-    findings, path = reader.findings, (*reader.place, "dynamics")
-    for state in given.dynamics:
+        value, period = A @ reader.x + B @ reader.u + ca.DM(names.linear.c), names.linear.period
+        rate = value if period is None else (value - reader.x) / period
+        system = System(rate=reader.function("rate", rate), period=_period(reader, period, ("linear", "period")), **common)
+        return reader, lp.in_samples(reader, given.sampled, system)
+    key, known = ("next", given.next) if given.next else ("dynamics", given.dynamics)
+    findings, path = reader.findings, (*reader.place, key)
+    for state in known:
         if state not in names.states:
             lp.unknown(findings, state, list(names.states), (*path, state), "state")
-    missing = [state for state in names.states if state not in given.dynamics and state not in names.rates]
+    missing = [state for state in names.states if state not in known and state not in names.rates]
     if missing:
-        findings.add(path, f"the time derivative of {' and '.join(map(repr, missing))} is missing")
-    rates = {state: reader.expression(given.dynamics[state], (*path, state)) if state in given.dynamics else
+        what = "what becomes of" if given.next else "the time derivative of"
+        findings.add(path, f"{what} {' and '.join(map(repr, missing))} is missing")
+    rates = {state: reader.expression(known[state], (*path, state)) if state in known else
              reader.scope.derivatives.get(state) for state in names.states}
     rate = ca.vertcat(*(ca.SX(0) if r is None else r for r in rates.values()))
+    if given.next:
+        period = 1.0 if given.period is None else reader.number(given.period, (*reader.place, "period"))
+        common["period"] = _period(reader, period, ("period",))
+        rate = (rate - reader.x) / period
     if given.equations or given.algebraic:
         # what is wrong was told at its own place: the state itself stands in, so that the name still has a meaning
-        known = {state: reader.x[i] if value is None else value for i, (state, value) in enumerate(rates.items())}
-        reader = replace(reader, scope=replace(reader.scope, derivatives=known))
+        meant = {state: reader.x[i] if value is None else value for i, (state, value) in enumerate(rates.items())}
+        reader = replace(reader, scope=replace(reader.scope, derivatives=meant))
         common |= read_equations(reader, given.equations, names.unknowns)
-    return reader, System(rate=reader.function("rate", rate), energy=_optional(reader, "energy", given.energy),
-                          power=_optional(reader, "power", given.power), **common)
+    system = System(rate=reader.function("rate", rate), energy=_optional(reader, "energy", given.energy),
+                    power=_optional(reader, "power", given.power), **common)
+    return reader, lp.in_samples(reader, given.sampled, system)
+
+
+def _period(reader: lp.Reader, value: float | None, key: KeyPath) -> float | None:
+    """A period that a System takes; None, and a finding, for others."""
+    if value is None or 0 < value < INF:
+        return value
+    if value == value:
+        reader.findings.add((*reader.place, *key), f"a period is positive, got {value:g} s")
+    return None
 
 
 def _optional(reader: lp.Reader, key: str, text: Any) -> ca.Function | None:
@@ -173,10 +192,11 @@ def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name
         return named_error(reader, getattr(cost, form), names, values, path, what)
 
     return Phase(
-        name=name, system=system, duration=lp.read_duration(reader, given.duration),
+        name=name, system=system, duration=lp.read_duration(reader, given.duration, system.period),
         guess=_guess(reader, system, given, start, final, bounds), start=start, final=final,
         x_lower=tuple(lower[:nx]), x_upper=tuple(upper[:nx]), u_lower=tuple(lower[nx:]), u_upper=tuple(upper[nx:]),
-        costs=read_costs(reader, given.costs, error), constraints=tuple(constraints), free_parameters=lp.free_parameters(reader),
+        costs=read_costs(reader, given.costs, error, system.period), constraints=tuple(constraints),
+        free_parameters=lp.free_parameters(reader),
     )
 
 

@@ -34,12 +34,13 @@ from ocp.app.files.schema_parts import (
     refuse,
 )
 from ocp.app.files.schema_robot import RobotPhases, RobotProblem
+from ocp.app.files.schema_time import Sampled
 
 JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class SymbolicSystem(Part):
-    """A system given by its differential equations."""
+    """A system given by its differential equations, or by its steps in discrete time."""
 
     states: dict[str, str] = Field(min_length=1, description="state names and their units ('' for none)")
     controls: dict[str, str] = Field(default_factory=dict, description="control names and their units")
@@ -47,6 +48,12 @@ class SymbolicSystem(Part):
         default_factory=dict, description="names of unknowns that 'equations' determine at every time, and their units")
     dynamics: dict[str, Number] = Field(
         default_factory=dict, description="time derivative of every state; those left out are unknowns of 'equations'")
+    next: dict[str, Number] = Field(
+        default_factory=dict, description="of a system in discrete time, in the place of dynamics: every state after a step, from "
+                                          "states and controls before it")
+    period: Number | None = Field(None, description="[s] between the steps of 'next'; null: 1, and t counts steps")
+    sampled: Sampled | None = Field(
+        None, description="discrete time: steps of an integrator over 'dynamics', with held controls; null: continuous time")
     equations: dict[str, Number] = Field(
         default_factory=dict, description="implicit equations by name, 'left = right' or an expression that is 0; der(x) is the "
                                           "time derivative of a state; as many as algebraic unknowns and states without dynamics")
@@ -60,6 +67,13 @@ class SymbolicSystem(Part):
         if (self.energy is None) != (self.power is None):
             given, missing = ("power", "energy") if self.energy is None else ("energy", "power")
             raise refuse(f"'{given}' without '{missing}'; the energy balance needs both")
+        if self.period is not None and not self.next:
+            raise refuse("'period' is that of 'next'; with dynamics, sampled: {period: ..} makes steps")
+        others = [key for key in ("dynamics", "equations", "algebraic", "energy", "sampled") if getattr(self, key)]
+        if self.next and others:
+            raise refuse(f"'next' gives the steps of a system in discrete time; '{others[0]}' cannot stand beside it")
+        if self.sampled is not None and self.equations:
+            raise refuse("'sampled' takes steps of dynamics; 'equations' cannot stand beside it")
         return self
 
 

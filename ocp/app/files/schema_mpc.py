@@ -75,7 +75,8 @@ class Disturbances(Part):
 class Plant(Part):
     """What stands for the real thing: this file's system, with changes that the solver does not know of."""
 
-    integrator: Literal["euler", "semi_implicit_euler", "midpoint", "rk4"] = Field("rk4", description="its one-step map")
+    integrator: Literal["euler", "semi_implicit_euler", "midpoint", "rk4", "bdf1", "sdirk2"] = Field(
+        "rk4", description="its one-step map; bdf1 and sdirk2 are implicit, for stiff robots")
     substeps: Annotated[StrictInt, Field(ge=1)] = Field(4, description="steps in one sampling period")
     set: dict[str, Any] = Field(
         default_factory=dict, description="keys of this file that differ, as after --set: path.to.key: value")
@@ -88,7 +89,9 @@ class Plant(Part):
 class MPC(Part):
     """A receding horizon in closed loop (``ocp mpc``)."""
 
-    rate: Number = Field(100.0, description="samples per second [Hz]; one sampling period is the deadline of a step")
+    rate: Number | None = Field(
+        None, description="samples per second [Hz]; one sampling period is the deadline of a step. null: 100, or one at each "
+                          "step of a system in discrete time")
     duration: Number = Field(10.0, description="simulated time [s]")
     horizon: Number | None = Field(None, description="length of the horizon [s]; null: the duration of the phase")
     intervals: Annotated[StrictInt, Field(ge=1)] | None = Field(

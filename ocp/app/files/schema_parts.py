@@ -27,7 +27,7 @@ MAX_COMPONENTS = 1000
 class Part(BaseModel):
     """Base of every mapping in a problem file: unknown keys are errors, values never change after reading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 def refuse(message: str) -> PydanticCustomError:
@@ -220,12 +220,16 @@ Duration = TypeAliasType("Duration", Annotated[
 
 
 class Cost(Part):
-    """One term of the objective: an expression, integrated (running) or added at the end (final), or a weighted square."""
+    """One term of the objective: an expression, integrated (running), added up over the steps of a system in discrete time (stage)
+    or added at the end (final), or a weighted square."""
 
     name: Name = Field(description="name in reports")
-    running: Number | None = Field(None, description="scalar expression, integrated over time")
+    running: Number | None = Field(None, description="scalar expression, integrated over time (in discrete time: the sum over all "
+                                                     "steps, times the period)")
+    stage: Number | None = Field(None, description="scalar expression, summed over the steps of a system in discrete time")
     final: Number | None = Field(None, description="scalar expression at the end; no controls")
     running_residual: NumberOrList | None = Field(None, description="residuals r; costs 1/2 sum w r^2, integrated over time")
+    stage_residual: NumberOrList | None = Field(None, description="residuals r; costs 1/2 sum w r^2, summed over steps")
     final_residual: NumberOrList | None = Field(None, description="residuals r at the end; costs 1/2 sum w r^2")
     control_error: NamedNumbers | None = Field(
         None, description="controls less these values, as residuals along the path; a control that is not named does not count")
@@ -240,7 +244,7 @@ class Cost(Part):
     @model_validator(mode="after")
     def _one_form(self) -> Cost:
         form = self.form()
-        if self.weights is not None and form in ("running", "final"):
+        if self.weights is not None and form in ("running", "stage", "final"):
             raise refuse(f"'weights' belongs to residuals and errors, not to '{form}'; multiply there instead")
         if self.at is not None and not form.endswith("error"):
             raise refuse(f"'at' belongs to an error; '{form}' itself says where it counts")
@@ -250,7 +254,7 @@ class Cost(Part):
 
     def forms(self) -> tuple[str, ...]:
         """The fields of which exactly one says what costs."""
-        return ("running", "final", "running_residual", "final_residual", "control_error")
+        return ("running", "stage", "final", "running_residual", "stage_residual", "final_residual", "control_error")
 
     def form(self) -> str:
         """The field that says what costs."""

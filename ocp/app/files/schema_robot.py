@@ -28,6 +28,7 @@ from ocp.app.files.schema_parts import (
 )
 from ocp.app.files.schema_state import RobotState, Rotation, StartState
 from ocp.app.files.schema_tasks import Task
+from ocp.app.files.schema_time import Sampled
 from ocp.app.files.schema_tree import BodyPart, FramePart, JointChange, MassSprings, Shape
 
 
@@ -133,6 +134,23 @@ class RobotModel(Part):
         return self
 
 
+def _robot_tag(value: Any) -> str | None:
+    return "<path>" if isinstance(value, str) else "<RobotModel>" if isinstance(value, (Mapping, RobotModel)) else None
+
+
+class RobotFile(Part):
+    """The head of a file that asks something of one robot: words, constants and the robot."""
+
+    name: Name = Field(description="name, a few words")
+    description: str = Field("", description="what is asked for, in prose")
+    source: str = Field("", description="where robot and tasks are from")
+    constants: dict[str, Number] = Field(default_factory=dict, description="named numbers; each may use earlier ones and pi")
+    robot: Annotated[
+        Annotated[str, Tag("<path>"), Field(min_length=1)] | Annotated[RobotModel, Tag("<RobotModel>")],
+        Discriminator(_robot_tag, **expected("the path of a robot file, robots:NAME, or a mapping with the key 'robot'"))] = Field(
+        description="the robot: path of its file, or a mapping as under 'system' of a problem file")
+
+
 class RobotSystem(RobotModel):
     """The robot as a controlled system: x = (q, v), controls are joint efforts and thrusts, or accelerations and thrusts."""
 
@@ -153,6 +171,9 @@ class RobotSystem(RobotModel):
     design: tuple[Design, ...] = Field(
         (), description="numbers of the robot that are parameters of the problem, for the solver to choose")
     define: dict[str, Number] = Field(default_factory=dict, description="named expressions, usable in all later ones")
+    sampled: Sampled | None = Field(
+        None, description="discrete time: steps of an integrator with held controls; formulation: forward_dynamics. null: "
+                          "continuous time")
     scenery: tuple[Shape, ...] = Field((), description="what stands in the world and is drawn: tables, walls, obstacles; dynamics "
                                                        "and constraints know nothing of it")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StrictInt, model_validator
 
@@ -82,34 +82,42 @@ class AimTask(Part):
     reference: Name = Field("world", description="frame in whose axes the point is given: world, or one of the robot")
 
 
-class Task(Part):
-    """One task: exactly one of the eight kinds, and how much it counts."""
+class RankedTask(Part):
+    """A task among others: exactly one of its kinds."""
 
-    name: Name | None = Field(None, description="name in tables; default: its kind and frame")
+    kinds: ClassVar[tuple[str, ...]]
+
+    name: Name | None = Field(None, description="name in tables and in a schedule; default: its kind and frame")
     priority: StrictInt | None = Field(
         None, description="1 is the highest; equal numbers are weighed against each other. Given for all tasks or for none: then "
                           "each task of the list ranks below the one before it")
-    pose: PoseTask | None = Field(None, description="position and orientation of a frame")
-    position: PositionTask | None = Field(None, description="origin of a frame")
-    orientation: OrientationTask | None = Field(None, description="axes of a frame")
-    com: ComTask | None = Field(None, description="centre of mass")
-    posture: PostureTask | None = Field(None, description="values of several joints, or of the floating base")
     joint: JointTask | None = Field(None, description="value of one joint")
     alignment: AlignmentTask | None = Field(None, description="axis of a frame along a direction")
     aim: AimTask | None = Field(None, description="axis of a frame towards a point")
     weight: NumberOrList = Field(
         1.0, description="weight of the squared error against tasks of equal priority, one or one for each component")
-    tolerance: Number | None = Field(
-        None, description="largest error at which the task is met [m, rad]; null: that of the options")
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Task:
+    def _one_kind(self) -> Self:
         self.kind()
         return self
 
     def kind(self) -> str:
         """The kind that is given."""
-        return exactly_one(self, KINDS)
+        return exactly_one(self, self.kinds)
+
+
+class Task(RankedTask):
+    """One task: exactly one of the eight kinds, and how much it counts."""
+
+    kinds = KINDS
+    pose: PoseTask | None = Field(None, description="position and orientation of a frame")
+    position: PositionTask | None = Field(None, description="origin of a frame")
+    orientation: OrientationTask | None = Field(None, description="axes of a frame")
+    com: ComTask | None = Field(None, description="centre of mass")
+    posture: PostureTask | None = Field(None, description="values of several joints, or of the floating base")
+    tolerance: Number | None = Field(
+        None, description="largest error at which the task is met [m, rad]; null: that of the options")
 
 
 # ---- clearances ---------------------------------------------------------------------------------------------------------

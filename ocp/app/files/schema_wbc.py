@@ -5,26 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, StrictBool, StrictInt, Tag, model_validator
+from pydantic import Field, StrictBool, StrictInt, model_validator
 
-from ocp.app.files.schema_parts import Name, Number, NumberOrList, Part, Vector3, exactly_one, expected, refuse
-from ocp.app.files.schema_robot import RobotModel
+from ocp.app.files.schema_parts import Name, Number, NumberOrList, Part, Vector3, exactly_one, refuse
+from ocp.app.files.schema_robot import RobotFile
 from ocp.app.files.schema_state import BasePose, Configuration, RobotState
-from ocp.app.files.schema_tasks import (
-    AimTask,
-    AlignmentTask,
-    Components,
-    ComTask,
-    JointTask,
-    PoseAxis,
-    PositionTask,
-)
+from ocp.app.files.schema_tasks import KINDS as OF_IK
+from ocp.app.files.schema_tasks import Components, ComTask, PoseAxis, PositionTask, RankedTask
 
 
 class FreeRotation(BasePose):
     """A rotation in one of three forms, or none."""
 
     position: None = Field(None, description="not of a rotation")
+
+
+class Within(Part):
+    """A box along the axes of the world; what is null does not end."""
+
+    x: tuple[Number | None, Number | None] = Field((None, None), description="from, to [m]")
+    y: tuple[Number | None, Number | None] = Field((None, None), description="from, to [m]")
+    z: tuple[Number | None, Number | None] = Field((None, None), description="from, to [m]")
 
 
 class Contact(Part):
@@ -38,6 +39,8 @@ class Contact(Part):
     axis: Vector3 = Field((0.0, 0.0, 1.0), description="axis of the frame that points along the normal, of a sole")
     normal: Vector3 = Field((0.0, 0.0, 1.0), description="of the plane, away from it, in the world; any length but zero")
     height: Number = Field(0.0, description="of the plane along its normal [m]")
+    within: Within | None = Field(None, description="box of the world outside of which the plane ends, as at the mouth of a hole; "
+                                                    "null: it does not end")
     friction: Number = Field(description="coefficient of friction, positive")
     taken: StrictBool = Field(True, description="whether the robot stands on it at the start")
     slides: StrictBool = Field(False, description="the points move along the plane, with known friction")
@@ -101,40 +104,24 @@ class EffortItem(Part):
     """Torques as small as possible."""
 
 
-KINDS = ("pose", "position", "orientation", "com", "posture", "joint", "alignment", "aim", "force", "momentum", "effort")
+KINDS = (*OF_IK, "force", "momentum", "effort")
 
 
-class WbcTask(Part):
+class WbcTask(RankedTask):
     """One task: exactly one of the kinds, how much it counts, and how fast it acts."""
 
-    name: Name | None = Field(None, description="name in tables and in the schedule; default: its kind and frame")
-    priority: StrictInt | None = Field(
-        None, description="1 is the highest; equal numbers are weighed against each other. Given for all tasks or for none: then "
-                          "each task of the list ranks below the one before it")
+    kinds = KINDS
     pose: WbcPose | None = Field(None, description="position and orientation of a frame")
     position: WbcPosition | None = Field(None, description="origin of a frame")
     orientation: WbcOrientation | None = Field(None, description="axes of a frame")
     com: WbcCom | None = Field(None, description="centre of mass")
     posture: WbcPosture | None = Field(None, description="values of several joints")
-    joint: JointTask | None = Field(None, description="value of one joint")
-    alignment: AlignmentTask | None = Field(None, description="axis of a frame along a direction")
-    aim: AimTask | None = Field(None, description="gaze: axis of a frame towards a point")
     force: ForceItem | None = Field(None, description="force of a contact")
     momentum: MomentumItem | None = Field(None, description="momentum about the centre of mass")
     effort: EffortItem | None = Field(None, description="torques as small as possible")
-    weight: NumberOrList = Field(1.0, description="weight of the squared error against tasks of equal priority")
     gain: Number = Field(10.0, description="frequency of its error [rad/s]; of a momentum the rate of its decay [1/s]")
     damping_ratio: Number = Field(1.0, description="of its error; 1: no overshoot")
     on: StrictBool = Field(True, description="whether it is on at the start; the schedule may put it on and off")
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> WbcTask:
-        self.kind()
-        return self
-
-    def kind(self) -> str:
-        """The kind that is given."""
-        return exactly_one(self, KINDS)
 
 
 class Move(FreeRotation):
@@ -180,6 +167,9 @@ class PlantPart(Part):
     kind: Literal["hybrid", "mujoco"] = Field("hybrid", description="our simulator of events, or MuJoCo (the extra of that name)")
     friction: dict[str, Number] = Field(default_factory=dict, description="of contacts where it is not what the controller thinks")
     restitution: dict[str, Number] = Field(default_factory=dict, description="of contacts, in [0, 1]; hybrid only")
+    cone: Literal["exact", "inner", "outer"] = Field("exact", description="what friction may be: the exact cone, or a pyramid "
+                                                                          "within or around it; pyramids hybrid only")
+    sides: StrictInt = Field(4, ge=3, description="of the pyramid; the normal of its first is the first tangent of the plane")
 
 
 class Control(Part):
@@ -203,21 +193,9 @@ class Expect(Part):
     tolerance: Number = Field(1e-6, description="largest difference")
 
 
-def _robot_tag(value: Any) -> str | None:
-    return "<path>" if isinstance(value, str) else "<RobotModel>" if isinstance(value, (Mapping, RobotModel)) else None
-
-
-class WbcFile(Part):
+class WbcFile(RobotFile):
     """A file of whole-body control."""
 
-    name: Name = Field(description="name, a few words")
-    description: str = Field("", description="what the robot does, in prose")
-    source: str = Field("", description="where robot and tasks are from")
-    constants: dict[str, Number] = Field(default_factory=dict, description="named numbers; each may use earlier ones and pi")
-    robot: Annotated[
-        Annotated[str, Tag("<path>"), Field(min_length=1)] | Annotated[RobotModel, Tag("<RobotModel>")],
-        Discriminator(_robot_tag, **expected("the path of a robot file, robots:NAME, or a mapping with the key 'robot'"))] = Field(
-        description="the robot: path of its file, or a mapping as under 'system' of a problem file")
     start: RobotState = Field(default_factory=lambda: RobotState.model_validate({}),
                               description="where it starts; what is not named is zero. Contacts within 2 cm are closed")
     contacts: dict[str, Contact] = Field(default_factory=dict, description="contacts by name")

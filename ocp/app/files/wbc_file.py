@@ -7,27 +7,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
 
-import casadi as ca
 import numpy as np
-from pydantic import ValidationError
 
 from dynamics.constraints import Contact, FlatContact, PointContact
 from dynamics.mechanism import Mechanism
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state, yaml_source
 from ocp.app.files import schema_wbc as schema
-from ocp.app.files.findings import Findings, add_validation_errors, describe
-from ocp.app.files.load_model import read_mechanism
-from ocp.app.files.load_robot import RESERVED, UNAVAILABLE
-from ocp.app.files.overrides import apply_overrides
-from ocp.app.files.schema_robot import RobotModel
-from ocp.app.files.scope import Scope
+from ocp.app.files.findings import Findings
+from ocp.app.files.robot_file import begin, raised, robot_of
 from ocp.app.files.wbc_tasks import read_schedule, read_tasks
 from ocp.app.files.yaml_source import KeyPath, Source, parse_source, read_source
 from ocp.bridge import model_space
 from ocp.errors import ProblemError
 from ocp.plants import Plant, Push
-from ocp.plants.hybrid import HybridPlant
+from ocp.plants.coulomb import EXACT, Cone
+from ocp.plants.hybrid import HybridOptions, HybridPlant
 from ocp.problem import INF
 from ocp.solvers.hqp import HQPOptions
 from ocp.wbc import ContactPlan, Setup
@@ -59,11 +54,19 @@ class LoadedWbc:
         """A plant of the kind (default: the file's). Raises ProblemError, also for MuJoCo where it is not installed."""
         contacts = [replace(plan.record, friction=self.friction.get(plan.name, plan.record.friction))  # type: ignore[type-var]
                     for plan in self.setup.contacts]
+        within = {plan.name: plan.within for plan in self.setup.contacts if plan.within is not None}
         if (kind or self.file.plant.kind) == "mujoco":
+            if within:
+                raise ProblemError(f"the plane of contact {next(iter(within))!r} ends ('within'), which this plant does not know; "
+                                   "take the hybrid plant", where="plant 'mujoco'")
+            if self.file.plant.cone != "exact":
+                raise ProblemError("knows the exact cone alone; take the hybrid plant for pyramids", where="plant 'mujoco'")
             from ocp.plants.mujoco import MujocoPlant  # an extra
 
             return MujocoPlant(self.mechanism, contacts, pushes=self.pushes)
-        return HybridPlant(self.mechanism, contacts, restitution=self.restitution, pushes=self.pushes)
+        cone = EXACT if self.file.plant.cone == "exact" else Cone(self.file.plant.sides, self.file.plant.cone)
+        return HybridPlant(self.mechanism, contacts, restitution=self.restitution, options=HybridOptions(cone=cone),
+                           pushes=self.pushes, within=within)
 
 
 def load_wbc(path: str | FilePath, overrides: Mapping[str, str] | None = None) -> LoadedWbc:
@@ -79,17 +82,8 @@ def load_wbc_text(text: str, folder: str | FilePath = ".", name: str = "wbc.yaml
 
 
 def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> LoadedWbc:
-    source = apply_overrides(source, overrides)
-    findings = Findings(source)
-    file = _validate(source, findings)
-    constants = lp.read_constants(findings, file.constants, RESERVED)
-    none = ca.SX(0, 1)
-    numbers = lp.make_reader(findings, replace(constants, unavailable=UNAVAILABLE), none, none, Scope())
-    given = RobotModel.model_validate({"robot": file.robot}) if isinstance(file.robot, str) else file.robot
-    mechanism = read_mechanism(numbers, given, folder, "robot", configurations=bool(file.start.configuration))
-    if mechanism is None:
-        findings.raise_any()
-    assert mechanism is not None  # a missing robot always leaves a finding
+    source, file, numbers = begin(source, overrides, schema.WbcFile, "wbc", "whole-body control")
+    findings, mechanism = numbers.findings, robot_of(numbers, file, folder, bool(file.start.configuration))
     model, space = mechanism.model, model_space(mechanism.model)
     names = robot_state.RobotNames(numbers, model, space, np.tile([-INF, INF], (space.nx, 1)), "robot")
     start = robot_state.complete(names, robot_state.read_state(names, file.start, ("start",)))
@@ -117,22 +111,7 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
                       options=HQPOptions(engine=control.engine), **values)
         advice = unsupported(setup)
         return LoadedWbc(file, source.text, mechanism, setup, pushes, friction, restitution, (*notes, *advice), expect)
-    findings.raise_any()
-    raise AssertionError  # an error was recorded
-
-
-def _validate(source: Source, findings: Findings) -> schema.WbcFile:
-    if not isinstance(source.tree, dict):
-        raise ProblemError(f"expected a mapping such as 'name: ...'; got {describe(source.tree)}", where=source.where(()))
-    if "wbc" not in source.tree and ("phase" in source.tree or "system" in source.tree):
-        raise ProblemError("is a problem file (it has 'system' and 'phase'), not one of whole-body control; run: ocp solve",
-                           where=source.name)
-    try:
-        return schema.WbcFile.model_validate(source.tree)
-    except ValidationError as error:
-        add_validation_errors(findings, error, schema.WbcFile)
-        findings.raise_any()
-        raise
+    raised(findings)
 
 
 def _contacts(reader: lp.Reader, mechanism: Mechanism, file: schema.WbcFile) -> tuple[ContactPlan, ...]:
@@ -174,7 +153,21 @@ def _contacts(reader: lp.Reader, mechanism: Mechanism, file: schema.WbcFile) -> 
             with reader.findings.collecting(path):
                 record.check(mechanism.model)
             found.append(ContactPlan(record, given.taken, values["least"], most, values["ramp"], given.sides, given.pyramid,
-                                     given.slides))
+                                     given.slides, _within(reader, given.within, (*path, "within"))))
+    return tuple(found)
+
+
+def _within(reader: lp.Reader, given: schema.Within | None, path: KeyPath) -> tuple[tuple[float, float], ...] | None:
+    if given is None:
+        return None
+    found = []
+    for axis in "xyz":
+        ends = getattr(given, axis)
+        low, high = (rest if end is None else reader.number(end, (*path, axis))
+                     for end, rest in zip(ends, (-INF, INF), strict=True))
+        if not low < high:
+            reader.findings.add((*path, axis), f"must end above its beginning, got {low:g} to {high:g} m")
+        found.append((low, high))
     return tuple(found)
 
 

@@ -28,8 +28,8 @@ from ocp.control.tasks import (
 from ocp.control.whole_body import EffortTask, ForceTask, Item, MomentumTask
 from ocp.plants import Push
 from ocp.wbc import Assignment, ContactPlan, Path, Switch, held, moving
-from ocp.wbc.closed_loop import path_kind, stances_of, value_at
-from ocp.wbc.paths import Source
+from ocp.wbc.closed_loop import stances_of
+from ocp.wbc.paths import Source, path_kind, value_at
 
 
 # ---- tasks --------------------------------------------------------------------------------------------------------------

@@ -95,6 +95,8 @@ def arrays(loop: ClosedLoop) -> dict[str, np.ndarray]:
     for part in ("value", "reference"):
         found[f"tracking_{part}"] = np.hstack([np.zeros((rows, 0)), *(getattr(k, part) for k in loop.tracking)])
     names = [k.name if k.value.shape[1] == 1 else f"{k.name}[{i}]" for k in loop.tracking for i in range(k.value.shape[1])]
+    if len(loop.gains):
+        found["K"] = loop.gains
     return found | {"tracking_names": np.array(names, dtype=np.str_), "state_names": np.array(system.space.names, dtype=np.str_),
                     "control_names": np.array(system.controls, dtype=np.str_)}
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ocp.app.files.load import LoadedProblem
 from ocp.app.pages.scene import Dot, Scene, frame_times, scene_from_drawing, scene_from_model
-from ocp.app.pipeline import body_poses
+from ocp.app.pipeline import body_poses, drawn
 from ocp.mpc import ClosedLoop
 
 
@@ -23,7 +23,7 @@ def loop_scene(loaded: LoadedProblem, loop: ClosedLoop) -> tuple[Scene | None, s
     system = loop.problem.phase.system
     if system.model is not None:
         q = x[pick, : system.model.nq]
-        scene = scene_from_model(system.model, t[pick], q, body_poses(system.model, q))
+        scene = scene_from_model(drawn(system), t[pick], q, body_poses(drawn(system), q))
         for item in loop.tracking:
             if item.value.shape[1] == 3 and item.unit == "m":
                 scene = _with_target(scene, item.reference[pick][: len(scene.t)])

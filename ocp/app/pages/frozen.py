@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ocp.methods import in_discrete_time
 from ocp.problem import Solution
 
 #: text that YAML reads as text without quotation marks
@@ -27,6 +28,8 @@ def choice(solution: Solution) -> str:
     """What was solved with, in one line: method, scheme, mesh and passes. The mesh itself may be kilobytes of text."""
     options, rows = solution.options, solution.extra.get("refinement")
     words = [solution.method]
+    if in_discrete_time(solution.problem):
+        return f"{solution.method}, {sum(phase.steps or 0 for phase in solution.problem.phases)} given steps"
     if rows is not None and len(rows):
         last = dict(zip(solution.extra["refinement_columns"].tolist(), rows[-1].tolist(), strict=True))
         low, high = int(last["lowest degree"]), int(last["highest degree"])

@@ -179,65 +179,81 @@ def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_pose
         raise ProblemError(f"body poses must be [{len(t)}, {len(bodies)}, 4, 4], got {list(body_poses.shape)}")
     frames = min(_finite_frames(t, q_samples), _finite_frames(t, body_poses.reshape(len(t), -1)))
     t, poses = t[:frames], np.asarray(body_poses[:frames], float)
-    columns: list[np.ndarray] = []
-    carrier: dict[int, int] = {}
-    edges: list[Edge] = []
-    dots: list[Dot] = []
-    labels: list[tuple[int, str]] = []
-    traces: list[int] = []
-
-    def add(body: int, local: Sequence[float]) -> int:
-        at = np.broadcast_to(np.asarray(local, float), (frames, 3))
-        if body >= 0:
-            at = poses[:, body, :3, 3] + poses[:, body, :3, :3] @ np.asarray(local, float)
-        columns.append(at)
-        carrier[len(columns) - 1] = body
-        return len(columns) - 1
-
-    def join(a: int, b: int, role: str = "link") -> None:
-        if np.abs(columns[a] - columns[b]).max(initial=0.0) > 1e-9:
-            edges.append(Edge((a, b), role=role))
-
-    origin = [add(i, (0.0, 0.0, 0.0)) for i in range(len(bodies))]
-    root = add(-1, (0.0, 0.0, 0.0))
-    for i, body in enumerate(bodies):
-        joint = body.joint
-        labels.append((origin[i], joint.name))
-        if joint.kind not in ("fixed", "free_flyer", "planar"):
-            dots.append(Dot(origin[i]))
-        if body.parent < 0 and joint.kind in ("free_flyer", "planar"):
-            continue  # nothing holds a floating base
-        parent = origin[body.parent] if body.parent >= 0 else root
-        seat = add(body.parent, joint.placement.position)
-        if joint.kind == "spline_curve":
-            wire = _wire(joint, model.kind(i))
-            edges.append(Edge(tuple(add(body.parent, point) for point in wire), role="ground" if body.parent < 0 else "link"))
-            continue
-        join(parent, seat)
-        join(seat, origin[i])  # travel of a sliding joint; empty for a hinge
-    for i, body in enumerate(bodies):
-        if model.children(i):
-            continue
-        tips = [add(i, f.placement.position) for f in model.frames if f.body == i]
-        if not tips and not body.geometry and np.linalg.norm(body.inertia.com) > 1e-6:
-            tips = [add(i, body.inertia.com)]
-            dots.append(Dot(tips[0], role="body"))
-        for tip in tips:
-            join(origin[i], tip)
-        traces.append(max(tips, key=lambda k: float(np.linalg.norm(columns[k] - columns[origin[i]]).sum()))
-                      if tips else origin[i])
+    skeleton = _Skeleton(model, poses)
+    skeleton.draw_joints()
+    skeleton.draw_tips()
     solids, notes = _meshes(bodies)
     covered = {solid.body for solid in solids}
     for i, shape in [(i, shape) for i, body in enumerate(bodies) for shape in body.geometry] + [(-1, shape) for shape in scenery]:
         if shape.kind == "sphere":
-            dots.append(Dot(add(i, shape.placement.position), float(shape.size[0]), "body" if i >= 0 else "ground"))
+            point = skeleton.point(i, shape.placement.position)
+            skeleton.dots.append(Dot(point, float(shape.size[0]), "body" if i >= 0 else "ground"))
         elif shape.kind != "mesh":
             solids.append(_solid(i, shape))
-    inside = frozenset(point for point, body in carrier.items() if body in covered)
-    points = np.stack(columns, axis=1)
+    inside = frozenset(point for point, body in enumerate(skeleton.carriers) if body in covered)
+    points = np.stack(skeleton.columns, axis=1)
     lowest = float(points[..., 2].min(initial=0.0))
-    return Scene("3d", t, points, tuple(edges), tuple(dots), tuple(solids), poses if solids else None,
-                 tuple(labels[:MOST_LABELS]), tuple(traces), ground=min(0.0, lowest), notes=notes, inside=inside)
+    return Scene("3d", t, points, tuple(skeleton.edges), tuple(skeleton.dots), tuple(solids), poses if solids else None,
+                 tuple(skeleton.labels[:MOST_LABELS]), tuple(skeleton.traces), ground=min(0.0, lowest), notes=notes, inside=inside)
+
+
+class _Skeleton:
+    """Lines and dots of a robot; columns: its points over time [frames, 3], carriers: the body that each is fixed to."""
+
+    def __init__(self, model: Any, poses: np.ndarray):
+        self.model, self.poses = model, poses
+        self.columns: list[np.ndarray] = []
+        self.carriers: list[int] = []
+        self.edges: list[Edge] = []
+        self.dots: list[Dot] = []
+        self.labels: list[tuple[int, str]] = []
+        self.traces: list[int] = []
+        self.origins = [self.point(i, (0.0, 0.0, 0.0)) for i in range(len(model.bodies))]
+
+    def point(self, body: int, local: Sequence[float]) -> int:
+        """A point of a body (-1: the world) by its number."""
+        at = np.broadcast_to(np.asarray(local, float), (len(self.poses), 3))
+        self.columns.append(at if body < 0 else self.poses[:, body, :3, 3] + self.poses[:, body, :3, :3] @ np.asarray(local, float))
+        self.carriers.append(body)
+        return len(self.columns) - 1
+
+    def join(self, a: int, b: int) -> None:
+        """A line, unless the points are one."""
+        if np.abs(self.columns[a] - self.columns[b]).max(initial=0.0) > 1e-9:
+            self.edges.append(Edge((a, b), role="link"))
+
+    def draw_joints(self) -> None:
+        """Lines from the origin of every body to the joints that it carries, dots where these turn or slide."""
+        root = self.point(-1, (0.0, 0.0, 0.0))
+        for i, body in enumerate(self.model.bodies):
+            joint = body.joint
+            self.labels.append((self.origins[i], joint.name))
+            if joint.kind not in ("fixed", "free_flyer", "planar"):
+                self.dots.append(Dot(self.origins[i]))
+            if body.parent < 0 and joint.kind in ("free_flyer", "planar"):
+                continue  # nothing holds a floating base
+            seat = self.point(body.parent, joint.placement.position)
+            if joint.kind == "spline_curve":
+                wire = tuple(self.point(body.parent, point) for point in _wire(joint, self.model.kind(i)))
+                self.edges.append(Edge(wire, role="ground" if body.parent < 0 else "link"))
+                continue
+            self.join(self.origins[body.parent] if body.parent >= 0 else root, seat)
+            self.join(seat, self.origins[i])  # travel of a sliding joint; empty for a hinge
+
+    def draw_tips(self) -> None:
+        """Lines from last bodies to their end frames; the farthest of these leaves a trace."""
+        for i, body in enumerate(self.model.bodies):
+            if self.model.children(i):
+                continue
+            tips = [self.point(i, f.placement.position) for f in self.model.frames if f.body == i]
+            if not tips and not body.geometry and np.linalg.norm(body.inertia.com) > 1e-6:
+                tips = [self.point(i, body.inertia.com)]
+                self.dots.append(Dot(tips[0], role="body"))
+            origin = self.origins[i]
+            for tip in tips:
+                self.join(origin, tip)
+            self.traces.append(max(tips, key=lambda k: float(np.linalg.norm(self.columns[k] - self.columns[origin]).sum()))
+                               if tips else origin)
 
 
 def _wire(joint: Any, kind: Any) -> np.ndarray:

@@ -52,6 +52,8 @@ def _halved(motion: findings.Motion, driven: Controls, skip: bool) -> tuple[tupl
     """The difference to the motion with steps half as long, or why there is none."""
     if motion.ending is not Ending.FINISHED:
         return None, "the motion did not reach its end"
+    if any(leg.phase.steps is not None for leg in motion.legs):
+        return None, "steps in discrete time are given"
     if skip:
         return None, "steps half as long were not tried"
     try:

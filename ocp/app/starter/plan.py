@@ -13,6 +13,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics import algorithms as alg
+from dynamics.algorithms.mass_matrix import bare_joints
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from ocp.app.robot.terminal import resting
@@ -29,7 +30,8 @@ SAMPLES = 21
 
 @dataclass(frozen=True)
 class Plan:
-    """start, goal: of joints of one degree of freedom that are driven; lock: of those that move freely and that nothing drives.
+    """start, goal: of joints of one degree of freedom that are driven; lock: of those that nothing drives while
+    they move freely, and of those that move nothing with mass.
 
     others: joints that the file does not name; limits: kinds of limits that are left out; remarks: on each of these, in words.
     """
@@ -54,6 +56,8 @@ def make_plan(robot: Mechanism) -> Plan:
     if lock and model.nv == sum(model.kind(i).nv for i, body in enumerate(model.bodies) if body.joint.name in lock):
         raise ProblemError("nothing drives it: its file has no joint that a motor could move. Thrusters stand under "
                            "system.thrusters", where=f"robot {model.name!r}")
+    floating, bare = tuple(lock), _bare(model)
+    lock |= bare
     held = robot.locked(lock) if lock else robot
     q0 = _inside(held.model, resting(model) if not lock else _without(model, resting(model), lock))
     driven = {name for motor in held.motors for name, _ in motor.gears}
@@ -69,8 +73,10 @@ def make_plan(robot: Mechanism) -> Plan:
     if not driven:
         raise ProblemError("nothing drives its joints", where=f"robot {model.name!r}")
     duration, limits, remarks = _timing(held, q0, target)
-    if lock:
-        remarks = (f"the base is held where it is: nothing drives {', '.join(lock)}", *remarks)
+    if bare:
+        remarks = (f"what has no mass is held where it is: {_some(list(bare))}", *remarks)
+    if floating:
+        remarks = (f"the base is held where it is: nothing drives {', '.join(floating)}", *remarks)
     start = {joint.name: float(round(q0[held.model.q_slice(i).start], 4)) for i, joint in joints}
     goal = {joint.name: float(round(target[held.model.q_slice(i).start], 4)) for i, joint in joints if joint.name in driven}
     others = tuple(body.joint.name for i, body in enumerate(held.model.bodies)
@@ -89,6 +95,13 @@ def _floating(robot: Mechanism) -> dict[str, list[float]]:
             if not driven.intersection(names):
                 found[body.joint.name] = [float(round(x, 6)) for x in q[model.q_slice(i)]]
     return found
+
+
+def _bare(model: Model) -> dict[str, list[float]]:
+    """Joints that move nothing with mass or inertia, where they rest: no acceleration follows from what drives them."""
+    bodies, q = {body for _, body in bare_joints(model)}, resting(model)
+    return {body.joint.name: [float(round(x, 6)) for x in q[model.q_slice(i)]]
+            for i, body in enumerate(model.bodies) if body.name in bodies}
 
 
 def _without(model: Model, q: np.ndarray, lock: dict[str, list[float]]) -> np.ndarray:

@@ -106,7 +106,8 @@ def _system(robot: NamedRobot, plan: Plan, inverse: bool) -> list[str]:
 
 
 def _costs(robot: NamedRobot, plan: Plan, kind: str, small: bool) -> list[str]:
-    effort = f"{{name: effort, running_residual: tau, weights: {_flow(_weights(robot))}}}  # squares, each measured by its limit"
+    weights = _flow(_weights(robot, plan))
+    effort = f"{{name: effort, running_residual: tau, weights: {weights}}}  # squares, each measured by its limit"
     if kind == "mpc":
         return ["    - name: goal", "      state_error:", *_joints(plan.goal, 8), "      weights: 10",
                 "    - {name: motion, running_residual: v, weights: 0.1}", f"    - {effort}"]
@@ -116,8 +117,8 @@ def _costs(robot: NamedRobot, plan: Plan, kind: str, small: bool) -> list[str]:
             f"    # - {effort}"]
 
 
-def _weights(robot: NamedRobot) -> list[float]:
-    limits = np.abs(robot.mechanism.control_limits).max(axis=1)
+def _weights(robot: NamedRobot, plan: Plan) -> list[float]:
+    limits = np.abs((robot.mechanism.locked(plan.lock) if plan.lock else robot.mechanism).control_limits).max(axis=1)
     known = limits[np.isfinite(limits) & (limits > 0) & (limits < 1e5)]
     scales = np.where(np.isfinite(limits) & (limits > 0) & (limits < 1e5), limits, known.max() if len(known) else 1.0)
     return [float(f"{1 / scale**2:.2g}") for scale in scales]
@@ -175,3 +176,11 @@ def end_frame(robot: NamedRobot) -> str:
         return count
 
     return max(ends(model), key=depth)
+
+
+def rpy_of(R: np.ndarray) -> tuple[float, float, float]:
+    """Roll, pitch, yaw about the fixed axes x, y, z."""
+    pitch = float(np.arctan2(-R[2, 0], np.hypot(R[0, 0], R[1, 0])))
+    if np.hypot(R[0, 0], R[1, 0]) < 1e-9:
+        return float(np.arctan2(-R[1, 2], R[1, 1])), pitch, 0.0
+    return float(np.arctan2(R[2, 1], R[2, 2])), pitch, float(np.arctan2(R[1, 0], R[0, 0]))

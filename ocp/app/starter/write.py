@@ -13,7 +13,8 @@ from dynamics import algorithms as alg
 from ocp.app.files.load_model import COLLECTION
 from ocp.app.robot.reading import NamedRobot
 from ocp.app.starter.plan import Plan, make_plan
-from ocp.app.starter.text import Target, end_frame, starter
+from ocp.app.starter.stand import standing_file
+from ocp.app.starter.text import Target, end_frame, rpy_of, starter
 from ocp.errors import ProblemError
 
 RANK = 1e-3  # singular values of a Jacobian that count, beside the largest, or in m/rad
@@ -21,7 +22,7 @@ RANK = 1e-3  # singular values of a Jacobian that count, beside the largest, or 
 
 def write_starter(robot: NamedRobot, kind: str, *, frame: str | None = None, out: Path | None = None, overwrite: bool = False,
                   command: Sequence[str] = ()) -> Path:
-    """Write a starter file of the kind ``move``, ``pose``, ``mpc`` or ``ik``; returns it.
+    """Write a starter file of the kind ``move``, ``pose``, ``mpc``, ``ik`` or ``wbc``; returns it.
 
     frame: what ``pose`` and ``ik`` move; default: a tool or hand by its name, else the end of the longest branch. Raises
     ProblemError for robots that cannot move, and where the file is there.
@@ -29,16 +30,20 @@ def write_starter(robot: NamedRobot, kind: str, *, frame: str | None = None, out
     place = out or Path(f"{robot.stem}_{kind}.yaml")
     if place.exists() and not overwrite:
         raise ProblemError("is there already; say --overwrite or name another file with --out", where=str(place))
-    plan = make_plan(robot.mechanism)
-    tool = frame or end_frame(robot)
-    robot.mechanism.model.frame(tool)  # raises with near misses
     if not robot.file.startswith(COLLECTION):
         robot = replace(robot, file=_seen(robot.path, place.parent))
-    target = _target(robot, plan, tool) if kind in ("pose", "ik") else None
-    text = starter(robot, plan, kind, " ".join(command) or "ocp init", target)
+    text = _text(robot, kind, frame, " ".join(command) or "ocp init")
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text, encoding="utf-8")
     return place
+
+
+def _text(robot: NamedRobot, kind: str, frame: str | None, command: str) -> str:
+    if kind == "wbc":
+        return standing_file(robot, command)
+    plan, tool = make_plan(robot.mechanism), frame or end_frame(robot)
+    robot.mechanism.model.frame(tool)  # raises with near misses
+    return starter(robot, plan, kind, command, _target(robot, plan, tool) if kind in ("pose", "ik") else None)
 
 
 def _seen(path: Path, folder: Path) -> str:
@@ -59,7 +64,7 @@ def _target(robot: NamedRobot, plan: Plan, frame: str) -> Target:
     outputs = [ca.densify(part) for part in (pose.R, pose.p, alg.frame_jacobian(model, symbol, frame, "world_aligned"))]
     R, p, J = (np.asarray(part) for part in ca.Function("pose", [symbol], outputs)(q))
     if np.linalg.matrix_rank(J, tol=RANK * float(np.linalg.norm(J, 2))) == 6:
-        return Target(frame, tuple(round(float(x), 4) for x in p.ravel()), tuple(round(float(x), 4) for x in _rpy(R)), "xyz")
+        return Target(frame, tuple(round(float(x), 4) for x in p.ravel()), tuple(round(float(x), 4) for x in rpy_of(R)), "xyz")
     chosen: list[int] = []
     for i in range(3):
         if np.linalg.matrix_rank(J[[*chosen, i]], tol=RANK) > len(chosen):
@@ -67,11 +72,3 @@ def _target(robot: NamedRobot, plan: Plan, frame: str) -> Target:
     if not chosen:
         raise ProblemError(f"no joint moves the frame {frame!r}; name another with --frame", where="ocp init")
     return Target(frame, tuple(round(float(x), 4) for x in p.ravel()), None, "".join("xyz"[i] for i in chosen))
-
-
-def _rpy(R: np.ndarray) -> tuple[float, float, float]:
-    """Roll, pitch, yaw about the fixed axes x, y, z."""
-    pitch = float(np.arctan2(-R[2, 0], np.hypot(R[0, 0], R[1, 0])))
-    if np.hypot(R[0, 0], R[1, 0]) < 1e-9:
-        return float(np.arctan2(-R[1, 2], R[1, 1])), pitch, 0.0
-    return float(np.arctan2(R[2, 1], R[2, 2])), pitch, float(np.arctan2(R[1, 0], R[0, 0]))

@@ -17,6 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from dynamics.errors import ModelError
+from ocp.app.files.gallery import gallery
 from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.pages.csv_text import csv_text
 from ocp.app.pipeline import provenance
@@ -32,7 +33,6 @@ from ocp.methods import make_options, solve
 from ocp.problem import SOLVED, Solution, Status
 from ocp.simulation import Ending, simulate
 
-GALLERY = Path("problems")
 GOOD, BAD = 0, 1
 #: with --quick: seconds that one file may take, and the largest program, in steps times squared size of a step
 QUICK_SECONDS, QUICK_SIZE = 20.0, 8000.0
@@ -79,16 +79,6 @@ def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = Fa
     _write(board, folder, command)
     terminal.print_scoreboard(board, folder, screen)
     return GOOD if board.ok else BAD
-
-
-def gallery() -> Path:
-    """The gallery: the folder problems here, else the one that came with the installation, else that of the source tree."""
-    package = Path(__file__).resolve().parents[2]
-    for folder in (GALLERY, package / "gallery", package.parent / GALLERY):
-        if folder.is_dir():
-            return folder
-    raise ProblemError("there is no such folder here, and none came with the installation; name problem files or a folder",
-                       where=str(GALLERY))
 
 
 def _names(paths: Sequence[Path]) -> dict[Path, str]:

@@ -18,6 +18,7 @@ from ocp.app.pages.report import environment, motion
 from ocp.app.pages.scene import Scene, frame_times, scene_from_model
 from ocp.app.pipeline import body_poses, provenance
 from ocp.app.wbc.figures import CAPTIONS, plot_run
+from ocp.app.wbc.forces import with_contacts
 from ocp.plants.hybrid import Event
 from ocp.wbc import Ending, WholeBodyRun
 
@@ -56,22 +57,23 @@ def write(outcome: Outcome, folder: Path, command: Sequence[str] = ()) -> None:
     for name, data in images.items():
         (folder / f"{name}.png").write_bytes(data)
     figures = [(name, *CAPTIONS[name], base64.b64encode(data).decode("ascii")) for name, data in images.items()]
+    animated, words = scene(outcome)
     page = environment().get_template("wbc.html.j2").render(
         s=summary, title=outcome.loaded.file.name, figures=figures, problem_yaml=text, facts=list(summary["provenance"].items()),
-        motion_caption="What the plant did.", **motion(*scene(outcome)))
+        motion_caption=f"What the plant did. {words}" if animated is not None else "", **motion(animated, words))
     (folder / "report.html").write_text(str(page), encoding="utf-8")
     write_summary(folder, summary)
 
 
 def scene(outcome: Outcome) -> tuple[Scene | None, str]:
-    """The animation, or None and a sentence that says why there is none."""
+    """The animation with the forces of contacts and what they are in words, or None and a sentence that says why there is none."""
     run, model = outcome.run, outcome.loaded.mechanism.model
     good = np.flatnonzero(np.isfinite(run.x).all(axis=1))
     if len(good) < 2:
         return None, "There is no motion to animate."
     t, q = run.t[good], run.x[good, : model.nq]
     pick = np.clip(np.searchsorted(t, frame_times(float(t[0]), float(t[-1]))), 0, len(t) - 1)
-    return scene_from_model(model, t[pick], q[pick], body_poses(model, q[pick])), ""
+    return with_contacts(scene_from_model(model, t[pick], q[pick], body_poses(model, q[pick])), run, model, good[pick])
 
 
 # ---- numbers ------------------------------------------------------------------------------------------------------------
@@ -92,8 +94,7 @@ def level_rows(outcome: Outcome) -> list[dict[str, Any]]:
     """One record for each level: its name, the tasks in it, median and largest residual, share of steps in which it gave way."""
     run, rows = outcome.run, []
     ranks = sorted({task.priority for task in outcome.loaded.setup.tasks})
-    first = ("equations", "stances", "limits", "joints")
-    for name, values in sorted(run.levels.items(), key=lambda item: (first.index(item[0]) if item[0] in first else 9, item[0])):
+    for name, values in run.levels.items():
         tasks = ""
         if name.startswith("priority "):
             rank = ranks[min(int(name.split()[1]), len(ranks)) - 1]
@@ -110,17 +111,13 @@ def contact_rows(run: WholeBodyRun) -> list[dict[str, Any]]:
     for plan, c in zip(run.setup.contacts, run.contacts, strict=True):
         n = np.asarray(plan.record.normal, float) / np.linalg.norm(plan.record.normal)
         told = bool(np.isfinite(c.actual).any())
-        normal = (c.commanded if controlled(run) else c.actual)[(c.state > 0) | (not controlled(run))] @ n
+        taken = c.state > 0
+        normal = (c.commanded[taken] if taken.any() or not told else c.actual) @ n  # a contact that is never taken is the plant's
         share, actual = (float(np.nanmax(c.share[:, k], initial=0.0)) for k in range(2))
         rows.append({"name": c.name, "taken": float((c.state > 0).mean()) if c.state.size else 0.0,
                      "least": float(normal.min(initial=np.inf)) if normal.size else 0.0, "most": float(normal.max(initial=0.0)),
                      "share": share, "actual": actual, "told": told, "drift": c.drift})
     return rows
-
-
-def controlled(run: WholeBodyRun) -> bool:
-    """Whether there is a controller at all."""
-    return bool(run.setup.tasks)
 
 
 def task_rows(run: WholeBodyRun) -> list[dict[str, Any]]:

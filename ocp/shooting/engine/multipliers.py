@@ -24,15 +24,15 @@ class Multipliers:
         self.found, self.previous = (np.full(store.held.kind.shape, fill) for fill in (0.0, np.inf))
 
     def worst(self) -> tuple[float, str]:
-        """The largest violation of the path last expanded, and the row it belongs to."""
+        """The largest violation of the path last expanded, in the unit of its constraint, and the row it belongs to."""
         from ocp.shooting.engine import augmented
 
         if not self.any_rows:
             return 0.0, "no row"
         augmented.measure(self.store.held, self.horizon.which, self.found)
         kind, row = np.unravel_index(int(self.found.argmax()), self.found.shape)
-        names = self.horizon.kinds[kind].rows.names
-        return float(self.found[kind, row]), names[row] if row < len(names) else "no row"
+        rows = self.horizon.kinds[kind].rows
+        return (float(self.found[kind, row] * rows.unit[row]), rows.names[row]) if row < rows.count else (0.0, "no row")
 
     def not_finite(self, k: int) -> str | None:
         """Name of the first row that is not finite at knot k, if any."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import casadi as ca
@@ -66,7 +67,7 @@ def compile_horizon(horizon: Horizon, options: ILQROptions) -> Compiled:
 
         assert stage.local is not None
         robot = mechanics.bank_functions(leg.stretch.phase.system, options.integrator, stage.local, full)
-    mode = "tunable" if options.kernels == "auto" else cast(Literal["tuned", "compiled", "interpreted"], options.kernels)
+    mode = "quick" if options.kernels == "auto" else cast(Literal["tuned", "compiled", "interpreted"], options.kernels)
     kernels = compile_many([*wanted.values(), *robot.values()], mode=mode)
     return Compiled(horizon, options, dict(zip(wanted, kernels, strict=False)), dict(zip(robot, kernels[len(wanted):],
                                                                                          strict=True)))
@@ -126,7 +127,7 @@ def make_store(compiled: Compiled) -> tuple[Store, Kept]:
     coarse = options.hessian != "gauss_newton" and options.convexify == "gauss_newton"
     spare = record.Spare(z((S + 1, nw)), z((S, M)), z((1, nw)), z((1, nx)), z((64, 2)), z((S + 1 if coarse else 1, N + M, w)),
                          z((N + M, N + M)))
-    policy, work, settings, state = lq.policy(n, m), lq.scratch(n, m), _settings(options), z(record.STATE)
+    policy, work, settings, state = lq.policy(n, m), lq.scratch(n, m), z(record.SETTINGS), z(record.STATE)
     engine = record.Engine(own, step, derivatives, plan, paths[0], paths[1], model, policy, work, held, spare, settings, state)
     store = record.Store(engine, plan, paths[0], paths[1], model, policy, held, spare, settings, state)
     reset(store, options)
@@ -168,6 +169,7 @@ def _records(compiled: Compiled) -> tuple[Any, Any, Any, Kept]:
     return step, own, both, [*kept, *more]
 
 
+@lru_cache(maxsize=16)
 def _settings(options: ILQROptions) -> np.ndarray:
     from ocp.shooting.engine import record as r
     from ocp.shooting.engine.iterate import MOST_BLENDS

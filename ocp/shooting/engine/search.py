@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -16,10 +15,10 @@ from ocp.shooting.engine import checkpoint as saved
 from ocp.shooting.engine import iterate as it
 from ocp.shooting.engine import outer, unit
 from ocp.shooting.engine import record as r
-from ocp.shooting.engine.expansion import bend_range, differentiate_range, finish
 from ocp.shooting.engine.multipliers import Multipliers
 from ocp.shooting.engine.record import Engine, Store
 from ocp.shooting.engine.scale import scale
+from ocp.shooting.engine.team import expand
 from ocp.shooting.engine.words import ended, lost, not_a_number
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.polish import PolishStatus
@@ -64,11 +63,10 @@ class Search:
         self.load_seconds = 0.0
         self.polished, self.began = False, 0.0
         self.schedule: np.ndarray | None = None
-        self.outer = outer.Outer(np.ones(outer.SCHEDULE), np.zeros(outer.LIMITS), self.multipliers.found, self.multipliers.previous)
-        self.outer.limits[[outer.FINAL, outer.VIOLATION_MOST, outer.GROWTH, outer.PENALTY_MOST, outer.MOST_UPDATES,
-                           outer.REGULARISATION, outer.NEWTON]] = (
-            options.tolerance, options.constraint_tolerance, options.penalty_growth, options.penalty_max, options.max_outer,
-            options.regularisation, options.polish == "newton")
+        limits = (options.tolerance, options.constraint_tolerance, options.penalty_growth, options.penalty_max, options.max_outer,
+                  options.regularisation, options.polish == "newton")
+        self.outer = outer.Outer(np.ones(outer.SCHEDULE), np.array(limits, dtype=float), self.multipliers.found,
+                                 self.multipliers.previous) if self.multipliers.any_rows else None
         self.checkpoint, self.pace = checkpoint, Pace()
         self.attempt, self.patient = attempt, patient
         self._best, self._since, self._looked = np.inf, 0, 0
@@ -76,7 +74,7 @@ class Search:
         self.before, self.first = before, len(before)
         if resume is not None:
             self.resumed = log_rows(resume)
-            if (schedule := saved.schedule_of(resume, options)) is not None:
+            if self.outer is not None and (schedule := saved.schedule_of(resume, options)) is not None:
                 self.schedule = self.outer.schedule
                 self.schedule[:] = schedule
             self.first = int(resume["iterations"][0])
@@ -144,8 +142,10 @@ class Search:
     def _rescued(self, found: Ending) -> Ending:
         """What is left to do for polishing after the search has ended."""
         state = self.store.state
-        near = state[r.GRADIENT] <= NEAR * scale(self.store.settings[r.UNIT], state[r.COST])
-        short = (found[0] is Status.STALLED or (found[0] is Status.ITERATION_LIMIT and near)) and state[r.VIOLATION] <= POLISH_FROM
+        near = found[0] is Status.STALLED or (
+            found[0] is Status.ITERATION_LIMIT
+            and state[r.GRADIENT] <= NEAR * scale.py_func(self.store.settings[r.UNIT], state[r.COST]))
+        short = near and state[r.VIOLATION] <= POLISH_FROM
         wanted = (short and self.options.polish != "never") or (
             found[0] is Status.CONVERGED and self.options.polish == "newton" and not self.polished)
         return (self._polish() or found) if wanted else found
@@ -174,7 +174,7 @@ class Search:
     def _rows(self, task: int, most: int) -> tuple[int, int]:
         """Let the compiled loops do a task of ``iterate`` or ``outer``. Returns (rows of the log, ending or failed knot or -1)."""
         engine = self.store.engine
-        if self.multipliers.any_rows:
+        if self.outer is not None:
             rows, ending = outer.perform(engine, self.outer, task, self.rows, most)
         else:
             rows, ending = it.perform(engine, task, self.rows, self.options.tolerance, -1.0, most)
@@ -185,23 +185,10 @@ class Search:
         return self._rows(task, ending)[1]
 
     def _expand(self) -> Ending | None:
-        failed = self._perform(it.EXPAND) if len(self.team) == 1 else self._expand_together()
+        failed = self._perform(it.EXPAND) if len(self.team) == 1 else expand(self.team)
         if failed >= 0 or not np.isfinite(self.store.state[r.GRADIENT]):
             return Status.NOT_A_NUMBER, not_a_number(self.horizon, self.store)
         return None
-
-    def _expand_together(self) -> int:
-        """The stages shared among threads; every knot is a computation of its own, so the numbers do not depend on how many."""
-        stages, count = len(self.horizon.which), len(self.team)
-        cuts = [stages * i // count for i in range(count + 1)]
-        with ThreadPoolExecutor(count) as pool:
-            found = list(pool.map(differentiate_range, self.team, cuts[:-1], cuts[1:]))
-            failed = max(k for k, _ in found)
-            if failed >= 0:
-                return int(failed)
-            if not finish(self.store.engine, max(v for _, v in found)):
-                return 0
-            return int(max(pool.map(bend_range, self.team, cuts[:-1], cuts[1:])))
 
     def _iterate(self, most: int) -> tuple[int, int]:
         """As ``iterate.iterate``, with the expansions shared among threads where there are several."""
@@ -212,7 +199,7 @@ class Search:
             return 0, ending
         ending = it.step(engine, self.rows, 0)
         if ending == it.RUNNING:
-            failed = self._expand_together()
+            failed = expand(self.team)
             if failed >= 0:
                 self.store.state[r.FAILED] = failed
                 return 1, it.BROKEN
@@ -250,11 +237,11 @@ class Search:
     def _search(self) -> Ending:
         """Batches of iterations until an ending."""
         options, state = self.options, self.store.state
-        if self.multipliers.any_rows and self.schedule is None:
+        if self.outer is not None and self.schedule is None:
             self.schedule = self.outer.schedule
             self.schedule[:] = 0.0
             # relative to where the search begins, so that costs of 1e-2 and 1e4 start equally loosely
-            size = scale(self.store.settings[r.UNIT], state[r.COST])
+            size = scale.py_func(self.store.settings[r.UNIT], state[r.COST])
             self.schedule[[outer.TOLERANCE, outer.LOOSE, outer.NEAR, outer.PENALTY]] = (
                 max(options.tolerance, options.inner_tolerance * state[r.GRADIENT] / size), LOOSE,
                 POLISH_FROM, self.store.held.mu.max())
@@ -373,8 +360,10 @@ class Search:
     def _report_first(self) -> None:
         s, held = self.store.state, self.store.held
         s[r.PLAIN] = self.objective
-        penalty, updates = (held.mu.max(), 0.0) if self.schedule is None else self.schedule[[outer.PENALTY, outer.UPDATES]]
-        self.rows[0] = self.objective, np.nan, s[r.GRADIENT], s[r.VIOLATION], s[r.GAP], 0.0, s[r.MU], 0.0, penalty, updates
+        penalty, updates = 0.0, 0.0
+        if self.outer is not None:
+            penalty, updates = (held.mu.max(), 0.0) if self.schedule is None else self.schedule[[outer.PENALTY, outer.UPDATES]]
+        self.rows[0] = s[r.PLAIN], np.nan, s[r.GRADIENT], s[r.VIOLATION], s[r.GAP], 0.0, s[r.MU], 0.0, penalty, updates
         self._report(1)
 
     def _report(self, rows: int) -> None:

@@ -29,11 +29,14 @@ def find(store: Store, penalty: float) -> None:
 def sizes(store: Store) -> tuple[float, float]:
     """How large the cost of an expanded path is: by its values, and by what controls add that move a tenth of their range, or a
     fifth of their own size without one. The Hessians must be those of the cost alone."""
-    model, bent, far = store.model, 0.0, moves(store)
-    for k, (n, m) in enumerate(zip(model.n[:-1], model.m[:-1], strict=True)):
-        bent += 0.5 * float(np.abs(np.diagonal(model.H[k, n:n + m, n:n + m])) @ (0.2 * far[k, :m])**2)
-    return float(np.abs(store.path.cost).sum()), bent
-
+    model, far, which = store.model, 0.2 * moves(store), store.plan.which[:-1]
+    bent = np.empty((len(far), 1, 1))
+    for kind in range(len(store.plan.nx)):
+        if len(k := np.flatnonzero(which == kind)):
+            n, m = model.n[k[0]], model.m[k[0]]
+            curved = np.abs(model.H[:-1, n:n + m, n:n + m].diagonal(axis1=1, axis2=2)[k])
+            bent[k] = curved[:, None, :] @ (far[k, :m]**2)[:, :, None]
+    return float(np.abs(store.path.cost).sum()), float(np.cumsum(0.5 * bent)[-1])
 
 def moves(store: Store) -> np.ndarray:
     """Half the range of every control, or its own size along the path without one [S, M]."""
@@ -55,6 +58,7 @@ def gradient(store: Store) -> float:
 def measure(store: Store, unit: float) -> None:
     """Turn the numbers of a store at its start, which are for a unit of one, into those for this unit."""
     store.held.mu[:] *= unit
-    store.settings[[r.MU_LEAST, r.MU_MOST]] *= unit
+    store.settings[r.MU_LEAST] *= unit
+    store.settings[r.MU_MOST] *= unit
     store.settings[r.UNIT] = unit
     store.state[r.MU] *= unit

@@ -35,18 +35,20 @@ def lost(horizon: Horizon, store: Store, multipliers: Multipliers, options: ILQR
     if bad:
         state = ", ".join(f"{name} = {value:.6g}" for name, value in zip(stage.space.names, x, strict=True))
         listed = ", ".join(repr(names[i]) for i in bad)
-        status = Status.DIVERGED if growing else Status.NOT_A_NUMBER
-        return status, f"state {listed} becomes {after[bad[0]]} {where}, from {state}"
+        status, leg = Status.DIVERGED if growing else Status.NOT_A_NUMBER, horizon.leg(k)
+        why = leg.stretch.failure(options.integrator, float(horizon.t[k]), x, path.u[k], float(horizon.h[k]))
+        step = f"step {k - leg.first}: {why}; " if why else ""
+        return status, f"{step}state {listed} becomes {after[bad[0]]} {where}, from {state}"
     return Status.NOT_A_NUMBER, f"the running cost is {cost} {where}"
 
 
 def ended(ending: int, horizon: Horizon, store: Store, options: ILQROptions) -> tuple[Status, str]:
     """How a minimisation ended."""
     state = store.state
-    scaled = options.tolerance * scale(store.settings[r.UNIT], state[r.COST])
     if ending == it.CONVERGED:
         return Status.CONVERGED, (f"projected gradient {state[r.GRADIENT]:.3g}, expected decrease "
                                   f"{-(state[r.LINEAR] + state[r.QUADRATIC]):.3g}, cost {store.path.cost.sum():.9g}")
+    scaled = options.tolerance * scale.py_func(store.settings[r.UNIT], state[r.COST])
     if ending == it.INDEFINITE:
         if (words := first_not_finite(horizon, store)) is not None:
             return Status.NOT_A_NUMBER, words

@@ -16,6 +16,7 @@ from numba import njit
 
 from dynamics.kernels.calls import address_of, row_address
 from dynamics.loops import forward
+from dynamics.loops.acting import directions, turns
 from dynamics.loops.dense import add_congruence, clear, copy
 from ocp.shooting.robot.mechanics import BEND, COST_EXACT, bind_motion, evaluate
 from ocp.shooting.robot.sensitivities import (
@@ -33,13 +34,13 @@ Array = np.ndarray
 
 def curve(record, t, h, p, x, u, k, costate, out):  # type: ignore[no-untyped-def]
     """``ocp.shooting.engine.knots.bend`` by loops (compiled where it is used): out [S, n + m, w] at row k."""
-    status = walk(record, x[k], u[k], h[k])
+    status = walk(record, t[k], x[k], u[k], h[k])
     return status if status != 0 else _curve(record, t[k], h[k], p, u[k], k, costate, out)
 
 
 def complete(record, t, h, p, x, u, k, g, F, H, costate):  # type: ignore[no-untyped-def]
     """``ocp.shooting.engine.knots.complete`` by loops (compiled where it is used): one walk for all derivatives."""
-    status = walk(record, x[k], u[k], h[k])
+    status = walk(record, t[k], x[k], u[k], h[k])
     if status == 0:
         status = gather_model(record, t[k], h[k], p, u[k], k, g, F, H, False)
     return status if status != 0 else _curve(record, t[k], h[k], p, u[k], k, costate, H)
@@ -88,6 +89,12 @@ def _dynamics(s: Sensitivities, j: int) -> None:
     for k in range(drive.shape[0]):
         for i in range(nv):
             controls[drive[k, 1], i] += gain[k] * second[3, drive[k, 0], i]
+    thrusts, work, B, bent = m.thrusts, s.workspaces[j], directions(m.table), turns(m.table)
+    for k in range(thrusts[1]):  # with psi = FD_tau' a_bar: B' d(psi)/dq + d(B' psi)/dq
+        for i in range(nv):
+            controls[thrusts[0] + k, i] += work[bent + k * nv + i]
+            for row in range(nv):
+                controls[thrusts[0] + k, i] += work[B + row * thrusts[1] + k] * second[3, row, i]
     if j > 0:
         add_congruence(s.K, n, X[j], width, s.T, H, H.shape[0])
         add_control_rows(controls, n, X[j], 0, s.R, H, n)

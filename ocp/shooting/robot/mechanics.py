@@ -22,6 +22,7 @@ from dynamics.kernels.bank import Bank, evaluate, make_bank
 from dynamics.kernels.calls import address_of, row_address
 from dynamics.kernels.record import Record
 from dynamics.loops import forward, make_tables
+from dynamics.loops.acting import give
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS
 from ocp.problem import System
@@ -40,8 +41,9 @@ class Mechanics(Record):
 
     table, reals, work, wrenches: of ``dynamics.loops`` (no wrenches act); tableau as in the module docstring, node times
     clock [s] and cost weights quadrature [s] in units of h; flat [k, 2]: (coordinate, velocity); curved [k, 4]: (record, first
-    coordinate, first velocity, number of velocities); drive [k, 2]: (velocity, control) and gain [k]; then the slots:
-    x [s + 1, nx], a [s, nv], tau [nv], alpha [s + 1], time [1], cost [1].
+    coordinate, first velocity, number of velocities); drive [k, 2]: (velocity, control) and gain [k] of the motors; thrusts [2]:
+    the first control that is a thrust, and how many are; then the slots: x [s + 1, nx], a [s, nv], tau [nv], alpha [s + 1],
+    time [1], cost [1].
     """
 
     table: Array
@@ -56,6 +58,7 @@ class Mechanics(Record):
     curved: Array
     drive: Array
     gain: Array
+    thrusts: Array
     bank: Bank
     x: Array
     a: Array
@@ -118,14 +121,15 @@ def make_mechanics(system: System, integrator: str, rectangle: bool, kernels: Ma
             flat += [(qs.start + k, vs.start + k) for k in range(kind.nv)]
         else:
             curved.append((kinds.index(kind), qs.start, vs.start, kind.nv))
-    selection = np.array(system.mechanism.selection.full()).reshape(model.nv, system.nu)
+    motors = len(system.mechanism.motors)
+    selection = np.array(system.mechanism.selection.full()).reshape(model.nv, motors)
     drive = np.argwhere(selection)
     nodes = len(clock)
     return Mechanics(
         tables.integers, tables.reals, tables.workspace(), np.zeros((0, 6)), velocity, position, clock, quadrature,
-        _table(flat, 2), _table(curved, 4), _table(drive, 2), selection[tuple(drive.T)].astype(float), loaded,
-        np.zeros((nodes + 1, system.nx)), np.zeros((nodes, model.nv)), np.zeros(model.nv), np.zeros(nodes + 1), np.zeros(1),
-        np.zeros(1)), spaces
+        _table(flat, 2), _table(curved, 4), _table(drive, 2), selection[tuple(drive.T)].astype(float),
+        np.array([motors, system.nu - motors]), loaded, np.zeros((nodes + 1, system.nx)), np.zeros((nodes, model.nv)),
+        np.zeros(model.nv), np.zeros(nodes + 1), np.zeros(1), np.zeros(1)), spaces
 
 
 def _table(rows: Sequence[Any] | Array, columns: int) -> Array:
@@ -214,7 +218,7 @@ def bind_cost(m: Mechanics, j: int, t: float, u: Array, p: Array, h: float) -> f
 def take_step(record, t, h, p, x, u, k, after, cost):  # type: ignore[no-untyped-def]
     """``ocp.shooting.engine.knots.take`` by loops (compiled where it is used): row k of t, h, x, u, cost; p [np], after [nx]."""
     slots, a, tau, value, quadrature, bank = record.x, record.a, record.tau, record.cost, record.quadrature, record.bank
-    table, reals, work, wrenches = record.table, record.reals, record.work, record.wrenches
+    table, reals, work, wrenches, thrusts = record.table, record.reals, record.work, record.wrenches, record.thrusts
     nodes = a.shape[0]
     nq = slots.shape[1] - tau.shape[0]
     start(record, x[k], u[k])
@@ -225,6 +229,7 @@ def take_step(record, t, h, p, x, u, k, after, cost):  # type: ignore[no-untyped
             if status != 0:
                 return status
         if n < nodes:
+            give(table, work, t[k] + record.clock[n] * h[k], u[k], thrusts[0], thrusts[1])
             forward.forward_dynamics(table, reals, work, slots[n][:nq], slots[n][nq:], tau, wrenches, a[n])
             if quadrature[n] != 0.0:
                 weight = bind_cost(record, n, t[k], u[k], p, h[k])

@@ -3,7 +3,7 @@
 With X_j = d x_j / d z, z = (dx, u), in the tangent space of slot j (Hairer, Norsett, Wanner, Solving Ordinary Differential
 Equations I, section I.14, applied to the tableau),
 
-    da_j = FD_q X_j,q + FD_v X_j,v + M^-1 S dU        X_j,v = X_0,v + h sum_i velocity_weights[j, i] da_i
+    da_j = FD_q X_j,q + FD_v X_j,v + FD_tau (S, B(q)) dU        X_j,v = X_0,v + h sum_i velocity_weights[j, i] da_i
 
 and X_j,q likewise; curved joints bring their Jacobians. X_0 is the identity; the last slot holds (A, B).
 """
@@ -16,6 +16,7 @@ from numba import njit
 from dynamics.kernels.calls import address_of, row_address
 from dynamics.kernels.record import Record
 from dynamics.loops import forward, make_tables
+from dynamics.loops.acting import directions, give
 from dynamics.loops.dense import add, add_congruence, clear, copy, multiply_add, padded
 from dynamics.loops.lanes import WIDTH
 from ocp.problem import System
@@ -100,7 +101,7 @@ def _workspaces(system: System, count: int) -> Array:
 
 
 @njit(cache=True)
-def walk(s: Sensitivities, x: Array, u: Array, h: float) -> int:
+def walk(s: Sensitivities, t: float, x: Array, u: Array, h: float) -> int:
     """Fill states, accelerations and sensitivities of every slot. Returns 0 or the status of the kernel that failed."""
     m, first, spaces = s.mechanics, s.first, s.workspaces
     slots, a, tau, table, reals, wrenches = m.x, m.a, m.tau, m.table, m.reals, m.wrenches
@@ -115,6 +116,7 @@ def walk(s: Sensitivities, x: Array, u: Array, h: float) -> int:
             if status != 0:
                 return status
         if j < nodes:
+            give(table, spaces[j], t + m.clock[j] * h, u, m.thrusts[0], m.thrusts[1])
             forward.forward_dynamics_derivatives(table, reals, spaces[j], slots[j][:nq], slots[j][nq:], tau, wrenches, a[j],
                                                  first[j])
             _acceleration(s, j)
@@ -141,6 +143,11 @@ def _acceleration(s: Sensitivities, j: int) -> None:
         row, column = drive[k, 0], n + drive[k, 1]
         for i in range(nv):
             da[j, i, column] += first[j, 2, i, row] * gain[k]
+    thrusts, B = s.mechanics.thrusts, directions(s.mechanics.table)
+    for k in range(thrusts[1]):
+        for i in range(nv):
+            for row in range(nv):
+                da[j, i, n + thrusts[0] + k] += first[j, 2, i, row] * s.workspaces[j, B + row * thrusts[1] + k]
 
 
 @njit(cache=True)
@@ -208,7 +215,7 @@ def cost_slope(s: Sensitivities, j: int, t: float, u: Array, p: Array, h: float,
 
 def expand(record, t, h, p, x, u, k, g, F, H, hessian):  # type: ignore[no-untyped-def]
     """``ocp.shooting.engine.knots.differentiate`` by loops (compiled where it is used): g [w], F [n, w], H [n + m, w] of row k."""
-    status = walk(record, x[k], u[k], h[k])
+    status = walk(record, t[k], x[k], u[k], h[k])
     return status if status != 0 else gather_model(record, t[k], h[k], p, u[k], k, g, F, H, hessian)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ocp.derivatives import choose, differentiated
 from ocp.errors import ProblemError
-from ocp.integrators import INTEGRATORS
+from ocp.integrators import serving
 from ocp.problem import At, Phase, Problem
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages.costs import local_cost, total
@@ -120,12 +120,12 @@ def build(problem: Problem, options: ILQROptions, loops: bool = False, kinds: tu
     at = len(drafts)
     which = [0] * at
     for plain, stretch in zip(given, parts, strict=True):
-        INTEGRATORS[options.integrator].check(stretch.phase.system)
+        serving(stretch.phase.system, options.integrator).check(stretch.phase.system)
         if stretch.number:
             which.append(len(drafts))
             drafts.append(_passage(parts[stretch.number - 1], stretch))
             at += 1
-        steps = options.intervals
+        steps = stretch.phase.steps or options.intervals
         which += [len(drafts)] * steps
         drafts.append(_step(stretch, options, loops, single_graph(plain, options)))
         legs.append(Leg(stretch, at, at + steps))
@@ -168,7 +168,7 @@ def _step(stretch: Stretch, options: ILQROptions, loops: bool, single: Write | N
     """A step of the integrator along a phase."""
     phase, space = stretch.phase, stretch.space
     system, running = phase.system, stretch.costs(At.PATH)
-    sym = _symbols(stretch, running, system.rate, implicit=INTEGRATORS[options.integrator].implicit)
+    sym = _symbols(stretch, running, system.rate, implicit=serving(system, options.integrator).implicit)
 
     def advance(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, list[Term]]:
         after, nodes = stretch.advance(options.integrator, t, x, u, p, h)

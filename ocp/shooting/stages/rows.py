@@ -41,7 +41,8 @@ class Rows:
     Hessian [ndx + nu, w] of y' c by z, on and below the diagonal; adjoint(t, x, u, p, y) -> gradients of y' c by the
     coordinates of x and by u. Matrices row by row, w the width of the horizon.
 
-    kind [r]; size [r]: rows of the cone that begins here; needs_control [r]; names [r]: component by component.
+    kind [r]; size [r]: rows of the cone that begins here; needs_control [r]; names [r]: component by component; unit [r]: what one
+    of a row is in the unit of its constraint (``ocp.shooting.row_units``).
     """
 
     value: ca.Function
@@ -52,6 +53,7 @@ class Rows:
     size: np.ndarray
     needs_control: np.ndarray
     names: tuple[str, ...]
+    unit: np.ndarray
 
     @property
     def count(self) -> int:
@@ -132,7 +134,8 @@ def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., l
         curvature=dense_function(f"{label}_bend", [*arguments, y], [by_rows(H, width)]),
         adjoint=dense_function(f"{label}_adjoint", [*arguments, y], [ca.gradient(product, x), ca.gradient(product, u)]),
         kind=np.array([row.kind for row in made], dtype=np.int64), size=np.array([row.size for row in made], dtype=np.int64),
-        needs_control=_needs(made, u), names=tuple(row.name for row in made))
+        needs_control=_needs(made, u), names=tuple(row.name for row in made),
+        unit=np.ones(len(made)))
 
 
 def _derivatives(space: Space, t: Expr, x: Expr, u: Expr, p: Expr, make: Callable[..., list[Row]], y: Expr, model: Model | None

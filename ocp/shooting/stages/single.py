@@ -14,7 +14,7 @@ import casadi as ca
 
 from dynamics.kernels import operations
 from ocp.derivatives import choose
-from ocp.integrators import INTEGRATORS
+from ocp.integrators import serving
 from ocp.problem import At, Cost, Phase
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages import chain_rule
@@ -67,7 +67,7 @@ def single_graph(stretch: Stretch, options: ILQROptions) -> Write | None:
 
     stretch: with the dynamics as they were given, before derivatives of a certain source were put into them.
     """
-    system, scheme = stretch.phase.system, INTEGRATORS[options.integrator]
+    system, scheme = stretch.phase.system, serving(stretch.phase.system, options.integrator)
     if closed_form(stretch.phase, options):
         bend = stretch.closed_bend if bends(stretch.phase) and not stretch.constants.count else None
         return lambda t, x, u, p, h: _once(stretch, t, x, u, p, h, *stretch.closed_step(x, u, h), bend)

@@ -13,10 +13,11 @@ from functools import cached_property
 from typing import Any
 
 import casadi as ca
+import numpy as np
 
 from dynamics.model.model import Model
 from ocp.bridge import accelerations
-from ocp.integrators import INTEGRATORS, Node
+from ocp.integrators import Node, motion, serving
 from ocp.integrators.integrator import velocity
 from ocp.problem import At, Constraint, Cost, Phase, Problem
 from ocp.shooting.stages.costs import terms
@@ -161,7 +162,7 @@ class Stretch:
 
     def advance(self, integrator: str, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, tuple[Node, ...]]:
         """One step of the integrator and the nodes of its quadrature, with the time argument of the stages."""
-        system, scheme = self.phase.system, INTEGRATORS[integrator]
+        system, scheme = self.phase.system, serving(self.phase.system, integrator)
         if not self.constants.count:
             return scheme.advance(system, t, x, u, p, h)
         state, theta = self.split(x)
@@ -192,12 +193,24 @@ class Stretch:
         """Hessian of ``costate . minus(x', step)`` of the step above, where no constants are carried."""
         return robot_curvature(self.phase.system, x, u, h, costate)
 
+    def failure(self, integrator: str, t: float, x: np.ndarray, u: np.ndarray, h: float) -> str:
+        """Why an implicit step by the equations of motion from a carried state has no solution, in words; empty where it has one,
+        or is none."""
+        system = self.phase.system
+        if integrator not in ("bdf1", "sdirk2") or not motion.moves(system):
+            return ""
+        theta = x[system.nx:system.nx + self.constants.count]
+        p = np.array(ca.DM(self.parameters(ca.DM(system.parameter_values), ca.DM(theta)))).ravel()
+        found = motion.failure(system, integrator, float(self.clock(t, theta)), x[:system.nx], u[:system.nu], p,
+                               float(h * self.pace(theta)))
+        return "" if found is None else str(found)
+
     def _fractions(self, integrator: str) -> list[float]:
         """Where the nodes stand in a step, in units of h, by a step of length 1 from time 0."""
         system, sym = self.phase.system, ca.MX.sym
         t, h = sym("t"), sym("h")
         x, u, p = (sym(name, size) for name, size in (("x", system.nx), ("u", system.nu), ("p", system.np)))
-        nodes = INTEGRATORS[integrator].advance(system, t, x, u, p, h)[1]
+        nodes = serving(system, integrator).advance(system, t, x, u, p, h)[1]
         places: list[float] = ca.Function("places", [t, h], [ca.vertcat(*(time for _, time, _ in nodes))])(0.0, 1.0).elements()
         return places
 

@@ -134,17 +134,27 @@ def _held(phase: Phase, part: Trajectory, arc: Arc, jumps: Sequence[Jump]) -> Ph
             by_control = np.array(ca.DM(c.function.jac_sparsity(0, 2), 1))
             value = np.asarray(c.function(t[None, :], x.T, u.T, np.repeat(p[:, None], len(t), axis=1))).T
             low, high = list(c.lower), list(c.upper)
+            reach = _reach(c.function, np.column_stack([t, x, u]), p, np.ptp(part.u, axis=0))
             for r in range(c.size):
                 if not by_control[r].any() or all(i in fixed for i in np.flatnonzero(by_control[r])):
                     continue
-                size = 0.02 * (1e-9 + float(np.ptp(part.u)))
                 for bound in (low[r], high[r]):
-                    if abs(bound) < INF and np.mean(np.abs(value[:, r] - bound) < size) > ALONG:
+                    if abs(bound) < INF and np.mean(np.abs(value[:, r] - bound) < 0.02 * reach[r]) > ALONG:
                         low[r] = high[r] = bound
             c = replace(c, lower=tuple(low), upper=tuple(high))
         constraints.append(c)
     return replace(phase, u_lower=tuple(lower), u_upper=tuple(upper), x_lower=x_lower, x_upper=x_upper,
                    constraints=tuple(constraints))
+
+
+def _reach(function: ca.Function, points: np.ndarray, p: np.ndarray, ranges: np.ndarray) -> np.ndarray:
+    """How much each row of a constraint changes at most, at points (t, x, u) [k, 1 + nx + nu], when controls move by their
+    ranges."""
+    given = [ca.MX.sym(function.name_in(i), function.sparsity_in(i)) for i in range(4)]
+    slope = ca.Function("slope", given, [ca.jacobian(function(*given), given[2])])
+    nx = function.size1_in(1)
+    return np.asarray(np.max([np.abs(np.asarray(slope(a[0], a[1:1 + nx], a[1 + nx:], p))) @ ranges for a in points], axis=0))
+
 
 
 def _held_states(phase: Phase, part: Trajectory, arc: Arc, start: float, T: float, free: int

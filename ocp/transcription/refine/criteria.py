@@ -170,7 +170,7 @@ class ByCertificate:
         low, high = (np.concatenate([pair[side] for pair in bounds]) for side in (0, 1))
         over = np.stack([np.maximum(0.0, _peaks(-every) + low), np.maximum(0.0, _peaks(every) - high)], axis=2)
         limit = np.array([self.allowed.get(prefix + name, np.inf) for name in names])
-        size = np.maximum(np.ptp(every, axis=(0, 1)), 1e-12)
+        size = np.ptp(every, axis=(0, 1))
         ratio = np.max(over, axis=2) / limit
         near = (low != high) & (np.max(over, axis=2) <= FAR * size)
         nx = x.shape[1]

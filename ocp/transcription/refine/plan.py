@@ -78,7 +78,8 @@ def _equal_run(plan: Plan, k: int) -> int:
     while last < plan.intervals and plan.degrees[last] == plan.degrees[k] and last not in plan.jumps:
         last += 1
     for end in range(last, k + 1, -1):
-        if plan.edges[k:end + 1] == _even(plan.edges[k], plan.edges[end], end - k):
+        first = plan.edges[k] + (plan.edges[end] - plan.edges[k]) / (end - k)  # most stretches are ruled out by their first edge
+        if plan.edges[k + 1] == first and plan.edges[k:end + 1] == _even(plan.edges[k], plan.edges[end], end - k):
             return end - k
     return 1
 

@@ -79,7 +79,7 @@ def singular_controls(phase: Phase, linear: Array, mesh: Mesh, u: Array, x: Arra
     low, high = (np.where(np.abs(bound) < INF, bound, end) for bound, end in (
         (np.asarray(phase.u_lower), np.min(u, axis=0)), (np.asarray(phase.u_upper), np.max(u, axis=0))))
     range_ = high - low
-    off = (np.minimum(u - low, high - u) > OFF * range_) & (range_ > 1e-9 * (1 + np.abs(low) + np.abs(high)))
+    off = (np.minimum(u - low, high - u) > OFF * range_) & (range_ > 1e-9 * (np.abs(low) + np.abs(high)))
     close = np.zeros(mesh.intervals, dtype=bool)
     for i in range(x.shape[1]):
         for bound in (phase.x_lower[i], phase.x_upper[i]):
@@ -199,8 +199,8 @@ def _rows(problem: Problem, nlp: NLP, meshes: Sequence[Mesh], plans: Sequence[Pl
         chosen = singular_controls(phase, own, mesh, u, states if len(states) == mesh.nodes else states[:, :0])
         if not np.any(chosen):
             continue
-        ranges = np.maximum(np.ptp(u, axis=0), 1e-9)
-        own_rows, h = roughness(mesh, plan.jumps, np.where(chosen, 1 / ranges, 0.0))
+        ranges = np.ptp(u, axis=0)
+        own_rows, h = roughness(mesh, plan.jumps, np.where(chosen, 1 / np.where(ranges > 0, ranges, 1.0), 0.0))
         small = own_rows.tocoo()
         widths.append(h)
         names += [name for name, there in zip(phase.system.inputs, chosen, strict=True) if there and name not in names]

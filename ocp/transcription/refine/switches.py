@@ -135,7 +135,7 @@ def switches(phase: Phase, part: Trajectory, mesh: Mesh, plan: Plan, smooth: boo
         low = phase.u_lower[i] if phase.u_lower[i] > -INF else float(np.min(u))
         high = phase.u_upper[i] if phase.u_upper[i] < INF else float(np.max(u))
         spread = high - low
-        if len(u) < 4 or not float(np.ptp(u)) > 1e-3 * (1 + abs(low) + abs(high)) or not _limited(phase, i):
+        if len(u) < 4 or not float(np.ptp(u)) > 1e-3 * (abs(low) + abs(high)) or not _limited(phase, i):
             continue
         own: list[Jump] = []
         a = 0
@@ -164,7 +164,7 @@ def _steps(phase: Phase, part: Trajectory, e: float) -> bool:
     """Whether a control has a step at the fraction e of the phase."""
     t = float(part.t[0]) + duration_of(part) * (e + np.array([-1e-9, 1e-9]))
     before, after = np.clip(np.asarray(part.control(np.clip(t, part.t[0], part.t[-1]))), phase.u_lower, phase.u_upper)
-    return bool(np.any(np.abs(after - before) > STEP * np.maximum(np.ptp(part.u, axis=0), 1e-9)))
+    return bool(np.any(np.abs(after - before) > STEP * np.ptp(part.u, axis=0)))
 
 
 def _chatters(jumps: Sequence[Jump], mesh: Mesh) -> bool:

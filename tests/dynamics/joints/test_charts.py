@@ -11,6 +11,7 @@ from dynamics.errors import ChartSingularityError
 from dynamics.joints import charts
 from dynamics.joints.charts import ChartState, switch
 from dynamics.joints.derivatives import joint_derivatives
+from dynamics.joints.kind import sample_box
 from dynamics.lie import euler
 from dynamics.model import BodyInertia, Builder, Joint
 
@@ -142,3 +143,8 @@ def test_generated_formulas(chart):
     generator = ca.CodeGenerator(f"{chart}.c")
     generator.add(f)
     assert f"chart_{chart}(" in generator.dump()
+
+
+def test_a_range_of_no_width_has_a_sample():
+    """Also from 0 to -0, as mirrored joints have it, which NumPy takes for a negative range."""
+    assert sample_box(np.random.default_rng(0), np.zeros(1), -np.zeros(1), 1.0) == 0.0

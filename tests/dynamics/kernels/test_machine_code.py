@@ -282,7 +282,7 @@ def test_code_lives_as_long_as_a_workspace():
 
     x = ca.SX.sym("x")
     one, other = compile_many([ca.Function("f", [x], [3 * x]), ca.Function("g", [x], [x - 4])], mode="jit")
-    memory = weakref.ref(one._release.__defaults__[0].keep[0])
+    memory = weakref.ref(one._release.__defaults__[0].keep)
     works = workspace(one), workspace(other)
     del one, other
     gc.collect()

@@ -7,12 +7,12 @@ from joint_examples import POINTS
 from loop_references import close, first_derivatives, hessians
 
 from dynamics import algorithms as alg
-from dynamics.constraints import Closure, Coupling, Rod
+from dynamics.constraints import Closure, Coupling, JointMotion, Rod
 from dynamics.derivatives.complex_step import complex_step_jacobian
 from dynamics.errors import ModelError
 from dynamics.forces import Bushing, Cable, Drag, Expression, JointDamper, JointFriction, JointSpring, Place, PointForce, Spring
 from dynamics.loops import LoopDynamics
-from dynamics.mechanism import Mechanism, Motor
+from dynamics.mechanism import Mechanism, Motor, Thruster
 from dynamics.model import BodyInertia, Builder, Joint
 from dynamics.model.builder import joint
 
@@ -141,6 +141,45 @@ def test_wrenches_act_beside_forces_and_constraints(what):
     for ours, theirs in zip(loops.inverse_dynamics_derivatives(q, v, a, wrenches),
                             first_derivatives(model, inverse(robot), symbols)(q, v, a), strict=True):
         close(ours, theirs)
+
+
+def driven():
+    """Thrusters on the base, on a branch, and between the branches; a joint that follows a motion in time."""
+    model, t = branched(), ca.SX.sym("t")
+    thrusters = (Thruster("r1", "b", (0.1, 0.2, 0.9), 0.05, (0.1, 0, 0.2)), Thruster("r2", "e", (1, -0.3, 0.2)),
+                 Thruster("piston", "c", (0, 1, 0.1), 0.0, (0.1, 0.1, 0), against="e"))
+    motors = tuple(Motor(name, ((name, 1.0),)) for name in model.velocity_names)
+    guided = JointMotion("guided", "a", ca.Function("p", [t], [ca.sin(3 * t) + t**2]))
+    return Mechanism(model, motors, thrusters, forces(model)[:3], (guided, *CONSTRAINTS[2:]))
+
+
+def test_thrusters_and_time():
+    robot = driven()
+    model, loops, (q, v, tau, mu) = robot.model, LoopDynamics(robot), point(robot.model, 3)
+    thrusts, t = np.array([2.0, -3.0, 5.0]), 0.4
+
+    def forward_at(_, q, v, tau, wrenches=None):
+        return robot.forward_dynamics(q, v, ca.vertcat(tau, thrusts), t)
+
+    def inverse_at(_, q, v, a, wrenches=None):
+        return robot.inverse_dynamics(q, v, a, ca.DM(thrusts))
+
+    a, first, second = loops.forward_contracted_second_order(q, v, tau, mu, t=t, thrusts=thrusts)
+    close(a, np.array(forward_at(model, q, v, tau)).ravel())
+    close(loops.forward_dynamics(q, v, tau, t=t, thrusts=thrusts), a)
+    assert all(np.abs(loops.forward_dynamics(q, v, tau, **other) - a).max() > 1e-2
+               for other in ({"t": t}, {"thrusts": thrusts}))  # neither is kept from an earlier call
+    for ours, theirs in ((first, first_derivatives(model, forward_at)(q, v, tau)),
+                         (second, hessians(model, forward_at)(q, v, tau, mu)),
+                         (loops.inverse_dynamics_derivatives(q, v, a, thrusts=thrusts),
+                          first_derivatives(model, inverse_at)(q, v, a)),
+                         (loops.contracted_second_order(q, v, a, mu, thrusts=thrusts),
+                          hessians(model, inverse_at)(q, v, a, mu))):
+        for x, y in zip(ours, theirs, strict=True):
+            close(x, y)
+    close(loops.inverse_dynamics(q, v, a, thrusts=thrusts), np.array(inverse_at(model, q, v, a)).ravel())
+    with pytest.raises(ModelError, match=r"thrusts has shape \(2,\), expected \(3,\)"):
+        loops.forward_dynamics(q, v, tau, thrusts=[1.0, 2.0])
 
 
 def test_results_do_not_depend_on_what_came_before():

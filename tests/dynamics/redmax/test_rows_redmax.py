@@ -131,6 +131,23 @@ def test_poses_of_a_planar_arm():
     np.testing.assert_allclose(number(tip.R)[:2, 0], [np.cos(-0.8), np.sin(-0.8)])
 
 
+@pytest.mark.row("003:R03")
+@pytest.mark.parametrize("model", [RATES, FLAT, GROUPS], ids=["rates", "flat", "groups"])
+def test_poses_are_products_along_the_branches(model):
+    """Constant placements and joint motions as matrices 4 x 4, multiplied in NumPy from the world to every body."""
+    q, _, _ = state(model, 2)
+    found, world = alg.body_poses(model, q), []
+
+    def homogeneous(R, p):
+        return np.block([[number(R), column(p)[:, None]], [np.zeros((1, 3)), 1.0]])
+
+    for i, body in enumerate(model.bodies):
+        joint, moved = body.joint, model.kind(i).transform(ca.DM(q[model.q_slice(i)]))
+        own = homogeneous(joint.placement.rotation, joint.placement.position) @ homogeneous(moved.R, moved.p)
+        world.append(own if body.parent < 0 else world[body.parent] @ own)
+        np.testing.assert_allclose(homogeneous(found[i].R, found[i].p), world[i], atol=1e-13)
+
+
 @pytest.mark.row("003:D01")
 @pytest.mark.row("003:D02")
 @pytest.mark.row("003:D03")

@@ -112,6 +112,21 @@ def test_starter_files_certify_as_written(robot):
     assert json.loads(Path("run/summary.json").read_text())["ok"]
 
 
+def test_what_has_no_mass_is_held_and_limits_that_allow_nothing_are_left_out():
+    """Both are found in robot files of makers: a gripper that nobody weighed, and a range of no width."""
+    mass = '<inertial><mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    joint = """<joint name="{0}" type="revolute"><parent link="{1}"/><child link="{2}"/><axis xyz="0 1 0"/><origin xyz="0 0 0.3"/>
+<limit lower="{3}" upper="{4}" effort="50" velocity="5"/></joint>"""
+    Path("arm.urdf").write_text(f"""<robot name="arm"><link name="base"/><link name="upper">{mass}</link><link name="lower">{mass}
+</link><link name="finger"/>{joint.format("shoulder", "base", "upper", -2, 2)}{joint.format("elbow", "upper", "lower", 0, 0)}
+{joint.format("grip", "lower", "finger", 0, 1)}</robot>""")
+    assert ocp("init", "arm.urdf") == 0
+    text = Path("arm_move.yaml").read_text()
+    assert "what has no mass is held where it is: grip" in text
+    assert "position limits are left out: the file allows elbow no motion" in text
+    assert ocp("solve", "arm_move.yaml", "--out", "run", "--quiet") == 0
+
+
 def test_a_pose_is_reached_as_written_and_in_closed_loop():
     assert ocp("init", MODELS / "acrobot.urdf", "--ik") == 0
     assert ocp("ik", "acrobot_ik.yaml", "--out", "ik", "--quiet") == 0

@@ -7,6 +7,7 @@ import time
 import pytest
 from repository import ROOT
 
+import ocp
 from ocp.app import cli
 from ocp.app.verify import run as module
 from ocp.app.verify.records import gather
@@ -166,6 +167,10 @@ def test_places_that_do_not_exist_exit_with_two(tmp_path, capsys, monkeypatch):
 def test_the_gallery_is_found_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert (module.gallery() / "block_move.yaml").is_file()  # of the source tree; a wheel carries it within the package
+    assert call("check", "problems/block_move.yaml") == 0
+    assert call("robot", "problems/models/ur5.urdf") == 0
+    assert ocp.load("problems/block_move.yaml").to_yaml().startswith("name: Block move")
+    assert call("check", "problems/nothing.yaml") == 2
     (tmp_path / "problems").mkdir()
     assert module.gallery().as_posix() == "problems"  # that of the folder comes first
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from repository import ROOT
+from scipy.integrate import solve_ivp
 
 from ocp.app.files.load import load_problem, load_text
 from ocp.certify import certify, dynamics, objective
@@ -22,6 +23,14 @@ phase: {{duration: 2, start: {{x: 1}}, final: {{x: 0.5}}, costs: [{{name: effort
 """).problem
 
 
+@pytest.fixture(params=["few states", "many"])
+def states(request, monkeypatch):
+    """The open-loop gap by derivatives of all segments, and by integration of a few deviations beside the motion."""
+    if request.param == "many":
+        monkeypatch.setattr(dynamics, "STACKED", 0.0)
+
+
+@pytest.mark.usefixtures("states")
 def test_an_unstable_motion_is_not_refused_for_being_unstable():
     """Errors grow by e^16: the open-loop gap says so, the verdict does not."""
     found = solve(unstable(8.0), "collocation", {"scheme": "hermite_simpson", "intervals": 60})
@@ -32,6 +41,7 @@ def test_an_unstable_motion_is_not_refused_for_being_unstable():
     assert found.ok, found.certificate.failures
 
 
+@pytest.mark.usefixtures("states")
 def test_growth_is_that_of_the_linear_system():
     for rate in (-3.0, 0.0, 1.5):
         found = solve(unstable(rate), "collocation", {"intervals": 20})
@@ -39,6 +49,7 @@ def test_growth_is_that_of_the_linear_system():
         assert gaps.growth == pytest.approx(max(1.0, np.exp(2 * rate)), rel=1e-3)
 
 
+@pytest.mark.usefixtures("states")
 def test_a_drift_that_no_instability_explains_is_refused():
     """A stable motion whose states drift by a hundredth of their range in every segment."""
     found = solve(unstable(0.0), "collocation", {"intervals": 20})
@@ -49,6 +60,24 @@ def test_a_drift_that_no_instability_explains_is_refused():
     assert gaps.total > 0.05
     failures = certify(replace(found, trajectory=moved)).certificate.failures
     assert any("total re-integration" in one for one in failures)
+
+
+def test_gaps_grow_as_the_motion_integrated_from_its_start(monkeypatch):
+    """A pendulum that falls over, its knots off by a little: the open-loop gap by either road is that of one long integration."""
+    problem = load_text("""
+name: fall
+system: {states: {q: rad, v: rad/s}, dynamics: {q: v, v: "9*sin(q)"}}
+phase: {duration: 1.2, start: {q: 0.1, v: 0}, costs: []}
+""").problem
+    found = solve(problem, "collocation", {"scheme": "radau", "degree": 2, "intervals": 8})
+    path = found.trajectory
+    whole = solve_ivp(lambda t, y: [y[1], 9 * np.sin(y[0])], (0.0, 1.2), path.x[0], t_eval=path.t, rtol=1e-11, atol=1e-13).y.T
+    motion = Motion(problem.phase, path)
+    expected = np.max(np.abs(path.x - whole) / motion.scale)
+    assert expected > 1e-6
+    for stacked in (dynamics.STACKED, 0.0):
+        monkeypatch.setattr(dynamics, "STACKED", stacked)
+        assert dynamics.gaps(motion).open_loop == pytest.approx(expected, rel=1e-2)
 
 
 @pytest.mark.parametrize(("intervals", "holds"), [(30, False), (100, True)])

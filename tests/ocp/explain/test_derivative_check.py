@@ -13,10 +13,11 @@ from rich.console import Console
 
 from dynamics.derivatives.injection import with_derivatives
 from dynamics.errors import ModelError
+from dynamics.mechanism import Thruster
 from dynamics.model.synthetic import random_tree
 from ocp.app.files.load import load_problem
 from ocp.app.pages.derivative_check import print_derivative_check, term_places
-from ocp.bridge import Thruster, robot_system
+from ocp.bridge import robot_system
 from ocp.derivative_check import Kind, check_derivatives, closed_form, terms
 from ocp.derivative_check.differences import central, sides
 from ocp.derivative_check.points import path_points

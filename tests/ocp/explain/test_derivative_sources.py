@@ -11,9 +11,10 @@ from shooting_problems import cart_pole
 from dynamics import algorithms as alg
 from dynamics.derivatives import analytic
 from dynamics.loops import batch
+from dynamics.mechanism import Thruster
 from dynamics.model.urdf import read_urdf
 from ocp.app.files.load import load_problem
-from ocp.bridge import Thruster, robot_system
+from ocp.bridge import robot_system
 from ocp.derivatives import SOURCES as ALL
 from ocp.derivatives import choose, differentiated
 from ocp.errors import ProblemError
@@ -161,7 +162,7 @@ def free_duration(problem):
 
 @pytest.mark.row("002:H26")
 @pytest.mark.parametrize("change", [lambda p: p, free_duration])
-@pytest.mark.parametrize("name", ["acrobot", "quadruped_righting"])
+@pytest.mark.parametrize("name", ["acrobot", "quadruped_righting", "hexacopter_arm"])
 def test_loops_give_the_same_program(name, change):
     problem = change(load_problem(f"problems/{name}.yaml").problem)
     # off the unit sphere closed forms are those of q -> f(q / |q|), plain differentiation is that of f
@@ -201,16 +202,13 @@ def test_source_and_execution_are_chosen_by_size_and_can_be_forced():
     wanted = [("auto", "auto"), ("analytic", "auto"), ("analytic", "loops"), ("analytic", "generated"), ("ad", "auto"),
               ("fd", "auto")]
     chosen = {"small": [choose(small, *w)[:2] for w in wanted], "large": [choose(large, *w)[:2] for w in wanted],
-              "rotors": [choose(rotors, *w)[:2] for w in wanted[:2]]}
+              "rotors": [choose(rotors, *w)[:2] for w in wanted[:3]]}
     assert chosen["small"] == [("ad", False), ("analytic", False), ("analytic", True), ("analytic", False), ("ad", False),
                                ("fd", False)]
     assert chosen["large"] == [("analytic", True), ("analytic", True), ("analytic", True), ("analytic", False), ("ad", False),
                                ("fd", False)]
-    assert chosen["rotors"] == [("ad", False), ("analytic", False)]
+    assert chosen["rotors"] == [("ad", False), ("analytic", False), ("analytic", True)]
     assert "18 degrees of freedom" in choose(large, "auto", "auto")[2][0]
-    source, by_loops, told = choose(rotors, "analytic", "loops")  # what loops do not serve runs as code, and that is said
-    assert (source, by_loops) == ("analytic", False)
-    assert any("in place of loops" in note and "the robot has thrusters" in note for note in told), told
     for system, source, execution, message in (
             (large, "ad", "loops", "closed-form derivatives only"),
             (cart_pole().phase.system, "analytic", "loops", "not the forward dynamics of a robot"),

@@ -1,45 +1,37 @@
-"""A problem in other units is the same problem: the gallery's files without robots, rewritten, get the same verdict, the same
-motion and the same objective. Solver and certificate may not care whether a metre is 1, 1000 or 0.001."""
+"""A problem in other units is the same problem: the gallery's files, rewritten, get the same verdict, the same motion and the same
+objective. Solver and certificate may not care whether a metre is 1, 1000 or 0.001. Robots keep their metres, and their costs and
+rows are rewritten."""
 
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 import pytest
 from repository import ROOT
-from rescaled import Units, rescaled, state_factors
+from rescaled import Units, control_factors, rescaled, state_factors
 
 from ocp.app.files.load import load_problem
 from ocp.certify import Tolerances
 from ocp.methods import solve
 
 FOLDER = ROOT / "problems"
-#: solved within about a second each; all other files without robots are slow
+#: solved within about a second each; all others are slow
 QUICK = ("block_move", "bryson_denham", "brachistochrone", "lqr_scalar", "van_der_pol", "zermelo",
          "cartpole_swingup", "moon_landing", "particle_steering", "nonholonomic_integrator", "rayleigh")
 UNITS = {"mm, ms, MN": Units(length=1e3, time=1e3, force=1e-6, plain=10.0),
          "km, h": Units(length=1e-3, time=1 / 3600, force=1e-3, plain=0.1),
          "cost times 1e9": Units(cost=1e9), "cost times 1e-9": Units(cost=1e-9),
          "rows times 1e6": Units(rows=1e6), "rows times 1e-6": Units(rows=1e-6)}
-# what still depends on units, all of it refused; strict for the quick files, so that whoever mends it hears of it
-OTHER = "the solver ends at another, coarser optimum"
-OPEN = {("zermelo", "mm, ms, MN"): OTHER, ("zermelo", "cost times 1e9"): OTHER,
-        ("valve", "km, h"): "equations of algebraic unknowns do not close, and it is refused",
-        ("free_floating_robot_min_time", "mm, ms, MN"): "the robot turns further, a local optimum that is certified",
-        ("free_floating_robot_min_time", "km, h"): "refinement finds no places for some of the jumps"}
-# another local optimum, which only a search over all could tell from the best
-LOCAL = {("free_floating_robot_min_time", "mm, ms, MN")}
 # optima that are not unique: the objectives agree within the bars of the certificates, motions need not
-SEVERAL = {"dynamic_soaring": "the mesh lets one orbit begin at places half an interval apart: two strict minima of the program"}
+SEVERAL = {"dynamic_soaring": "the mesh lets one orbit begin at places half an interval apart: two strict minima of the program",
+           "satellite_reorientation": "the mirror image of a turn about x, y and z reversed, takes as long"}
 
 
-def flat_files():
-    """Names of the gallery's files whose states are written in the file and form a vector space."""
-    names = []
+def files():
+    """(name, whether states are written in the file and form a vector space) of the gallery's files."""
     for path in sorted(FOLDER.glob("*.yaml")):
         text = path.read_text(encoding="utf-8")
-        if "robot:" not in text and "matrices:" not in text:
-            names.append(path.stem)
-    return names
+        yield path.stem, "robot:" not in text and "matrices:" not in text
 
 
 @lru_cache(maxsize=4)
@@ -53,9 +45,8 @@ def parts(solution):
     return solution.parts or (solution.trajectory,)
 
 
-@lru_cache(maxsize=128)
 def compared(name, key):
-    """(whether the twin of a file in these units is certified, what differs between the two, in words)."""
+    """What differs between a file and its twin in these units, in words."""
     loaded, tolerances, first = original(name)
     units = UNITS[key]
     twin = rescaled(loaded.problem, units)
@@ -77,35 +68,18 @@ def compared(name, key):
         far = np.abs(y - x).max(axis=0) / np.where(span > 0, span, 1.0)
         if name not in SEVERAL and not far.max() < 5e-3:
             found.append(f"{phase.system.space.names[int(np.argmax(far))]} moves by {far.max():.2g} of its range")
-    return second.ok, found
+    return found
 
 
 def cases():
-    for name in flat_files():
-        for units in UNITS:
-            marks = [] if name in QUICK else [pytest.mark.slow]
-            if (name, units) in OPEN:
-                marks.append(pytest.mark.xfail(strict=name in QUICK, reason=OPEN[name, units]))
-            yield pytest.param(name, units, marks=marks)
+    for (name, flat), units in product(files(), UNITS):
+        if flat or not UNITS[units].of_motion:
+            yield pytest.param(name, units, marks=[] if name in QUICK else [pytest.mark.slow])
 
 
 @pytest.mark.parametrize(("name", "units"), list(cases()))
 def test_other_units_change_nothing(name, units):
-    _, found = compared(name, units)
-    assert not found
-
-
-def cases_of_verdicts():
-    for case in cases():
-        marks = [mark for mark in case.marks if mark.name != "xfail" or case.values in LOCAL]
-        yield pytest.param(*case.values, marks=marks)
-
-
-@pytest.mark.parametrize(("name", "units"), list(cases_of_verdicts()))
-def test_other_units_get_no_certificate_for_another_answer(name, units):
-    """Whatever the solver makes of the units: an answer that differs is refused, in the same basin or not."""
-    ok, found = compared(name, units)
-    assert not ok or not any("becomes" in what and what.startswith("objective") for what in found)
+    assert not compared(name, units)
 
 
 def test_the_rewriting_is_exact():
@@ -121,3 +95,14 @@ def test_the_rewriting_is_exact():
     sx = state_factors(problem.phase, units)
     rate = np.array(rescaled(problem, units).phase.system.rate(300.0, sx * x, 1e-6 * u, [])).ravel()
     np.testing.assert_allclose(rate, sx / 1e3 * np.array(problem.phase.system.rate(0.3, x, u, [])).ravel(), rtol=1e-12)
+
+
+def test_equations_of_algebraic_unknowns_are_rewritten():
+    problem, units = load_problem(FOLDER / "valve.yaml").problem, UNITS["km, h"]
+    x, u = np.array([0.3]), np.array([1.2, -0.7])
+    twin = rescaled(problem, units).phase.system
+    sx, su = state_factors(problem.phase, units), control_factors(problem.phase, units)
+    assert su.tolist() == [1e-3, 3.6]
+    for name, factor in (("residual", 1.0), ("rate", 3.6)):
+        there, here = getattr(twin, name)(0.1 / 3600, sx * x, su * u, []), getattr(problem.phase.system, name)(0.1, x, u, [])
+        np.testing.assert_allclose(np.array(there), factor * np.array(here), rtol=1e-12)

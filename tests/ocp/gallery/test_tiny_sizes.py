@@ -6,6 +6,9 @@ from scipy.optimize import brentq
 
 from ocp.app.files.load import load_text
 from ocp.methods import solve
+from ocp.nlp import SolverOptions, solve_nlp
+from ocp.problem import Status
+from ocp.transcription.collocation import CollocationOptions, transcribe
 
 AROUND_A_DISC = """
 name: Around a disc
@@ -64,3 +67,43 @@ def test_fullers_problem_a_ten_millionth_of_a_metre_from_rest():
     assert 0.5 < constant < 1.0
     found = certified(FULLER.format(T=0.004, x=1e-7, weight="1e9"))
     assert found.objective == pytest.approx(constant * 1e9 * 1e-7**2.5, rel=3e-3)
+
+
+PULL = """
+name: A pull
+system: {states: {x: m, v: m/s}, controls: {u: m/s**2}, dynamics: {x: v, v: u}}
+phase:
+  duration: 1.0e+5
+  start: {x: 0, v: 0}
+  costs: [{name: effort, running: "u**2"}, {name: goal, final: "1e-9*(x - 1.0e+9)**2"}]
+"""
+
+
+def test_a_million_kilometres_that_no_guess_foretells():
+    """Rounding of the constraints exceeds absolute tolerances. The least effort to a place L is k L^2, k = 3 / T^3."""
+    found = certified(PULL)
+    w, k = 1e-9, 3e-15
+    assert found.objective == pytest.approx(w * k / (w + k) * 1e18, rel=1e-9)
+    assert any("rounding allows nothing better" in note for note in found.notes)
+
+
+MOVE = """
+name: A move
+system: {states: {x: m, v: m/s}, controls: {u: m/s**2}, dynamics: {x: v, v: u}}
+phase:
+  duration: 1.0e+5
+  start: {x: 0, v: 0}
+  final: {x: 1.0e+9, v: 0}
+  costs: [{name: effort, running: "1.0e+9*u**2"}]
+"""
+
+
+def test_a_million_kilometres_in_a_day():
+    """Rounding of the constraints exceeds absolute tolerances. The least effort of a move from rest to rest is 12 L^2 / T^3."""
+    found = certified(MOVE)
+    assert found.objective == pytest.approx(1e9 * 12 * 1e18 / 1e15, rel=1e-9)
+    assert any(note.startswith("scaling guess for its unknowns") for note in found.notes)
+    plain = solve_nlp(transcribe(load_text(MOVE).problem, CollocationOptions()).nlp, SolverOptions())
+    assert plain.status is Status.CONVERGED
+    assert any("rounding allows nothing better" in note for note in plain.notes)
+    assert plain.f == pytest.approx(found.objective, rel=1e-9)

@@ -41,8 +41,8 @@ def counts(name):
 # ---- order -------------------------------------------------------------------------------------------------------
 def test_the_family_is_complete():
     assert {name: INTEGRATORS[name].order for name in IMPLICIT} == {
-        "implicit_euler": 1, "tr_bdf2": 2, "gauss_legendre_1": 2, "gauss_legendre_2": 4, "gauss_legendre_3": 6, "radau_iia_2": 3,
-        "radau_iia_3": 5, "bdf1": 1, "sdirk2": 2}
+        "implicit_euler": 1, "tr_bdf2": 2, "gauss_legendre_1": 2, "gauss_legendre_2": 4, "gauss_legendre_3": 6,
+        "gauss_legendre_4": 8, "radau_iia_2": 3, "radau_iia_3": 5, "bdf1": 1, "sdirk2": 2}
 
 
 @pytest.mark.parametrize("cost", [False, True])
@@ -110,6 +110,8 @@ FACTORS = {  # Hairer, Wanner, Solving Ordinary Differential Equations II, secti
     "gauss_legendre_1": lambda z: (1 + z / 2) / (1 - z / 2),
     "gauss_legendre_2": lambda z: (1 + z / 2 + z**2 / 12) / (1 - z / 2 + z**2 / 12),
     "gauss_legendre_3": lambda z: (1 + z / 2 + z**2 / 10 + z**3 / 120) / (1 - z / 2 + z**2 / 10 - z**3 / 120),
+    "gauss_legendre_4": lambda z: ((1 + z / 2 + 3 * z**2 / 28 + z**3 / 84 + z**4 / 1680)
+                                   / (1 - z / 2 + 3 * z**2 / 28 - z**3 / 84 + z**4 / 1680)),
     "bdf1": lambda z: 1 / (1 - z), "sdirk2": lambda z: (1 + (1 - 2 * G) * z) / (1 - G * z) ** 2,
     "radau_iia_2": lambda z: (1 + z / 3) / (1 - 2 * z / 3 + z**2 / 6),
     "radau_iia_3": lambda z: (1 + 2 * z / 5 + z**2 / 20) / (1 - 3 * z / 5 + 3 * z**2 / 20 - z**3 / 60),

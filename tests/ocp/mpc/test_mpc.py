@@ -6,9 +6,11 @@ import casadi as ca
 import numpy as np
 import pytest
 import scipy.linalg
+from repository import ROOT
 from scipy.integrate import solve_ivp
 from shooting_problems import function, make, quadrotor
 
+from ocp.app.files.load import load_problem
 from ocp.errors import ProblemError
 from ocp.mpc import Disturbances, Ending, Kick, MPCOptions, PlantSpec, Push, Tracked, run
 from ocp.mpc.evaluate import track, violations
@@ -409,3 +411,39 @@ def test_horizons_need_a_length():
     assert horizon_problem(free, MPCOptions(horizon=0.8)).phase.duration == Duration(0.8, 0.8, 0.8)
     with pytest.raises(ProblemError, match="longer than the horizon"):
         run(cart(), MPCOptions(rate=0.5, duration=4), solver=SOLVER)
+
+
+class Fine:
+    """A plant by SciPy's adaptive DOP853 at 1e-9, of any explicit system."""
+
+    def __init__(self, system):
+        self.rate = system.rate
+
+    def reset(self, x, t=0.0):
+        self.x, self.t = np.array(x, float), t
+
+    def measure(self):
+        return self.x.copy()
+
+    def step(self, u, dt):
+        self.x = solve_ivp(lambda t, x: np.array(self.rate(t, x, u, [])).ravel(), (self.t, self.t + dt), self.x, method="DOP853",
+                           rtol=1e-9, atol=1e-10).y[:, -1]
+        self.t += dt
+        return self.x
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("integrator", ["sdirk2", "bdf1", "rk4"])
+def test_implicit_steps_hold_a_stiff_robot_where_explicit_ones_are_lost(integrator):
+    """Steps of 25 ms against springs that swing at 60 Hz; the plant is exact."""
+    loaded = load_problem(ROOT / "problems" / "mpc" / "flexible_arm.yaml")
+    plant = Fine(loaded.problem.phase.system)
+    found = run(loaded.problem, MPCOptions(rate=40, duration=1.0), plant=plant,
+                solver=ILQROptions(intervals=20, integrator=integrator, hessian="gauss_newton"))
+    angle = found.x[:, 0] + found.x[:, 1]
+    if integrator == "rk4":
+        assert not found.ok or np.abs(angle[-5:] - 0.8).max() > 0.1
+    else:
+        assert found.ok
+        assert np.abs(angle[-5:] - 0.8).max() < 0.02
+        assert np.abs(found.x[:, 1]).max() < 0.02  # the spring gives by no more than its torque

@@ -10,7 +10,7 @@ import pytest
 from nlp_programs import program, staged
 
 from ocp.errors import ProblemError
-from ocp.nlp import Scaling, SolverOptions, choose_scaling, kkt, lifted_tiny, prepare_solver, scaled, solve_nlp
+from ocp.nlp import Scaling, SolverOptions, choose_scaling, extraordinary, kkt, prepare_solver, scaled, solve_nlp
 from ocp.problem import Status
 
 INF = np.inf
@@ -122,22 +122,48 @@ def test_unknowns_with_tiny_bounds_keep_them():
     """Solvers relax bounds by absolute amounts: a thousandth of a bound of 1e-6 is seen in the solution."""
     nlp = program(3, lambda x: -x[0] - 1e6 * x[1] + x[2] ** 2, lambda x: [x[0] - x[2]], [0.0, 0.0, 0.0], rows=("same",),
                   x_bounds=np.array([[-INF, -1e-6, 0.0], [INF, 1e-6, 0.0]]))
-    lifted = lifted_tiny(nlp)
-    np.testing.assert_array_equal(lifted.columns, [1.0, 2.0 ** -20, 1.0])  # free and fixed ones keep their unit
-    assert str(lifted).startswith("scaling of tiny bounds")
-    assert lifted_tiny(scaled(nlp, lifted)[0]) is None
+    found = extraordinary(nlp)
+    np.testing.assert_array_equal(found.columns, [1.0, 2.0 ** -20, 1.0])  # what is free or fixed at nothing keeps its unit
+    assert str(found).startswith("scaling guess for its bounds")
+    assert extraordinary(scaled(nlp, found)[0]) is None
 
 
 def test_rows_in_tiny_numbers_are_lifted_name_by_name():
-    """A row of size 1e-6 is below what a solver tells from nothing; rows of one name share a factor, others keep theirs."""
+    """A row of size 1e-6 is below what a solver tells from nothing; rows of one name share a factor."""
     nlp = program(2, lambda x: x[0] ** 2 + x[1] ** 2, lambda x: [1e-6 * x[0], 3e-9 * x[1], 2.0 * x[1]], [3.0, 3.0],
                   rows=("near @ knot 0", "near @ knot 1", "far"), g_bounds=np.array([[1e-6, 3e-9, -INF], [INF, INF, INF]]))
-    lifted = lifted_tiny(nlp)
-    np.testing.assert_array_equal(lifted.rows, [2.0 ** 20, 2.0 ** 20, 1.0])
-    np.testing.assert_array_equal(lifted.columns, 1.0)
-    assert lifted.objective == 1.0
-    assert lifted_tiny(scaled(nlp, lifted)[0]) is None
-    inner, way = scaled(nlp, lifted)
+    factors = extraordinary(nlp)
+    np.testing.assert_array_equal(factors.rows, [2.0 ** 18, 2.0 ** 18, 0.125])
+    np.testing.assert_array_equal(factors.columns, 4.0)
+    assert extraordinary(scaled(nlp, factors)[0]) is None
+    inner, way = scaled(nlp, factors)
     found = way.result(solve_nlp(inner, SolverOptions()))
     np.testing.assert_allclose(found.x[0], 1.0, rtol=1e-7)
     np.testing.assert_allclose(found.lam_g[0], -2e6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["ipopt", "interior_point"])
+def test_a_program_in_huge_numbers_is_solved_by_the_same_iterations_in_any(solver):
+    """Unknowns, rows and objective in other units, by powers of two: the scaled programs are the same to the bit."""
+    def rosenbrock(a, b, c, d):
+        return program(2, lambda x: d * ((x[0] / a - 1) ** 2 + 100 * (x[1] / b - (x[0] / a) ** 2) ** 2),
+                       lambda x: [c * ((x[0] / a) ** 2 + (x[1] / b) ** 2)], [-1.2 * a, 1.0 * b],
+                       x_bounds=np.array([[-2 * a, -INF], [2 * a, INF]]), g_bounds=np.array([[-INF], [1.5 * c]]))
+
+    def solved(nlp):
+        inner, way = scaled(nlp, extraordinary(nlp))
+        return way.result(solve_nlp(inner, SolverOptions(solver=solver)))
+
+    first, *others = (solved(rosenbrock(*by)) for by in ((2.0**12, 1.0, 1.0, 1.0), (1.0, 2.0**15, 2.0**8, 1.0),
+                                                         (2.0**-14, 1.0, 2.0**-9, 2.0**6), (1.0, 1.0, 1.0, 2.0**30)))
+    assert first.status is Status.CONVERGED
+    assert len(first.iterations) > 8
+    for other in others:
+        assert [row["inf_du"] for row in other.iterations] == [row["inf_du"] for row in first.iterations]
+    assert extraordinary(rosenbrock(1.0, 1.0, 1.0, 1.0)) is None
+
+
+def test_rounding_at_the_first_point_is_no_size():
+    nlp = program(3, lambda x: x[0] ** 2 + x[1] ** 2 + x[2] ** 2, lambda x: [x[0] + x[1] + x[2]], [4000.0, 1e-13, 1e-13],
+                  x_bounds=np.array([[-INF, -INF, -8.0], [INF, INF, 8.0]]))
+    np.testing.assert_array_equal(extraordinary(nlp).columns, [4096.0, 1.0, 8.0])

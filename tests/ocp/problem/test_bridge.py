@@ -8,10 +8,10 @@ from repository import ROOT
 
 import dynamics
 from dynamics import algorithms as alg
-from dynamics.mechanism import drivable_joints
+from dynamics.mechanism import Thruster, drivable_joints
 from dynamics.model.synthetic import random_tree
 from dynamics.model.urdf import read_urdf
-from ocp.bridge import Thruster, model_space, robot_system
+from ocp.bridge import model_space, robot_system
 from ocp.errors import ProblemError
 from ocp.guess import on_manifold
 from ocp.robot_terms import RobotTerms

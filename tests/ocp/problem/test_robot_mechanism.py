@@ -156,12 +156,6 @@ def test_a_symplectic_step_in_closed_form():
     np.testing.assert_allclose(np.array(found), np.array(by_x), atol=1e-7)
 
 
-def test_code_takes_the_place_of_loops_where_there_are_thrusters():
-    source, by_loops, told = choose(robot_system(pulled()), "analytic", "loops")
-    assert (source, by_loops) == ("analytic", False)
-    assert "in place of loops, for they know motors only, and the robot has thrusters ('jet', 'piston')" in told[-1]
-
-
 # ---- limits -------------------------------------------------------------------------------------------------------------
 def phase_of(system, **more):
     x = np.array([system.space.neutral])

@@ -5,10 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from repository import ROOT
+from rescaled import Units, rescaled
 
 from ocp.app.files.load import load_problem
+from ocp.app.pipeline import body_poses, drawn
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.methods import METHODS, make_options, solve
+from ocp.problem import with_parameters
 from ocp.shooting.adjoint import AdjointOptions, Shot, unsupported
 from ocp.shooting.stages.horizon import build
 
@@ -41,6 +44,15 @@ def test_the_optimum_is_that_of_ddp():
     assert one.extra["gradient"].shape == (3 + 40,)
 
 
+@pytest.mark.slow
+def test_iterations_are_those_of_the_same_cost_in_another_unit():
+    first, other = (solve(rescaled(loaded().problem, Units(cost=by)), "adjoint",
+                          {"intervals": 5, "max_iterations": 12, "kernels": "interpreted"}) for by in (1.0, 2.0**30))
+    assert len(first.iterations) == len(other.iterations) > 5
+    assert [2.0**30 * row["cost"] for row in first.iterations] == [row["cost"] for row in other.iterations]
+    np.testing.assert_array_equal(first.trajectory.u, other.trajectory.u)
+
+
 def test_what_it_cannot_hold_is_named():
     sentences = unsupported(load_problem(ROOT / "problems/cartpole_swingup.yaml").problem)
     assert any("bounds of states (" in one for one in sentences)
@@ -58,13 +70,28 @@ def test_bad_options_are_refused(options, words):
         make_options("adjoint", options)
 
 
-def test_newton_that_fails_names_step_residual_and_joint():
-    """Torques far beyond what a step of 0.4 s can follow."""
+@pytest.mark.parametrize("method", ["adjoint", "ilqr"])
+def test_newton_that_fails_names_step_residual_and_joint(method):
+    """Torques far beyond what a step of 0.4 s can follow; the states before it are kept."""
     problem = loaded().problem
     phase = problem.phase
     wild = replace(phase, guess=replace(phase.guess, u=np.full_like(phase.guess.u, 3e5)), u_lower=(-1e9,) * 2, u_upper=(1e9,) * 2)
-    found = solve(replace(problem, phases=(wild,)), "adjoint", {"intervals": 2, "integrator": "bdf1"})
+    found = solve(replace(problem, phases=(wild,)), method, {"intervals": 2, "integrator": "bdf1"})
     assert found.status.name in ("NOT_A_NUMBER", "DIVERGED")
-    assert "step 0 (t = 0 s) of the simulation of the guess fails" in found.message
+    assert "step 0" in found.message
+    assert "Newton's method finds no solution at t = 0.4 s" in found.message
+    assert "the residual is " in found.message
     assert "joint '" in found.message
     assert np.all(found.trajectory.x[0] == phase.start.value)
+
+
+def test_what_was_designed_is_drawn():
+    """The elbow is drawn as far from the shoulder as its length says: one metre and what was added."""
+    problem = with_parameters(loaded().problem, {"longer": -0.2})
+    found = solve(problem, "adjoint", {"intervals": 2, "integrator": "bdf1", "max_iterations": 0})
+    added = found.problem.phase.system.parameter_values[0]
+    poses = body_poses(drawn(found.problem.phase.system), found.trajectory.x[:, :2])
+    names = [body.name for body in found.problem.phase.system.model.bodies]
+    apart = np.linalg.norm(poses[:, names.index("lower"), :3, 3] - poses[:, names.index("upper"), :3, 3], axis=1)
+    np.testing.assert_allclose(apart, 1.0 + added)
+    assert abs(added) > 0.1

@@ -12,6 +12,9 @@ from loop_references import coupled_tree
 from shooting_problems import function, pendulum
 
 from dynamics import algorithms as alg
+from dynamics.constraints import JointMotion
+from dynamics.forces import Drag
+from dynamics.mechanism import Mechanism, Motor, Thruster
 from dynamics.model.synthetic import random_tree
 from dynamics.model.urdf import read_urdf
 from ocp.bridge import robot_system
@@ -35,6 +38,19 @@ TREES = {
 }
 
 
+def driven():
+    """A floating tree with thrusters on its base, on a branch and between branches, a joint that follows a motion in time, and
+    air."""
+    model = random_tree(5, np.random.default_rng(3), kinds=("revolute", "prismatic"), root="free_flyer", branching=0.6)
+    t = ca.SX.sym("t")
+    return Mechanism(
+        model, (Motor("left", (("j1", 2.0),)), Motor("rod", (("j2", 1.0),))),
+        (Thruster("r1", "f0", (0.1, 0, 1), 0.05, (0.2, 0, 0)), Thruster("r2", "f3", (1, 0.3, 0)),
+         Thruster("piston", "f4", (0, 1, 0.2), against="f1")),
+        (Drag("air", "f2", (0.1, 0.2, 0.3, 0.01, 0.02, 0.03), (0.2,) * 6),),
+        (JointMotion("guided", "j3", ca.Function("p", [t], [ca.sin(3 * t)])),))
+
+
 def actuated(model):
     """Every other joint: fewer controls than velocities, and an order of their own."""
     names = [b.joint.name for b in model.bodies if b.joint.mimic is None and b.joint.kind not in ("fixed", "free_flyer")]
@@ -44,8 +60,10 @@ def actuated(model):
 @functools.cache
 def problem(name, seed=5):
     """A robot at a random state with random controls; costs that couple everything, time and controls included."""
-    model, rng = TREES[name](), np.random.default_rng(seed)
-    system = robot_system(model, actuated=actuated(model))
+    robot, rng = {**TREES, "driven": driven}[name](), np.random.default_rng(seed)
+    system = robot_system(robot, actuated="all" if isinstance(robot, Mechanism) else actuated(robot))
+    system = dataclasses.replace(system, constraints=())  # a random start keeps to nothing
+    model = system.model
     nx, nu, nv = system.nx, system.nu, model.nv
     x0 = np.r_[alg.random_configuration(model, rng), rng.normal(size=nv)]
     a, b = ca.DM(rng.normal(size=nx)), ca.DM(rng.normal(size=nu))
@@ -106,6 +124,11 @@ def check(problem, options, derivatives):
 @pytest.mark.parametrize("name", list(TREES))
 def test_expansion_is_that_of_algorithmic_differentiation(name, integrator, hessian):
     check(problem(name), dataclasses.replace(LOOPS, integrator=integrator, hessian=hessian), "ad")
+
+
+@pytest.mark.parametrize(("integrator", "hessian"), [("rk4", "full"), ("semi_implicit_euler", "gauss_newton")])
+def test_thrusters_and_motions_in_time(integrator, hessian):
+    check(problem("driven"), dataclasses.replace(LOOPS, integrator=integrator, hessian=hessian), "ad")
 
 
 @pytest.mark.parametrize(("name", "hessian"), [("flat", "full"), ("free root", "gauss_newton")])

@@ -10,9 +10,10 @@ from loop_references import coupled_tree
 from shooting_problems import function, quadrotor
 
 from dynamics import algorithms as alg
+from dynamics.mechanism import Thruster
 from dynamics.model.synthetic import random_tree, serial_chain
 from dynamics.model.urdf import read_urdf
-from ocp.bridge import Thruster, inverse_dynamics_system, robot_system
+from ocp.bridge import inverse_dynamics_system, robot_system
 from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem, Status
 from ocp.shooting.ilqr import ILQROptions, prepare, solve
 from ocp.shooting.stages import expressions, single, symplectic

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import casadi as ca
 import numpy as np
 import pytest
 from repository import ROOT
 
+from dynamics.forces.tension import Spring, path_length
 from ocp.app.files.load import load_problem, load_text
 from ocp.app.simulate import findings
 from ocp.errors import ProblemError
@@ -271,3 +273,18 @@ def test_a_step_that_fails_leaves_the_stepper_where_it_was():
         with pytest.raises(StepError):
             mover.step(np.zeros(1), 0.1)
         np.testing.assert_array_equal(mover.measure(), [0.0, 1e200])
+
+
+def test_a_stiff_finger_needs_implicit_steps():
+    """At the mesh of its file RK4 is lost; SDIRK2 ends where a hundred times shorter steps of RK4 do, its tendons taut."""
+    found = load_problem(ROOT / "problems" / "tendon_finger.yaml").problem
+    lost, held = (simulate(found, name, Guessed(found), dt=0.4 / 160) for name in ("rk4", "sdirk2"))
+    exact = simulate(found, "rk4", Guessed(found), dt=0.4 / 16000)
+    assert not lost.ok or np.abs(lost.legs[0].x).max() > 1e3
+    assert held.ok
+    np.testing.assert_allclose(held.legs[0].x[-1, :5], exact.legs[0].x[-1, :5], atol=2e-3)
+    q = ca.SX.sym("q", 5)
+    for force in found.phase.system.mechanism.forces:
+        if isinstance(force, Spring):
+            length = ca.Function("length", [q], [path_length(found.phase.system.model, force.places, q)])
+            assert min(float(length(x[:5])) for x in exact.legs[0].x[::100]) > force.length

@@ -12,10 +12,10 @@ import dynamics
 from dynamics import algorithms as alg
 from dynamics.constraints import Coupling
 from dynamics.derivatives import analytic, unit_configuration
-from dynamics.mechanism import Mechanism, direct_motors
+from dynamics.mechanism import Mechanism, Thruster, direct_motors
 from dynamics.model.synthetic import branched_tree, random_tree, serial_chain
 from ocp.app.files.load import load_problem
-from ocp.bridge import Thruster, effort_constraints, inverse_dynamics_system, residual_dynamics_system, robot_system
+from ocp.bridge import effort_constraints, inverse_dynamics_system, residual_dynamics_system, robot_system
 from ocp.derivatives import choose, differentiated_phase
 from ocp.errors import ProblemError
 from ocp.methods import solve

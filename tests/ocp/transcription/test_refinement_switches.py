@@ -8,6 +8,7 @@ import casadi as ca
 import control_problems as known
 import numpy as np
 import pytest
+from rescaled import Units, rescaled
 from scipy.integrate import solve_ivp
 from scipy.optimize import minimize_scalar, root
 
@@ -46,6 +47,16 @@ def test_block_in_the_least_time(options, v0):
     assert found.objective == pytest.approx(2 * top - v0, abs=1e-9)
     assert jumps(found) == pytest.approx([top - v0], abs=1e-6)
     assert certify(found).certificate.holds
+    assert len(found.extra["refinement"]) <= 3
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e6])
+def test_a_switch_is_one_in_any_unit(size):
+    """Metres and newtons of another size; the second is the same."""
+    found = solve(rescaled(block(0.3), Units(plain=size)), CollocationOptions(scheme="gauss", refine="hp", intervals=11))
+    top = np.sqrt(1 + 0.3**2 / 2)
+    assert found.objective == pytest.approx(2 * top - 0.3, abs=1e-8)
+    assert jumps(found) == pytest.approx([top - 0.3], abs=1e-6)
     assert len(found.extra["refinement"]) <= 3
 
 

@@ -132,3 +132,16 @@ def test_the_command_writes_a_run_and_a_box_needs_no_controller(tmp_path, capsys
     with pytest.raises(SystemExit) as ended:
         main(["check", str(FOLDER / "box_slides.yaml")])
     assert ended.value.code == 0
+
+
+def test_tasks_that_cannot_all_be_met_come_with_advice():
+    """Two orientations of one trunk at one priority: 9 rates of 6; and a foot that stands and shall move."""
+    other = "  - {name: other, priority: 1, orientation: {frame: trunk, rpy: [0, 0, 0.1]}}\n"
+    twice = TEXT.replace("  - {name: trunk,", f"{other}  - {{name: trunk,")
+    moving_foot = TEXT.replace("gain: 20, on: false", "gain: 20")
+    for text, words in ((twice, "ask for 9 rates at one priority, of which contacts and loops leave 6 free"),
+                        (moving_foot, "ask for 9 rates at one priority, of which contacts and loops leave 6 free")):
+        text = text.split("schedule:")[0] + "wbc: {rate: 200, duration: 0.01}\n"
+        assert any(words in note.words for note in run_loaded(load_wbc_text(text, FOLDER)).run.notes)
+    fine = TEXT.split("schedule:")[0] + "wbc: {rate: 200, duration: 0.01}\n"
+    assert not run_loaded(load_wbc_text(fine, FOLDER)).run.notes

@@ -184,7 +184,8 @@
     });
     for (const [indices, closed, role] of scene.edges) {
       const line = indices.map((i) => seen[i]);
-      items.push({ depth: meanDepth(line) - 0.01 * radius, draw: () => {
+      const front = role === "force" ? 100 : 0.01; // arrows are seen through everything
+      items.push({ depth: meanDepth(line) - front * radius, draw: () => {
         pen.strokeStyle = pen.fillStyle = colour[role];
         pen.lineWidth = role === "ground" ? 1.5 : role === "force" || role === "target" ? 2 : role.startsWith("axis") ? 3 : Math.min(7, Math.max(2.5, 0.02 * radius * line[0].s));
         pen.lineJoin = pen.lineCap = "round";

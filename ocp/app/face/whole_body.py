@@ -1,0 +1,117 @@
+"""Whole-body control in Python: a file is run, and what came of it is handed back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynamics.errors import near
+from ocp.app.face.document import written_at
+from ocp.app.face.expression import Expr
+from ocp.app.face.result import Page, Picture, Pictures
+from ocp.errors import ProblemError
+
+if TYPE_CHECKING:
+    from ocp.app.wbc.folder import Outcome
+
+
+class WholeBody:
+    """A file of whole-body control (``ocp init ROBOT --wbc`` writes one). changes: keys by path, ``**{"wbc.duration": 1}``.
+
+    Raises ProblemFileError with all that is wrong in the file, each with its place.
+    """
+
+    def __init__(self, file: str | Path, /, **changes: Any):
+        import json
+
+        from ocp.app.files.wbc_file import load_wbc
+
+        written = {path: value if isinstance(value, str) else json.dumps(value) for path, value in changes.items()}
+        self.loaded = load_wbc(file, written)
+
+    def run(self, plant: str | None = None, /) -> WholeBodyResult:
+        """Run it in closed loop against ``"hybrid"``, our simulator of events, or ``"mujoco"``; default: what the file says."""
+        from ocp.app.wbc.run import run_loaded
+
+        if plant not in (None, "hybrid", "mujoco"):
+            raise ProblemError(f"no plant named {plant!r}{near(str(plant), ('hybrid', 'mujoco'))}", where=written_at())
+        return WholeBodyResult(run_loaded(self.loaded, plant or ""))
+
+    def __repr__(self) -> str:
+        file = self.loaded.file
+        return f"WholeBody {file.name!r}: {len(file.contacts)} contacts, {len(file.tasks)} tasks, {len(file.schedule)} events"
+
+
+@dataclass(frozen=True, repr=False)
+class WholeBodyResult:
+    """A run. ``result["q.knee"]`` is a state at ``t``; outcome: the record with everything, ``outcome.run`` that of ``ocp.wbc``."""
+
+    outcome: Outcome = field(repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every step was solved, and equations, cones and torque limits were kept."""
+        return bool(self.outcome.ok)
+
+    @property
+    def t(self) -> np.ndarray:
+        """Times [n+1] of the control steps in seconds."""
+        found: np.ndarray = self.outcome.run.t
+        return found
+
+    def __getitem__(self, name: Any) -> np.ndarray:
+        """A state at ``t`` [n+1] (``q.base.px`` of a floating base), or the torque of a motor ``tau["joint"]`` [n]."""
+        from ocp.app.files.robot_state import alias
+        from ocp.bridge import model_space
+
+        text, run = name.text if isinstance(name, Expr) else str(name), self.outcome.run
+        if text.startswith('tau["') and text[5:-2] in run.driven:
+            return np.asarray(run.torque[:, run.driven.index(text[5:-2])])
+        if text[:3] in ('q["', 'v["'):
+            text = f"{text[0]}.{text[3:-2]}"
+        model = self.outcome.loaded.mechanism.model
+        names = model_space(model).names
+        text = text[:2] + alias(model, text[2:]) if text[:2] in ("q.", "v.") else text
+        if text not in names:
+            raise ProblemError(f"no state named {text!r}{near(text, names)}", where=written_at())
+        return np.asarray(run.x[:, names.index(text)])
+
+    @property
+    def errors(self) -> Mapping[str, np.ndarray]:
+        """Size of the error of each task at the control steps [n]; NaN where it is off."""
+        return self.outcome.run.errors
+
+    def plot(self) -> Pictures:
+        """Levels, tasks, contacts and torques."""
+        from ocp.app.wbc.figures import plot_run
+
+        return Pictures(tuple(Picture(name, data) for name, data in plot_run(self.outcome.run).items()))
+
+    def animate(self) -> Page:
+        """The motion as a page that plays it. Raises ProblemError where there is nothing to draw."""
+        from ocp.app.pages.report import environment, motion
+        from ocp.app.wbc.folder import scene
+
+        found, note = scene(self.outcome)
+        if found is None:
+            raise ProblemError(note, where=written_at())
+        template = environment().get_template("animation.html.j2")
+        return Page(template.render(title=self.outcome.loaded.file.name, **motion(found, note)))
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the folder that ``ocp wbc`` writes."""
+        from ocp.app.pages.folders import new_folder
+        from ocp.app.wbc.folder import FORMAT, write
+
+        with new_folder(Path(folder), overwrite, FORMAT) as partial:
+            write(self.outcome, partial, ["ocp.WholeBody.run"])
+        return Path(folder)
+
+    def __repr__(self) -> str:
+        from ocp.app.wbc.folder import verdict
+
+        return f"{self.outcome.loaded.file.name}: {verdict(self.outcome)}"

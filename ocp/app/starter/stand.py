@@ -1,0 +1,194 @@
+"""A whole-body-control file for a robot that stands on feet: which frames these are, how it stands, what it is asked to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import casadi as ca
+import numpy as np
+
+from dynamics import algorithms as alg
+from dynamics.model.model import Model
+from dynamics.model.records import Geometry
+from ocp.app.robot.facts import ends
+from ocp.app.robot.reading import NamedRobot
+from ocp.app.robot.terminal import resting
+from ocp.app.starter.text import _flow, rpy_of
+from ocp.errors import ProblemError
+
+NEAR, BELOW = 0.06, 0.1  # m: how far feet lie apart in height, and at least below the root
+FLAT, INSIDE = 0.02, 0.8  # half width of the smallest sole [m], and the share of it that is counted on
+BAND = 0.02  # m: what lies so low on a foot is its sole
+#: names of configurations in which robots stand, the surest word first
+STANDING = ("half_sitting", "standing", "stand", "home")
+STRETCHED = 0.02  # m: of the velocities of a foot, the least that its joints make
+SMALL = 24  # degrees of freedom up to which the controller runs at 500 Hz
+
+
+@dataclass(frozen=True)
+class Foot:
+    """A frame, and the points in it that touch: four corners of a sole, or its origin [m]."""
+
+    frame: str
+    points: tuple[tuple[float, ...], ...] = ((0.0, 0.0, 0.0),)
+
+    def contact(self) -> str:
+        sole = "" if len(self.points) == 1 else f", points: {_flow(self.points)}"
+        return f"{{frame: {_flow(self.frame)}{sole}, friction: 0.7, least: 1}}"
+
+    def places(self, model: Model, q: np.ndarray) -> np.ndarray:
+        """The points [k, 3] in the world."""
+        R, p = _pose(model, q, self.frame)
+        return np.asarray(np.array(self.points) @ R.T + p)
+
+
+def standing_file(robot: NamedRobot, command: str) -> str:
+    """The file. Raises ProblemError for robots that do not stand on feet, saying why."""
+    model, where = robot.mechanism.model, f"robot {robot.mechanism.model.name!r}"
+    root = next((i for i, body in enumerate(model.bodies) if body.parent < 0 and model.kind(i).nv == 6), None)
+    if root is None:
+        raise ProblemError("its root is fixed to the world: it does not stand on feet; a URDF takes --root free_flyer", where=where)
+    reasons: list[ProblemError] = []
+    for q in _postures(model):
+        try:
+            return _file(robot, command, root, q, _standing(model, q, root, where))
+        except ProblemError as error:
+            reasons.append(error)
+    raise reasons[0]
+
+
+def _standing(model: Model, q: np.ndarray, root: int, where: str) -> list[Foot]:
+    """The feet on which it stands. Raises ProblemError where it does not."""
+    feet = _feet(model, q, _pose(model, q, model.bodies[root].name)[1][2], where)
+    _able(model, q, root, feet, where)
+    com = _mass_centre(model, q)
+    if not _carried(np.concatenate([foot.places(model, q) for foot in feet])[:, :2], com):
+        raise ProblemError(f"its mass centre, at x = {com[0]:.3g}, y = {com[1]:.3g} m, does not lie over its feet "
+                           f"({', '.join(foot.frame for foot in feet)}) in the configuration that its file gives; it needs one in "
+                           "which it stands (a named configuration of its SRDF or MJCF file)", where=where)
+    return feet
+
+
+def _mass_centre(model: Model, q: np.ndarray) -> np.ndarray:
+    return np.asarray(ca.Function("com", [], [ca.densify(alg.centre_of_mass(model, ca.DM(q)))])()["o0"]).ravel()
+
+
+def _file(robot: NamedRobot, command: str, root: int, q: np.ndarray, feet: list[Foot]) -> str:
+    model = robot.mechanism.model
+    (R, p), com = _pose(model, q, model.bodies[root].name), _mass_centre(model, q)
+    touching = np.concatenate([foot.places(model, q) for foot in feet])
+    ground = touching[:, 2].min()
+    trunk, height = model.bodies[root].name, com[2] - ground
+    joints = {body.joint.name: float(round(q[model.q_slice(i).start], 4)) for i, body in enumerate(model.bodies)
+              if body.joint.mimic is None and model.kind(i).nv == 1 and model.kind(i).nq == 1}
+    given = {"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {})}
+    place = [float(round(x, 4)) for x in (p[0], p[1], p[2] - ground)]
+    down = -float(round(0.06 * height, 3))
+    side = 0.15 * float(np.abs(touching[:, 1] - com[1]).max())
+    rows = [
+        f"# Written by: {command}", "# Run it with: ocp wbc THIS_FILE (on MuJoCo: --plant mujoco); names of frames and joints: "
+        f"ocp robot {robot.file}", f"name: {_flow(f'{robot.stem} stands and moves its mass centre')}", f"robot: {_flow(given)}",
+        "start:  # feet on the ground; what is not named is zero",
+        f"  base: {{position: {_flow(place)}, rpy: {_flow([round(float(x), 4) + 0.0 for x in rpy_of(R)])}}}",
+        "  joints:", *(f"    {_flow(name)}: {value:g}" for name, value in joints.items()),
+        "contacts:  # where it may touch the ground: points of frames; without any, the origin",
+        *(f"  {_flow(foot.frame)}: {foot.contact()}" for foot in feet),
+        "tasks:  # 1 is the highest priority; equal ones are weighed. Others: pose, position, aim, force, momentum",
+        "  - {name: mass centre, priority: 1, com: {}, gain: 8}  # gain [rad/s]: how fast errors go",
+        f"  - {{name: trunk, priority: 1, orientation: {{frame: {_flow(trunk)}}}, gain: 8}}  # as it is at the start",
+        "  - {name: posture, priority: 2, posture: {}, gain: 5}  # every joint with a motor, where it is at the start",
+        "  - {name: least torques, priority: 3, effort: {}}",
+        "schedule:  # what happens when [s]; others: take, release, on, off, push",
+        f"  - {{time: 0.5, over: 1, move: {{task: mass centre, by: [0, 0, {down:g}]}}}}",
+        f"  - {{time: 1.5, over: 1, move: {{task: mass centre, by: [0, {side:.3g}, {-down:g}]}}}}",
+        f"wbc: {{rate: {500 if model.nv <= SMALL else 200}, duration: 3}}  # [Hz], [s]"]
+    return "\n".join(rows) + "\n"
+
+
+def _able(model: Model, q: np.ndarray, root: int, feet: list[Foot], where: str) -> None:
+    """Raise ProblemError where links have no mass, or where legs are stretched out."""
+    M = np.asarray(ca.Function("M", [], [ca.densify(alg.mass_matrix(model, ca.DM(q)))])()["o0"])
+    scale = np.sqrt(np.maximum(np.diag(M), 0.0))
+    idle = [name for name, size in zip(model.velocity_names, scale, strict=True) if size < 1e-9]
+    if idle:
+        some = ", ".join(idle[:4]) + (" .." if len(idle) > 4 else "")
+        raise ProblemError(f"nothing that its joints {some} move has mass; a file can lock joints, or give mass to bodies",
+                           where=where)
+    own = model.v_slice(root)
+    for foot in feet:
+        J = np.asarray(ca.Function("J", [], [ca.densify(alg.frame_jacobian(model, ca.DM(q), foot.frame, "world_aligned"))])()["o0"])
+        J = np.delete(J, range(own.start, own.stop), axis=1)[:3]
+        if np.linalg.svd(J, compute_uv=False)[2] < STRETCHED:
+            raise ProblemError(f"the leg to {foot.frame!r} is stretched out in the configuration that its file gives; it needs one "
+                               "in which its knees are bent (a named configuration of its SRDF or MJCF file)", where=where)
+
+
+def _postures(model: Model) -> list[np.ndarray]:
+    """Configurations in which it may stand, the likeliest first."""
+    known = {name.lower(): q for name, q in model.configurations.items()}
+    order = [*(name for name in STANDING if name in known), *(name for name in known if name not in STANDING)]
+    return [np.asarray(known[name], dtype=float) for name in order] or [resting(model)]
+
+
+def _pose(model: Model, q: np.ndarray, frame: str) -> tuple[np.ndarray, np.ndarray]:
+    pose = alg.frame_pose(model, ca.DM(q), frame)
+    R, p = (np.asarray(ca.Function("part", [], [ca.densify(ca.SX(part))])()["o0"]) for part in (pose.R, pose.p))
+    return R, p.ravel()
+
+
+def _feet(model: Model, q: np.ndarray, root: float, where: str) -> list[Foot]:
+    """The lowest ends of the tree."""
+    heights = {name: float(_pose(model, q, name)[1][2]) for name in ends(model)}
+    lowest = min(heights.values())
+    names = [name for name, z in heights.items() if z < lowest + NEAR and z < root - BELOW]
+    if len(names) < 2:
+        why = f"only {names[0]!r} reaches down" if names else "no limb of it reaches down below its root"
+        raise ProblemError(f"does not stand on feet in any configuration that its file gives: {why}", where=where)
+    feet = [_foot(model, q, name) for name in names]
+    points = [foot.frame for foot in feet if len(foot.points) == 1]
+    if len(names) == 2 and points:
+        raise ProblemError(f"stands on two points ({', '.join(points)}), on which nothing can stand still; whole-body control of a "
+                           "standing robot needs soles, or three feet", where=where)
+    return feet if len(names) == 2 else [Foot(foot.frame) for foot in feet]
+
+
+def _foot(model: Model, q: np.ndarray, frame: str) -> Foot:
+    """A foot, with a sole where what is drawn of it is flat enough below."""
+    (R, p), body = _pose(model, q, frame), model.bodies[model.frame(frame).body]
+    Rb, pb = _pose(model, q, body.name)
+    drawn = np.concatenate([np.zeros((0, 3)), *(_corners(one) for one in body.geometry)]) @ Rb.T + pb
+    if not len(drawn):
+        return Foot(frame)
+    low = drawn[drawn[:, 2] < drawn[:, 2].min() + BAND]
+    heading = np.array([[Rb[0, 0], Rb[1, 0]], [-Rb[1, 0], Rb[0, 0]]]) / max(np.hypot(Rb[0, 0], Rb[1, 0]), 1e-12)
+    flat = low[:, :2] @ heading.T
+    lower, upper = flat.min(axis=0), flat.max(axis=0)
+    middle, half = (lower + upper) / 2, INSIDE * (upper - lower) / 2
+    if half.min() < FLAT or np.hypot(Rb[0, 0], Rb[1, 0]) < 0.9:
+        return Foot(frame)
+    corners = np.array([[*(middle + half * (a, b)) @ heading, low[:, 2].min()] for a, b in ((1, 1), (1, -1), (-1, -1), (-1, 1))])
+    return Foot(frame, tuple(tuple(round(float(x), 4) + 0.0 for x in row) for row in (corners - p) @ R))
+
+
+def _corners(shape: Geometry) -> np.ndarray:
+    """Points [k, 3] of a shape in the frame of its body, those that bound it."""
+    if shape.kind == "mesh":
+        import trimesh
+
+        loaded = trimesh.load(str(Path(str(shape.path))), force="mesh")
+        local = np.asarray(loaded.vertices) * (np.asarray(shape.size) if shape.size else 1.0)
+    elif shape.kind == "box":
+        local = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * np.asarray(shape.size) / 2
+    else:
+        return np.zeros((0, 3))  # round
+    placement = shape.placement
+    return np.asarray(local @ np.asarray(placement.rotation).reshape(3, 3).T + np.asarray(placement.position))
+
+
+def _carried(touching: np.ndarray, com: np.ndarray) -> bool:
+    """Whether the mass centre lies over points [k, 2]: it is a convex combination of them."""
+    from scipy.optimize import linprog
+
+    A = np.vstack([touching.T, np.ones(len(touching))])
+    return bool(linprog(np.zeros(len(touching)), A_eq=A, b_eq=[com[0], com[1], 1.0]).success)

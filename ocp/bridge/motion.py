@@ -1,0 +1,131 @@
+"""Equations of motion of a mechanism in accelerations, efforts and multipliers of its reduced constraints: no mass matrix is
+inverted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynamics import algorithms as alg
+from dynamics.errors import ModelError, UnknownNameError
+from dynamics.forces import Force
+from dynamics.mechanism import Mechanism, Thruster, direct_motors
+from dynamics.mechanism.constrained import demanded, reduced, stacked
+from dynamics.model.model import Model
+from ocp.bridge.state import model_space, symbols
+from ocp.errors import ProblemError
+
+Expr = Any
+
+#: what keeps redundant rows of constraints apart in residual form, relative to the inverse inertia that rows see
+SOFT = 1e-8
+
+
+def mechanism_of(robot: Model | Mechanism, actuated: str | Sequence[str] = "all", thrusters: Sequence[Thruster] = (),
+                 forces: Sequence[Force] = ()) -> Mechanism:
+    """A model with a motor at each of the joints ``actuated`` ("all", or names), thrusters and forces; a mechanism as it is.
+
+    Raises ProblemError for what the robot cannot have, and where a mechanism is given drives or forces a second time.
+    """
+    if isinstance(robot, Mechanism):
+        if actuated != "all" or thrusters or forces:
+            raise ProblemError("is a mechanism, which has its drives and forces; give them there", where="robot")
+        return robot
+    try:
+        motors = direct_motors(robot, actuated)
+    except ModelError as error:
+        raise ProblemError(error.message, where="system.actuated") from error
+    try:
+        return Mechanism(robot, motors, tuple(thrusters), tuple(forces))
+    except UnknownNameError:
+        raise
+    except ModelError as error:
+        raise ProblemError(str(error), where="system") from error
+
+
+def row_names(mechanism: Mechanism) -> tuple[str, ...]:
+    """Names of the multipliers of the reduced constraints, by constraint and row."""
+    model = mechanism.model
+    counts = ((c.name, c.jacobian(model, ca.DM(alg.neutral(model))).shape[0]) for c in reduced(mechanism.constraints))
+    return tuple(f"{name}[{i}]" for name, count in counts for i in range(count))
+
+
+def equations_of_motion(mechanism: Mechanism, parameters: int = 0) -> ca.Function:
+    """(t, x, w, u, p) -> F [nv + m], the rows of ``residual_dynamics_system`` with w = (a, lambda); p: so many, without effect."""
+    model, count = mechanism.model, sum(c.jacobian(mechanism.model, ca.DM(alg.neutral(mechanism.model))).shape[0]
+                                        for c in reduced(mechanism.constraints))
+    (t, x, u, p), q, v = symbols(model, model_space(model), mechanism.nu, parameters)
+    w = ca.SX.sym("w", model.nv + count)
+    value = motion(mechanism, (t, q, v, u), w[:model.nv], w[model.nv:])
+    return ca.Function("motion", [t, x, w, u, p], [ca.densify(ca.cse(value))], ["t", "x", "w", "u", "p"], ["F"])
+
+
+def motion(mechanism: Mechanism, at: tuple[Expr, Expr, Expr, Expr], a: Expr, multipliers: Expr) -> Expr:
+    """Equations of motion [nv + m] at (t, q, v, u)."""
+    t, q, v, u = at
+    model, constraints = mechanism.model, reduced(mechanism.constraints)
+    value = mechanism.inverse_dynamics(q, v, a, u[len(mechanism.motors):]) - mechanism.motor_effort(u)
+    if not constraints:
+        return value
+    J = stacked(model, constraints, "jacobian", q, t)
+    return ca.vertcat(value - J.T @ multipliers, held(mechanism, (t, q, v), a, multipliers))
+
+
+def held(mechanism: Mechanism, at: tuple[Expr, Expr, Expr], a: Expr, multipliers: Expr) -> Expr:
+    """What the accelerations a [nv] leave of those that the reduced constraints ask for [m] at (t, q, v)."""
+    t, q, v = at
+    model, constraints = mechanism.model, reduced(mechanism.constraints)
+    J = stacked(model, constraints, "jacobian", q, t)
+    return J @ a - demanded(model, constraints, q, v, t) + _softness(mechanism, [q, t], J) * multipliers
+
+
+def _softness(mechanism: Mechanism, arguments: list[Expr], J: Expr) -> float:
+    """epsilon of ``residual_dynamics_system``: 0 where rows are independent at random configurations."""
+    model = mechanism.model
+    at, rng = ca.Function("rows", arguments, [ca.densify(J), alg.mass_matrix(model, arguments[0])]), np.random.default_rng(0)
+    spots = [ca.DM(alg.integrate(model, ca.DM(alg.neutral(model)), ca.DM(step))) for step in rng.normal(size=(3, model.nv))]
+    if all(np.linalg.matrix_rank(np.asarray(at(spot, 0)[0])) == J.shape[0] for spot in spots):
+        return 0.0
+    rows, M = (np.asarray(part) for part in at(alg.neutral(model), 0))
+    return float(SOFT * np.trace(rows @ np.linalg.solve(M, rows.T)) / len(rows))
+
+
+def thrusts_in(mechanism: Mechanism, u: Expr) -> Expr:
+    """Thrusts among the controls (accelerations, thrusts, multipliers)."""
+    first = mechanism.model.nv
+    return u[first:first + len(mechanism.thrusters)]
+
+
+def multipliers_in(mechanism: Mechanism, u: Expr) -> Expr:
+    """Multipliers among the controls (accelerations, thrusts, multipliers)."""
+    return u[mechanism.model.nv + len(mechanism.thrusters):]
+
+
+def inverse_effort(robot: Model | Mechanism, x: Expr, u: Expr, thrusters: Sequence[Thruster] = (), t: Expr = 0.0) -> Expr:
+    """Generalised effort [nv] of motors in the system of ``inverse_dynamics_system``: ``RNEA(q, v, a) - thrusts - forces - J'
+    lambda``."""
+    mechanism = mechanism_of(robot, "all", thrusters)
+    nq, nv = mechanism.model.nq, mechanism.model.nv
+    effort = mechanism.inverse_dynamics(x[:nq], x[nq:], u[:nv], thrusts_in(mechanism, u))
+    if not mechanism.constraints:
+        return effort
+    J = stacked(mechanism.model, reduced(mechanism.constraints), "jacobian", x[:nq], t)
+    return effort - J.T @ multipliers_in(mechanism, u)
+
+
+def motor_shares(mechanism: Mechanism) -> dict[str, tuple[str, float]]:
+    """(velocity, ratio) of each motor by its name, where the effort at that velocity is its work alone.
+
+    Raises ProblemError where a motor drives several joints or shares one: accelerations as controls then leave its share open.
+    """
+    users = [velocity for motor in mechanism.motors for velocity, _ in motor.gears]
+    shares = {}
+    for motor in mechanism.motors:
+        if len(motor.gears) > 1 or users.count(motor.gears[0][0]) > 1:
+            raise ProblemError(f"the motor {motor.name!r} drives several joints or shares one with another motor; inverse dynamics "
+                               "leave its share open: take forward dynamics", where="system.formulation")
+        shares[motor.name] = motor.gears[0]
+    return shares

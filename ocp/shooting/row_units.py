@@ -1,0 +1,115 @@
+"""What rows of hard constraints are measured in, so that no tolerance and no penalty depends on the unit a file writes them in.
+
+A row is measured by what it changes along the guess when states and controls move by their sizes. Units are powers of 1024: rows in
+ordinary numbers stay as they are written, and none loses a digit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from ocp.guess import sample_guess
+from ocp.problem import Phase
+from ocp.shooting.stages.expressions import dense_function
+from ocp.shooting.stages.horizon import Horizon, Leg
+from ocp.shooting.stages.rows import IN_CONE, Rows
+
+Array = np.ndarray
+BASE = 10
+"""Units are whole powers of 2 to this."""
+PLACES = 5
+"""Places along the guess of a phase."""
+
+
+def in_own_units(horizon: Horizon) -> Horizon:
+    """The horizon with every row of its stages in a unit of its own."""
+    if not any(stage.rows.count for stage in horizon.kinds):
+        return horizon
+    sizes = [np.zeros(stage.rows.count) for stage in horizon.kinds]
+    for k, x, u, moves in _guess(horizon):
+        kind, rows = horizon.which[k], horizon.kind(k).rows
+        if rows.count:
+            p = horizon.p[kind, :rows.value.size1_in(3)]
+            slopes = np.asarray(rows.jacobian(horizon.t[k], x, u, p)[1]).T[:, :len(moves)]
+            size = np.abs(slopes) @ moves
+            sizes[kind] = np.maximum(sizes[kind], np.where(np.isfinite(size), size, 0.0))
+    kinds = tuple(replace(stage, rows=_measured(stage.rows, own, horizon.width))
+                  for stage, own in zip(horizon.kinds, sizes, strict=True))
+    return replace(horizon, kinds=kinds)
+
+
+def _guess(horizon: Horizon) -> Iterator[tuple[int, Array, Array, Array]]:
+    """Points of the guess: number of the stage, state, control, and how far both move [ndx + nu]."""
+    theta = np.array(horizon.constants.guess)
+    for leg in horizon.legs:
+        phase = leg.stretch.phase
+        x, u = sample_guess(phase.guess, phase.system.space, np.linspace(0.0, 1.0, PLACES))
+        own = np.r_[_state_sizes(phase, x), np.where(theta != 0, np.abs(theta), 1.0)]
+        moves, x = np.r_[own, _control_sizes(phase, u)], np.hstack([x, np.tile(theta, (len(x), 1))])
+        if leg is horizon.legs[0] and leg.first:
+            yield 0, horizon.start, horizon.chosen, np.r_[own, _of_choice(leg, own)]
+        for i, k in enumerate(np.linspace(leg.first, leg.last - 1, PLACES).astype(int)):
+            yield int(k), x[i], u[i], moves
+        yield leg.last, x[-1], np.zeros(0), own
+
+
+def _of_choice(leg: Leg, own: Array) -> Array:
+    """How far what is free at the start moves."""
+    start, ndx = leg.stretch.phase.start, leg.stretch.phase.system.space.ndx
+    free = np.ones(len(own), dtype=bool)
+    if start is not None:
+        free[:ndx] = ~np.array(start.fixed)
+    return own[free]
+
+
+def own_unit(sizes: Array) -> Array:
+    """The nearest power of 1024; 1 for nothing."""
+    return np.asarray(2.0 ** (BASE * np.round(np.log2(np.where(sizes > 0, sizes, 1.0)) / BASE)))
+
+
+def _measured(rows: Rows, sizes: Array, width: int) -> Rows:
+    if not rows.count:
+        return rows
+    first = np.flatnonzero(rows.kind != IN_CONE)
+    sizes = np.repeat(np.maximum.reduceat(sizes, first), np.diff(np.append(first, rows.count)))  # a cone has one unit
+    unit = own_unit(sizes)
+    return rows if (unit == 1.0).all() else in_units(rows, unit, width)
+
+
+def in_units(rows: Rows, unit: Array, width: int) -> Rows:
+    """The rows divided by these units [r]."""
+    def made(function: ca.Function, weighted: bool, *by: Any) -> ca.Function:
+        kind = ca.SX if function.is_a("SXFunction") else ca.MX
+        given = [kind.sym(function.name_in(i), function.sparsity_in(i)) for i in range(function.n_in())]
+        found = function.call([*given[:-1], given[-1] / unit] if weighted else given)
+        return dense_function(function.name(), given, [one / each for one, each in zip(found, by or (1.0, 1.0), strict=False)])
+
+    return replace(rows, value=made(rows.value, False, unit), jacobian=made(rows.jacobian, False, unit, np.tile(unit, (width, 1))),
+                   curvature=made(rows.curvature, True), adjoint=made(rows.adjoint, True), unit=unit)
+
+
+def _state_sizes(phase: Phase, x: Array) -> Array:
+    """How far each tangent component of the state moves [ndx]: half its range, or its size along x [k, nx] and at prescribed ends;
+    1 where none is known, or the space is curved."""
+    space, found = phase.system.space, np.ones(phase.system.space.ndx)
+    for i, k in enumerate(space.tangent_index):
+        if k >= 0:
+            ends = [abs(end.value[i]) for end in (phase.start, phase.final) if end is not None and end.fixed[k]]
+            found[k] = _size(phase.x_lower[i], phase.x_upper[i], max(float(np.abs(x[:, i]).max()), *ends, 0.0))
+    return found
+
+
+def _control_sizes(phase: Phase, u: Array) -> Array:
+    """The same of the controls [nu]; u [k, nu] along the guess."""
+    return np.array([_size(low, high, float(np.abs(own).max()))
+                     for low, high, own in zip(phase.u_lower, phase.u_upper, u.T, strict=True)])
+
+
+def _size(low: float, high: float, own: float) -> float:
+    half = 0.5 * (high - low)
+    return half if np.isfinite(half) and half > 0 else own or 1.0

@@ -1,0 +1,60 @@
+"""``ocp init --wbc``: robots that stand on feet, and why others do not."""
+
+import numpy as np
+import pytest
+
+from dynamics import algorithms as alg
+from dynamics.errors import ModelError
+from dynamics.model.robots import robot_paths
+from ocp.app.files.wbc_file import load_wbc
+from ocp.app.robot.reading import read_robot
+from ocp.app.starter.write import write_starter
+from ocp.errors import ProblemError
+from tests.support.repository import ROOT
+
+MODELS = ROOT / "problems" / "models"
+
+
+try:
+    EXTRA = robot_paths()
+except ModelError:
+    EXTRA = {}
+installed = pytest.mark.skipif(not EXTRA, reason="the robots extra is not installed")
+
+
+@installed
+def test_feet_are_found_and_stand_on_the_ground(tmp_path):
+    for name, feet, points in (("a1", 4, 4), ("talos_reduced", 2, 8)):
+        place = write_starter(read_robot(name, root="free_flyer"), "wbc", out=tmp_path / f"{name}.yaml")
+        loaded = load_wbc(place)
+        contacts = [plan.record for plan in loaded.setup.contacts]
+        assert len(contacts) == feet
+        model, x = loaded.mechanism.model, np.asarray(loaded.setup.start)
+        heights = []
+        for contact in contacts:
+            pose = alg.frame_pose(model, x[:model.nq], contact.frame)
+            heights += [float((pose.R @ np.array(point) + pose.p)[2]) for point in contact.points]
+        assert len(heights) == points
+        np.testing.assert_allclose(heights, 0.0, atol=1e-9)
+        com = np.asarray(alg.centre_of_mass(model, x[:model.nq])).ravel()
+        assert abs(com[1]) < 0.05
+
+
+@installed
+def test_two_points_are_not_stood_on(tmp_path):
+    with pytest.raises(ProblemError, match="stands on two points"):
+        write_starter(read_robot("bolt", root="free_flyer"), "wbc", out=tmp_path / "x.yaml")
+
+
+def test_what_does_not_stand_is_told_why(tmp_path):
+    for name, root, told in (("ur5.urdf", None, "fixed to the world"), ("ur5.urdf", "free_flyer", "does not stand on feet in any")):
+        with pytest.raises(ProblemError, match=told):
+            write_starter(read_robot(str(MODELS / name), root=root), "wbc", out=tmp_path / "x.yaml")
+
+
+@pytest.mark.slow
+def test_a_file_runs_as_it_is_written(tmp_path):
+    from ocp.app.wbc.run import run_loaded
+
+    place = write_starter(read_robot(str(MODELS / "quadruped.urdf"), root="free_flyer"), "wbc", out=tmp_path / "x.yaml")
+    assert run_loaded(load_wbc(place, {"wbc.duration": "1"})).ok
