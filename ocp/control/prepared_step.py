@@ -7,7 +7,7 @@ are constant.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -19,12 +19,12 @@ from dynamics.kernels.calls import call
 from ocp.control.limits import velocity_bounds
 from ocp.control.stance import Stance
 from ocp.control.tasks import Task
-from ocp.control.whole_body_levels import ForceTask, Item, MomentumTask, check_shapes
+from ocp.control.whole_body_levels import EffortTask, ForceTask, Item, MomentumTask, check_shapes, spread
 from ocp.errors import ProblemError
 from ocp.solvers.blocks import Blocks, matrix, vector, whole
 from ocp.solvers.factors import OPTIONS, VIEWS
 from ocp.solvers.hqp import HQPResult, Level, Space
-from ocp.solvers.lexicographic import Stack, stack
+from ocp.solvers.stack import Stack, stack
 
 if TYPE_CHECKING:
     from ocp.control.whole_body import WholeBody
@@ -57,6 +57,18 @@ def shape_of(stances: Sequence[Stance], groups: Sequence[Level | Sequence[Item]]
     return tuple(out)
 
 
+class _Rows(NamedTuple):
+    """Where the numbers of an item go: views."""
+
+    target: Array
+    acceleration: Array
+    damping: Array
+    rate: Array
+    stiffness: Array
+    root: Array
+    b: Array
+
+
 class PreparedStep:
     """The space of one shape of step, for a controller."""
 
@@ -86,7 +98,13 @@ class PreparedStep:
         a.res[:len(results)] = [x.ctypes.data for x in results]
         self._workspace = workspace(kernel)
         self._sources(levels, groups, held)
+        self.space.measure()
+        measured = self.space.arrays.reach  # rows that do not change are measured once
+        measured[:] = np.where(a.source >= 0, nv, -1)
+        measured[:nv] = self.space.n
         self._stances: tuple[Stance, ...] = stances
+        self._set: list[Item] = []
+        self._groups: Sequence[Any] = ()
         names = [one.name for one in levels]
         self._limits = slice(0, levels[names.index("limits")].f.size) if "limits" in names else slice(0, 0)
         self._joints = "joints" in names
@@ -102,7 +120,7 @@ class PreparedStep:
         starts, source = self.whole._state.starts, self.arrays.source
         source[:] = -1
         at = self.arrays.sizes[0]
-        self._items: list[tuple[int, int, slice]] = []
+        self._items: list[_Rows] = []
         for one in levels[1:]:
             if one.name == "loops":
                 source[at:at + one.b.size] = np.arange(starts[1], starts[2])
@@ -119,17 +137,37 @@ class PreparedStep:
             else:
                 rows = np.full(len(item.components) if isinstance(item, ForceTask) else self.arrays.sizes[4], -1)
             source[at:at + rows.size] = rows
-            self._items.append((at, at + rows.size, self.whole.target_rows(item) if isinstance(item, Task) else slice(0)))
+            own, a, s = slice(at, at + rows.size), self.arrays, self.space.arrays
+            self._items.append(_Rows(a.p[self.whole.target_rows(item) if isinstance(item, Task) else slice(0)], a.acceleration[own],
+                                     a.damping[own], a.rate[own], a.stiffness[own], s.a_root[own], s.b[own]))
             at += rows.size
+
+    def fits(self, stances: tuple[Stance, ...], groups: Sequence[Any]) -> bool:
+        """Whether these have the shape of the last ones: told without making and hashing it, or not at all."""
+        if stances is not self._stances or len(groups) != len(self._groups):
+            return False
+        for group, before in zip(groups, self._groups, strict=True):
+            if isinstance(group, Level) or len(group) != len(before):
+                return False
+            for item, other in zip(group, before, strict=True):
+                if item is not other and not (type(item) is type(other) is EffortTask
+                                              or (type(item) is type(other) is Task and item.shape == other.shape)):
+                    return False
+        return True
 
     def solve(self, q: ArrayLike, v: ArrayLike, stances: tuple[Stance, ...], groups: Sequence[Any]) -> HQPResult:
         """The optimum at a state. Raises ProblemError for states that are not finite."""
         a, s = self.arrays, self.space.arrays
-        a.q[:], a.v[:] = q, v
-        items = iter(self._items)
-        for group in groups:
-            for item in group:
-                self._set(item, *next(items))
+        for name, value, own in (("q", q, a.q), ("v", v, a.v)):
+            if np.shape(value) not in (own.shape, (*own.shape, 1)):
+                raise ProblemError(f"{name} has shape {np.shape(value)}, expected {own.shape}", where="WholeBody.step")
+            own[:] = np.asarray(value, float).ravel()
+        items = [item for group in groups for item in group]
+        before, self._set = self._set, []  # what is in the arrays: nothing to trust where an item is refused
+        for k, item in enumerate(items):
+            if not (before and item is before[k] and type(item) is Task):
+                _set(item, self._items[k])
+        self._set, self._groups = items, groups
         if stances is not self._stances:
             self._ends(stances)
         if self._joints:
@@ -139,32 +177,6 @@ class PreparedStep:
             raise ProblemError("the state gives numbers that are not finite", where="WholeBody.step")
         return self.space.solve()
 
-    def _set(self, item: Item, first: int, last: int, target: slice) -> None:
-        a, s = self.arrays, self.space.arrays
-        if isinstance(item, Task):
-            if not (isinstance(item.rate, float) and isinstance(item.acceleration, float) and isinstance(item.weight, float)):
-                check_shapes(item, (last - first,))
-            if item.target.size != target.stop - target.start:
-                self.whole.target_rows(item)  # says what is wrong
-            a.p[target] = item.target
-            a.acceleration[first:last] = item.acceleration
-            a.damping[first:last] = 2 * item.damping_ratio * item.gain
-            a.rate[first:last] = item.rate
-            a.stiffness[first:last] = item.gain**2
-        elif isinstance(item, MomentumTask):
-            chosen = list(item.components)
-            a.acceleration[first:last] = np.broadcast_to(np.asarray(item.rate, float), (6,))[chosen]
-            a.damping[first:last] = item.gain
-            a.rate[first:last] = np.broadcast_to(np.asarray(item.target, float), (6,))[chosen]
-        elif isinstance(item, ForceTask):
-            s.b[first:last] = np.broadcast_to(np.asarray(item.force, float), (3,))[list(item.components)]
-        else:
-            s.b[first:last] = item.effort
-        weight = item.weight if isinstance(item.weight, float) else np.asarray(item.weight, float)
-        if not (0.0 < weight < np.inf if isinstance(weight, float) else ((weight > 0.0) & (weight < np.inf)).all()):
-            raise ProblemError(f"weights must be positive and finite, got {item.weight!r}", where=type(item).__name__)
-        s.a_root[first:last] = weight**0.5
-
     def _ends(self, stances: tuple[Stance, ...]) -> None:
         """Limits of stances that are not the objects of last time."""
         s, at, nv = self.space.arrays, self._limits.start, self.arrays.sizes[0]
@@ -173,6 +185,7 @@ class PreparedStep:
             if stance is not before:
                 s.D[rows, nv + 3 * k:nv + 3 * k + 3], s.low[rows], s.high[rows], _ = stance.rows()
             at = rows.stop
+        s.state[6] = 0
         self._stances = stances
 
     def _bounds(self) -> None:
@@ -182,6 +195,29 @@ class PreparedStep:
         rows = np.flatnonzero(np.isfinite(lower) | np.isfinite(upper))
         at = slice(self._limits.stop, self._limits.stop + rows.size)
         s.low[at], s.high[at] = (lower[rows] - a.v[rows]) / whole.horizon, (upper[rows] - a.v[rows]) / whole.horizon
+
+
+def _set(item: Item, rows: _Rows) -> None:
+    size = rows.b.size
+    if isinstance(item, Task):
+        if not (isinstance(item.rate, float) and isinstance(item.acceleration, float) and isinstance(item.weight, float)):
+            check_shapes(item, (size,))
+        if item.target.size != rows.target.size:
+            raise ProblemError(f"target has {item.target.size} numbers, expected {rows.target.size}", where=f"task {item.name!r}")
+        rows.target[:], rows.acceleration[:], rows.rate[:] = item.target, item.acceleration, item.rate
+        rows.damping[:], rows.stiffness[:] = 2 * item.damping_ratio * item.gain, item.gain**2
+    elif isinstance(item, MomentumTask):
+        chosen, where = list(item.components), "MomentumTask"
+        rows.acceleration[:], rows.damping[:] = spread(item.rate, 6, "rate", where)[chosen], item.gain
+        rows.rate[:] = spread(item.target, 6, "target", where)[chosen]
+    elif isinstance(item, ForceTask):
+        rows.b[:] = spread(item.force, 3, "force", "ForceTask")[list(item.components)]
+    else:
+        rows.b[:] = item.effort if isinstance(item.effort, float) else spread(item.effort, size, "effort", "EffortTask")
+    weight = item.weight if isinstance(item.weight, float) else spread(item.weight, size, "weight", type(item).__name__)
+    if not (0.0 < weight < np.inf if isinstance(weight, float) else ((weight > 0.0) & (weight < np.inf)).all()):
+        raise ProblemError(f"weights must be positive and finite, got {item.weight!r}", where=type(item).__name__)
+    rows.root[:] = weight**0.5
 
 
 @njit(**OPTIONS)

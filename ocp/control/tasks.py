@@ -61,6 +61,14 @@ class Task:
     acceleration: Array | float = 0.0
     damping_ratio: float = 1.0
 
+    def __post_init__(self) -> None:
+        for name in ("target", "weight", "rate", "acceleration"):  # a task stays what it is: controllers know it by itself
+            value = getattr(self, name)
+            if isinstance(value, np.ndarray) and value.flags.writeable:
+                value = value.copy()
+                value.flags.writeable = False
+                object.__setattr__(self, name, value)
+
 
 class How(TypedDict, total=False):
     """What every kind of task takes besides: see ``Task``; name: default by kind and frame."""

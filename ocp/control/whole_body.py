@@ -101,6 +101,7 @@ class WholeBody:
                                    self.mode)
         self._hierarchy = Hierarchy(self.options)
         self._prepared: dict[object, PreparedStep] = {}
+        self._latest: PreparedStep | None = None
 
     def _driven(self) -> Mechanism:
         if isinstance(self.robot, Mechanism):
@@ -190,6 +191,8 @@ class WholeBody:
         """One control step at q [nq], v [nv]: what `terms`, `levels` and `solve` give. What does not change from step to step is
         kept, and the rest filled in by compiled loops."""
         stances, groups = tuple(self.stances if stances is None else stances), groups_of(priorities)
+        if self._latest is not None and self._latest.fits(stances, groups):
+            return self._control(self._latest.solve(q, v, stances, groups), stances)
         shape = shape_of(stances, groups)
         if shape is None:
             tasks = [item for group in groups if not isinstance(group, Level) for item in group if isinstance(item, Task)]
@@ -197,6 +200,7 @@ class WholeBody:
         prepared = self._prepared.get(shape)
         if prepared is None:
             prepared = self._prepared[shape] = PreparedStep(self, stances, groups)
+        self._latest = prepared
         return self._control(prepared.solve(q, v, stances, groups), stances)
 
     def task_rows(self, task: Task) -> slice:

@@ -55,6 +55,7 @@ class EffortTask:
 
 
 Item = Task | ForceTask | MomentumTask | EffortTask
+_ITEMS = (Task, ForceTask, MomentumTask, EffortTask)
 Priority = Item | Level | Sequence[Item]
 
 
@@ -62,7 +63,7 @@ def groups_of(priorities: Sequence[Priority]) -> list[Level | tuple[Item, ...]]:
     """Every priority as a level or a group of items. Raises ProblemError for one without."""
     out: list[Level | tuple[Item, ...]] = []
     for k, priority in enumerate(priorities, start=1):
-        group = priority if isinstance(priority, Level) else (priority,) if isinstance(priority, Item) else tuple(priority)
+        group = priority if isinstance(priority, Level) else (priority,) if isinstance(priority, _ITEMS) else tuple(priority)
         if not isinstance(group, Level) and not group:
             raise ProblemError("has no task", where=f"priority {k}")
         out.append(group)
@@ -147,14 +148,15 @@ class Layout:
                                    where="ForceTask")
             chosen = list(item.components)
             A = self._over(np.eye(3)[chosen], self.nv + 3 * found[0])
-            b = np.broadcast_to(np.asarray(item.force, float), (3,))[chosen]
+            b = spread(item.force, 3, "force", "ForceTask")[chosen]
         elif isinstance(item, MomentumTask):
             chosen, terms = list(item.components), self.terms
-            wanted = np.asarray(item.rate, float) + item.gain * (np.asarray(item.target, float) - terms.momentum) - terms.drift_g
+            rate, target = spread(item.rate, 6, "rate", "MomentumTask"), spread(item.target, 6, "target", "MomentumTask")
+            wanted = rate + item.gain * (target - terms.momentum) - terms.drift_g
             A, b = self._over(terms.A_g[chosen], 0), wanted[chosen]
         else:
-            A, b = self._over(np.eye(self.nu), self.u), np.broadcast_to(np.asarray(item.effort, float), (self.nu,))
-        return A, b, np.broadcast_to(np.asarray(item.weight, float), (b.size,))
+            A, b = self._over(np.eye(self.nu), self.u), spread(item.effort, self.nu, "effort", "EffortTask")
+        return A, b, spread(item.weight, b.size, "weight", type(item).__name__)
 
     def _motion(self, task: Task) -> tuple[Array, Array, Array]:
         rows, terms = self.whole.task_rows(task), self.terms
@@ -162,6 +164,14 @@ class Layout:
         check_shapes(task, e.shape)
         wanted = task.acceleration + 2 * task.damping_ratio * omega * (task.rate - J @ terms.v) - omega**2 * e
         return self._over(J, 0), wanted - terms.drift[rows], np.broadcast_to(np.asarray(task.weight, float), e.shape)
+
+
+def spread(value: ArrayLike, size: int, name: str, where: str) -> Array:
+    """A number or [size] as [size]. Raises ProblemError for other shapes."""
+    array = np.asarray(value, float)
+    if array.shape not in ((), (size,)):
+        raise ProblemError(f"{name} has shape {array.shape}, expected a number or ({size},)", where=where)
+    return np.broadcast_to(array, (size,))
 
 
 def check_shapes(task: Task, shape: tuple[int, ...]) -> None:

@@ -6,7 +6,8 @@ The residuals A x - b and slacks s of a level are unique at its optimum. Those b
 within their ends widened by their slacks. Levels may conflict, repeat each other or be infeasible. What no level decides is the
 least |x|, so x is unique whichever way it is found.
 
-Reduced: x = x0 + Z z, where Z spans what is left to decide. A level without inequalities in its way is one orthogonal factor
+Reduced: x = x0 + Z z, where Z spans what is left to decide. The equations at the head are solved for as many unknowns
+(`ocp.solvers.elimination`). Below them, a level without inequalities in its way is one orthogonal factor
 (Hutter et al., Robot Dynamics lecture notes, ETH Zurich, HS 2023, Algorithm 2). Otherwise it is a quadratic
 programme in z and s (their Eq. 3.108 and Escande, Mansard, Wieber 2014): the rows held last time are tried first, then an engine
 looks for the active set, and least squares on that set give the answer to rounding. Rows that push (a multiplier
@@ -25,8 +26,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ocp.errors import ProblemError
 from ocp.solvers.engines import ENGINES, Dense, Engine, engine, known_engine
+from ocp.solvers.level_programme import ASK, CAREFUL, DONE, FAILED
 from ocp.solvers.levels import Answers, HQPResult, HQPStatus, Level, Outcome, check_levels, merged
-from ocp.solvers.lexicographic import ASK, CAREFUL, DONE, FAILED, advance, space
+from ocp.solvers.lexicographic import advance
+from ocp.solvers.stack import measure, space, stack
 
 __all__ = ["HQPOptions", "HQPResult", "HQPStatus", "Hierarchy", "Level", "Outcome", "Space", "check_levels", "merged", "solve_hqp"]
 
@@ -50,6 +53,8 @@ class HQPOptions:
     def __post_init__(self) -> None:
         if not _ZERO < self.tolerance < 1.0:
             raise ProblemError(f"expected between {_ZERO} and 1, got {self.tolerance!r}", where="HQPOptions.tolerance")
+        if not 0.0 < self.accuracy < 1.0:
+            raise ProblemError(f"expected between 0 and 1, got {self.accuracy!r}", where="HQPOptions.accuracy")
         known_engine(self.engine)
 
 
@@ -75,22 +80,28 @@ class Space:
             s.D[limits], s.low[limits], s.high[limits], s.d_root[limits] = level.D, level.lower, level.f, root[level.b.size:]
             a, d = rows.stop, limits.stop
         self.limits = tuple(level.limits for level in levels)
+        s.state[6] = 0  # to be measured
 
-    def solve(self, x0: Array | float = 0.0) -> HQPResult:
-        """The lexicographic optimum of what the arrays hold. x0 [n]: where to start looking."""
+    def measure(self) -> None:
+        """Where the rows of A and D are not zero: for rows that stay as they are."""
+        measure(stack(self.arrays.numbers, self.arrays.integers))
+
+    def solve(self, x0: Array | None = None) -> HQPResult:
+        """The lexicographic optimum of what the arrays hold. x0 [n]: where to start looking (default: zero)."""
         s = self.arrays
+        s.x[:] = 0.0 if x0 is None else x0
         iterations, guessed, code = 0, False, CAREFUL
         while code in (ASK, CAREFUL):
-            if code == ASK:
-                iterations, guessed = iterations + self._guess(), True
-            else:
-                s.x[:], guessed = x0, False
+            guessed = code == ASK
+            if guessed:
+                iterations += self._guess()
             code = int(advance(s.numbers, s.integers, self._sizes, self.options.tolerance, self._careful, guessed,
                                _ROADS if self.options.engine == ENGINES[0] else _ROADS & 7))
             if code == FAILED and not self._careful:  # once more, from nothing
-                s.sides[:], code = 0, CAREFUL
+                s.sides[:], s.x[:], code = 0, 0.0, CAREFUL
             self._careful = self._careful or code == CAREFUL
         if code != DONE:
+            s.x[:] = 0.0
             level = int(self._sizes[3])
             return HQPResult(np.full(self.n, np.nan), HQPStatus.FAILED, None, (*self.names, "least norm")[level])
         self._careful = bool(s.state[5])
@@ -133,7 +144,7 @@ class Hierarchy:
         levels = check_levels(levels)
         n = levels[0].n
         shape = tuple((level.name, level.A.shape, level.D.shape) for level in levels)
-        start = np.zeros(n) if x0 is None else np.array(x0, float)
+        start = np.zeros(n) if x0 is None else np.array(x0, float).ravel()
         if start.shape != (n,) or not np.isfinite(start).all():
             raise ProblemError(f"expected {n} finite numbers, got an array of shape {start.shape}", where="hierarchy.x0")
         if self._space is None or shape != self._shape:

@@ -52,7 +52,10 @@ class Level:
         rows = b.size + f.size
         if not rows:
             raise ProblemError("has no rows", where=where)
-        weights = np.ones(rows) if self.weights is None else np.broadcast_to(np.asarray(self.weights, float), (rows,)).copy()
+        weights = np.array(1.0 if self.weights is None else self.weights, float)
+        if weights.shape not in ((), (1,), (rows,)):
+            raise ProblemError(f"weights have shape {weights.shape}, expected a number or ({rows},)", where=where)
+        weights = np.broadcast_to(weights, (rows,)).copy()
         if lower.shape != f.shape or not (lower <= f).all() or (lower == np.inf).any() or (f == -np.inf).any():
             raise ProblemError(f"expected {f.size} lower ends, none above f and none infinite on the wrong side", where=where)
         if not np.isfinite(b).all():
@@ -175,6 +178,9 @@ def check_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
     levels = tuple(levels)
     if not levels:
         raise ProblemError("needs at least one level", where="hierarchy")
+    for k, level in enumerate(levels):
+        if not isinstance(level, Level):
+            raise ProblemError(f"number {k} is no Level, but a {type(level).__name__}", where="hierarchy")
     names = [level.name for level in levels]
     for level in levels:
         if level.n != levels[0].n:

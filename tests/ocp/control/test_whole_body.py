@@ -1,5 +1,7 @@
 """Whole-body control: rows of its levels, friction and limits in closed form, and closed loops against constrained dynamics."""
 
+import gc
+import tracemalloc
 from dataclasses import replace
 
 import casadi as ca
@@ -374,6 +376,31 @@ def test_flat_feet_on_redundant_points():
         assert control.forces[stance.name][2] >= 2.0 - 1e-9
 
 
+def test_a_thousand_steps_leave_nothing_behind():
+    """Arrays in, arrays out: steps with new targets every time keep no memory."""
+    robot, rest = Crouched(engine="active_set"), np.zeros(18)
+
+    def steps(count):
+        for k in range(count):
+            target = robot.start + 0.01 * np.sin(0.01 * k)
+            control = robot.whole.step(robot.q, rest, [[com_task(target, gain=8.0), robot.trunk], EffortTask()])
+        assert control.ok
+        assert all(isinstance(x, np.ndarray) for x in (control.torque, control.acceleration, *control.forces.values()))
+
+    steps(50)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        steps(50)
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        steps(1000)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before < 4000  # less than four bytes a step
+    finally:
+        tracemalloc.stop()
+
+
 # ------------------------------------------------------------------------------------------------ failures and bad input
 def test_a_step_that_fails_gives_no_numbers(monkeypatch):
     robot = Crouched(friction=0.1, shift=(0.1, 0.1, 0.0), efforts=5.0)
@@ -412,6 +439,16 @@ def test_wrong_input_is_named():
         whole.step(robot.q, rest, [[]])
     with pytest.raises(ProblemError, match="rate has shape"):
         whole.step(robot.q, rest, [replace(robot.com, rate=np.zeros(2))])
+    with pytest.raises(ProblemError, match=r"effort has shape \(3,\)"):
+        whole.step(robot.q, rest, [EffortTask(np.zeros(3))])
+    with pytest.raises(ProblemError, match=r"force has shape \(2,\)"):
+        whole.step(robot.q, rest, [ForceTask("LF", [0, 1])])
+    assert whole.step(robot.q, rest, robot.priorities).ok
+    with pytest.raises(ProblemError, match=r"effort has shape \(3,\)"):
+        whole.step(robot.q, rest, [robot.priorities[0], EffortTask(np.zeros(3))])
+    for q, v, words in ((robot.q[1:], rest, r"q has shape \(18,\), expected \(19,\)"), (robot.q, 0.0, r"v has shape \(\)")):
+        with pytest.raises(ProblemError, match=words):
+            whole.step(q, v, robot.priorities)
     with pytest.raises(ProblemError, match="not finite"):
         whole.step(robot.q, rest * np.nan, robot.priorities)
     with pytest.raises(ProblemError, match="unknowns"):

@@ -150,6 +150,23 @@ def test_equations_alone_are_the_projections_of_algorithm_two():
         assert answer.free == projected.free.shape[1]
 
 
+@pytest.mark.row("001:C18")
+def test_equations_with_unknowns_of_their_own():
+    """As of a floating base: efforts alone in their columns, contacts that repeat and contradict each other, weights."""
+    for seed in range(40):
+        rng, size = np.random.default_rng(seed), 10.0 ** np.random.default_rng(seed).uniform(-2, 2)
+        motion = np.hstack([rng.standard_normal((6, 7)) * size, -np.eye(6)[:, 2:]])
+        contact = np.hstack([rng.standard_normal((3, 7)), np.zeros((3, 4))])
+        contact = np.vstack([contact, 2 * contact[0], contact[1] - contact[2], 0 * contact[0]])
+        stack = [(motion, rng.standard_normal(6)), (contact, rng.standard_normal(6)),
+                 (np.vstack([rng.standard_normal((2, 11)), motion[3] + contact[1]]), rng.standard_normal(3))]
+        weights = [rng.uniform(0.1, 9.0, b.size) for _, b in stack]
+        projected = solve_levels([(np.sqrt(w)[:, None] * A, np.sqrt(w) * b) for (A, b), w in zip(stack, weights, strict=True)])
+        answer = solve_hqp([Level(f"{k}", A, b, weights=w) for k, ((A, b), w) in enumerate(zip(stack, weights, strict=True))])
+        assert tuple(o.rank for o in answer.levels) == projected.ranks == (6, 3, 2)
+        np.testing.assert_allclose(answer.x, projected.v, atol=1e-9 * (1 + np.abs(projected.v).max()))
+
+
 @pytest.mark.row("001:C19")
 def test_what_upper_levels_cannot_reach_they_keep():
     """A = [1 0; 0 1; 1 1], b = (1, 1, 0) cannot be met although its columns are independent: its residual is (-2, -2, 2)/3."""
@@ -287,6 +304,8 @@ def test_wrong_input_is_named():
         ({"A": eye, "b": [np.inf, 0]}, "b has entries"), ({"A": np.zeros((0, 2)), "b": []}, "no rows"),
         ({"D": eye, "f": [0.0, 0.0], "lower": [1.0, 0.0]}, "lower ends"), ({"D": eye, "f": [0, 0], "limits": ("a",)}, "1 names"),
         ({"A": eye, "b": [0, 0], "weights": -1.0}, "positive"),
+        ({"A": eye, "b": [0, 0], "weights": [1.0] * 3}, r"weights .* \(2,\)"),
+        ({"D": eye, "f": [0, np.nan]}, "not numbers"), ({"D": eye, "f": [0, 0], "lower": [0.0]}, "expected 2 lower"),
     ):
         with pytest.raises(ProblemError, match=words) as caught:
             Level("hand", **arguments)
@@ -294,6 +313,10 @@ def test_wrong_input_is_named():
     good = Level("hand", eye, [0, 0])
     with pytest.raises(ProblemError, match="at least one"):
         solve_hqp([])
+    with pytest.raises(ProblemError, match="number 1 is no Level, but a ndarray"):
+        solve_hqp([good, eye])
+    with pytest.raises(ProblemError, match=r"accuracy.*between 0 and 1"):
+        HQPOptions(accuracy=0.0)
     with pytest.raises(ProblemError, match="used twice"):
         solve_hqp([good, good])
     with pytest.raises(ProblemError, match="3 unknowns"):

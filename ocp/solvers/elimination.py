@@ -1,0 +1,251 @@
+"""The equations at the head of a hierarchy, solved for as many unknowns: what is left to decide is the other unknowns.
+
+    y = T x + t   rows of the levels of equations that stand above every inequality, weighed; y = 0 is asked for
+
+An exchange step takes a row y_p and an unknown x_j that is in it, and solves for x_j: then T says x_j and all other rows by y_p and
+the unknowns left (Gauss and Jordan's elimination, in place: Stiefel 1960, "Note on Jordan elimination, linear programming and
+Tchebycheff approximation"). Levels go in their order, so a row in which no unknown is left depends on rows of its own level and of
+those above. Where such rows contradict each other their level is met in the least squares: with y those that were exchanged and
+K y + t those that depend, (1 + K'K) y = -K't.
+
+Sparse rows stay sparse: an unknown is chosen whose column has few numbers (Markowitz 1957). So forces leave the equations of a
+floating base, and efforts, alone in their columns, cost nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ocp.solvers.factors import OPTIONS, dot
+from ocp.solvers.stack import Stack, product
+
+_ROUNDING = 1e-13  # relative; what rounding makes of a row that depends on others
+_CLEAR = 1e-6  # share of its level's norm from which a row surely says something new
+_PIVOT = 1e-3  # share of a row's largest number that its pivot has at least
+_TINY = 1e-12  # relative; rows that depend on each other contradict each other by more
+
+
+@njit(**OPTIONS)
+def _load(s: Stack, levels: int) -> tuple[int, int]:
+    """T, t, and what a unit of each column counts as a pivot; returns (rows, columns). Unknowns that are alone in their columns
+    come last, beyond these columns, and have their rows solved for them: that changes no other row."""
+    n, rows, columns = s.state[0], 0, 0
+    for k in range(levels):
+        rows += s.counts[k, 0]
+    for c in range(n):
+        s.trial[c], s.aside[c] = 0.0, 0.0
+    for i in range(rows):
+        root = s.a_root[i]**2
+        s.rows[i], s.norms[i] = -1, root * dot(s.A, i, s.A, i, s.a_span[i, 0], s.a_span[i, 1])
+        for c in range(s.a_span[i, 0], s.a_span[i, 1]):
+            s.trial[c] += root * s.A[i, c]**2
+        for c in range(s.a_span[i, 0], s.a_span[i, 1]):
+            s.aside[c] += 1.0 if s.A[i, c] != 0.0 else 0.0
+    for c in range(n):
+        if s.aside[c] == 1.0:
+            p = 0
+            while s.A[p, c] == 0.0:
+                p += 1
+            if s.rows[p] < 0 and s.trial[c] >= _PIVOT**2 * s.norms[p]:
+                s.rows[p] = c
+                continue
+        s.place[columns] = c
+        s.pick[columns] = 1.0 / (s.aside[c] * np.sqrt(s.trial[c])) if s.trial[c] > 0.0 else 0.0
+        columns += 1
+    ordered = columns == 0 or s.place[columns - 1] == columns - 1
+    for i in range(rows):
+        scale = s.a_root[i] if s.rows[i] < 0 else -1.0 / s.A[i, s.rows[i]]
+        if ordered:
+            for c in range(columns):
+                s.T[i, c] = scale * s.A[i, c]
+        else:
+            for c in range(columns):
+                s.T[i, c] = scale * s.A[i, s.place[c]]
+        s.t[i] = scale * (product(s.A, i, s.a_span, s.x) - s.b[i])
+    return rows, columns
+
+
+@njit(**OPTIONS)
+def _pivot(s: Stack, p: int, left: int) -> int:
+    """The column of the unknown for which row p is solved."""
+    most, best, j = 0.0, 0.0, 0
+    for c in range(left):
+        most = max(most, abs(s.T[p, c]))
+    for c in range(left):
+        size = abs(s.T[p, c])
+        if size >= _PIVOT * most and size * s.pick[c] > best:
+            best, j = size * s.pick[c], c
+    return j
+
+
+@njit(**OPTIONS)
+def _exchange(s: Stack, p: int, j: int, left: int, rows: int, columns: int, first: int, last: int) -> None:
+    """Row p for the unknown in column j, which becomes column left - 1 and y_p in it. Norms of what is left in the rows first ...
+    last follow."""
+    y = left - 1
+    s.place[j], s.place[y], s.pick[j] = s.place[y], s.place[j], s.pick[y]
+    for i in range(rows):
+        s.T[i, j], s.T[i, y] = s.T[i, y], s.T[i, j]
+    scale = -1.0 / s.T[p, y]
+    s.T[p, y] = -1.0
+    for c in range(columns):
+        s.trial[c] = s.T[p, c] * scale
+        s.T[p, c] = s.trial[c]
+    s.t[p] *= scale
+    s.rows[p] = s.place[y]
+    for i in range(rows):
+        share = s.T[i, y]
+        if i == p or share == 0.0:
+            continue
+        s.T[i, y] = 0.0
+        for c in range(columns):
+            s.T[i, c] += share * s.trial[c]
+        s.t[i] += share * s.t[p]
+        if first <= i < last and s.rows[i] < 0:
+            s.norms[i] = dot(s.T, i, s.T, i, 0, y)
+
+
+@njit(**OPTIONS)
+def _level(s: Stack, first: int, last: int, left: int, rows: int, columns: int) -> int:
+    """Exchange the rows first ... last of a level for some of the first ``left`` columns; returns how many columns are left, -1
+    where a row says hardly anything new. In ``order``: the rows that were exchanged, for columns from the last one back."""
+    size = 0.0
+    for i in range(first, last):
+        size += s.norms[i]
+        if s.rows[i] < 0:
+            s.norms[i] = dot(s.T, i, s.T, i, 0, left)
+    size = np.sqrt(size)
+    while True:
+        p = -1
+        for i in range(first, last):
+            if s.rows[i] < 0 and (p < 0 or s.norms[i] > s.norms[p]):
+                p = i
+        length = 0.0 if p < 0 else np.sqrt(s.norms[p])
+        if length <= _ROUNDING * max(s.state[0], last - first) * size:
+            return left
+        if length < _CLEAR * size:
+            return -1
+        _exchange(s, p, _pivot(s, p, left), left, rows, columns, first, last)
+        s.order[columns - left] = p
+        left -= 1
+
+
+@njit(**OPTIONS)
+def _settle(s: Stack, first: int, last: int, above: int, own: int, columns: int) -> None:
+    """aside [above ... above + own] = y of the level's exchanged rows in the least squares; those of levels above are there."""
+    worst = 0.0
+    for a in range(own):
+        s.aside[above + a] = 0.0
+    for i in range(first, last):
+        if s.rows[i] < 0:
+            s.norms[i] = s.t[i]
+            for a in range(above):
+                s.norms[i] += s.T[i, columns - 1 - a] * s.aside[a]
+            worst = max(worst, abs(s.norms[i]) / (1.0 + s.a_root[i] * abs(s.b[i])))
+    if own == 0 or worst <= _TINY:
+        return
+    y = columns - 1 - above
+    for a in range(own):
+        for b in range(a + 1):
+            s.F[a, b] = 1.0 if a == b else 0.0
+        s.along[a] = 0.0
+    for i in range(first, last):
+        if s.rows[i] < 0:
+            for a in range(own):
+                share = s.T[i, y - a]
+                s.along[a] -= share * s.norms[i]
+                for b in range(a + 1):
+                    s.F[a, b] += share * s.T[i, y - b]
+    for a in range(own):  # Cholesky
+        for b in range(a + 1):
+            total = s.F[a, b] - dot(s.F, a, s.F, b, 0, b)
+            s.F[a, b] = np.sqrt(total) if a == b else total / s.F[b, b]
+        total = s.along[a]
+        for c in range(a):
+            total -= s.F[a, c] * s.along[c]
+        s.along[a] = total / s.F[a, a]
+    for a in range(own - 1, -1, -1):
+        total = s.along[a]
+        for c in range(a + 1, own):
+            total -= s.F[c, a] * s.aside[above + c]
+        s.aside[above + a] = total / s.F[a, a]
+
+
+@njit(**OPTIONS)
+def _straighten(s: Stack, left: int, exchanged: int) -> None:
+    """Rows of Z orthonormal over the unknowns that are not alone, and x as near to where it was (``trial``) as they allow: least
+    changes of x, not of the unknowns that happen to be left, stay within limits."""
+    n, top = s.state[0], s.state[2]
+    for a in range(left):
+        for b in range(a + 1):
+            s.F[a, b] = 1.0 if a == b else 0.0
+    for k in range(exchanged):  # Z Z' = 1 + T'T
+        p = s.order[k]
+        for a in range(left):
+            share = s.T[p, a]
+            for b in range(a + 1):
+                s.F[a, b] += share * s.T[p, b]
+    for j in range(n):
+        s.along[j] = 0.0
+    for k in range(exchanged):
+        j = s.rows[s.order[k]]
+        s.along[j] = s.x[j] - s.trial[j]
+    for a in range(left):
+        for b in range(a + 1):  # Cholesky
+            total = s.F[a, b] - dot(s.F, a, s.F, b, 0, b)
+            s.F[a, b] = np.sqrt(total) if a == b else total / s.F[b, b]
+        for j in range(n):
+            s.trial[j] = s.Z[top + a, j]
+        for b in range(a):
+            share = s.F[a, b]
+            for j in range(n):
+                s.trial[j] -= share * s.Z[top + b, j]
+        scale, change = 1.0 / s.F[a, a], 0.0
+        for j in range(n):
+            s.Z[top + a, j] = scale * s.trial[j]
+            change += s.Z[top + a, j] * s.along[j]
+        for j in range(n):
+            s.x[j] -= change * s.Z[top + a, j]
+
+
+@njit(**OPTIONS)
+def eliminate(s: Stack) -> int:
+    """x, Z and top after the levels of equations above every inequality. Returns how many levels that are: none where a row of them
+    says hardly anything new, which asks for orthogonal factors."""
+    n, levels, first = s.state[0], 0, 0
+    while levels < s.state[1] and s.counts[levels, 1] == 0:
+        levels += 1
+    rows, columns = _load(s, levels)
+    left = columns
+    for k in range(levels):
+        last, before = first + s.counts[k, 0], left
+        left = _level(s, first, last, left, rows, columns)
+        if left < 0:
+            levels, rows, columns, left = 0, 0, n, n
+            for c in range(n):
+                s.place[c] = c
+            break
+        s.rank[k], s.how[k] = 0, 0
+        for i in range(first, last):
+            s.rank[k] += 1 if s.rows[i] >= 0 else 0
+        _settle(s, first, last, columns - before, before - left, columns)
+        first = last
+    top = n - left
+    for c in range(left):
+        for j in range(n):
+            s.Z[top + c, j] = 0.0
+        s.Z[top + c, s.place[c]] = 1.0
+    for j in range(n):
+        s.trial[j] = s.x[j]
+    for p in range(rows):
+        j = s.rows[p]
+        if j >= 0:
+            s.x[j] += s.t[p]
+            for a in range(columns - left):
+                s.x[j] += s.T[p, columns - 1 - a] * s.aside[a]
+            for c in range(left):
+                s.Z[top + c, j] = s.T[p, c]
+    s.state[2] = top
+    _straighten(s, left, columns - left)
+    return levels

@@ -1,0 +1,189 @@
+"""Arrays of a stack of levels, and what its rows say at a point.
+
+x = x0 + sum over rows of Z from ``top`` on; rows above are decided. Ends of rows of D are those asked for, widened by what levels
+above could not keep.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ocp.solvers import active_set
+from ocp.solvers.blocks import Blocks, matrix, vector, whole
+from ocp.solvers.factors import INLINE, OPTIONS, VIEWS, dot
+
+DECIDED = 1e-8  # share of a row's length below which what is left to decide does not move it
+TINY = 1e-12  # relative; how far beyond an end rounding may put a row
+
+_OWN = ("A", "b", "a_root", "D", "low", "high", "d_root", "d_size", "floor", "ceiling", "x", "trial", "Z", "F", "tau", "norms",
+        "ask", "along", "aside", "w", "residual", "slack", "memory", "T", "t", "pick")
+_COUNTS = ("counts", "a_span", "d_span", "order", "which", "rows", "how", "rank", "sides", "end", "place", "reach", "state")
+_F, _I = len(active_set.FLOATS), len(active_set.FLOATS) + len(_OWN)
+_J = _I + len(active_set.INTS)
+
+
+class Stack(NamedTuple):
+    """Views of the arrays of one stack. counts [levels, 2]: rows of A and of D of each; reach [rows of A]: columns from there on
+    are zero, -1 where the row is as it was; state: n, levels, top, whether a level of limits is put off, directions that the level
+    at hand decides, whether there is a slack, whether D is as it was. T, t, pick, place: of `elimination`."""
+
+    A: np.ndarray
+    b: np.ndarray
+    a_root: np.ndarray
+    D: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    d_root: np.ndarray
+    d_size: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    x: np.ndarray
+    trial: np.ndarray
+    Z: np.ndarray
+    F: np.ndarray
+    tau: np.ndarray
+    norms: np.ndarray
+    e: np.ndarray
+    along: np.ndarray
+    aside: np.ndarray
+    w: np.ndarray
+    residual: np.ndarray
+    slack: np.ndarray
+    memory: np.ndarray
+    T: np.ndarray
+    t: np.ndarray
+    pick: np.ndarray
+    counts: np.ndarray
+    a_span: np.ndarray
+    d_span: np.ndarray
+    order: np.ndarray
+    which: np.ndarray
+    rows: np.ndarray
+    how: np.ndarray
+    rank: np.ndarray
+    sides: np.ndarray
+    end: np.ndarray
+    place: np.ndarray
+    reach: np.ndarray
+    state: np.ndarray
+
+
+def space(n: int, counts: list[tuple[int, int]]) -> Blocks:
+    """Arrays for n unknowns and levels of (rows of A, rows of D)."""
+    R, S, levels = sum(a for a, _ in counts), sum(d for _, d in counts), len(counts)
+    head = sum(a for a, _ in takewhile(lambda count: count[1] == 0, counts))
+    slacks, tall = max(d for _, d in counts), max(n, head, *(a for a, _ in counts)) + 1
+    floats, ints = active_set.sizes(n + slacks, S, n + slacks)
+    most = max(tall, S) + 1
+    floats = {**floats, "A": (R, n), "b": (R,), "a_root": (R,), "D": (S, n), "low": (S,), "high": (S,), "d_root": (S,),
+              "d_size": (S,), "floor": (S,), "ceiling": (S,), "x": (n,), "trial": (n,), "Z": (n, n), "F": (most, n), "tau": (most,),
+              "norms": (most,), "ask": (most,), "along": (most,), "aside": (most,), "w": (S,), "residual": (R,), "slack": (S,),
+              "memory": (levels + 1, S), "T": (head, n), "t": (head,), "pick": (n,)}
+    # factors of a level need the room of its rows as well
+    for name in ("g_tau", "g_norms", "g_right"):
+        floats[name] = (max(most, *floats[name]),)
+    floats["G"] = (most, most) if most > floats["G"][0] else floats["G"]
+    ints = {**ints, "g_order": (max(most, *ints["g_order"]),), "counts": (levels, 2), "a_span": (R, 2), "d_span": (S, 2),
+            "order": (most,), "which": (S + 1,), "rows": (most,), "how": (levels + 1,), "rank": (levels + 1,),
+            "sides": (levels + 1, S), "end": (S,), "place": (n,), "reach": (R,), "state": (8,)}
+    made = Blocks(floats, ints)
+    made.counts[:], made.reach[:] = counts, n
+    made.state[:2] = n, levels
+    return made
+
+
+@njit(**VIEWS)
+def stack(w: np.ndarray, iw: np.ndarray) -> Stack:
+    f, i = _F, _J
+    return Stack(matrix(w, iw, f), vector(w, iw, f + 1), vector(w, iw, f + 2), matrix(w, iw, f + 3), vector(w, iw, f + 4),
+                 vector(w, iw, f + 5), vector(w, iw, f + 6), vector(w, iw, f + 7), vector(w, iw, f + 8), vector(w, iw, f + 9),
+                 vector(w, iw, f + 10), vector(w, iw, f + 11), matrix(w, iw, f + 12), matrix(w, iw, f + 13), vector(w, iw, f + 14),
+                 vector(w, iw, f + 15), vector(w, iw, f + 16), vector(w, iw, f + 17), vector(w, iw, f + 18), vector(w, iw, f + 19),
+                 vector(w, iw, f + 20), vector(w, iw, f + 21), matrix(w, iw, f + 22), matrix(w, iw, f + 23), vector(w, iw, f + 24),
+                 vector(w, iw, f + 25), matrix(iw, iw, i), matrix(iw, iw, i + 1), matrix(iw, iw, i + 2), whole(iw, i + 3),
+                 whole(iw, i + 4), whole(iw, i + 5), whole(iw, i + 6), whole(iw, i + 7), matrix(iw, iw, i + 8), whole(iw, i + 9),
+                 whole(iw, i + 10), whole(iw, i + 11), whole(iw, i + 12))
+
+
+@njit(**VIEWS)
+def problem_of(w: np.ndarray, iw: np.ndarray, kb: int, mc: int, nz: int) -> active_set.Problem:
+    """The programme of a level, of this size."""
+    return active_set.problem(w, iw, 0, _I, kb, mc, nz)
+
+
+@njit(**INLINE)
+def product(A: np.ndarray, i: int, span: np.ndarray, x: np.ndarray) -> float:
+    total = 0.0
+    for c in range(span[i, 0], span[i, 1]):
+        total += A[i, c] * x[c]
+    return total
+
+
+@njit(**INLINE)
+def _measure(A: np.ndarray, i: int, span: np.ndarray, reach: int) -> None:
+    first, last = 0, reach
+    while last > first and A[i, last - 1] == 0.0:
+        last -= 1
+    while first < last and A[i, first] == 0.0:
+        first += 1
+    span[i, 0], span[i, 1] = first, last
+
+
+@njit(**OPTIONS)
+def measure(s: Stack) -> None:
+    """What can be told before the first level: where rows are not zero, how long they are; and nothing is decided."""
+    for i in range(s.A.shape[0]):
+        if s.reach[i] >= 0:
+            _measure(s.A, i, s.a_span, s.reach[i])
+    for i in range(s.D.shape[0]):
+        s.lower[i], s.upper[i] = s.low[i], s.high[i]
+        if s.state[6] == 0:
+            _measure(s.D, i, s.d_span, s.D.shape[1])
+            s.d_size[i] = np.sqrt(dot(s.D, i, s.D, i, s.d_span[i, 0], s.d_span[i, 1]))
+    s.state[2], s.state[3], s.state[4], s.state[6] = 0, 0, 0, 1
+
+
+@njit(**OPTIONS)
+def holds(s: Stack, last: int, own: int, pending: bool) -> bool:
+    """Whether the first ``last`` rows of D hold at ``trial``, no worse than at x unless that is still to be shown, and the ``own``
+    rows that follow."""
+    for i in range(last + own):
+        w = product(s.D, i, s.d_span, s.trial)
+        tiny = TINY * (1.0 + abs(w))
+        if w < s.lower[i] - tiny or w > s.upper[i] + tiny:
+            if pending or i >= last:
+                return False
+            before = product(s.D, i, s.d_span, s.x)
+            if w < min(s.lower[i], before) - tiny or w > max(s.upper[i], before) + tiny:
+                return False
+    return True
+
+
+@njit(**OPTIONS)
+def widen(s: Stack, first: int, last: int) -> None:
+    for i in range(first, last):
+        w = product(s.D, i, s.d_span, s.x)
+        s.lower[i], s.upper[i] = min(s.low[i], w), max(s.high[i], w)
+
+
+@njit(**OPTIONS)
+def report(s: Stack) -> bool:
+    """Residuals, slacks and ends of all rows at x, and in ``state`` whether there is a slack. Returns whether x is finite."""
+    total = 0.0
+    for c in range(s.x.size):
+        total += abs(s.x[c])
+    s.state[5] = 0
+    for i in range(s.A.shape[0]):
+        s.residual[i] = product(s.A, i, s.a_span, s.x) - s.b[i]
+    for i in range(s.D.shape[0]):
+        w = product(s.D, i, s.d_span, s.x)
+        near = DECIDED * (1.0 + abs(w))
+        s.slack[i] = w - s.high[i] if w > s.high[i] + near else (w - s.low[i] if w < s.low[i] - near else 0.0)
+        s.end[i] = 1 if w >= s.high[i] - near else (-1 if w <= s.low[i] + near else 0)
+        if s.slack[i] != 0.0:
+            s.state[5] = 1
+    return bool(np.isfinite(total))
