@@ -108,7 +108,7 @@ def _judged(table: _Table, finite: np.ndarray, differ: np.ndarray, apart: np.nda
         uncertain = _BARS * (around.left.error[i] + around.right.error[i])
         exact, allowed, unit = table.reference[i, j], table.tolerance[i, j], max(table.scale[i, 0], _SMALL)
         numbers = table.numbers(i, j)
-        if around.jump[i] > 0:
+        if around.jump[i] > allowed * table.steps[j]:  # else it is rounding
             yield Entry(Kind.JUMP, i, j, (*numbers, Number("step in value", float(around.jump[i]))), np.inf)
             continue
         slack = uncertain + allowed

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dynamics.algorithms.mass_matrix import check_inertia
 from dynamics.constraints import Contact
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism
@@ -143,7 +144,11 @@ class HybridPlant:
                 self._acting, changed = acting, False
                 self._forget()
                 self._decide()
-            self._advance(h)
+            try:
+                self._advance(h)
+            except np.linalg.LinAlgError:  # numbers beyond all bounds, unless the robot cannot be moved at all
+                check_inertia(self.touching.mechanism.model, self.q)
+                self.v[:] = np.nan
         self.t = end
         return self.measure()
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dynamics.algorithms import contact_kinematics
+from dynamics.algorithms.mass_matrix import check_inertia
 from dynamics.constraints import PointContact
 from ocp.control.stance import Stance
 from ocp.control.tasks import Task
@@ -116,6 +117,7 @@ class _Loop:
             if contact.taken and gaps[contact.rows].max() > FLAT:
                 raise ProblemError("is taken at the start, but does not touch its plane: a point is "
                                    f"{gaps[contact.rows].max():.3g} m above it", where=f"contact {contact.plan.name!r}")
+        check_inertia(self.model, self.setup.start[:self.nq])
         if self.setup.tasks:
             self._warm()
             self._advise()

@@ -218,7 +218,7 @@ CASES: dict[str, Case] = {
     "guess outside the duration": ("duration: 2.0", "duration: {lower: 1, upper: 2, guess: 3}",
         "19:41: phase.duration.guess", "3 s lies outside [1, 2]"),
     "cost of two kinds": ("running: torque**2", "running: torque**2, final: omega", "24:7: phase.costs[0]",
-        "needs exactly one of running, final, running_residual, final_residual, control_error, state_error; "
+        "needs exactly one of running, stage, final, running_residual, stage_residual, final_residual, control_error, state_error; "
         "found running and final"),
     "cost of no kind": (", running: torque**2", "", "24:7: phase.costs[0]", "found none"),
     "weights beside a running cost": ("running: torque**2", "running: torque**2, weights: 2",

@@ -31,7 +31,7 @@ from ocp.spaces import euclidean
 IMPLICIT = [name for name, integrator in INTEGRATORS.items() if integrator.implicit]
 GAUSS = [name for name in IMPLICIT if name.startswith("gauss")]
 #: steps whose errors stand clear of rounding
-COUNTS = {1: (32, 64, 128), 2: (32, 64, 128), 3: (16, 32, 64), 4: (32, 64, 128), 5: (16, 32, 64), 6: (8, 16, 32)}
+COUNTS = {1: (32, 64, 128), 2: (32, 64, 128), 3: (16, 32, 64), 4: (32, 64, 128), 5: (16, 32, 64), 6: (8, 16, 32), 8: (3, 6, 12)}
 
 
 def counts(name):

@@ -213,3 +213,13 @@ def test_a_ball_rolls():
     x = run(plant, state(r * n), 0.4)
     assert np.linalg.norm(x[:3] - r * n) == pytest.approx(5 / 7 * G * np.sin(slope) * 0.4**2 / 2, rel=1e-9)
 
+
+
+def test_a_robot_that_leaves_all_bounds_is_not_a_number():
+    """Numbers beyond what squares allow: the state is not finite from there on, and no step raises."""
+    plant = HybridPlant(box(), [corners()])
+    plant.reset(state((0, 0, 10.0), velocity=(0, 0, 0, 1e200, 2e200, 3e200)))
+    with np.errstate(all="ignore"):
+        for _ in range(3):
+            plant.step(NONE, 1e-2)
+    assert not np.isfinite(plant.measure()).all()
