@@ -80,7 +80,7 @@ def test_a_run_that_fails_is_kept_and_named(tmp_path, capsys):
 name: A force with an end
 system:
   bodies: {block: {mass: 1, joint: {kind: prismatic, axis: [1, 0, 0]}}}
-  forces: [{efforts: {block: "1000*log(0.5 - q['block'])"}}]
+  forces: [{efforts: {block: "1000*sqrt(0.5 - q['block'])"}}]
 phase: {duration: 1, start: {joints: {block: 0.2}, velocities: {block: 40}}, costs: []}
 """)
     assert call("simulate", file, "--integrator", "bdf1", "--dt", "0.005", "--out", tmp_path / "out", "--quiet") == 1
