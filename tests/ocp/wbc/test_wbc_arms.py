@@ -65,8 +65,8 @@ def test_a_plane_lies_where_its_height_says_whatever_the_length_of_its_normal():
 
 
 @pytest.mark.parametrize(("old", "new", "words"), [
-    ("within: {z: [null, edge]}", "within: {z: [edge, bottom]}", r"wall \+x\"\]\.within\.z: must end above its beginning"),
-    ("within: {z: [null, edge]}", "within: {w: [null, edge]}", r"wall \+x\"\]\.within\.w: unknown key"),
+    ("z: [bottom - 0.001, edge]}", "z: [edge, bottom]}", r"wall \+x\"\]\.within\.z: must end above its beginning"),
+    ("z: [bottom - 0.001, edge]}", "w: [null, edge]}", r"wall \+x\"\]\.within\.w: unknown key"),
     ("wbc: {rate", "plant: {cone: around}\nwbc: {rate", r"plant\.cone: .*exact, inner, outer"),
     ("wbc: {rate", "plant: {cone: inner, sides: 2}\nwbc: {rate", r"plant\.sides: .*3"),
 ])
