@@ -10,18 +10,12 @@ import dynamics
 from dynamics import algorithms as alg
 from dynamics.constraints import Closure, Coupling, Rod
 from dynamics.forces import Place
-from dynamics.mechanism import Mechanism, direct_motors, drivable_joints
+from dynamics.mechanism import Mechanism, Thruster, direct_motors, drivable_joints
 from dynamics.mechanism.constrained import accelerations
 from dynamics.model.synthetic import random_tree
 from dynamics.model.urdf import read_urdf
 from ocp.app.files.load import load_problem, load_text
-from ocp.bridge import (
-    Thruster,
-    effort_constraints,
-    inverse_dynamics_system,
-    inverse_effort,
-    robot_system,
-)
+from ocp.bridge import effort_constraints, inverse_dynamics_system, inverse_effort, robot_system
 from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.problem import At, Sense
