@@ -40,34 +40,24 @@ with at_once():
 #: what the system says of places where nothing can be written, or no longer
 PLACES = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT)
 
+COMMANDS: dict[str, tuple[Callable[..., int], ...]] = {  # as --help lists them
+    "Begin": (robot, init, check, show),
+    "Run a file": (solve, ik, mpc, wbc, simulate, compare, verify),
+    "Understand an answer": (explain, view, diff, derivatives, check_derivatives),
+    "Go on from a run": (resume, replay, policy),
+    "About lieocp": (doctor,),
+}
+GROUPS = tuple(cyclopts.Group(title, sort_key=order) for order, title in enumerate(COMMANDS))
+
 app = cyclopts.App(
     name="ocp", help="Optimal control and trajectory optimisation of articulated robots from problem files.",
-    version_flags=["--version"], result_action="return_value",
+    help_epilogue="Exit codes: 0 certified or done, 1 not solved, 2 bad input, 3 a fault of lieocp.", version_flags=["--version"],
+    result_action="return_value", default_parameter=cyclopts.Parameter(negative=()), group_commands=GROUPS[-1],
 )
 app.suppress_keyboard_interrupt = False  # what there is to say about it is said by guarded()
-for command in (
-    solve,
-    resume,
-    ik,
-    mpc,
-    wbc,
-    simulate,
-    policy,
-    check,
-    compare,
-    explain,
-    verify,
-    view,
-    diff,
-    replay,
-    robot,
-    init,
-    derivatives,
-    check_derivatives,
-    show,
-    doctor,
-):
-    app.command(command)
+for group, commands in zip(GROUPS, COMMANDS.values(), strict=True):
+    for order, command in enumerate(commands):
+        app.command(command, group=group, sort_key=order)
 app.register_install_completion_command(add_to_startup=False)  # --install-completion: bash, zsh, fish
 
 

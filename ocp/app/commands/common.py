@@ -22,12 +22,13 @@ def _file(kind: type, tokens: Sequence[Any]) -> Path:
 Problem = Annotated[Path, Parameter(help="The file (YAML).", converter=_file)]
 Overrides = Annotated[
     list[str] | None,
-    Parameter(name="--set", negative=(), help="Override a key of the file: path.to.key=value (YAML). May be repeated."),
+    Parameter(name="--set", help="Override a key of the file: path.to.key=value (YAML). May be repeated."),
 ]
 Out = Annotated[Path | None, Parameter(help="Folder to write; default: one below results/ named after the file and the command, "
                                             "replaced if it holds an earlier result of the same kind.")]
-Overwrite = Annotated[bool, Parameter(help="Replace the result that --out holds.")]
-Quiet = Annotated[bool, Parameter(name=["--quiet", "-q"], negative=(), help="The outcome only, no progress.")]
+Flag = Annotated[bool, Parameter(show_default=False)]  # is off unless given
+Overwrite = Annotated[Flag, Parameter(help="Replace the result that --out holds.")]
+Quiet = Annotated[Flag, Parameter(name=["--quiet", "-q"], help="The outcome only, no progress.")]
 Run = Annotated[Path, Parameter(help="The folder of the run.")]
 TimeLimit = Annotated[float | None, Parameter(
     help="Seconds after which the best of what was found is returned; short for --set solve.time_limit=. Default: none.")]

@@ -10,7 +10,7 @@ from ocp.app.commands.common import Out, Overrides, Overwrite, Problem, Quiet, s
 
 
 def compare(
-    file: Problem, /, *, methods: Annotated[list[str] | None, Parameter(negative=(), consume_multiple=True)] = None,
+    file: Problem, /, *, methods: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
     set_: Overrides = None, repeat: int = 0, tolerance: float | None = None, out: Out = None, overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> int:

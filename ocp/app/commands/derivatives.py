@@ -6,13 +6,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Out, Overrides, Overwrite, Problem, Quiet, started
+from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Flag, Out, Overrides, Overwrite, Problem, Quiet, started
 
 
 def derivatives(
     robot: str, /, *, root: str | None = None, mimic: str | None = None, functions: list[str] | None = None,
     sources: list[str] | None = None, compile_: Annotated[str, Parameter(name="--compile")] = "auto", seed: int = 0,
-    samples: int = 3, out: Out = None, overwrite: Overwrite = False, quick: bool = False, quiet: Quiet = False,
+    samples: int = 3, out: Out = None, overwrite: Overwrite = False, quick: Flag = False, quiet: Quiet = False,
 ) -> int:
     """Every way to the derivatives of a robot's dynamics side by side: errors, times, sizes, and which one to use.
 
@@ -21,7 +21,7 @@ def derivatives(
     robot
         A .urdf or .xml file, the name of a robot of the robots extra, or a problem file.
     root
-        fixed or free_flyer (URDF); default: fixed, or what the problem file says.
+        fixed, free_flyer or planar (URDF); default: fixed, or what the problem file says.
     mimic
         couple or independent (URDF); default: couple, or what the problem file says.
     functions
@@ -44,7 +44,7 @@ def derivatives(
 
 
 def check_derivatives(
-    file: Problem, /, *, set_: Overrides = None, points: int = 3, seed: int = 0, first_order: bool = False,
+    file: Problem, /, *, set_: Overrides = None, points: int = 3, seed: int = 0, first_order: Flag = False,
 ) -> int:
     """Compare the derivatives of every term of a problem file by independent roads, and name the entry that disagrees.
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
-from ocp.app.commands.common import CERTIFIED, NOT_SOLVED
+from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Flag
 
 
-def doctor(*, prepare: Annotated[bool, Parameter(negative=())] = False) -> int:
+def doctor(*, prepare: Flag = False) -> int:
     """Versions, compiler, kernel cache, loops that are not compiled yet, and a self-test that solves one problem each way.
 
     Parameters

@@ -7,9 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ocp.app.commands.common import CERTIFIED, Overwrite, started
-
-Flag = Annotated[bool, Parameter(negative=())]
+from ocp.app.commands.common import CERTIFIED, Flag, Overwrite, started
 
 
 def init(

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
-from ocp.app.commands.common import CERTIFIED
+from ocp.app.commands.common import CERTIFIED, Flag
 
 
-def robot(
-    robot: str, /, *, root: str | None = None, picture: Path | None = None,
-    notes: Annotated[bool, Parameter(negative=())] = False,
-) -> int:
+def robot(robot: str, /, *, root: str | None = None, picture: Path | None = None, notes: Flag = False) -> int:
     """What a robot file holds, by the names that problem files use: joints, limits, actuators, frames, masses, configurations.
 
     Parameters

@@ -8,13 +8,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ocp.app.commands.common import CERTIFIED, Overrides
+from ocp.app.commands.common import CERTIFIED, Flag, Overrides
 
 
 def show(
     file: Annotated[Path | None, Parameter(help="The file (YAML); not needed with --schema and --functions.")] = None, /, *,
-    set_: Overrides = None, schema: Annotated[bool, Parameter(negative=())] = False,
-    functions: Annotated[bool, Parameter(negative=())] = False,
+    set_: Overrides = None, schema: Flag = False, functions: Flag = False,
 ) -> int:
     """Print a problem file fully expanded, every default written out.
 

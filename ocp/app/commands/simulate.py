@@ -7,15 +7,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ocp.app.commands.common import Out, Overrides, Overwrite, Problem, Quiet, started
+from ocp.app.commands.common import Flag, Out, Overrides, Overwrite, Problem, Quiet, started
 from ocp.interrupts import at_once
 
 
 def simulate(
     file: Problem, /, *, integrator: str | None = None, dt: float | None = None, until: float | None = None,
-    controls: Annotated[list[str] | None, Parameter(negative=())] = None,
+    controls: list[str] | None = None,
     from_: Annotated[Path | None, Parameter(name="--from")] = None, policy: str | None = None,
-    quick: Annotated[bool, Parameter(negative=())] = False, set_: Overrides = None, out: Out = None, overwrite: Overwrite = False,
+    quick: Flag = False, set_: Overrides = None, out: Out = None, overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> int:
     """Move the system of a problem file (or of a bare robot file) on from its start, under given controls; nothing is optimised.

@@ -7,13 +7,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ocp.app.commands.common import CERTIFIED, Out, Overrides, Quiet, started
+from ocp.app.commands.common import CERTIFIED, Flag, Out, Overrides, Quiet, started
 
 
 def verify(
-    files: Annotated[list[Path] | None, Parameter(negative=())] = None, /, *, quick: bool = False,
-    all_: Annotated[bool, Parameter(name="--all", negative=())] = False, seconds: float | None = None, set_: Overrides = None,
-    out: Out = None, quiet: Quiet = False, index: Annotated[bool, Parameter(negative=())] = False,
+    files: list[Path] | None = None, /, *, quick: Flag = False,
+    all_: Annotated[Flag, Parameter(name="--all")] = False, seconds: float | None = None, set_: Overrides = None,
+    out: Out = None, quiet: Quiet = False, index: Flag = False,
 ) -> int:
     """Solve a whole gallery of problem files and print a scoreboard: certificate, cost beside the reference, time, verdict.
 

@@ -17,6 +17,10 @@ from ocp.errors import ProblemError
 SUM, PRODUCT, UNARY, POWER, ATOM = range(1, 6)  # how tightly the text of an expression holds together
 
 
+class SingleNumberError(ProblemError, TypeError):
+    """A number was taken for a sequence; a TypeError, as Python and NumPy expect it of what has no length."""
+
+
 class Expr:
     """An expression in names of the problem; ``str`` is its text.
 
@@ -67,16 +71,24 @@ class Expr:
         if self.entries is not None:
             return self[self.entries[number]]
         if self.size == 1:
-            raise ProblemError(f"{self!r} is a single number and has no components")
+            raise SingleNumberError(f"{self!r} is a single number and has no components")
         return Expr(f"{_held(self, ATOM)}[{number}]")
 
     def __len__(self) -> int:
         if self.size is None:
             raise TypeError(f"the number of components of {self!r} is not known before the problem is compiled")
+        if self.size == 1 and self.entries is None:  # so that NumPy's arrays hold it as it is
+            raise SingleNumberError(f"{self!r} is a single number and has no components")
         return self.size if self.entries is None else len(self.entries)
 
     def __iter__(self) -> Iterator[Expr]:
         return (self[i] for i in range(len(self)))
+
+    def __SX__(self) -> Any:  # CasADi takes what it does not know for an empty matrix
+        raise ProblemError(f"CasADi does not know the expression {self!r}; take ocp.sin, ocp.dot, .., NumPy's functions, or SX "
+                           "symbols of the same names")
+
+    __MX__ = __DM__ = __SX__
 
     @property
     def x(self) -> Expr:

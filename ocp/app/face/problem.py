@@ -13,7 +13,8 @@ from ocp.app.face.robot import Robot
 from ocp.errors import ProblemError
 
 if TYPE_CHECKING:
-    from ocp.app.face.result import ClosedLoopResult, Result
+    from ocp.app.face.closed_loop import ClosedLoopResult
+    from ocp.app.face.result import Result
     from ocp.app.face.simulated import Simulated
     from ocp.app.face.told import Told
 
@@ -179,7 +180,7 @@ class Problem(Phase):
     @told
     def mpc(self, **section: Any) -> ClosedLoopResult:
         """Run it in closed loop, its horizon receding, against a simulated plant; keywords are those of the section ``mpc``."""
-        from ocp.app.face.result import closed_loop
+        from ocp.app.face.closed_loop import closed_loop
 
         document = self._document.copy()
         document.tree.setdefault("mpc", {})
@@ -189,12 +190,13 @@ class Problem(Phase):
 
     @told
     def simulate(self, integrator: str | None = None, /, *, dt: float | None = None, until: float | None = None,
-                 **controls: float) -> Simulated:
+                 run: Result | str | Path | None = None, policy: Result | str | Path | None = None, **controls: float) -> Simulated:
         """Move it on from its start; nothing is optimised. integrator: ``"rk4"``, ``"bdf2"`` ...; dt: longest step [s]; until: when
-        to stop [s]; controls: constants by name, default: those of the guess."""
+        to stop [s]. What drives it: controls, constants by name; or run, whose start, durations and controls are taken; or policy:
+        a solve by iLQR, whose gains act, or ``"mpc"``, the receding horizon of the problem. Default: the controls of the guess."""
         from ocp.app.face.simulated import simulated
 
-        return simulated(self._document.copy(), integrator, dt, until, controls)
+        return simulated(self._document.copy(), integrator, dt, until, controls, run, policy)
 
     def explain(self) -> Told:
         """Solve it, and say why that fails (what to relax and by how much, what is not finite and where), or what its constraints

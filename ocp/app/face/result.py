@@ -2,86 +2,29 @@
 
 from __future__ import annotations
 
-import base64
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynamics.errors import near
 from ocp.app.face.document import Document, written_at
 from ocp.app.face.expression import expr
+from ocp.app.face.shown import Shown, column
 from ocp.errors import ProblemError
 
 if TYPE_CHECKING:
     from ocp.app.face.told import Told
     from ocp.app.files.load import LoadedProblem
+    from ocp.app.pages.scene import Scene
     from ocp.problem import Certificate, Solution
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A picture that notebooks show; ``save(path)`` writes it."""
-
-    name: str
-    data: bytes = field(repr=False)
-
-    def save(self, path: str | Path) -> Path:
-        place = Path(path)
-        place.write_bytes(self.data)
-        return place
-
-    def _repr_png_(self) -> bytes:
-        return self.data
-
-
-@dataclass(frozen=True)
-class Pictures:
-    """Pictures by name, shown one below the other in notebooks; ``save(folder)`` writes them as PNG files."""
-
-    pictures: tuple[Picture, ...]
-
-    def __getitem__(self, name: str) -> Picture:
-        found = {picture.name: picture for picture in self.pictures}
-        if name not in found:
-            raise ProblemError(f"no picture named {name!r}{near(name, found)}")
-        return found[name]
-
-    def save(self, folder: str | Path) -> Path:
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        for picture in self.pictures:
-            picture.save(place / f"{picture.name}.png")
-        return place
-
-    def __repr__(self) -> str:
-        return f"Pictures: {', '.join(picture.name for picture in self.pictures)}; save(folder) writes them"
-
-    def _repr_html_(self) -> str:
-        images = {p.name: base64.b64encode(p.data).decode() for p in self.pictures}
-        return "".join(f'<img alt="{name}" src="data:image/png;base64,{data}">' for name, data in images.items())
-
-
-@dataclass(frozen=True)
-class Page:
-    """A web page without dependencies; notebooks show it, ``save(path)`` writes it."""
-
-    html: str = field(repr=False)
-
-    def save(self, path: str | Path) -> Path:
-        place = Path(path)
-        place.write_text(self.html, encoding="utf-8")
-        return place
-
-    def _repr_html_(self) -> str:
-        text = self.html.replace("&", "&amp;").replace('"', "&quot;")
-        return f'<iframe srcdoc="{text}" style="width:100%;height:560px;border:0" sandbox="allow-scripts"></iframe>'
-
-
 @dataclass(frozen=True, repr=False)
-class Result:
+class Result(Shown):
     """A solve, certified. ``result["x"]`` is a state or control at the knots, ``result("x", t)`` anywhere.
 
     solution: the record of ``ocp.problem``, with everything; loaded: the compiled problem; seconds: of reading and of solving.
@@ -145,16 +88,8 @@ class Result:
         found = legs(self.solution)
         if not alike(found):
             raise ProblemError("the phases have different systems; take one of result.solution.parts", where=written_at())
-        text, system = str(name), found[0].phase.system
-        if text[:3] in ('q["', 'v["'):
-            text = f"{text[0]}.{text[3:-2]}"
-        if text.startswith('tau["'):
-            return "u", system.inputs.index(text[5:-2])
-        if text in system.space.names:
-            return "x", system.space.names.index(text)
-        if text in system.inputs:
-            return "u", system.inputs.index(text)
-        raise ProblemError(f"no state or control named {text!r}{near(text, self.names)}", where=written_at())
+        system = found[0].phase.system
+        return column(name, system.space.names, system.inputs)
 
     def __getitem__(self, name: Any) -> np.ndarray:
         """A state at ``t``, or a control at ``solution.trajectory.t_u``."""
@@ -186,38 +121,27 @@ class Result:
         found = np.array(rows)
         return found[:, 0] if found.shape[1] == 1 else found
 
-    # ---- pictures -----------------------------------------------------------------------------------------------------
-    def plot(self) -> Pictures:
-        """States, controls, constraints, certificate and convergence."""
+    # ---- looks --------------------------------------------------------------------------------------------------------
+    def _title(self) -> str:
+        return self.solution.problem.name
+
+    def _pictures(self) -> Mapping[str, bytes]:
         from ocp.app.pages.plots import plot_run
 
-        return Pictures(tuple(Picture(name, data) for name, data in plot_run(self.solution).items()))
+        return plot_run(self.solution)
 
-    def animate(self) -> Page:
-        """The motion as a page that plays it. Raises ProblemError where there is nothing to draw."""
-        from ocp.app.pages.report import environment, motion
+    def _scene(self) -> tuple[Scene | None, str]:
         from ocp.app.pipeline import picture
 
-        scene, note = picture(self.loaded, self.solution)
-        if scene is None:
-            raise ProblemError(note, where=written_at())
-        template = environment().get_template("animation.html.j2")
-        return Page(template.render(title=self.solution.problem.name, **motion(scene, note)))
-
-    def report(self) -> Page:
-        """The whole report: verdict, figures, tables, pictures and the motion."""
-        import tempfile
-
-        with tempfile.TemporaryDirectory() as folder:
-            return Page((self.save(Path(folder) / "run") / "report.html").read_text(encoding="utf-8"))
+        return picture(self.loaded, self.solution)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the run folder that ``ocp solve`` writes: problem, trajectory, summary, pictures, report."""
         from ocp.app.files.portable import portable
         from ocp.app.pages.results import write_run
-        from ocp.app.pipeline import picture, provenance
+        from ocp.app.pipeline import provenance
 
-        scene, note = picture(self.loaded, self.solution)
+        scene, note = self._scene()
         alone = portable(self.loaded, self.solution.method)
         record = provenance(self.loaded.model, ["ocp.Problem.solve"])
         return write_run(self.solution, folder, problem_yaml=alone.text, provenance=record, overwrite=overwrite, scene=scene,
@@ -252,7 +176,6 @@ class Result:
         with tempfile.TemporaryDirectory() as folder:
             return explained(self.save(Path(folder) / "run"))
 
-    # ---- looks --------------------------------------------------------------------------------------------------------
     def __repr__(self) -> str:
         from ocp.app.pages.results import with_bar
 
@@ -268,60 +191,6 @@ class Result:
         from ocp.app.face.tables import result_table
 
         return result_table(self)
-
-
-@dataclass(frozen=True, repr=False)
-class ClosedLoopResult:
-    """A run in closed loop. loop: the record of ``ocp.mpc``, with everything."""
-
-    loaded: LoadedProblem
-    loop: Any
-    seconds: dict[str, float]
-
-    @property
-    def ok(self) -> bool:
-        """Whether the run reached its end and the solver never failed."""
-        return bool(self.loop.ok)
-
-    @property
-    def policy(self) -> Any:
-        """The feedback policy along the closed loop: ``policy(t, x) -> u``, gains ``policy.K`` [n, nu, ndx] at the samples."""
-        from ocp.app.mpc.folder import arrays
-        from ocp.app.policy import along
-
-        return along(self.loop.problem, arrays(self.loop))
-
-    def __getitem__(self, name: Any) -> np.ndarray:
-        """A state at the samples ``loop.t`` [n+1], or a control that acts from each of them [n]."""
-        text, system = str(name), self.loop.problem.phase.system
-        if text[:3] in ('q["', 'v["'):
-            text = f"{text[0]}.{text[3:-2]}"
-        text = text[5:-2] if text.startswith('tau["') else text
-        for values, names in ((self.loop.x, system.space.names), (self.loop.u, system.controls)):
-            if text in names:
-                return np.asarray(values)[:, names.index(text)]
-        names = (*system.space.names, *system.controls)
-        raise ProblemError(f"no state or control named {text!r}{near(text, names)}", where=written_at())
-
-    def plot(self) -> Pictures:
-        """Tracking, states, controls and step times."""
-        from ocp.app.mpc.figures import plot_loop
-
-        return Pictures(tuple(Picture(name, data) for name, data in plot_loop(self.loop).items()))
-
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the folder that ``ocp mpc`` writes."""
-        from ocp.app.mpc.folder import FORMAT, write
-        from ocp.app.pages.folders import new_folder
-
-        with new_folder(Path(folder), overwrite, FORMAT) as partial:
-            write(self.loaded, self.loop, partial, self.seconds, ["ocp.Problem.mpc"])
-        return Path(folder)
-
-    def __repr__(self) -> str:
-        times = self.loop.times
-        return (f"{self.loop.problem.name}: {self.loop.ending.value} {times.steps} steps, cost {self.loop.cost:.6g}, median step "
-                f"{times.median * 1e6:.0f} us, {times.missed} late of {times.deadline * 1e3:.3g} ms, {self.loop.failures} failures")
 
 
 def solved(document: Document, *, guess: Result | str | Path | None, verbose: bool) -> Result:
@@ -345,21 +214,23 @@ def solved(document: Document, *, guess: Result | str | Path | None, verbose: bo
 
 
 def _started_from(problem: Any, guess: Result | str | Path) -> Any:
-    import tempfile
-
     from ocp.app.motion import from_run
 
-    if not isinstance(guess, Result):
-        return from_run(problem, guess)
+    with as_run(guess) as folder:
+        return from_run(problem, folder)
+
+
+@contextmanager
+def as_run(given: Result | str | Path) -> Iterator[Path]:
+    """The folder of a run, which is what everything that goes on from earlier motions reads; of a result for as long as needed."""
+    import tempfile
+
+    from ocp.app.files.portable import portable
     from ocp.app.pages.results import write_data
 
-    with tempfile.TemporaryDirectory() as folder:  # a run folder is what starts from earlier motions are defined by
-        return from_run(problem, write_data(guess.solution, Path(folder) / "run", problem_yaml="", provenance={}))
-
-
-def closed_loop(document: Document) -> ClosedLoopResult:
-    """Compile and run in closed loop."""
-    from ocp.app.mpc.run import run_loaded
-
-    found = run_loaded(document.load())
-    return ClosedLoopResult(found.loaded, found.loop, dict(found.seconds))
+    if not isinstance(given, Result):
+        yield Path(given)
+        return
+    alone = portable(given.loaded, given.solution.method)
+    with tempfile.TemporaryDirectory() as folder:
+        yield write_data(given.solution, Path(folder) / "run", problem_yaml=alone.text, provenance={}, files=alone.files)

@@ -11,11 +11,11 @@ import numpy as np
 
 from dynamics.errors import near
 from ocp.app.face.document import written_at
-from ocp.app.face.expression import Expr
-from ocp.app.face.result import Page, Picture, Pictures
+from ocp.app.face.shown import Shown, as_printed, column
 from ocp.errors import ProblemError
 
 if TYPE_CHECKING:
+    from ocp.app.pages.scene import Scene
     from ocp.app.wbc.folder import Outcome
 
 
@@ -47,7 +47,7 @@ class WholeBody:
 
 
 @dataclass(frozen=True, repr=False)
-class WholeBodyResult:
+class WholeBodyResult(Shown):
     """A run. ``result["q.knee"]`` is a state at ``t``; outcome: the record with everything, ``outcome.run`` that of ``ocp.wbc``."""
 
     outcome: Outcome = field(repr=False)
@@ -68,39 +68,29 @@ class WholeBodyResult:
         from ocp.app.files.robot_state import alias
         from ocp.bridge import model_space
 
-        text, run = name.text if isinstance(name, Expr) else str(name), self.outcome.run
-        if text.startswith('tau["') and text[5:-2] in run.driven:
-            return np.asarray(run.torque[:, run.driven.index(text[5:-2])])
-        if text[:3] in ('q["', 'v["'):
-            text = f"{text[0]}.{text[3:-2]}"
-        model = self.outcome.loaded.mechanism.model
-        names = model_space(model).names
-        text = text[:2] + alias(model, text[2:]) if text[:2] in ("q.", "v.") else text
-        if text not in names:
-            raise ProblemError(f"no state named {text!r}{near(text, names)}", where=written_at())
-        return np.asarray(run.x[:, names.index(text)])
+        run, model, text = self.outcome.run, self.outcome.loaded.mechanism.model, str(name)
+        if text[:2] in ("q.", "v."):
+            text = text[:2] + alias(model, text[2:])
+        which, index = column(text, model_space(model).names, run.driven)
+        return np.asarray(run.x if which == "x" else run.torque)[:, index]
 
     @property
     def errors(self) -> Mapping[str, np.ndarray]:
         """Size of the error of each task at the control steps [n]; NaN where it is off."""
         return self.outcome.run.errors
 
-    def plot(self) -> Pictures:
-        """Levels, tasks, contacts and torques."""
+    def _title(self) -> str:
+        return self.outcome.loaded.file.name
+
+    def _pictures(self) -> Mapping[str, bytes]:
         from ocp.app.wbc.figures import plot_run
 
-        return Pictures(tuple(Picture(name, data) for name, data in plot_run(self.outcome.run).items()))
+        return plot_run(self.outcome.run)
 
-    def animate(self) -> Page:
-        """The motion as a page that plays it. Raises ProblemError where there is nothing to draw."""
-        from ocp.app.pages.report import environment, motion
+    def _scene(self) -> tuple[Scene | None, str]:
         from ocp.app.wbc.folder import scene
 
-        found, note = scene(self.outcome)
-        if found is None:
-            raise ProblemError(note, where=written_at())
-        template = environment().get_template("animation.html.j2")
-        return Page(template.render(title=self.outcome.loaded.file.name, **motion(found, note)))
+        return scene(self.outcome)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the folder that ``ocp wbc`` writes."""
@@ -115,3 +105,8 @@ class WholeBodyResult:
         from ocp.app.wbc.folder import verdict
 
         return f"{self.outcome.loaded.file.name}: {verdict(self.outcome)}"
+
+    def _repr_html_(self) -> str:
+        from ocp.app.wbc.terminal import print_outcome
+
+        return as_printed(lambda console: print_outcome(self.outcome, None, console))

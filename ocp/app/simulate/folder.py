@@ -42,6 +42,12 @@ class Found:
     away: tuple[float, str] | None = None
 
 
+def find(motion: Motion, halved: tuple[float, str, float] | None = None, why: str = "", *, of_run: bool = False) -> Found:
+    """Gather what there is to say. of_run: whether the controls are those of an earlier run, to be compared with."""
+    return Found(motion, findings.energies(motion), findings.drifts(motion), findings.costs(motion), findings.broken(motion),
+                 halved, why, findings.away_from(motion) if of_run else None)
+
+
 def write(loaded: LoadedProblem, found: Found, folder: Path, command: Sequence[str] = ()) -> None:
     """Fill an empty folder."""
     motion, text = found.motion, loaded.expanded()

@@ -11,10 +11,10 @@ from ocp.app.files.load import LoadedProblem, load_problem, load_text
 from ocp.app.files.yaml_source import dump
 from ocp.app.pages.folders import new_folder
 from ocp.app.screen import busy, wide_console
-from ocp.app.simulate import findings, terminal
+from ocp.app.simulate import terminal
 from ocp.app.simulate.controls import MPC, choose
-from ocp.app.simulate.folder import FORMAT, Found, write
-from ocp.simulation import Controls, Ending, simulate, with_steps_halved
+from ocp.app.simulate.folder import FORMAT, find, write
+from ocp.simulation import Controls, Ending, Motion, simulate, with_steps_halved
 
 GOOD, BAD = 0, 1
 ROBOTS = (".urdf", ".xml")
@@ -41,14 +41,13 @@ def run(file: Path, *, integrator: str | None = None, dt: float | None = None, u
             motion = simulate(problem, integrator or said.integrator, driven, dt=dt or said.dt, until=until or said.until,
                               progress=None if quiet else lambda row: say(terminal.where(row)))
             halved, why = _halved(motion, driven, quick or policy == MPC)
-        found = Found(motion, findings.energies(motion), findings.drifts(motion), findings.costs(motion), findings.broken(motion),
-                      halved, why, findings.away_from(motion) if from_ is not None else None)
+        found = find(motion, halved, why, of_run=from_ is not None)
         write(loaded, found, partial, command)
     terminal.print_found(found, place, screen)
     return GOOD if motion.ok else BAD
 
 
-def _halved(motion: findings.Motion, driven: Controls, skip: bool) -> tuple[tuple[float, str, float] | None, str]:
+def _halved(motion: Motion, driven: Controls, skip: bool) -> tuple[tuple[float, str, float] | None, str]:
     """The difference to the motion with steps half as long, or why there is none."""
     if motion.ending is not Ending.FINISHED:
         return None, "the motion did not reach its end"

@@ -171,3 +171,15 @@ def test_collocation_pays_neither_for_numba_nor_for_osqp(tmp_path):
             "loaded = {'numba', 'osqp', 'mujoco'} & set(sys.modules); sys.exit(str(loaded) if loaded else 0)")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=FOLDER.parent)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", [c.__name__.replace("_", "-") for group in cli.COMMANDS.values() for c in group])
+def test_help_of_every_command_names_all_it_takes_and_nothing_else(command, capsys):
+    cli.app([command, "--help"])
+    printed = capsys.readouterr().out
+    assert f"ocp {command}" in printed
+    for noise in ("--no-", "--empty-", "{", "[default: False]"):
+        assert noise not in printed
+    body = printed[printed.find("Parameters"):] if "Parameters" in printed else ""
+    flags = [line for line in body.splitlines() if line.startswith("│ --")]
+    assert all(len(line.strip("│ ").split("  ", 1)) == 2 for line in flags), "a flag without a word about it"

@@ -76,6 +76,13 @@ def test_matrix_times_vector():
     np.testing.assert_allclose(value(A @ ocp.vector([a, b, c])), A @ list(VALUES.values()), rtol=1e-12)
 
 
+def test_arrays_hold_expressions():
+    pair = np.array([a, b])
+    assert pair.shape == (2,)
+    np.testing.assert_allclose(value(expr(pair @ np.array([2.0, -1.0]))), 2 * VALUES["a"] - VALUES["b"])
+    np.testing.assert_allclose(value(expr(np.sum(pair))), VALUES["a"] + VALUES["b"])
+
+
 def test_casadi_expressions_become_text():
     x, y, z = (ca.SX.sym(name) for name in "abc")
     for written in (ca.sin(x) * y**2 + z / (1 + x**2), ca.if_else(x > y, x, z), ca.fmax(x, y) - ca.atan2(y, z), 2 * x + ca.exp(-z)):
@@ -102,6 +109,10 @@ def test_casadi_expressions_become_text():
     (lambda: a[0], "single number"),
     (lambda: np.arcsinh(a), "not known"),
     (lambda: ocp.if_else(True, a, b), "takes a comparison"),
+    (lambda: len(a), "single number"),
+    (lambda: ca.sin(a), "CasADi does not know the expression a"),  # once an empty matrix, silently
+    (lambda: ca.sumsqr(ocp.vector([a, b])), "CasADi does not know"),
+    (lambda: ca.vertcat(a, b), "CasADi does not know"),
 ])
 def test_mistakes_are_told_in_words(written, words):
     with pytest.raises(ProblemError, match=words):

@@ -45,6 +45,36 @@ def test_a_closed_loop_has_a_policy_and_columns(tmp_path):
         late.policy  # noqa: B018
 
 
+def test_simulations_have_what_every_result_has(tmp_path):
+    p = ocp.Problem("Pendulum", duration=1.0)
+    angle, rate, torque = p.state("angle", "rad"), p.state("rate", "rad/s"), p.control("torque", "N m")
+    p.dynamics({angle: rate, rate: torque - 9.81 * ocp.sin(angle)})
+    p.start(angle=0.3, rate=0)
+    p.cost(angle**2 + rate**2 + 0.1 * torque**2)
+    free = p.simulate(dt=0.01, torque=0.5)
+    np.testing.assert_allclose(free["torque"], 0.5)
+    energy = free["rate"] ** 2 / 2 - 9.81 * np.cos(free["angle"]) - 0.5 * free["angle"]
+    np.testing.assert_allclose(energy, energy[0], atol=1e-6)
+    assert (free.save(tmp_path / "free") / "report.html").is_file()
+    assert "finished" in free._repr_html_()
+    assert "states" in repr(free.plot())
+    with pytest.raises(ProblemError, match="nothing to draw|no robot|drawing|There is"):
+        free.animate()
+    solved = p.solve("ilqr")
+    same, led = p.simulate("rk4", run=solved, dt=0.001), p.simulate(policy=solved, dt=0.001)
+    for motion in (same, led):
+        np.testing.assert_allclose(motion["angle"][-1], solved["angle"][-1], atol=2e-3)
+    with pytest.raises(ProblemError, match="--controls"):
+        p.simulate(run=solved, torque=1)
+
+
+def test_a_closed_loop_has_what_every_result_has():
+    run = double_integrator().mpc(duration=0.5)
+    assert len(run.t) == len(run["x"]) == len(run["f"]) + 1
+    assert "cost of the closed loop" in run._repr_html_()
+    assert "<svg" in run.report().html or "<img" in run.report().html
+
+
 def test_explanations_are_text():
     solved = double_integrator(f=[-0.4, 0.4]).solve()
     told = solved.explain()
@@ -65,7 +95,7 @@ def test_whole_body_control_is_run_and_kept(tmp_path):
     assert run.ok
     assert run.t[-1] == pytest.approx(0.4)
     np.testing.assert_allclose(run["q.base.px"][-1], 1 / (2 * 0.3 * 9.81), atol=1e-8)  # v^2 / (2 mu g)
-    with pytest.raises(ProblemError, match="no state named 'q.knee'"):
+    with pytest.raises(ProblemError, match="no state or control named 'q.knee'"):
         run["q.knee"]
     with pytest.raises(ProblemError, match="did you mean 'mujoco'"):
         body.run("mujco")

@@ -56,7 +56,7 @@ def test_a_problem_is_moved_on_under_constant_controls():
     assert motion.ok
     assert np.allclose(motion["x"], motion.t**2)
     assert np.allclose(motion["v"], 2.0 * motion.t)
-    with pytest.raises(ocp.ProblemError, match="no state named 'speed'"):
+    with pytest.raises(ocp.ProblemError, match="no state or control named 'speed'"):
         motion["speed"]
     with pytest.raises(ocp.ProblemError, match="forces"):
         block()[0].simulate(forces=1.0)
