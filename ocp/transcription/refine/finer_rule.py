@@ -1,0 +1,307 @@
+"""One phase of a solution under a finer rule: the parts that its error estimate (``error.py``) is made of, interval by interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from ocp.problem import At, Phase, Trajectory
+from ocp.transcription import points
+from ocp.transcription.charts import Form
+from ocp.transcription.conditions import cost_value, hard_rows, penalty
+from ocp.transcription.mesh import Mesh
+from ocp.transcription.part import graph_kind
+
+Array = np.ndarray
+
+#: points of the finer rule beyond the scheme's own; two would do for its leading term
+MORE = 3
+#: coefficients below this part of the largest state are rounding
+FLOOR = 1e-13
+#: the decay that stands for a function that a lower degree already holds
+SMOOTHEST = 20.0
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """One phase of a solution at the E places of its mesh: rates [E, size], costs [E], rows [E, m], integrands [E, i]; controls u
+    at their points, states at the knots; what errors are measured by: scale and ranges [size], sizes [nx]."""
+
+    phase: Phase
+    mesh: Mesh
+    start: float
+    T: float
+    p: Array
+    u: Array
+    knots: Array
+    rates: Array
+    costs: Array
+    rows: Array
+    integrands: Array
+    scale: Array
+    ranges: Array
+    sizes: Array
+
+
+@dataclass(frozen=True)
+class _Finer:
+    """G intervals of one scheme under a rule of Gauss with m points r and weights v, more than its own. Along the state
+    polynomial, at these points and the end [m+1]: states x [G, m+1, nx], controls u as they are, rows under clipped ones. At the
+    points alone: rate, running, integrands; slope, the rate of the polynomial itself; rate_below, that under controls without their
+    last coefficient, with the digits [G] by which it is smaller. off [G, m+1, size]: the polynomial re-integrated less itself."""
+
+    group: list[int]
+    places: Array
+    r: Array
+    v: Array
+    h: Array
+    x: Array
+    u: Array
+    rate: Array
+    running: Array
+    rows: Array
+    integrands: Array
+    rate_below: Array
+    digits: Array
+    off: Array
+    slope: Array
+
+
+@dataclass(frozen=True)
+class Found:
+    """Errors by interval [N] as they come in, the largest of each with its name; ends [size]: those at ends of intervals, added."""
+
+    state: Array
+    control: Array
+    path: Array
+    integral: Array
+    decay: Array
+    clipped: Array
+    gap: Array
+    defect: Array
+    ends: Array
+    largest: Array
+    worst: list[str]
+
+    @classmethod
+    def empty(cls, N: int, size: int) -> Found:
+        errors, estimates = (tuple(np.zeros(N) for _ in range(k)) for k in (4, 2))
+        return cls(*errors, np.full(N, SMOOTHEST), np.zeros(N, dtype=bool), *estimates, np.zeros(size), np.full(N, -1.0), [""] * N)
+
+    def blame(self, group: Sequence[int], values: Array, names: Sequence[str]) -> None:
+        """Name the largest column of values [G, k] where it exceeds what is known of its interval."""
+        known = np.nan_to_num(values, nan=np.inf)
+        for k, row in zip(group, known, strict=True):
+            if row.size and row.max() > self.largest[k]:
+                self.largest[k], self.worst[k] = row.max(), names[int(row.argmax())]
+
+
+class PhaseFunctions:
+    """The rate, running cost and constraints of a phase as one function of (t, x, u, p, centre of the chart, duration)."""
+
+    def __init__(self, phase: Phase, form: Form):
+        system, space = phase.system, phase.system.space
+        kind = graph_kind(system)
+        t, x, u, p, T = kind.sym("t"), kind.sym("x", system.nx), kind.sym("u", system.nu), kind.sym("p", system.np), kind.sym("T")
+        chart = kind.sym("chart", form.centre_size)
+        here = (t, x, u, p)
+        cost = sum((cost_value(c, here) for c in phase.costs if c.at is At.PATH), start=kind(0))
+        cost += sum((penalty(c, here) for c in phase.constraints if c.at is At.PATH and c.soft is not None), start=kind(0))
+        path = [hard_rows(c, here) for c in phase.constraints if c.at is At.PATH and c.soft is None]
+        whole = [hard_rows(c, here) for c in phase.constraints if c.at is At.INTEGRAL]
+        self.form, self.size = form, form.size
+        outputs = [form.rate(x, system.rate(*here), chart, T), T * cost, _stack(kind, path), T * _stack(kind, whole)]
+        self._function = ca.Function("between", [t, x, u, p, chart, T], [ca.densify(o) for o in outputs])
+        self.path_bounds = [np.array(sum((getattr(r, side) for r in path), ()), dtype=float) for side in ("lower", "upper")]
+        on_control = [[bool(ca.jacobian_sparsity(r.expression, u).nnz())] * len(r.names) for r in path]
+        self.on_control = np.array(sum(on_control, []), dtype=bool)
+        self.path_names = sum((r.names for r in path), ())
+        self.whole_names = sum((r.names for r in whole), ())
+        a, d = ca.SX.sym("a", system.nx), ca.SX.sym("d", self.size)
+        self._plus = ca.Function("plus", [a, d], [space.plus(a, d) if form.tangent else a + d])
+
+    def __call__(self, t: Array, x: Array, u: Array, p: Array, chart: Array, T: float) -> list[Array]:
+        """At k times: [k], [k, nx], [k, nu] -> scaled rates [k, size], costs [k], rows [k, m], integrands [k, i]."""
+        k = len(t)
+        chart = chart if self.form.tangent else np.zeros((k, 0))
+        found = self._function(t[None, :], x.T, u.T, np.repeat(p[:, None], k, axis=1), chart.T, np.full((1, k), T))
+        rate, cost, rows, whole = (np.asarray(value).T.reshape(k, -1) for value in found)
+        return [rate, cost[:, 0], rows, whole]
+
+    def plus(self, x: Array, d: Array) -> Array:
+        return np.asarray(self._plus(x.T, d.T)).T
+
+    def scale(self, x: Array) -> Array:
+        """1 + the largest size of each component of the state [size]; 1 where that is no coordinate."""
+        sizes = np.max(np.abs(x), axis=0)
+        if not self.form.tangent:
+            return np.asarray(1 + sizes)
+        scale = np.ones(self.size)
+        for i, k in enumerate(self.form.space.tangent_index):
+            if k >= 0:
+                scale[k] += sizes[i]
+        return scale
+
+    def ranges(self, x: Array) -> Array:
+        """Ranges of the components of the state [size], at least a millionth of their magnitude; 1 where that is no coordinate."""
+        own = np.maximum(np.maximum(np.ptp(x, axis=0), 1e-6 * np.max(np.abs(x), axis=0)), 1e-300)
+        if not self.form.tangent:
+            return np.asarray(own)
+        found = np.ones(self.size)
+        for i, k in enumerate(self.form.space.tangent_index):
+            if k >= 0:
+                found[k] = own[i]
+        return found
+
+    def errors(self, phase: Phase, part: Trajectory, mesh: Mesh, costate: Any, jumps: frozenset[int]) -> tuple[Found, float]:
+        """The errors of one phase, and the Lagrangian of the finer rule minus the cost of the program's."""
+        seen, found, objective = self._at_places(phase, part, mesh), Found.empty(mesh.intervals, self.size), 0.0
+        groups: dict[int, list[int]] = {}
+        for k, scheme in enumerate(mesh.schemes):
+            groups.setdefault(id(scheme), []).append(k)
+        for group in groups.values():
+            finer = self._finer(seen, group)
+            self._of_motion(seen, finer, found)
+            self._of_controls(seen, finer, found, jumps)
+            self._between_nodes(seen, finer, found)
+            self._of_integrals(seen, finer, found)
+            objective += self._of_objective(seen, finer, costate)
+        return found, objective
+
+    def _at_places(self, phase: Phase, part: Trajectory, mesh: Mesh) -> _Seen:
+        start, T = float(part.t[0]), float(part.t[-1] - part.t[0])
+        p, places = np.asarray(phase.system.parameter_values, dtype=float), mesh.places
+        # the last place lies a hair inside: rounding must not put it outside the phase
+        nodes = np.asarray(part.state(np.clip(start + T * mesh.fractions, part.t[0], part.t[-1])))
+        knots = nodes[mesh.knots]
+        u = np.einsum("ec,ecu->eu", places.weights, part.u[places.points])
+        there = self(start + T * places.fraction, nodes[places.node], u, p, knots[places.interval], T)
+        return _Seen(phase, mesh, start, T, p, part.u, knots, *there, self.scale(nodes), self.ranges(nodes),
+                     1 + np.max(np.abs(nodes), axis=0))
+
+    def _finer(self, seen: _Seen, group: Sequence[int]) -> _Finer:
+        mesh, count = seen.mesh, len(group)
+        scheme = mesh.schemes[group[0]]
+        r, v = points.gauss(scheme.degree + MORE)
+        there, h = np.append(r, 1.0), mesh.widths[group]
+        places = np.array([mesh.places.of[k] for k in group])  # [G, K]
+        F = seen.rates[places]
+        y = h[:, None, None] * np.einsum("ri,gik->grk", np.asarray(scheme.state_basis(there)), F)
+        centre = np.repeat(seen.knots[group], len(there), axis=0)
+        x = self.plus(centre, y.reshape(len(centre), -1))
+        control = np.array([mesh.shapes[k].basis(there) @ seen.u[mesh.point(k)] for k in group])
+        lower, digits = _reduced(mesh, group, seen.u, there, r, v)
+        times = (seen.start + seen.T * (mesh.edges[group][:, None] + h[:, None] * there)).ravel()
+
+        def under(u: Array) -> list[Array]:
+            clipped = np.clip(u, seen.phase.u_lower, seen.phase.u_upper).reshape(len(centre), -1)
+            return [f.reshape(count, len(there), -1) for f in self(times, x, clipped, seen.p, centre, seen.T)]
+
+        rate, running, rows, integrands = under(control)
+        again = h[:, None, None] * np.einsum("ri,gik->grk", points.integral_matrix(r, v, there), rate[:, :-1])
+        slope = np.einsum("ri,gik->grk", np.asarray(scheme.rate_basis(r)), F)
+        return _Finer(list(group), places, r, v, h, x.reshape(count, len(there), -1), control, rate[:, :-1], running[:, :-1, 0],
+                      rows, integrands[:, :-1], under(lower)[0][:, :-1], digits, again - y, slope)
+
+    def _of_motion(self, seen: _Seen, finer: _Finer, found: Found) -> None:
+        """The state polynomial against itself re-integrated."""
+        group, h = finer.group, finer.h
+        each = np.max(np.abs(finer.off / seen.scale), axis=1)  # [G, size]
+        found.state[group] = np.max(each, axis=1, initial=0.0)
+        found.blame(group, each, self.form.names)
+        found.gap[group] = np.max(np.abs(finer.off[:, -1]) / seen.ranges, axis=1, initial=0.0)
+        defect = np.einsum("i,gik->gk", finer.v, np.abs(finer.rate - finer.slope))
+        found.defect[group] = h * np.max(defect / seen.ranges, axis=1, initial=0.0)
+        found.ends[:] += np.sum(np.abs(finer.off[:, -1] / seen.scale), axis=0)
+        found.decay[group] = _decay(finer.rate / seen.scale * h[:, None, None], finer.r, finer.v, finer.places.shape[1])
+
+    def _of_controls(self, seen: _Seen, finer: _Finer, found: Found, jumps: frozenset[int]) -> None:
+        """How far the last coefficient of the controls moves the state, and where they overshoot their bounds."""
+        group, lower, upper = finer.group, seen.phase.u_lower, seen.phase.u_upper
+        moved = finer.h[:, None] * np.max(np.abs(finer.rate - finer.rate_below), axis=1) / seen.scale
+        lost = moved * 10.0 ** -finer.digits[:, None]
+        lost[[k in jumps or k + 1 in jumps for k in group]] = 0.0  # controls close to a switch are hardly determined
+        found.control[group] = np.max(lost, axis=1, initial=0.0)
+        found.blame(group, lost, [f"controls as they move {name}" for name in self.form.names])
+        beyond = np.max(np.abs(finer.u - np.clip(finer.u, lower, upper)), axis=(1, 2), initial=0.0)
+        found.clipped[group] = beyond > 1e-6 * (1 + np.max(np.abs(seen.u), initial=0.0))
+
+    def _between_nodes(self, seen: _Seen, finer: _Finer, found: Found) -> None:
+        """Bounds of states and path constraints that are broken between nodes."""
+        group, x, rows = finer.group, finer.x, finer.rows
+        excess = np.maximum(0, np.maximum(np.asarray(seen.phase.x_lower) - x, x - np.asarray(seen.phase.x_upper)))
+        broken = np.max(excess, axis=1) / seen.sizes  # [G, nx]
+        found.path[group] = np.max(broken, axis=1, initial=0.0)
+        found.blame(group, broken, [f"bound of {name} between nodes" for name in self.form.space.names])
+        if not rows.shape[-1]:
+            return
+        over = np.maximum(0, np.maximum(self.path_bounds[0] - rows, rows - self.path_bounds[1]))
+        over /= 1 + np.max(np.abs(seen.rows), axis=0)
+        by_row = np.where(self.on_control, finer.h[:, None] * np.mean(over, axis=1), np.max(over, axis=1))
+        found.path[group] = np.maximum(found.path[group], np.max(by_row, axis=1))
+        found.blame(group, by_row, [f"{name} between nodes" for name in self.path_names])
+
+    def _of_integrals(self, seen: _Seen, finer: _Finer, found: Found) -> None:
+        """Integral constraints by the finer rule and by the program's."""
+        if not finer.integrands.shape[-1]:
+            return
+        quadrature = seen.mesh.schemes[finer.group[0]].quadrature
+        fine = np.einsum("i,gik->gk", finer.v, finer.integrands)
+        coarse = np.einsum("i,gik->gk", quadrature, seen.integrands[finer.places])
+        off = np.abs(finer.h[:, None] * (fine - coarse)) / (1 + np.abs(seen.mesh.weights @ seen.integrands))
+        found.integral[finer.group] = np.max(off, axis=1)
+        found.blame(finer.group, off, ["quadrature of integral constraints"] * off.shape[1])
+
+    def _of_objective(self, seen: _Seen, finer: _Finer, costate: Any) -> float:
+        scheme = seen.mesh.schemes[finer.group[0]]
+        change = finer.running @ finer.v - seen.costs[finer.places] @ scheme.quadrature
+        if costate is not None:
+            weight = np.einsum("ri,gik->grk", np.asarray(scheme.control_basis(finer.r)), costate[finer.places])
+            change += np.einsum("i,gik,gik->g", finer.v, weight, finer.rate - finer.slope)
+        return float(finer.h @ change)
+
+
+def _decay(f: Array, r: Array, v: Array, K: int) -> Array:
+    """Digits lost per degree by the Legendre coefficients 0 .. K of functions f [G, m, size] at the points of a rule: [G].
+
+    The slope of a line through the logarithms of the coefficients 1 .. K, of the components that are largest there (Liu, Hager,
+    Rao 2018, Adaptive mesh refinement method for optimal control using decay rates of Legendre polynomial coefficients, IEEE
+    Transactions on Control Systems Technology 26(4)).
+    """
+    size = np.max(np.abs(np.einsum("ji,gik->gjk", points.legendre_transform(r, v), f)), axis=2)[:, :K + 1]
+    found = np.full(len(size), SMOOTHEST)
+    if size.shape[1] < 2:
+        return found
+    logs = np.log10(np.maximum(size, FLOOR))
+    for g, own in enumerate(logs):
+        last = int(np.max(np.flatnonzero(size[g] > FLOOR), initial=0))
+        if last == 0:
+            continue
+        j = np.arange(last + 1) if last < 3 else np.arange(1, last + 1)
+        centred = j - j.mean()
+        found[g] = -float(centred @ own[j]) / float(centred @ centred)
+    return found
+
+
+def _reduced(mesh: Mesh, group: Sequence[int], u: Array, there: Array, r: Array, v: Array) -> tuple[Array, Array]:
+    """Controls [G, k, nu] of intervals at the places ``there`` without their highest Legendre coefficient, and the digits by which
+    coefficients fall from the last but one to the last [G]; the controls themselves where they are held or of degree 0."""
+    shapes = [mesh.shapes[k] for k in group]
+    count = len(shapes[0].points)
+    values = np.array([shape.basis(r) @ u[mesh.point(k)] for shape, k in zip(shapes, group, strict=True)])
+    full = np.einsum("ji,giu->gju", points.legendre_transform(r, v), values)[:, :count]
+    digits = np.zeros(len(group))
+    if count < 2 or mesh.controls != "polynomial":
+        return np.einsum("rj,gju->gru", points.legendre(there, count), full), digits
+    sizes = np.max(np.abs(full), axis=2) if u.shape[1] else np.zeros((len(group), count))
+    last, before = sizes[:, -1], np.max(sizes[:, max(1, count - 2):-1], axis=1) if count > 2 else sizes[:, 0]
+    digits = np.clip(np.log10(np.maximum(before, 1e-300) / np.maximum(last, 1e-300)), 0.0, 3.0)
+    return np.einsum("rj,gju->gru", points.legendre(there, count - 1), full[:, :-1]), digits
+
+
+def _stack(kind: Any, rows: Sequence[Any]) -> Any:
+    return ca.vertcat(kind(0, 1), *(r.expression for r in rows))
