@@ -91,6 +91,39 @@ def enter(box: Box, q: np.ndarray) -> None:
 
 
 @njit(cache=True)
+def _pull(s: Scratch) -> float:
+    """The largest slope that no limit blocks."""
+    pull = 0.0
+    for i in range(s.g.size):
+        blocked = (s.g[i] > 0.0 and s.lo[i] >= 0.0) or (s.g[i] < 0.0 and s.hi[i] <= 0.0)
+        pull = max(pull, 0.0 if blocked else abs(s.g[i]))
+    return pull
+
+
+@njit(cache=True)
+def _damped_step(s: Scratch, damping: float) -> bool:
+    """The step s.d of the damped model within s.lo, s.hi; whether there is one."""
+    nv = s.g.size
+    for i in range(nv):
+        s.d[i] = 0.0
+        for j in range(nv):
+            s.damped[i * nv + j] = s.H[i, j]
+        s.damped[i * nv + i] += damping
+    return bool(box_qp(s.damped, 0, nv, s.g, s.lo, s.hi, s.d, s.qp) != -1)
+
+
+@njit(cache=True)
+def _predicted(s: Scratch) -> float:
+    """What the undamped model gains by s.d."""
+    gain = 0.0
+    for i in range(s.g.size):
+        gain -= s.d[i] * s.g[i]
+        for j in range(s.g.size):
+            gain -= 0.5 * s.d[i] * s.H[i, j] * s.d[j]
+    return gain
+
+
+@njit(cache=True)
 def descend(
     f: Evaluator, weights: Weights, box: Box, s: Scratch, largest: float, iterations: int, path: np.ndarray, costs: np.ndarray
 ) -> tuple[int, int]:
@@ -118,30 +151,16 @@ def descend(
             return CONVERGED, step
         top = _normal_equations(s.e, s.Jt, weights, s.H, s.g)
         room(box, s.q, largest, s.lo, s.hi)
-        pull = 0.0
-        for i in range(nv):
-            blocked = (s.g[i] > 0.0 and s.lo[i] >= 0.0) or (s.g[i] < 0.0 and s.hi[i] <= 0.0)
-            pull = max(pull, 0.0 if blocked else abs(s.g[i]))
+        pull = _pull(s)
         if pull <= 1e-14 * (1.0 + top) or pull * pull <= 1e-20 * top * cost:
             return STATIONARY, step
         accepted = False
         damping = factor_ * cost + 1e-12 * top
-        for i in range(nv):
-            s.d[i] = 0.0
-            for j in range(nv):
-                s.damped[i * nv + j] = s.H[i, j]
-            s.damped[i * nv + i] += damping
-        solved = box_qp(s.damped, 0, nv, s.g, s.lo, s.hi, s.d, s.qp) != -1
-        if solved and evaluate(f, s.q, s.d, s.q_next, s.e_next, s.Jt_next):
+        if _damped_step(s, damping) and evaluate(f, s.q, s.d, s.q_next, s.e_next, s.Jt_next):
             after = cost_of(s.e_next, weights)
-            predicted = 0.0
-            for i in range(nv):
-                predicted -= s.d[i] * s.g[i]
-                for j in range(nv):
-                    predicted -= 0.5 * s.d[i] * s.H[i, j] * s.d[j]
             if after < cost:
                 accepted = True
-                ratio = (cost - after) / max(predicted, 1e-300)
+                ratio = (cost - after) / max(_predicted(s), 1e-300)
                 slow = slow + 1 if after > 0.999 * cost else 0
                 enter(box, s.q_next)
                 s.q[:] = s.q_next

@@ -18,16 +18,11 @@ _PUSHES = 1e-9  # share of a level's gradient from which a multiplier counts as 
 
 
 @njit(**OPTIONS)
-def fill(s: Stack, p: Problem, k: int, top: int, used: int, tall: bool, first: int, last: int,
-               pending: bool) -> tuple[int, int, int, int]:
-    """Fill the programme of a level: rows of D up to ``first`` are hard, to ``last`` soft, with a slack each. Returns
-    (kb, mc, nz, code)."""
-    n = s.state[0]
-    r, soft = n - top, last - first
-    nz, kb, mc = r + soft, used + soft, 0
-    for i in range(kb):
+def _costs(s: Stack, p: Problem, r: int, soft: int, used: int, tall: bool) -> int:
+    """Rows of the least squares: those of A in what is left to decide, and the slacks. Returns how many."""
+    for i in range(used + soft):
         p.e[i] = 0.0
-        for c in range(nz):
+        for c in range(r + soft):
             p.B[i, c] = 0.0
     for i in range(used):
         if tall:
@@ -40,21 +35,38 @@ def fill(s: Stack, p: Problem, k: int, top: int, used: int, tall: bool, first: i
                 p.B[i, c] = s.F[s.order[i], c]
     for i in range(soft):
         p.B[used + i, r + i] = 1.0
+    return used + soft
+
+
+@njit(**OPTIONS)
+def _reduced_row(s: Stack, p: Problem, i: int, at: int, top: int, r: int, nz: int) -> float:
+    """Row i of D in what is left to decide, as row ``at`` of C, without its slack. Returns its length."""
+    squares = 0.0
+    for j in range(r):
+        total = 0.0
+        for c in range(s.d_span[i, 0], s.d_span[i, 1]):
+            total += s.D[i, c] * s.Z[top + j, c]
+        p.C[at, j] = total
+        squares += total * total
+    for c in range(r, nz):
+        p.C[at, c] = 0.0
+    return float(np.sqrt(squares))
+
+
+@njit(**OPTIONS)
+def fill(s: Stack, p: Problem, k: int, top: int, used: int, tall: bool, first: int, last: int,
+         pending: bool) -> tuple[int, int, int, int]:
+    """Fill the programme of a level: rows of D up to ``first`` are hard, to ``last`` soft, with a slack each. Returns
+    (kb, mc, nz, code)."""
+    r, soft = s.state[0] - top, last - first
+    nz, mc = r + soft, 0
+    kb = _costs(s, p, r, soft, used, tall)
     far = 1.0
     for i in range(first):
         s.w[i] = product(s.D, i, s.d_span, s.x)
         far = max(far, 1.0 + abs(s.w[i]))
     for i in range(last):
-        length = 0.0
-        for j in range(r):
-            total = 0.0
-            for c in range(s.d_span[i, 0], s.d_span[i, 1]):
-                total += s.D[i, c] * s.Z[top + j, c]
-            p.C[mc, j] = total
-            length += total * total
-        length = np.sqrt(length)
-        for c in range(r, nz):
-            p.C[mc, c] = 0.0
+        length = _reduced_row(s, p, i, mc, top, r, nz)
         if i < first:
             below, above = s.lower[i] - s.w[i], s.upper[i] - s.w[i]
             if not pending and (below > 1e-6 * far or above < -1e-6 * far):

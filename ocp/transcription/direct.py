@@ -106,74 +106,105 @@ def solve_program(problem: Problem, method: str, options: Any, solver: SolverOpt
     checkpoint, resume: as ``ocp.methods.solve`` says. The solution's problem has the values of free parameters that were found;
     ``extra["parameters"]`` has them in order.
     """
-    started = time.perf_counter()
-    program = build()
-    names = {**layout(method, problem), "variables": text(program.nlp.variables), "constraints": text(program.nlp.constraints)}
-    warm, before, first = _warm(resume, names)
-    if resume is not None and any(form.tangent for form in program.forms):
-        program = build(centres=[resume[f"centres_{i}"] for i in range(len(program.forms))])
-    spent = {"transcription": time.perf_counter() - started, "compile": program.seconds["compile"], "solve": 0.0, "functions": 0.0}
-    rows: list[Mapping[str, float]] = []
-    factors = _factors(program.nlp, options.scaling)
-
-    def numbered(row: dict[str, float]) -> None:
-        assert progress is not None
-        progress({**row, "iteration": row["iteration"] + first + max(0, len(rows) - 1)})
-
-    def take(point: Warm, new: Log) -> None:
-        assert checkpoint is not None
-        log = joined(before, _numbered([*rows, *new[1:]] if rows else new, first))
-        if all(np.all(np.isfinite(values)) for values in (point.x, point.lam_x, point.lam_g)):
-            centres = {f"centres_{i}": c for i, c in enumerate(program.centres(0 * point.x))} if any(
-                form.tangent for form in program.forms) else {}
-            checkpoint({**names, "iterations": np.array([first + max(0, len(log) - 1)]),
-                        "cost": np.array([float(program.nlp.f(point.x))]), "x": point.x, "lam_x": point.lam_x, "lam_g": point.lam_g,
-                        "mu": np.array([point.mu]), **centres, **log_arrays(log)})
-
-    warm = begin(program) if begin is not None and warm is None else warm
-    passes = 0
-    while True:
-        result = _solved(program.nlp, solver, factors, warm, None if progress is None else numbered,
-                         None if checkpoint is None else (Pace().due, take))
-        spent["solve"] += result.seconds["solver"]
-        spent["functions"] += result.seconds["functions"]
-        rows += result.iterations[1:] if rows else result.iterations
-        passes += 1
-        moved = _largest_move(program, result.x)
-        if result.status is not Status.CONVERGED or moved <= CENTRED or passes == PASSES:
-            break
-        began = time.perf_counter()
-        centres = program.centres(result.x)
-        program = build(centres=centres)
-        warm = Warm(_about_centres(program, result.x), result.lam_x, result.lam_g, max(result.mu, 1e-6))
-        spent["transcription"] += time.perf_counter() - began
+    search = _Search(problem, method, options, solver, build, progress, checkpoint, resume)
+    result = search.centred(search.first_point(begin))
     if polish is not None and result.status is Status.CONVERGED:
-        began, before_it = time.perf_counter(), len(result.iterations)
-        result = polish(program, result, lambda nlp, point: _solved(nlp, solver, factors, point, None, None))
-        rows += result.iterations[before_it:]
-        spent["solve"] += time.perf_counter() - began
+        result = search.polished(polish, result)
     if checkpoint is not None and result.status is not Status.CONVERGED:
-        take(Warm(result.x, result.lam_x, result.lam_g, result.mu), ())
-    parts = program.parts(result.x)
-    chosen, notes = program.parameters(result.x), (*program.notes, *result.notes)
-    if passes > 1:
-        notes = (*notes, f"tangent unknowns centred {passes - 1} times; the last lie within {moved:.2g} of their centres")
-    costates = program.costate(result.lam_g)
-    extra = {"lam_x": result.lam_x, "lam_g": result.lam_g}
-    extra |= {"costate" if len(parts) == 1 else f"{phase.name}.costate": value
-              for phase, value in zip(problem.phases, costates, strict=True) if len(value)}
-    if resume is not None:
-        notes = (*notes, f"resumed after {first} iterations, from objective {float(resume['cost'][0]):.9g}")
-    if chosen:
-        extra["parameters"] = np.array(list(chosen.values()))
-        notes = (*notes, *(f"parameter {name} = {value:.9g}" for name, value in chosen.items()))
-    spent["transcription"] -= spent["compile"]
-    return Solution(
-        problem=with_parameters(problem, chosen), method=method, options=asdict(options), status=result.status,
-        message=result.message, objective=result.f, trajectory=program.invert(result.x), parts=parts if len(parts) > 1 else (),
-        iterations=joined(before, _numbered(rows, first)), seconds={**spent, "total": time.perf_counter() - started},
-        optimality=Optimality(program.nlp, result.x, result.lam_x, result.lam_g, program.parts, program.owners), notes=notes,
-        extra=extra, freeze={} if factors is None else {"scaling": scaling_text(program.nlp, factors)})
+        search.keep(Warm(result.x, result.lam_x, result.lam_g, result.mu), ())
+    return search.solution(result)
+
+
+class _Search:
+    """The programs of one solve, each about the centres that the one before found, with their log and what they took."""
+
+    def __init__(self, problem: Problem, method: str, options: Any, solver: SolverOptions, build: Callable[..., Transcription],
+                 progress: Progress | None, checkpoint: Keep | None, resume: Checkpoint | None):
+        self.problem, self.method, self.options, self.solver, self.build = problem, method, options, solver, build
+        self.progress, self.checkpoint, self.resume = progress, checkpoint, resume
+        self.started = time.perf_counter()
+        self.program = build()
+        self.names = {**layout(method, problem), "variables": text(self.program.nlp.variables),
+                      "constraints": text(self.program.nlp.constraints)}
+        self.resumed, self.before, self.first = _warm(resume, self.names)
+        if resume is not None and self._tangent():
+            self.program = build(centres=[resume[f"centres_{i}"] for i in range(len(self.program.forms))])
+        self.spent = {"transcription": time.perf_counter() - self.started, "compile": self.program.seconds["compile"], "solve": 0.0,
+                      "functions": 0.0}
+        self.rows: list[Mapping[str, float]] = []
+        self.factors = _factors(self.program.nlp, options.scaling)
+        self.notes: tuple[str, ...] = ()
+
+    def _tangent(self) -> bool:
+        return any(form.tangent for form in self.program.forms)
+
+    def first_point(self, begin: Begin | None) -> Warm | None:
+        return begin(self.program) if begin is not None and self.resumed is None else self.resumed
+
+    def centred(self, warm: Warm | None) -> NLPResult:
+        """The solution of a program whose tangent unknowns are small, or of the last that was tried."""
+        passes = 0
+        while True:
+            result = _solved(self.program.nlp, self.solver, self.factors, warm, None if self.progress is None else self._told,
+                             None if self.checkpoint is None else (Pace().due, self.keep))
+            self.spent["solve"] += result.seconds["solver"]
+            self.spent["functions"] += result.seconds["functions"]
+            self.rows += result.iterations[1:] if self.rows else result.iterations
+            passes += 1
+            moved = _largest_move(self.program, result.x)
+            if result.status is not Status.CONVERGED or moved <= CENTRED or passes == PASSES:
+                break
+            began = time.perf_counter()
+            self.program = self.build(centres=self.program.centres(result.x))
+            warm = Warm(_about_centres(self.program, result.x), result.lam_x, result.lam_g, max(result.mu, 1e-6))
+            self.spent["transcription"] += time.perf_counter() - began
+        if passes > 1:
+            self.notes = (f"tangent unknowns centred {passes - 1} times; the last lie within {moved:.2g} of their centres",)
+        return result
+
+    def polished(self, polish: Polish, result: NLPResult) -> NLPResult:
+        began, before = time.perf_counter(), len(result.iterations)
+        better = polish(self.program, result, lambda nlp, point: _solved(nlp, self.solver, self.factors, point, None, None))
+        self.rows += better.iterations[before:]
+        self.spent["solve"] += time.perf_counter() - began
+        return better
+
+    def _told(self, row: dict[str, float]) -> None:
+        assert self.progress is not None
+        self.progress({**row, "iteration": row["iteration"] + self.first + max(0, len(self.rows) - 1)})
+
+    def keep(self, point: Warm, new: Log) -> None:
+        """Hand a finite point to who keeps checkpoints. new: rows of the log since the last program."""
+        assert self.checkpoint is not None
+        log = joined(self.before, _numbered([*self.rows, *new[1:]] if self.rows else new, self.first))
+        if not all(np.all(np.isfinite(values)) for values in (point.x, point.lam_x, point.lam_g)):
+            return
+        centres = enumerate(self.program.centres(0 * point.x)) if self._tangent() else ()
+        self.checkpoint({**self.names, "iterations": np.array([self.first + max(0, len(log) - 1)]),
+                         "cost": np.array([float(self.program.nlp.f(point.x))]), "x": point.x, "lam_x": point.lam_x,
+                         "lam_g": point.lam_g, "mu": np.array([point.mu]), **{f"centres_{i}": c for i, c in centres},
+                         **log_arrays(log)})
+
+    def solution(self, result: NLPResult) -> Solution:
+        program, problem = self.program, self.problem
+        parts, chosen = program.parts(result.x), program.parameters(result.x)
+        notes = (*program.notes, *result.notes, *self.notes)
+        if self.resume is not None:
+            notes = (*notes, f"resumed after {self.first} iterations, from objective {float(self.resume['cost'][0]):.9g}")
+        extra = {"lam_x": result.lam_x, "lam_g": result.lam_g}
+        extra |= {"costate" if len(parts) == 1 else f"{phase.name}.costate": value
+                  for phase, value in zip(problem.phases, program.costate(result.lam_g), strict=True) if len(value)}
+        if chosen:
+            extra["parameters"] = np.array(list(chosen.values()))
+            notes = (*notes, *(f"parameter {name} = {value:.9g}" for name, value in chosen.items()))
+        spent = {**self.spent, "transcription": self.spent["transcription"] - self.spent["compile"],
+                 "total": time.perf_counter() - self.started}
+        optimality = Optimality(program.nlp, result.x, result.lam_x, result.lam_g, program.parts, program.owners)
+        return Solution(
+            problem=with_parameters(problem, chosen), method=self.method, options=asdict(self.options), status=result.status,
+            message=result.message, objective=result.f, trajectory=program.invert(result.x), parts=parts if len(parts) > 1 else (),
+            iterations=joined(self.before, _numbered(self.rows, self.first)), seconds=spent, optimality=optimality, notes=notes,
+            extra=extra, freeze={} if self.factors is None else {"scaling": scaling_text(program.nlp, self.factors)})
 
 
 def _factors(nlp: NLP, scaling: str) -> Scaling | None:

@@ -147,6 +147,49 @@ def _norm2(F: Array, at: int, first: int, w: int) -> float:
 
 
 @linked(**OPTIONS)
+def _keep_row(F: Array, w: int, row: int, p: int, inverse: float, values: Array, at: int) -> None:
+    """The row of L of pivot p, which begins at ``row``."""
+    c = p // WIDTH * WIDTH
+    first = c
+    while c < w:
+        store(values, at + row + c, splat(inverse) * load(F, row + c))
+        c += WIDTH
+    for j in range(first, p + 1):
+        put(values, at + row + j, 0.0)
+
+
+@linked(**OPTIONS)
+def _pair(F: Array, w: int, p: int, threshold: float, values: Array, at: int, pivots: Array, pivot_at: int) -> int:
+    """Columns p and p + 1 as one pivot of two by two, if it is large enough: how many negative pivots it stands for, else -1."""
+    row, below = p * w, p * w + w
+    a, b, d = get(F, row + p), get(F, row + p + 1), get(F, below + p + 1)
+    det = a * d - b * b
+    size = abs(det)
+    if not (size > TINY and size >= 1e-10 * max(abs(a * d), b * b)):
+        return -1
+    first, second = np.sqrt(_norm2(F, row, p + 2, w)), np.sqrt(_norm2(F, below, p + 2, w))
+    if not threshold * max(abs(d) * first + abs(b) * second, abs(b) * first + abs(a) * second) <= size:
+        return -1
+    i11, i21, i22 = d / det, -b / det, a / det
+    one = pivot_at + p
+    pivots[one, 0], pivots[one, 1], pivots[one, 2] = i11, i21, i22
+    pivots[one + 1, 0], pivots[one + 1, 1], pivots[one + 1, 2] = 0.0, 0.0, 0.0
+    c = p // WIDTH * WIDTH
+    start = c
+    while c < w:
+        u, v = load(F, row + c), load(F, below + c)
+        store(values, at + row + c, splat(i11) * u + splat(i21) * v)
+        store(values, at + below + c, splat(i21) * u + splat(i22) * v)
+        c += WIDTH
+    for j in range(start, p + 2):
+        put(values, at + row + j, 0.0)
+        put(values, at + below + j, 0.0)
+    if det < 0.0:
+        return 1
+    return 2 if a < 0.0 else 0
+
+
+@linked(**OPTIONS)
 def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float, values: Array, at: int, pivots: Array,
                pivot_at: int, applied: Array) -> tuple[int, int]:
     """Pivots from the first ``full`` of the n columns; (how many, how many of them negative). The rest of the front is the Schur
@@ -172,13 +215,7 @@ def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float
             inverse = 1.0 / diagonal
             negative += inverse < 0.0
             pivots[pivot_at + p, 0], pivots[pivot_at + p, 1], pivots[pivot_at + p, 2] = inverse, 0.0, 0.0
-            c, base = p // WIDTH * WIDTH, at + row
-            first = c
-            while c < w:
-                store(values, base + c, splat(inverse) * load(F, row + c))
-                c += WIDTH
-            for j in range(first, p + 1):
-                put(values, base + j, 0.0)
+            _keep_row(F, w, row, p, inverse, values, at)
             p += 1
             continue
         largest, r = TINY, -1
@@ -193,31 +230,11 @@ def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float
             elif applied[p + 1] < p:
                 _update(F, w, values, at, p + 1, applied[p + 1], p)
                 applied[p + 1] = p
-            below = row + w
-            a, b, d = get(F, row + p), get(F, row + p + 1), get(F, below + p + 1)
-            det = a * d - b * b
-            size = abs(det)
-            if size > TINY and size >= 1e-10 * max(abs(a * d), b * b):
-                first, second = np.sqrt(_norm2(F, row, p + 2, w)), np.sqrt(_norm2(F, below, p + 2, w))
-                if threshold * (abs(d) * first + abs(b) * second) <= size and threshold * (
-                        abs(b) * first + abs(a) * second) <= size:
-                    negative += 1 if det < 0.0 else (2 if a < 0.0 else 0)
-                    i11, i21, i22 = d / det, -b / det, a / det
-                    one = pivot_at + p
-                    pivots[one, 0], pivots[one, 1], pivots[one, 2] = i11, i21, i22
-                    pivots[one + 1, 0], pivots[one + 1, 1], pivots[one + 1, 2] = 0.0, 0.0, 0.0
-                    c = p // WIDTH * WIDTH
-                    start = c
-                    while c < w:
-                        u, v = load(F, row + c), load(F, below + c)
-                        store(values, at + row + c, splat(i11) * u + splat(i21) * v)
-                        store(values, at + below + c, splat(i21) * u + splat(i22) * v)
-                        c += WIDTH
-                    for j in range(start, p + 2):
-                        put(values, at + row + j, 0.0)
-                        put(values, at + below + j, 0.0)
-                    p += 2
-                    continue
+            taken = _pair(F, w, p, threshold, values, at, pivots, pivot_at)
+            if taken >= 0:
+                negative += taken
+                p += 2
+                continue
         failed += 1
         last = full - failed
         if p < last:

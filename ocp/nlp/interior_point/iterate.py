@@ -222,61 +222,12 @@ def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array
     while r[ERROR_MU] <= KAPPA * r[MU] and _lower_barrier(q):
         errors(q)
     r[PHI] = merit(q, q.x, q.s, r[F])
-    h = len(q.H)
-    began = ticks()
-    for i in range(len(q.y)):
-        corrected[i] = q.y[i] * q.scale[i]
-    failed = second(p, q.x, r[SCALE_F], corrected, q.H)
-    r[F_CYCLES] += ticks() - began
-    q.ints[EVALUATIONS] += 1
-    for e in range(h):
-        if not np.isfinite(q.H[e]):
-            failed = 1
-    if failed:
+    if not _curved(p, q, corrected):
         q.ints[STATUS] = NOT_A_NUMBER
         return
-    assign(q.entries[:h], q.H)
-    assign(q.entries[h:h + len(q.J)], q.J)
-    right_side(q, q.c)
     if direction(p, q, plan, room):
         expand(q)
-        relative = note_step(q)
-        still = False
-        if relative < TINY and r[VIOLATION] <= ALMOST:
-            q.ints[TINY_STEPS] += 1
-            r[ALPHA], r[ALPHA_Z] = longest(q, r[TAU])
-            for j in range(len(q.x)):
-                q.x_trial[j] = q.x[j] + r[ALPHA] * q.dx[j]
-            for i in range(len(q.s)):
-                q.s_trial[i] = q.s[i] + r[ALPHA] * q.ds[i]
-            still = q.ints[TINY_STEPS] > 2 and not _lower_barrier(q)
-            found = True
-        else:
-            q.ints[TINY_STEPS] = 0
-            if q.ints[SHORTENED] >= PATIENCE and not q.ints[TRUSTED]:
-                watchdog.begin(q)
-            if q.ints[TRUSTED]:
-                found = watchdog.trusted(p, q)
-                if not found:
-                    watchdog.back(q)
-                    if not differentiate(p, q):
-                        q.ints[STATUS] = NOT_A_NUMBER
-                        return
-                    _finish(p, q)
-                    return
-            else:
-                full, _ = longest(q, r[TAU])
-                found = search(p, q, room, corrected)
-                q.ints[SHORTENED] = q.ints[SHORTENED] + 1 if found and r[ALPHA] < full else 0
-        if found:
-            _, r[ALPHA_Z] = longest(q, r[TAU])
-            move(q, r[ALPHA], r[ALPHA_Z])
-            if not differentiate(p, q):
-                q.ints[STATUS] = NOT_A_NUMBER
-                return
-            _finish(p, q)
-            if still and q.ints[STATUS] == RUNNING and not _decided(q):
-                q.ints[STATUS] = STALLED
+        if _along(p, q, room, corrected):
             return
     elif q.ints[STATUS] == NO_ROOM:
         return
@@ -296,6 +247,76 @@ def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array
     if q.ints[STATUS] == NO_ROOM:  # the iterate may have moved meanwhile
         r[THETA] = residuals(q, q.s, q.g, q.c)
         slope(p, q)
+
+
+@linked(error_model="numpy")
+def _curved(p: Program, q: State, corrected: Array) -> bool:
+    """The matrix and the right-hand side at the iterate; whether they are finite."""
+    began, h = ticks(), len(q.H)
+    for i in range(len(q.y)):
+        corrected[i] = q.y[i] * q.scale[i]
+    failed = second(p, q.x, q.reals[SCALE_F], corrected, q.H)
+    q.reals[F_CYCLES] += ticks() - began
+    q.ints[EVALUATIONS] += 1
+    for e in range(h):
+        if not np.isfinite(q.H[e]):
+            failed = 1
+    if failed:
+        return False
+    assign(q.entries[:h], q.H)
+    assign(q.entries[h:h + len(q.J)], q.J)
+    right_side(q, q.c)
+    return True
+
+
+@linked(error_model="numpy")
+def _along(p: Program, q: State, room: Factors, corrected: Array) -> bool:
+    """Go along the direction; False where no step is taken and feasibility is to be restored."""
+    still = False
+    if note_step(q) < TINY and q.reals[VIOLATION] <= ALMOST:
+        still = _whole_step(q)
+    else:
+        q.ints[TINY_STEPS] = 0
+        if q.ints[SHORTENED] >= PATIENCE and not q.ints[TRUSTED]:
+            watchdog.begin(q)
+        if q.ints[TRUSTED]:
+            if not watchdog.trusted(p, q):
+                watchdog.back(q)
+                _arrive(p, q)
+                return True
+        else:
+            full, _ = longest(q, q.reals[TAU])
+            found = search(p, q, room, corrected)
+            q.ints[SHORTENED] = q.ints[SHORTENED] + 1 if found and q.reals[ALPHA] < full else 0
+            if not found:
+                return False
+    _, q.reals[ALPHA_Z] = longest(q, q.reals[TAU])
+    move(q, q.reals[ALPHA], q.reals[ALPHA_Z])
+    if _arrive(p, q) and still and q.ints[STATUS] == RUNNING and not _decided(q):
+        q.ints[STATUS] = STALLED
+    return True
+
+
+@linked(error_model="numpy")
+def _whole_step(q: State) -> bool:
+    """Try all of a step that rounding makes; True where several were and the barrier can go no lower."""
+    q.ints[TINY_STEPS] += 1
+    q.reals[ALPHA], q.reals[ALPHA_Z] = longest(q, q.reals[TAU])
+    for j in range(len(q.x)):
+        q.x_trial[j] = q.x[j] + q.reals[ALPHA] * q.dx[j]
+    for i in range(len(q.s)):
+        q.s_trial[i] = q.s[i] + q.reals[ALPHA] * q.ds[i]
+    return q.ints[TINY_STEPS] > 2 and not _lower_barrier(q)
+
+
+@linked(error_model="numpy")
+def _arrive(p: Program, q: State) -> bool:
+    """Derivatives and all that is known at the new iterate; whether they are finite."""
+    if not differentiate(p, q):
+        q.ints[STATUS] = NOT_A_NUMBER
+        return False
+    _finish(p, q)
+    return True
 
 
 @linked(error_model="numpy")

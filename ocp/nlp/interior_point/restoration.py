@@ -92,6 +92,40 @@ def _of_bounds(value: float, lower: float, upper: float, nu: float) -> tuple[flo
 
 
 @linked(error_model="numpy")
+def _taken_apart(q: State, lam: float, nu: float) -> float:
+    """dx and ds of the step; returns the gain it promises, half the slope."""
+    n, gain = len(q.x), 0.0
+    for j in range(n):
+        q.dx[j] = q.step[j] if q.free[j] else 0.0
+        gain += 0.5 * q.rhs[j] * q.dx[j]
+    for i in range(len(q.y)):
+        gain += 0.5 * q.c[i] * (q.c[i] - q.step[n + i])
+        q.ds[i] = 0.0
+        if not q.equation[i]:
+            d, b = _of_bounds(q.s[i], q.sl[i], q.su[i], nu)
+            d += lam
+            q.ds[i] = (q.step[n + i] - b) / d
+            gain -= 0.5 * b * q.ds[i]
+    return gain
+
+
+@linked(error_model="numpy")
+def _tried(p: Program, q: State, t: float, nu: float) -> float:
+    """What is minimised, at the share t of the step; infinite where a function is not finite."""
+    for j in range(len(q.x)):
+        q.x_trial[j] = q.x[j] + t * q.dx[j]
+    for i in range(len(q.s)):
+        q.s_trial[i] = q.s[i] + t * q.ds[i]
+    f, theta = evaluate(p, q, q.x_trial, q.s_trial, q.g_trial, q.c_trial)
+    if not (np.isfinite(theta) and np.isfinite(f)):
+        return np.inf
+    square = 0.0
+    for i in range(len(q.c_trial)):
+        square += q.c_trial[i] ** 2
+    return 0.5 * square + _barrier(q, q.x_trial, q.s_trial, nu) + _away(q, q.x_trial)
+
+
+@linked(error_model="numpy")
 def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
     """From the iterate to one that the filter takes; on failure ints[STATUS] says why."""
     r, n, m = q.reals, len(q.x), len(q.y)
@@ -117,30 +151,9 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
             if not solve(p, q, room) < 1e-6:
                 lam *= 10.0
                 continue
-            gain = 0.0  # predicted: half the slope
-            for j in range(n):
-                q.dx[j] = q.step[j] if q.free[j] else 0.0
-                gain += 0.5 * q.rhs[j] * q.dx[j]
-            for i in range(m):
-                gain += 0.5 * q.c[i] * (q.c[i] - q.step[n + i])
-                q.ds[i] = 0.0
-                if not q.equation[i]:
-                    d, b = _of_bounds(q.s[i], q.sl[i], q.su[i], nu)
-                    d += lam
-                    q.ds[i] = (q.step[n + i] - b) / d
-                    gain -= 0.5 * b * q.ds[i]
+            gain = _taken_apart(q, lam, nu)
             t, _b = longest(q, 0.995)
-            for j in range(n):
-                q.x_trial[j] = q.x[j] + t * q.dx[j]
-            for i in range(m):
-                q.s_trial[i] = q.s[i] + t * q.ds[i]
-            f, theta = evaluate(p, q, q.x_trial, q.s_trial, q.g_trial, q.c_trial)
-            there = np.inf
-            if np.isfinite(theta) and np.isfinite(f):
-                there = 0.0
-                for i in range(m):
-                    there += 0.5 * q.c_trial[i] ** 2
-                there += _barrier(q, q.x_trial, q.s_trial, nu) + _away(q, q.x_trial)
+            there = _tried(p, q, t, nu)
             if there < here - 1e-4 * t * abs(gain):
                 moved = True
                 lam = max(LEAST, lam * (0.1 if t > 0.5 else 1.0))
