@@ -11,7 +11,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,20 +83,32 @@ def _whole_body() -> None:
     WholeBody(robot, [], [task], efforts=1.0).step(np.zeros(2), np.zeros(2), [task, EffortTask()])
 
 
-_ENGINE = "ocp.shooting.engine"
+def _derivatives() -> None:
+    """Every quantity of ``ocp derivatives`` by the loops, with the stopwatch."""
+    from dynamics.derivatives.candidates import QUANTITIES, candidate
+    from dynamics.model.synthetic import serial_chain
+    from ocp.app.derivative_study.measure import draw, measure
+    from ocp.app.derivative_study.stopwatch import QUICK
+
+    robot = serial_chain(2)
+    for name in QUANTITIES:
+        measure(candidate(robot, name, "loop"), draw(robot, 1, 0), 0, QUICK)
+
+
 PARTS: Mapping[str, Part] = {part.name: part for part in (
     Part("inverse kinematics", _inverse_kinematics, ("ocp/control/ik_search.py", "search")),
     Part("ilqr", lambda: solve(regulator(), "ilqr", {"intervals": 10}), ("ocp/shooting/engine/iterate.py", "perform")),
     Part("ilqr with constraints", lambda: solve(regulator(True), "ilqr", {"intervals": 10}),
          ("ocp/shooting/engine/outer.py", "perform")),
     Part("ilqr in loops over robots", _shooting_of_robots, ("ocp/shooting/robot/lagrangian.py", "_curve")),
+    Part("derivatives in loops", _derivatives, ("dynamics/loops/tensors.py", "second_order")),
     Part("whole-body control", _whole_body, ("ocp/solvers/lexicographic.py", "advance")),
     Part("interior point", lambda: solve(regulator(), "collocation", {"intervals": 4, "solver": "interior_point"}),
          ("ocp/nlp/interior_point/iterate.py", "advance")),
 )}
 #: seconds that a part took on one core of a two-core server, for whoever waits
 USUAL = {"inverse kinematics": 7, "ilqr": 10, "ilqr with constraints": 10, "ilqr in loops over robots": 40,
-         "whole-body control": 30, "interior point": 13}
+         "derivatives in loops": 35, "whole-body control": 30, "interior point": 13}
 
 
 def needed(method: str, options: Any, problem: Problem) -> tuple[str, ...]:
@@ -134,6 +147,23 @@ def _compiled(file: str, function: str) -> bool:
     return any(index.stat().st_mtime > changed for index in place.glob(f"{source.stem}.{function}-*.nbi"))
 
 
+@contextmanager
+def beside(name: str) -> Iterator[None]:
+    """Compile a part in a process of its own while the caller does something else, where it is not compiled yet."""
+    process = _compiling(name, subprocess.DEVNULL) if missing((name,)) else None
+    try:
+        yield
+    finally:
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+def _compiling(name: str, errors: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
+    code = "import sys; from ocp.app.prepare import PARTS; PARTS[sys.argv[1]].make()"
+    return subprocess.Popen([sys.executable, "-c", code, name], stdout=subprocess.DEVNULL, stderr=errors, stdin=subprocess.DEVNULL)
+
+
 def prepare(names: Sequence[str], done: Callable[[str, float], Any] = lambda name, seconds: None) -> dict[str, str]:
     """Compile these parts, each in a process of its own, as many at once as there are processors.
 
@@ -141,14 +171,11 @@ def prepare(names: Sequence[str], done: Callable[[str, float], Any] = lambda nam
     """
     waiting, wrong = list(names), dict[str, str]()
     running: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
-    code = "import sys; from ocp.app.prepare import PARTS; PARTS[sys.argv[1]].make()"
     try:
         while waiting or running:
             while waiting and len(running) < (os.cpu_count() or 1):
                 name = waiting.pop(0)
-                process = subprocess.Popen([sys.executable, "-c", code, name], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                           stdin=subprocess.DEVNULL)
-                running[name] = process, time.perf_counter()
+                running[name] = _compiling(name), time.perf_counter()
             time.sleep(0.05)
             for name, (process, begin) in list(running.items()):
                 if process.poll() is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -21,7 +22,8 @@ from ocp.app.derivative_study.target import Target
 from ocp.errors import ProblemError
 
 COMPILE = ("auto", "yes", "no")
-AFFORDABLE, QUICKLY = 75_000, 10_000  # operations up to which code is compiled
+AFFORDABLE, QUICKLY = 25_000, 10_000  # operations up to which code is compiled
+LOOP = "loop"
 Progress = Callable[[int, int, Entry], None]  # done, total, what was measured last
 
 
@@ -112,13 +114,15 @@ def run_study(target: Target, settings: Settings, progress: Progress | None = No
     points: tuple[Point, ...] = ()
     try:
         points = draw(model, settings.samples, settings.seed)
-        for function, source in pairs:
-            found = measure(candidate(model, function, source), points, settings.most, QUICK if settings.quick else Effort())
-            measured[function, source] = found
-            if progress is not None:
-                progress(len(measured), len(pairs), found.entry)
+        with _compiling_loops(pairs):
+            for function, source in _in_turn(pairs):
+                found = measure(candidate(model, function, source), points, settings.most, QUICK if settings.quick else Effort())
+                measured[function, source] = found
+                if progress is not None:
+                    progress(len(measured), len(pairs), found.entry)
     except KeyboardInterrupt:
         pass
+    measured = {pair: measured[pair] for pair in pairs if pair in measured}
     # M amplifies rounding: accelerations of light fingers have fewer digits than the numbers they are made of
     condition = conditioning(model, points)
     rounding = 10.0 * float(np.finfo(float).eps) * condition
@@ -136,6 +140,18 @@ def run_study(target: Target, settings: Settings, progress: Progress | None = No
         drawn += patterns(model, function, own)
     return Study(describe(target) | {"condition": condition}, settings, tuple(entries), references, tuple(picks), tuple(drawn),
                  tuple(p for p in pairs if p not in measured), model.notes, time.perf_counter() - begin)
+
+
+def _in_turn(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Loops last, the largest first: another process compiles them meanwhile, the smallest first."""
+    loops = [pair for pair in pairs if pair[1] == LOOP]
+    return [pair for pair in pairs if pair[1] != LOOP] + loops[::-1]
+
+
+def _compiling_loops(pairs: Sequence[tuple[str, str]]) -> AbstractContextManager[None]:
+    from ocp.app.prepare import beside  # loads Numba
+
+    return beside("derivatives in loops") if any(source == LOOP for _, source in pairs) else nullcontext()
 
 
 def conditioning(model: Model, points: Sequence[Point]) -> float:
