@@ -233,14 +233,10 @@ class Mesh:
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
-    """Knots of a shooting phase: ``edges`` [N+1] as fractions of its duration, ``steps`` of the integrator in each interval,
-    controls held or linear between knots."""
+class _Knots:
+    """A phase whose nodes are its knots: ``edges`` [N+1] as fractions of its duration."""
 
     edges: np.ndarray
-    integrator: str
-    steps: int
-    linear: bool
 
     @property
     def intervals(self) -> int:
@@ -260,6 +256,22 @@ class Grid:
         return np.arange(len(self.edges))
 
     @property
+    def node_names(self) -> tuple[str, ...]:
+        return tuple(f"knot {j}" for j in range(self.nodes))
+
+    def node_name(self, j: int) -> str:
+        return f"knot {j}"
+
+
+@dataclass(frozen=True, eq=False)
+class Grid(_Knots):
+    """Knots of a shooting phase: ``steps`` of the integrator in each interval, controls held or linear between knots."""
+
+    integrator: str
+    steps: int
+    linear: bool
+
+    @property
     def control_fractions(self) -> np.ndarray:
         return self.edges if self.linear else self.edges[:-1]
 
@@ -269,36 +281,10 @@ class Grid:
         first = np.arange(self.intervals)
         return first, first + int(self.linear)
 
-    @property
-    def node_names(self) -> tuple[str, ...]:
-        return tuple(f"knot {j}" for j in range(self.nodes))
-
-    def node_name(self, j: int) -> str:
-        return f"knot {j}"
-
 
 @dataclass(frozen=True, eq=False)
-class Compressed:
-    """Knots of a phase in compressed Hermite-Simpson form: ``edges`` [N+1] as fractions of its duration; states at knots, controls
-    at knots and midpoints."""
-
-    edges: np.ndarray
-
-    @property
-    def intervals(self) -> int:
-        return len(self.edges) - 1
-
-    @property
-    def nodes(self) -> int:
-        return len(self.edges)
-
-    @property
-    def fractions(self) -> np.ndarray:
-        return self.edges
-
-    @property
-    def knots(self) -> np.ndarray:
-        return np.arange(len(self.edges))
+class Compressed(_Knots):
+    """Knots of a phase in compressed Hermite-Simpson form: states at knots, controls at knots and midpoints."""
 
     @property
     def points(self) -> np.ndarray:
@@ -317,13 +303,6 @@ class Compressed:
     @cached_property
     def control_fractions(self) -> np.ndarray:
         return np.interp(np.arange(2 * self.intervals + 1) / 2, np.arange(self.intervals + 1), self.edges)
-
-    @property
-    def node_names(self) -> tuple[str, ...]:
-        return tuple(f"knot {j}" for j in range(self.nodes))
-
-    def node_name(self, j: int) -> str:
-        return f"knot {j}"
 
     def separated(self) -> Mesh:
         """The mesh on which midpoints are nodes."""

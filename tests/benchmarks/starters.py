@@ -61,7 +61,7 @@ def write(rows: list[dict[str, object]], seconds: float) -> None:
     left = [name for name in robot_paths() if name not in {row["robot"] for row in rows}]
     words = (f"`ocp init ROBOT`, then `ocp solve` of the file as it is written, at most {seconds:g} s: {len(good)} of "
              f"{len(moving)} certified, median {times[len(times) // 2]:.1f} s, slowest {times[-1]:.1f} s, each in a process of its "
-             "own with everything read and built anew, on two cores that other work was keeping busy (load 10 to 25): "
+             "own with everything read and built anew, on two cores that other work was keeping busy (load 3 to 25): "
              "processor time, where it was looked at, is a sixth to a ninth. "
              "Refused are robots without a moving joint and files that cannot be read."
              + (f" Not measured yet: {', '.join(left)}." if left else ""))
