@@ -89,8 +89,8 @@ class Found:
 
     @classmethod
     def empty(cls, N: int, size: int) -> Found:
-        errors, estimates = (tuple(np.zeros(N) for _ in range(k)) for k in (4, 2))
-        return cls(*errors, np.full(N, SMOOTHEST), np.zeros(N, dtype=bool), *estimates, np.zeros(size), np.full(N, -1.0), [""] * N)
+        return cls(np.zeros(N), np.zeros(N), np.zeros(N), np.zeros(N), np.full(N, SMOOTHEST), np.zeros(N, dtype=bool), np.zeros(N),
+                   np.zeros(N), np.zeros(size), np.full(N, -1.0), [""] * N)
 
     def blame(self, group: Sequence[int], values: Array, names: Sequence[str]) -> None:
         """Name the largest column of values [G, k] where it exceeds what is known of its interval."""
@@ -179,8 +179,8 @@ class PhaseFunctions:
         nodes = np.asarray(part.state(np.clip(start + T * mesh.fractions, part.t[0], part.t[-1])))
         knots = nodes[mesh.knots]
         u = np.einsum("ec,ecu->eu", places.weights, part.u[places.points])
-        there = self(start + T * places.fraction, nodes[places.node], u, p, knots[places.interval], T)
-        return _Seen(phase, mesh, start, T, p, part.u, knots, *there, self.scale(nodes), self.ranges(nodes),
+        rates, costs, rows, integrands = self(start + T * places.fraction, nodes[places.node], u, p, knots[places.interval], T)
+        return _Seen(phase, mesh, start, T, p, part.u, knots, rates, costs, rows, integrands, self.scale(nodes), self.ranges(nodes),
                      1 + np.max(np.abs(nodes), axis=0))
 
     def _finer(self, seen: _Seen, group: Sequence[int]) -> _Finer:
