@@ -13,13 +13,19 @@ CERTIFIED, NOT_SOLVED, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 
 
 def _file(kind: type, tokens: Sequence[Any]) -> Path:
-    """A problem file, which may be one of the installed gallery."""
+    """A file or folder, which may be one of the installed gallery."""
     from ocp.app.files.gallery import in_gallery
 
     return in_gallery(Path(tokens[0].value))
 
 
-Problem = Annotated[Path, Parameter(help="The file (YAML).", converter=_file)]
+def _words(kind: type, tokens: Sequence[Any]) -> str:
+    return str(_file(kind, tokens))
+
+
+Target = Annotated[Path, Parameter(converter=_file)]
+Robot = Annotated[str, Parameter(converter=_words)]  # a file, or a name
+Problem = Annotated[Target, Parameter(help="The file (YAML).")]
 Overrides = Annotated[
     list[str] | None,
     Parameter(name="--set", help="Override a key of the file: path.to.key=value (YAML). May be repeated."),

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Flag, Out, Overrides, Overwrite, Problem, Quiet, started
+from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Flag, Out, Overrides, Overwrite, Problem, Quiet, Robot, started
 
 
 def derivatives(
-    robot: str, /, *, root: str | None = None, mimic: str | None = None, functions: list[str] | None = None,
+    robot: Robot, /, *, root: str | None = None, mimic: str | None = None, functions: list[str] | None = None,
     sources: list[str] | None = None, compile_: Annotated[str, Parameter(name="--compile")] = "auto", seed: int = 0,
     samples: int = 3, out: Out = None, overwrite: Overwrite = False, quick: Flag = False, quiet: Quiet = False,
 ) -> int:

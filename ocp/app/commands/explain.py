@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from ocp.app.commands.common import Overrides, Quiet
+from ocp.app.commands.common import Overrides, Quiet, Target
 
 
-def explain(target: Path, /, *, set_: Overrides = None, quiet: Quiet = False) -> int:
+def explain(target: Target, /, *, set_: Overrides = None, quiet: Quiet = False) -> int:
     """Say why a problem was not solved (what to relax and by how much, what is not finite and where), or what its constraints cost.
 
     Exit code 0 where a cause was named or the problem is solved, 1 otherwise.

@@ -7,11 +7,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ocp.app.commands.common import CERTIFIED, Flag, Overwrite, started
+from ocp.app.commands.common import CERTIFIED, Flag, Overwrite, Robot, started
 
 
 def init(
-    robot: str, /, *, pose: Flag = False, mpc: Flag = False, ik: Flag = False, wbc: Flag = False, frame: str | None = None,
+    robot: Robot, /, *, pose: Flag = False, mpc: Flag = False, ik: Flag = False, wbc: Flag = False, frame: str | None = None,
     root: str | None = None,
     out: Annotated[Path | None, Parameter(help="File to write; default: named after the robot, here.")] = None,
     overwrite: Overwrite = False,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Run
+from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Run, Target
 
 
-def diff(first: Path, second: Path, /) -> int:
+def diff(first: Target, second: Target, /) -> int:
     """Say in what two problem files or runs differ: expanded files, then method, status, objective. Exit code 1 where they do.
 
     Parameters

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ocp.app.commands.common import CERTIFIED, Flag
+from ocp.app.commands.common import CERTIFIED, Flag, Robot
 
 
-def robot(robot: str, /, *, root: str | None = None, picture: Path | None = None, notes: Flag = False) -> int:
+def robot(robot: Robot, /, *, root: str | None = None, picture: Path | None = None, notes: Flag = False) -> int:
     """What a robot file holds, by the names that problem files use: joints, limits, actuators, frames, masses, configurations.
 
     Parameters

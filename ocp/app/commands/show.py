@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from ocp.app.commands.common import CERTIFIED, Flag, Overrides
+from ocp.app.commands.common import CERTIFIED, Flag, Overrides, Target
 
 
 def show(
-    file: Annotated[Path | None, Parameter(help="The file (YAML); not needed with --schema and --functions.")] = None, /, *,
+    file: Annotated[Target | None, Parameter(help="The file (YAML); not needed with --schema and --functions.")] = None, /, *,
     set_: Overrides = None, schema: Flag = False, functions: Flag = False,
 ) -> int:
     """Print a problem file fully expanded, every default written out.

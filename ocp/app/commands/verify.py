@@ -32,6 +32,7 @@ def verify(
     index
         Solve nothing: write the page that lists the gallery by theme, README.md in its folder.
     """
+    from ocp.app.files.gallery import in_gallery
     from ocp.app.files.load import parse_overrides
     from ocp.app.verify.run import verify as run_verify
 
@@ -43,5 +44,5 @@ def verify(
             print(write_gallery(folder))
         return CERTIFIED
 
-    return run_verify(files or (), quick=quick, every=all_, seconds=seconds, overrides=parse_overrides(set_ or []), out=out,
-                      quiet=quiet, command=started())
+    return run_verify([in_gallery(path) for path in files or ()], quick=quick, every=all_, seconds=seconds,
+                      overrides=parse_overrides(set_ or []), out=out, quiet=quiet, command=started())

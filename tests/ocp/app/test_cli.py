@@ -183,3 +183,12 @@ def test_help_of_every_command_names_all_it_takes_and_nothing_else(command, caps
     body = printed[printed.find("Parameters"):] if "Parameters" in printed else ""
     flags = [line for line in body.splitlines() if line.startswith("│ --")]
     assert all(len(line.strip("│ ").split("  ", 1)) == 2 for line in flags), "a flag without a word about it"
+
+
+@pytest.mark.parametrize("words", [
+    ("show", "problems/block_move.yaml"), ("check", "problems/block_move.yaml"), ("robot", "problems/models/pendulum.urdf"),
+    ("diff", "problems/block_move.yaml", "problems/block_move.yaml")])
+def test_the_gallery_is_found_from_anywhere(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert call(*words) == 0
+    assert capsys.readouterr().out
