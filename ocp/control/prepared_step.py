@@ -122,7 +122,7 @@ class PreparedStep:
         at = self.arrays.sizes[0]
         self._items: list[_Rows] = []
         for one in levels[1:]:
-            if one.name == "loops":
+            if one.name == "closures":
                 source[at:at + one.b.size] = np.arange(starts[1], starts[2])
             elif one.name == "stances":
                 source[at:at + one.b.size] = held

@@ -1,9 +1,9 @@
 """Whole-body control: accelerations, contact forces and controls of one step, by a strict hierarchy.
 
-    x = (a [nv], f [3 per stance], loops [rows that close loops], u [controls])
+    x = (a [nv], f [3 per stance], closures [rows that close loops], u [controls])
 
-    equations   M a - sum J' f - J_l' loops - S' u = -h          what mechanics demand
-    loops       J_l a = -drift_l                                  closed loops stay closed (where the mechanism has any)
+    equations   M a - sum J' f - J_l' closures - S' u = -h       what mechanics demand
+    closures    J_l a = -drift_l                                  closed loops stay closed (where the mechanism has any)
     stances     J_c a = -dJ_c/dt v - rest_gain J_c v              points that stand do not move
     limits      friction pyramids, normal forces, controls         by name
     joints      a within what keeps, or brings back, positions and velocities (where a horizon is given)
@@ -43,14 +43,14 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Control:
     """One step: torque [controls] (of motors N m or N, of thrusters N), acceleration [nv], forces [3] (N, on the robot) by stance,
-    loops: multipliers of the rows that close the mechanism's loops, and the hierarchy's own result, with the residuals, slacks and
-    active limits of every level. Where the hierarchy failed everything is NaN; nothing is repeated."""
+    closures: multipliers of the rows that close the mechanism's loops, and the hierarchy's own result, with the residuals,
+    slacks and active limits of every level. Where the hierarchy failed everything is NaN; nothing is repeated."""
 
     torque: Array
     acceleration: Array
     forces: dict[str, Array]
     solution: HQPResult
-    loops: Array
+    closures: Array
 
     @property
     def ok(self) -> bool:
@@ -162,12 +162,12 @@ class WholeBody:
 
     # ---- levels ---------------------------------------------------------------------------------------------------------
     def levels(self, terms: Terms, priorities: Sequence[Priority], stances: Sequence[Stance] | None = None) -> tuple[Level, ...]:
-        """Equations, loops, stances, limits, then the priorities. stances: those taken now (default: all), known ones by name."""
+        """Equations, closures, stances, limits, then the priorities. stances: those taken now (default: all), by name."""
         stances = tuple(self.stances if stances is None else stances)
         layout = Layout(self, terms, stances)
         out = [layout.equations()]
         if terms.J_l.shape[0]:
-            out.append(layout.loops())
+            out.append(layout.closures())
         if stances:
             out.append(layout.at_rest(self.rest_gain))
         if (limits := layout.limits()) is not None:

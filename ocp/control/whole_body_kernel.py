@@ -1,6 +1,6 @@
 """What whole-body control needs to know of a state, by one compiled function for a robot, its stances and its tasks.
 
-Rows of motion, one block below the other: 3 of each stance, those of loops, of tasks, 6 of the momentum about the centre of mass.
+Rows of motion, one block below the other: 3 of each stance, those of closures, of tasks, 6 of the momentum about the mass centre.
 For each its Jacobian G, its acceleration ``drift`` without a, and its error e (0 where there is none).
 """
 
@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Terms:
     """What a state gives: M [nv, nv], h [nv] (the robot's own forces within), S [nu, nv]; J_c [3 c, nv] and drift_c [3 c] of all
-    known stances; J_l [l, nv] and drift_l [l] of loops (J_l a = -drift_l closes them); e, J, drift of all known tasks, rates [m]
+    known stances; J_l [l, nv] and drift_l [l] of closures (J_l a = -drift_l closes them); e, J, drift of all known tasks, rates [m]
     = J v; momentum [6] about the centre of mass, its Jacobian A_g [6, nv] and drift_g [6]; q [nq], v [nv]."""
 
     M: Array
@@ -53,7 +53,7 @@ class Terms:
 @dataclass(frozen=True, eq=False)
 class StateKernel:
     """kernel: (q, v, targets) -> (M, h, G, drift, e, and S where thrusters make it depend on q). rows [tasks + 1], targets
-    [tasks + 1]: first row in J, first target of each task. starts: first rows in G of stances, loops, tasks, momentum, and their
+    [tasks + 1]: first row in J, first target of each task. starts: first rows in G of stances, closures, tasks, momentum, and their
     number."""
 
     kernel: Kernel
@@ -65,11 +65,11 @@ class StateKernel:
     def terms(self, q: Array, v: Array, p: Array, S: Array) -> Terms:
         """The kernel's numbers by name; S [nu, nv]: where it does not depend on q."""
         values = [np.asarray(x, float) for x in self.kernel(q, v, p)]
-        nv, (_, loops, tasks, momentum, _) = v.size, self.starts
+        nv, (_, held, tasks, momentum, _) = v.size, self.starts
         M, G = values[0].reshape(nv, nv), values[2].reshape(-1, nv)
         h, drift, e = values[1].ravel(), values[3].ravel(), values[4].ravel()
         S = values[5].reshape(-1, nv) if self.thrusts else S
-        return Terms(M, h, S, G[:loops], drift[:loops], G[loops:tasks], drift[loops:tasks], e[tasks:momentum], G[tasks:momentum],
+        return Terms(M, h, S, G[:held], drift[:held], G[held:tasks], drift[held:tasks], e[tasks:momentum], G[tasks:momentum],
                      drift[tasks:momentum], G[momentum:] @ v, G[momentum:], drift[momentum:], q, v)
 
 
@@ -84,10 +84,10 @@ def state_kernel(robot: RobotKey, contacts: tuple[contact_kinematics.Contact, ..
     e, J, drift, rows = task_rates(model, shapes, q, v, p)
     momentum = alg.momentum(model, q, v)
     momentum = ca.vertcat(momentum[:3], momentum[3:] - ca.cross(alg.centre_of_mass(model, q), momentum[:3]))
-    loops = constrained.reduced(mechanism.constraints)
+    closures = constrained.reduced(mechanism.constraints)
     J_l, closes = ca.SX(0, model.nv), ca.SX(0, 1)
-    if loops:
-        J_l, closes = constrained.stacked(model, loops, "jacobian", q, 0.0), constrained.demanded(model, loops, q, v, 0.0)
+    if closures:
+        J_l, closes = constrained.stacked(model, closures, "jacobian", q, 0.0), constrained.demanded(model, closures, q, v, 0.0)
     J_c, drift_c = contact_kinematics.contact_jacobian(model, q, contacts), contact_kinematics.contact_drift(model, q, v, contacts)
     starts = (0, J_c.shape[0], J_c.shape[0] + J_l.shape[0], J_c.shape[0] + J_l.shape[0] + rows[-1])
     G = ca.vertcat(J_c, J_l, J, ca.jacobian(momentum, v))

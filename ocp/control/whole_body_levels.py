@@ -1,4 +1,4 @@
-"""The levels of one step of whole-body control, from what a state gives: rows over x = (a, f, loops, u)."""
+"""The levels of one step of whole-body control, from what a state gives: rows over x = (a, f, closures, u)."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class Layout:
     def equations(self) -> Level:
         return Level("equations", np.hstack([self.terms.M, -self.J_c.T, -self.terms.J_l.T, -self.terms.S.T]), -self.terms.h)
 
-    def loops(self) -> Level:
-        return Level("loops", self._over(self.terms.J_l, 0), -self.terms.drift_l)
+    def closures(self) -> Level:
+        return Level("closures", self._over(self.terms.J_l, 0), -self.terms.drift_l)
 
     def at_rest(self, gain: float) -> Level:
         A, b = self._over(self.J_c, 0), -self.drift_c - gain * (self.J_c @ self.terms.v)

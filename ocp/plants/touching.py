@@ -136,7 +136,7 @@ def compile_touching(mechanism: Mechanism, contacts: Sequence[Contact], restitut
     for contact in contacts:
         contact.check(model)
     points = touches(contacts, restitution, within)
-    loops = reduced([c for c in mechanism.constraints if not isinstance(c, Contact)])
+    closures = reduced([c for c in mechanism.constraints if not isinstance(c, Contact)])
     q, v, u = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym("u", mechanism.nu)
     wrenches = mechanism.wrenches(u[len(mechanism.motors):], q) if mechanism.thrusters else {}
     f = mechanism.motor_effort(u) + mechanism.force(q, v) - alg.bias_force(model, q, v, wrenches)
@@ -144,8 +144,8 @@ def compile_touching(mechanism: Mechanism, contacts: Sequence[Contact], restitut
     J = [touch.record.jacobian(model, q) for touch in points]
     drift = [touch.record.drift(model, q, v) for touch in points]
     held = [ca.SX(0, 1), ca.SX(0, model.nv), ca.SX(0, 1)]
-    if loops:
-        held = [stacked(model, loops, what, *x) for what, x in (
+    if closures:
+        held = [stacked(model, closures, what, *x) for what, x in (
             ("value", (q, 0.0)), ("jacobian", (q, 0.0)), ("drift", (q, v, 0.0)))]
     pushed = [alg.frame_jacobian(model, q, frame, "world_aligned")[:3, :] for frame in frames]  # twists are [linear; angular]
     outputs = [alg.mass_matrix(model, q), f, alg.rate_matrix(model, q) @ v, ca.horzcat(ca.SX(3, 0), *at).T,

@@ -13,13 +13,13 @@ from ocp.problem.problem import (
     Problem,
     Reference,
     Sense,
-    System,
     in_steps,
     replaced_systems,
     whole_steps,
     with_parameters,
 )
 from ocp.problem.solution import SOLVED, Certificate, Residual, Solution, Statement, Status, Trajectory, Violation, join
+from ocp.problem.system import System
 
 __all__ = [
     "INF", "SOLVED", "At", "Boundary", "Certificate", "Constraint", "Cost", "Duration", "Guess", "Linkage", "Phase", "Problem",

@@ -360,7 +360,7 @@ class _Loop:
 
 
 def _rank(name: str) -> tuple[int, str]:
-    first = ("equations", "loops", "stances", "limits", "joints")
+    first = ("equations", "closures", "stances", "limits", "joints")
     return (first.index(name) if name in first else len(first)), name
 
 

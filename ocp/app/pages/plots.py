@@ -16,8 +16,9 @@ from ocp.app.pages.iterations import columns
 from ocp.app.pages.legs import legs, union, widened
 from ocp.app.pages.panels import bundle, stem
 from ocp.app.pages.sheet import Axes, Cell, Group
-from ocp.problem.problem import At, Constraint, Phase, Sense, System
+from ocp.problem.problem import At, Constraint, Phase, Sense
 from ocp.problem.solution import Certificate, Solution, Trajectory
+from ocp.problem.system import System
 
 PLOTS = ("states", "controls", "constraints", "certificate", "convergence")
 FEWEST_SAMPLES, MOST_SAMPLES, TARGET_SAMPLES = 3, 24, 480  # per interval, and in all

@@ -114,12 +114,12 @@ def test_closed_loops_stay_closed(seed):
     mechanism = mechanism_of(model, robot, constraints=(rod,))
     whole, _, tasks = whole_of(robot, mechanism, stances=0, efforts=None, rest_gain=0.0)
     control = steps_agree(whole, robot.q, robot.v, [tasks[:1], EffortTask()])
-    assert control.loops.shape == (1,)
-    assert control.solution["loops"].cost < 1e-8
+    assert control.closures.shape == (1,)
+    assert control.solution["closures"].cost < 1e-8
     q, v, u = (ca.DM(y) for y in (robot.q, robot.v, control.torque))
     a, force = mechanism.constrained_dynamics(q, v, u)
     np.testing.assert_allclose(control.acceleration, np.array(ca.DM(a)).ravel(), atol=1e-6)
-    np.testing.assert_allclose(control.loops, np.array(ca.DM(force)).ravel(), atol=1e-6 * (1 + abs(control.loops).max()))
+    np.testing.assert_allclose(control.closures, np.array(ca.DM(force)).ravel(), atol=1e-6 * (1 + abs(control.closures).max()))
 
 
 def test_what_a_mechanism_says_is_not_said_again():

@@ -1,0 +1,103 @@
+"""The system of a problem: states on their space, controls, and what their rates and equations are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import casadi as ca
+
+from ocp.errors import ProblemError
+from ocp.spaces import Space
+
+if TYPE_CHECKING:
+    from ocp.problem.problem import Constraint
+
+
+@dataclass(frozen=True)
+class System:
+    """A controlled system ``xi = rate(t, x, u, p)`` with the tangent rate xi [ndx] of the state, or one with equations
+
+        xi = rate(t, x, u, p)        0 = residual(t, x, u, p)        u = (controls, z)
+
+    that determine its algebraic unknowns z [nz] at every time, by name ``algebraic``: index 1, ``d residual / dz`` is regular. What
+    the equations leave implicit of xi is an algebraic unknown, too, and rate picks it (``implicit_system``). Without algebraic
+    unknowns residual is None and the system explicit. ``ocp.algebraic`` states the equations as constraints, or eliminates z.
+
+    equations [nz]: names of the rows of the residual; numbers where there are none.
+    energy(t, x, u, p): total mechanical energy [J]; power(t, x, u, p): power supplied to it [W], actuators minus
+    losses. Both or neither; they feed the energy balance of the certificate.
+    model: the robot (``dynamics.model.Model``), or None; x starts with its configuration q.
+    mechanism: that robot with its drives and forces (``dynamics.mechanism.Mechanism``) where rate is its forward dynamics, u the
+    controls of its drives; inverse: the same where rate is ``(v, u[:nv])``, the first controls its accelerations; held: the same
+    where its constraints are among the equations of the residual. Else None.
+    motion(): its equations of motion F(t, x, w, u, p) = 0 [nv + m] where rate is forward dynamics, w = (accelerations, multipliers
+    of constraints), affine in w and without an inverse of the mass matrix; or None. Implicit steps take them.
+    drawn(p): the model as parameters [np] make it, where these change it; or None.
+    x_limits, u_limits: (lower, upper) of each coordinate and input as the system itself has them; a phase without bounds takes
+    them. Empty: none.
+    constraints: what holds in every phase of the system (PATH) and where its motion begins (START), beyond these limits. The phase
+    that is built of it, or the problem that it begins, takes over those that it has not by name.
+    derivatives: where derivatives of ``rate`` come from, see ``ocp.derivatives``.
+    period [s]: between the steps of a system in discrete time, ``x_{k+1} = x_k [+] period rate(t_k, x_k, u_k, p)``, with nothing
+    in between (the delta operator: Middleton and Goodwin 1990, Digital Control and Estimation). Running costs and integrals are
+    sums over its steps, times the period. None: continuous time.
+    """
+
+    name: str
+    space: Space
+    controls: tuple[str, ...]
+    rate: ca.Function
+    parameters: tuple[str, ...] = ()
+    parameter_values: tuple[float, ...] = ()
+    energy: ca.Function | None = None
+    power: ca.Function | None = None
+    model: Any = None
+    mechanism: Any = None
+    inverse: Any = None
+    held: Any = None
+    motion: Any = None
+    drawn: Any = None
+    derivatives: str = "ad"
+    period: float | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
+    x_limits: tuple[tuple[float, float], ...] = ()
+    u_limits: tuple[tuple[float, float], ...] = ()
+    algebraic: tuple[str, ...] = ()
+    residual: Any = None
+    equations: tuple[str, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+
+    def __post_init__(self) -> None:
+        rows = 0 if self.residual is None else self.residual.numel_out(0)
+        where = f"system {self.name!r}"
+        if rows != len(self.algebraic):
+            raise ProblemError(f"{rows} equations for {len(self.algebraic)} algebraic unknowns ({', '.join(self.algebraic)}); "
+                               "their numbers must agree", where=where)
+        if self.equations and len(self.equations) != rows:
+            raise ProblemError(f"{len(self.equations)} names for {rows} equations", where=where)
+        if self.period is not None and not 0 < self.period < float("inf"):
+            raise ProblemError(f"a period is positive and finite, got {self.period:g} s", where=where)
+        if self.period is not None and self.algebraic:
+            raise ProblemError("has algebraic unknowns, which a system in discrete time has not", where=where)
+        for name in self.algebraic:
+            if name in self.controls or self.algebraic.count(name) > 1:
+                raise ProblemError(f"the name {name!r} is used twice among controls and algebraic unknowns", where=where)
+
+    @property
+    def nx(self) -> int:
+        return self.space.nx
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of what every function calls u: controls, then algebraic unknowns."""
+        return self.controls + self.algebraic
+
+    @property
+    def nu(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def np(self) -> int:
+        return len(self.parameters)
