@@ -2,17 +2,13 @@
 
 from ocp.problem.problem import (
     INF,
-    At,
     Boundary,
-    Constraint,
-    Cost,
     Duration,
     Guess,
     Linkage,
     Phase,
     Problem,
     Reference,
-    Sense,
     in_steps,
     replaced_systems,
     whole_steps,
@@ -20,6 +16,7 @@ from ocp.problem.problem import (
 )
 from ocp.problem.solution import SOLVED, Certificate, Residual, Solution, Statement, Status, Trajectory, Violation, join
 from ocp.problem.system import System
+from ocp.problem.terms import At, Constraint, Cost, Sense
 
 __all__ = [
     "INF", "SOLVED", "At", "Boundary", "Certificate", "Constraint", "Cost", "Duration", "Guess", "Linkage", "Phase", "Problem",

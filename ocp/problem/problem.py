@@ -7,87 +7,20 @@ any. Functions that hold at the start or the end must not depend on u.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
 from ocp.problem.system import System
+from ocp.problem.terms import At, Constraint, Cost, component_names
 
 INF = float("inf")
 #: how far a start may break what its system asks of it, in the units of that
 START_OFF = 1e-6
-
-
-class At(enum.Enum):
-    """Where a cost or constraint applies."""
-
-    START = "start"
-    PATH = "path"  # at every knot and, for the certificate, between them
-    FINAL = "final"
-    INTEGRAL = "integral"  # of a constraint: its function is integrated over the phase
-
-
-class Sense(enum.Enum):
-    """How ``function`` is held: equal to ``lower``, between ``lower`` and ``upper``, or in the second-order cone
-    ``|c[1:]| <= c[0]``."""
-
-    EQUAL = "equal"
-    BOX = "box"
-    CONE = "cone"
-
-
-@dataclass(frozen=True)
-class Cost:
-    """A scalar cost: integrated over the phase (PATH) or added at the end (FINAL).
-
-    Either a scalar ``function``, or, with ``weights`` [nr] set, a residual r [nr] that costs ``1/2 sum w r^2`` (this
-    allows Gauss-Newton Hessians).
-    """
-
-    name: str
-    at: At
-    function: ca.Function
-    weights: tuple[float, ...] | None = None
-
-    def expression(self, t: Any, x: Any, u: Any, p: Any) -> Any:
-        """The scalar cost as an expression."""
-        value = self.function(t, x, u, p)
-        if self.weights is None:
-            return value
-        return ca.dot(ca.DM(self.weights), value**2) / 2
-
-
-@dataclass(frozen=True)
-class Constraint:
-    """``lower <= function(t, x, u, p) <= upper`` component by component; equal where the two are equal.
-
-    ``soft`` is None for a hard constraint (the default); a weight turns it into the penalty
-    ``1/2 soft |violation|^2``, and only where the user wrote it.
-    """
-
-    name: str
-    at: At
-    function: ca.Function
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
-    sense: Sense = Sense.BOX
-    soft: float | None = None
-    where: str | None = None  # place in the user's file
-    labels: tuple[str, ...] = ()  # names of the components, such as joints; numbers where there are none
-
-    @property
-    def size(self) -> int:
-        return len(self.lower)
-
-    def components(self) -> tuple[str, ...]:
-        if self.labels:
-            return tuple(f"{self.name}[{label}]" for label in self.labels)
-        return (self.name,) if self.size == 1 else tuple(f"{self.name}[{i}]" for i in range(self.size))
 
 
 @dataclass(frozen=True)
@@ -246,9 +179,7 @@ class Linkage:
         return len(self.lower)
 
     def components(self) -> tuple[str, ...]:
-        if self.labels:
-            return tuple(f"{self.name}[{label}]" for label in self.labels)
-        return (self.name,) if self.size == 1 else tuple(f"{self.name}[{i}]" for i in range(self.size))
+        return component_names(self.name, self.size, self.labels)
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import casadi as ca
 
 from ocp.errors import ProblemError
+from ocp.problem.terms import Constraint
 from ocp.spaces import Space
-
-if TYPE_CHECKING:
-    from ocp.problem.problem import Constraint
 
 
 @dataclass(frozen=True)

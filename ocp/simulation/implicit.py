@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from dynamics.kernels import Kernel, compile_kernel
 from ocp.integrators import INTEGRATORS, MULTISTEP, motion
 from ocp.problem import System
-from ocp.simulation.stepper import OneStep, StepError
+from ocp.simulation.one_step import OneStep, StepError
 
 #: a step longer than the one before by more than this factor begins anew: BDF2 is stable below 1 + sqrt 2
 GROWS = 2.0

@@ -18,7 +18,8 @@ from ocp.guess import on_manifold, sample_guess
 from ocp.interrupts import held
 from ocp.problem import At, Phase, Problem
 from ocp.simulation.diagnosis import singular_joint
-from ocp.simulation.stepper import StepError, Stepper, check_integrator, integrand, stepper
+from ocp.simulation.one_step import StepError, integrand
+from ocp.simulation.stepper import Stepper, check_integrator, stepper
 from ocp.spaces import Space
 
 #: steps over the whole motion where nobody says how long one is

@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.errors import near
-from dynamics.kernels import Kernel, compile_kernel
 from ocp.errors import ProblemError
-from ocp.integrators import INTEGRATORS, MULTISTEP, serving
-from ocp.problem import Cost, System
-
-#: instructions of rate and integrands up to which a step becomes one scalar graph; above, they stay calls
-INLINE = 2000
+from ocp.integrators import INTEGRATORS, MULTISTEP
+from ocp.problem import System
+from ocp.simulation.implicit import ImplicitSteps
+from ocp.simulation.one_step import OneStep
 
 
 class Stepper(Protocol):
@@ -40,16 +38,6 @@ class Stepper(Protocol):
         """The state [nx] after dt [s] under a held control u [nu]. Raises StepError where that fails, and stays where it was."""
 
 
-class StepError(RuntimeError):
-    """A step came to nothing. Attributes: component (name of the state that is worst), residual (in its unit; NaN: not known),
-    why."""
-
-    def __init__(self, component: str, residual: float, why: str):
-        self.component, self.residual, self.why = component, residual, why
-        super().__init__(f"{why}; the residual is {residual:.3g} at {component!r}" if np.isfinite(residual)
-                         else f"{why}, first in {component!r}")
-
-
 def check_integrator(name: str) -> None:
     """Raises ProblemError for an integrator that a simulation does not know."""
     known = tuple(dict.fromkeys((*INTEGRATORS, *MULTISTEP)))
@@ -65,63 +53,5 @@ def stepper(system: System, integrator: str, integrands: Sequence[ca.Function] =
     """
     check_integrator(integrator)
     if integrator in ("bdf1", "sdirk2", *MULTISTEP) and system.period is None:
-        from ocp.simulation.implicit import ImplicitSteps
-
         return ImplicitSteps(system, integrator, integrands, mode)
     return OneStep(system, integrator, integrands, mode)
-
-
-def integrand(cost: Cost) -> ca.Function:
-    """A running cost as a scalar Function of (t, x, u, p)."""
-    f = cost.function
-    if cost.weights is None:
-        return f
-    arguments = [(ca.SX if f.is_a("SXFunction") else ca.MX).sym(name, f.numel_in(i)) for i, name in enumerate("txup")]
-    return ca.Function("cost", arguments, [ca.densify(cost.expression(*arguments))])
-
-
-def step_function(system: System, integrator: str, integrands: Sequence[ca.Function] = (), nu: int | None = None) -> ca.Function:
-    """(t, x, u, p, h) -> next state [nx], integral of each scalar Function of (t, x, u, p) over the step.
-
-    nu: controls that the integrands see, the first of the system's; default: all.
-    """
-    seen = system.nu if nu is None else nu
-    method = serving(system, integrator)
-    method.check(system)
-    t, h, x, u, p = ca.MX.sym("t"), ca.MX.sym("h"), ca.MX.sym("x", system.nx), ca.MX.sym("u", system.nu), ca.MX.sym("p", system.np)
-    after, nodes = method.advance(system, t, x, u, p, h)
-    running = [h * sum((w * f(ti, xi, u[:seen], p) for w, ti, xi in nodes), start=ca.MX(0)) for f in integrands]
-    function = ca.Function("plant_step", [t, x, u, p, h], [ca.densify(after), ca.densify(ca.vertcat(ca.MX(0, 1), *running))])
-    parts = [system.rate, *integrands]
-    if all(part.is_a("SXFunction") for part in parts) and sum(part.n_instructions() for part in parts) <= INLINE:
-        return function.expand()
-    return function
-
-
-class OneStep:
-    """Steps of a one-step map as one kernel."""
-
-    def __init__(self, system: System, integrator: str, integrands: Sequence[ca.Function] = (), mode: str = "auto"):
-        self._kernel: Kernel = compile_kernel(step_function(system, integrator, integrands), mode)  # type: ignore[arg-type]
-        self._names, self._p = system.space.names, np.array(system.parameter_values, float)
-        self._t, self._x = 0.0, np.array(system.space.neutral)
-        self.risen = np.zeros(len(integrands))
-        self._implicit = serving(system, integrator).implicit
-        self.notes = self._kernel.notes
-
-    def reset(self, x: ArrayLike, t: float = 0.0) -> None:
-        self._t, self._x = t, np.array(x, float)
-
-    def measure(self) -> np.ndarray:
-        return self._x.copy()
-
-    def step(self, u: ArrayLike, dt: float) -> np.ndarray:
-        x, rises = self._kernel(self._t, self._x, u, self._p, dt)
-        x = np.atleast_1d(x)
-        if not np.all(np.isfinite(x)):
-            worst = self._names[int(np.argmin(np.isfinite(x)))]
-            lost = "the state leaves the finite range"
-            raise StepError(worst, float("nan"), f"the equations of the step have no solution that Newton finds, or {lost}"
-                            if self._implicit else lost)
-        self._t, self._x, self.risen = self._t + dt, x, np.atleast_1d(rises)
-        return self.measure()

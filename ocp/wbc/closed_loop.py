@@ -30,7 +30,7 @@ from ocp.mpc.result import step_times
 from ocp.plants import Plant
 from ocp.plants.touching import touches
 from ocp.solvers.hqp import Level
-from ocp.wbc.paths import aimed, value_at
+from ocp.wbc.paths import value_at
 from ocp.wbc.result import ContactRecord, Ending, Note, WholeBodyRun
 from ocp.wbc.setup import ContactPlan, Setup
 
@@ -240,7 +240,7 @@ class _Loop:
     def _items(self, t: float) -> list[list[tuple[str, Item]]]:
         """Tasks that are on, by priority, with their targets at the time."""
         active = [task for task in self.setup.tasks if self.on[task.name]]
-        return [[(task.name, aimed(task, t)) for task in active if task.priority == rank]
+        return [[(task.name, task.at(t)) for task in active if task.priority == rank]
                 for rank in sorted({task.priority for task in active})]
 
     def _feel(self, t: float, gaps: Array, points: Array, speeds: Array) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import casadi as ca
 import numpy as np
@@ -15,9 +14,6 @@ from dynamics.lie import so3
 from dynamics.model.model import Model
 from ocp.control.tasks import Task
 from ocp.control.whole_body import EffortTask, ForceTask, Item, MomentumTask
-
-if TYPE_CHECKING:
-    from ocp.wbc.setup import Assignment
 
 Array = NDArray[np.float64]
 At = tuple[Array, Array, Array]
@@ -123,12 +119,9 @@ def _quintic(r: float) -> tuple[float, float, float]:
     return r**3 * (10 - 15 * r + 6 * r**2), 30 * r**2 * (1 - r) ** 2, 60 * r * (1 - r) * (1 - 2 * r)
 
 
-def aimed(task: Assignment, t: float) -> Item:
-    """The item of a task with its target at a time (s)."""
-    if task.path is None:
-        return task.item
-    target, rate, bend = task.path.at(t)
-    item = task.item
+def at_target(item: Item, path: Path, t: float) -> Item:
+    """An item with its target where the path is at a time (s)."""
+    target, rate, bend = path.at(t)
     if isinstance(item, ForceTask):
         return replace(item, force=target)
     if isinstance(item, MomentumTask):

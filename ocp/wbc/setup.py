@@ -14,7 +14,7 @@ from dynamics.mechanism import Mechanism
 from ocp.control.whole_body import Item
 from ocp.errors import ProblemError
 from ocp.solvers.hqp import HQPOptions
-from ocp.wbc.paths import Path
+from ocp.wbc.paths import Path, at_target
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +29,10 @@ class Assignment:
     item: Item
     path: Path | None = None
     on: bool = True
+
+    def at(self, t: float) -> Item:
+        """The item with its target at a time (s)."""
+        return self.item if self.path is None else at_target(self.item, self.path, t)
 
 
 @dataclass(frozen=True, eq=False)

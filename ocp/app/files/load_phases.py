@@ -15,9 +15,10 @@ from ocp.app.files import robot_state
 from ocp.app.files.drawing import read_drawing
 from ocp.app.files.findings import Findings
 from ocp.app.files.load_model import read_mechanism
-from ocp.app.files.load_robot import RESERVED, LoadedRobot, names_configurations, robot_numbers, robot_of_file, robot_phase
+from ocp.app.files.load_robot import RESERVED, names_configurations, robot_numbers, robot_of_file, robot_phase
 from ocp.app.files.load_symbolic import symbolic_phase, symbolic_system
 from ocp.app.files.load_tables import read_names
+from ocp.app.files.loaded_robot import LoadedRobot
 from ocp.app.files.schema import SymbolicPhases
 from ocp.app.files.schema_robot import RobotPhaseInOrder, RobotPhases, RobotReset
 from ocp.app.files.yaml_source import KeyPath

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import keyword
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from ocp.app.files.load_design import read_design
 from ocp.app.files.load_drives import mechanism_of_file
 from ocp.app.files.load_model import read_mechanism
 from ocp.app.files.load_tables import read_names
+from ocp.app.files.loaded_robot import LoadedRobot
 from ocp.app.files.robot_bounds import RobotBoxes, read_bounds
 from ocp.app.files.robot_guess import read_guess
 from ocp.app.files.schema_forces import Ground
@@ -55,53 +56,6 @@ SX = Any
 AXES = {"position_error": ("x", "y", "z"), "orientation_error": ("about x", "about y", "about z"),
         "pose_error": ("x", "y", "z", "about x", "about y", "about z")}
 RESERVED = ("q", "v", "tau", "multiplier", "position", "velocity", "com", "energy", "angular_momentum", "constraint_force")
-
-
-@dataclass(frozen=True)
-class LoadedRobot:
-    """A robot as a system of a file.
-
-    base: as its own file has it; mechanism: with what the problem file adds.
-    idle: contacts that are not active in this phase. wide: the robot as expressions of its free numbers, where it has some.
-    inputs: names of efforts of driven joints, then of thrusts; effort [ni]: these as expressions of ``reader``. forward: the system
-    whose controls they are, which is ``system`` itself unless the formulation is inverse.
-    """
-
-    base: Mechanism
-    mechanism: Mechanism
-    given: RobotSystem
-    system: System
-    forward: System
-    reader: lp.Reader
-    effort: SX
-    idle: tuple[Contact, ...] = ()
-    wide: Varied | None = None
-
-    @property
-    def places(self) -> tuple[Model, SX]:
-        """The model and the configuration by which frames stand where they do, also where lengths are parameters."""
-        return (self.model, self.reader.x[:self.model.nq]) if self.wide is None else (self.wide.mechanism.model, self.wide.q)
-
-    @property
-    def model(self) -> Model:
-        return self.mechanism.model
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return self.forward.controls
-
-    @property
-    def inverse(self) -> bool:
-        return self.given.formulation == "inverse_dynamics"
-
-    @property
-    def residual(self) -> bool:
-        return self.given.formulation == "residual"
-
-    @property
-    def unknowns(self) -> int:
-        """Inputs of the system beyond its drives; the multipliers of constraints, where they are inputs, are the last."""
-        return self.system.nu - self.mechanism.nu
 
 
 def load_robot(file: RobotProblem, findings: Findings, folder: Path) -> tuple[Problem | None, Model | None, lp.Reader]:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
+from ocp.app.files.loaded_robot import LoadedRobot
 from ocp.app.files.schema_robot import GuessState, RobotPhase
 from ocp.app.files.yaml_source import KeyPath
 from ocp.bridge import row_names
 from ocp.problem import Guess
-
-if TYPE_CHECKING:
-    from ocp.app.files.load_robot import LoadedRobot
 
 
 def read_guess(names: robot_state.RobotNames, robot: LoadedRobot, given: RobotPhase, start: robot_state.PartialState | None,

@@ -16,9 +16,7 @@ from ocp.app.pages.iterations import columns
 from ocp.app.pages.legs import legs, union, widened
 from ocp.app.pages.panels import bundle, stem
 from ocp.app.pages.sheet import Axes, Cell, Group
-from ocp.problem.problem import At, Constraint, Phase, Sense
-from ocp.problem.solution import Certificate, Solution, Trajectory
-from ocp.problem.system import System
+from ocp.problem import At, Certificate, Constraint, Phase, Sense, Solution, System, Trajectory
 
 PLOTS = ("states", "controls", "constraints", "certificate", "convergence")
 FEWEST_SAMPLES, MOST_SAMPLES, TARGET_SAMPLES = 3, 24, 480  # per interval, and in all

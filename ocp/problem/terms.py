@@ -1,0 +1,81 @@
+"""Costs and constraints: what is wanted of a motion, and where along it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+
+
+def component_names(name: str, size: int, labels: tuple[str, ...]) -> tuple[str, ...]:
+    """What the components of a condition are called: by labels, else by number; by its own name where there is one."""
+    if labels:
+        return tuple(f"{name}[{label}]" for label in labels)
+    return (name,) if size == 1 else tuple(f"{name}[{i}]" for i in range(size))
+
+
+class At(enum.Enum):
+    """Where a cost or constraint applies."""
+
+    START = "start"
+    PATH = "path"  # at every knot and, for the certificate, between them
+    FINAL = "final"
+    INTEGRAL = "integral"  # of a constraint: its function is integrated over the phase
+
+
+class Sense(enum.Enum):
+    """How ``function`` is held: equal to ``lower``, between ``lower`` and ``upper``, or in the second-order cone
+    ``|c[1:]| <= c[0]``."""
+
+    EQUAL = "equal"
+    BOX = "box"
+    CONE = "cone"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A scalar cost: integrated over the phase (PATH) or added at the end (FINAL).
+
+    Either a scalar ``function``, or, with ``weights`` [nr] set, a residual r [nr] that costs ``1/2 sum w r^2`` (this
+    allows Gauss-Newton Hessians).
+    """
+
+    name: str
+    at: At
+    function: ca.Function
+    weights: tuple[float, ...] | None = None
+
+    def expression(self, t: Any, x: Any, u: Any, p: Any) -> Any:
+        """The scalar cost as an expression."""
+        value = self.function(t, x, u, p)
+        if self.weights is None:
+            return value
+        return ca.dot(ca.DM(self.weights), value**2) / 2
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """``lower <= function(t, x, u, p) <= upper`` component by component; equal where the two are equal.
+
+    ``soft`` is None for a hard constraint (the default); a weight turns it into the penalty
+    ``1/2 soft |violation|^2``, and only where the user wrote it.
+    """
+
+    name: str
+    at: At
+    function: ca.Function
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    sense: Sense = Sense.BOX
+    soft: float | None = None
+    where: str | None = None  # place in the user's file
+    labels: tuple[str, ...] = ()  # names of the components, such as joints; numbers where there are none
+
+    @property
+    def size(self) -> int:
+        return len(self.lower)
+
+    def components(self) -> tuple[str, ...]:
+        return component_names(self.name, self.size, self.labels)
