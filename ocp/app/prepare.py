@@ -128,7 +128,11 @@ def waiting(loaded: LoadedProblem, method_name: str) -> str:
     if method(method_name).unsupported(loaded.problem):
         return ""
     options = make_options(method_name, loaded.options_for(method_name))
-    parts = needed(method_name, options, loaded.problem)
+    return waiting_for(needed(method_name, options, loaded.problem))
+
+
+def waiting_for(parts: Sequence[str]) -> str:
+    """The same of parts by name."""
     absent = missing(parts) if parts else ()
     return "" if not absent else (f"compiling {', '.join(absent)}, once on this machine, about {sum(USUAL[n] for n in absent)} s "
                                   "(ocp doctor --prepare compiles everything)")

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.progress import Progress as RichProgress
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from rich.text import Text
 
 #: characters a line may have where the output is no terminal, so that nothing is cut off in files and pipes
 WIDE = 140
@@ -47,8 +48,11 @@ def busy(console: Console, *, quiet: bool = False, every: float = EVERY) -> Iter
     if quiet:
         yield lambda words: None
     elif console.is_terminal:
-        with console.status("") as status:
-            yield lambda words: status.update(Text(f"{words} ({time.perf_counter() - begin:.0f} s; Ctrl-C ends it)", "dim"))
+        columns = (SpinnerColumn(), TextColumn("{task.description}", "dim", markup=False), TimeElapsedColumn(),
+                   TextColumn("Ctrl-C ends it", "dim"))
+        with RichProgress(*columns, console=console, transient=True) as line:
+            task = line.add_task("")
+            yield lambda words: line.update(task, description=words)
     else:
         last = [begin]
 
