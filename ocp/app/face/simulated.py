@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocp.app.face.document import Document
+from ocp.app.face.document import Document, written_at
 from ocp.app.face.shown import Shown, as_printed, column
+from ocp.errors import ProblemError
 
 if TYPE_CHECKING:
     from ocp.app.face.result import Result
@@ -95,6 +96,10 @@ def simulated(document: Document, integrator: str | None, dt: float | None, unti
     from ocp.app.simulate.controls import MPC, choose
     from ocp.simulation import simulate
 
+    if run is not None and policy is not None:
+        raise ProblemError("run and policy are given together; take one of them", where=written_at())
+    if policy == MPC:
+        document.tree.setdefault("mpc", {})
     loaded, words = document.load(), [f"{name}={value!r}" for name, value in controls.items()]
     if policy == MPC or (policy is None and run is None):
         problem, driven = choose(loaded, words, None, None if policy is None else MPC)
