@@ -4,6 +4,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from joint_examples import example
+from made import made
 from numerical_symbols import NumericalSymbols
 
 import dynamics
@@ -26,7 +27,7 @@ def state(model, seed):
 
 
 def call(model, name, *args):
-    out = dynamics.make(model, name)(*args)
+    out = made(dynamics.make, model, name)(*args)
     return np.array(out).squeeze() if out.shape[1] == 1 else np.array(out)
 
 

@@ -3,6 +3,7 @@
 import casadi as ca
 import numpy as np
 import pytest
+from made import made
 from row_trees import coupled, numbers, state, tree_of
 from scipy.linalg import expm
 
@@ -32,7 +33,7 @@ def tip(model):
 
 
 def differences_along(model, q, frame, reference, direction, h=1e-6):
-    J, move = dynamics.make_frame(model, "jacobian", frame, reference), dynamics.make(model, "integrate")
+    J, move = made(dynamics.make_frame, model, "jacobian", frame, reference), made(dynamics.make, model, "integrate")
     return (np.array(J(move(q, h * direction))) - np.array(J(move(q, -h * direction)))) / (2 * h)
 
 

@@ -19,6 +19,7 @@ except metadata.PackageNotFoundError:  # some robots come with the robots extra
     FILES = [path for path in FILES if "robot: robots:" not in path.read_text(encoding="utf-8")]
 # the problems with published answers are solved, and looked at more closely, by test_gallery.py and test_gallery_hybrid.py
 ELSEWHERE = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_gallery*.py"))
+MINUTES = ("panda_reach",)  # by its other methods
 HERE = [path for path in FILES if f'"{path.stem}"' not in ELSEWHERE]
 
 
@@ -36,7 +37,8 @@ def test_solves_to_its_reference(path):
     assert solution.objective == pytest.approx(reference.objective, rel=reference.tolerance)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", [pytest.param(path, marks=pytest.mark.slow) if path.stem in MINUTES else path for path in FILES],
+                         ids=lambda p: p.stem)
 def test_the_other_methods_agree_or_refuse_by_name(path):
     """A method that a file gives options for solves it too; one that cannot enforce a constraint names it."""
     loaded = load_problem(path)

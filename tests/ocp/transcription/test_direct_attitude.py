@@ -34,7 +34,8 @@ def test_several_turns(states, sign):
     np.testing.assert_allclose(np.abs(np.sum(found.trajectory.state(t)[:, 3:7] * turned, axis=1)), 1, atol=1e-6)
 
 
-@pytest.mark.parametrize("options", [{"scheme": "radau"}, {"method": "multiple_shooting", "integrator": "rkmk4"}], ids=str)
+@pytest.mark.parametrize("options", [
+    {"scheme": "radau"}, pytest.param({"method": "multiple_shooting", "integrator": "rkmk4"}, marks=pytest.mark.slow)], ids=str)
 def test_partly_fixed_attitude_at_both_ends(options):
     """Free about one axis at the start and about another at the end; both forms find the same and hold what is prescribed."""
     first = Boundary(direct.pose(), (True,) * 3 + (True, True, False) + (True,) * 6)
