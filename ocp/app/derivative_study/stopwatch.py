@@ -10,7 +10,9 @@ from typing import Any
 
 import casadi as ca
 import numpy as np
-from numba import njit
+from numba import njit, typeof, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from dynamics.kernels import Kernel, workspace
 from dynamics.kernels.calls import call
@@ -107,71 +109,39 @@ def loop_run(model: Model, function: str, point: Mapping[str, Array]) -> Run:
     start = tables.integers, tables.reals, tables.workspace()
     q, v, a, tau, lam, mu = (np.ascontiguousarray(point[name], float) for name in ("q", "v", "a", "tau", "lam", "mu"))
     none, zeros = np.zeros((0, 6)), np.zeros
-    known: dict[str, Callable[[], tuple[Any, ...]]] = {
-        "inverse_dynamics": lambda: (inverse_dynamics, q, v, a, none, zeros(n)),
-        "forward_dynamics": lambda: (forward_dynamics, q, v, tau, none, zeros(n)),
-        "inverse_first": lambda: (inverse_first, q, v, a, none, zeros((3, n, n))),
-        "forward_first": lambda: (forward_first, q, v, tau, none, zeros(n), zeros((3, n, n))),
-        "inverse_contracted": lambda: (inverse_contracted, q, v, a, lam, none, zeros((4, n, n))),
-        "forward_contracted": lambda: (forward_contracted, q, v, tau, mu, none, zeros(n), zeros((3, n, n)), zeros(n),
-                                       zeros((4, n, n)), zeros((4, n, n))),
-        "inverse_second": lambda: (inverse_second, q, v, a, none, zeros(n), zeros((n, 4, n, n))),
-        "forward_second": lambda: (forward_second, q, v, tau, np.eye(n), none, zeros(n), zeros((3, n, n)), zeros(n),
-                                   zeros((4, n, n)), zeros((n, 4, n, n))),
-    }
-    loop, *arrays = known[function]()
-    return lambda count: loop(count, *start, *arrays)
+    forward_room = zeros(n), zeros((3, n, n)), zeros(n), zeros((4, n, n)), zeros((4, n, n))
+    loop, *arguments = {
+        "inverse_dynamics": (rnea.inverse_dynamics, q, v, a, none, zeros(n)),
+        "forward_dynamics": (forward.forward_dynamics, q, v, tau, none, zeros(n)),
+        "inverse_first": (first_order.inverse_dynamics_derivatives, q, v, a, none, zeros((3, n, n))),
+        "forward_first": (forward.forward_dynamics_derivatives, q, v, tau, none, zeros(n), zeros((3, n, n))),
+        "inverse_contracted": (second_order.contracted_second_order, q, v, a, lam, none, zeros((4, n, n)), True),
+        "forward_contracted": (forward.forward_contracted_second_order, q, v, tau, mu, none, *forward_room),
+        "inverse_second": (tensors.second_order, q, v, a, none, zeros(n), zeros((n, 4, n, n)), True),
+        # there is no loop for the whole tensor: one contraction after the other
+        "forward_second": (forward.forward_contracted_second_order, q, v, tau, mu, none, *forward_room),
+    }[function]
+    calls = n if function == "forward_second" else 1
+    loop(*start, *arguments)  # compiled for these
+    found = loop.overloads[tuple(map(typeof, (*start, *arguments)))]
+    address = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+    return lambda count: _repeat(count * calls, address, (*start, *arguments))
 
 
-@njit(cache=True)
-def inverse_dynamics(count: int, t: Array, r: Array, w: Array, q: Array, v: Array, a: Array, f: Array, tau: Array) -> None:
+@intrinsic
+def _at_address(typing: Any, address: Any, arguments: Any) -> Any:
+    """Call the compiled function at an address: its code is not compiled once more into the caller."""
+    def build(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        kinds = list(signature.args[1].types)
+        kind = context.call_conv.get_function_type(types.none, kinds)
+        callee = builder.inttoptr(given[0], kind.as_pointer())
+        context.call_conv.call_function(builder, callee, types.none, kinds, cgutils.unpack_tuple(builder, given[1]))
+        return context.get_dummy_value()
+
+    return types.none(types.int64, arguments), build
+
+
+@njit
+def _repeat(count: int, address: int, arguments: Any) -> None:
     for _ in range(count):
-        rnea.inverse_dynamics(t, r, w, q, v, a, f, tau)
-
-
-@njit(cache=True)
-def forward_dynamics(count: int, t: Array, r: Array, w: Array, q: Array, v: Array, tau: Array, f: Array, a: Array) -> None:
-    for _ in range(count):
-        forward.forward_dynamics(t, r, w, q, v, tau, f, a)
-
-
-@njit(cache=True)
-def inverse_first(count: int, t: Array, r: Array, w: Array, q: Array, v: Array, a: Array, f: Array, out: Array) -> None:
-    for _ in range(count):
-        first_order.inverse_dynamics_derivatives(t, r, w, q, v, a, f, out)
-
-
-@njit(cache=True)
-def forward_first(count: int, t: Array, r: Array, w: Array, q: Array, v: Array, tau: Array, f: Array, a: Array,
-                  out: Array) -> None:
-    for _ in range(count):
-        forward.forward_dynamics_derivatives(t, r, w, q, v, tau, f, a, out)
-
-
-@njit(cache=True)
-def inverse_contracted(count: int, t: Array, r: Array, w: Array, q: Array, v: Array, a: Array, lam: Array, f: Array,
-                       out: Array) -> None:
-    for _ in range(count):
-        second_order.contracted_second_order(t, r, w, q, v, a, lam, f, out, True)
-
-
-@njit(cache=True)
-def inverse_second(count: int, t: Array, r: Array, w: Array, q: Array, v: Array, a: Array, f: Array, unit: Array,
-                   out: Array) -> None:
-    for _ in range(count):
-        tensors.second_order(t, r, w, q, v, a, f, unit, out, True)
-
-
-@njit(cache=True)
-def forward_contracted(count: int, t: Array, r: Array, w: Array, q: Array, v: Array, tau: Array, mu: Array, f: Array, a: Array,
-                       first: Array, lam: Array, inverse: Array, out: Array) -> None:
-    for _ in range(count):
-        forward.forward_contracted_second_order(t, r, w, q, v, tau, mu, f, a, first, lam, inverse, out)
-
-
-@njit(cache=True)
-def forward_second(count: int, t: Array, r: Array, w: Array, q: Array, v: Array, tau: Array, unit: Array, f: Array, a: Array,
-                   first: Array, lam: Array, inverse: Array, out: Array) -> None:
-    for _ in range(count):
-        for k in range(len(unit)):  # there is no loop for the whole tensor: one contraction after the other
-            forward.forward_contracted_second_order(t, r, w, q, v, tau, unit[k], f, a, first, lam, inverse, out[k])
+        _at_address(address, arguments)
