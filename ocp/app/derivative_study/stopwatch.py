@@ -29,7 +29,7 @@ class Effort:
     """How long one figure may take: batches, and processor seconds of each. A call that is longer makes a batch of its own, and at
     least ``fewest`` of them are made."""
 
-    batches: int = 15
+    batches: int = 9
     seconds: float = 0.006
     fewest: int = 3
     most_seconds: float = 1.0
@@ -110,7 +110,7 @@ def loop_run(model: Model, function: str, point: Mapping[str, Array]) -> Run:
     q, v, a, tau, lam, mu = (np.ascontiguousarray(point[name], float) for name in ("q", "v", "a", "tau", "lam", "mu"))
     none, zeros = np.zeros((0, 6)), np.zeros
     forward_room = zeros(n), zeros((3, n, n)), zeros(n), zeros((4, n, n)), zeros((4, n, n))
-    loop, *arguments = {
+    known: dict[str, tuple[Any, ...]] = {
         "inverse_dynamics": (rnea.inverse_dynamics, q, v, a, none, zeros(n)),
         "forward_dynamics": (forward.forward_dynamics, q, v, tau, none, zeros(n)),
         "inverse_first": (first_order.inverse_dynamics_derivatives, q, v, a, none, zeros((3, n, n))),
@@ -120,7 +120,8 @@ def loop_run(model: Model, function: str, point: Mapping[str, Array]) -> Run:
         "inverse_second": (tensors.second_order, q, v, a, none, zeros(n), zeros((n, 4, n, n)), True),
         # there is no loop for the whole tensor: one contraction after the other
         "forward_second": (forward.forward_contracted_second_order, q, v, tau, mu, none, *forward_room),
-    }[function]
+    }
+    loop, *arguments = known[function]
     calls = n if function == "forward_second" else 1
     loop(*start, *arguments)  # compiled for these
     found = loop.overloads[tuple(map(typeof, (*start, *arguments)))]
