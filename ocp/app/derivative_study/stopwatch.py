@@ -29,7 +29,7 @@ class Effort:
     """How long one figure may take: batches, and processor seconds of each. A call that is longer makes a batch of its own, and at
     least ``fewest`` of them are made."""
 
-    batches: int = 9
+    batches: int = 7
     seconds: float = 0.006
     fewest: int = 3
     most_seconds: float = 1.0

@@ -22,7 +22,7 @@ from ocp.app.derivative_study.target import Target
 from ocp.errors import ProblemError
 
 COMPILE = ("auto", "yes", "no")
-AFFORDABLE, QUICKLY = 20_000, 10_000  # operations up to which code is compiled
+AFFORDABLE, QUICKLY = 21_000, 10_000  # operations up to which code is compiled
 LOOP = "loop"
 Progress = Callable[[int, int, Entry], None]  # done, total, what was measured last
 
