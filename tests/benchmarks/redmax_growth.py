@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import casadi as ca
 import matplotlib
@@ -103,8 +104,8 @@ def composite(n: int) -> tuple[Callable[..., np.ndarray], int]:
     return accelerations, terms.n_instructions() + n**3 // 3 + 2 * n * n
 
 
-def measured() -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
+def measured() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
     rng = np.random.default_rng(0)
     for n in sorted({*SIZES, *CROSSING}):
         at = [rng.uniform(-1, 1, size) for size in (n, n, n, 6 * n)]
@@ -123,15 +124,15 @@ def measured() -> list[dict[str, object]]:
     return rows
 
 
-def slope(rows: list[dict[str, object]], what: str, key: str, first: int = 16) -> float:
-    picked = [(float(r["n"]), float(r[key])) for r in rows if r["what"] == what and float(r["n"]) >= first]  # type: ignore[arg-type]
+def slope(rows: list[dict[str, Any]], what: str, key: str, first: int = 16) -> float:
+    picked = [(float(r["n"]), float(r[key])) for r in rows if r["what"] == what and float(r["n"]) >= first]
     x, y = np.log(np.array(picked)).T
     return float(np.polyfit(x, y, 1)[0])
 
 
-def crossing(rows: list[dict[str, object]], key: str, rival: str) -> float:
+def crossing(rows: list[dict[str, Any]], key: str, rival: str) -> float:
     """Links at which recursive forward dynamics become cheaper for good, between sizes by straight lines in logarithms."""
-    by = {what: {int(r["n"]): float(r[key]) for r in rows if r["what"] == what} for what in ("forward", rival)}  # type: ignore
+    by = {what: {int(r["n"]): float(r[key]) for r in rows if r["what"] == what} for what in ("forward", rival)}
     sizes = sorted(by["forward"])
     gap = np.log([by["forward"][n] / by[rival][n] for n in sizes])
     last = max((i for i, g in enumerate(gap) if g > 0), default=-1)
@@ -143,8 +144,8 @@ def crossing(rows: list[dict[str, object]], key: str, rival: str) -> float:
     return float(np.exp(np.log(sizes[last]) + share * np.log(sizes[last + 1] / sizes[last])))
 
 
-def page(rows: list[dict[str, object]]) -> str:
-    value = {(int(r["n"]), r["what"]): r for r in rows}  # type: ignore[call-overload]
+def page(rows: list[dict[str, Any]]) -> str:
+    value = {(int(r["n"]), r["what"]): r for r in rows}
     text = (f"{processor()}; casadi {ca.__version__}, one thread, other programs at work beside it. Chains of revolute joints, "
             "axes turned from link to link. Operations: instructions of the scalar graph, for the dense roads with those of full "
             "matrix products and of Cholesky's factorisation as LAPACK does them. Times: the least of nine batches; graphs in "
@@ -154,7 +155,7 @@ def page(rows: list[dict[str, object]]) -> str:
     for key, title in (("operations", "Operations"), ("microseconds", "Time [µs]")):
         lines += [f"## {title}", "", "| links | " + " | ".join(TITLES.values()) + " |", "|---:|" + "---:|" * len(TITLES)]
         for n in SIZES:
-            cells = [f"{float(value[n, what][key]):.0f}" if key == "operations" else f"{float(value[n, what][key]):.3g}"  # type: ignore
+            cells = [f"{float(value[n, what][key]):.0f}" if key == "operations" else f"{float(value[n, what][key]):.3g}"
                      for what in TITLES]
             lines.append(f"| {n} | " + " | ".join(cells) + " |")
         slopes = [f"{slope(rows, what, key):.2f}" for what in TITLES]
@@ -172,11 +173,11 @@ def page(rows: list[dict[str, object]]) -> str:
     return "\n".join([*lines, "## What it says", "", textwrap.fill(said, 130), ""])
 
 
-def figure(rows: list[dict[str, object]], place: Path) -> None:
+def figure(rows: list[dict[str, Any]], place: Path) -> None:
     fig, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
     for ax, key, title in zip(axes, ("operations", "microseconds"), ("operations", "time [µs]"), strict=True):
         for k, (what, label) in enumerate(TITLES.items()):
-            x, y = np.array(sorted((int(r["n"]), float(r[key])) for r in rows if r["what"] == what)).T  # type: ignore
+            x, y = np.array(sorted((int(r["n"]), float(r[key])) for r in rows if r["what"] == what)).T
             ax.loglog(x, y, {"dense": "k--", "crba": "k:"}.get(what, "-"), marker="osv^Dx.+"[k], ms=4, lw=1.3, label=label)
         for rival in ("crba", "dense"):
             ax.axvline(crossing(rows, key, rival), color="0.6", lw=0.8, ls=":")

@@ -12,6 +12,7 @@ import tempfile
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -119,8 +120,8 @@ class Case:
         return self.error(mover.measure()[:self.n]), min(spent)
 
 
-def measured() -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
+def measured() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
     for name, text in CASES.items():
         case = Case(text)
         for who, names, run in (("MuJoCo", THEIRS, case.mujoco), ("here", OURS, case.here)):
@@ -135,14 +136,14 @@ def measured() -> list[dict[str, object]]:
     return rows
 
 
-def reached(rows: list[dict[str, object]], case: str, who: str, integrator: str, error: float) -> tuple[float, int] | None:
+def reached(rows: list[dict[str, Any]], case: str, who: str, integrator: str, error: float) -> tuple[float, int] | None:
     """(milliseconds, steps) of the cheapest run that is as exact as that."""
-    good = [(float(r["milliseconds"]), int(r["steps"])) for r in rows  # type: ignore[call-overload, arg-type]
-            if (r["case"], r["who"], r["integrator"]) == (case, who, integrator) and float(r["error"]) <= error]  # type: ignore
+    good = [(float(r["milliseconds"]), int(r["steps"])) for r in rows
+            if (r["case"], r["who"], r["integrator"]) == (case, who, integrator) and float(r["error"]) <= error]
     return min(good) if good else None
 
 
-def page(rows: list[dict[str, object]]) -> str:
+def page(rows: list[dict[str, Any]]) -> str:
     text = (f"{processor()}, one thread, others at work beside it; MuJoCo {mujoco.__version__}. Mechanisms fall from rest for "
             f"{UNTIL:g} s, MuJoCo's contacts switched off. Error: the largest of the coordinates at the end [rad], against "
             "DOP853 at 1e-11. Times are processor time, the least of up to three repeats. MuJoCo steps in C, all steps in one "
@@ -161,7 +162,7 @@ def page(rows: list[dict[str, object]]) -> str:
     return "\n".join([*lines, "## What it says", "", textwrap.fill(said(rows), 130), ""])
 
 
-def said(rows: list[dict[str, object]]) -> str:
+def said(rows: list[dict[str, Any]]) -> str:
     """Sentences with the figures of these rows."""
     def best(case: str, who: str, names: tuple[str, ...], error: float) -> tuple[float, str, int] | None:
         found = [(r[0], name, r[1]) for name in names if (r := reached(rows, case, who, name, error)) is not None]
@@ -185,13 +186,13 @@ def said(rows: list[dict[str, object]]) -> str:
     return " ".join(words)
 
 
-def figure(rows: list[dict[str, object]], place: Path) -> None:
+def figure(rows: list[dict[str, Any]], place: Path) -> None:
     fig, axes = plt.subplots(1, len(CASES), figsize=(4 * len(CASES), 4.2), layout="constrained")
     styles = {"MuJoCo": ":", "here": "-"}
     for ax, case in zip(axes, CASES, strict=True):
         for k, (who, name) in enumerate([("MuJoCo", n) for n in THEIRS] + [("here", n) for n in OURS]):
-            picked = sorted((int(r["steps"]), float(r["milliseconds"]), float(r["error"])) for r in rows  # type: ignore
-                            if (r["case"], r["who"], r["integrator"]) == (case, who, name) and float(r["error"]) < LOST)  # type: ignore
+            picked = sorted((int(r["steps"]), float(r["milliseconds"]), float(r["error"])) for r in rows
+                            if (r["case"], r["who"], r["integrator"]) == (case, who, name) and float(r["error"]) < LOST)
             if picked:
                 _, x, y = np.array(picked).T
                 ax.loglog(x, y, styles[who], marker="osv^Dx+"[k], ms=4, lw=1.3, color=f"C{k}", label=f"{who}: {name}")
