@@ -72,12 +72,13 @@ class _Rows(NamedTuple):
 class PreparedStep:
     """The space of one shape of step, for a controller."""
 
-    def __init__(self, whole: WholeBody, stances: tuple[Stance, ...], groups: Sequence[Any]) -> None:
+    def __init__(self, whole: WholeBody, stances: tuple[Stance, ...], groups: Sequence[Any], stances_yield: bool = False) -> None:
         self.whole = whole
         model, state = whole.model, whole._state
         q = np.array(alg.neutral(model), float).ravel()  # any: levels of the right shape are made there
         tasks = [item for group in groups for item in group if isinstance(item, Task)]
-        levels = whole.levels(whole._state.terms(q, np.zeros(model.nv), self._targets(tasks), whole.S), groups, stances)
+        terms = whole._state.terms(q, np.zeros(model.nv), self._targets(tasks), whole.S)
+        levels = whole.levels(terms, groups, stances, stances_yield=stances_yield)
         self.space = Space(levels[0].n, [one.name for one in levels], [(one.b.size, one.f.size) for one in levels],
                            [one.limits for one in levels], whole.options)
         self.space.load(levels)

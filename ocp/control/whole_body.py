@@ -5,13 +5,15 @@
     equations   M a - sum J' f - J_l' closures - S' u = -h       what mechanics demand
     closures    J_l a = -drift_l                                  closed loops stay closed (where the mechanism has any)
     stances     J_c a = -dJ_c/dt v - rest_gain J_c v              points that stand do not move
-    limits      friction pyramids, normal forces, controls         by name
+    limits      friction pyramids, normal forces, controls         by name; where stances break them, stances yield
     joints      a within what keeps, or brings back, positions and velocities (where a horizon is given)
     priorities  tasks, in the order given: motions J a = a* - dJ/dt v, forces, momentum, efforts
 
 f is the force of the ground on the robot (world axes). Hutter et al., Robot Dynamics lecture notes (ETH Zurich, HS 2023), section
 3.10, Eqs. 3.109 to 3.113, with the opposite sign of f, and with inequalities. One kernel gives everything that depends on the
-state; building levels and solving them are separate steps, which `WholeBody.step` takes in compiled loops.
+state; building levels and solving them are separate steps, which `WholeBody.step` takes in compiled loops. Stances come before limits,
+because equations are solved for at once; a step whose limits do not hold so is solved again with stances below limits, which gives
+the same answer wherever both can hold.
 """
 
 from __future__ import annotations
@@ -38,6 +40,9 @@ from ocp.solvers.hqp import Hierarchy, HQPOptions, HQPResult, Level
 __all__ = ["Control", "EffortTask", "ForceTask", "Item", "MomentumTask", "Priority", "Terms", "WholeBody"]
 
 Array = NDArray[np.float64]
+
+_ROUNDING = 1e-8
+"""Share of the largest force that counts as none: what points of a sole that bear each other's load leave."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +86,7 @@ class WholeBody:
     mode: str = "auto"
 
     def __post_init__(self) -> None:
+        self.stances = tuple(self.stances)
         names = [s.name for s in self.stances]
         if len(set(names)) < len(names):
             raise ProblemError(f"stances share a name: {sorted(n for n in set(names) if names.count(n) > 1)}", where="WholeBody")
@@ -100,7 +106,7 @@ class WholeBody:
         self._state = state_kernel(RobotKey(self.mechanism), tuple(s.contact for s in self.stances), tuple(self._shapes),  # type: ignore[arg-type]
                                    self.mode)
         self._hierarchy = Hierarchy(self.options)
-        self._prepared: dict[object, PreparedStep] = {}
+        self._prepared: dict[tuple[object, bool], PreparedStep] = {}
         self._latest: PreparedStep | None = None
 
     def _driven(self) -> Mechanism:
@@ -161,17 +167,18 @@ class WholeBody:
         return known
 
     # ---- levels ---------------------------------------------------------------------------------------------------------
-    def levels(self, terms: Terms, priorities: Sequence[Priority], stances: Sequence[Stance] | None = None) -> tuple[Level, ...]:
-        """Equations, closures, stances, limits, then the priorities. stances: those taken now (default: all), by name."""
+    def levels(self, terms: Terms, priorities: Sequence[Priority], stances: Sequence[Stance] | None = None, *,
+               stances_yield: bool = False) -> tuple[Level, ...]:
+        """Equations, closures, stances, limits, then the priorities. stances: those taken now (default: all), by name.
+        stances_yield: stances below limits."""
         stances = tuple(self.stances if stances is None else stances)
         layout = Layout(self, terms, stances)
         out = [layout.equations()]
         if terms.J_l.shape[0]:
             out.append(layout.closures())
-        if stances:
-            out.append(layout.at_rest(self.rest_gain))
-        if (limits := layout.limits()) is not None:
-            out.append(limits)
+        firm = [layout.at_rest(self.rest_gain)] if stances else []
+        limits = layout.limits()
+        out += [*([] if limits is None else [limits]), *firm] if stances_yield else [*firm, *([] if limits is None else [limits])]
         if self.horizon is not None and (joints := layout.joints(self.horizon)) is not None:
             out.append(joints)
         for k, group in enumerate(groups_of(priorities), start=1):
@@ -188,20 +195,29 @@ class WholeBody:
         return Control(answer.x[u:], answer.x[:nv], forces, answer, answer.x[nv + 3 * len(stances):u])
 
     def step(self, q: ArrayLike, v: ArrayLike, priorities: Sequence[Priority], stances: Sequence[Stance] | None = None) -> Control:
-        """One control step at q [nq], v [nv]: what `terms`, `levels` and `solve` give. What does not change from step to step is
-        kept, and the rest filled in by compiled loops."""
+        """One control step at q [nq], v [nv]: what `terms`, `levels` and `solve` give, with stances below limits where both cannot
+        hold. What does not change from step to step is kept, and the rest filled in by compiled loops."""
         stances, groups = tuple(self.stances if stances is None else stances), groups_of(priorities)
         if self._latest is not None and self._latest.fits(stances, groups):
-            return self._control(self._latest.solve(q, v, stances, groups), stances)
+            answer = self._latest.solve(q, v, stances, groups)
+        else:
+            answer = self._answer(q, v, groups, stances)
+        if stances and _exceeded(answer, self.model.nv):
+            answer = self._answer(q, v, groups, stances, stances_yield=True)
+        return self._control(answer, stances)
+
+    def _answer(self, q: ArrayLike, v: ArrayLike, groups: Sequence[Level | tuple[Item, ...]], stances: tuple[Stance, ...],
+                stances_yield: bool = False) -> HQPResult:
         shape = shape_of(stances, groups)
         if shape is None:
             tasks = [item for group in groups if not isinstance(group, Level) for item in group if isinstance(item, Task)]
-            return self.solve(self.levels(self.terms(q, v, tasks), priorities, stances), stances)
-        prepared = self._prepared.get(shape)
-        if prepared is None:
-            prepared = self._prepared[shape] = PreparedStep(self, stances, groups)
-        self._latest = prepared
-        return self._control(prepared.solve(q, v, stances, groups), stances)
+            return self._hierarchy.solve(self.levels(self.terms(q, v, tasks), groups, stances, stances_yield=stances_yield))
+        key = shape, stances_yield
+        if key not in self._prepared:
+            self._prepared[key] = PreparedStep(self, stances, groups, stances_yield)
+        if not stances_yield:
+            self._latest = self._prepared[key]
+        return self._prepared[key].solve(q, v, stances, groups)
 
     def task_rows(self, task: Task) -> slice:
         """Where the task's rows sit in the terms."""
@@ -213,3 +229,12 @@ class WholeBody:
         if name not in self._names:
             raise ProblemError(f"no stance named {name!r}{near(name, self._names)}", where="WholeBody")
         return slice(3 * self._names.index(name), 3 * self._names.index(name) + 3)
+
+
+def _exceeded(answer: HQPResult, first: int) -> bool:
+    """Whether forces or controls, which begin at ``first``, are beyond their limits by more than rounding makes of them."""
+    found = answer.answers
+    if found is None or not found.slack.any() or "limits" not in found.names:
+        return False
+    beyond = np.abs(answer["limits"].slack).max(initial=0.0)
+    return bool(beyond > _ROUNDING * np.abs(answer.x[first:]).max(initial=0.0))

@@ -286,8 +286,45 @@ def test_a_block_holds_on_an_incline_as_its_pyramid_says(pyramid):
             assert least - 1e-12 <= holds <= least / np.cos(np.pi / sides) + 1e-12
             control = whole.step(q, np.zeros(6), [], stances)
             assert control.ok
-            assert (control.solution["limits"].violated == {}) == (share < 1), (sides, direction, share)
-            np.testing.assert_allclose(sum(control.forces.values()), [0, 0, 2.0 * 9.81], atol=1e-9)
+            assert control.solution["limits"].violated == {}
+            sliding = control.solution["stances"].cost
+            assert (sliding < 1e-9) == (share < 1), (sides, direction, share, sliding)
+            np.testing.assert_allclose(sum(control.forces.values()), 2.0 * (control.acceleration[:3] + [0, 0, 9.81]), atol=1e-9)
+
+
+@pytest.mark.parametrize(("efforts", "friction", "speed", "knee"), [(4.0, 0.6, 4.0, 0.2), (25.0, 0.6, 4.0, 0.05),
+                                                                    (10.0, 0.3, 10.0, 1.3)])
+def test_limits_hold_where_stances_cannot(efforts, friction, speed, knee):
+    """Weak motors and fast joints near stretched legs, as in a fall: torques and forces stay within their limits, mechanics holds,
+    and feet slip as little as that allows, which a program of these three alone says, too."""
+    robot, rng = Crouched(efforts=efforts, friction=friction, least=1.0), np.random.default_rng(1)
+    for i, name in enumerate(robot.model.coordinate_names):
+        robot.q[i] = {"HFE": knee / 2, "KFE": -knee}.get(name[-3:], robot.q[i])
+    v = speed * rng.standard_normal(18)
+    for state in (v, 0.95 * v):
+        control = robot.whole.step(robot.q, state, robot.priorities)
+        assert control.ok
+        assert np.abs(control.torque).max() <= efforts + 1e-9
+        assert all(s.inside(f, 1e-8) and f[2] >= 1.0 - 1e-8 for s, f in zip(robot.stances, control.forces.values(), strict=True))
+        assert control.solution["equations"].cost < 1e-8
+        assert control.solution["stances"].cost > 1e-3
+        terms = robot.whole.terms(robot.q, state, [robot.com, robot.trunk])
+        equations, stances, limits = robot.whole.levels(terms, [], robot.stances)
+        least = solve_cascade([equations, limits, stances])
+        assert control.solution["stances"].cost == pytest.approx(least["stances"].cost, rel=1e-5)
+    robot.whole.step(robot.q, np.zeros(18), robot.priorities)  # the way back: the quick order knows nothing of the other
+    again = robot.whole.step(robot.q, v, robot.priorities)
+    other = Crouched(efforts=efforts, friction=friction, least=1.0)
+    np.testing.assert_allclose(again.torque, other.whole.step(robot.q, v, other.priorities).torque, atol=1e-7)
+
+
+def test_stances_that_can_hold_come_out_the_same_in_either_order():
+    robot = Crouched(shift=(0.05, 0.04, 0.0), friction=0.2, efforts=12.0)
+    terms = robot.whole.terms(robot.q, np.zeros(18), [robot.com, robot.trunk])
+    answers = [robot.whole.solve(robot.whole.levels(terms, robot.priorities, stances_yield=k)) for k in (False, True)]
+    assert answers[0].solution["limits"].active
+    for name in ("torque", "acceleration"):
+        np.testing.assert_allclose(getattr(answers[1], name), getattr(answers[0], name), atol=1e-7)
 
 
 def test_pyramids_inside_and_outside_the_cone():
