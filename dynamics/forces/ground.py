@@ -2,9 +2,11 @@
 
 With n the normal, T = 1 - n n', depth d = n . (x - x_g) < 0 inside, and xd the point's velocity:
 
-    F = -k d n - c (n . xd) n + F_t,    F_t = -k_t T xd  where k_t |T xd| <= mu k |d|,  else -mu k |d| T xd / |T xd|
+    F = k |d| w n - c (n . xd) n + F_t,    F_t = -k_t T xd  where k_t |T xd| <= mu k |d|,  else -mu k |d| T xd / |T xd|
 
-The smaller of the two laws of friction acts, so that the force is continuous at the switch. Below it a point on a slope creeps,
+with w = 1, or, with a dissipation e [s/m], w = max(0, 1 - e n . xd): damping that grows with the depth (Hunt and Crossley, 1975,
+Coefficient of restitution interpreted as damping in vibroimpact, Journal of Applied Mechanics 42(2)). It starts from nothing where
+a point touches, and never pulls, while c makes the force jump. The smaller of the two laws of friction acts, so that the force is continuous at the switch. Below it a point on a slope creeps,
 at the speed at which ``k_t`` balances its weight: there is no rest by friction. Source: Sueda, "Analytically differentiable
 articulated rigid body dynamics", section 1.9.6, with the signs that push out and slow down.
 """
@@ -31,7 +33,7 @@ class Ground(Force):
     """Points that touch the plane through ``origin`` [3] (m) with a normal [3] that leads out of it.
 
     k [N/m]; c [N s/m]: damping of the normal motion, acts while inside and may pull; mu: friction of sliding; k_t [N s/m]: of
-    creeping.
+    creeping; e [s/m]: dissipation, damping as a share of the elastic force.
     """
 
     name: str
@@ -42,13 +44,15 @@ class Ground(Force):
     k_t: float = 0.0
     normal: tuple[float, float, float] = (0.0, 0.0, 1.0)
     origin: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    e: float = 0.0
 
     def check(self, model: Model) -> None:
         if not self.places:
             raise ModelError("needs at least one point", element=f"force {self.name!r}")
         for place in self.places:
             check_place(model, place, self.name)
-        for what, value in (("stiffness", self.k), ("damping", self.c), ("friction", self.mu), ("creep", self.k_t)):
+        for what, value in (("stiffness", self.k), ("damping", self.c), ("friction", self.mu), ("creep", self.k_t),
+                            ("dissipation", self.e)):
             check_number(self.name, what, value)
         for what, vector in (("normal", self.normal), ("origin", self.origin)):
             if len(vector) != 3 or not np.all(np.isfinite(vector)) or (what == "normal" and not any(vector)):
@@ -66,9 +70,11 @@ class Ground(Force):
         friction = ca.if_else(sliding, -most * t, -self.k_t * a)
         by_x = ca.if_else(sliding, self.mu * self.k * (t @ n.T), ca.DM(3, 3))
         by_speed = ca.if_else(sliding, -most * (T - t @ t.T) / ca.if_else(sliding, pace, 1), -self.k_t * T)
-        inside = d < 0
-        return (inside * (friction - (self.k * d + self.c * ca.dot(n, speed)) * n), inside * (by_x - self.k * (n @ n.T)),
-                inside * (by_speed - self.c * (n @ n.T)))
+        inside, out = d < 0, ca.dot(n, speed)
+        grip = ca.fmax(0, 1 - self.e * out) if self.e else 1
+        by_out = self.c - self.k * d * self.e * (grip > 0) if self.e else self.c
+        return (inside * (friction - (self.k * d * grip + self.c * out) * n), inside * (by_x - self.k * grip * (n @ n.T)),
+                inside * (by_speed - by_out * (n @ n.T)))
 
     def effort(self, model: Model, q: Expr, v: Expr) -> Expr:
         total: Expr = ca.DM(model.nv, 1)

@@ -209,9 +209,10 @@ def _push(state: lp.Reader, model: Model, name: str, given: schema.Push, at: Key
 
 
 def _ground(state: lp.Reader, model: Model, name: str, given: schema.ElasticGround, at: KeyPath) -> Force:
-    k, c, mu, k_t = (state.number(getattr(given, key), (*at, key)) for key in ("stiffness", "damping", "friction", "creep"))
+    k, c, mu, k_t, e = (state.number(getattr(given, key), (*at, key))
+                        for key in ("stiffness", "damping", "friction", "creep", "dissipation"))
     return law.Ground(name, _places(state, given.points, at), k, c, mu, k_t, _vector(state, given.normal, (*at, "normal")),
-                      _vector(state, given.origin, (*at, "origin")))
+                      _vector(state, given.origin, (*at, "origin")), e)
 
 
 def _drag(state: lp.Reader, model: Model, name: str, given: schema.Drag, at: KeyPath) -> Force:

@@ -103,7 +103,9 @@ class ElasticGround(Part):
 
     points: tuple[Point, ...] = Field(min_length=1, description="points that may touch")
     stiffness: Number = Field(description="along the normal [N/m]")
-    damping: Number = Field(0.0, description="along the normal, inside [N s/m]; it may pull")
+    damping: Number = Field(0.0, description="along the normal, inside [N s/m]; it may pull, and jumps where a point touches")
+    dissipation: Number = Field(0.0, description="damping that grows with the depth: the elastic force times 1 + dissipation times "
+                                                 "the speed inwards, never pulling [s/m]")
     friction: Number = Field(0.0, description="coefficient of sliding friction, of the elastic part of the normal force")
     creep: Number = Field(0.0, description="viscous friction below sliding [N s/m]")
     normal: Vector3 = Field((0.0, 0.0, 1.0), description="out of the ground, any length but zero")

@@ -60,6 +60,7 @@ RECORDS = {
     "stop above": JointStop("e", joints["universal"], (-9.0, -9.0), (-4.0, 8.0), 50.0, 2.0),
     "sliding on the ground": Ground("g", (A, B), 30.0, 2.0, 0.4, 1e3, (0.1, -0.2, 1.0), (0.0, 0.0, 9.0)),
     "creeping on the ground": Ground("g", (A, B), 30.0, 2.0, 0.4, 0.1, (0.1, -0.2, 1.0), (0.0, 0.0, 9.0)),
+    "on ground that dissipates": Ground("g", (A, B), 30.0, 0.0, 0.4, 1e3, (0.1, -0.2, 1.0), (0.0, 0.0, 9.0), 0.1),
     "above the ground": Ground("g", (A, B), 30.0, 2.0, 0.4, 0.1, origin=(0.0, 0.0, -9.0)),
 }
 

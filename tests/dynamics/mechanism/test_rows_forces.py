@@ -6,6 +6,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from force_harness import along_tangent, check, functions, state
+from scipy.integrate import solve_ivp
 
 from dynamics import ModelError, spatial
 from dynamics import algorithms as alg
@@ -256,6 +257,30 @@ def test_the_law_of_contact(k_t):
         np.testing.assert_allclose(number(part), 0, atol=0)
     for part in ground.law(ca.DM(x), ca.DM.zeros(3)):
         assert np.all(np.isfinite(number(part)))
+
+
+def test_dissipation_takes_the_energy_that_its_law_says():
+    """A drop of a mass on one point: the force starts from nothing, never pulls, and the rebound solves the ordinary differential
+    equation of Hunt and Crossley in closed form: ``(v0 + v1) e + log((1 - e v1) / (1 + e v0)) = 0`` without gravity."""
+    ground, v0 = Ground("g", (Place("b"),), 1e4, e=0.3), 2.0
+    n = np.array([0.0, 0.0, 1.0])
+    np.testing.assert_allclose(number(ground.law(ca.DM([0, 0, -1e-9]), ca.DM(-v0 * n))[0]).ravel(), 1e-5 * 1.6 * n, rtol=1e-9)
+    for part in ground.law(ca.DM([0, 0, -0.1]), ca.DM(4.0 * n)):  # it would pull
+        assert number(part).ravel()[-1] == 0.0
+
+    def law(_, y):
+        return [y[1], float(number(ground.law(ca.DM([0, 0, y[0]]), ca.DM([0, 0, y[1]]))[0])[2, 0]) / 0.5]
+
+    up = solve_ivp(law, (0, 1), [-1e-12, -v0], rtol=1e-9, atol=1e-12, events=leaves).y_events[0][0][1]
+    assert 0 < up < v0
+    assert (v0 + up) * 0.3 + np.log((1 - 0.3 * up) / (1 + 0.3 * v0)) == pytest.approx(0.0, abs=1e-6)
+
+
+def leaves(_, y):
+    return y[0]
+
+
+leaves.terminal, leaves.direction = True, 1
 
 
 @pytest.mark.row("003:F12")
