@@ -11,9 +11,9 @@
 
 f is the force of the ground on the robot (world axes). Hutter et al., Robot Dynamics lecture notes (ETH Zurich, HS 2023), section
 3.10, Eqs. 3.109 to 3.113, with the opposite sign of f, and with inequalities. One kernel gives everything that depends on the
-state; building levels and solving them are separate steps, which `WholeBody.step` takes in compiled loops. Stances come before limits,
-because equations are solved for at once; a step whose limits do not hold so is solved again with stances below limits, which gives
-the same answer wherever both can hold.
+state; building levels and solving them are separate steps, which `WholeBody.step` takes in compiled loops. Stances come before
+limits, because equations are solved for at once; a step whose limits do not hold so is solved again with stances below limits,
+which gives the same answer wherever both can hold.
 """
 
 from __future__ import annotations

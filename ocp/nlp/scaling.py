@@ -29,6 +29,8 @@ SQUARED = 2.0 ** 60
 UP = 2.0 ** 7
 #: unknowns and rows between this and its inverse are ordinary
 TINY = 2.0 ** -10
+#: rows whose entries are larger are not
+HUGE = 2.0 ** 15
 #: unknowns that are smaller, beside the largest, are rounding
 NOISE = 2.0 ** -30
 #: objectives that this factor leaves larger than one are huge
@@ -145,11 +147,12 @@ def objective_size(nlp: NLP, x: np.ndarray) -> float:
 def extraordinary(nlp: NLP) -> Scaling | None:
     """Factors by the guess where a program stands in numbers that solvers, whose tolerances and first steps are absolute, are not
     made for: huge unknowns, tiny bounds (they are relaxed by absolute amounts), constraints whose Jacobian's entries are all tiny
-    at the first point, an objective whose gradient there is huge. None where there is nothing of that kind."""
+    at the first point, or some of them huge, an objective whose gradient there is huge. None where there is nothing of that
+    kind."""
     sizes, widths = _sizes(nlp)
     entries, steep = _row_sizes(nlp, np.clip(nlp.x0, nlp.x_lower, nlp.x_upper), np.ones(nlp.n)), objective_factor(nlp)
     kinds = {"unknowns": (sizes > 1 / TINY).any(), "bounds": ((widths > 0) & (widths < TINY)).any(),
-             "rows": ((entries > 0) & (entries < TINY)).any(), "costs": steep < STEEP}
+             "rows": (((entries > 0) & (entries < TINY)) | (entries > HUGE)).any(), "costs": steep < STEEP}
     found = [kind for kind, there in kinds.items() if there]
     return replace(choose_scaling(nlp, "guess"), how=f"guess for its {' and '.join(found)}") if found else None
 

@@ -147,11 +147,23 @@ def localised(horizon: Horizon, x: Array, u: Array, weights: Array) -> Local:
                        (np.repeat(np.arange(m), [len(r[0]) for r in rows]), np.concatenate([r[0] for r in rows]))), (m, n))
     g, g_lower, g_upper, lam_g = (np.array([r[k] for r in rows]) for k in (2, 3, 4, 5))
     # what bounds take from the gradient is their multiplier
-    at_bound = np.where(slope > 0, values - lower, upper - values)
-    lam_x = np.where(at_bound <= np.abs(slope), -slope, 0.0)
+    lam_x = np.where(_presses(horizon, x, u, slope, values, lower, upper), -slope, 0.0)
     lam_x[:sizes[0, 0]] = 0.0
     return Local(values, lower, upper, lam_x, g, g_lower, g_upper, lam_g, slope - A.T @ lam_g, A,
                  sp.csr_matrix((entries, (across, along)), (n, n)), _owners(horizon, first, sizes, x))
+
+
+def _presses(horizon: Horizon, x: Array, u: Array, slope: Array, values: Array, lower: Array, upper: Array) -> Array:
+    """Where a bound is nearer than what the gradient asks for, the distance in shares of the range (without one of the value), the
+    gradient in shares of the cost's size."""
+    cost = abs(horizon.constant)
+    for k in range(horizon.stages + 1):
+        kind = horizon.kind(k)
+        cost += abs(float(kind.step(horizon.t[k], x[k, :kind.space.nx], u[k, :kind.nu] if k < horizon.stages else np.zeros(0),
+                                    horizon.p[horizon.which[k], :kind.step.size1_in(3)], horizon.h[k])[1]))
+    far = np.where(np.isfinite(upper - lower), upper - lower, np.abs(values))
+    near = np.where(slope > 0, values - lower, upper - values)
+    return near * (cost or 1.0) <= far**2 * np.abs(slope)
 
 
 def _cone_bends(own: _Knots, c: Array, C: Array, weights: Array) -> Array:

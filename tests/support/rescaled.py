@@ -102,6 +102,7 @@ def _phase(phase: Phase, units: Units, before: Phase | None) -> Phase:
         return replace(phase, costs=costs, constraints=constraints)
     changed = replace(
         system, space=euclidean(system.space.names), rate=inside(system.rate, sx / st), residual=residual,
+        period=system.period and system.period * st,
         energy=system.energy and inside(system.energy, units.cost), power=system.power and inside(system.power, units.cost / st))
     reset = None
     if phase.reset is not None and before is not None:
