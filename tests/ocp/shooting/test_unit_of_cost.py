@@ -69,3 +69,14 @@ def test_a_search_that_goes_on_keeps_its_unit():
     assert kept[-1]["unit"][0] < 1e-8
     assert again.status is Status.CONVERGED
     assert again.objective == pytest.approx(whole.objective, rel=1e-6)
+
+
+def test_the_same_bounds_press_in_any_unit_of_the_cost():
+    """Multipliers of bounds are those of the same controls, and what is left of a gradient inside is not taken for one."""
+    problem = with_phase(cart_pole(), u_lower=(-9.0,), u_upper=(9.0,))
+    chosen = ILQROptions(intervals=30, kernels="interpreted", tolerance=1e-4)
+    first, other = (solve(rescaled(problem, Units(cost=f)), chosen).optimality.local() for f in (1.0, RATIO))
+    pressed = first.lam_x != 0
+    assert 2 <= pressed.sum() < 25
+    np.testing.assert_allclose(np.abs(first.x[pressed]), 9.0)
+    np.testing.assert_allclose(other.lam_x, RATIO * first.lam_x, rtol=1e-6)
