@@ -114,8 +114,10 @@ class CollocationOptions:
         if self.scaling not in SCALINGS and self.refine != "none":
             raise ProblemError("holds factors of one mesh, and refine changes the mesh; take scaling auto",
                                where=f"{METHOD}.scaling")
-        if int(self.intervals) < 1:
-            raise ProblemError(f"must be at least 1, got {self.intervals}", where=f"{METHOD}.intervals")
+        for name in ("intervals", "degree"):
+            value = getattr(self, name)
+            if value != AUTO and (isinstance(value, (str, bool)) or not float(value).is_integer() or value < 1):
+                raise ProblemError(f"must be a whole number from 1 on, or auto, got {value!r}", where=f"{METHOD}.{name}")
         self._check_refinement(self.record().degree)
         self.nlp()
 

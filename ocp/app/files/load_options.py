@@ -42,7 +42,7 @@ def _option(reader: Reader, value: Any, kind: Any, path: KeyPath) -> Any:
     kinds = typing.get_args(kind) or (kind,)
     if bool in kinds and isinstance(value, bool):
         return value
-    if str in kinds and isinstance(value, str):
+    if str in kinds and isinstance(value, str) and (value == "auto" or not {int, float} & set(kinds)):
         return value
     # text where a number is wanted is an expression; a bool is an int in Python but never a number in a file
     numeric = not isinstance(value, bool) and (not isinstance(value, str) or bool not in kinds)

@@ -125,6 +125,9 @@ def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, pat
     model, space = names.model, names.space
     left = np.flatnonzero(~found.tangent[: model.nv])
     q = np.where(found.coordinates[: model.nq], found.x[: model.nq], space.neutral[: model.nq])
+    if not np.isfinite(q).all():  # an error was recorded
+        found.coordinates[:] = found.tangent[:] = True
+        return
     symbols = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
     g, G, J, pace = (ca.Function(key, [symbols[0]], [ca.densify(ca.SX(ca.vertcat(*parts)))]) for key, parts in (
         ("g", [c.value(model, symbols[0])[_positions(model, c)] for c in names.constraints]),

@@ -23,7 +23,7 @@ ROBOT = "name: a\nsystem: {{robot: {robot}, root: {root}}}\nphase: {{duration: 1
 @pytest.fixture(scope="module")
 def gallery(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("gallery")
-    for inner in ("", "mpc", "ik"):
+    for inner in ("", "mpc", "ik", "wbc", "redmax"):
         shutil.copytree(PROBLEMS / "models", folder / inner / "models")
     return folder
 
@@ -59,8 +59,7 @@ def test_damaged_files_are_refused_in_words(name: str, gallery: Path, capsys: py
     damage(name, range(EACH), gallery, capsys)
 
 
-EVERY = sorted(str(path.relative_to(PROBLEMS)) for pattern in ("*.yaml", "mpc/*.yaml", "ik/*.yaml", "models/*.urdf")
-               for path in PROBLEMS.glob(pattern))
+EVERY = sorted(str(path.relative_to(PROBLEMS)) for pattern in ("**/*.yaml", "models/*.urdf") for path in PROBLEMS.glob(pattern))
 
 
 @pytest.mark.slow
@@ -89,6 +88,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "a long key": (BLOCK.replace(START, "k" * 100_000 + ": 1").encode(), "not valid YAML"),
     "a number of many digits": (BLOCK.replace("duration: 1.0", "duration: " + "9" * 301).encode(), "of 301 digits is too large"),
     "digits in an expression": (BLOCK.replace("force**2", "force*" + "9" * 5000).encode(), "not a valid expression"),
+    "a count that is none": (BLOCK.replace("intervals: ", "intervals: nan").encode(), "intervals: unknown name 'nan"),
     "infinity": (BLOCK.replace("duration: 1.0", "duration: .inf").encode(), "expected a finite number"),
     "not a number": (BLOCK.replace("duration: 1.0", "duration: .nan").encode(), ".nan is not a number"),
     "depth": (b"{a: " * 5000, "nested deeper than 64 levels"),
