@@ -29,6 +29,8 @@ NOISE = 1e-9
 CHAIN = 3
 #: bounds so many times wider than the motion declare nothing
 WIDEST = 1e6
+#: changes of rates by less than this part of the largest are what subtraction leaves
+ROUNDED = 1e-13
 #: deviations from states and controls that stand still, to see what they do, relative to their magnitude
 NUDGE = 1e-6
 
@@ -140,7 +142,8 @@ def _effects(motion: Along, t: Array, x: Array, u: Array, magnitude: Array, larg
             changed = rate(np.asarray(plus(x.T, (nudge * np.eye(ndx)[i])[:, None])).T, u)
         else:
             changed = rate(x, u + nudge * np.eye(u.shape[1])[i - ndx])
-        found[i] = np.nan_to_num(np.abs(changed - base)).max(axis=0) / nudge
+        change = np.nan_to_num(np.abs(changed - base)).max(axis=0)
+        found[i] = np.where(change > ROUNDED * np.nan_to_num(np.abs(base)).max(axis=0), change, 0.0) / nudge
     return found
 
 

@@ -26,7 +26,7 @@ from typing import Any
 from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.pipeline import processor
 from ocp.methods import solve
-from ocp.problem import Reference
+from ocp.problem import Reference, in_steps
 
 ROOT = Path(__file__).resolve().parents[2]
 SETS = {"first": (ROOT / "tests" / "first_files", "first_files"), "gallery": (ROOT / "problems", "first_files_gallery")}
@@ -62,7 +62,8 @@ def solved(loaded: LoadedProblem, options: dict[str, Any], out: Connection) -> N
     """Sends the row of one solve; runs in a process of its own."""
     begin = time.perf_counter()
     try:
-        found = solve(loaded.problem, "collocation", options)
+        steps = in_steps(loaded.problem)  # nothing to discretise, so no policy
+        found = solve(loaded.problem, *(("multiple_shooting", {}) if steps else ("collocation", options)))
     except Exception as error:  # whatever goes wrong is a row
         seconds = f"{time.perf_counter() - begin:.2f}"
         out.send({"verdict": "error", "seconds": seconds, "why": f"{type(error).__name__}: {error}"[:200]})

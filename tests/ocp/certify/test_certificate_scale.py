@@ -1,5 +1,6 @@
 """What things are measured by: ranges of the motion, and not ones."""
 
+import direct_problems as direct
 import numpy as np
 import pytest
 
@@ -7,6 +8,7 @@ from ocp.app.files.load import load_text
 from ocp.certify.motion import Motion
 from ocp.certify.sizes import constraint_sizes
 from ocp.methods import solve
+from ocp.problem import Boundary
 
 
 def moved(row="x - 2", size=1.0, extra=""):
@@ -67,3 +69,14 @@ phase:
     scales = Motion(other, found.trajectory).scales
     assert scales.wide_tangent[1] == pytest.approx(10.0, rel=1e-3)
     assert scales.tangent[1] == pytest.approx(0.1, rel=1e-3)
+
+
+def test_rounding_is_no_effect_of_what_stands_still():
+    """A free body turns half a radian about one axis: what stands still, and moves the rest by rounding alone, has the size of what
+    moves, and is not measured by how much of it rounding would need."""
+    problem = direct.body_transfer(final=Boundary(direct.pose((0, 0, 0), (0.5, 0, 0)), (True,) * 12))
+    found = solve(problem, "collocation", {"states": "tangent", "scheme": "radau", "intervals": 8})
+    scales = Motion(found.problem.phase, found.trajectory).scales
+    assert found.ok
+    assert scales.wide_tangent.max() < 100
+    assert scales.tangent.max() < 2
