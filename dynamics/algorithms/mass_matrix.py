@@ -60,7 +60,14 @@ def bare_joints(model: Model, q: np.ndarray | None = None) -> list[tuple[str, st
     section 7.2): one that vanishes belongs to a joint to blame.
     """
     at = configuration.random_configuration(model, np.random.default_rng(0)) if q is None else q
-    M = np.array(ca.DM(mass_matrix(model, ca.DM(at))))
+    bare = _bare_of_matrix(model, at) if model.has_coupling else _bare_of_tree(model, at)
+    carriers = {k: body.name for i, body in enumerate(model.bodies) if body.joint.mimic is None
+                for k in range(*model.v_slice(i).indices(model.nv))}
+    return [(model.velocity_names[k], carriers[k]) for k in bare]
+
+
+def _bare_of_matrix(model: Model, q: np.ndarray) -> list[int]:
+    M = np.array(ca.DM(mass_matrix(model, ca.DM(q))))
     if not np.isfinite(M).all():
         return []
     diagonal, bare = M.diagonal().copy(), []
@@ -69,9 +76,31 @@ def bare_joints(model: Model, q: np.ndarray | None = None) -> list[tuple[str, st
             bare.append(k)
             continue
         M[:k, :k] -= np.outer(M[:k, k], M[k, :k] / M[k, k])
-    carriers = {k: body.name for i, body in enumerate(model.bodies) if body.joint.mimic is None
-                for k in range(*model.v_slice(i).indices(model.nv))}
-    return [(model.velocity_names[k], carriers[k]) for k in reversed(bare)]
+    return bare[::-1]
+
+
+def _bare_of_tree(model: Model, q: np.ndarray) -> list[int]:
+    """The same, body after body: work grows with their number and not with its square."""
+    column, armature, bare = ca.DM(q), np.array(tree.diagonal(model, "armature")).ravel(), []
+    composite = [np.array(spatial.inertia_matrix(spatial.inertia_from_com(b.inertia.mass, b.inertia.com, b.inertia.inertia)))
+                 for b in model.bodies]
+    articulated = [inertia.copy() for inertia in composite]
+    for i in reversed(range(len(model.bodies))):
+        here, columns = model.bodies[i], range(*model.v_slice(i).indices(model.nv))
+        S, left = np.array(tree.coupled_subspace(model, i, column)).reshape(6, -1), articulated[i]
+        for k, s in reversed(list(zip(columns, S.T, strict=True))):
+            pivot = s @ left @ s + armature[k]
+            if not np.isfinite(pivot):
+                return []
+            if abs(pivot) <= SINGULAR * (s @ composite[i] @ s + armature[k]):
+                bare.append(k)
+                continue
+            left = left - np.outer(left @ s, left @ s) / pivot
+        if here.parent >= 0:
+            X = np.array(spatial.force_matrix(tree.parent_transform(model, i, column)))
+            composite[here.parent] += X @ composite[i] @ X.T
+            articulated[here.parent] += X @ left @ X.T
+    return bare[::-1]
 
 
 def check_inertia(model: Model, q: np.ndarray | None = None) -> None:

@@ -1,10 +1,14 @@
 """Joints whose motion has no inertia are named wherever accelerations are asked for; without mass there is no centre."""
 
+import importlib
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import dynamics
 from dynamics import algorithms as alg
+from dynamics.algorithms.configuration import random_configuration
 from dynamics.algorithms.mass_matrix import check_inertia
 from dynamics.errors import ModelError
 from dynamics.loops import LoopDynamics
@@ -12,6 +16,7 @@ from dynamics.model import BodyInertia, Builder, Joint, Mimic, Placement
 from dynamics.model.synthetic import random_tree
 from dynamics.model.urdf import read_urdf
 
+MATRICES = importlib.import_module("dynamics.algorithms.mass_matrix")  # the package gives its name to a function
 Y, Z = ((0.0, 1.0, 0.0),), ((0.0, 0.0, 1.0),)
 BALL = BodyInertia(1.0, (0.0, 0.0, 0.5), ((0.1, 0.0, 0.0), (0.0, 0.1, 0.0), (0.0, 0.0, 0.1)))
 ROD = BodyInertia(1.0, (0.0, 0.0, 0.5), ((0.1, 0.0, 0.0), (0.0, 0.1, 0.0), (0.0, 0.0, 0.0)))
@@ -117,3 +122,17 @@ def test_frames_beyond_a_kept_weld(name):
     x = [rng.standard_normal(1) for _ in range(functions[0].n_in())]
     for kept, lumped in zip(*(f.call(x) for f in functions), strict=True):
         np.testing.assert_allclose(np.array(kept), np.array(lumped), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bodies_one_by_one_and_the_whole_matrix_blame_the_same(seed):
+    """Branching trees of all simple joints, some bodies without mass: pivots of the tree are those of the matrix."""
+    rng = np.random.default_rng(seed)
+    model = random_tree(12, rng, armature=False)
+    empty = BodyInertia(0.0, (0, 0, 0), ((0, 0, 0),) * 3)
+    light = set(rng.choice(12, 5, replace=False).tolist()) | {11}
+    model = replace(model, bodies=tuple(replace(b, inertia=empty) if i in light else b for i, b in enumerate(model.bodies)))
+    q = random_configuration(model, rng)
+    one, other = MATRICES._bare_of_tree(model, q), MATRICES._bare_of_matrix(model, q)
+    assert one == other
+    assert one
