@@ -100,13 +100,11 @@ def test_first_order_is_judged_honestly():
 def test_a_chain_on_a_hard_wall_that_explicit_steps_cannot_take():
     """The wall's fastest mode lies far outside the stability of RK4 at this step; SDIRK2 takes it, and comes near the optimum that
     Radau collocation finds."""
-    loaded = load_problem(ROOT / "problems/chain_on_wall.yaml")
-    options, system = loaded.options["multiple_shooting"], loaded.problem.phase.system
-    assert (options["integrator"], options["intervals"]) == ("sdirk2", 80)
+    problem, steps = problem_of("chain_on_wall"), 80
+    system, guess = problem.phase.system, problem.phase.guess
     x, u = ca.SX.sym("x", system.nx), ca.SX.sym("u", system.nu)
     slope = ca.Function("slope", [x, u], [ca.jacobian(system.rate(0, x, u, []), x)])
-    guess = loaded.problem.phase.guess
-    z = np.linalg.eigvals(np.array(slope(guess.x[0], guess.u[0]))) / 80
+    z = np.linalg.eigvals(np.array(slope(guess.x[0], guess.u[0]))) / steps
     assert np.abs(1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24).max() > 3  # growth of RK4 at every step
-    found = solved(loaded.problem, **options)
-    assert found.objective == pytest.approx(loaded.problem.reference.objective, rel=5e-3)
+    found = solved(problem, integrator="sdirk2", intervals=steps)
+    assert found.objective == pytest.approx(problem.reference.objective, rel=5e-3)
