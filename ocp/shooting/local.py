@@ -147,21 +147,26 @@ def localised(horizon: Horizon, x: Array, u: Array, weights: Array) -> Local:
                        (np.repeat(np.arange(m), [len(r[0]) for r in rows]), np.concatenate([r[0] for r in rows]))), (m, n))
     g, g_lower, g_upper, lam_g = (np.array([r[k] for r in rows]) for k in (2, 3, 4, 5))
     # what bounds take from the gradient is their multiplier
-    lam_x = np.where(_presses(horizon, x, u, slope, values, lower, upper), -slope, 0.0)
+    owners = _owners(horizon, first, sizes, x)
+    lam_x = np.where(_presses(horizon, x, u, owners, slope, values, lower, upper), -slope, 0.0)
     lam_x[:sizes[0, 0]] = 0.0
     return Local(values, lower, upper, lam_x, g, g_lower, g_upper, lam_g, slope - A.T @ lam_g, A,
-                 sp.csr_matrix((entries, (across, along)), (n, n)), _owners(horizon, first, sizes, x))
+                 sp.csr_matrix((entries, (across, along)), (n, n)), owners)
 
 
-def _presses(horizon: Horizon, x: Array, u: Array, slope: Array, values: Array, lower: Array, upper: Array) -> Array:
-    """Where a bound is nearer than what the gradient asks for, the distance in shares of the range (without one of the value), the
-    gradient in shares of the cost's size."""
+def _presses(horizon: Horizon, x: Array, u: Array, owners: Owners, slope: Array, values: Array, lower: Array, upper: Array
+             ) -> Array:
+    """Where a bound is nearer than what the gradient asks for, the distance in shares of the range (without one of the largest
+    value of what it bounds), the gradient in shares of the cost's size."""
     cost = abs(horizon.constant)
     for k in range(horizon.stages + 1):
         kind = horizon.kind(k)
         cost += abs(float(kind.step(horizon.t[k], x[k, :kind.space.nx], u[k, :kind.nu] if k < horizon.stages else np.zeros(0),
                                     horizon.p[horizon.which[k], :kind.step.size1_in(3)], horizon.h[k])[1]))
-    far = np.where(np.isfinite(upper - lower), upper - lower, np.abs(values))
+    _, alike = np.unique(np.stack([owners.kind, owners.phase, owners.component]), axis=1, return_inverse=True)
+    largest = np.zeros(len(values))
+    np.maximum.at(largest, alike.ravel(), np.abs(values))
+    far = np.where(np.isfinite(upper - lower), upper - lower, largest[alike.ravel()])
     near = np.where(slope > 0, values - lower, upper - values)
     return near * (cost or 1.0) <= far**2 * np.abs(slope)
 

@@ -71,9 +71,10 @@ def test_a_search_that_goes_on_keeps_its_unit():
     assert again.objective == pytest.approx(whole.objective, rel=1e-6)
 
 
-def test_the_same_bounds_press_in_any_unit_of_the_cost():
+@pytest.mark.parametrize("upper", [9.0, np.inf])
+def test_the_same_bounds_press_in_any_unit_of_the_cost(upper):
     """Multipliers of bounds are those of the same controls, and what is left of a gradient inside is not taken for one."""
-    problem = with_phase(cart_pole(), u_lower=(-9.0,), u_upper=(9.0,))
+    problem = with_phase(cart_pole(), u_lower=(-9.0,), u_upper=(upper,))
     chosen = ILQROptions(intervals=30, kernels="interpreted", tolerance=1e-4)
     first, other = (solve(rescaled(problem, Units(cost=f)), chosen).optimality.local() for f in (1.0, RATIO))
     pressed = first.lam_x != 0
