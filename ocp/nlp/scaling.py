@@ -29,7 +29,8 @@ SQUARED = 2.0 ** 60
 UP = 2.0 ** 7
 #: unknowns and rows between this and its inverse are ordinary
 TINY = 2.0 ** -10
-#: rows whose entries are larger are not
+#: rows whose entries are larger are not, unless a bound is smaller beside them than this is beside one: by so steep a row scaling
+#: would make a narrow gate vanish
 HUGE = 2.0 ** 15
 #: unknowns that are smaller, beside the largest, are rounding
 NOISE = 2.0 ** -30
@@ -151,8 +152,9 @@ def extraordinary(nlp: NLP) -> Scaling | None:
     kind."""
     sizes, widths = _sizes(nlp)
     entries, steep = _row_sizes(nlp, np.clip(nlp.x0, nlp.x_lower, nlp.x_upper), np.ones(nlp.n)), objective_factor(nlp)
+    huge = (entries > HUGE) & (_least_bounds(nlp) * HUGE > entries)
     kinds = {"unknowns": (sizes > 1 / TINY).any(), "bounds": ((widths > 0) & (widths < TINY)).any(),
-             "rows": (((entries > 0) & (entries < TINY)) | (entries > HUGE)).any(), "costs": steep < STEEP}
+             "rows": (((entries > 0) & (entries < TINY)) | huge).any(), "costs": steep < STEEP}
     found = [kind for kind, there in kinds.items() if there]
     return replace(choose_scaling(nlp, "guess"), how=f"guess for its {' and '.join(found)}") if found else None
 
@@ -166,6 +168,15 @@ def _sizes(nlp: NLP) -> tuple[np.ndarray, np.ndarray]:
     np.maximum.at(largest, group, ends)
     sizes = _largest(group, start)
     return np.where(sizes > NOISE * sizes.max(initial=0.0), sizes, 0.0), np.where(np.isfinite(largest), largest, 0.0)
+
+
+def _least_bounds(nlp: NLP) -> np.ndarray:
+    """The smallest bound but zero of every name of constraints, infinite without."""
+    group, least = _by_name(nlp.constraints), np.minimum(*(np.where(np.isfinite(b) & (b != 0), np.abs(b), np.inf)
+                                                          for b in (nlp.g_lower, nlp.g_upper)))
+    found = np.full(int(group.max(initial=-1)) + 1, np.inf)
+    np.minimum.at(found, group, least)
+    return found
 
 
 def _row_sizes(nlp: NLP, point: np.ndarray, columns: np.ndarray) -> np.ndarray:

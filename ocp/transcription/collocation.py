@@ -117,7 +117,7 @@ class CollocationOptions:
         for name in ("intervals", "degree"):
             value = getattr(self, name)
             if value != AUTO and (isinstance(value, (str, bool)) or not float(value).is_integer() or value < 1):
-                raise ProblemError(f"must be a whole number from 1 on, or auto, got {value!r}", where=f"{METHOD}.{name}")
+                raise ProblemError(f"must be auto or a whole number, at least 1, got {value!r}", where=f"{METHOD}.{name}")
         self._check_refinement(self.record().degree)
         self.nlp()
 
