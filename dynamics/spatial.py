@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import casadi as ca
 import numpy as np
 
+from dynamics.errors import ModelError
+
 Expr = Any  # ca.SX | ca.MX | ca.DM; CasADi ships no usable common type
 
 
@@ -169,11 +171,15 @@ def cross_swapped_matrix(f: Expr) -> Expr:
 def inertia_from_com(mass: float, com: Any, I_com: Any) -> Inertia:
     """Inertia about the body origin from mass [kg], centre of mass [3] (m) and inertia about it [3, 3] (kg m^2).
 
-    Parallel-axis theorem, RBDA (2.63).
+    Parallel-axis theorem, RBDA (2.63). Raises ModelError where that is no finite number.
     """
     c = np.asarray(com, float)
     C = np.array([[0, -c[2], c[1]], [c[2], 0, -c[0]], [-c[1], c[0], 0]])
-    return Inertia(constant(mass), constant(mass * c), constant(np.asarray(I_com, float) + mass * C @ C.T))
+    with np.errstate(all="ignore"):
+        I = np.asarray(I_com, float) + mass * C @ C.T
+    if not np.isfinite(I).all():
+        raise ModelError(f"a mass of {mass:g} kg at {c.tolist()} m has no finite inertia about the origin of its body")
+    return Inertia(constant(mass), constant(mass * c), constant(I))
 
 
 def apply_inertia(inertia: Inertia, v: Expr) -> Expr:

@@ -88,18 +88,19 @@ def _bare_of_tree(model: Model, q: np.ndarray) -> list[int]:
     for i in reversed(range(len(model.bodies))):
         here, columns = model.bodies[i], range(*model.v_slice(i).indices(model.nv))
         S, left = np.array(tree.coupled_subspace(model, i, column)).reshape(6, -1), articulated[i]
+        if not np.isfinite(left).all():
+            return []
         for k, s in reversed(list(zip(columns, S.T, strict=True))):
             pivot = s @ left @ s + armature[k]
-            if not np.isfinite(pivot):
-                return []
             if abs(pivot) <= SINGULAR * (s @ composite[i] @ s + armature[k]):
                 bare.append(k)
                 continue
             left = left - np.outer(left @ s, left @ s) / pivot
         if here.parent >= 0:
             X = np.array(spatial.force_matrix(tree.parent_transform(model, i, column)))
-            composite[here.parent] += X @ composite[i] @ X.T
-            articulated[here.parent] += X @ left @ X.T
+            with np.errstate(all="ignore"):  # places of 1e300 m
+                composite[here.parent] += X @ composite[i] @ X.T
+                articulated[here.parent] += X @ left @ X.T
     return bare[::-1]
 
 

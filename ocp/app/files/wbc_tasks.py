@@ -230,6 +230,8 @@ def _move(names: RobotNames, given: schema.Move, tasks: Sequence[Assignment], ti
     if task.path is None:
         reader.findings.add((*path, "task"), f"the task {task.name!r} has no target that could move")
         return
+    if not np.isfinite(time + over):  # an error was recorded
+        return
     last = task.path.pieces[-1]
     if np.isfinite(last[0]) and last[0] + last[1] > time + 1e-9:
         reader.findings.add(path, f"the task {task.name!r} is still on its way until {last[0] + last[1]:g} s")
