@@ -17,8 +17,9 @@ Array = np.ndarray
 
 #: places beside samples that are hunted through for violations
 HUNTED = 24
-#: moves, relative to sizes, by which rows are felt where they are violated; and the least part of its size that a row is judged by
-SMALL, FLATTEST = 5e-5, 1e-5
+#: moves, relative to sizes, by which rows are felt where they are violated: far thinner than any wall that must be seen; and the
+#: least part of its size that a row is judged by
+SMALL, FLATTEST = 1e-8, 1e-9
 
 
 def excess(constraint: Constraint, values: Array) -> Array:
