@@ -160,9 +160,12 @@ class PreparedStep:
         """The optimum at a state. Raises ProblemError for states that are not finite."""
         a, s = self.arrays, self.space.arrays
         for name, value, own in (("q", q, a.q), ("v", v, a.v)):
-            if np.shape(value) not in (own.shape, (*own.shape, 1)):
-                raise ProblemError(f"{name} has shape {np.shape(value)}, expected {own.shape}", where="WholeBody.step")
-            own[:] = np.asarray(value, float).ravel()
+            given = np.asarray(value, float)
+            if given.shape != own.shape:
+                if given.shape != (*own.shape, 1):
+                    raise ProblemError(f"{name} has shape {given.shape}, expected {own.shape}", where="WholeBody.step")
+                given = given.ravel()
+            own[:] = given
         items = [item for group in groups for item in group]
         before, self._set = self._set, []  # what is in the arrays: nothing to trust where an item is refused
         for k, item in enumerate(items):

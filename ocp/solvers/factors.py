@@ -16,10 +16,10 @@ import numpy as np
 from dynamics.kernels.linked import linked
 
 #: sums in any order, as vectors of the processor add; nothing is allocated
-OPTIONS: dict[str, Any] = {"fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
-INLINE: dict[str, Any] = {"forceinline": True, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {"wraparound": False, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
+INLINE: dict[str, Any] = {"forceinline": True, **OPTIONS}
 #: for what makes views of arrays, which are counted
-VIEWS: dict[str, Any] = {"_nrt": True, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
+VIEWS: dict[str, Any] = {"_nrt": True, **OPTIONS}
 
 
 @linked(**INLINE)
