@@ -4,6 +4,9 @@ Numba translates every function to machine code, and all that it calls once more
 many small functions pay for that at every level. Of a function with the decorator ``linked`` compiled callers get the code as it
 was lowered, and what Python calls is optimised and translated as a whole. Any of them may be called from Python: then it is
 compiled for that, and kept on disk.
+
+Without ``wraparound`` no index may be negative, but for constants. Numba counts negative indices from the end, and where it cannot
+tell that there are none (loops that begin at a variable) the processor gathers numbers one by one instead of loading eight.
 """
 
 from __future__ import annotations
@@ -11,11 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from llvmlite.ir import Constant
 from numba import njit, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.datamodel.models import OpaqueModel
 from numba.extending import register_model
+from numba.np import arrayobj
 
 _NEEDLESS = {"WithLifting", "InlineClosureLikes", "RewriteDynamicRaises", "MakeFunctionToJitFunction", "InlineInlinables",
              "FindLiterallyCalls", "LiteralUnroll", "LiteralPropagationSubPipelinePass", "InlineOverloads", "NopythonRewrites",
@@ -124,8 +129,19 @@ class _Typing:
         return found
 
 
+_WRAPPED = arrayobj.fix_integer_index
+
+
+def _as_it_is(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
+    """The index of an array without the question whether it is negative; of constants that is known."""
+    if isinstance(index, Constant):
+        return _WRAPPED(context, builder, kind, index, size)
+    return context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
+
+
 class _Linked(Compiler):
     library: type[JITCodeLibrary] = _Library
+    indices: Callable[..., Any] = staticmethod(_WRAPPED)
 
     def define_pipelines(self) -> Any:
         (passes,) = super().define_pipelines()
@@ -140,11 +156,23 @@ class _Linked(Compiler):
         self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
         if self.library is _Whole:
             self.state.library.enable_object_caching()
-        return super().compile_extra(func)
+        before, arrayobj.fix_integer_index = arrayobj.fix_integer_index, self.indices  # one compilation at a time: Numba's lock
+        try:
+            return super().compile_extra(func)
+        finally:
+            arrayobj.fix_integer_index = before
 
 
 class _Entry(_Linked):
     library = _Whole
+
+
+class _LinkedAsItIs(_Linked):
+    indices = staticmethod(_as_it_is)
+
+
+class _EntryAsItIs(_Entry):
+    indices = staticmethod(_as_it_is)
 
 
 PLAIN: dict[str, Any] = {"_nrt": False}
@@ -167,10 +195,11 @@ register_model(_Type)(OpaqueModel)
 class Linked:
     """A function for Python and for compiled callers: ``entry`` and ``inner``."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
-        self.entry = njit(**{"cache": True, "pipeline_class": _Entry, **PLAIN, **options})(function)
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any], wraparound: bool):
+        entry, inner = (_Entry, _Linked) if wraparound else (_EntryAsItIs, _LinkedAsItIs)
+        self.entry = njit(**{"cache": True, "pipeline_class": entry, **PLAIN, **options})(function)
         within = {key: value for key, value in options.items() if key not in ("cache", "nogil")}
-        self.inner = njit(**{**INNER, **within})(function)
+        self.inner = njit(**{**INNER, "pipeline_class": inner, **within})(function)
         self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__
         self.py_func, self.__wrapped__, self._type = function, function, _Type(self.inner)
 
@@ -182,8 +211,9 @@ class Linked:
         return self._type
 
 
-def linked(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """``numba.njit`` with these options and a cache on disk, for loops made of many functions."""
+def linked(function: Callable[..., Any] | None = None, *, wraparound: bool = True, **options: Any) -> Any:
+    """``numba.njit`` with these options and a cache on disk, for loops made of many functions. wraparound: whether indices may be
+    negative."""
     if function is None:
-        return lambda function: Linked(function, options)
-    return Linked(function, options)
+        return lambda function: Linked(function, options, wraparound)
+    return Linked(function, options, wraparound)

@@ -10,12 +10,12 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from dynamics import algorithms as alg
 from dynamics.kernels import workspace
 from dynamics.kernels.calls import call
+from dynamics.kernels.linked import linked
 from ocp.control.limits import velocity_bounds
 from ocp.control.stance import Stance
 from ocp.control.tasks import Task
@@ -160,9 +160,12 @@ class PreparedStep:
         """The optimum at a state. Raises ProblemError for states that are not finite."""
         a, s = self.arrays, self.space.arrays
         for name, value, own in (("q", q, a.q), ("v", v, a.v)):
-            if np.shape(value) not in (own.shape, (*own.shape, 1)):
-                raise ProblemError(f"{name} has shape {np.shape(value)}, expected {own.shape}", where="WholeBody.step")
-            own[:] = np.asarray(value, float).ravel()
+            given = np.asarray(value, float)
+            if given.shape != own.shape:
+                if given.shape != (*own.shape, 1):
+                    raise ProblemError(f"{name} has shape {given.shape}, expected {own.shape}", where="WholeBody.step")
+                given = given.ravel()
+            own[:] = given
         items = [item for group in groups for item in group]
         before, self._set = self._set, []  # what is in the arrays: nothing to trust where an item is refused
         for k, item in enumerate(items):
@@ -221,7 +224,7 @@ def _set(item: Item, rows: _Rows) -> None:
     rows.root[:] = weight**0.5
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _rows(s: Stack, M: np.ndarray, h: np.ndarray, Gt: np.ndarray, drift: np.ndarray, e: np.ndarray, St: np.ndarray, v: np.ndarray,
           acceleration: np.ndarray, damping: np.ndarray, rate: np.ndarray, stiffness: np.ndarray, source: np.ndarray,
           stances: np.ndarray, sizes: np.ndarray) -> bool:
@@ -253,7 +256,7 @@ def _rows(s: Stack, M: np.ndarray, h: np.ndarray, Gt: np.ndarray, drift: np.ndar
     return bool(np.isfinite(total))
 
 
-@njit(**VIEWS)
+@linked(**VIEWS)
 def fill(w: np.ndarray, iw: np.ndarray, sw: np.ndarray, si: np.ndarray, address: int, handle: int) -> bool:
     """Evaluate the kernel and fill A and b. False where something is not finite."""
     if call(address, handle, whole(iw, _I + 2), whole(iw, _I + 3), whole(iw, _I + 4), vector(w, iw, 11)) != 0:

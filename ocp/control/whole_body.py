@@ -236,5 +236,6 @@ def _exceeded(answer: HQPResult, first: int) -> bool:
     found = answer.answers
     if found is None or not found.slack.any() or "limits" not in found.names:
         return False
-    beyond = np.abs(answer["limits"].slack).max(initial=0.0)
-    return bool(beyond > _ROUNDING * np.abs(answer.x[first:]).max(initial=0.0))
+    k = found.names.index("limits")
+    own = found.slack[sum(limits for _, limits in found.counts[:k]):][:found.counts[k][1]]
+    return bool(np.abs(own).max(initial=0.0) > _ROUNDING * np.abs(answer.x[first:]).max(initial=0.0))

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from dynamics.kernels.linked import linked
 from ocp.solvers.blocks import Blocks, matrix, vector, whole
 from ocp.solvers.factors import INLINE, OPTIONS, VIEWS, back, factor, least_squares, onto, turn_rows
 
@@ -83,7 +83,7 @@ def sizes(kb: int, mc: int, nz: int) -> tuple[Mapping[str, tuple[int, ...]], Map
                                                      "g_order": (most,), "seen": (_EXCHANGES + 1,)}
 
 
-@njit(**VIEWS)
+@linked(**VIEWS)
 def problem(w: np.ndarray, iw: np.ndarray, floats: int, ints: int, kb: int, mc: int, nz: int) -> Problem:
     """The programme whose arrays begin at number ``floats`` and ``ints`` of the table."""
     f, i = floats, ints
@@ -96,7 +96,7 @@ def problem(w: np.ndarray, iw: np.ndarray, floats: int, ints: int, kb: int, mc: 
                    whole(iw, i + 2), whole(iw, i + 3), whole(iw, i + 4), whole(iw, i + 5))
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _times(A: np.ndarray, rows: int, n: int, x: np.ndarray, out: np.ndarray) -> float:
     """out = A x of the first rows; the largest absolute entry."""
     most = 0.0
@@ -109,7 +109,7 @@ def _times(A: np.ndarray, rows: int, n: int, x: np.ndarray, out: np.ndarray) -> 
     return most
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _largest(x: np.ndarray, n: int) -> float:
     most = 0.0
     for i in range(n):
@@ -117,7 +117,7 @@ def _largest(x: np.ndarray, n: int) -> float:
     return most
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _pull(p: Problem) -> float:
     """slope = B' (B z - e); the largest entry."""
     for c in range(p.nz):
@@ -131,7 +131,7 @@ def _pull(p: Problem) -> float:
     return _largest(p.slope, p.nz)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _hold(p: Problem, at_ends: bool) -> None:
     """z becomes the minimiser nearest to it with the rows of side at their ends (or where they are), y their multipliers."""
     h = 0
@@ -186,7 +186,7 @@ def _hold(p: Problem, at_ends: bool) -> None:
             p.y[p.held[p.h_order[i]]] = total / p.H[p.h_order[i], i]
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def exchange(p: Problem) -> bool:
     """From z and the rows that side takes as held: violated rows enter, rows with a multiplier of the wrong sign leave. Returns
     whether a set closed; then z, y and side are the answer."""
@@ -221,7 +221,7 @@ def exchange(p: Problem) -> bool:
     return False
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def descend(p: Problem) -> bool:
     """From a feasible z. Returns whether it closed: False only where rounding keeps it from that."""
     for i in range(p.mc):
@@ -276,7 +276,7 @@ def descend(p: Problem) -> bool:
     return False
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def optimal(p: Problem, tolerance: float) -> bool:
     """The optimality conditions hold, relative to the numbers in them: gradient, bounds, signs of multipliers, complementarity."""
     _pull(p)
@@ -327,7 +327,7 @@ class Found:
     side: Side
 
 
-@njit(**VIEWS)
+@linked(**VIEWS)
 def _solve(w: np.ndarray, iw: np.ndarray, kb: int, mc: int, nz: int) -> bool:
     p = problem(w, iw, 0, len(FLOATS), kb, mc, nz)
     return descend(p) and optimal(p, 1e-7)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from dynamics.kernels.linked import linked
 from ocp.solvers.factors import VIEWS
 
 
@@ -42,21 +42,21 @@ class Blocks:
             setattr(self, name, held[start:start + int(np.prod(shape))].reshape(shape))
 
 
-@njit(**VIEWS)
+@linked(**VIEWS)
 def matrix(w: np.ndarray, iw: np.ndarray, k: int) -> np.ndarray:
     """Array k as a matrix."""
     at, rows, columns = iw[3 * k], iw[3 * k + 1], iw[3 * k + 2]
     return w[at:at + rows * columns].reshape((rows, columns))
 
 
-@njit(**VIEWS)
+@linked(**VIEWS)
 def vector(w: np.ndarray, iw: np.ndarray, k: int) -> np.ndarray:
     """Array k of numbers as a vector."""
     at = iw[3 * k]
     return w[at:at + iw[3 * k + 1] * iw[3 * k + 2]]
 
 
-@njit(**VIEWS)
+@linked(**VIEWS)
 def whole(iw: np.ndarray, k: int) -> np.ndarray:
     """Array k of integers as a vector."""
     at = iw[3 * k]

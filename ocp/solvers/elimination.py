@@ -15,8 +15,8 @@ floating base, and efforts, alone in their columns, cost nothing.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from ocp.solvers.factors import OPTIONS, dot
 from ocp.solvers.stack import Stack, product
 
@@ -26,7 +26,7 @@ _PIVOT = 1e-3  # share of a row's largest number that its pivot has at least
 _TINY = 1e-12  # relative; rows that depend on each other contradict each other by more
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _load(s: Stack, levels: int) -> tuple[int, int]:
     """T, t, and what a unit of each column counts as a pivot; returns (rows, columns). Unknowns that are alone in their columns
     come last, beyond these columns, and have their rows solved for them: that changes no other row."""
@@ -66,7 +66,7 @@ def _load(s: Stack, levels: int) -> tuple[int, int]:
     return rows, columns
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _pivot(s: Stack, p: int, left: int) -> int:
     """The column of the unknown for which row p is solved."""
     most, best, j = 0.0, 0.0, 0
@@ -79,7 +79,7 @@ def _pivot(s: Stack, p: int, left: int) -> int:
     return j
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _exchange(s: Stack, p: int, j: int, left: int, rows: int, columns: int, first: int, last: int) -> None:
     """Row p for the unknown in column j, which becomes column left - 1 and y_p in it. Norms of what is left in the rows first ...
     last follow."""
@@ -106,7 +106,7 @@ def _exchange(s: Stack, p: int, j: int, left: int, rows: int, columns: int, firs
             s.norms[i] = dot(s.T, i, s.T, i, 0, y)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _level(s: Stack, first: int, last: int, left: int, rows: int, columns: int) -> int:
     """Exchange the rows first ... last of a level for some of the first ``left`` columns; returns how many columns are left, -1
     where a row says hardly anything new. In ``order``: the rows that were exchanged, for columns from the last one back."""
@@ -131,7 +131,7 @@ def _level(s: Stack, first: int, last: int, left: int, rows: int, columns: int) 
         left -= 1
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _settle(s: Stack, first: int, last: int, above: int, own: int, columns: int) -> None:
     """aside [above ... above + own] = y of the level's exchanged rows in the least squares; those of levels above are there."""
     worst = 0.0
@@ -172,7 +172,7 @@ def _settle(s: Stack, first: int, last: int, above: int, own: int, columns: int)
         s.aside[above + a] = total / s.F[a, a]
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _straighten(s: Stack, left: int, exchanged: int) -> None:
     """Rows of Z orthonormal over the unknowns that are not alone, and x as near to where it was (``trial``) as they allow: least
     changes of x, not of the unknowns that happen to be left, stay within limits."""
@@ -209,7 +209,7 @@ def _straighten(s: Stack, left: int, exchanged: int) -> None:
             s.x[j] -= change * s.Z[top + a, j]
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def eliminate(s: Stack) -> int:
     """x, Z and top after the levels of equations above every inequality. Returns how many levels that are: none where a row of them
     says hardly anything new, which asks for orthogonal factors."""

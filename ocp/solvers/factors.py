@@ -12,18 +12,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from dynamics.kernels.linked import PLAIN
+from dynamics.kernels.linked import linked
 
 #: sums in any order, as vectors of the processor add; nothing is allocated
-OPTIONS: dict[str, Any] = {**PLAIN, "cache": True, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
-INLINE: dict[str, Any] = {**PLAIN, "forceinline": True, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {"wraparound": False, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
+INLINE: dict[str, Any] = {"forceinline": True, **OPTIONS}
 #: for what makes views of arrays, which are counted
-VIEWS: dict[str, Any] = {"cache": True, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
+VIEWS: dict[str, Any] = {"_nrt": True, **OPTIONS}
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def dot(A: np.ndarray, i: int, B: np.ndarray, j: int, first: int, last: int) -> float:
     total = 0.0
     for c in range(first, last):
@@ -31,7 +30,7 @@ def dot(A: np.ndarray, i: int, B: np.ndarray, j: int, first: int, last: int) -> 
     return total
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def factor(F: np.ndarray, m: int, n: int, tau: np.ndarray, order: np.ndarray, norms: np.ndarray, least: float, share: float,
            pivot: bool) -> int:
     """Factor the m rows of n of F; returns k: stops where no row is longer than least or than share of the first."""
@@ -73,7 +72,7 @@ def factor(F: np.ndarray, m: int, n: int, tau: np.ndarray, order: np.ndarray, no
     return k
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def onto(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int, x: np.ndarray, at: int) -> None:
     """x[at:at + n] = Q' x."""
     for i in range(k):
@@ -87,7 +86,7 @@ def onto(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int, x: n
             x[at + c] -= s * F[p, c]
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def back(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int, x: np.ndarray) -> None:
     """x[:n] = Q x."""
     for i in range(k - 1, -1, -1):
@@ -101,7 +100,7 @@ def back(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int, x: n
             x[c] -= s * F[p, c]
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def turn_rows(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int, B: np.ndarray, m: int) -> None:
     """Each of m rows of B [n] becomes its row times Q."""
     for i in range(k):
@@ -113,7 +112,7 @@ def turn_rows(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int,
                 B[r, c] -= s * F[p, c]
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def turn_basis(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int, Z: np.ndarray, top: int, columns: int,
                v: np.ndarray) -> None:
     """Rows top ... top + n of Z become Q' times them; v [columns]: work."""
@@ -136,7 +135,7 @@ def turn_basis(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int
                     Z[top + r, c] -= share * v[c]
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def least_squares(F: np.ndarray, order: np.ndarray, m: int, k: int, right: np.ndarray, y: np.ndarray, G: np.ndarray,
                   tau: np.ndarray, own: np.ndarray, norms: np.ndarray, e: np.ndarray) -> bool:
     """y [k] with the least squares of L y = right[order] [m]. Returns whether L was factored (k < m): then the first k rows of G

@@ -6,8 +6,8 @@ In z, what is left to decide, and one slack for each row of D of its own.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from ocp.solvers.active_set import Problem
 from ocp.solvers.factors import OPTIONS, factor, turn_basis
 from ocp.solvers.stack import DECIDED, TINY, Stack, product
@@ -17,7 +17,7 @@ DONE, ASK, FAILED, CAREFUL = range(4)
 _PUSHES = 1e-9  # share of a level's gradient from which a multiplier counts as one
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _costs(s: Stack, p: Problem, r: int, soft: int, used: int, tall: bool) -> int:
     """Rows of the least squares: those of A in what is left to decide, and the slacks. Returns how many."""
     for i in range(used + soft):
@@ -38,7 +38,7 @@ def _costs(s: Stack, p: Problem, r: int, soft: int, used: int, tall: bool) -> in
     return used + soft
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _reduced_row(s: Stack, p: Problem, i: int, at: int, top: int, r: int, nz: int) -> float:
     """Row i of D in what is left to decide, as row ``at`` of C, without its slack. Returns its length."""
     squares = 0.0
@@ -53,7 +53,7 @@ def _reduced_row(s: Stack, p: Problem, i: int, at: int, top: int, r: int, nz: in
     return float(np.sqrt(squares))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def fill(s: Stack, p: Problem, k: int, top: int, used: int, tall: bool, first: int, last: int,
          pending: bool) -> tuple[int, int, int, int]:
     """Fill the programme of a level: rows of D up to ``first`` are hard, to ``last`` soft, with a slack each. Returns
@@ -93,13 +93,13 @@ def fill(s: Stack, p: Problem, k: int, top: int, used: int, tall: bool, first: i
     return kb, mc, nz, DONE
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def start(s: Stack, p: Problem, r: int, used: int) -> None:
     for c in range(p.nz):
         p.z[c] = s.along[c] if c < used else 0.0
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def feasible(p: Problem, r: int, soft: int) -> None:
     """z at a point that holds every row: where x is, slacks as they have to be."""
     for c in range(p.nz):
@@ -109,7 +109,7 @@ def feasible(p: Problem, r: int, soft: int) -> None:
         p.z[r + i] = min(-p.lower[row], 0.0) + max(-p.upper[row], 0.0)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def accept(s: Stack, p: Problem, k: int, top: int, seen: int, soft: int, how: int) -> int:
     """x and Z after the programme of a level: what it decides, and the rows that push. Returns the new top."""
     n = s.state[0]

@@ -10,8 +10,8 @@ found, or a row cannot hold, everything is done once more with that level solved
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from ocp.solvers.active_set import Problem, descend, exchange, optimal
 from ocp.solvers.elimination import eliminate
 from ocp.solvers.factors import OPTIONS, VIEWS, back, factor, least_squares, turn_basis
@@ -23,7 +23,7 @@ NONE, HELD, ENGINE, DESCENT = range(4)  # how the active set of a level was foun
 _ZERO = 1e-13  # relative; what rounding makes of a row that depends on others
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _rows(s: Stack, k: int, first: int, top: int, n: int) -> tuple[int, float]:
     """F, e: what level k asks of what is left; returns (rows, norm of the level)."""
     size = 0.0
@@ -48,7 +48,7 @@ def _rows(s: Stack, k: int, first: int, top: int, n: int) -> tuple[int, float]:
     return s.counts[k, 0], np.sqrt(size)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _decide(s: Stack, p: Problem, k: int, a_first: int, tolerance: float) -> tuple[int, bool, bool]:
     """trial: the least squares of level k, as if no limit were in the way. Returns (directions used, whether there are more rows
     than that, whether nothing is left: then Z is not turned)."""
@@ -78,7 +78,7 @@ def _decide(s: Stack, p: Problem, k: int, a_first: int, tolerance: float) -> tup
     return used, tall, last
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _walk(s: Stack, p: Problem, level: int, tolerance: float, careful: bool, guessed: bool) -> tuple[int, int, int, int, int]:
     """From ``level`` to the last; guessed: the answer of that level's programme is in p. Returns (code, level, kb, mc, nz); ASK:
     the programme of that level is in p, and its active set is wanted."""
@@ -112,7 +112,7 @@ def _walk(s: Stack, p: Problem, level: int, tolerance: float, careful: bool, gue
     return DONE, levels, 0, 0, 0
 
 
-@njit(**VIEWS)
+@linked(**VIEWS)
 def advance(w: np.ndarray, iw: np.ndarray, sizes: np.ndarray, tolerance: float, careful: bool, guessed: bool, roads: int) -> int:
     """From the start (guessed: from the level that asked, whose guess is in z and side) to the end, or to where an engine has to
     be asked: then sizes [kb, mc, nz, level, unknowns that are no slacks] says what is in the arrays. roads: which may be taken to

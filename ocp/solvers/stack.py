@@ -10,8 +10,8 @@ from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from ocp.solvers import active_set
 from ocp.solvers.blocks import Blocks, matrix, vector, whole
 from ocp.solvers.factors import INLINE, OPTIONS, VIEWS, dot
@@ -96,7 +96,7 @@ def space(n: int, counts: list[tuple[int, int]]) -> Blocks:
     return made
 
 
-@njit(**VIEWS)
+@linked(**VIEWS)
 def stack(w: np.ndarray, iw: np.ndarray) -> Stack:
     f, i = _F, _J
     return Stack(matrix(w, iw, f), vector(w, iw, f + 1), vector(w, iw, f + 2), matrix(w, iw, f + 3), vector(w, iw, f + 4),
@@ -109,13 +109,13 @@ def stack(w: np.ndarray, iw: np.ndarray) -> Stack:
                  whole(iw, i + 10), whole(iw, i + 11), whole(iw, i + 12))
 
 
-@njit(**VIEWS)
+@linked(**VIEWS)
 def problem_of(w: np.ndarray, iw: np.ndarray, kb: int, mc: int, nz: int) -> active_set.Problem:
     """The programme of a level, of this size."""
     return active_set.problem(w, iw, 0, _I, kb, mc, nz)
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def product(A: np.ndarray, i: int, span: np.ndarray, x: np.ndarray) -> float:
     total = 0.0
     for c in range(span[i, 0], span[i, 1]):
@@ -123,7 +123,7 @@ def product(A: np.ndarray, i: int, span: np.ndarray, x: np.ndarray) -> float:
     return total
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _measure(A: np.ndarray, i: int, span: np.ndarray, reach: int) -> None:
     first, last = 0, reach
     while last > first and A[i, last - 1] == 0.0:
@@ -133,7 +133,7 @@ def _measure(A: np.ndarray, i: int, span: np.ndarray, reach: int) -> None:
     span[i, 0], span[i, 1] = first, last
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def measure(s: Stack) -> None:
     """What can be told before the first level: where rows are not zero, how long they are; and nothing is decided."""
     for i in range(s.A.shape[0]):
@@ -147,7 +147,7 @@ def measure(s: Stack) -> None:
     s.state[2], s.state[3], s.state[4], s.state[6] = 0, 0, 0, 1
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def holds(s: Stack, last: int, own: int, pending: bool) -> bool:
     """Whether the first ``last`` rows of D hold at ``trial``, no worse than at x unless that is still to be shown, and the ``own``
     rows that follow."""
@@ -163,14 +163,14 @@ def holds(s: Stack, last: int, own: int, pending: bool) -> bool:
     return True
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def widen(s: Stack, first: int, last: int) -> None:
     for i in range(first, last):
         w = product(s.D, i, s.d_span, s.x)
         s.lower[i], s.upper[i] = min(s.low[i], w), max(s.high[i], w)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def report(s: Stack) -> bool:
     """Residuals, slacks and ends of all rows at x, and in ``state`` whether there is a slack. Returns whether x is finite."""
     total = 0.0
