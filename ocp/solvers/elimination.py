@@ -178,29 +178,41 @@ def _straighten(s: Stack, left: int, exchanged: int) -> None:
     changes of x, not of the unknowns that happen to be left, stay within limits."""
     n, top = s.state[0], s.state[2]
     for a in range(left):
-        for b in range(a + 1):
+        for b in range(a, left):
             s.F[a, b] = 1.0 if a == b else 0.0
     for k in range(exchanged):  # Z Z' = 1 + T'T
         p = s.order[k]
         for a in range(left):
             share = s.T[p, a]
-            for b in range(a + 1):
+            for b in range(a, left):
                 s.F[a, b] += share * s.T[p, b]
     for j in range(n):
         s.along[j] = 0.0
     for k in range(exchanged):
         j = s.rows[s.order[k]]
         s.along[j] = s.x[j] - s.trial[j]
+    for k in range(left):  # Cholesky, U'U, row by row
+        scale = 1.0 / np.sqrt(s.F[k, k])
+        for c in range(k, left):
+            s.F[k, c] *= scale
+        for a in range(k + 1, left):
+            share = s.F[k, a]
+            for c in range(a, left):
+                s.F[a, c] -= share * s.F[k, c]
     for a in range(left):
-        for b in range(a + 1):  # Cholesky
-            total = s.F[a, b] - dot(s.F, a, s.F, b, 0, b)
-            s.F[a, b] = np.sqrt(total) if a == b else total / s.F[b, b]
         for j in range(n):
             s.trial[j] = s.Z[top + a, j]
-        for b in range(a):
-            share = s.F[a, b]
+        b = 0
+        while b + 4 <= a:  # by fours: less to load and store
+            p, q, r, t = s.F[b, a], s.F[b + 1, a], s.F[b + 2, a], s.F[b + 3, a]
+            i = top + b
             for j in range(n):
-                s.trial[j] -= share * s.Z[top + b, j]
+                s.trial[j] -= p * s.Z[i, j] + q * s.Z[i + 1, j] + r * s.Z[i + 2, j] + t * s.Z[i + 3, j]
+            b += 4
+        for c in range(b, a):
+            share = s.F[c, a]
+            for j in range(n):
+                s.trial[j] -= share * s.Z[top + c, j]
         scale, change = 1.0 / s.F[a, a], 0.0
         for j in range(n):
             s.Z[top + a, j] = scale * s.trial[j]

@@ -120,11 +120,15 @@ def turn_basis(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int
         p = order[i]
         for c in range(columns):
             v[c] = Z[top + i, c]
-        for r in range(i + 1, n):
-            share = F[p, r]
-            if share != 0.0:
-                for c in range(columns):
-                    v[c] += share * Z[top + r, c]
+        r = i + 1
+        while r + 4 <= n:  # by fours: less to load and store
+            a, b, d, e, at = F[p, r], F[p, r + 1], F[p, r + 2], F[p, r + 3], top + r
+            for c in range(columns):
+                v[c] += a * Z[at, c] + b * Z[at + 1, c] + d * Z[at + 2, c] + e * Z[at + 3, c]
+            r += 4
+        for j in range(r, n):
+            for c in range(columns):
+                v[c] += F[p, j] * Z[top + j, c]
         for c in range(columns):
             v[c] *= tau[i]
             Z[top + i, c] -= v[c]
