@@ -6,4 +6,5 @@ import dynamics
 from dynamics.kernels.binaries import discard_stale
 
 _below = Path(dynamics.__file__).parent
-discard_stale(str(Path(__file__).parent), str(_below / "loops"), str(_below / "kernels"))
+_here = Path(__file__).parent
+discard_stale(str(_here), str(_here.parent / "solvers"), str(_below / "loops"), str(_below / "kernels"))
