@@ -74,7 +74,7 @@ def guarded(action: Callable[[], int | None]) -> int:
         with held(False):
             return action() or CERTIFIED
     except cyclopts.CycloptsError as error:
-        print(f"error: {error}\ntry: ocp --help", file=sys.stderr)
+        print(f"error: {error}\ntry: {' '.join(('ocp', *(error.command_chain or ()), '--help'))}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt as stopped:
         print(str(stopped) or NOTHING, file=sys.stderr)

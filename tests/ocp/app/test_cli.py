@@ -79,6 +79,7 @@ def test_unsupported_constraints_exit_with_two_and_their_names(tmp_path, capsys)
     (("solve", BLOCK, "--set", "phase.duration"), "expected path.to.key=value"),
     (("solve", BLOCK, "--set", "solve.collocation.intervals=0"), "at least 1"),
     (("solve", BLOCK, "--fast"), "--fast"),
+    (("solve",), "try: ocp solve --help"),
     (("slove", BLOCK), "slove"),
     (("check", str(FOLDER / "models" / "ur5.urdf")), "ur5.urdf"),
 ], ids=lambda value: "-".join(str(v)[:12] for v in value[-2:]) if isinstance(value, tuple) else "")
