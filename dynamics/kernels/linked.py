@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from llvmlite.ir import Constant
+from llvmlite.ir import Constant  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
