@@ -80,15 +80,15 @@ def to_quaternion(chart: str, q: Expr) -> Expr:
 
 
 def continued(chart: str, turn: ArrayLike, spin: ArrayLike, before: tuple[ArrayLike, ArrayLike]) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates and rates [3 each] of a rotation that go on from those before: of all triples for it the one that is nearest.
+    """Coordinates and rates [3 each] of a rotation that go on from those before: of all triples for it the nearest one.
 
     turn: its quaternion [4]; spin: angular velocity [3], body axes, rad/s. So angles wind up, a middle angle goes on through its
-    singular place, and a rotation vector grows beyond a turn. In a singular place (a singular value of S below SINGULAR of the
-    largest) the rates before stay in the direction that does not move the body, and of the spin that no rates give is nothing seen:
-    both are the limits where a motion goes straight through, else rates have no limit.
+    singular place, and a rotation vector grows beyond a turn. In a singular place (det S below SINGULAR) angles and rates before
+    stay in the direction that does not move the body, and of the spin that no rates give (singular values of S below SINGULAR of the
+    largest) nothing is seen: these are the limits where a motion goes straight through, else rates have no limit.
     """
     q0, v0 = (np.asarray(x, float) for x in before)
-    found, subspace = _numbers(chart)
+    found, rates = _numbers(chart)
     q = np.asarray(found(turn)).ravel()
     if chart == VECTOR:
         q = _longer(q, q0)
@@ -96,13 +96,15 @@ def continued(chart: str, turn: ArrayLike, spin: ArrayLike, before: tuple[ArrayL
         sign = -1.0 if euler.sequence(chart).proper else 1.0  # of the middle angle's mirror: -b, or pi - b
         mirrored = q * (1.0, -1.0, 1.0) + np.pi * np.array([1.0, (1.0 + sign) / 2, 1.0])
         q = min((x + _turns(q0 - x) for x in (q, mirrored)), key=lambda x: float(np.linalg.norm(x - q0)))
-    if chart != VECTOR and abs(float(measure(chart, ca.DM(q)))) < SINGULAR:
-        # the outer angles turn about one axis: they share its angle as before
-        still = np.linalg.svd(np.asarray(subspace(q)))[2][-1]
+    det, S = map(np.asarray, rates(q))
+    if abs(det) >= SINGULAR:
+        return q, np.linalg.solve(S, np.asarray(spin, float))
+    if chart != VECTOR:  # the outer angles turn about one axis: they share its angle as before
+        still = np.linalg.svd(S)[2][-1]
         q = q + still / still[0] * (q0[0] - q[0])
         q[2] += _turns(q0 - q)[2]
         q = q + still * (still @ (q0 - q))
-    S = np.asarray(subspace(q))
+        S = np.asarray(rates(q)[1])
     return q, v0 + np.linalg.pinv(S, SINGULAR) @ (np.asarray(spin, float) - S @ v0)
 
 
@@ -120,11 +122,11 @@ def _turns(x: Any) -> Any:
 
 @lru_cache(maxsize=32)
 def _numbers(chart: str) -> tuple[ca.Function, ca.Function]:
-    """Functions of a chart: quaternion [4] -> coordinates [3], coordinates -> S [3, 3]."""
+    """Functions of a chart: quaternion [4] -> coordinates [3], coordinates -> det S, S [3, 3]."""
     turn, q = ca.SX.sym("turn", 4), ca.SX.sym("q", 3)
     found = quaternion.log(turn) if chart == VECTOR else euler.from_quaternion(chart, turn)
     return (ca.Function("coordinates", [turn], [found]),
-            ca.Function("S", [q], [ca.densify(spatial.angular(joint_of(chart).subspace(q)))]))
+            ca.Function("rates", [q], [measure(chart, q), ca.densify(spatial.angular(joint_of(chart).subspace(q)))]))
 
 
 def best(rotations: Iterable[ArrayLike], charts: Iterable[str] = tuple(euler.SEQUENCES)) -> str:

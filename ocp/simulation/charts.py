@@ -158,8 +158,10 @@ class ChartSteps:
         self.reset(system.space.neutral)
 
     def reset(self, x: ArrayLike, t: float = 0.0) -> None:
-        self._t, self._x, self._left = t, np.array(x, float), Joints()
+        self._t, self._x, self._left = float(t), np.array(x, float), Joints()
+        self._own = self._x  # the state that is seen, as the joints that left make it
         self._chart.reset(x, t)
+        self._det = self._measures(self._x)
         self._switches, self._kept = [], {}
 
     @property
@@ -170,12 +172,13 @@ class ChartSteps:
         return self._x.copy()
 
     def step(self, u: ArrayLike, dt: float) -> np.ndarray:
-        u, before = np.asarray(u, float), self._measures(self._x)
+        u, before = np.asarray(u, float), self._det
         pushed = frozenset().union(*(joints for joints, control in zip(self._motors, u, strict=False) if control))
-        self._go(self._wanted(before, pushed))
+        self._go(self._wanted(pushed))
         try:
             x = self._moved(u, dt)
-            beyond = self._leaving({joint: 2 * det * np.sign(before[joint]) for joint, det in self._measures(x).items()}, pushed)
+            after = self._measures(x)
+            beyond = self._leaving({joint: 2 * det * np.sign(before[joint]) for joint, det in after.items()}, pushed)
         except StepError:
             beyond = self._leaving(dict.fromkeys(before, 0.0), pushed)
             if not beyond:
@@ -183,7 +186,8 @@ class ChartSteps:
         if beyond:  # the step went too far in a chart
             self._go(self._left | beyond)
             x = self._moved(u, dt)
-        self._t, self._x = self._t + dt, x
+            after = self._measures(x)
+        self._t, self._x, self._det, self._own = float(self._t + dt), x, after, self._mover.measure()
         return self.measure()
 
     def _measures(self, x: np.ndarray) -> dict[str, float]:
@@ -194,8 +198,9 @@ class ChartSteps:
                 found[turn.joint] = det
         return found
 
-    def _wanted(self, dets: dict[str, float], pushed: Joints) -> Joints:
+    def _wanted(self, pushed: Joints) -> Joints:
         """Joints without a chart in the next step. Raises StepError where a motor acts on rates that have no meaning."""
+        dets = self._det
         for joint in sorted(self._left & pushed):
             if abs(dets[joint]) < charts.SINGULAR:
                 raise StepError(joint, float("nan"), f"a motor acts on the coordinates of joint {joint!r}, whose chart is singular "
@@ -233,22 +238,23 @@ class ChartSteps:
             return
         state = self._x
         if joints:
-            twin, mover = self._twin(joints)
+            twin, known = self._twin(joints)[0], {}
             state = twin.states(self._x)
             if self._left:
-                old, was = self._twin(self._left)
+                old = self._twin(self._left)[0]
                 known = dict(zip(old.turns, old.spots, strict=True))
-                now = was.measure()
-                for turn, spots in zip(twin.turns, twin.spots, strict=True):
-                    for here, there in zip(spots, known.get(turn, ()), strict=False):
-                        state[here] = now[there]
-            mover.reset(state, self._t)
-        else:
-            self._chart.reset(state, self._t)
-        dets = self._measures(self._x)
-        self._switches += [Switch(joint, self._chart_of(joint), self._t, dets[joint], "leaves" if joint in joints else "returns")
-                           for joint in sorted(joints ^ self._left)]
-        self._left = joints
+            for turn, spots in zip(twin.turns, twin.spots, strict=True):
+                for here, there in zip(spots, known.get(turn, ()), strict=False):
+                    state[here] = self._own[there]
+        for joint in sorted(joints ^ self._left):
+            event = "leaves" if joint in joints else "returns"
+            self._switches.append(Switch(joint, self._chart_of(joint), self._t, self._det[joint], event))
+        self._left, self._own = joints, state
+        self._mover.reset(state, self._t)
+
+    @property
+    def _mover(self) -> Stepper:
+        return self._twin(self._left)[1] if self._left else self._chart
 
     def _chart_of(self, joint: str) -> str:
         return next(turn.chart for turn in self._turns if turn.joint == joint)

@@ -221,6 +221,31 @@ def test_joints_of_a_tree_switch_one_by_one(integrator, size):
     np.testing.assert_allclose(seen(motion), seen(other), atol=size)
 
 
+def test_a_long_step_is_made_again_without_the_chart():
+    """Free balls that turn straight through gimbal lock: the second one within a step, when the first is in a quaternion already."""
+    found = load_text("""
+name: Two balls
+system:
+  actuated: []
+  gravity: [0, 0, 0]
+  bodies:
+    hub: {mass: 1, joint: {kind: prismatic, axis: [1, 0, 0]}}
+    one: {parent: hub, mass: 1, inertia: {xx: 1, yy: 1, zz: 1}, joint: {kind: euler, chart: xyz}}
+    two: {parent: hub, mass: 1, inertia: {xx: 1, yy: 1, zz: 1}, joint: {kind: euler, chart: zyz}}
+phase:
+  duration: 2
+  start:
+    joints: {hub: 0, one: [0.3, 0.9, -0.2], two: [0.3, 1.2, 0.2]}
+    velocities: {hub: 0, one: [0, 2, 0], two: [0, -2, 0]}
+  costs: []
+""").problem
+    motion = move(found, dt=0.25)
+    assert [(s.joint, s.t, s.event) for s in motion.legs[0].switches] == [("one", 0.0, "leaves"), ("two", 0.25, "leaves")]
+    np.testing.assert_allclose(motion.legs[0].x[:, 2], 0.9 + 2 * motion.t, atol=2e-3)
+    np.testing.assert_allclose(motion.legs[0].x[:, 5], 1.2 - 2 * motion.t, atol=2e-3)
+    np.testing.assert_allclose(motion.legs[0].x[:, [1, 3, 4, 6]], np.tile([0.3, -0.2, 0.3, 0.2], (9, 1)), atol=2e-3)
+
+
 # ---- what is written in coordinates -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("force", "why"), [
     ("{name: bearing, joint_damper: {joint: top, linear: 0.1}}", "'bearing' at joint 'top': acts on its coordinates"),
