@@ -84,8 +84,8 @@ def continued(chart: str, turn: ArrayLike, spin: ArrayLike, before: tuple[ArrayL
 
     turn: its quaternion [4]; spin: angular velocity [3], body axes, rad/s. So angles wind up, a middle angle goes on through its
     singular place, and a rotation vector grows beyond a turn. In a singular place (det S below SINGULAR) angles and rates before
-    stay in the direction that does not move the body, and of the spin that no rates give (singular values of S below SINGULAR of the
-    largest) nothing is seen: these are the limits where a motion goes straight through, else rates have no limit.
+    stay in the direction that does not move the body, and of the spin that no rates give (singular values of S below SINGULAR of
+    the largest) nothing is seen: these are the limits where a motion goes straight through, else rates have no limit.
     """
     q0, v0 = (np.asarray(x, float) for x in before)
     found, rates = _numbers(chart)

@@ -222,7 +222,7 @@ def test_joints_of_a_tree_switch_one_by_one(integrator, size):
 
 
 def test_a_long_step_is_made_again_without_the_chart():
-    """Free balls that turn straight through gimbal lock: the second one within a step, when the first is in a quaternion already."""
+    """Free balls that turn straight through gimbal lock: the second one within a step, the first in a quaternion already."""
     found = load_text("""
 name: Two balls
 system:
