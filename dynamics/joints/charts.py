@@ -101,8 +101,6 @@ def continued(chart: str, turn: ArrayLike, spin: ArrayLike, before: tuple[ArrayL
         return q, np.linalg.solve(S, np.asarray(spin, float))
     if chart != VECTOR:  # the outer angles turn about one axis: they share its angle as before
         still = np.linalg.svd(S)[2][-1]
-        q = q + still / still[0] * (q0[0] - q[0])
-        q[2] += _turns(q0 - q)[2]
         q = q + still * (still @ (q0 - q))
         S = np.asarray(rates(q)[1])
     return q, v0 + np.linalg.pinv(S, SINGULAR) @ (np.asarray(spin, float) - S @ v0)

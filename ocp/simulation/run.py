@@ -162,8 +162,9 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
     except StepError as error:
         leg = legs[-1]
         ending = Ending.FAILED
+        why = [_singular(leg) or "a shorter step may help", *charts.words([s for s in leg.switches if s.event == "stays"])]
         message = (f"Step {len(leg.u)} of phase {leg.phase.name!r} (from t = {leg.t[-1]:.6g} s, of {step:.3g} s): {error}; "
-                   f"{_singular(leg) or 'a shorter step may help'}.")
+                   f"{'; '.join(why)}.")
     notes += [words for leg in legs for words in charts.words(leg.switches)]
     if ending is not Ending.FAILED:
         notes += [words for leg in legs if (words := _singular(leg))]
