@@ -7,6 +7,7 @@ body's angular velocity; all charts see the same rotation, angular velocity and 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from dynamics.joints.derivatives import joint_derivatives
 from dynamics.joints.euler import EULER
 from dynamics.joints.exponential import EXPONENTIAL
 from dynamics.joints.kind import JointKind
-from dynamics.lie import euler, series, so3
+from dynamics.lie import euler, quaternion, series, so3
 
 Expr = Any
 VECTOR = "rotation_vector"
@@ -71,6 +72,59 @@ def switch(state: ChartState, chart: str) -> ChartState:
     after = joint_derivatives(new, ca.DM(q), v)
     a = ca.solve(S, spatial.angular(before.S @ state.a + before.S_dot @ state.v - after.S_dot @ v))
     return ChartState(chart, q, np.asarray(v).ravel(), np.asarray(a).ravel())
+
+
+def to_quaternion(chart: str, q: Expr) -> Expr:
+    """The unit quaternion (w, x, y, z) of coordinates [3], continuous in them."""
+    return quaternion.exp(q) if chart == VECTOR else euler.to_quaternion(chart, q)
+
+
+def continued(chart: str, turn: ArrayLike, spin: ArrayLike, before: tuple[ArrayLike, ArrayLike]) -> tuple[np.ndarray, np.ndarray]:
+    """Coordinates and rates [3 each] of a rotation that go on from those before: of all triples for it the nearest one.
+
+    turn: its quaternion [4]; spin: angular velocity [3], body axes, rad/s. So angles wind up, a middle angle goes on through its
+    singular place, and a rotation vector grows beyond a turn. In a singular place (det S below SINGULAR) angles and rates before
+    stay in the direction that does not move the body, and of the spin that no rates give (singular values of S below SINGULAR of
+    the largest) nothing is seen: these are the limits where a motion goes straight through, else rates have no limit.
+    """
+    q0, v0 = (np.asarray(x, float) for x in before)
+    found, rates = _numbers(chart)
+    q = np.asarray(found(turn)).ravel()
+    if chart == VECTOR:
+        q = _longer(q, q0)
+    else:
+        sign = -1.0 if euler.sequence(chart).proper else 1.0  # of the middle angle's mirror: -b, or pi - b
+        mirrored = q * (1.0, -1.0, 1.0) + np.pi * np.array([1.0, (1.0 + sign) / 2, 1.0])
+        q = min((x + _turns(q0 - x) for x in (q, mirrored)), key=lambda x: float(np.linalg.norm(x - q0)))
+    det, S = map(np.asarray, rates(q))
+    if abs(det) >= SINGULAR:
+        return q, np.linalg.solve(S, np.asarray(spin, float))
+    if chart != VECTOR:  # the outer angles turn about one axis: they share its angle as before
+        still = np.linalg.svd(S)[2][-1]
+        q = q + still * (still @ (q0 - q))
+        S = np.asarray(rates(q)[1])
+    return q, v0 + np.linalg.pinv(S, SINGULAR) @ (np.asarray(spin, float) - S @ v0)
+
+
+def _longer(q: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """The rotation vector [3] with whole turns added that is next to the one before."""
+    size, reach = float(np.linalg.norm(q)), float(np.linalg.norm(before))
+    axis = q / size if size > SINGULAR else before / (reach or 1.0)
+    return np.asarray(q + _turns(axis @ (before - q)) * axis)
+
+
+def _turns(x: Any) -> Any:
+    """The whole turns next to angles [rad]."""
+    return 2 * np.pi * np.round(x / (2 * np.pi))
+
+
+@lru_cache(maxsize=32)
+def _numbers(chart: str) -> tuple[ca.Function, ca.Function]:
+    """Functions of a chart: quaternion [4] -> coordinates [3], coordinates -> det S, S [3, 3]."""
+    turn, q = ca.SX.sym("turn", 4), ca.SX.sym("q", 3)
+    found = quaternion.log(turn) if chart == VECTOR else euler.from_quaternion(chart, turn)
+    return (ca.Function("coordinates", [turn], [found]),
+            ca.Function("rates", [q], [measure(chart, q), ca.densify(spatial.angular(joint_of(chart).subspace(q)))]))
 
 
 def best(rotations: Iterable[ArrayLike], charts: Iterable[str] = tuple(euler.SEQUENCES)) -> str:

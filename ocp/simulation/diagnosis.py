@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import casadi as ca
@@ -13,13 +14,13 @@ from dynamics.model.model import Model
 SINGULAR = 0.03
 
 
-def singular_joint(model: Model, q: np.ndarray) -> tuple[str, int, float] | None:
+def singular_joint(model: Model, q: np.ndarray, but: Collection[str] = ()) -> tuple[str, int, float] | None:
     """(joint, step, smallest singular value of its S over its largest) of the joint that comes nearest to such a place along
-    configurations q [k, nq]; None where none comes near."""
+    configurations q [k, nq]; None where none comes near. but: joints that are left out."""
     worst: tuple[str, int, float] | None = None
     for i, body in enumerate(model.bodies):
         kind: Any = model.kind(i)
-        if body.joint.mimic is not None or kind.nv < 2:
+        if body.joint.mimic is not None or kind.nv < 2 or body.joint.name in but:
             continue
         x = ca.SX.sym("q", kind.nq)
         S = ca.Function("S", [x], [ca.densify(ca.SX(kind.subspace(x)))])

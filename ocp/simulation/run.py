@@ -17,9 +17,10 @@ from ocp.errors import ProblemError
 from ocp.guess import on_manifold, sample_guess
 from ocp.interrupts import held
 from ocp.problem import At, Phase, Problem
+from ocp.simulation import charts
 from ocp.simulation.diagnosis import singular_joint
 from ocp.simulation.one_step import StepError, integrand
-from ocp.simulation.stepper import Stepper, check_integrator, stepper
+from ocp.simulation.stepper import Stepper, check_integrator
 from ocp.spaces import Space
 
 #: steps over the whole motion where nobody says how long one is
@@ -53,13 +54,16 @@ class Controls(Protocol):
 @dataclass(frozen=True)
 class Leg:
     """The motion in one phase, whose system has no algebraic unknowns any more: t [n+1] s, x [n+1, nx], u [n, nu] held over each
-    step; integrals [n+1, k] of the running costs in their order and, where the system has one, its power, from 0."""
+    step; integrals [n+1, k] of the running costs in their order and, where the system has one, its power, from 0; switches: of
+    charts of rotations on the way. The states are in the charts of the system all the same, and go on as the ones before, see
+    ``dynamics.joints.charts.continued``, also for singular places; rates next to one are as large as they come out."""
 
     phase: Phase
     t: np.ndarray
     x: np.ndarray
     u: np.ndarray
     integrals: np.ndarray
+    switches: tuple[charts.Switch, ...] = ()
 
     def costs(self, *, ended: bool) -> dict[str, float]:
         """Every cost by name: running ones until here, and, where the phase ended, final ones."""
@@ -133,7 +137,7 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
         with held(False, _seldom(progress, end)) as hold:
             for k, (a, b) in enumerate(spans):
                 phase, before = plain.phases[k], time.perf_counter()
-                made[k] = mover = stepper(phase.system, integrator, _integrands(phase), kernels)
+                made[k] = mover = charts.charted(phase.system, integrator, _integrands(phase), kernels)
                 notes += [note for note in mover.notes if note not in notes]
                 prepared += time.perf_counter() - before
                 if k and phase.reset is not None:
@@ -149,7 +153,7 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
                         record.take(i, mover, controls(k, record.t[i], record.t[i + 1] - record.t[i], record.x[i]))
                         hold.progress({"time": record.t[i + 1], "until": end, "step": record.done})
                 finally:
-                    legs[-1] = record.leg(record.done)
+                    legs[-1] = record.leg(record.done, getattr(mover, "switches", ()))
                 x = record.x[N]
     except KeyboardInterrupt:
         if not legs or not len(legs[0].u):
@@ -158,8 +162,10 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
     except StepError as error:
         leg = legs[-1]
         ending = Ending.FAILED
+        why = [_singular(leg) or "a shorter step may help", *charts.words([s for s in leg.switches if s.event == "stays"])]
         message = (f"Step {len(leg.u)} of phase {leg.phase.name!r} (from t = {leg.t[-1]:.6g} s, of {step:.3g} s): {error}; "
-                   f"{_singular(leg) or 'a shorter step may help'}.")
+                   f"{'; '.join(why)}.")
+    notes += [words for leg in legs for words in charts.words(leg.switches)]
     if ending is not Ending.FAILED:
         notes += [words for leg in legs if (words := _singular(leg))]
     total = time.perf_counter() - began
@@ -170,7 +176,8 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
 def _singular(leg: Leg) -> str:
     """What there is to say of coordinates that come next to a singular place; empty where none do."""
     model = leg.phase.system.model
-    found = None if model is None else singular_joint(model, leg.x[:, :model.nq])
+    left = {switch.joint for switch in leg.switches if switch.event == "leaves"}
+    found = None if model is None else singular_joint(model, leg.x[:, :model.nq], left)
     if found is None:
         return ""
     joint, k, share = found
@@ -193,8 +200,8 @@ class _Record:
         self.integrals[i + 1] = self.integrals[i] + mover.risen
         self.done = i + 1
 
-    def leg(self, n: int) -> Leg:
-        return Leg(self.phase, self.t[:n + 1], self.x[:n + 1], self.u[:n], self.integrals[:n + 1])
+    def leg(self, n: int, switches: tuple[charts.Switch, ...] = ()) -> Leg:
+        return Leg(self.phase, self.t[:n + 1], self.x[:n + 1], self.u[:n], self.integrals[:n + 1], switches)
 
 
 def start(phase: Phase) -> np.ndarray:
@@ -312,8 +319,12 @@ def with_steps_halved(motion: Motion, controls: Controls, **how: Any) -> tuple[f
         return None
     worst = (0.0, "", 0.0)
     for one, two in zip(motion.legs, other.legs, strict=True):
-        space = one.phase.system.space
-        away = np.abs(apart(space, one.x, two.x[::2]))
+        space, xs, left = one.phase.system.space, (one.x, two.x[::2]), {s.joint for s in one.switches + two.switches
+                                                                        if s.event == "leaves"}
+        if left:  # poses and twists tell how accurate it is; angles next to gimbal lock do not
+            twin = charts.Twin(one.phase.system, frozenset(left))
+            space, xs = twin.system.space, (twin.states(one.x), twin.states(two.x[::2]))
+        away = np.abs(apart(space, *xs))
         k, i = divmod(int(np.argmax(away)), away.shape[1])
         if away[k, i] >= worst[0]:
             worst = (float(away[k, i]), space.tangent_names[i], float(one.t[k]))

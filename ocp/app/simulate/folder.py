@@ -89,6 +89,7 @@ def summarise(found: Found, record: Mapping[str, Any]) -> dict[str, Any]:
         "halved": None if found.halved is None else dict(zip(("difference", "component", "time"), found.halved, strict=True)),
         "halved_why": found.why,
         "away": None if found.away is None else dict(zip(("difference", "component"), found.away, strict=True)),
+        "charts": [switch._asdict() for leg in motion.legs for switch in leg.switches],
         "costs": found.costs, "violations": [asdict(v) for v in found.violations],
         "seconds": motion.seconds, "notes": motion.notes, "provenance": record,
     })

@@ -74,6 +74,49 @@ def test_a_motion_is_the_same_in_every_chart(new):
     np.testing.assert_allclose((path[2] - 2 * path[1] + path[0]) / h**2, found.a, atol=1e-5)
 
 
+def _turned(chart, q):
+    return column(charts.to_quaternion(chart, ca.DM(q)))
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_coordinates_go_on_from_those_before(chart):
+    """However far they are wound up: the triple that is next to the one before, with rates that give the spin."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        q, v = rng.uniform(-9, 9, 3), rng.standard_normal(3)
+        R, S, _ = angular(chart, q)
+        np.testing.assert_allclose(angular(chart, charts.continued(chart, _turned(chart, q), S @ v, (q, v))[0])[0], R, atol=1e-12)
+        found = charts.continued(chart, rng.choice([-1, 1]) * _turned(chart, q), S @ v, (q + rng.uniform(-0.05, 0.05, 3), v))
+        np.testing.assert_allclose(found, (q, v), atol=1e-8)
+
+
+@pytest.mark.parametrize("chart", euler.SEQUENCES)
+def test_angles_at_gimbal_lock_are_shared_as_before(chart):
+    """Only a sum or difference of the outer ones is given: the other stays, whole turns and all, and so does its rate."""
+    lock = np.array([0.3, 0.0 if euler.sequence(chart).proper else np.pi / 2, -0.2])
+    R, S, _ = angular(chart, lock)
+    still = np.linalg.svd(S)[2][-1]
+    across = np.array([-still[2], 0.0, still[0]])
+    for turns in ((0, 0, 0), (1, 0, 0), (-2, 1, 1), (1, -1, 3)):
+        q = lock + 2 * np.pi * np.array(turns) + 1.7 * still  # the same rotation
+        np.testing.assert_allclose(angular(chart, q)[0], R, atol=1e-12)
+        before = q + 0.1 * across + np.array([0.0, 0.05, 0.0])
+        v = np.array([0.4, 1.2, -0.3])
+        at = angular(chart, q)[1]
+        found, rates = charts.continued(chart, _turned(chart, lock), at @ v, (before, v + 0.3 * across))
+        np.testing.assert_allclose(found, q, atol=1e-9)
+        np.testing.assert_allclose(rates, v, atol=1e-9)
+        other = charts.continued(chart, _turned(chart, lock), at @ v + np.cross(*at[:, :2].T), (before, v))[1]
+        np.testing.assert_allclose(other, v, atol=1e-9)  # of what no rates give nothing is seen
+
+
+def test_a_rotation_vector_at_a_whole_turn_stays_on_its_axis():
+    axis = np.array([0.6, 0.0, -0.8])
+    q, v = charts.continued(charts.VECTOR, [-1.0, 0.0, 0.0, 0.0], 3 * axis, (6.2 * axis, 3 * axis))
+    np.testing.assert_allclose(q, 2 * np.pi * axis, atol=1e-12)
+    np.testing.assert_allclose(v, 3 * axis, atol=1e-12)
+
+
 def test_a_singular_chart_is_refused():
     state = ChartState("zxz", np.array([0.3, np.pi / 2, 0.0]), np.ones(3), np.ones(3))
     assert charts.measure("zxz", ca.DM(state.q)) == -1

@@ -217,16 +217,20 @@ phase: {duration: 1, start: {joints: {block: 0.49}, velocities: {block: 40}}, co
     ("sdirk2", "kind: euler, chart: xyz", "[0.1, 1.5, 0]"), ("sdirk2", "kind: euler, chart: xyz", "[0.1, pi/2, 0]"),
     ("sdirk2", "kind: exponential", "[2*pi, 0, 0]")])
 def test_a_chart_at_its_singular_place_is_named(integrator, kind, q):
+    """Damping of the rates keeps the joint in it."""
     body = "mass: 1, inertia: {xx: 1, yy: 2, zz: 3}, com: [0.1, 0, 0.2]"
     found = problem(f"""
 name: A top in a poor chart
-system: {{bodies: {{top: {{{body}, joint: {{{kind}}}}}}}}}
+system: {{bodies: {{top: {{{body}, joint: {{{kind}, damping: 1e-3}}}}}}}}
 phase: {{duration: 1, start: {{joints: {{top: {q}}}, velocities: {{top: [0.1, 2, 0.3]}}}}, costs: []}}
 """)
     motion = simulate(found, integrator, Guessed(found), kernels="interpreted")
     # an implicit step may get away from it, and then it is a note
-    assert motion.ending is Ending.FAILED or (integrator, q) == ("sdirk2", "[0.1, pi/2, 0]")
-    assert "coordinates of joint 'top' are next to singular at t = " in "".join([motion.message, *motion.notes])
+    assert motion.ending is Ending.FAILED or (integrator, q) in (("sdirk2", "[0.1, pi/2, 0]"), ("sdirk2", "[2*pi, 0, 0]"))
+    said = motion.message if motion.ending is Ending.FAILED else "".join(motion.notes)
+    assert "coordinates of joint 'top' are next to singular at t = " in said
+    assert "joint 'top' stays in its chart" in said
+    assert "(det S = " in said
 
 
 @pytest.mark.parametrize("integrator", ["bdf2", "implicit_euler"])
