@@ -187,6 +187,13 @@ def _linked(binary: bytes, symbols: Sequence[str]) -> tuple[dict[str, int], Any]
     return {symbol: int(tracker[symbol]) for symbol in symbols}, tracker
 
 
+def assembled(code: str, symbols: Sequence[str]) -> tuple[dict[str, int], Any]:
+    """Addresses of functions written in LLVM's language, by symbol, and what keeps them in memory."""
+    with _lock:
+        binary = bytes(_generator(False).emit_object(_llvm().parse_assembly(code)))
+    return _linked(binary, symbols)
+
+
 @lru_cache(maxsize=1)
 def _llvm() -> Any:
     # Imported on first use: others need not wait for it.

@@ -6,6 +6,8 @@ import casadi as ca
 import numpy as np
 
 from dynamics.algorithms import forward_dynamics
+from dynamics.kernels import Kernel, compile_kernel, operations
+from dynamics.kernels.mapped import mapped
 from dynamics.mechanism.constrained import accelerations, reduced, stacked
 from ocp.certify.consistent import Consistent
 from ocp.problem import Phase, Trajectory
@@ -21,6 +23,8 @@ POINTS, WEIGHTS = (POINTS + 1) / 2, WEIGHTS / 2
 INSIDE = 1.0 - 1e-9
 #: functions are evaluated at so many times at once
 AT_ONCE = 4096
+#: operations of one function after which machine code of it pays, and least number of times
+PAYS, OFTEN = 2e7, 4000
 
 
 class Along:
@@ -56,6 +60,7 @@ class Along:
             self.driven = ca.Function("driven", [t, x, tau, p], [space.rate(x) @ rate])
         self._consistent = Consistent(system) if system.residual is not None else None
         self._slope: ca.Function | None = None
+        self._calls: dict[int, tuple[ca.Function, int, Kernel | None]] = {}  # by identity: function, times, machine code
         self.stepped = system.period is not None  # in discrete time: nothing lies between knots
         self.minus = ca.Function("minus", [x, y], [space.minus(x, y)])
         self.tangent = ca.Function("tangent", [x, y], [space.rate_inverse(x) @ y])
@@ -77,12 +82,24 @@ class Along:
         """A problem function at many times: [k] , [k, nx], [k, nu] -> [k, n]."""
         if not len(t):
             return np.zeros((0, function.numel_out(0)))
+        kernel = self._kernel(function, len(t))
+        if kernel is not None:
+            return mapped(kernel, t[None, :], x.T, u.T, self.p[:, None])[0].T
         found = []
         for i in range(0, len(t), AT_ONCE):
             here = slice(i, i + AT_ONCE)
             p = np.repeat(self.p[:, None], len(t[here]), axis=1)
             found.append(np.asarray(function(t[None, here], x[here].T, u[here].T, p)).T)
         return np.concatenate(found)
+
+    def _kernel(self, function: ca.Function, times: int) -> Kernel | None:
+        """Machine code of a function that is evaluated often; None while it does not pay, and where there is none."""
+        _, before, kernel = self._calls.get(function.__hash__(), (function, 0, None))
+        self._calls[function.__hash__()] = function, before + times, kernel
+        if kernel is None and before >= OFTEN and before * operations(function) >= PAYS:
+            kernel = compile_kernel(function, "jit")
+            self._calls[function.__hash__()] = function, before + times, kernel
+        return kernel if kernel is not None and kernel.mode == "jit" else None
 
     def returned(self, t: Array) -> Array:
         """Inputs [k, nu] as the method interpolates them."""

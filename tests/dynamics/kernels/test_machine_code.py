@@ -14,7 +14,8 @@ from repository import ROOT
 
 import dynamics
 from dynamics import kernels
-from dynamics.kernels import compile_kernel, compile_many, llvm, text, workspace
+from dynamics.kernels import KernelError, compile_kernel, compile_many, llvm, text, workspace
+from dynamics.kernels.mapped import mapped
 from dynamics.model.urdf import read_urdf
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -3.0, 7.25, 1e-310, -1e-310, 1e308, -1e308, np.inf, -np.inf, np.nan]
@@ -361,3 +362,22 @@ def test_object_files_are_kept(cache):
     assert run(0.5) == first
     assert kernels.clear_cache() == 0  # manifests of libraries, of which there are none
     assert not list(cache.glob("*.o"))
+
+
+def test_many_points_at_once():
+    """Inputs of every point and one for all, empty ones, matrices among the outputs: bit by bit what one call a point gives."""
+    kernel = make(scalar_function("forward_dynamics", robot()))
+    x, q, none = ca.SX.sym("x", 3), ca.SX.sym("q", 2, 2), ca.SX.sym("none", 0)
+    shapes = make(ca.Function("shapes", [x, none, q], [q @ x[:2], ca.horzcat(x, x * q[0, 1])]))
+    rng = np.random.default_rng(1)
+    for made, given in ((kernel, [rng.standard_normal((6, 9)) for _ in range(3)]),
+                        (shapes, [rng.standard_normal((3, 9)), np.zeros((0, 1)), rng.standard_normal((4, 1))])):
+        points = [np.broadcast_to(g, (len(g), 9)) for g in given]
+        for k, found in enumerate(mapped(made, *given)):
+            for i in range(9):
+                one = made(*(p[:, i].reshape(shape, order="F") for p, shape in zip(points, made.input_shapes, strict=True)))
+                np.testing.assert_array_equal(found[:, i], np.ravel(one[k] if isinstance(one, tuple) else one, order="F"))
+    with pytest.raises(KernelError, match=r"\[3, 0, 4\] rows at n points or one"):
+        mapped(shapes, given[0], given[1], given[0])
+    with pytest.raises(KernelError, match="expected machine code"):
+        mapped(compile_kernel(kernel.function, "interpreted"), given[0])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from repository import ROOT
 
+from dynamics.kernels.mapped import mapped
 from ocp.app.files.load import load_problem
-from ocp.certify import Tolerances, certify
+from ocp.certify import Tolerances, along, certify
 from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.problem import Status, Trajectory
@@ -175,3 +176,15 @@ def test_each_tolerance_has_an_effect(cartpole):
         strict = certify(cartpole, Tolerances(**{field: 1e-300}))
         assert any(check in failure for failure in strict.certificate.failures), field
     assert certify(cartpole, Tolerances(violation=1e-300)).certificate.violations != base.violations
+
+
+def test_machine_code_changes_no_number(cartpole, monkeypatch):
+    """Functions that are evaluated often become machine code, which rounds as the interpreter does."""
+    certificates = []
+    for pays in (0.0, np.inf):
+        made = []
+        monkeypatch.setattr(along, "PAYS", pays)
+        monkeypatch.setattr(along, "mapped", lambda *given, made=made: made.append(given[0].name) or mapped(*given))
+        certificates.append(str(certify(cartpole).certificate))
+        assert bool(made) == (pays == 0.0)
+    assert certificates[0] == certificates[1]
