@@ -16,7 +16,7 @@ Two-step maps, which see the state before as well, have a record and a table of 
 
 from ocp.integrators.family import GIVEN, INTEGRATORS, sampled, serving
 from ocp.integrators.integrator import Advance, Integrator, Node, project
-from ocp.integrators.multistep import MULTISTEP, Multistep, refuse_history
+from ocp.integrators.multistep import MULTISTEP, Multistep, looking_back, refuse_history
 
-__all__ = ["GIVEN", "INTEGRATORS", "MULTISTEP", "Advance", "Integrator", "Multistep", "Node", "project", "refuse_history",
-           "sampled", "serving"]
+__all__ = ["GIVEN", "INTEGRATORS", "MULTISTEP", "Advance", "Integrator", "Multistep", "Node", "looking_back", "project",
+           "refuse_history", "sampled", "serving"]
