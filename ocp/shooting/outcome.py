@@ -92,9 +92,9 @@ def extras(horizon: Horizon, store: Store, swept: bool, chosen: dict[str, float]
         steps, knots = slice(leg.first, leg.last), slice(leg.first, leg.last + 1)
         here: dict[str, np.ndarray] = {"stage_cost": store.path.cost[knots]}
         if swept:
-            Vxx = _alike(leg, _alike(leg, policy.Vxx[knots]).swapaxes(1, 2))
-            here |= {"K": _alike(leg, policy.K[steps, :m]), "k": policy.k[steps, :m], "Vx": _alike(leg, policy.Vx[knots]), "Vxx": Vxx,
-                     "costate": _alike(leg, policy.costate[knots])}
+            by_x = {"K": policy.K[steps, :m], "Vx": policy.Vx[knots], "Vxx": _alike(leg, policy.Vxx[knots]).swapaxes(1, 2),
+                    "costate": policy.costate[knots]}
+            here |= {"k": policy.k[steps, :m], **{name: _alike(leg, by) for name, by in by_x.items()}}
         path, end = horizon.kind(leg.first).rows, horizon.kind(leg.last).rows
         if path.count or end.count:
             units = np.array([horizon.kind(k).rows.unit for k in range(leg.first, leg.last)])

@@ -122,7 +122,8 @@ def build(problem: Problem, options: ILQROptions, loops: bool = False, kinds: tu
         problem = replace(problem, phases=tuple(
             replace(phase, system=differentiated(phase.system, choose(phase.system, source, "generated")[0]))
             for phase in problem.phases))
-    legs, at, parts = [], 0, stretches(problem)
+    legs: list[Leg] = []
+    parts = stretches(problem)
     choice = _free_start(parts[0])
     drafts = [] if choice is None else [choice]
     at = len(drafts)
@@ -147,7 +148,8 @@ def build(problem: Problem, options: ILQROptions, loops: bool = False, kinds: tu
     from dynamics.loops.dense import padded  # Numba costs half a second: whoever only asks shall not pay for it
 
     width = padded(max(d.space.ndx for d in drafts) + max(len(d.controls) for d in drafts))
-    kinds = kinds or tuple(make_stage(draft, width, options.hessian != "gauss_newton") for draft in drafts)
+    if len(kinds) != len(drafts):  # none, or of a single interval, which has no step that looks back
+        kinds = tuple(make_stage(draft, width, options.hessian != "gauss_newton") for draft in drafts)
     t, h = _times(legs, len(which))
     lower, upper = _bounds(drafts, legs, which, choice)
     start, chosen = _start(parts[0], choice)
