@@ -256,6 +256,13 @@ def test_one_iteration_solves_a_linear_system_with_quadratic_costs():
     assert found.objective == pytest.approx(by_multiple_shooting(oscillator(), intervals=30).objective, rel=1e-9)
 
 
+def test_a_single_interval_is_the_first_step():
+    """And the certificate's finer grid has one step that looks back, whose functions the coarse one has not."""
+    one, other = (solve(oscillator(), "ilqr", {"integrator": name, "intervals": 1}) for name in ("bdf2", "sdirk2"))
+    assert one.objective == pytest.approx(other.objective, rel=1e-12)
+    assert one.certificate.objective_error.value > 0
+
+
 def test_gains_values_and_costates_are_by_the_present_state():
     """The state before moves as the present one does: then they are those of one-step methods, but for the length of steps."""
     counts, errors = np.array([50, 100, 200]), {"K": [], "Vx": [], "Vxx": [], "costate": []}
