@@ -52,6 +52,24 @@ class Space:
         return all(i >= 0 for i in self.tangent_index)
 
 
+def product(first: Space, second: Space) -> Space:
+    """Both side by side: points and variations of the first, then those of the second."""
+    nx, ndx = first.nx, first.ndx
+
+    def both(name: str, left: int, right: int) -> Any:
+        one, other = getattr(first, name), getattr(second, name)
+        return lambda a, b: ca.vertcat(one(a[:left], b[:right]), other(a[left:], b[right:]))
+
+    return Space(
+        names=first.names + second.names, tangent_names=first.tangent_names + second.tangent_names,
+        plus=both("plus", nx, ndx), jet=both("jet", nx, ndx), minus=both("minus", nx, nx),
+        rate=lambda x: ca.diagcat(first.rate(x[:nx]), second.rate(x[nx:])),
+        rate_inverse=lambda x: ca.diagcat(first.rate_inverse(x[:nx]), second.rate_inverse(x[nx:])),
+        neutral=first.neutral + second.neutral,
+        tangent_index=first.tangent_index + tuple(i + ndx if i >= 0 else -1 for i in second.tangent_index),
+        quaternions=first.quaternions + tuple(nx + i for i in second.quaternions))
+
+
 def euclidean(names: tuple[str, ...]) -> Space:
     """The vector space with one coordinate per name."""
     n = len(names)

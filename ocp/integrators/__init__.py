@@ -11,12 +11,13 @@ integrated exactly as if it were one more state (``int l dt = h sum_i w_i l(t_i,
 
 Systems in discrete time have steps of their own (``serving``), and ``sampled`` makes such a system of steps of these maps.
 
-Two-step maps, which see the state before as well, have a record and a table of their own: bdf2 (``MULTISTEP``).
+Two-step maps, which see the state before as well, have a record and a table of their own: bdf2 (``MULTISTEP``). Of shooting
+methods the stages carry that state, of multiple shooting the defects look back over two intervals.
 """
 
 from ocp.integrators.family import GIVEN, INTEGRATORS, sampled, serving
 from ocp.integrators.integrator import Advance, Integrator, Node, project
-from ocp.integrators.multistep import MULTISTEP, Multistep, refuse_history
+from ocp.integrators.multistep import MULTISTEP, Multistep, looking_back, refuse_history
 
-__all__ = ["GIVEN", "INTEGRATORS", "MULTISTEP", "Advance", "Integrator", "Multistep", "Node", "project", "refuse_history",
-           "sampled", "serving"]
+__all__ = ["GIVEN", "INTEGRATORS", "MULTISTEP", "Advance", "Integrator", "Multistep", "Node", "looking_back", "project",
+           "refuse_history", "sampled", "serving"]

@@ -10,6 +10,7 @@ import casadi as ca
 
 from ocp.integrators import lie_group, motion, tableaus
 from ocp.integrators.integrator import Integrator
+from ocp.integrators.multistep import refuse_history
 from ocp.integrators.runge_kutta import runge_kutta
 from ocp.integrators.tableaus import Tableau
 from ocp.problem import System
@@ -54,6 +55,7 @@ def sampled(system: System, period: float, name: str = "rk4", steps: int = 1) ->
     """A system in continuous time under controls held over a period [s], as the system in discrete time that so many steps of an
     integrator make of it: a published optimum of a method becomes that of a problem. Running costs count where steps begin (the
     left rectangle rule). Raises ProblemError for systems that the integrator is not for."""
+    refuse_history(name, "sampled")
     scheme = INTEGRATORS[name]
     scheme.check(system)
     kind = ca.SX if system.rate.is_a("SXFunction") and system.derivatives == "ad" and not scheme.implicit else ca.MX

@@ -1,4 +1,4 @@
-"""Steps that look back: linear multistep methods on state manifolds, for methods whose states are all unknowns.
+"""Steps that look back: linear multistep methods on state manifolds.
 
 BDF2 takes the parabola through the state before, the present and the next one, and asks it to have the slope of the system at the
 last. States are seen in the chart of the present one, ``y = x_n [-] x``, where the equation is that of a flat space, so that the
@@ -82,9 +82,14 @@ def bdf2_weights(edges: np.ndarray) -> np.ndarray:
 MULTISTEP: Mapping[str, Multistep] = MappingProxyType({m.name: m for m in (Multistep("bdf2", 2, bdf2, "sdirk2", bdf2_weights),)})
 
 
+def looking_back(system: System, name: str) -> Multistep | None:
+    """The two-step map of that name; None for one-step maps, and for systems in discrete time, whose steps are given."""
+    return MULTISTEP.get(name) if system.period is None else None
+
+
 def refuse_history(integrator: object, where: str) -> None:
     """Raise ProblemError where steps see one state alone and the integrator looks back."""
     if integrator in MULTISTEP:
         own = MULTISTEP[str(integrator)]
         raise ProblemError(f"integrator {own.name!r} looks back at the state before, and steps here begin from one state; take "
-                           f"{own.first!r}, or method multiple_shooting", where=where)
+                           f"{own.first!r}", where=where)

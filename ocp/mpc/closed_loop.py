@@ -20,6 +20,7 @@ import numpy as np
 
 from ocp.algebraic import composer, eliminated, explicit_system, stated
 from ocp.errors import ProblemError
+from ocp.integrators import looking_back
 from ocp.mpc import evaluate
 from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
 from ocp.mpc.result import ClosedLoop, Ending, step_times
@@ -93,7 +94,9 @@ class _Loop:
         self.plant: Plant = plant or IntegratedPlant(spec, self.costs, kernels=solver_options.kernels)
         self.prepared = {"solver": compiled - began, "plant": time.perf_counter() - compiled}
         # the model over one period, where the solver predicts over its delay
-        self.model = IntegratedPlant(PlantSpec(system, solver_options.integrator, 1), kernels=solver_options.kernels)
+        two = looking_back(system, solver_options.integrator)
+        self.model = IntegratedPlant(PlantSpec(system, solver_options.integrator if two is None else two.first, 1),
+                                     kernels=solver_options.kernels)
         n, m = options.steps, spec.substeps
         assert phase.start is not None  # the solver has refused a phase without one
         self.t = np.arange(n + 1) / options.rate

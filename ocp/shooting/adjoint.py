@@ -33,7 +33,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class AdjointOptions:
-    """integrator: any one-step map of ``ocp.integrators``; intervals: steps of equal length in every phase, the control is held
+    """integrator: any of ``ocp.integrators``, bdf2 included; intervals: steps of equal length in every phase, the control is held
     over each. tolerance: largest component of the projected gradient of a converged solution, over ``max(unit, |cost|)`` with the
     unit of the cost at the guess, in unknowns over their sizes (curvature, guess or range). max_iterations: of L-BFGS-B; memory:
     pairs it keeps. derivatives, kernels: as of iLQR."""
@@ -92,7 +92,7 @@ class Shot:
     def at(self, k: int) -> tuple[Any, ...]:
         h, stage = self.horizon, self.horizon.kind(k)
         u = self.u[k, :stage.nu] if k < h.stages else np.zeros(0)
-        return h.t[k], self.x[k, :stage.space.nx], u, h.p[h.which[k], :stage.step.size1_in(3)], h.h[k]
+        return h.t[k], self.x[k, :stage.space.nx], u, h.p[k, :stage.step.size1_in(3)], h.h[k]
 
     def value(self, u: Array) -> float:
         """Of the unknowns [sum nu]; NaN where a step fails, number ``lost``."""
@@ -260,12 +260,12 @@ def _guess(horizon: Horizon, steps: shooting.ILQROptions) -> tuple[Array, list[s
 def _trajectory(shot: Shot, leg: Leg) -> Trajectory:
     """Knot states and held controls of a phase; between knots the integrator itself, with a shorter step."""
     horizon, stretch = shot.horizon, leg.stretch
-    system, stage = stretch.phase.system, int(horizon.which[leg.first])
+    system = stretch.phase.system
     knots = slice(leg.first, leg.last + 1)
     full, u = shot.x[knots].copy(), shot.u[leg.first:leg.last].copy()
     theta = full[0, system.nx:stretch.space.nx]
     pace, began, inner = float(stretch.pace(theta)), float(stretch.clock(0.0, theta)), horizon.t[knots]
-    t, p = began + pace * inner, horizon.p[stage, :horizon.kinds[stage].step.size1_in(3)]
+    t = began + pace * inner
 
     def at(times: Array) -> Array:
         return np.clip(np.searchsorted(t, times, side="right") - 1, 0, len(u) - 1)
@@ -274,9 +274,9 @@ def _trajectory(shot: Shot, leg: Leg) -> Trajectory:
         flat = np.atleast_1d(np.asarray(times, float))
         out = np.empty((len(flat), system.nx))
         for i, (k, time_) in enumerate(zip(at(flat), flat, strict=True)):
-            x, share = full[k, :stretch.space.nx], (time_ - t[k]) / pace
+            share, (now, x, held, p, _) = (time_ - t[k]) / pace, shot.at(leg.first + k)
             end = full[k + 1] if time_ >= t[k + 1] else x if share <= 0 else \
-                np.ravel(shot.steps[stage](inner[k], x, u[k, :system.nu], p, share)[0])
+                np.ravel(shot.steps[horizon.which[leg.first + k]](now, x, held, p, share)[0])
             out[i] = end[:system.nx]
         return out[0] if np.ndim(times) == 0 else out
 

@@ -56,6 +56,10 @@ def write_guess(horizon: Horizon, options: ILQROptions, path: Path, phases: Sequ
             x[:, :nx], x[:, nx:nx + horizon.constants.count] = states(guess, phase.system.space, steps), horizon.constants.guess
     if given:
         path.x[0, :len(start)] = start
+        for leg in horizon.legs:
+            if leg.two is not None:
+                now, size = leg.stretch.space.nx, leg.stretch.phase.system.nx
+                path.x[leg.first + 1:leg.last + 1, now:now + size] = path.x[leg.first:leg.last, :size]
     return given, notes
 
 

@@ -65,6 +65,9 @@ class Program:
     named: Mapping[str, Any]  # the options by name
 
 
+LOOPED = tuple(name for name, one in INTEGRATORS.items() if one.loops)
+"""Integrators of loops over the robot."""
+
 ELSEWHERE = "; collocation (--method collocation) has the states as unknowns and may find one where rollouts do not"
 """What to try where a search has missed constraints."""
 
@@ -117,7 +120,7 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[str,
     _, by_loops, told = choose(phase.system, options.derivatives, options.execution)
     plain = len(problem.phases) == 1 and not phase.duration.free and not phase.free_parameters and phase.start is not None \
         and phase.start.complete
-    if by_loops and not (plain and INTEGRATORS[options.integrator].loops):
+    if by_loops and not (plain and options.integrator in LOOPED):
         what = "free times, parameters or start states" if not plain else f"integrator {options.integrator!r}"
         told = (f"dynamics: code generated for this problem, for loops over the robot know no {what}",)
         by_loops = False

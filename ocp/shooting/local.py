@@ -33,7 +33,7 @@ class _Knots:
         self.x = x[at, :stage.space.nx]
         self.u = u[at, :self.m] if self.m else np.zeros((len(at), 0))
         self.t, self.h = horizon.t[at], horizon.h[at]
-        self.p = horizon.p[kind, :stage.step.size1_in(3)]
+        self.p = horizon.p[at, :stage.step.size1_in(3)]
         self.y = y[at, :stage.space.nx]
         self.after = y[np.minimum(at + 1, len(y) - 1), :stage.after.nx]
         self.following = x[np.minimum(at + 1, len(x) - 1), :stage.after.nx]
@@ -47,7 +47,7 @@ class _Knots:
 
     def first(self, x: Array, u: Array) -> tuple[Array, Array, Array]:
         """(gradient of the Lagrangian by (x, u), ambient, without y of the knot itself; state after [nx']; rows)."""
-        stage, p = self.stage, np.repeat(self.p[None, :], len(x), axis=0)
+        stage, p = self.stage, self.p
         slope_x, slope_u = self.call(stage.adjoint, self.t, x, u, p, self.h, self.after)
         rows = np.zeros((len(x), 0))
         if stage.rows.count:
@@ -100,7 +100,7 @@ def costates(horizon: Horizon, x: Array, u: Array, weights: Array) -> Array:
     for k in range(horizon.stages, -1, -1):
         stage = horizon.kind(k)
         arguments = (horizon.t[k], x[k, :stage.space.nx], u[k, :stage.nu] if k < horizon.stages else np.zeros(0),
-                     horizon.p[horizon.which[k], :stage.step.size1_in(3)])
+                     horizon.p[k, :stage.step.size1_in(3)])
         slope = np.asarray(stage.adjoint(*arguments, horizon.h[k], y)[0]).ravel()
         if stage.rows.count:
             slope = slope + np.asarray(stage.rows.adjoint(*arguments, weights[k, :stage.rows.count])[0]).ravel()
@@ -162,7 +162,7 @@ def _presses(horizon: Horizon, x: Array, u: Array, owners: Owners, slope: Array,
     for k in range(horizon.stages + 1):
         kind = horizon.kind(k)
         cost += abs(float(kind.step(horizon.t[k], x[k, :kind.space.nx], u[k, :kind.nu] if k < horizon.stages else np.zeros(0),
-                                    horizon.p[horizon.which[k], :kind.step.size1_in(3)], horizon.h[k])[1]))
+                                    horizon.p[k, :kind.step.size1_in(3)], horizon.h[k])[1]))
     _, alike = np.unique(np.stack([owners.kind, owners.phase, owners.component]), axis=1, return_inverse=True)
     largest = np.zeros(len(values))
     np.maximum.at(largest, alike.ravel(), np.abs(values))

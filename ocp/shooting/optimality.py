@@ -33,7 +33,7 @@ class ShootingOptimality:
     def _arguments(self, k: int) -> tuple[Any, ...]:
         h, stage = self.horizon, self.horizon.kind(k)
         u = self.u[k, :stage.nu] if k < h.stages else np.zeros(0)
-        p = h.p[h.which[k], :stage.step.size1_in(3)]
+        p = h.p[k, :stage.step.size1_in(3)]
         return h.t[k], self.x[k, :stage.space.nx], u, p
 
     def gradient(self) -> np.ndarray:

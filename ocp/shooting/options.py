@@ -11,11 +11,11 @@ import numpy as np
 from dynamics.errors import near
 from ocp.derivatives import DERIVATIVES, EXECUTIONS
 from ocp.errors import ProblemError
-from ocp.integrators import INTEGRATORS, refuse_history
+from ocp.integrators import INTEGRATORS, MULTISTEP
 from ocp.problem import At, Constraint, Linkage, Phase, Problem, Sense
 
 CHOICES = {
-    "integrator": tuple(INTEGRATORS),
+    "integrator": (*INTEGRATORS, *MULTISTEP),
     "cost_quadrature": ("integrator", "rectangle"),
     "derivatives": DERIVATIVES,
     "execution": EXECUTIONS,
@@ -36,7 +36,8 @@ class ILQROptions:
     """Options of ``ocp.shooting.ilqr.solve``. Raises ProblemError for a value out of range.
 
     intervals: number of steps of equal length; the control is held over each.
-    integrator: one of ``ocp.integrators.INTEGRATORS``.
+    integrator: one of ``ocp.integrators``, implicit ones included; of those that look back (bdf2) every phase begins anew with
+        one step of sdirk2, and gains and values are by the present state, the state before moved alike.
     cost_quadrature: "integrator" integrates running costs with the tableau of the integrator, "rectangle" sums
         h times the cost at the knots 0 ... N-1.
     derivatives: of the dynamics: "ad", "analytic", "complex_step", "fd", or "auto".
@@ -121,7 +122,6 @@ class ILQROptions:
 
     def __post_init__(self) -> None:
         where = "ilqr options"
-        refuse_history(self.integrator, where)
         for name, known in CHOICES.items():
             value = getattr(self, name)
             if value not in known:

@@ -30,13 +30,12 @@ def trajectories(compiled: records.Compiled, path: Path) -> tuple[Trajectory, tu
 def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
     """Knot states and held controls of a phase; between knots the integrator itself, with a shorter step."""
     horizon, stretch = compiled.horizon, leg.stretch
-    kind, nx, nu = int(horizon.which[leg.first]), stretch.phase.system.nx, stretch.phase.system.nu
+    nx, nu = stretch.phase.system.nx, stretch.phase.system.nu
     x, u = path.x[leg.first:leg.last + 1].copy(), path.u[leg.first:leg.last].copy()
     inner, theta = horizon.t[leg.first:leg.last + 1], x[0, nx:stretch.space.nx]
     pace, began = float(stretch.pace(theta)), float(stretch.clock(0.0, theta))
     t = began + pace * inner
     made: list[Any] = []  # kernels of its own, once somebody asks between knots
-    p = horizon.p.copy()
 
     def interval(times: np.ndarray) -> np.ndarray:
         slack = 1e-9 * (t[-1] - t[0])
@@ -53,9 +52,9 @@ def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
         if not made:
             made.extend(records.stepper(compiled))
         step, own, kept = made
-        rows, none, no_size = len(flat), np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
-        plan = record.Plan(np.full(rows, kind), no_size, no_size, inner[k], (flat - t[k]) / pace, p, none, none)
-        failed = rollout.sample(record.Sampler(own, step, plan), record.Path(x[k], u[k], np.empty(rows), none), out)
+        at, none, no_size = leg.first + k, np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
+        plan = record.Plan(horizon.which[at], no_size, no_size, inner[k], (flat - t[k]) / pace, horizon.p[at], none, none)
+        failed = rollout.sample(record.Sampler(own, step, plan), record.Path(x[k], u[k], np.empty(len(flat)), none), out)
         if failed >= 0:
             raise ArithmeticError(f"the step failed at t = {flat[failed]:g} s ({len(kept)} kernels of its own)")
         at_knot = flat == t[k]
@@ -71,6 +70,16 @@ def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
     return Trajectory(t=t, x=x[:, :nx].copy(), u=u[:, :nu].copy(), t_u=t[:-1].copy(), state=state, control=control)
 
 
+def _alike(leg: Leg, by: np.ndarray) -> np.ndarray:
+    """Derivatives [K, .., n] by the carried state of the K knots of a phase, from those [K, .., w] by all that the knots carry: a
+    state before moves as the present one does."""
+    n, ndx = leg.stretch.space.ndx, leg.stretch.phase.system.space.ndx
+    found = by[..., :n].copy()
+    if leg.two is not None:
+        found[1:, ..., :ndx] += by[1:, ..., n:n + ndx]
+    return found
+
+
 def extras(horizon: Horizon, store: Store, swept: bool, chosen: dict[str, float]) -> dict[str, np.ndarray]:
     """Gains and value function (unless they belong to an earlier iterate), costates, multipliers; by phase where there are
     several. Where something is free at the start, the multipliers of its constraints."""
@@ -79,16 +88,17 @@ def extras(horizon: Horizon, store: Store, swept: bool, chosen: dict[str, float]
     if len(horizon.chosen) and (count := horizon.kind(0).rows.count):
         found["multipliers_start"] = held.slope[0, :count] / horizon.kind(0).rows.unit
     for leg in horizon.legs:
-        n, m = leg.stretch.space.ndx, leg.stretch.phase.system.nu
+        m = leg.stretch.phase.system.nu
         steps, knots = slice(leg.first, leg.last), slice(leg.first, leg.last + 1)
         here: dict[str, np.ndarray] = {"stage_cost": store.path.cost[knots]}
         if swept:
-            here |= {"K": policy.K[steps, :m, :n], "k": policy.k[steps, :m], "Vx": policy.Vx[knots, :n], "Vxx": policy.Vxx[knots,
-                                                                                                                           :n, :n],
-                     "costate": policy.costate[knots, :n]}
+            by_x = {"K": policy.K[steps, :m], "Vx": policy.Vx[knots], "Vxx": _alike(leg, policy.Vxx[knots]).swapaxes(1, 2),
+                    "costate": policy.costate[knots]}
+            here |= {"k": policy.k[steps, :m], **{name: _alike(leg, by) for name, by in by_x.items()}}
         path, end = horizon.kind(leg.first).rows, horizon.kind(leg.last).rows
         if path.count or end.count:
-            here |= {"multipliers_path": held.slope[steps, :path.count] / path.unit,
+            units = np.array([horizon.kind(k).rows.unit for k in range(leg.first, leg.last)])
+            here |= {"multipliers_path": held.slope[steps, :path.count] / units,
                      "multipliers_final": held.slope[leg.last, :end.count] / end.unit}
         label = f"{leg.stretch.phase.name}." if len(horizon.legs) > 1 else ""
         found |= {label + name: value.copy() for name, value in here.items()}

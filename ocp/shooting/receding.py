@@ -3,6 +3,9 @@
 One call of ``iterate`` is one compiled call: the plan is followed from the measured state with its feedback gains, then expanded,
 swept and searched (Diehl et al. 2005, real-time iterations, with a rollout in place of the linear prediction). Costs and
 constraints see absolute time.
+
+Steps that look back (bdf2) begin anew in every horizon: what was measured before counts for nothing, the first step from a measured
+state is one of sdirk2. Where the state between later knots is fed back, the state before is taken to miss the plan by as much.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ FOLLOWING = 0
 class Receding:
     """The horizon of a problem with one phase of fixed duration, ready for the next measurement; not for several threads.
 
-    t [N+1]: knot times relative to the first; x [N+1, nx], u [N, nu]: the plan; K [N, nu, ndx]: gains, du = K dx.
+    t [N+1]: knot times relative to the first; x [N+1, nx], u [N, nu]: the plan; K [N, nu, ndx]: gains by the present state,
+    du = K dx.
     """
 
     def __init__(self, problem: Problem, options: ILQROptions | None = None):
@@ -47,8 +51,8 @@ class Receding:
         self.nx, self.nu, self.ndx = system.nx, system.nu, system.space.ndx
         self.t = horizon.t.copy()
         self.step = float(horizon.h[0])
-        self.x, self.u, self.K = store.path.x, store.path.u, store.policy.K[:, :, :self.ndx]
-        self._measured, self._log = np.zeros((1, self.nx)), np.zeros((64, len(it.COLUMNS)))
+        self.x, self.u, self.K = store.path.x[:, :self.nx], store.path.u, store.policy.K[:, :, :self.ndx]
+        self._measured, self._log = np.zeros((1, store.path.x.shape[1])), np.zeros((64, len(it.COLUMNS)))
         self._applied = np.zeros(self.nu)
         self.reset(horizon.start, 0.0)
 
@@ -100,7 +104,7 @@ class Receding:
 
     def iterate(self, x0: np.ndarray, iterations: int = 1) -> int:
         """Take over the measured state x0 [nx] and improve the plan. Returns 0, or a code whose words are ``message``."""
-        self._measured[0] = x0
+        self._measured[0, :self.nx] = x0
         self._code = int(self._pursue.pursue(self._engine, self._measured, self._log, iterations))
         return FOLLOWING if self._code in (self._it.RUNNING, self._it.STUCK) else self._code
 
@@ -116,7 +120,7 @@ class Receding:
         """Control [nu] at the time ``since`` [s] after the first knot for the state x [nx]: held control plus feedback, within
         bounds."""
         k = min(max(int(since / self.step + 1e-9), 0), len(self.u) - 1)
-        self._measured[0] = x
+        self._measured[0, :self.nx] = x
         if not self._pursue.feedback(self._engine, k, min(1.0, max(0.0, since / self.step - k)), self._measured, self._applied):
             raise ArithmeticError("the distance to the plan could not be evaluated")
         return self._applied.copy()

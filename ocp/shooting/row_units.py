@@ -32,9 +32,11 @@ def in_own_units(horizon: Horizon) -> Horizon:
         return horizon
     sizes = [np.zeros(stage.rows.count) for stage in horizon.kinds]
     for k, x, u, moves in _guess(horizon):
-        kind, rows = horizon.which[k], horizon.kind(k).rows
+        kind, rows, space = horizon.which[k], horizon.kind(k).rows, horizon.kind(k).space
         if rows.count:
-            p = horizon.p[kind, :rows.value.size1_in(3)]
+            n = len(moves) - len(u)
+            x, moves = np.r_[x, x[:space.nx - len(x)]], np.r_[moves[:n], np.zeros(space.ndx - n), moves[n:]]
+            p = horizon.p[k, :rows.value.size1_in(3)]
             slopes = np.asarray(rows.jacobian(horizon.t[k], x, u, p)[1]).T[:, :len(moves)]
             size = np.abs(slopes) @ moves
             sizes[kind] = np.maximum(sizes[kind], np.where(np.isfinite(size), size, 0.0))
@@ -44,7 +46,8 @@ def in_own_units(horizon: Horizon) -> Horizon:
 
 
 def _guess(horizon: Horizon) -> Iterator[tuple[int, Array, Array, Array]]:
-    """Points of the guess: number of the stage, state, control, and how far both move [ndx + nu]."""
+    """Points of the guess: number of the stage, state, control, and how far both move [ndx + nu]; rows do not see states before,
+    which rest."""
     theta = np.array(horizon.constants.guess)
     for leg in horizon.legs:
         phase = leg.stretch.phase

@@ -124,14 +124,15 @@ class _Point:
         holds, S = horizon.holds(), horizon.stages
         knots: list[Knot] = []
         by_p: list[tuple[Array, Array, Array]] = []
-        slope_p = np.zeros(horizon.kinds[-1].step.size1_in(3))
+        count = horizon.legs[0].stretch.phase.system.np
+        slope_p = np.zeros(count)
         weights, costate = [], np.zeros(0)
         for k in range(S, -1, -1):
             stage = horizon.kind(k)
             n, m, r = stage.space.ndx, stage.nu, stage.rows.count
             kept = holds[k, :r] == 1
             w = np.where(kept, found.weights[k, :r], 0.0)
-            p = horizon.p[horizon.which[k], :stage.step.size1_in(3)]
+            p = horizon.p[k, :stage.step.size1_in(3)]
             after = found.x[k + 1, :stage.after.nx] if k < S else np.zeros(0)
             u = found.u[k, :m] if k < S else np.zeros(0)
             values = functions[horizon.which[k]](horizon.t[k], found.x[k, :stage.space.nx], u, p, horizon.h[k], after, costate, w)
@@ -139,9 +140,9 @@ class _Point:
             lower, upper = horizon.lower[k, :m], horizon.upper[k, :m]
             knots.append(Knot(n, g.ravel(), H, F, gap.ravel(), u, lower, upper, c.ravel()[kept], C[kept], stage.rows.kind[kept],
                               stage.rows.size[kept]))
-            by_p.append((g_p, f_p, c_p[kept]))
+            by_p.append((g_p[:, :count], f_p[:, :count], c_p[kept][:, :count]))
             weights.append(w[kept])
-            slope_p = slope_p + L_p.ravel()
+            slope_p = slope_p + L_p.ravel()[:count]
             costate = g.ravel()[:n] + F[:, :n].T @ costate + C[:, :n].T @ w
         knots.reverse()
         multipliers = costates(knots, weights[::-1])

@@ -24,7 +24,7 @@ class Discrete:
 
     def _arguments(self, k, x, u):
         h, stage = self.horizon, self.horizon.kind(k)
-        return stage, (h.t[k], x[k], u[k] if k < h.stages else np.zeros(0), h.p[h.which[k], :stage.step.size1_in(3)])
+        return stage, (h.t[k], x[k], u[k] if k < h.stages else np.zeros(0), h.p[k, :stage.step.size1_in(3)])
 
     def evaluate(self, x, u, multipliers):
         """The knots at a point; curvature of steps and rows by the multipliers."""

@@ -61,7 +61,7 @@ def bind(bank: Bank, plan: Plan, path: Path, k: int) -> int:
     arg[0] = row_address(plan.t, k)
     arg[1] = row_address(path.x, k)
     arg[2] = row_address(path.u, k)
-    arg[3] = row_address(plan.p, kind)
+    arg[3] = row_address(plan.p, k)
     arg[4] = row_address(plan.h, k)
     return SLOTS * kind
 
@@ -127,7 +127,7 @@ def _by_step(e, path, k, after):  # type: ignore[no-untyped-def]
         if _has(e, k, STEP):
             return _take(e, path, k, after)
         plan = e.plan
-        return by_robot(e.step, plan.t, plan.h, plan.p[plan.which[k]], path.x, path.u, k, after, path.cost)
+        return by_robot(e.step, plan.t, plan.h, plan.p[k], path.x, path.u, k, after, path.cost)
     return by_either
 
 
@@ -141,7 +141,7 @@ def _by_slope(e, k, H, hessian):  # type: ignore[no-untyped-def]
         if _has(e, k, STEP):
             return _differentiate(e, k, H, hessian)
         plan, path, model = e.plan, e.path, e.model
-        return by_robot(e.derivatives, plan.t, plan.h, plan.p[plan.which[k]], path.x, path.u, k, model.g, model.F, H, hessian)
+        return by_robot(e.derivatives, plan.t, plan.h, plan.p[k], path.x, path.u, k, model.g, model.F, H, hessian)
     return by_either
 
 
@@ -155,7 +155,7 @@ def _by_curve(e, k):  # type: ignore[no-untyped-def]
         if _has(e, k, BEND):
             return _bend(e, k)
         plan, path = e.plan, e.path
-        return by_robot(e.derivatives, plan.t, plan.h, plan.p[plan.which[k]], path.x, path.u, k, e.policy.costate, e.model.H)
+        return by_robot(e.derivatives, plan.t, plan.h, plan.p[k], path.x, path.u, k, e.policy.costate, e.model.H)
     return by_either
 
 
@@ -169,7 +169,7 @@ def _by_whole(e, k):  # type: ignore[no-untyped-def]
         if _has(e, k, WHOLE):
             return _complete(e, k)
         plan, path, model = e.plan, e.path, e.model
-        return by_robot(e.derivatives, plan.t, plan.h, plan.p[plan.which[k]], path.x, path.u, k, model.g, model.F, model.H,
+        return by_robot(e.derivatives, plan.t, plan.h, plan.p[k], path.x, path.u, k, model.g, model.F, model.H,
                         e.policy.costate)
     return by_either
 

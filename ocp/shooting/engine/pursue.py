@@ -99,9 +99,11 @@ def shift(e: Engine, whole: int, part: float, seconds: float) -> bool:
 def feedback(e: Engine, k: int, part: float, measured: Array, u: Array) -> bool:
     """u [M] at the fraction ``part`` of step k: the held control and the gains times the distance of the measured state [1, nx]
     to the plan, within bounds."""
-    plan, path, spare = e.plan, e.path, e.spare
+    plan, path, spare, n = e.plan, e.path, e.spare, e.model.n[0]
     if not _between(e, k, part) or not away(e, k, spare.after[0], measured[0], spare.dx_one[0]):
         return False
+    for c in range(n, e.model.n[k]):  # states before, of steps that look back, miss the plan by as much
+        spare.dx_one[0, c] = spare.dx_one[0, c - n]
     for i in range(u.shape[0]):
         value = path.u[k, i]
         for c in range(e.model.n[k]):

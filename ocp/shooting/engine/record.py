@@ -30,7 +30,7 @@ STATE = 21
 class Plan(Record):
     """What stays fixed: kind of every stage which [S+1]; flat [kinds]: coordinates of the state where it is flat, else 0; nx
     [kinds];
-    t, h [S+1] time argument and length; p [kinds, np] parameters; control bounds lower, upper [S+1, M]."""
+    t, h [S+1] time argument and length; p [S+1, np] parameters; control bounds lower, upper [S+1, M]."""
 
     which: Array
     flat: Array

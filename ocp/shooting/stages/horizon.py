@@ -18,7 +18,7 @@ import numpy as np
 
 from ocp.derivatives import choose, differentiated
 from ocp.errors import ProblemError
-from ocp.integrators import serving
+from ocp.integrators import Multistep, looking_back, serving
 from ocp.problem import At, Phase, Problem
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages.costs import local_cost, total
@@ -28,17 +28,25 @@ from ocp.shooting.stages.single import running_terms, single_graph
 from ocp.shooting.stages.stage import NOWHERE, Draft, Stage, Term, make_stage, term
 from ocp.shooting.stages.stretch import Constants, Stretch, stretches
 from ocp.shooting.stages.written import Write
+from ocp.spaces import Space
 
 Expr = Any
 
 
 @dataclass(frozen=True)
 class Leg:
-    """The stages of one phase: steps first ... last - 1, the last knot ``last`` belongs to the passage or the end behind it."""
+    """The stages of one phase: steps first ... last - 1, the last knot ``last`` belongs to the passage or the end behind it. two:
+    the method of steps that look back."""
 
     stretch: Stretch
     first: int
     last: int
+    two: Multistep | None = None
+
+    @property
+    def closing(self) -> Space:
+        """Of what the last knot carries."""
+        return self.stretch.space if self.two is None else self.stretch.behind
 
 
 @dataclass(frozen=True)
@@ -46,9 +54,9 @@ class Horizon:
     """A discrete optimal-control problem.
 
     kinds: the different stages. which [S+1]: kind of every stage, the last being the end; t, h [S+1]: time argument and
-    length of every stage; p [kinds, np]; lower, upper [S+1, M]: control bounds. start [nx]: state of the first knot. controls [S,
-    M]: controls
-    of the guess, where the first stage has some. constant: costs at a fixed start, where nothing is left to choose.
+    length of every stage; p [S+1, np]: parameters, behind them what steps that look back count by and the length of the step before
+    them; lower, upper [S+1, M]: control bounds. start [nx]: state of the first knot. chosen: guess of what is free there. constant:
+    costs at a fixed start, where nothing is left to choose.
     """
 
     problem: Problem
@@ -77,7 +85,7 @@ class Horizon:
 
     def leg(self, k: int) -> Leg:
         """The phase that stage k belongs to; the choice of the start to the first, passages to the phase they close."""
-        return next((leg for leg in self.legs if k <= leg.last), self.legs[-1])
+        return _leg(self.legs, k)
 
     def time(self, k: int, theta: np.ndarray) -> float:
         """Absolute time [s] of knot k with the constants theta."""
@@ -114,37 +122,40 @@ def build(problem: Problem, options: ILQROptions, loops: bool = False, kinds: tu
         problem = replace(problem, phases=tuple(
             replace(phase, system=differentiated(phase.system, choose(phase.system, source, "generated")[0]))
             for phase in problem.phases))
-    legs, at, parts = [], 0, stretches(problem)
+    legs: list[Leg] = []
+    parts = stretches(problem)
     choice = _free_start(parts[0])
     drafts = [] if choice is None else [choice]
     at = len(drafts)
     which = [0] * at
     for plain, stretch in zip(given, parts, strict=True):
-        serving(stretch.phase.system, options.integrator).check(stretch.phase.system)
+        two = looking_back(stretch.phase.system, options.integrator)
+        first = options if two is None else replace(options, integrator=two.first)
+        serving(stretch.phase.system, first.integrator).check(stretch.phase.system)
         if stretch.number:
             which.append(len(drafts))
-            drafts.append(_passage(parts[stretch.number - 1], stretch))
+            drafts.append(_passage(legs[-1], stretch))
             at += 1
         steps = stretch.phase.steps or options.intervals
-        which += [len(drafts)] * steps
-        drafts.append(_step(stretch, options, loops, single_graph(plain, options)))
-        legs.append(Leg(stretch, at, at + steps))
+        made = [_step(stretch, first, loops, single_graph(plain, first), two)]
+        made += [_step(stretch, options, False, None, two)] if two is not None and steps > 1 else []
+        which += [len(drafts)] + [len(drafts) + len(made) - 1] * (steps - 1)
+        drafts += made
+        legs.append(Leg(stretch, at, at + steps, two))
         at += steps
     which.append(len(drafts))
-    drafts.append(_end(parts[-1]))
+    drafts.append(_end(legs[-1]))
     from dynamics.loops.dense import padded  # Numba costs half a second: whoever only asks shall not pay for it
 
     width = padded(max(d.space.ndx for d in drafts) + max(len(d.controls) for d in drafts))
-    kinds = kinds or tuple(make_stage(draft, width, options.hessian != "gauss_newton") for draft in drafts)
+    if len(kinds) != len(drafts):  # none, or of a single interval, which has no step that looks back
+        kinds = tuple(make_stage(draft, width, options.hessian != "gauss_newton") for draft in drafts)
     t, h = _times(legs, len(which))
     lower, upper = _bounds(drafts, legs, which, choice)
-    p = np.zeros((len(drafts), max(1, max(d.parameters for d in drafts))))
-    for kind, draft in enumerate(drafts):
-        leg = next((leg for leg in legs if leg.last >= which.index(kind)), legs[-1])
-        p[kind, :draft.parameters] = leg.stretch.phase.system.parameter_values[:draft.parameters]
     start, chosen = _start(parts[0], choice)
-    return Horizon(problem, tuple(legs), parts[0].constants, kinds, np.array(which, dtype=np.int64), t, h, p, lower, upper, start,
-                   chosen, 0.0 if choice is not None else _constant(parts[0].phase), width)
+    return Horizon(problem, tuple(legs), parts[0].constants, kinds, np.array(which, dtype=np.int64), t, h,
+                   _parameters(drafts, legs, which, t, h), lower, upper, start, chosen,
+                   0.0 if choice is not None else _constant(parts[0].phase), width)
 
 
 def _constant(phase: Phase) -> float:
@@ -164,20 +175,47 @@ def _symbols(stretch: Stretch, costs: Sequence[Any], *more: ca.Function, implici
     return symbol_for([*more, *(cost.function for cost in costs)])
 
 
-def _step(stretch: Stretch, options: ILQROptions, loops: bool, single: Write | None) -> Draft:
-    """A step of the integrator along a phase."""
-    phase, space = stretch.phase, stretch.space
+def _step(stretch: Stretch, options: ILQROptions, loops: bool, single: Write | None, two: Multistep | None) -> Draft:
+    """A step of the integrator along a phase; two: the two-step method that is the integrator, or that this is the first step of.
+    Its parameters are those of the system, the weight of its running costs and the length of the step before."""
+    phase, space, later = stretch.phase, stretch.space, looking_back(stretch.phase.system, options.integrator) is not None
     system, running = phase.system, stretch.costs(At.PATH)
-    sym = _symbols(stretch, running, system.rate, implicit=serving(system, options.integrator).implicit)
+    sym = _symbols(stretch, running, system.rate, implicit=later or serving(system, options.integrator).implicit)
 
     def advance(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, list[Term]]:
-        after, nodes = stretch.advance(options.integrator, t, x, u, p, h)
-        nodes = ((1.0, t, x),) if options.cost_quadrature == "rectangle" else nodes
-        return after, running_terms(stretch, running, [(h * w, ti, xi) for w, ti, xi in nodes], sym)
+        now, known = stretch.now(x), p if two is None else p[:system.np]
+        before = (x[space.nx:], h / p[system.np + 1]) if later else None
+        after, nodes = stretch.advance(options.integrator, t, now, u, known, h, before)
+        counts = 1.0 if two is None else p[system.np]
+        if options.cost_quadrature == "rectangle":
+            nodes, counts = ((1.0, t, now),), 1.0
+        found = running_terms(stretch, running, [(h * w * counts, ti, xi) for w, ti, xi in nodes], sym)
+        return after if two is None else ca.vertcat(after, stretch.split(now)[0]), found
 
-    return Draft(phase.name, space, system.controls, system.np, space, advance,
-                 lambda t, x, u, p, *tau: path_rows(stretch, t, x, u, p, *tau), sym,
-                 local_cost(phase) if loops else None, single, stretch.accelerated)
+    def rows(t: Expr, x: Expr, u: Expr, p: Expr, *tau: Expr) -> list[Row]:
+        return path_rows(stretch, t, stretch.now(x), u, p if two is None else p[:system.np], *tau)
+
+    return Draft(phase.name, stretch.behind if later else space, system.controls, system.np + (0 if two is None else 2),
+                 space if two is None else stretch.behind, advance, rows, sym, local_cost(phase) if loops else None, single,
+                 None if later else stretch.accelerated)
+
+
+def _parameters(drafts: Sequence[Draft], legs: Sequence[Leg], which: Sequence[int], t: np.ndarray, h: np.ndarray) -> np.ndarray:
+    """Parameters of every stage [S+1, np]."""
+    p = np.zeros((len(which), max(1, max(d.parameters for d in drafts))))
+    for k in range(len(which)):
+        system = _leg(legs, k).stretch.phase.system
+        p[k, :system.np] = system.parameter_values
+    for leg in legs:
+        if leg.two is not None:
+            np_ = leg.stretch.phase.system.np
+            p[leg.first:leg.last, np_] = leg.two.weights(t[leg.first:leg.last + 1])
+            p[leg.first:leg.last, np_ + 1] = np.append(h[leg.first], h[leg.first:leg.last - 1])
+    return p
+
+
+def _leg(legs: Sequence[Leg], k: int) -> Leg:
+    return next((leg for leg in legs if k <= leg.last), legs[-1])
 
 
 def _closing(stretch: Stretch, sym: Symbol, t: Expr, x: Expr) -> list[Term]:
@@ -192,17 +230,19 @@ def _opening(stretch: Stretch, sym: Symbol, t: Expr, x: Expr) -> list[Term]:
     return [term(1.0, t, x, stretch.space, system.nu, system.np, costs, sym, False)] if costs else []
 
 
-def _end(stretch: Stretch) -> Draft:
+def _end(leg: Leg) -> Draft:
     """The last knot."""
+    stretch = leg.stretch
     system = stretch.phase.system
     sym = _symbols(stretch, stretch.costs(At.FINAL))
-    return Draft("end", stretch.space, (), system.np, NOWHERE,
-                 lambda t, x, u, p, h: (type(x)(0, 1), _closing(stretch, sym, t, x)),
-                 lambda t, x, u, p: final_rows(stretch, t, x, p), sym)
+    return Draft("end", leg.closing, (), system.np, NOWHERE,
+                 lambda t, x, u, p, h: (type(x)(0, 1), _closing(stretch, sym, t, stretch.now(x))),
+                 lambda t, x, u, p: final_rows(stretch, t, stretch.now(x), p), sym)
 
 
-def _passage(before: Stretch, after: Stretch) -> Draft:
+def _passage(leg: Leg, after: Stretch) -> Draft:
     """From the end of one phase to the start of the next, through its reset map."""
+    before = leg.stretch
     reset, one, other = after.phase.reset, before.phase.system, after.phase.system
     if reset is None and one.space.names != other.space.names:
         raise ProblemError(f"phase {after.phase.name!r} has other states than {before.phase.name!r}; "
@@ -222,13 +262,14 @@ def _passage(before: Stretch, after: Stretch) -> Draft:
         return 0.0 if after.fractional else t
 
     def advance(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, list[Term]]:
-        there = moved(x, p)
-        return there, [*_closing(before, sym, t, x), *_opening(after, sym, opened(t), there)]
+        there = moved(before.now(x), p)
+        return there, [*_closing(before, sym, t, before.now(x)), *_opening(after, sym, opened(t), there)]
 
     def rows(t: Expr, x: Expr, u: Expr, p: Expr) -> list[Row]:
-        return [*final_rows(before, t, x, p), *start_rows(after, opened(t), moved(x, p), p, prescribed=True)]
+        now = before.now(x)
+        return [*final_rows(before, t, now, p), *start_rows(after, opened(t), moved(now, p), p, prescribed=True)]
 
-    return Draft(f"{before.phase.name} to {after.phase.name}", before.space, (), one.np, after.space, advance, rows, sym)
+    return Draft(f"{before.phase.name} to {after.phase.name}", leg.closing, (), one.np, after.space, advance, rows, sym)
 
 
 def _one_value(before: Stretch, after: Stretch) -> None:

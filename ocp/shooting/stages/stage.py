@@ -178,9 +178,15 @@ def _control(term: Term, u: Expr) -> Expr:
     return u if term.controlled else ca.DM.zeros(term.costs[0].function.size1_in(2) if term.costs else 0)
 
 
+def _known(term: Term, p: Expr) -> Expr:
+    """What costs see of the parameters: those of their system."""
+    size = term.costs[0].function.size1_in(3) if term.costs else p.shape[0]
+    return p if size == p.shape[0] else p[:size]
+
+
 def _total(terms: Sequence[Term], u: Expr, p: Expr) -> Expr:
     """Weighted costs of all terms."""
-    return sum((at.weight * total(at.costs, at.t, at.x, _control(at, u), p) for at in terms), start=ca.DM(0))
+    return sum((at.weight * total(at.costs, at.t, at.x, _control(at, u), _known(at, p)) for at in terms), start=ca.DM(0))
 
 
 def first_order(space: Space, space_after: Space, x: Expr, u: Expr, p: Expr, terms: Sequence[Term], after: Expr, F: Expr | None
@@ -194,7 +200,7 @@ def first_order(space: Space, space_after: Space, x: Expr, u: Expr, p: Expr, ter
     gradient, hessian = ca.DM(n + m, 1), ca.DM(n + m, n + m)
     held = ca.horzcat(ca.DM(m, n), ca.DM.eye(m))
     for at, J in zip(terms, jacobians, strict=True):
-        slope, bend = at.slopes(at.t, at.x, _control(at, u), p)
+        slope, bend = at.slopes(at.t, at.x, _control(at, u), _known(at, p))
         ndx = at.space.ndx
         Jz = ca.vertcat(J, held) if at.controlled else J
         if not at.controlled:

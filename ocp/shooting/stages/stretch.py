@@ -3,6 +3,9 @@
 Free durations and free parameters are constants theta that the first stage of a horizon chooses; every later stage hands them on:
 x_e = (x, theta). Where the duration is free, or that of a phase before, the time argument of a stage is the fraction s in [0, 1] of
 its phase, and ``t = T(theta) + s d(theta)`` with the start T and the duration d. A running cost is then ``d l`` per unit of s.
+
+Steps that look back see the state one step before behind all that, (x, theta, x_before), but the first one of every phase, which a
+one-step method makes: knots beyond it carry both. Costs and constraints see (x, theta) alone.
 """
 
 from __future__ import annotations
@@ -17,12 +20,12 @@ import numpy as np
 
 from dynamics.model.model import Model
 from ocp.bridge import accelerations
-from ocp.integrators import Node, motion, serving
+from ocp.integrators import MULTISTEP, Node, looking_back, motion, serving
 from ocp.integrators.integrator import velocity
 from ocp.problem import At, Constraint, Cost, Phase, Problem
 from ocp.shooting.stages.costs import terms
 from ocp.shooting.stages.symplectic import robot_curvature, robot_step
-from ocp.spaces import Space
+from ocp.spaces import Space, euclidean, product
 
 Expr = Any
 
@@ -66,21 +69,9 @@ def free_constants(problem: Problem) -> Constants:
 
 def carried(space: Space, constants: Constants) -> Space:
     """The state space with theta behind the state."""
-    count, nx, ndx = constants.count, space.nx, space.ndx
-    if not count:
+    if not constants.count:
         return space
-
-    def both(function: Callable[[Expr, Expr], Expr], of_rest: Callable[[Expr, Expr], Expr], second: int) -> Any:
-        return lambda a, b: ca.vertcat(function(a[:nx], b[:second]), of_rest(a[nx:], b[second:]))
-
-    return Space(
-        names=space.names + constants.names, tangent_names=space.tangent_names + constants.names,
-        plus=both(space.plus, lambda a, b: a + b, ndx), jet=both(space.jet, lambda a, b: a + b, ndx),
-        minus=both(space.minus, lambda a, b: b - a, nx),
-        rate=lambda x: ca.diagcat(space.rate(x[:nx]), ca.DM.eye(count)),
-        rate_inverse=lambda x: ca.diagcat(space.rate_inverse(x[:nx]), ca.DM.eye(count)),
-        neutral=space.neutral + constants.guess,
-        tangent_index=space.tangent_index + tuple(range(ndx, ndx + count)), quaternions=space.quaternions)
+    return replace(product(space, euclidean(constants.names)), neutral=space.neutral + constants.guess)
 
 
 @dataclass(frozen=True)
@@ -100,6 +91,17 @@ class Stretch:
     @property
     def space(self) -> Space:
         return carried(self.phase.system.space, self.constants)
+
+    @property
+    def behind(self) -> Space:
+        """The carried state with that of the system one step before behind it."""
+        own = self.phase.system.space
+        return product(self.space, replace(own, names=tuple(f"{name} before" for name in own.names),
+                                           tangent_names=tuple(f"{name} before" for name in own.tangent_names)))
+
+    def now(self, x: Expr) -> Expr:
+        """The carried state without the state before."""
+        return x if x.shape[0] == self.space.nx else x[:self.space.nx]
 
     @cached_property
     def accelerated(self) -> Model | None:
@@ -160,14 +162,20 @@ class Stretch:
         """Hard constraints there, as they are."""
         return [c for c in self.phase.constraints if c.at is at and c.soft is None]
 
-    def advance(self, integrator: str, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, tuple[Node, ...]]:
-        """One step of the integrator and the nodes of its quadrature, with the time argument of the stages."""
-        system, scheme = self.phase.system, serving(self.phase.system, integrator)
+    def advance(self, integrator: str, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, before: tuple[Expr, Expr] | None = None
+                ) -> tuple[Expr, tuple[Node, ...]]:
+        """One step of the integrator and the nodes of its quadrature, with the time argument of the stages. before: of a two-step
+        method, the state [nx] one step ago, and h over the length of that step."""
+        system, (state, theta), given = self.phase.system, self.split(x), (t, x, u, p, h)
+        if self.constants.count:
+            given = (self.clock(t, theta), state, u, self.parameters(p, theta), h * self.pace(theta))
+        if before is None:
+            after, nodes = serving(system, integrator).advance(system, *given)
+        else:
+            after, nodes = MULTISTEP[integrator].advance(system, given[0], before[0], *given[1:], before[1])
         if not self.constants.count:
-            return scheme.advance(system, t, x, u, p, h)
-        state, theta = self.split(x)
-        after, nodes = scheme.advance(system, self.clock(t, theta), state, u, self.parameters(p, theta), h * self.pace(theta))
-        places = self._fractions(integrator)
+            return after, nodes
+        places = self._fractions(integrator) if before is None else [1.0]
         lifted = tuple((weight, t + place * h, x if at is state else ca.vertcat(at, theta))
                        for (weight, _, at), place in zip(nodes, places, strict=True))
         return ca.vertcat(after, theta), lifted
@@ -194,15 +202,17 @@ class Stretch:
         return robot_curvature(self.phase.system, x, u, h, costate)
 
     def failure(self, integrator: str, t: float, x: np.ndarray, u: np.ndarray, h: float) -> str:
-        """Why an implicit step by the equations of motion from a carried state has no solution, in words; empty where it has one,
-        or is none."""
-        system = self.phase.system
-        if integrator not in ("bdf1", "sdirk2") or not motion.moves(system):
+        """Why an implicit step by the equations of motion from a carried state, the state before with it where there is one, has
+        no solution, in words; empty where it has one, or is none."""
+        system, size, two = self.phase.system, self.space.nx, looking_back(self.phase.system, integrator)
+        before = (x[size:size + system.nx], 1.0) if len(x) > size else None
+        integrator = two.first if two is not None and before is None else integrator
+        if integrator not in ("bdf1", "sdirk2", "bdf2") or not motion.moves(system):
             return ""
         theta = x[system.nx:system.nx + self.constants.count]
         p = np.array(ca.DM(self.parameters(ca.DM(system.parameter_values), ca.DM(theta)))).ravel()
         found = motion.failure(system, integrator, float(self.clock(t, theta)), x[:system.nx], u[:system.nu], p,
-                               float(h * self.pace(theta)))
+                               float(h * self.pace(theta)), before)
         return "" if found is None else str(found)
 
     def _fractions(self, integrator: str) -> list[float]:

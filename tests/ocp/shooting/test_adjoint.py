@@ -20,7 +20,7 @@ def loaded(name="spring_arm_design"):
     return load_problem(ROOT / f"problems/{name}.yaml")
 
 
-@pytest.mark.parametrize("integrator", ["bdf1", "sdirk2"])
+@pytest.mark.parametrize("integrator", ["bdf1", "sdirk2", "bdf2"])
 def test_gradients_against_differences(integrator):
     """By torques, the length of a link and stiffnesses together, within 1e-6 of what they are large by."""
     shot = Shot(build(loaded().problem, AdjointOptions(integrator, 12).steps()), "auto")
@@ -63,7 +63,7 @@ def test_what_it_cannot_hold_is_named():
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    ({"integrator": "bdf2"}, "looks back"), ({"integrator": "sdirk3"}, "sdirk2"), ({"intervals": 0}, "whole number"),
+    ({"integrator": "sdirk3"}, "sdirk2"), ({"intervals": 0}, "whole number"),
     ({"tolerance": 2.0}, "between 0 and 1")])
 def test_bad_options_are_refused(options, words):
     with pytest.raises(ProblemError, match=words):
