@@ -181,8 +181,8 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
 
     Raises ProblemError where the program states no stages, or stages that are not those of its functions.
     """
-    if nlp.stages is None and nlp.chain is not None:
-        return through_copies(nlp, nlp.chain, lambda made: prepare(made, options))
+    if nlp.stages is None and nlp.timeline is not None:
+        return through_copies(nlp, nlp.timeline, lambda made: prepare(made, options))
     order = _Order(nlp)
     course = _Course(nlp, order, order.pattern)
     solvers: dict[float | None, ca.Function] = {}

@@ -18,7 +18,7 @@ import numpy as np
 from ocp.errors import ProblemError
 from ocp.nlp.names import Names
 from ocp.nlp.separable import Separable
-from ocp.nlp.stages import Chain, Stages
+from ocp.nlp.stages import Stages, Timeline
 from ocp.nlp.values import Values
 from ocp.nlp.whole import Whole
 
@@ -49,7 +49,7 @@ class NLP:
     variables [n], constraints [m]: a name for each column and row, in the user's words
     diagnose(x): sentences that name each user function that is not finite at x; None where nothing is known
     keep: what the functions call and must live as long as they do
-    stages: the structure of optimal control where the program has it; chain: where copies would give it, see ``ocp.nlp.stages``
+    stages: the structure of optimal control where the program has it; timeline: where copies would give it, see ``ocp.nlp.stages``
     """
 
     functions: Functions | Whole
@@ -63,7 +63,7 @@ class NLP:
     diagnose: Callable[[np.ndarray], tuple[str, ...]] | None = None
     keep: Any = None
     stages: Stages | None = None
-    chain: Chain | None = None
+    timeline: Timeline | None = None
 
     def __post_init__(self) -> None:
         sizes = {"x0": self.n, "x_lower": self.n, "x_upper": self.n, "g_lower": self.m, "g_upper": self.m}

@@ -62,16 +62,16 @@ class Stages:
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
-    """Unknowns along the intervals of a program: columns of knots [N+1], of what lies inside each interval [N], and shared ones.
+class Timeline:
+    """Unknowns along the intervals of a program: columns of knots [N+1], of what lies inside each interval [N], and static ones.
 
-    Rows touch one interval and the knots at its ends, besides shared columns. dynamics [N]: rows ``F_k - x_{k+1} = 0`` that give
+    Rows touch one interval and the knots at its ends, besides static columns. dynamics [N]: rows ``F_k - x_{k+1} = 0`` that give
     the knot to come in full, in its order, where the program has them; else empty.
     """
 
     knots: tuple[np.ndarray, ...]
     inner: tuple[np.ndarray, ...]
-    shared: np.ndarray
+    static: np.ndarray
     dynamics: tuple[np.ndarray, ...] = ()
 
     @property

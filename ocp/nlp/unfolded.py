@@ -1,8 +1,8 @@
-"""Programs whose unknowns form a chain, unfolded into stages for solvers that want them.
+"""Programs whose unknowns form a timeline, unfolded into stages for solvers that want them.
 
 In collocation an interval depends on the knots at both of its ends, and durations and parameters belong to no interval. Copies make
-stages of such a program: stage k has the unknowns of knot k and a copy of the shared ones as its state, those inside the interval
-and a copy of the knot to come as its control. The copies follow by ``copy of x_{k+1} - x_{k+1} = 0`` and ``shared_k - shared_{k+1}
+stages of such a program: stage k has the unknowns of knot k and a copy of the static ones as its state, those inside the interval
+and a copy of the knot to come as its control. The copies follow by ``copy of x_{k+1} - x_{k+1} = 0`` and ``static_k - static_{k+1}
 = 0``. No function
 is evaluated twice: entries of gradient, Jacobian and Hessian move to the copy that their stage has.
 """
@@ -18,7 +18,7 @@ import numpy as np
 from ocp.errors import ProblemError
 from ocp.nlp.program import NLP, Functions
 from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint
-from ocp.nlp.stages import Chain, Stages
+from ocp.nlp.stages import Stages, Timeline
 
 Array = np.ndarray
 
@@ -38,23 +38,23 @@ class Unfolded:
 class _Copies:
     """Where the unknowns of each stage stand in the new program."""
 
-    def __init__(self, chain: Chain, n: int):
-        self.chain, N = chain, chain.intervals
+    def __init__(self, timeline: Timeline, n: int):
+        self.timeline, N = timeline, timeline.intervals
         self.place: list[dict[int, int]] = []  # of every stage: old column -> new column
         source: list[int] = []
         primary = np.full(n, -1)
         states, controls = [], []
         for k in range(N + 1):
             own: dict[int, int] = {}
-            state = [*chain.knots[k].tolist(), *chain.shared.tolist()]
+            state = [*timeline.knots[k].tolist(), *timeline.static.tolist()]
             for c in state:
                 own[c] = len(source)
                 if primary[c] < 0:
                     primary[c] = len(source)
                 source.append(c)
             states.append(np.arange(len(source) - len(state), len(source)))
-            inner = chain.inner[k].tolist() if k < N else []
-            copies = chain.knots[k + 1].tolist() if k < N and not len(chain.dynamics) else []
+            inner = timeline.inner[k].tolist() if k < N else []
+            copies = timeline.knots[k + 1].tolist() if k < N and not len(timeline.dynamics) else []
             for c in (*inner, *copies):
                 own[c] = len(source)
                 if c in inner:
@@ -63,7 +63,7 @@ class _Copies:
             controls.append(np.arange(len(source) - len(inner) - len(copies), len(source)))
             self.place.append(own)
         if np.any(primary < 0):
-            raise ProblemError(f"column {int(np.argmin(primary))} belongs to no place of the chain", where="nlp")
+            raise ProblemError(f"column {int(np.argmin(primary))} belongs to no place of the timeline", where="nlp")
         self.source, self.primary = np.array(source), primary
         self.states, self.controls = tuple(states), tuple(controls)
 
@@ -76,13 +76,13 @@ class _Rows:
     """
 
     def __init__(self, nlp: NLP, copies: _Copies):
-        chain = copies.chain
+        timeline = copies.timeline
         r, c = (np.array(i, dtype=int) for i in nlp.jac.sparsity_out(1).get_triplet())
         stage = _stages_of_rows(nlp, copies, r, c)
         after = np.full(nlp.m, -1)  # of rows of dynamics: the knot to come
-        for k, own in enumerate(chain.dynamics):
+        for k, own in enumerate(timeline.dynamics):
             stage[own] = k
-            after[own] = chain.knots[k + 1]
+            after[own] = timeline.knots[k + 1]
         self.of_program = r
         self.columns = np.array([copies.primary[j] if after[i] == j else copies.place[stage[i]][j]
                                  for i, j in zip(r, c, strict=True)], dtype=int)
@@ -92,10 +92,11 @@ class _Rows:
         values: list[float] = []
         dynamics: list[Array] = []
         self.count = nlp.m
-        for k in range(chain.intervals):
-            here = chain.dynamics[k].tolist() if len(chain.dynamics) else []
-            pairs = [] if len(chain.dynamics) else [(copies.place[k][j], copies.primary[j], j) for j in chain.knots[k + 1].tolist()]
-            pairs += [(copies.place[k][j], copies.place[k + 1][j], j) for j in chain.shared.tolist()]
+        for k in range(timeline.intervals):
+            here = timeline.dynamics[k].tolist() if len(timeline.dynamics) else []
+            pairs = [] if len(timeline.dynamics) else [
+                (copies.place[k][j], copies.primary[j], j) for j in timeline.knots[k + 1].tolist()]
+            pairs += [(copies.place[k][j], copies.place[k + 1][j], j) for j in timeline.static.tolist()]
             for one, other, j in pairs:
                 rows += [self.count, self.count]
                 entries += [one, other]
@@ -104,7 +105,7 @@ class _Rows:
                 here.append(self.count)
                 self.count += 1
             dynamics.append(np.array(here, dtype=int))
-        path: list[list[int]] = [[] for _ in range(chain.intervals + 1)]
+        path: list[list[int]] = [[] for _ in range(timeline.intervals + 1)]
         for i in range(nlp.m):
             if after[i] < 0:
                 path[stage[i]].append(i)
@@ -113,10 +114,10 @@ class _Rows:
         self.stages = Stages(copies.states, copies.controls, tuple(dynamics), tuple(np.array(p, dtype=int) for p in path))
 
 
-def unfolded(nlp: NLP, chain: Chain) -> Unfolded:
+def unfolded(nlp: NLP, timeline: Timeline) -> Unfolded:
     """The program with copies. Raises ProblemError naming a row or a pair of unknowns that is not of one stage and the knot to
     come."""
-    copies = _Copies(chain, nlp.n)
+    copies = _Copies(timeline, nlp.n)
     rows = _Rows(nlp, copies)
     lower, upper = _bounds(nlp, copies)
     zeros = np.zeros(rows.count - nlp.m)
@@ -125,7 +126,7 @@ def unfolded(nlp: NLP, chain: Chain) -> Unfolded:
         g_lower=np.r_[nlp.g_lower, zeros], g_upper=np.r_[nlp.g_upper, zeros],
         variables=_names(nlp, copies), constraints=(*nlp.constraints, *rows.names),
         diagnose=None if nlp.diagnose is None else (lambda values: nlp.diagnose(values[copies.primary]) if nlp.diagnose else ()),
-        stages=rows.stages, chain=None)
+        stages=rows.stages, timeline=None)
 
     def fold(x: Array, lam_x: Array, lam_g: Array) -> tuple[Array, Array, Array]:
         return x[copies.primary], np.bincount(copies.source, lam_x, nlp.n), lam_g[:nlp.m]
@@ -140,8 +141,8 @@ def _bounds(nlp: NLP, copies: _Copies) -> tuple[Array, Array]:
     upper = np.full(len(copies.source), np.inf)
     lower = -upper
     lower[copies.primary], upper[copies.primary] = nlp.x_lower, nlp.x_upper
-    shared = np.isin(copies.source, copies.chain.shared)
-    lower[shared], upper[shared] = nlp.x_lower[copies.source[shared]], nlp.x_upper[copies.source[shared]]
+    static = np.isin(copies.source, copies.timeline.static)
+    lower[static], upper[static] = nlp.x_lower[copies.source[static]], nlp.x_upper[copies.source[static]]
     return lower, upper
 
 
@@ -170,9 +171,9 @@ def _functions(nlp: NLP, copies: _Copies, rows: _Rows) -> Functions:
         hess=ca.Function("hessian", [x, sigma, lam], [hess], ["x", "sigma", "lam_g"], ["hessian"]), gauss_newton=gauss)
 
 
-def through_copies(nlp: NLP, chain: Chain, prepare: Callable[[NLP], Run]) -> Run:
+def through_copies(nlp: NLP, timeline: Timeline, prepare: Callable[[NLP], Run]) -> Run:
     """A solver of programs with stages as one of this program: what goes in is copied, what comes out folded."""
-    own = unfolded(nlp, chain)
+    own = unfolded(nlp, timeline)
     inner = prepare(own.nlp)
 
     def run(x0: Array, warm: Warm | None, progress: Progress | None, watch_point: WatchPoint | None) -> NLPResult:
@@ -190,16 +191,16 @@ def through_copies(nlp: NLP, chain: Chain, prepare: Callable[[NLP], Run]) -> Run
 
 def _stages_of_rows(nlp: NLP, copies: _Copies, r: Array, c: Array) -> Array:
     """The first stage that has all unknowns of a row; rows without unknowns stand in the first."""
-    chain, N = copies.chain, copies.chain.intervals
+    timeline, N = copies.timeline, copies.timeline.intervals
     at = np.full((nlp.n, 2), -1)  # first and last stage that an unknown is part of
-    at[chain.shared] = (0, N)
-    with_copies = not len(chain.dynamics)
+    at[timeline.static] = (0, N)
+    with_copies = not len(timeline.dynamics)
     for k in range(N + 1):
-        at[chain.knots[k]] = (max(0, k - 1) if with_copies else k, k)
+        at[timeline.knots[k]] = (max(0, k - 1) if with_copies else k, k)
         if k < N:
-            at[chain.inner[k]] = (k, k)
+            at[timeline.inner[k]] = (k, k)
     low, high = np.zeros(nlp.m, dtype=int), np.full(nlp.m, N)
-    mine = np.concatenate([np.zeros(0, dtype=int), *chain.dynamics]) if len(chain.dynamics) else np.zeros(0, dtype=int)
+    mine = np.concatenate([np.zeros(0, dtype=int), *timeline.dynamics]) if len(timeline.dynamics) else np.zeros(0, dtype=int)
     np.maximum.at(low, r, at[c, 0])
     np.minimum.at(high, r, at[c, 1])
     wrong = np.setdiff1d(np.flatnonzero(low > high), mine)
@@ -218,12 +219,12 @@ def _pattern(m: int, n: int, rows: Array, columns: Array) -> tuple[ca.Sparsity, 
 def _moved(nlp: NLP, copies: _Copies, matrix: ca.MX, pattern: ca.Sparsity, n: int) -> ca.MX:
     """The upper triangle of a Hessian with its entries at the copies that one stage has of both unknowns."""
     r, c = (np.array(i, dtype=int) for i in pattern.get_triplet())
-    chain = copies.chain
-    home = np.full(nlp.n, -1)  # the stage of an unknown; shared ones have none
-    for k in range(chain.intervals + 1):
-        home[chain.knots[k]] = k
-        if k < chain.intervals:
-            home[chain.inner[k]] = k
+    timeline = copies.timeline
+    home = np.full(nlp.n, -1)  # the stage of an unknown; static ones have none
+    for k in range(timeline.intervals + 1):
+        home[timeline.knots[k]] = k
+        if k < timeline.intervals:
+            home[timeline.inner[k]] = k
     first, second = np.empty(len(r), dtype=int), np.empty(len(r), dtype=int)
     for e, (i, j) in enumerate(zip(r, c, strict=True)):
         stages = {int(home[i]), int(home[j])} - {-1} or {0}

@@ -23,7 +23,7 @@ from ocp.transcription.intervals import picks
 from ocp.transcription.mesh import Compressed
 from ocp.transcription.part import Part, Place, graph_kind, join, nothing
 from ocp.transcription.places import coordinate_bounds, integral_rows
-from ocp.transcription.shared import Clock, clock
+from ocp.transcription.static_unknowns import Clock, clock
 
 SIMPSON = (1 / 6, 4 / 6, 1 / 6)
 
@@ -106,7 +106,7 @@ def _interval(place: Place, mesh: Compressed) -> tuple[Expr, Expr, _Own, list[An
     nu = phase.system.nu
     u = [kind.sym(f"u_{i}", nu) for i in "amb"]
     tau, width = kind.sym("tau"), kind.sym("width")
-    own = clock(kind, place.problem, place.number, place.shared)
+    own = clock(kind, place.problem, place.number, place.static)
     a, b = (form.state(one, centre) for one, centre in zip(z, centres, strict=True))
     chart, h = centres[0], own.T * width
     t = [own.start + own.T * (tau + part * width) for part in (0.0, 0.5, 1.0)]

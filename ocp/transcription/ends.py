@@ -13,14 +13,14 @@ from ocp.transcription.blocks import Block, has_cost, vector
 from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows, independent_of_control, penalty
 from ocp.transcription.layout import held_by_rows
 from ocp.transcription.part import Part, Place, identity, join, nothing
-from ocp.transcription.shared import clock
+from ocp.transcription.static_unknowns import clock
 
 
 def ends_part(place: Place) -> Part:
-    """Start and final costs, constraints and prescribed states of a phase, as one function of (x_0, x_N, shared)."""
+    """Start and final costs, constraints and prescribed states of a phase, as one function of (x_0, x_N, static)."""
     phase, form = place.phase, place.form
     system = phase.system
-    own = clock(ca.SX, place.problem, place.number, place.shared)
+    own = clock(ca.SX, place.problem, place.number, place.static)
     cost, soft, residuals, rows = ca.SX(0), ca.SX(0), [], []
     states, centres = [], []
     u = ca.SX.sym("u", system.nu)
@@ -79,7 +79,7 @@ def passage_part(before: Place, after: Place) -> Part:
     if phase.reset is None and phase.system.nx != before.phase.system.nx:
         raise ProblemError(f"has {phase.system.nx} states and no reset, the phase before has {before.phase.system.nx}",
                            where=f"phase {phase.name!r}")
-    own = clock(ca.SX, after.problem, after.number, after.shared)
+    own = clock(ca.SX, after.problem, after.number, after.static)
     (z0, c0), (z1, c1) = ((ca.SX.sym(f"z{i}", p.form.size), ca.SX.sym(f"c{i}", p.form.centre_size)) for i, p in enumerate((before,
                                                                                                                            after)))
     left, right = before.form.state(z0, c0), after.form.state(z1, c1)
@@ -99,7 +99,7 @@ def passage_part(before: Place, after: Place) -> Part:
 
 def linkage_part(linkage: Linkage, places: tuple[Place, ...], number: int) -> Part:
     """A constraint between ends of phases: a function of these states, the durations of all phases and parameters by name."""
-    shared, problem = places[0].shared, places[0].problem
+    static, problem = places[0].static, places[0].problem
     states, arguments, index, values, data = [], [], [], [], []
     for i, (phase_number, at) in enumerate(linkage.ends):
         place, k = places[phase_number], 0 if at is At.START else -1
@@ -112,7 +112,7 @@ def linkage_part(linkage: Linkage, places: tuple[Place, ...], number: int) -> Pa
     extra: list[Expr] = []
     durations = []
     for i, phase in enumerate(problem.phases):
-        if (at_column := shared.durations[i]) is None:
+        if (at_column := static.durations[i]) is None:
             durations.append(ca.SX(phase.duration.lower))
         else:
             durations.append(ca.SX.sym(f"T{i}"))
@@ -120,10 +120,10 @@ def linkage_part(linkage: Linkage, places: tuple[Place, ...], number: int) -> Pa
             index.append(places[0].first + at_column)
     p = []
     for name in linkage.parameters:
-        if name in shared.parameters:
+        if name in static.parameters:
             p.append(ca.SX.sym(f"p_{name}"))
             extra.append(p[-1])
-            index.append(places[0].first + shared.parameters[name])
+            index.append(places[0].first + static.parameters[name])
         else:
             p.append(ca.SX(_fixed_value(problem.phases, name, linkage)))
     value = ca.densify(ca.vec(linkage.function(*arguments, ca.vertcat(*durations), ca.vertcat(ca.SX(0, 1), *p))))

@@ -29,7 +29,7 @@ from ocp.transcription.conditions import cost_value, gauss_newton, hard_rows, pe
 from ocp.transcription.mesh import Compressed, Grid, Table
 from ocp.transcription.part import Part, Place, graph_kind, identity, join, nothing, stacked
 from ocp.transcription.places import coordinate_bounds, integral_rows
-from ocp.transcription.shared import Clock, clock
+from ocp.transcription.static_unknowns import Clock, clock
 
 
 def shooting_part(place: Place, grid: Grid) -> Part:
@@ -91,7 +91,7 @@ def _motion_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
     states, centres = ([kind.sym("z", size) for _ in knots] for size in (form.size, form.centre_size))
     u, inside, tau, width, ratio = (kind.sym(name, size) for name, size in (
         ("u", phase.system.nu), ("inside", inner.shape[1]), ("tau", 1), ("width", 1), ("ratio", int(back))))
-    own = clock(kind, place.problem, place.number, place.shared)
+    own = clock(kind, place.problem, place.number, place.static)
     *past, x, after = (form.state(z, centre) for z, centre in zip(states, centres, strict=True))
     end, moved, nodes = motion.equations(phase.system, grid.integrator, own.start + own.T * tau, x, after, inside, u, own.p,
                                          own.T * width, (past[0], ratio) if back else None)
@@ -139,7 +139,7 @@ def path_part(place: Place, grid: Grid | Compressed) -> Part:
             continue
         z, centre, tau = kind.sym("z", form.size), kind.sym("centre", form.centre_size), kind.sym("tau")
         u = kind.sym("u", phase.system.nu) if everything else kind.zeros(phase.system.nu)  # an argument of rows without controls
-        own = clock(kind, place.problem, place.number, place.shared)
+        own = clock(kind, place.problem, place.number, place.static)
         x = form.state(z, centre)
         here = (own.start + own.T * tau, x, u, own.p)
         rows = join(kind, [*(hard_rows(c, here) for c in chosen), *coordinate_bounds(place, x)])
@@ -187,7 +187,7 @@ def interval_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
     u = kind.sym("u", phase.system.nu * (2 if grid.linear else 1))
     stages = kind.sym("stages", layout.stages.shape[1])
     tau, width = kind.sym("tau"), kind.sym("width")
-    own = clock(kind, place.problem, place.number, place.shared)
+    own = clock(kind, place.problem, place.number, place.static)
     x = form.state(z, centre)
     before = (form.state(z_back, centre_back), ratio) if back else None
     end, pieces, soft, integrals, equations = integrate(place, grid, own, x, u, tau, width, before=before, stages=stages)

@@ -16,7 +16,7 @@ from ocp.transcription.charts import Form, form
 from ocp.transcription.conditions import Rows
 from ocp.transcription.layout import Layout, phase_layout
 from ocp.transcription.mesh import Discretisation, Table
-from ocp.transcription.shared import Shared, shared_unknowns
+from ocp.transcription.static_unknowns import StaticUnknowns, static_unknowns
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +40,13 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A phase on its way into a program: where its unknowns lie. ``first``: the first shared column; ``n``: all columns."""
+    """A phase on its way into a program: where its unknowns lie. ``first``: the first static column; ``n``: all columns."""
 
     problem: Problem
     number: int
     form: Form
     layout: Layout
-    shared: Shared
+    static: StaticUnknowns
     first: int
     n: int
 
@@ -63,7 +63,7 @@ class Place:
 def located(problem: Problem, meshes: Sequence[Discretisation], states: str,
             centres: Sequence[np.ndarray] | None = None) -> tuple[Place, ...]:
     """Where the unknowns of all phases lie. states: their form, see ``charts.form``; centres: see ``phase_layout``."""
-    shared = shared_unknowns(problem)
+    static = static_unknowns(problem)
     forms = [form(phase.system.space, states) for phase in problem.phases]
     layouts: list[Layout] = []
     first = 0
@@ -71,7 +71,7 @@ def located(problem: Problem, meshes: Sequence[Discretisation], states: str,
         prefix = f"{phase.name}: " if len(problem.phases) > 1 else ""
         layouts.append(phase_layout(phase, mesh, forms[i], first, prefix, None if centres is None else centres[i]))
         first += layouts[-1].count
-    return tuple(Place(problem, i, forms[i], layouts[i], shared, first, first + shared.count) for i in range(len(layouts)))
+    return tuple(Place(problem, i, forms[i], layouts[i], static, first, first + static.count) for i in range(len(layouts)))
 
 
 def stacked(parts: Sequence[Part], n: int) -> Part:

@@ -19,7 +19,7 @@ from ocp.transcription.blocks import Block, vector
 from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows, penalty
 from ocp.transcription.mesh import Mesh, Table
 from ocp.transcription.part import Part, Place, graph_kind, identity, join, nothing
-from ocp.transcription.shared import Clock, clock
+from ocp.transcription.static_unknowns import Clock, clock
 
 
 def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
@@ -86,7 +86,7 @@ def bare_part(place: Place, mesh: Mesh) -> Part:
         return Part(nothing(0, place.n), (), np.zeros(0), np.zeros(0), Names.of(()))
     kind = ca.SX
     z, centre = kind.sym("z", place.form.size), kind.sym("centre", place.form.centre_size)
-    tau, own = kind.sym("tau"), clock(kind, place.problem, place.number, place.shared)
+    tau, own = kind.sym("tau"), clock(kind, place.problem, place.number, place.static)
     x, u = place.form.state(z, centre), kind.sym("u", phase.system.nu)
     t = own.start + own.T * tau
     joined = join(kind, [*(hard_rows(c, (t, x, u, own.p)) for c in on_state), *coordinate_bounds(place, x)])
@@ -95,7 +95,7 @@ def bare_part(place: Place, mesh: Mesh) -> Part:
     count = len(others)
     block = Block(
         name=f"nodes_{place.number}", v=vector(kind, z, own.variable), data=vector(kind, tau, centre, own.data), cost=kind(0),
-        rows=joined.expression, index=_with_shared(place.layout.states[others], own, place),
+        rows=joined.expression, index=_with_static(place.layout.states[others], own, place),
         values=np.column_stack([mesh.fractions[others], _centres(place, others), np.tile(own.values, (count, 1))]),
         weight=np.ones(count), matrix=identity(count * len(joined.names)))
     names = Names(count * len(joined.names), lambda: [f"{place.prefix}{name} @ {mesh.node_names[j]}" for j in others.tolist()
@@ -146,12 +146,12 @@ def dynamics_block(place: Place, mesh: Mesh) -> tuple[Block, tuple[Expr, Expr, E
 
 def _symbols(kind: Any, place: Place, mesh: Mesh, parameters: bool = True) -> tuple[Expr, Expr, tuple[Expr, Expr, Expr], Clock,
                                                                                     Expr]:
-    """(unknowns, data, (x, u, t), shared part, centre of the chart) of one place."""
+    """(unknowns, data, (x, u, t), static part, centre of the chart) of one place."""
     form, nu, c = place.form, place.phase.system.nu, mesh.places.points.shape[1]
     z, U, tau = kind.sym("z", form.size), kind.sym("u", nu * c), kind.sym("tau")
     centre, chart, weights = kind.sym("centre", form.centre_size), kind.sym("chart", form.centre_size), kind.sym("w",
                                                                                                                  c if c > 1 else 0)
-    own = clock(kind, place.problem, place.number, place.shared, parameters)
+    own = clock(kind, place.problem, place.number, place.static, parameters)
     u = U if c == 1 else ca.mtimes(ca.reshape(U, nu, c), weights)
     x, t = form.state(z, centre), own.start + own.T * tau
     return vector(kind, z, U, own.variable), vector(kind, tau, weights, centre, chart, own.data), (x, u, t), own, chart
@@ -160,7 +160,7 @@ def _symbols(kind: Any, place: Place, mesh: Mesh, parameters: bool = True) -> tu
 def _index(place: Place, mesh: Mesh, own: Clock) -> np.ndarray:
     places, layout = mesh.places, place.layout
     controls = layout.controls[places.points].reshape(len(places.node), -1)
-    return _with_shared(np.column_stack([layout.states[places.node], controls]), own, place)
+    return _with_static(np.column_stack([layout.states[places.node], controls]), own, place)
 
 
 def _values(place: Place, mesh: Mesh, own: Clock) -> np.ndarray:
@@ -169,9 +169,9 @@ def _values(place: Place, mesh: Mesh, own: Clock) -> np.ndarray:
                             _centres(place, mesh.knots[places.interval]), np.tile(own.values, (E, 1))])
 
 
-def _with_shared(own_columns: np.ndarray, own: Clock, place: Place) -> np.ndarray:
-    shared = place.first + np.array(own.columns, dtype=int)
-    return np.column_stack([own_columns, np.tile(shared, (len(own_columns), 1))]).astype(int)
+def _with_static(own_columns: np.ndarray, own: Clock, place: Place) -> np.ndarray:
+    static = place.first + np.array(own.columns, dtype=int)
+    return np.column_stack([own_columns, np.tile(static, (len(own_columns), 1))]).astype(int)
 
 
 def _centres(place: Place, nodes: np.ndarray) -> np.ndarray:

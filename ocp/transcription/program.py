@@ -24,7 +24,6 @@ from ocp.nlp.whole import Whole
 from ocp.problem import Phase, Problem, Trajectory, join
 from ocp.transcription import blocks, places
 from ocp.transcription.blocks import Block, BlockFunctions, differentiate
-from ocp.transcription.chain import chain
 from ocp.transcription.charts import Form
 from ocp.transcription.compressed import compressed_part, middle
 from ocp.transcription.diagnosis import diagnosis
@@ -36,7 +35,8 @@ from ocp.transcription.kernels import with_kernels
 from ocp.transcription.mesh import Compressed, Discretisation, Grid, Mesh
 from ocp.transcription.motion import by_motion
 from ocp.transcription.part import Part, Place, located, stacked
-from ocp.transcription.shared import clock
+from ocp.transcription.static_unknowns import clock
+from ocp.transcription.timeline import timeline
 
 Array = np.ndarray
 
@@ -109,7 +109,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         notes += [note for note in told if note not in notes]
     given, problem = problem, replace(problem, phases=tuple(phases))
     placed = located(problem, meshes, how.states, centres)
-    forms, layouts, shared, n = tuple(p.form for p in placed), [p.layout for p in placed], placed[0].shared, placed[0].n
+    forms, layouts, static, n = tuple(p.form for p in placed), [p.layout for p in placed], placed[0].static, placed[0].n
     pieces: list[Part] = []
     defects = []  # with these the rows of each phase begin
     for place, mesh, by_loops in zip(placed, meshes, loops, strict=True):
@@ -130,17 +130,17 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     prepared = [_prepared(block, whole, how) for block in whole.blocks]
     functions = [own for own, _, _ in prepared]
     elements = separable(whole.linear, whole.blocks, functions, how.gauss_newton)
-    bounds = shared.bounds.T
+    bounds = static.bounds.T
     nlp = NLP(
         functions=Whole(elements, blocks.FLAT_BELOW),
         x0=np.concatenate([*(layout.guess for layout in layouts), bounds[2]]),
         x_lower=np.concatenate([*(layout.lower for layout in layouts), bounds[0]]),
         x_upper=np.concatenate([*(layout.upper for layout in layouts), bounds[1]]),
         g_lower=whole.lower, g_upper=whole.upper, constraints=whole.names,
-        variables=Names.joined([*(layout.names for layout in layouts), shared.names]),
+        variables=Names.joined([*(layout.names for layout in layouts), static.names]),
         diagnose=diagnosis(given, meshes, _unpack(placed)), keep=[own.keep for own in functions],
-        chain=None if any(looks_back(mesh) for mesh in meshes) else
-        chain(placed, meshes, above[defects].tolist(), above[passages].tolist()))
+        timeline=None if any(looks_back(mesh) for mesh in meshes) else
+        timeline(placed, meshes, above[defects].tolist(), above[passages].tolist()))
     back = _Back(placed, tuple(meshes), elements, above[defects].tolist(), loops)
     notes += [note for _, own, _ in prepared for note in own] or ([] if how.kernels == BY_SOLVER else ["kernels: interpreted"])
     compiling = sum(seconds for _, _, seconds in prepared)
@@ -150,7 +150,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
 
 
 def looks_back(mesh: Discretisation) -> bool:
-    """Whether defects reach over two intervals, so that the program is no chain of stages."""
+    """Whether defects reach over two intervals, so that the program is no timeline of stages."""
     return isinstance(mesh, Grid) and mesh.integrator in MULTISTEP
 
 
@@ -167,10 +167,10 @@ def _owners(placed: Sequence[Place], meshes: Sequence[Discretisation]) -> Owners
                       np.diff(mesh.fractions)[:, None] * len(z.algebraic) / inside.shape[1])
         for columns, width in zip(place.layout.inside, np.diff(mesh.edges), strict=False):
             found.put(columns, PARAMETER, place.number, -1, width)
-        shared, names = place.shared, place.phase.system.parameters
-        if (number := shared.durations[place.number]) is not None:
+        static, names = place.static, place.phase.system.parameters
+        if (number := static.durations[place.number]) is not None:
             found.put(np.array([place.first + number]), DURATION, place.number, 0)
-        for name, number in shared.parameters.items():
+        for name, number in static.parameters.items():
             if name in names:
                 found.put(np.array([place.first + number]), PARAMETER, place.number, names.index(name))
     return found
@@ -190,10 +190,10 @@ def _unpack(placed: Sequence[Place]) -> Callable[[Array], list[tuple[Array, Arra
         found, begin = [], 0.0
         for place in placed:
             values = np.asarray(values, dtype=float)
-            shared, system = place.shared, place.phase.system
-            at = shared.durations[place.number]
+            static, system = place.static, place.phase.system
+            at = static.durations[place.number]
             duration = place.phase.duration.lower if at is None else float(values[place.first + at])
-            p = np.array([values[place.first + shared.parameters[name]] if name in shared.parameters else value
+            p = np.array([values[place.first + static.parameters[name]] if name in static.parameters else value
                           for name, value in zip(system.parameters, system.parameter_values, strict=True)])
             x = place.form.values(values[place.layout.states], place.layout.centres)
             found.append((x, values[place.layout.controls], begin, duration, p))
@@ -269,7 +269,7 @@ class _Back:
 
     def parameters(self, values: Array) -> dict[str, float]:
         place = self.placed[0]
-        return {name: float(values[place.first + at]) for name, at in place.shared.parameters.items()}
+        return {name: float(values[place.first + at]) for name, at in place.static.parameters.items()}
 
     def durations(self, values: Array) -> tuple[float, ...]:
         return tuple(duration for _, _, _, duration, _ in self.unpack(values))
@@ -290,7 +290,7 @@ def _limits(place: Place) -> tuple[Array, Array]:
 def _advance(place: Place, grid: Grid, duration: float, start: float, p: Array) -> Callable[[Array, Array, Array, Array], Array]:
     """States after a share of an interval, by the integrator with shorter steps."""
     system, form_, kind = place.phase.system, Form(place.form.space, False), ca.MX
-    own = clock(kind, place.problem, place.number, place.shared)
+    own = clock(kind, place.problem, place.number, place.static)
     x, u = kind.sym("x", system.nx), kind.sym("u", system.nu * (2 if grid.linear else 1))
     tau, width, share = kind.sym("tau"), kind.sym("width"), kind.sym("share")
     problem = place.problem
@@ -298,22 +298,22 @@ def _advance(place: Place, grid: Grid, duration: float, start: float, p: Array) 
         phases = list(problem.phases)
         phases[place.number] = solving(place.phase)
         problem = replace(problem, phases=tuple(phases))
-    plain = Place(problem, place.number, form_, place.layout, place.shared, place.first, place.n)
+    plain = Place(problem, place.number, form_, place.layout, place.static, place.first, place.n)
     end, *_ = integrate(plain, grid, own, x, u, tau, width, share)
     step = ca.Function("advance", [x, u, tau, width, share, own.variable, own.data], [end])
-    shared = _shared_values(place, duration, start, p)
+    static = _static_values(place, duration, start, p)
     widths = np.diff(grid.edges)
 
     def advance(k: Array, r: Array, x: Array, u: Array) -> Array:
-        variable, data = (np.repeat(np.asarray(part, dtype=float)[:, None], len(k), axis=1) for part in shared)
+        variable, data = (np.repeat(np.asarray(part, dtype=float)[:, None], len(k), axis=1) for part in static)
         return np.asarray(step(x.T, u.T, grid.edges[k][None, :], widths[k][None, :], r[None, :], variable, data)).T
 
     return advance
 
 
-def _shared_values(place: Place, duration: float, start: float, p: Array) -> tuple[list[float], list[float]]:
-    """Values of the clock's variable and fixed entries (``shared.clock``); earlier durations enter by their sum."""
-    own = clock(ca.SX, place.problem, place.number, place.shared)
+def _static_values(place: Place, duration: float, start: float, p: Array) -> tuple[list[float], list[float]]:
+    """Values of the clock's variable and fixed entries (``static.clock``); earlier durations enter by their sum."""
+    own = clock(ca.SX, place.problem, place.number, place.static)
     names = [[str(s) for s in ca.vertsplit(part)] if part.numel() else [] for part in (own.variable, own.data)]
     values: dict[str, float] = {f"p_{name}": float(v) for name, v in zip(place.phase.system.parameters, p, strict=True)}
     values |= {f"T{i}": 0.0 for i in range(place.number)}

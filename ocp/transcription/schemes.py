@@ -35,7 +35,7 @@ import numpy as np
 
 from dynamics.errors import near
 from ocp.errors import ProblemError
-from ocp.transcription import points
+from ocp.transcription import legendre
 
 #: largest degree offered; the points hold for more
 MOST = 128
@@ -95,7 +95,7 @@ class Scheme:
 
     def control_basis(self, r: Any) -> np.ndarray:
         """Lagrange polynomials through the collocated nodes at the places r [...] of [0, 1]: [..., K]."""
-        return points.value_matrix(self.places, r)
+        return legendre.value_matrix(self.places, r)
 
     def rate_basis(self, r: Any) -> np.ndarray:
         """``rate(r) = rate_basis(r) @ F``, the derivative by time of the state polynomial: [..., K]. The control basis."""
@@ -103,11 +103,11 @@ class Scheme:
 
     def state_basis(self, r: Any) -> np.ndarray:
         """Integrals from 0 to the places r [...] of ``control_basis``: [..., K]; ``x(r) = X_0 + h state_basis(r) @ F``."""
-        return points.legendre_integrals(r, self.degree) @ self._transform
+        return legendre.legendre_integrals(r, self.degree) @ self._transform
 
     @cached_property
     def _transform(self) -> np.ndarray:
-        return points.legendre_transform(self.places, self.quadrature)
+        return legendre.legendre_transform(self.places, self.quadrature)
 
     def conditions(self) -> dict[str, float]:
         """Errors of the conditions that make this a collocation scheme of its order; all zero up to rounding.
@@ -118,9 +118,9 @@ class Scheme:
         """
         c, w, K = self.places, self.quadrature, self.degree
         D, W, size = self.defect_state, self.defect_rate, float(np.max(np.abs(self.defect_state)))
-        moments = w @ points.legendre(c, self.order) - np.eye(self.order)[0]
-        polynomials = D @ points.legendre_integrals(self.nodes, K) + W @ points.legendre(c, K)
-        q, v = points.gauss((K + 1) // 2)
+        moments = w @ legendre.legendre(c, self.order) - np.eye(self.order)[0]
+        polynomials = D @ legendre.legendre_integrals(self.nodes, K) + W @ legendre.legendre(c, K)
+        q, v = legendre.gauss((K + 1) // 2)
         r = np.concatenate([self.nodes, np.linspace(0.0, 1.0, 7)])
         integrals = r[:, None] * np.einsum("q,rqi->ri", v, self.control_basis(r[:, None] * q))
         return {
@@ -131,7 +131,7 @@ class Scheme:
             "defects exact for constants": float(np.max(np.abs(D.sum(axis=1)))) / size,
             "defects exact for polynomials": float(np.max(np.abs(polynomials))) / size,
             "as many independent defects as new nodes": abs(float(np.linalg.matrix_rank(D[:, 1:])) - (self.size - 1)),
-            "control through its nodes": float(np.max(np.abs(points.legendre(c, K) @ self._transform - np.eye(K)))),
+            "control through its nodes": float(np.max(np.abs(legendre.legendre(c, K) @ self._transform - np.eye(K)))),
             "state basis is the integral of the control basis": float(np.max(np.abs(self.state_basis(r) - integrals))),
         }
 
@@ -148,24 +148,24 @@ class ControlShape:
 
     def basis(self, r: Any) -> np.ndarray:
         """``u(r) = basis(r) @ U`` at the places r [...] of [0, 1], U [m] the values at ``points``: [..., m]."""
-        return points.value_matrix(self.points, r)
+        return legendre.value_matrix(self.points, r)
 
 
 @dataclass(frozen=True)
 class _Family:
-    rule: Callable[[int], points.Rule]
+    rule: Callable[[int], legendre.Rule]
     lowest: int  # degree
     loss: int  # order = 2 degree - loss
     only: int | None = None  # the one degree of this name
 
 
 _FAMILIES = {
-    "trapezoid": _Family(points.lobatto, 2, 2, only=2),
-    "hermite_simpson": _Family(points.lobatto, 2, 2, only=3),
-    "gauss": _Family(points.gauss, 1, 0),
-    "radau": _Family(points.radau, 1, 1),
-    "lobatto": _Family(points.lobatto, 2, 2),
-    "radau_left": _Family(points.radau_left, 1, 1),
+    "trapezoid": _Family(legendre.lobatto, 2, 2, only=2),
+    "hermite_simpson": _Family(legendre.lobatto, 2, 2, only=3),
+    "gauss": _Family(legendre.gauss, 1, 0),
+    "radau": _Family(legendre.radau, 1, 1),
+    "lobatto": _Family(legendre.lobatto, 2, 2),
+    "radau_left": _Family(legendre.radau_left, 1, 1),
 }
 SCHEMES: tuple[str, ...] = tuple(_FAMILIES)
 # A polynomial of degree K is fixed by K + 1 states; Lobatto's intervals have K.
@@ -216,7 +216,7 @@ def _make(name: str, degree: int, form: str) -> Scheme:
 def _integral(nodes: np.ndarray, collocated: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Defects X_i - X_0 - h sum_j A_ij F_j of all nodes but the first; the last row of A is the quadrature."""
     new = len(nodes) - 1
-    A = points.integral_matrix(nodes[collocated], w, nodes[1:])
+    A = legendre.integral_matrix(nodes[collocated], w, nodes[1:])
     A[-1] = w
     return np.hstack([-np.ones((new, 1)), np.eye(new)]), -A
 
@@ -226,7 +226,7 @@ def _differential(nodes: np.ndarray, collocated: np.ndarray, w: np.ndarray) -> t
     there is one node more, at the end, it follows by quadrature."""
     K, new = len(collocated), len(nodes) - 1
     state, rate = np.zeros((new, new + 1)), np.zeros((new, K))
-    state[:K, :K + 1] = points.derivative_matrix(nodes[:K + 1])[collocated]
+    state[:K, :K + 1] = legendre.derivative_matrix(nodes[:K + 1])[collocated]
     rate[:K] = -np.eye(K)
     if new > K:
         state[-1, 0], state[-1, -1], rate[-1] = -1.0, 1.0, -w

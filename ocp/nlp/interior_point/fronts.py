@@ -1,4 +1,4 @@
-"""Symmetric indefinite factorisation along a chain of dense fronts, with pivoting and inertia.
+"""Symmetric indefinite factorisation along a line of dense fronts, with pivoting and inertia.
 
     K = sum of the values at their places = P' L D L' P
 

@@ -11,29 +11,29 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from dynamics.loops.dense import padded
 from dynamics.loops.lanes import WIDTH
 from ocp.nlp.interior_point.fronts import Factors, Plan
-from ocp.nlp.stages import Chain
+from ocp.nlp.stages import Timeline
 
 Array = np.ndarray
 
-#: columns of one front where the program states no chain
+#: columns of one front where the program states no timeline
 SLICE = 24
 #: room for pivots that are handed on, relative to what is needed without
 SPARE = 1.5
 
 
-def groups_of_chain(chain: Chain, n: int) -> Array:
-    """[n] at which front an unknown is eliminated: with its interval, knots with the interval they begin, shared ones last."""
-    place = np.full(n, chain.intervals + 1)
-    for k, knot in enumerate(chain.knots):
+def groups_of_timeline(timeline: Timeline, n: int) -> Array:
+    """[n] at which front an unknown is eliminated: with its interval, knots with the interval they begin, static ones last."""
+    place = np.full(n, timeline.intervals + 1)
+    for k, knot in enumerate(timeline.knots):
         place[knot] = k
-    for k, inner in enumerate(chain.inner):
+    for k, inner in enumerate(timeline.inner):
         place[inner] = k
-    place[chain.shared] = chain.intervals + 1
+    place[timeline.static] = timeline.intervals + 1
     return place
 
 
 def groups_of_pattern(n: int, m: int, pairs: tuple[Array, Array]) -> tuple[Array, Array]:
-    """([n], [m]) fronts for unknowns and rows of a program without a chain: slices of a narrow band (Cuthill and McKee 1969)."""
+    """([n], [m]) fronts for unknowns and rows of a program without a timeline: slices of a narrow band (Cuthill and McKee 1969)."""
     i, j = pairs
     size = n + m
     if not size:
@@ -49,23 +49,24 @@ def groups_of_rows(place: Array, m: int, rows: Array, columns: Array, last: int)
     """[m] the front of each row: where the first of its unknowns is eliminated, or the last where it couples distant ones."""
     first, end = np.full(m, last), np.full(m, -1)
     where = place[columns]
-    own = where < last  # shared unknowns say nothing about a row's place
+    own = where < last  # static unknowns say nothing about a row's place
     np.minimum.at(first, rows[own], where[own])
     np.maximum.at(end, rows[own], where[own])
     return np.where(end - first > 1, end, first)
 
 
-def plan(n: int, m: int, fixed: Array, hessian: tuple[Array, Array], jacobian: tuple[Array, Array], chain: Chain | None) -> Plan:
+def plan(n: int, m: int, fixed: Array, hessian: tuple[Array, Array], jacobian: tuple[Array, Array],
+         timeline: Timeline | None) -> Plan:
     """The plan of ``[H A'; A -D]`` whose entries are, one after another, the nonzeros of H (upper triangle, (rows, columns)), those
     of A and the diagonal [n + m].
 
-    fixed [n]: unknowns that take no part; chain: where the program has one.
+    fixed [n]: unknowns that take no part; timeline: where the program has one.
     """
     (hr, hc), (ar, ac) = hessian, jacobian
     size = n + m
-    if chain is not None:
-        place = groups_of_chain(chain, n)
-        last = chain.intervals + 1
+    if timeline is not None:
+        place = groups_of_timeline(timeline, n)
+        last = timeline.intervals + 1
         row_place = groups_of_rows(place, m, ar[~fixed[ac]], ac[~fixed[ac]], last)
     else:
         keep = ~fixed[ac]

@@ -66,7 +66,7 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
     fixed = nlp.x_lower == nlp.x_upper
     hessian = np.array([p.hessian_rows, p.hessian_columns])
     jacobian = np.array([p.jacobian_rows, p.jacobian_columns])
-    order = plan(nlp.n, nlp.m, fixed, (hessian[0], hessian[1]), (jacobian[0], jacobian[1]), nlp.chain)
+    order = plan(nlp.n, nlp.m, fixed, (hessian[0], hessian[1]), (jacobian[0], jacobian[1]), nlp.timeline)
     state = make_state(nlp.n, nlp.m, (len(p.jacobian_rows), len(p.hessian_rows)), options.max_iterations)
     bounds = _relaxed(nlp, options, state)
     factors = [room(order, nlp.n + nlp.m)]

@@ -10,7 +10,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.problem import At, Phase, Trajectory
-from ocp.transcription import points
+from ocp.transcription import legendre
 from ocp.transcription.charts import Form
 from ocp.transcription.conditions import cost_value, hard_rows, penalty
 from ocp.transcription.mesh import Mesh
@@ -186,7 +186,7 @@ class PhaseFunctions:
     def _finer(self, seen: _Seen, group: Sequence[int]) -> _Finer:
         mesh, count = seen.mesh, len(group)
         scheme = mesh.schemes[group[0]]
-        r, v = points.gauss(scheme.degree + MORE)
+        r, v = legendre.gauss(scheme.degree + MORE)
         there, h = np.append(r, 1.0), mesh.widths[group]
         places = np.array([mesh.places.of[k] for k in group])  # [G, K]
         F = seen.rates[places]
@@ -202,7 +202,7 @@ class PhaseFunctions:
             return [f.reshape(count, len(there), -1) for f in self(times, x, clipped, seen.p, centre, seen.T)]
 
         rate, running, rows, integrands = under(control)
-        again = h[:, None, None] * np.einsum("ri,gik->grk", points.integral_matrix(r, v, there), rate[:, :-1])
+        again = h[:, None, None] * np.einsum("ri,gik->grk", legendre.integral_matrix(r, v, there), rate[:, :-1])
         slope = np.einsum("ri,gik->grk", np.asarray(scheme.rate_basis(r)), F)
         return _Finer(list(group), places, r, v, h, x.reshape(count, len(there), -1), control, rate[:, :-1], running[:, :-1, 0],
                       rows, integrands[:, :-1], under(lower)[0][:, :-1], digits, again - y, slope)
@@ -272,7 +272,7 @@ def _decay(f: Array, r: Array, v: Array, K: int) -> Array:
     Rao 2018, Adaptive mesh refinement method for optimal control using decay rates of Legendre polynomial coefficients, IEEE
     Transactions on Control Systems Technology 26(4)).
     """
-    size = np.max(np.abs(np.einsum("ji,gik->gjk", points.legendre_transform(r, v), f)), axis=2)[:, :K + 1]
+    size = np.max(np.abs(np.einsum("ji,gik->gjk", legendre.legendre_transform(r, v), f)), axis=2)[:, :K + 1]
     found = np.full(len(size), SMOOTHEST)
     if size.shape[1] < 2:
         return found
@@ -293,14 +293,14 @@ def _reduced(mesh: Mesh, group: Sequence[int], u: Array, there: Array, r: Array,
     shapes = [mesh.shapes[k] for k in group]
     count = len(shapes[0].points)
     values = np.array([shape.basis(r) @ u[mesh.point(k)] for shape, k in zip(shapes, group, strict=True)])
-    full = np.einsum("ji,giu->gju", points.legendre_transform(r, v), values)[:, :count]
+    full = np.einsum("ji,giu->gju", legendre.legendre_transform(r, v), values)[:, :count]
     digits = np.zeros(len(group))
     if count < 2 or mesh.controls != "polynomial":
-        return np.einsum("rj,gju->gru", points.legendre(there, count), full), digits
+        return np.einsum("rj,gju->gru", legendre.legendre(there, count), full), digits
     sizes = np.max(np.abs(full), axis=2) if u.shape[1] else np.zeros((len(group), count))
     last, before = sizes[:, -1], np.max(sizes[:, max(1, count - 2):-1], axis=1) if count > 2 else sizes[:, 0]
     digits = np.clip(np.log10(np.maximum(before, 1e-300) / np.maximum(last, 1e-300)), 0.0, 3.0)
-    return np.einsum("rj,gju->gru", points.legendre(there, count - 1), full[:, :-1]), digits
+    return np.einsum("rj,gju->gru", legendre.legendre(there, count - 1), full[:, :-1]), digits
 
 
 def _stack(kind: Any, rows: Sequence[Any]) -> Any:

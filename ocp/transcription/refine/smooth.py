@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from ocp.nlp import NLP, Functions, NLPResult, Warm, kkt, lifted
 from ocp.problem import INF, At, Phase, Problem, Status
-from ocp.transcription import points
+from ocp.transcription import legendre
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.part import graph_kind
 from ocp.transcription.refine.plan import Plan
@@ -99,11 +99,11 @@ def roughness(mesh: Mesh, jumps: frozenset[int], scale: Array) -> tuple[sp.csr_m
     """(B, h) of one phase with ``r(u) = sum_j h_j (B vec(u))_j^2``, columns [P * nu] by control points. scale [nu]: 1 / range, 0
     for controls that are left alone."""
     rows: list[tuple[Array, Array, float]] = []  # control points, what they are multiplied with, and h
-    r, v = points.gauss(max(scheme.degree for scheme in mesh.schemes) + 1)
+    r, v = legendre.gauss(max(scheme.degree for scheme in mesh.schemes) + 1)
     for k, shape in enumerate(mesh.shapes):
         count = len(shape.points)
         if count > 1:
-            top = points.legendre_transform(r, v)[count - 1] @ shape.basis(r)
+            top = legendre.legendre_transform(r, v)[count - 1] @ shape.basis(r)
             rows.append((mesh.point(k), top, float(mesh.widths[k])))
     for k in range(1, mesh.intervals):
         if k in jumps:
@@ -111,7 +111,7 @@ def roughness(mesh: Mesh, jumps: frozenset[int], scale: Array) -> tuple[sp.csr_m
         h, own = mesh.widths[k - 1:k + 1], [mesh.shapes[k - 1], mesh.shapes[k]]
         where = np.concatenate([mesh.point(k - 1), mesh.point(k)])
         values = [own[0].basis(1.0), -own[1].basis(0.0)]
-        slopes = [points.derivative_matrix(own[0].points, 1.0) / h[0], -points.derivative_matrix(own[1].points, 0.0) / h[1]]
+        slopes = [legendre.derivative_matrix(own[0].points, 1.0) / h[0], -legendre.derivative_matrix(own[1].points, 0.0) / h[1]]
         for parts, factor in ((values, 1.0), (slopes, float(np.mean(h)))):
             rows.append((where, np.concatenate([np.ravel(part) for part in parts]) * factor, float(np.min(h))))
     nu, chosen = len(scale), np.flatnonzero(scale)

@@ -190,7 +190,7 @@ def test_the_interior_point_method_takes_the_program_as_it_is():
     options = {"integrator": "bdf2", "intervals": 12, "guess": "given"}
     mine, theirs = (solve(problem, "multiple_shooting", {**options, "solver": solver}) for solver in ("interior_point", "ipopt"))
     assert mine.objective == pytest.approx(theirs.objective, rel=1e-8)
-    assert transcribe(problem, MultipleShootingOptions(**options)).nlp.chain is None
+    assert transcribe(problem, MultipleShootingOptions(**options)).nlp.timeline is None
 
 
 @pytest.mark.parametrize(("make", "words"), [

@@ -19,7 +19,7 @@ from ocp.nlp.interior_point.elements import firsts, load, second, values
 from ocp.nlp.interior_point.fronts import THRESHOLD, factorise, substitute
 from ocp.nlp.interior_point.order import plan, room
 from ocp.nlp.interior_point.prepare import whole
-from ocp.nlp.stages import Chain
+from ocp.nlp.stages import Timeline
 from ocp.problem import At, Cost, Phase, Problem
 from ocp.transcription.collocation import CollocationOptions
 from ocp.transcription.collocation import transcribe as collocation
@@ -39,7 +39,7 @@ class System:
     fixed: np.ndarray
     hessian: tuple[np.ndarray, np.ndarray]
     jacobian: tuple[np.ndarray, np.ndarray]
-    chain: Chain | None
+    timeline: Timeline | None
     entries: np.ndarray
 
     @property
@@ -57,7 +57,7 @@ class System:
         return K
 
     def plan(self):
-        return plan(self.n, self.m, self.fixed, self.hessian, self.jacobian, self.chain)
+        return plan(self.n, self.m, self.fixed, self.hessian, self.jacobian, self.timeline)
 
 
 def pattern(blocks, width=None):
@@ -94,8 +94,8 @@ def chained(seed, N=6, nx=3, nu=2, shared=0, path=1, linkage=0, start=False, lin
     fixed = np.zeros(n, dtype=bool)
     if start:
         fixed[knots[0]] = True
-    chain = Chain(tuple(knots), tuple(inner), common) if stated else None
-    return System(n, m, fixed, (hr, hc), (ar, ac), chain, np.concatenate([h, rng.normal(size=len(ar)), diagonal]))
+    timeline = Timeline(tuple(knots), tuple(inner), common) if stated else None
+    return System(n, m, fixed, (hr, hc), (ar, ac), timeline, np.concatenate([h, rng.normal(size=len(ar)), diagonal]))
 
 
 def inertia(K):

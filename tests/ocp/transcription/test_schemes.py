@@ -10,7 +10,7 @@ import pytest
 from numpy.polynomial import Chebyshev, Legendre
 
 from ocp.errors import ProblemError
-from ocp.transcription import points
+from ocp.transcription import legendre
 from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, control_shape, make_scheme
 
 FAMILIES = ("gauss", "radau", "radau_left", "lobatto")
@@ -32,12 +32,12 @@ LARGE = [*((n, 60, form) for n in FAMILIES for form in FORMS if (n, form) != ("l
 
 @pytest.mark.parametrize("m", [2, 3, 7, 20, 60, 101])
 def test_points_are_the_zeros_that_numpy_finds(m):
-    np.testing.assert_allclose(points.gauss(m), (np.polynomial.legendre.leggauss(m)[0] / 2 + 0.5,
+    np.testing.assert_allclose(legendre.gauss(m), (np.polynomial.legendre.leggauss(m)[0] / 2 + 0.5,
                                                  np.polynomial.legendre.leggauss(m)[1] / 2), atol=2e-15)
     P, before = Legendre.basis(m, [0, 1]), Legendre.basis(m - 1, [0, 1])
-    for rule, polynomial in ((points.radau, P - before), (points.radau_left, P + before)):
+    for rule, polynomial in ((legendre.radau, P - before), (legendre.radau_left, P + before)):
         np.testing.assert_allclose(rule(m)[0], np.sort(polynomial.roots().real), atol=1e-13)
-    np.testing.assert_allclose(points.lobatto(m)[0][1:-1], np.sort(before.deriv().roots().real), atol=1e-13)
+    np.testing.assert_allclose(legendre.lobatto(m)[0][1:-1], np.sort(before.deriv().roots().real), atol=1e-13)
 
 
 def exact_rule(name, m, near):
@@ -60,7 +60,7 @@ def exact_rule(name, m, near):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_sixty_points_in_forty_digits(name):
-    c, w = getattr(points, name)(60)
+    c, w = getattr(legendre, name)(60)
     with mp.workdps(40):
         exact_c, exact_w = exact_rule(name, 60, c)
         assert max(abs(a - b) for a, b in zip(c, exact_c, strict=True)) < 1e-14
@@ -70,7 +70,7 @@ def test_sixty_points_in_forty_digits(name):
 
 @pytest.mark.parametrize(("name", "m"), sizes(1, 2, 3, 4, 9, 24))
 def test_rules_integrate_what_they_should_and_no_more(name, m):
-    c, w = getattr(points, name)(m)
+    c, w = getattr(legendre, name)(m)
     most = 2 * m - EXACT[name]
     errors = [w @ Legendre.basis(p, [0, 1])(c) - (p == 0) for p in range(most + 2)]
     assert np.max(np.abs(errors[:-1])) < 1e-14
@@ -82,9 +82,9 @@ def test_rules_integrate_what_they_should_and_no_more(name, m):
 
 def test_rules_are_mirror_images():
     for m in (1, 2, 5, 60):
-        (c, w), (d, v) = points.radau(m), points.radau_left(m)
+        (c, w), (d, v) = legendre.radau(m), legendre.radau_left(m)
         np.testing.assert_allclose((c, w), (1 - d[::-1], v[::-1]), atol=2e-16)
-    for rule in (points.gauss, points.lobatto):
+    for rule in (legendre.gauss, legendre.lobatto):
         c, w = rule(61)
         np.testing.assert_array_equal(c + c[::-1], 1)
         assert c[30] == 0.5
@@ -95,9 +95,9 @@ def test_rules_are_mirror_images():
 
 @pytest.mark.parametrize(("name", "m"), sizes(1, 2, 5, 30, 60, MOST))
 def test_interpolation_differentiates_and_integrates_a_wave(name, m):
-    c, w = getattr(points, name)(m)
+    c, w = getattr(legendre, name)(m)
     r = np.random.default_rng(1).uniform(size=(20, 3))
-    basis, slope, area = points.value_matrix(c, r), points.derivative_matrix(c, r), points.integral_matrix(c, w, r)
+    basis, slope, area = legendre.value_matrix(c, r), legendre.derivative_matrix(c, r), legendre.integral_matrix(c, w, r)
     assert basis.shape == slope.shape == area.shape == (20, 3, m)
     np.testing.assert_allclose(basis.sum(-1), 1, atol=1e-14)
     np.testing.assert_allclose(slope.sum(-1), 0, atol=1e-15 * m**3)
@@ -110,9 +110,9 @@ def test_interpolation_differentiates_and_integrates_a_wave(name, m):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_basis_of_sixty_points_in_forty_digits(name):
-    c, w = getattr(points, name)(60)
-    basis, slope = points.value_matrix(c, 0.37), points.derivative_matrix(c, 0.37)
-    area = points.integral_matrix(c, w, [0.004, 0.37, 1.0])
+    c, w = getattr(legendre, name)(60)
+    basis, slope = legendre.value_matrix(c, 0.37), legendre.derivative_matrix(c, 0.37)
+    area = legendre.integral_matrix(c, w, [0.004, 0.37, 1.0])
     with mp.workdps(40):
         x = [mp.mpf(float(a)) for a in c]
         for i in (0, 1, 22, 59):
@@ -121,7 +121,7 @@ def test_basis_of_sixty_points_in_forty_digits(name):
             r = mp.mpf(0.37)
             assert abs(basis[i] - lagrange(r)) < 1e-14
             assert abs(slope[i] - lagrange(r) * mp.fsum(1 / (r - x[j]) for j in range(60) if j != i)) < 1e-11
-            q, v = exact_rule("gauss", 30, points.gauss(30)[0])
+            q, v = exact_rule("gauss", 30, legendre.gauss(30)[0])
             for k, end in enumerate((0.004, 0.37, 1.0)):
                 exact = mp.fsum(b * lagrange(mp.mpf(end) * a) for a, b in zip(q, v, strict=True)) * mp.mpf(end)
                 assert abs(area[k, i] - exact) < 1e-15
@@ -129,19 +129,19 @@ def test_basis_of_sixty_points_in_forty_digits(name):
 
 def test_values_at_and_beside_the_points():
     for name, m in (("gauss", 60), ("lobatto", 4), ("radau", 1), ("radau_left", MOST)):
-        c = getattr(points, name)(m)[0]
-        np.testing.assert_array_equal(points.value_matrix(c, c), np.eye(m))
+        c = getattr(legendre, name)(m)[0]
+        np.testing.assert_array_equal(legendre.value_matrix(c, c), np.eye(m))
         for beside in (np.nextafter(c, 2), np.nextafter(c, -1), c + 1e-310, c + 1e-150):
-            np.testing.assert_allclose(points.value_matrix(c, beside), np.eye(m), atol=1e-11)
+            np.testing.assert_allclose(legendre.value_matrix(c, beside), np.eye(m), atol=1e-11)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_derivative_at_the_points_is_that_of_the_polynomial(name):
-    c = getattr(points, name)(6)[0]
+    c = getattr(legendre, name)(6)[0]
     for p in range(6):
         polynomial = Chebyshev.basis(p, [0, 1])
-        np.testing.assert_allclose(points.derivative_matrix(c) @ polynomial(c), polynomial.deriv()(c), atol=1e-12)
-    assert np.max(np.abs(points.derivative_matrix(c) @ Chebyshev.basis(6, [0, 1])(c) - Chebyshev.basis(6, [0, 1]).deriv()(c))) > 1
+        np.testing.assert_allclose(legendre.derivative_matrix(c) @ polynomial(c), polynomial.deriv()(c), atol=1e-12)
+    assert np.max(np.abs(legendre.derivative_matrix(c) @ Chebyshev.basis(6, [0, 1])(c) - Chebyshev.basis(6, [0, 1]).deriv()(c))) > 1
 
 
 # --- records ------------------------------------------------------------------------------------------------

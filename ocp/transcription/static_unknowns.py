@@ -14,8 +14,8 @@ from ocp.spaces import Expr
 
 
 @dataclass(frozen=True, eq=False)
-class Shared:
-    """Numbers of the shared unknowns: of each phase's duration (None where it is fixed) and of parameters by name;
+class StaticUnknowns:
+    """Numbers of the static unknowns: of each phase's duration (None where it is fixed) and of parameters by name;
     ``bounds`` [k, 3]: lower, upper, guess; ``names`` [k]."""
 
     durations: tuple[int | None, ...]
@@ -28,8 +28,8 @@ class Shared:
         return len(self.names)
 
 
-def shared_unknowns(problem: Problem) -> Shared:
-    """The shared unknowns of a problem; a parameter of the same name is one unknown in all phases."""
+def static_unknowns(problem: Problem) -> StaticUnknowns:
+    """The static unknowns of a problem; a parameter of the same name is one unknown in all phases."""
     rows: list[tuple[float, float, float]] = []
     names: list[str] = []
     durations: list[int | None] = []
@@ -50,12 +50,12 @@ def shared_unknowns(problem: Problem) -> Shared:
             parameters[name] = len(rows)
             rows.append((low, high, phase.system.parameter_values[i]))
             names.append(f"p.{name}")
-    return Shared(tuple(durations), parameters, np.array(rows, dtype=float).reshape(-1, 3), tuple(names))
+    return StaticUnknowns(tuple(durations), parameters, np.array(rows, dtype=float).reshape(-1, 3), tuple(names))
 
 
 @dataclass(frozen=True, eq=False)
 class Clock:
-    """The shared part of a function of one phase.
+    """The static part of a function of one phase.
 
     start, T: time [s] at which the phase begins, and its duration; p: parameters of its system; variable: the unknowns among these,
     whose numbers are ``columns``; data: what is fixed, with its ``values``.
@@ -70,8 +70,8 @@ class Clock:
     values: tuple[float, ...]
 
 
-def clock(kind: Any, problem: Problem, number: int, shared: Shared, parameters: bool = True) -> Clock:
-    """Symbols of the shared part of phase ``number``. parameters: whether the function may depend on them."""
+def clock(kind: Any, problem: Problem, number: int, static: StaticUnknowns, parameters: bool = True) -> Clock:
+    """Symbols of the static part of phase ``number``. parameters: whether the function may depend on them."""
     phase = problem.phases[number]
     earlier = range(number) if timed(phase) else range(0)
     variables: list[Expr] = []
@@ -80,7 +80,7 @@ def clock(kind: Any, problem: Problem, number: int, shared: Shared, parameters: 
     values: list[float] = []
 
     def duration(i: int) -> Expr:
-        symbol, at = kind.sym(f"T{i}"), shared.durations[i]
+        symbol, at = kind.sym(f"T{i}"), static.durations[i]
         if at is None:
             data.append(symbol)
             values.append(problem.phases[i].duration.lower)
@@ -97,9 +97,9 @@ def clock(kind: Any, problem: Problem, number: int, shared: Shared, parameters: 
     for name, value in zip(system.parameters if parameters else (), system.parameter_values, strict=False):
         symbol = kind.sym(f"p_{name}")
         p.append(symbol)
-        if name in shared.parameters:
+        if name in static.parameters:
             variables.append(symbol)
-            columns.append(shared.parameters[name])
+            columns.append(static.parameters[name])
         else:
             data.append(symbol)
             values.append(value)

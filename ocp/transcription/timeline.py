@@ -1,4 +1,4 @@
-"""The chain of unknowns of a program, for solvers that work stage by stage."""
+"""The timeline of unknowns of a program, for solvers that work stage by stage."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ocp.nlp import Chain
+from ocp.nlp import Timeline
 from ocp.transcription.mesh import Discretisation, Grid
 from ocp.transcription.motion import by_motion
 from ocp.transcription.part import Place
 
 
-def chain(placed: Sequence[Place], meshes: Sequence[Discretisation], defects: Sequence[int], passages: Sequence[int]) -> Chain:
+def timeline(placed: Sequence[Place], meshes: Sequence[Discretisation], defects: Sequence[int],
+             passages: Sequence[int]) -> Timeline:
     """Knots and intervals of all phases one after another; between two phases lies an interval without unknowns of its own.
 
     defects: for each phase its first row, with which the defects begin; passages: the first row of each passage. Multiple shooting
@@ -27,8 +28,8 @@ def chain(placed: Sequence[Place], meshes: Sequence[Discretisation], defects: Se
         moved = place.layout.inside
         inner += [np.concatenate([a, b]) for a, b in zip(own[1::2], moved, strict=True)] if moved else own[1::2]
     first = placed[0].first
-    shared = np.arange(first, first + placed[0].shared.count)
-    return Chain(tuple(knots), tuple(inner), shared, _dynamics(placed, meshes, defects, passages))
+    static = np.arange(first, first + placed[0].static.count)
+    return Timeline(tuple(knots), tuple(inner), static, _dynamics(placed, meshes, defects, passages))
 
 
 def _phase(place: Place, mesh: Discretisation) -> list[np.ndarray]:
