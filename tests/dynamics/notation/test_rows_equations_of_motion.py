@@ -371,6 +371,9 @@ def test_soft_contact():
     forward, plus = dynamics.make(model, "forward_dynamics"), dynamics.make(model, "integrate")
     x, w = ca.SX.sym("q", model.nq), ca.SX.sym("v", 6)
     push = ca.Function("push", [x, w], [ground.effort(model, x, w)])
+    q, v, _ = state(model, 5)
+    R, p = pose(model, q, "brick")
+    np.testing.assert_allclose(np.array(push(q, v)).ravel(), np.r_[-400.0 * R.T @ p - 30.0 * v[:3], 0, 0, 0], atol=1e-10)
     q, v, dt = np.array(alg.neutral(model)).ravel(), np.zeros(6), 2e-3
     for _ in range(1500):
         v = v + dt * np.array(forward(q, v, push(q, v))).ravel()
