@@ -250,7 +250,8 @@ def test_one_rigid_body():
         J = np.hstack([np.eye(3), -np.cross(np.eye(3), R @ r + shift)])
         whole += m * J.T @ J
     np.testing.assert_allclose(np.array(dynamics.make(b.build(), "mass_matrix")(q)), whole, atol=1e-12)
-    np.testing.assert_allclose(np.array(parallel_axis(masses.sum(), ca.DM(shift), ca.DM(R), ca.DM(at_com))), whole[3:, 3:], atol=1e-12)
+    about_origin = parallel_axis(masses.sum(), ca.DM(shift), ca.DM(R), ca.DM(at_com))
+    np.testing.assert_allclose(np.array(about_origin), whole[3:, 3:], atol=1e-12)
 
 
 # ------------------------------------------------------------------------------------------------ what acts on a robot
@@ -353,11 +354,13 @@ def test_selection_of_a_floating_base():
     at = [moved(model, q, s * h_ * v + h_**2 / 2 * a) for s in (1, -1)]
     base = [pose(model, x, model.bodies[0].name)[1] for x in at]
     np.testing.assert_allclose((B @ v)[:3], (base[0] - base[1]) / (2 * h_), atol=1e-8)
-    hybrid = numbers(lambda m, x: pne.mass_matrix(m, x, "hybrid"), model, q) @ numbers(floating_base.hybrid_acceleration, model, q, v, a)
+    M_u = numbers(lambda m, x: pne.mass_matrix(m, x, "hybrid"), model, q)
+    du = numbers(floating_base.hybrid_acceleration, model, q, v, a)
     pushed = numbers(lambda m, x, u: pne.combined_force(m, x, u, velocity="hybrid"), model, q, B @ v)
-    np.testing.assert_allclose(hybrid - pushed, S.T @ tau, atol=1e-8)
+    np.testing.assert_allclose(M_u @ du - pushed, S.T @ tau, atol=1e-8)
     speeds = [np.array(momentum(x, v + s * h_ * a)).ravel() for x, s in zip(at, (1, -1), strict=True)]
-    np.testing.assert_allclose((speeds[0][:3] - speeds[1][:3]) / (2 * h_), model.mass * np.array(model.gravity), atol=1e-6 * np.abs(speeds).max())
+    weight, size = model.mass * np.array(model.gravity), 1e-6 * np.abs(speeds).max()
+    np.testing.assert_allclose((speeds[0][:3] - speeds[1][:3]) / (2 * h_), weight, atol=size)
     about = [s[3:] - np.cross(np.array(com(x)).ravel(), s[:3]) for x, s in zip(at, speeds, strict=True)]
     np.testing.assert_allclose((about[0] - about[1]) / (2 * h_), 0, atol=1e-6 * (1 + np.abs(about[0]).max()))
 

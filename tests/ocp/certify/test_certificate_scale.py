@@ -34,8 +34,8 @@ def test_a_row_times_a_constant_is_the_same_row(factor):
 
 @pytest.mark.parametrize("half", [1e-5, 4e-5, 1e-4])
 def test_a_wall_is_refused_by_its_own_row(half):
-    """((x - a)/h)^2 >= 1 with h down to 1e-5 of the way: the row ranges through 1e9 of its bound, and has no gradient at its middle,
-    where the motion breaks it by all of the bound."""
+    """((x - a)/h)^2 >= 1 with h down to 1e-5 of the way: the row ranges through 1e9 of its bound, and has no gradient at its
+    middle, where the motion breaks it by all of the bound."""
     found = solve(moved(f"1 - ((x - 0.4321)/{half})**2"), "collocation", {"intervals": 20, "refine": "none"})
     row = next(v for v in found.certificate.violations if v.name == "row")
     assert row.between_knots > 0.9
