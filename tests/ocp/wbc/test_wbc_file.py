@@ -168,7 +168,7 @@ wbc: {rate: 500, duration: 0.004}
 
 
 def test_painleves_paradox_is_told_in_words(tmp_path, capsys):
-    """Dragged on its tip at 63 degrees with a friction above 4/3: with its contact and its time, on the screen and in the folder."""
+    """Dragged on its tip at 63 degrees, with friction above 4/3: with its contact and its time, on screen and in the folder."""
     place, out = tmp_path / "rod.yaml", tmp_path / "run"
     place.write_text(ROD, encoding="utf-8")
     with pytest.raises(SystemExit) as ended:
