@@ -10,6 +10,7 @@ def near(name: str, known: Iterable[str], *, most: int = 12) -> str:
     """A clause listing the closest matches of ``name`` (or the known names when few) for error messages."""
     choices = sorted(set(known))
     close = difflib.get_close_matches(name, choices, n=3, cutoff=0.5)
+    close = close or [c for c in choices if name and name.lower() in c.lower()][:3]
     clause = f"; did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
     shown = ", ".join(choices[:most]) + (f", ... ({len(choices)} in all)" if len(choices) > most else "")
     return f"{clause} (known: {shown or 'none'})"

@@ -38,6 +38,7 @@ GAP = 1e-11  # m; below its plane by more, a point has touched
 TOUCH = 1e-9  # m; nearer than this, a point takes part in what happens
 REST = 1e-8  # m/s; slower, a point does not approach its plane
 CREEP = 1e-5  # m/s; slower than this, what happens next decides whether a contact parts or slides, not its velocity
+MADE = 1e-6  # share of the kinetic energy; friction gives no more of it within a step, and takes no more than all
 CROWD = 10  # events within the longest step after which one is taken as a whole
 
 
@@ -181,12 +182,13 @@ class HybridPlant:
         if modes is not self.modes:
             self.modes, motion = modes, self._smooth.motion(self.q, self.v, self.u, modes)
         trial = self._smooth.integrate(self.q, self.v, self.u, self.modes, motion, h)
-        if not self._broken(trial):
+        room = 1.0 + 0.5 * float(self.v @ motion.terms.M @ self.v)
+        if not (broken := self._broken(trial)) and -room <= trial.work["friction"] <= MADE * room:
             self._accept(trial, h)
             self._project()
             return
         low, high = 0.0, h
-        for _ in range(50):
+        for _ in range(50 if broken else 0):
             if high - low <= 1e-14 + 1e-13 * self.t:
                 break
             middle = (low + high) / 2
@@ -195,6 +197,9 @@ class HybridPlant:
                 high, trial = middle, found
             else:
                 low = middle
+        if not -room <= trial.work["friction"] <= MADE * room:  # forces grow without bound: no step follows them
+            self._whole(1e-2 * self.options.max_step, "crowded")
+            return
         self._recent = [t for t in self._recent if t > self.t - self.options.max_step] + [self.t + high]
         if len(self._recent) > CROWD:
             self._recent = []
@@ -225,10 +230,11 @@ class HybridPlant:
         if self._inside(force, mode):
             return False
         # the smallest forces leave their cones; others with the same motion may not
-        law, rows = self._law(end.terms, end.v, end.a_free, end.W, end.modes)
+        modes = self.modes if self.modes.frozen else end.modes  # the directions of these forces
+        law, rows = self._law(end.terms, end.v, end.a_free, end.W, modes)
         if not law.holds:
             return True
-        moved = np.abs(law.u - self._smooth.rows(end.terms, end.modes, rows, mode != OPEN)[0] @ end.a - rows.drift)
+        moved = np.abs(law.u - self._smooth.rows(end.terms, modes, rows, mode != OPEN)[0] @ end.a - rows.drift)
         return bool((moved > 1e-7 * (1.0 + np.abs(rows.drift).max(initial=0.0))).any())
 
     def _inside(self, force: Array, mode: NDArray[np.int8]) -> bool:
@@ -337,7 +343,7 @@ class HybridPlant:
         self.modes = Modes(modes, self.modes.slip, self._terms().at[:, :2].copy())
         self._project(velocities=False)
         self.work["impacts"] += self._terms().energy - energy
-        if len(self.events) < 2 or self.events[-2].kind != kind:  # else decided by the next step
+        if kind not in [event.kind for event in self.events[-3:-1]]:  # else decided by the next step
             self._decide()
 
     def _log(self, old: NDArray[np.int8], new: NDArray[np.int8]) -> None:

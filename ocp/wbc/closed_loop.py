@@ -139,14 +139,15 @@ class _Loop:
                              for s in self._stances(0.0, np.zeros(terms.J_c.shape[0])))]
         known = np.vstack(held)
         for level in levels:
-            motions = [(name, terms.J[self.whole.task_rows(item)]) for name, item in level if isinstance(item, Task)]
-            if not motions:
+            motions = [(name, item) for name, item in level if isinstance(item, Task)]
+            if not motions or (len(motions) == 1 and motions[0][1].shape.kind == "posture"):  # which takes what is left
                 continue
-            rows = np.vstack([J for _, J in motions])
+            rows = np.vstack([terms.J[self.whole.task_rows(item)] for _, item in motions])
             free = int(np.linalg.matrix_rank(np.vstack([known, rows]), tol=RANK)) - (
                 int(np.linalg.matrix_rank(known, tol=RANK)) if known.size else 0)
             if free < len(rows):
-                self.notes.append(Note(0.0, ", ".join(name for name, _ in motions), f"ask for {len(rows)} rates at one priority, "
+                self.notes.append(Note(0.0, ", ".join(name for name, _ in motions), f"{'asks' if len(motions) == 1 else 'ask'} for "
+                                       f"{len(rows)} rates at one priority, "
                                        f"of which contacts and loops leave {free} free: they repeat or oppose each other, or what "
                                        "is held; choose components, or priorities of their own"))
 

@@ -58,7 +58,7 @@ def unsupported(setup: Setup) -> tuple[str, ...]:
     """Advice on what the contacts at the start leave undecided: a floating base that they do not hold in all six directions, rows
     that repeat each other."""
     model = setup.mechanism.model
-    where = [s.contact for plan in setup.contacts if plan.taken for s in stances_of(plan)]
+    where = [s.contact for plan in setup.contacts if plan.taken for s in stances_of(plan)] if setup.tasks else []
     if not where or not any(body.joint.kind == "free_flyer" for body in model.bodies):
         return ()
     ranks = contact_kinematics.contact_ranks(model, setup.start[: model.nq], where)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
-from row_trees import numbers
+from row_trees import moved, numbers
 
 import dynamics
 from dynamics import algorithms as alg
@@ -87,3 +87,11 @@ def tree(feet: int, seed: int = 0, armature: bool = True) -> Standing:
 def feet_positions(robot: Standing) -> np.ndarray:
     """[3, feet] in the world."""
     return np.array(ca.DM(contacts.contact_positions(robot.model, ca.DM(robot.q), robot.where)))
+
+
+def feet_accelerations(robot: Standing, a) -> np.ndarray:
+    """[3, feet] by second differences of their places along the motion: no drift of any Jacobian is used."""
+    h = 1e-4
+    ahead, now, behind = (np.array(ca.DM(contacts.contact_positions(
+        robot.model, ca.DM(moved(robot.model, robot.q, t * robot.v + t * t / 2 * a)), robot.where))) for t in (h, 0.0, -h))
+    return (ahead - 2 * now + behind) / h**2

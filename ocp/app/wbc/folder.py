@@ -23,6 +23,11 @@ from ocp.plants.hybrid import Event
 from ocp.wbc import Ending, WholeBodyRun
 
 FORMAT, FORMAT_VERSION = "lieocp whole-body control", 1
+#: kinds of events where the plant took a step as a whole: their name, and why
+WHOLE = {"painleve": ("Painlevé's paradox", "rigid bodies that slide with this friction have no consistent acceleration, so one "
+                                            "step was taken for velocities as a whole"),
+         "crowded": ("crowded events", "they come too fast to be told apart, as where bouncing ends, or forces grow without bound; "
+                                       "one step was taken for velocities as a whole")}
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,17 @@ class Outcome:
         x = self.run.x[-1]
         return tuple(f"{name} ends at {x[i]:.10g}, expected {value:.10g} ± {tolerance:.0e}"
                      for name, (i, value, tolerance) in self.loaded.expect.items() if not abs(x[i] - value) <= tolerance)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Those of the file, and where the plant took steps as a whole."""
+        found = list(self.loaded.notes)
+        for kind, (name, why) in WHOLE.items():
+            if at := [event for event in self.events if event.kind == kind]:
+                where = f" of contact {at[0].contact}" if at[0].contact else ""
+                times = f"{at[0].time:.6g} s" + (f" and {len(at) - 1} times later" if len(at) > 1 else "")
+                found.append(f"{name}{where} at {times}: {why}")
+        return tuple(found)
 
     @property
     def ok(self) -> bool:
@@ -83,8 +99,11 @@ def verdict(outcome: Outcome) -> str:
     words = [run.ending.value]
     if run.failures:
         words.append(f"{run.failures} of {len(run.solved)} steps had no solution; joints were braked.")
-    words.append("Equations, cones and torque limits were kept in every step." if run.kept
-                 else "Equations, cones or torque limits were not kept.")
+    if not run.setup.tasks:
+        words.append("The plant alone: no task, so no controller.")
+    else:
+        words.append("Equations, cones and torque limits were kept in every step." if run.kept
+                     else "Equations, cones or torque limits were not kept.")
     if outcome.loaded.expect:
         words += [f"{line}." for line in outcome.missed] or [f"{', '.join(outcome.loaded.expect)}: as expected."]
     return " ".join(words)
@@ -143,7 +162,7 @@ def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
         "step_times": dataclasses.asdict(run.times), "rate": run.setup.rate, "duration": float(run.t[-1]),
         "sizes": {"velocities": outcome.loaded.mechanism.model.nv, "motors": len(run.driven), "steps": len(run.solved)},
         "events": [dataclasses.asdict(event) for event in outcome.events[:400]],
-        "log": [dataclasses.asdict(note) for note in run.notes], "notes": outcome.loaded.notes, "seconds": dict(outcome.seconds),
+        "log": [dataclasses.asdict(note) for note in run.notes], "notes": outcome.notes, "seconds": dict(outcome.seconds),
         "provenance": record,
     })
     assert isinstance(plain, dict)

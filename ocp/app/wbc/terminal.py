@@ -29,7 +29,7 @@ def print_outcome(outcome: Outcome, folder: Path | None, console: Console, *, qu
     name = plain(outcome.loaded.file.name)
     console.print(f"\n[bold]{name}[/]  whole-body control, {run.setup.rate:g} Hz: {mark}", soft_wrap=True)
     console.print(f"  {verdict(outcome)}", markup=False, soft_wrap=True)
-    for note in outcome.loaded.notes:
+    for note in outcome.notes:
         console.print(f"  note        {note}", markup=False, soft_wrap=True)
     if not quiet:
         _tables(outcome, console)
@@ -80,10 +80,12 @@ def _rest(outcome: Outcome, console: Console) -> None:
     if run.contacts:
         table = grid("  contact", ">taken", ">normal force (N)", ">of its friction", ">in the plant", ">moved (mm)")
         for row in contact_rows(run):
-            table.add_row(f"  {plain(row['name'])}", f"{100 * row['taken']:.0f} %", f"{row['least']:.1f} to {row['most']:.1f}",
-                          f"{row['share']:.3f}", f"{row['actual']:.3f}" if row["told"] else "", f"{1e3 * row['drift']:.2g}")
+            taken, share, drift = (f"{100 * row['taken']:.0f} %", f"{row['share']:.3f}", f"{1e3 * row['drift']:.2g}") \
+                if run.setup.tasks else ("", "", "")  # what the controller does with a contact
+            table.add_row(f"  {plain(row['name'])}", taken, f"{row['least']:.1f} to {row['most']:.1f}", share,
+                          f"{row['actual']:.3f}" if row["told"] else "", drift)
         console.print(table)
-    if run.torque.size:
+    if run.torque.size and run.setup.tasks:
         worst = int(abs(run.torque / run.efforts).max(axis=0).argmax()) if (run.efforts > 0).all() else 0
         console.print(f"  torques     at most {100 * run.effort_share:.1f} % of their limits ({run.driven[worst]})", soft_wrap=True,
                       markup=False)

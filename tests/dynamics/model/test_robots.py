@@ -38,6 +38,8 @@ def test_the_collection_is_listed_by_short_unique_names():
     assert {"anymal_b_simple/anymal", "anymal_c_simple/anymal"} <= set(PATHS)
     with pytest.raises(UnknownNameError, match="did you mean .*'ur5_robot'"):
         find_robot("ur5_robt")
+    with pytest.raises(UnknownNameError, match="did you mean 'hyq_no_sensors'"):  # part of a name, however long the rest
+        find_robot("hyq")
 
 
 def test_missing_extra_is_named(monkeypatch):

@@ -179,6 +179,14 @@ def test_a_conveyor_and_a_driven_joint_on_a_floating_tree(seed):
     rates = VelocityEquation("belt", ca.Function("rate", [s, w, t], [J_grip[:2, :] @ w + belt(s, t)[1]]))
     agree(model, (rates, JointMotion("lead", joint, path)), q, v, now, found, seed)
     np.testing.assert_allclose(found[0][own], 0.6, atol=1e-8)
+    fast, late = first_kind(model, lead, belt, rate=10.0), v + 0.1 * np.random.default_rng(seed).standard_normal(model.nv)
+    one, other = (values(fast, q, w, efforts(model, seed), now)[0] for w in (v, late))  # off the belt: what it lacks decays
+    np.testing.assert_allclose(one, found[0], atol=1e-8)
+    h, lack = 1e-6, []
+    for k in (1, -1):
+        J, off = (np.array(x) for x in belt(moved(model, q, k * h * late), now + k * h))
+        lack.append(J @ (late + k * h * other) + off.ravel())
+    np.testing.assert_allclose((lack[0] - lack[1]) / (2 * h), -10.0 * (lack[0] + lack[1]) / 2, atol=1e-6)
     h = 1e-5  # the belt's own acceleration: of the grip's velocity along the motion, by differences
     ahead, behind = (numbers(grip.at, model, moved(model, q, k * h * v + h * h / 2 * found[0])) for k in (1, -1))
     middle = numbers(grip.at, model, q)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from standing import biped, feet_positions, quadruped, standing, tree
+from standing import biped, feet_accelerations, feet_positions, quadruped, standing, tree
 
 import dynamics
 from dynamics import algorithms as alg
@@ -44,6 +44,7 @@ def test_forces_and_motion_on_hard_contacts(robot):
     own, (a, force) = on(robot), robot.motion(torque)
     np.testing.assert_allclose(own.acceleration(torque), a, atol=1e-7 * (1 + np.abs(a).max()))
     np.testing.assert_allclose(own.force(torque), force, atol=1e-7 * (1 + np.abs(force).max()))
+    np.testing.assert_allclose(feet_accelerations(robot, own.acceleration(torque)), 0, atol=1e-5 * (1 + np.abs(a).max()))
     np.testing.assert_allclose(robot.M @ a + robot.h + robot.J.T @ own.force(torque), robot.S.T @ torque, atol=1e-7)
     N = own.projector
     np.testing.assert_allclose(N.T @ (robot.M @ a + robot.h), N.T @ robot.S.T @ torque, atol=1e-7)

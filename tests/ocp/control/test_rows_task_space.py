@@ -141,6 +141,13 @@ def test_motion_control_gives_the_acceleration(seed):
     task, wanted = frame_space(model, frame).dynamics(q, v), np.random.default_rng(seed).standard_normal(6)
     a = acceleration(model, q, v, task.torque(wanted))
     np.testing.assert_allclose(task.J @ a + task.drift, wanted, rtol=1e-7, atol=1e-7)
+    # Eq. 3.91 towards a pose that moves and accelerates; the frame's own velocity by differences of its poses
+    R, p = pose(model, q, frame)
+    (ahead, to), (behind, back) = (pose(model, moved(model, q, s * 1e-6 * v), frame) for s in (1, -1))
+    spin = (ahead - behind) / 2e-6 @ R.T
+    own, twist, off = np.r_[(to - back) / 2e-6, spin[2, 1], spin[0, 2], spin[1, 0]], 2 * wanted[::-1], np.array([0.3, -0.2, 0.5])
+    got = frame_space(model, frame).wanted(Gains(30.0, 4.0), q, v, p - off, expm(skew(off)) @ R, twist, wanted)
+    np.testing.assert_allclose(got, wanted + 30.0 * np.r_[-off, off] + 4.0 * (twist - own), atol=1e-6)
 
 
 @pytest.mark.row("001:C09")

@@ -8,7 +8,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from row_trees import moved, pose
-from standing import LEGS, feet_positions, standing, tree
+from standing import LEGS, feet_accelerations, feet_positions, standing, tree
 
 import dynamics
 from dynamics import algorithms as alg
@@ -191,6 +191,8 @@ def test_rows_over_accelerations_forces_and_torques(seed):
     assert equations.n == nv + 9 + nv - 6 == len(x)
     np.testing.assert_allclose(equations.A @ x, equations.b, atol=1e-7)
     np.testing.assert_allclose(rest.A @ x, rest.b, atol=1e-7)
+    moves = (rest.A @ x - rest.b).reshape(-1, 3).T
+    np.testing.assert_allclose(moves, feet_accelerations(robot, a), atol=1e-5 * (1 + np.abs(a).max()))
     assert rest.A.shape == (9, len(x))
     assert limits.f.size == 15  # no motor has a limit: three pyramids of four sides, three normal forces
     (_, _, _, force) = whole.levels(terms, [ForceTask(stances[1].name, [1.0, 2.0, 3.0], (2, 0))])

@@ -1,5 +1,6 @@
 """Files of whole-body control: what is wrong is told with file, line and key; what is right runs, and keeps its promises."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -128,7 +129,11 @@ def test_the_command_writes_a_run_and_a_box_needs_no_controller(tmp_path, capsys
         p.name for p in out.iterdir()}
     x = np.load(out / "trajectory.npz")["x"]
     assert x[-1, 0] == pytest.approx(1 / (2 * 0.3 * 9.81), abs=1e-9)
-    assert "finished" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "finished" in told
+    assert "The plant alone" in told
+    assert "torque limits" not in told  # nothing is said of a controller that is not there
+    assert "0 %" not in told
     with pytest.raises(SystemExit) as ended:
         main(["check", str(FOLDER / "box_slides.yaml")])
     assert ended.value.code == 0
@@ -143,5 +148,33 @@ def test_tasks_that_cannot_all_be_met_come_with_advice():
                         (moving_foot, "ask for 9 rates at one priority, of which contacts and loops leave 6 free")):
         text = text.split("schedule:")[0] + "wbc: {rate: 200, duration: 0.01}\n"
         assert any(words in note.words for note in run_loaded(load_wbc_text(text, FOLDER)).run.notes)
+    posture = TEXT.replace("  - {name: least torques,", "  - {name: posture, priority: 3, posture: {}}\n  - {name: least torques,")
+    assert not run_loaded(load_wbc_text(posture.split("schedule:")[0] + "wbc: {rate: 200, duration: 0.01}\n", FOLDER)).run.notes
     fine = TEXT.split("schedule:")[0] + "wbc: {rate: 200, duration: 0.01}\n"
     assert not run_loaded(load_wbc_text(fine, FOLDER)).run.notes
+
+
+ROD = """
+name: rod on its tip
+robot:
+  bodies:
+    rod: {joint: {name: base, kind: free_flyer}, mass: 1, inertia: {xx: 1e-4, yy: 1/12, zz: 1/12}}
+start:
+  base: {position: [0, 0, 1/sqrt(5)], rpy: [0, -atan(2), 0], linear_velocity: [-2/sqrt(5), 0, 4/sqrt(5)]}
+contacts:
+  tip: {frame: rod, points: [[-0.5, 0, 0]], friction: 1.6}
+wbc: {rate: 500, duration: 0.004}
+"""
+
+
+def test_painleves_paradox_is_told_in_words(tmp_path, capsys):
+    """Dragged on its tip at 63 degrees, with friction above 4/3: with its contact and its time, on screen and in the folder."""
+    place, out = tmp_path / "rod.yaml", tmp_path / "run"
+    place.write_text(ROD, encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        main(["wbc", str(place), "--out", str(out)])
+    assert ended.value.code == 0
+    words = "Painlevé's paradox of contact tip at 0 s: rigid bodies that slide with this friction have no consistent acceleration"
+    assert words in capsys.readouterr().out
+    assert any(note.startswith(words) for note in json.loads((out / "summary.json").read_text(encoding="utf-8"))["notes"])
+    assert not run_loaded(load_wbc_text(ROD.replace("friction: 1.6", "friction: 1.3"))).notes
