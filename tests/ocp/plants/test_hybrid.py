@@ -146,6 +146,17 @@ def test_a_push_starts_and_ends_in_time():
     assert x[2] == pytest.approx(0.05, abs=1e-12)
 
 
+def test_friction_takes_what_a_push_gives_in_a_slow_motion():
+    """Pressed down by 1e6 N and pushed as friction holds back: on at 1 cm/s, while far more is lost than the motion has."""
+    m, mu, press, v = 2.0, 0.3, 1e6, 0.01
+    hold = mu * (press + m * G)
+    plant = HybridPlant(box(m), [corners(friction=mu)], pushes=[Push(0.0, 1.0, frame="c", force=(hold, 0.0, -press))])
+    x = run(plant, state((0, 0, 0.05), velocity=(v, 0, 0, 0, 0, 0)), 0.1)
+    assert x[0] == pytest.approx(v * 0.1, rel=1e-6)
+    assert plant.work["friction"] == pytest.approx(-hold * v * 0.1, rel=1e-6)
+    assert {event.kind for event in plant.events} == {"slip"}
+
+
 @pytest.mark.parametrize(("how", "most"), [("projection", 1e-12), ("baumgarte", 1e-5), ("none", 1e-3)])
 def test_drift_with_and_without_stabilisation(how, most):
     """A ball on an inclined plane that slides and spins: how far its point is off the plane after a second."""
