@@ -150,7 +150,7 @@ def test_two_phases_with_a_reset():
 
 
 # ---- what is changed after the solve -------------------------------------------------------------------------------------------
-@on_ways
+@pytest.mark.parametrize("way", WAYS[::2], ids=str)
 @pytest.mark.parametrize("change", [1e-6, -0.2])
 def test_a_tampered_objective_is_seen(solved, way, change):
     solution = solved(way)
@@ -173,7 +173,7 @@ def test_an_objective_is_judged_even_where_no_point_is_left(solved, way):
 
 
 @pytest.mark.parametrize("term", TERMS)
-@pytest.mark.parametrize("way", [WAYS[0], WAYS[4], WAYS[10], WAYS[13]], ids=str)
+@pytest.mark.parametrize("way", [WAYS[4], WAYS[10]], ids=str)
 def test_every_term_counts(solved, way, term):
     """A problem that lacks one term, or has it twice, has another objective."""
     solution = without_point(solved(way))
@@ -185,7 +185,7 @@ def test_every_term_counts(solved, way, term):
         assert any("objective against its quadrature" in one for one in failures(solution, problem=other)), times
 
 
-@pytest.mark.parametrize("way", WAYS[::2], ids=str)
+@pytest.mark.parametrize("way", WAYS[1::3], ids=str)
 @pytest.mark.parametrize(("change", "what"), [({"dx": np.array([1e-6, 0])}, "of states"), ({"du": 1e-6}, "of controls"),
                                               ({"stretch": 1 + 1e-6}, "of times")], ids=["state", "control", "duration"])
 def test_a_motion_changed_by_a_millionth_is_not_the_one_of_the_multipliers(solved, way, change, what):
@@ -198,7 +198,7 @@ def test_a_motion_changed_by_a_millionth_is_not_the_one_of_the_multipliers(solve
     assert wrong.gap_segment.holds
 
 
-@pytest.mark.parametrize("way", WAYS[::3], ids=str)
+@pytest.mark.parametrize("way", [WAYS[0], WAYS[10], WAYS[13]], ids=str)
 @pytest.mark.parametrize("change", [{"dx": np.array([0.3, 0])}, {"du": 1.0}, {"stretch": 1.2}],
                          ids=["state", "control", "duration"])
 def test_a_motion_changed_by_more_breaks_the_dynamics_as_well(solved, way, change):

@@ -260,9 +260,11 @@ def test_integrals_are_neither_soft_nor_cones(method):
             solve(direct.with_phase(direct.bouncing_ball(), 1, constraints=(wrong,)), method)
 
 
-@pytest.mark.parametrize("states", ["tangent", "coordinates"])
-@pytest.mark.parametrize("way", [("collocation", {"scheme": "gauss"}), ("multiple_shooting", {"integrator": "rkmk4"})],
-                         ids=["gauss", "shooting"])
+@pytest.mark.parametrize(("way", "states"), [
+    pytest.param(("collocation", {"scheme": "gauss"}), "coordinates", id="gauss-coordinates"),
+    pytest.param(("multiple_shooting", {"integrator": "rkmk4"}), "tangent", id="shooting-tangent"),
+    pytest.param(("collocation", {"scheme": "gauss"}), "tangent", id="gauss-tangent", marks=pytest.mark.slow),
+    pytest.param(("multiple_shooting", {"integrator": "rkmk4"}), "coordinates", id="shooting-coordinates", marks=pytest.mark.slow)])
 def test_a_motion_cut_in_two_is_the_same_motion(way, states):
     """A free body: passages are differences on the manifold."""
     whole = direct.body_transfer()

@@ -45,7 +45,7 @@ def passes(found):
     return sum("centred" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "tangent shooting" else n for n in CASES])
 def test_interrupted_and_resumed_is_as_good_as_never_interrupted(name):
     problem, method, options, after = CASES[name]
     whole = solve(problem, method, options)

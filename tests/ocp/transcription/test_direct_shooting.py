@@ -115,8 +115,8 @@ def walled():
     (walled(), {"intervals": 30}), (direct.regulator(), {"intervals": 12, "integrator": "radau_iia_2"}),
     (known.cart_pole(), {"intervals": 40, "steps": 2}),
     (direct.body_transfer(), {"intervals": 8, "integrator": "rkmk4", "states": "tangent"}),
-    (direct.body_transfer(), {"intervals": 8, "integrator": "rkmk4"})], ids=["walled", "regulator", "cart-pole", "tangent",
-                                                                             "quaternion"])
+    pytest.param(direct.body_transfer(), {"intervals": 8, "integrator": "rkmk4"}, marks=pytest.mark.slow)],
+    ids=["walled", "regulator", "cart-pole", "tangent", "quaternion"])
 def test_fatrop_equals_ipopt(problem, options):
     found = [solve(problem, "multiple_shooting", {**options, "solver": solver}) for solver in ("ipopt", "fatrop")]
     assert [one.status for one in found] == [Status.CONVERGED] * 2, found[1].message
