@@ -19,7 +19,7 @@ from dynamics.kernels.linked import linked
 from ocp.control.limits import velocity_bounds
 from ocp.control.stance import Stance
 from ocp.control.tasks import Task
-from ocp.control.whole_body_levels import EffortTask, ForceTask, Item, MomentumTask, check_shapes, spread
+from ocp.control.whole_body_levels import ITEMS, EffortTask, ForceTask, Item, MomentumTask, check_shapes, spread
 from ocp.errors import ProblemError
 from ocp.solvers.blocks import Blocks, matrix, vector, whole
 from ocp.solvers.factors import OPTIONS, VIEWS
@@ -105,7 +105,7 @@ class PreparedStep:
         measured[:nv] = self.space.n
         self._stances: tuple[Stance, ...] = stances
         self._set: list[Item] = []
-        self._groups: Sequence[Any] = ()
+        self._counts = [len(group) for group in groups]
         names = [one.name for one in levels]
         self._limits = slice(0, levels[names.index("limits")].f.size) if "limits" in names else slice(0, 0)
         self._joints = "joints" in names
@@ -143,20 +143,27 @@ class PreparedStep:
                                      a.damping[own], a.rate[own], a.stiffness[own], s.a_root[own], s.b[own]))
             at += rows.size
 
-    def fits(self, stances: tuple[Stance, ...], groups: Sequence[Any]) -> bool:
-        """Whether these have the shape of the last ones: told without making and hashing it, or not at all."""
-        if stances is not self._stances or len(groups) != len(self._groups):
-            return False
-        for group, before in zip(groups, self._groups, strict=True):
-            if isinstance(group, Level) or len(group) != len(before):
-                return False
-            for item, other in zip(group, before, strict=True):
+    def fitting(self, stances: tuple[Stance, ...], priorities: Sequence[Any]) -> list[Item] | None:
+        """The items, where these have the shape of the last ones: told without making and hashing it, or not at all."""
+        before = self._set
+        if stances is not self._stances or len(priorities) != len(self._counts) or not before:
+            return None
+        found: list[Item] = []
+        for group, count in zip(priorities, self._counts, strict=True):
+            if isinstance(group, Level):
+                return None
+            own = (group,) if isinstance(group, ITEMS) else group
+            if len(own) != count:
+                return None
+            for item in own:
+                other = before[len(found)]
                 if item is not other and not (type(item) is type(other) is EffortTask
                                               or (type(item) is type(other) is Task and item.shape == other.shape)):
-                    return False
-        return True
+                    return None
+                found.append(item)
+        return found
 
-    def solve(self, q: ArrayLike, v: ArrayLike, stances: tuple[Stance, ...], groups: Sequence[Any]) -> HQPResult:
+    def solve(self, q: ArrayLike, v: ArrayLike, stances: tuple[Stance, ...], items: list[Item]) -> HQPResult:
         """The optimum at a state. Raises ProblemError for states that are not finite."""
         a, s = self.arrays, self.space.arrays
         for name, value, own in (("q", q, a.q), ("v", v, a.v)):
@@ -166,12 +173,11 @@ class PreparedStep:
                     raise ProblemError(f"{name} has shape {given.shape}, expected {own.shape}", where="WholeBody.step")
                 given = given.ravel()
             own[:] = given
-        items = [item for group in groups for item in group]
         before, self._set = self._set, []  # what is in the arrays: nothing to trust where an item is refused
         for k, item in enumerate(items):
             if not (before and item is before[k] and type(item) is Task):
                 _set(item, self._items[k])
-        self._set, self._groups = items, groups
+        self._set = items
         if stances is not self._stances:
             self._ends(stances)
         if self._joints:

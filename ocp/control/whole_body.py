@@ -197,13 +197,14 @@ class WholeBody:
     def step(self, q: ArrayLike, v: ArrayLike, priorities: Sequence[Priority], stances: Sequence[Stance] | None = None) -> Control:
         """One control step at q [nq], v [nv]: what `terms`, `levels` and `solve` give, with stances below limits where both cannot
         hold. What does not change from step to step is kept, and the rest filled in by compiled loops."""
-        stances, groups = tuple(self.stances if stances is None else stances), groups_of(priorities)
-        if self._latest is not None and self._latest.fits(stances, groups):
-            answer = self._latest.solve(q, v, stances, groups)
+        stances = tuple(self.stances if stances is None else stances)
+        items = None if self._latest is None else self._latest.fitting(stances, priorities)
+        if self._latest is not None and items is not None:
+            answer = self._latest.solve(q, v, stances, items)
         else:
-            answer = self._answer(q, v, groups, stances)
+            answer = self._answer(q, v, groups_of(priorities), stances)
         if stances and _exceeded(answer, self.model.nv):
-            answer = self._answer(q, v, groups, stances, stances_yield=True)
+            answer = self._answer(q, v, groups_of(priorities), stances, stances_yield=True)
         return self._control(answer, stances)
 
     def _answer(self, q: ArrayLike, v: ArrayLike, groups: Sequence[Level | tuple[Item, ...]], stances: tuple[Stance, ...],
@@ -217,7 +218,8 @@ class WholeBody:
             self._prepared[key] = PreparedStep(self, stances, groups, stances_yield)
         if not stances_yield:
             self._latest = self._prepared[key]
-        return self._prepared[key].solve(q, v, stances, groups)
+        items = [item for group in groups if not isinstance(group, Level) for item in group]
+        return self._prepared[key].solve(q, v, stances, items)
 
     def task_rows(self, task: Task) -> slice:
         """Where the task's rows sit in the terms."""

@@ -55,7 +55,7 @@ class EffortTask:
 
 
 Item = Task | ForceTask | MomentumTask | EffortTask
-_ITEMS = (Task, ForceTask, MomentumTask, EffortTask)
+ITEMS = (Task, ForceTask, MomentumTask, EffortTask)
 Priority = Item | Level | Sequence[Item]
 
 
@@ -63,7 +63,7 @@ def groups_of(priorities: Sequence[Priority]) -> list[Level | tuple[Item, ...]]:
     """Every priority as a level or a group of items. Raises ProblemError for one without."""
     out: list[Level | tuple[Item, ...]] = []
     for k, priority in enumerate(priorities, start=1):
-        group = priority if isinstance(priority, Level) else (priority,) if isinstance(priority, _ITEMS) else tuple(priority)
+        group = priority if isinstance(priority, Level) else (priority,) if isinstance(priority, ITEMS) else tuple(priority)
         if not isinstance(group, Level) and not group:
             raise ProblemError("has no task", where=f"priority {k}")
         out.append(group)

@@ -28,7 +28,7 @@ from dynamics.mechanism import Mechanism
 from ocp.errors import ProblemError
 from ocp.plants.coulomb import EXACT, Cone, Law, coulomb
 from ocp.plants.integrated import Push
-from ocp.plants.smooth import OPEN, SLIP, STICK, Modes, Motion, Rows, Smooth
+from ocp.plants.smooth import OPEN, SLIP, STICK, Modes, Motion, Rows, Smooth, possible
 from ocp.plants.touching import Box, Terms, compile_touching
 
 Array = NDArray[np.float64]
@@ -38,7 +38,6 @@ GAP = 1e-11  # m; below its plane by more, a point has touched
 TOUCH = 1e-9  # m; nearer than this, a point takes part in what happens
 REST = 1e-8  # m/s; slower, a point does not approach its plane
 CREEP = 1e-5  # m/s; slower than this, what happens next decides whether a contact parts or slides, not its velocity
-MADE = 1e-6  # share of the energy at hand that friction gives at most within a step; it takes no more than all of it
 CROWD = 10  # events within the longest step after which one is taken as a whole
 
 
@@ -182,7 +181,7 @@ class HybridPlant:
         if modes is not self.modes:
             self.modes, motion = modes, self._smooth.motion(self.q, self.v, self.u, modes)
         trial = self._smooth.integrate(self.q, self.v, self.u, self.modes, motion, h)
-        if not (broken := self._broken(trial)) and _possible(motion, trial):
+        if not (broken := self._broken(trial)) and possible(motion, trial):
             self._accept(trial, h)
             self._project()
             return
@@ -196,7 +195,7 @@ class HybridPlant:
                 high, trial = middle, found
             else:
                 low = middle
-        if not _possible(motion, trial):  # forces grow without bound: no step follows them
+        if not possible(motion, trial):  # forces grow without bound: no step follows them
             self._whole(1e-2 * self.options.max_step, "crowded")
             return
         self._recent = [t for t in self._recent if t > self.t - self.options.max_step] + [self.t + high]
@@ -393,11 +392,3 @@ class HybridPlant:
 
     def _forget(self) -> None:
         self._smooth.remember(None)
-
-
-def _possible(start: Motion, end: Motion) -> bool:
-    """Whether friction makes no energy in a step and takes no more than there is: of the motion, of what drives it, of its fall."""
-    moving = [0.5 * float(m.v @ m.terms.M @ m.v) for m in (start, end)]
-    fall = (start.terms.energy - moving[0]) - (end.terms.energy - moving[1])
-    room = 1.0 + moving[0] + sum(abs(work) for name, work in end.work.items() if name != "friction") + abs(fall)
-    return not (end.work["friction"] < -room or end.work["friction"] > MADE * room)  # what is no number is told elsewhere

@@ -16,6 +16,7 @@ OPEN, STICK, SLIP = 0, 1, 2
 FOLLOWED = 0.2  # of a slip's direction that one step may turn
 STILL = 1e-12  # m/s; slower, the direction of a slip is the one it had
 _RANK = 1e-10  # share of the largest singular value below which rows repeat each other
+MADE = 1e-6  # share of the energy at hand that friction gives at most within a step; it takes no more than all of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +64,14 @@ class Motion:
     modes: Modes
     power: dict[str, float]
     work: dict[str, float] = field(default_factory=dict)
+
+
+def possible(start: Motion, end: Motion) -> bool:
+    """Whether friction makes no energy in a step and takes no more than there is: of the motion, of what drives it, of its fall."""
+    moving = [0.5 * float(m.v @ m.terms.M @ m.v) for m in (start, end)]
+    fall = (start.terms.energy - moving[0]) - (end.terms.energy - moving[1])
+    room = 1.0 + moving[0] + sum(abs(work) for name, work in end.work.items() if name != "friction") + abs(fall)
+    return not (end.work["friction"] < -room or end.work["friction"] > MADE * room)  # what is no number is told elsewhere
 
 
 class Smooth:

@@ -104,7 +104,7 @@ class Outcome:
         return float(np.sqrt(self.residual @ self.residual + self.slack @ self.slack))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Answers:
     """What all levels came to, one after the other: names, rows of A and of D, names of the limits, residuals, slacks, sides,
     ranks, how active sets were found, and the engine's name. Outcomes are made of them when they are asked for."""
