@@ -6,7 +6,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics.algorithms import forward_dynamics
-from dynamics.kernels import Kernel, compile_kernel, operations
+from dynamics.kernels import Kernel, compile_kernel
 from dynamics.kernels.mapped import mapped
 from dynamics.mechanism.constrained import accelerations, reduced, stacked
 from ocp.certify.consistent import Consistent
@@ -23,8 +23,8 @@ POINTS, WEIGHTS = (POINTS + 1) / 2, WEIGHTS / 2
 INSIDE = 1.0 - 1e-9
 #: functions are evaluated at so many times at once
 AT_ONCE = 4096
-#: operations of one function after which machine code of it pays, and least number of times
-PAYS, OFTEN = 2e7, 4000
+#: times a function of any size is evaluated at before machine code of it pays: interpreter and compiler both grow with that
+OFTEN = 2000
 
 
 class Along:
@@ -95,10 +95,9 @@ class Along:
     def _kernel(self, function: ca.Function, times: int) -> Kernel | None:
         """Machine code of a function that is evaluated often; None while it does not pay, and where there is none."""
         _, before, kernel = self._calls.get(function.__hash__(), (function, 0, None))
-        self._calls[function.__hash__()] = function, before + times, kernel
-        if kernel is None and before >= OFTEN and before * operations(function) >= PAYS:
+        if kernel is None and before + times >= OFTEN:
             kernel = compile_kernel(function, "jit")
-            self._calls[function.__hash__()] = function, before + times, kernel
+        self._calls[function.__hash__()] = function, before + times, kernel
         return kernel if kernel is not None and kernel.mode == "jit" else None
 
     def returned(self, t: Array) -> Array:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, SupportsIndex, overload
+
+import numpy as np
 
 
 class Names(Sequence[str]):
@@ -57,3 +60,17 @@ class Names(Sequence[str]):
 
     def __repr__(self) -> str:
         return repr(self.all)
+
+
+def groups(names: Sequence[str]) -> dict[str, np.ndarray]:
+    """The numbers of the names that are the same but for where they hold, in the order in which they first come: not to be written
+    to."""
+    return _groups(names.all if isinstance(names, Names) else tuple(names))
+
+
+@lru_cache(maxsize=8)  # every step of a solve asks for those of the same program
+def _groups(names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    found: dict[str, list[int]] = {}
+    for i, name in enumerate(names):
+        found.setdefault(name.partition(" @ ")[0], []).append(i)
+    return {name: np.array(own) for name, own in found.items()}

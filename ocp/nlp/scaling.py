@@ -17,6 +17,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
+from ocp.nlp.names import groups
 from ocp.nlp.options import SCALINGS
 from ocp.nlp.program import NLP, Functions
 from ocp.nlp.result import NLPResult, Warm
@@ -188,8 +189,10 @@ def _row_sizes(nlp: NLP, point: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 def _by_name(names: Sequence[str]) -> np.ndarray:
     """Numbers of the names, wherever they stand."""
-    of: dict[str, int] = {}
-    return np.array([of.setdefault(name.partition(" @ ")[0], len(of)) for name in names], dtype=int)
+    found = np.zeros(len(names), dtype=int)
+    for number, own in enumerate(groups(names).values()):
+        found[own] = number
+    return found
 
 
 def _largest(group: np.ndarray, values: np.ndarray, which: np.ndarray | slice = slice(None)) -> np.ndarray:

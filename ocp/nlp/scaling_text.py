@@ -16,6 +16,7 @@ from itertools import groupby
 import numpy as np
 
 from ocp.errors import ProblemError
+from ocp.nlp.names import groups
 from ocp.nlp.options import SCALINGS
 from ocp.nlp.program import NLP
 from ocp.nlp.scaling import Scaling
@@ -44,9 +45,9 @@ def check_scaling(scaling: str, where: str) -> None:
 
 def scaling_text(nlp: NLP, scaling: Scaling) -> str:
     """The text of a scaling of this program; ``read_scaling`` gives it back, bit for bit."""
-    groups = [", ".join(_words(_exponents(values)[own]) for own in _groups(names))
-              for values, names in ((scaling.columns, nlp.variables), (scaling.rows, nlp.constraints))]
-    return f"{scaling.how}: columns {groups[0]}; rows {groups[1]}; objective {int(_exponents(np.array([scaling.objective]))[0])}"
+    told = [", ".join(_words(_exponents(values)[own]) for own in groups(names).values())
+            for values, names in ((scaling.columns, nlp.variables), (scaling.rows, nlp.constraints))]
+    return f"{scaling.how}: columns {told[0]}; rows {told[1]}; objective {int(_exponents(np.array([scaling.objective]))[0])}"
 
 
 def read_scaling(nlp: NLP, text: str) -> Scaling:
@@ -58,14 +59,6 @@ def read_scaling(nlp: NLP, text: str) -> Scaling:
     columns = _read(match["columns"], nlp.variables, "columns")
     rows = _read(match["rows"], nlp.constraints, "rows")
     return Scaling(match["rule"], columns, rows, 2.0 ** _bounded(int(match["objective"]), match["objective"]))
-
-
-def _groups(names: Sequence[str]) -> list[np.ndarray]:
-    """The numbers of the names that are the same but for where they hold."""
-    found: dict[str, list[int]] = {}
-    for i, name in enumerate(names):
-        found.setdefault(name.partition(" @ ")[0], []).append(i)
-    return [np.array(own) for own in found.values()]
 
 
 def _exponents(values: np.ndarray) -> np.ndarray:
@@ -80,12 +73,12 @@ def _words(exponents: np.ndarray) -> str:
 
 
 def _read(text: str, names: Sequence[str], what: str) -> np.ndarray:
-    groups, parts = _groups(names), [part for part in text.split(",") if part.strip()]
-    if len(parts) != len(groups):
-        raise ProblemError(f"gives {len(parts)} groups of {what}, and the program has {len(groups)}; it was frozen for another "
+    known, parts = list(groups(names).values()), [part for part in text.split(",") if part.strip()]
+    if len(parts) != len(known):
+        raise ProblemError(f"gives {len(parts)} groups of {what}, and the program has {len(known)}; it was frozen for another "
                            "program: take scaling auto", where="scaling")
     factors = np.ones(len(names))
-    for part, own in zip(parts, groups, strict=True):
+    for part, own in zip(parts, known, strict=True):
         exponents: list[int] = []
         words = part.split()
         for word in words:

@@ -15,6 +15,7 @@ from scipy.linalg import solveh_banded
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ocp.nlp import NLP, Warm
+from ocp.nlp.names import groups
 from ocp.transcription.mesh import Mesh
 
 Array = np.ndarray
@@ -67,8 +68,8 @@ def _least_squares(A: sp.csc_matrix, right: Array) -> Array:
 
 def _moved(old: Sequence[str], new: Sequence[str], values: Array, before: Mesh, after: Mesh) -> Array:
     """Values by name: of groups that are spread over the phase by interpolation, the same where there are as many, else zero."""
-    found, known = np.zeros(len(new)), _groups(old)
-    for name, own in _groups(new).items():
+    found, known = np.zeros(len(new)), groups(old)
+    for name, own in groups(new).items():
         if name not in known:
             continue
         a, b = _places(before, len(known[name])), _places(after, len(own))
@@ -76,13 +77,6 @@ def _moved(old: Sequence[str], new: Sequence[str], values: Array, before: Mesh, 
             found[own] = np.interp(b, a, values[known[name]] / _cells(a)) * _cells(b)
         elif len(own) == len(known[name]):
             found[own] = values[known[name]]
-    return found
-
-
-def _groups(names: Sequence[str]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for i, name in enumerate(names):
-        found.setdefault(name.partition(" @ ")[0], []).append(i)
     return found
 
 

@@ -83,9 +83,10 @@ def finished(problem: Problem, passes: Sequence[Pass], last: Solution, plans: Pl
         extra["margins_cost"] = np.array([drawn])
     freeze = dict(chosen.freeze)
     if best is not None:
-        freeze |= {"scheme": family.scheme, "mesh": plans_text(best.plans), "refine": "none" if drawn is None else "certificate",
+        mesh = plans_text(best.plans)
+        freeze |= {"scheme": family.scheme, "mesh": mesh, "refine": "none" if drawn is None else "certificate",
                    "guess": told.rung}
-        extra["refinement_mesh"] = text([plans_text(best.plans)])
+        extra["refinement_mesh"] = text([mesh])
         for phase, errors in zip(problem.phases, best.estimate.phases, strict=True):
             extra[f"{phase.name}.refinement_error" if len(problem.phases) > 1 else "refinement_error"] = errors.total
     solved = replace(problem, phases=tuple(

@@ -64,23 +64,26 @@ def plans_text(plans: Sequence[Plan]) -> str:
 
 
 def _text(plan: Plan) -> str:
-    words, k = [], 0
+    words, k, edges = [], 0, np.array(plan.edges)
     while k < plan.intervals:
-        count = _equal_run(plan, k)
+        count = _equal_run(plan, edges, k)
         words.append(f"{plan.edges[k]!r}{'!' if k in plan.jumps else ''}:{plan.degrees[k]}{f'*{count}' if count > 1 else ''}")
         k += count
     return " ".join(w.replace("0.0:", "0:", 1) if w.startswith("0.0:") else w for w in words) + " 1"
 
 
-def _equal_run(plan: Plan, k: int) -> int:
+def _equal_run(plan: Plan, edges: np.ndarray, k: int) -> int:
     """How many intervals from the k-th on are one stretch cut evenly."""
     last = k + 1
     while last < plan.intervals and plan.degrees[last] == plan.degrees[k] and last not in plan.jumps:
         last += 1
     for end in range(last, k + 1, -1):
-        first = plan.edges[k] + (plan.edges[end] - plan.edges[k]) / (end - k)  # most stretches are ruled out by their first edge
-        if plan.edges[k + 1] == first and plan.edges[k:end + 1] == _even(plan.edges[k], plan.edges[end], end - k):
-            return end - k
+        a, count = plan.edges[k], end - k
+        step = (plan.edges[end] - a) / count
+        if plan.edges[k + 1] != a + step or plan.edges[end - 1] != a + (count - 1) * step:
+            continue  # most stretches are ruled out by their first or last edge
+        if np.array_equal(edges[k:end + 1], np.linspace(edges[k], edges[end], count + 1)):
+            return count
     return 1
 
 
