@@ -35,7 +35,7 @@ from ocp.transcription.refine.passes import Ask, Family, Settings
 from ocp.transcription.refine.plan import UNIFORM, Plan, plans_text, read_plans, uniform_plan
 from ocp.transcription.refine.policy import POLICIES, Rules, halved
 from ocp.transcription.refine.smooth import linear_controls
-from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, make_scheme
+from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, checked_degree, make_scheme
 
 __all__ = ["METHOD", "CollocationOptions", "Optimality", "solve", "transcribe", "uniform_meshes", "unsupported"]
 
@@ -118,7 +118,7 @@ class CollocationOptions:
             value = getattr(self, name)
             if value != AUTO and (isinstance(value, (str, bool)) or not float(value).is_integer() or value < 1):
                 raise ProblemError(f"must be auto or a whole number, at least 1, got {value!r}", where=f"{METHOD}.{name}")
-        self._check_refinement(self.record().degree)
+        self._check_refinement(checked_degree(*self._scheme()))
         self.nlp()
 
     def _check_refinement(self, degree: int) -> None:
@@ -140,10 +140,14 @@ class CollocationOptions:
 
     def record(self) -> Scheme:
         """The scheme that the options name."""
+        return make_scheme(*self._scheme())
+
+    def _scheme(self) -> tuple[str, int | str | None, str]:
+        """Its name, degree and form."""
         if self.form == "compressed" and (self.scheme != "hermite_simpson" or self.shape() != "polynomial"):
             raise ProblemError("is for scheme hermite_simpson with polynomial controls", where=f"{METHOD}.form 'compressed'")
         form = "integral" if self.form == "compressed" else self.form
-        return make_scheme(self.scheme, None if self.degree == "auto" else self.degree, form)
+        return self.scheme, None if self.degree == AUTO else self.degree, form
 
     def shape(self) -> str:
         """Of the controls of the first mesh."""

@@ -100,11 +100,9 @@ def integral_matrix(points: np.ndarray, weights: np.ndarray, r: Any) -> np.ndarr
 def _jacobi_roots(n: int, a: int, b: int) -> np.ndarray:
     """Zeros [n] in (-1, 1), increasing, of the Jacobi polynomial P_n^(a,b): eigenvalues of a tridiagonal matrix (Golub,
     Welsch, Calculation of Gauss Quadrature Rules, Math. Comp. 23, 1969) and one Newton step, both by SciPy."""
-    if n < 2:
-        return np.full(n, (b - a) / (a + b + 2))
-    from scipy.special import roots_jacobi  # some hundredths of a second that schemes of low order need not wait for
+    from scipy.special import roots_jacobi  # some hundredths of a second that shooting need not wait for
 
-    return np.asarray(roots_jacobi(n, a, b)[0], dtype=float)
+    return np.asarray(roots_jacobi(n, a, b)[0], dtype=float) if n > 0 else np.zeros(0)
 
 
 def _symmetric(x: np.ndarray) -> np.ndarray:

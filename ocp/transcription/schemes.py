@@ -175,9 +175,14 @@ _DIFFERENTIAL = ("gauss", "radau", "radau_left")
 def make_scheme(name: str, degree: int | str | None = None, form: str = "integral") -> Scheme:
     """The scheme of this name with ``degree`` collocated nodes an interval; the same object for the same request.
 
-    ``degree`` is 3 by default, and fixed for trapezoid (2) and hermite_simpson (3). Raises ProblemError for an unknown name or
-    form, a degree out of range or not the scheme's own, and a form that the scheme does not have.
+    ``degree`` is 3 by default, and fixed for trapezoid (2) and hermite_simpson (3). Raises ProblemError as ``checked_degree``.
     """
+    return _make(name, checked_degree(name, degree, form), form)
+
+
+def checked_degree(name: str, degree: int | str | None = None, form: str = "integral") -> int:
+    """The degree of what ``make_scheme`` would make. Raises ProblemError for an unknown name or form, a degree out of range or not
+    the scheme's own, and a form that the scheme does not have."""
     if name not in SCHEMES:
         raise ProblemError(f"no scheme named {name!r}{near(str(name), SCHEMES)}", where="scheme")
     if form not in FORMS:
@@ -195,7 +200,7 @@ def make_scheme(name: str, degree: int | str | None = None, form: str = "integra
     if form == "differential" and name not in _DIFFERENTIAL:
         raise ProblemError(f"{name} has no differential form: its {degree} states in an interval do not fix a polynomial of degree "
                            f"{degree}; use form 'integral', or one of {', '.join(_DIFFERENTIAL)}", where="form")
-    return _make(name, int(degree), form)
+    return int(degree)
 
 
 @lru_cache(maxsize=256)
