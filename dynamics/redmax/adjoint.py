@@ -19,7 +19,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics.errors import ModelError
-from dynamics.redmax.implicit import Simulation, System
+from dynamics.redmax.implicit import Factors, Simulation, System
 
 Expr = Any
 
@@ -56,7 +56,7 @@ def value(objective: Objective, run: Simulation) -> float:
 
 
 def gradient(system: System, objective: Objective, run: Simulation) -> Gradient:
-    """Of a whole simulation by :func:`dynamics.redmax.implicit.simulate`. Raises ModelError for one that ended early, or for
+    """Of a whole simulation by :func:`dynamics.redmax.implicit.simulate`, with its factors where it keeps them. Raises ModelError for one that ended early, or for
     functions of other shapes."""
     if not run.solves or len(run.t) != len(run.u) + 1:
         raise ModelError("an adjoint needs a whole simulation of at least one step",
@@ -69,9 +69,9 @@ def gradient(system: System, objective: Objective, run: Simulation) -> Gradient:
     for k in reversed(range(len(run.solves))):
         solve, node = run.solves[k], k + 1
         s, u = solve.stage.gamma * run.h, run.u[solve.step]
-        _, r_q, r_v, M = system.slopes(run.nodes[node], u, run.p)
-        z = np.linalg.solve((M + s * r_v + s**2 * r_q).T, q_bar[node] + v_bar[node] / s)
-        by_w, by_v = M.T @ z, s * (r_v.T @ z) - v_bar[node] / s
+        at = run.factors[k] if run.factors else Factors.of(*system.slopes(run.nodes[node], u, run.p)[1:], s)
+        z = at.adjoint(q_bar[node] + v_bar[node] / s)
+        by_w, by_v = at.M.T @ z, at.damping.T @ z - v_bar[node] / s
         for weight, j in zip(solve.stage.weights, solve.past, strict=True):
             q_bar[j] += weight.c * by_w + weight.a * by_v
             v_bar[j] += run.h * (weight.d * by_w + weight.b * by_v)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -95,10 +95,32 @@ class Options:
     halvings: int = 20
 
 
+class Factors(NamedTuple):
+    """What an adjoint needs of one solve at the node that it found, with s = gamma h: M, ``s r_v`` and SciPy's LU factors of the
+    Newton matrix ``H = M + s r_v + s^2 r_q``, [n, n] each."""
+
+    M: np.ndarray
+    damping: np.ndarray
+    lu: tuple[np.ndarray, np.ndarray]
+
+    @classmethod
+    def of(cls, r_q: np.ndarray, r_v: np.ndarray, M: np.ndarray, s: float) -> Factors:
+        from scipy.linalg import lu_factor  # only here: it takes a while
+
+        return cls(M, s * r_v, lu_factor(M + s * r_v + s**2 * r_q))
+
+    def adjoint(self, y: np.ndarray) -> np.ndarray:
+        """The z [n] with ``H' z = y``."""
+        from scipy.linalg import lu_solve
+
+        return np.asarray(lu_solve(self.lu, y, trans=1))
+
+
 @dataclass(frozen=True)
 class Simulation:
     """What implicit steps found. t [N+1]; q, v [N+1, n]: at the ends of steps. nodes: (q, v, a) [n each] of every solve, after the
-    initial state; solves: the plan that they follow; u [N, nu], p [np], h. iterations: of Newton for every solve."""
+    initial state; solves: the plan that they follow; u [N, nu], p [np], h. iterations: of Newton for every solve; factors: of every
+    solve, where they were to be kept."""
 
     t: np.ndarray
     q: np.ndarray
@@ -109,6 +131,7 @@ class Simulation:
     p: np.ndarray
     h: float
     iterations: tuple[int, ...]
+    factors: tuple[Factors, ...] = ()
 
 
 class NewtonError(RuntimeError):
@@ -122,8 +145,9 @@ class NewtonError(RuntimeError):
 
 
 def simulate(system: System, method: str, start: tuple[ArrayLike, ArrayLike], h: float, steps: int, u: ArrayLike | None = None,
-             p: ArrayLike | None = None, options: Options | None = None) -> Simulation:
-    """Steps of length h [s] from start = (q, v). u: [N, nu], held over each step, None: 0; p: [np], None: nominal.
+             p: ArrayLike | None = None, options: Options | None = None, keep: bool = False) -> Simulation:
+    """Steps of length h [s] from start = (q, v). u: [N, nu], held over each step, None: 0; p: [np], None: nominal; keep: the factors
+    of every solve, 3 n^2 numbers each, with which a gradient evaluates no matrix again.
 
     Raises ModelError for wrong sizes, NewtonError where a step fails.
     """
@@ -142,23 +166,26 @@ def simulate(system: System, method: str, start: tuple[ArrayLike, ArrayLike], h:
     nodes = np.zeros((len(solves) + 1, 3, n))
     nodes[0, 0], nodes[0, 1] = q, v
     iterations: list[int] = []
+    factors: list[Factors] = []
 
     def so_far(count: int) -> Simulation:
         ends = [0, *(k + 1 for k, solve in enumerate(solves[:count]) if solve.last)]
         return Simulation(h * np.arange(len(ends)), nodes[ends, 0], nodes[ends, 1], nodes[:count + 1], solves[:count],
-                          controls, values, h, tuple(iterations))
+                          controls, values, h, tuple(iterations), tuple(factors))
 
     times = [0.0, *(solve.time for solve in solves)]
     for k, solve in enumerate(solves):
         step = Step(system, solve.stage, list(nodes[list(solve.past)]), h, (controls[solve.step], values))
         guess = nodes[k, 0] + h * (times[k + 1] - times[k]) * nodes[k, 1]
         try:
-            nodes[k + 1], count = step.newton(guess, options)
+            nodes[k + 1], count, slopes = step.newton(guess, options)
         except StepFailed as failed:
             worst = int(np.argmax(np.abs(failed.residual)))
             raise NewtonError(solve.step, h * solve.time, system.mechanism.model.velocity_names[worst],
                               float(np.abs(failed.residual[worst])), so_far(k), failed.why) from None
         iterations.append(count)
+        if keep:
+            factors.append(Factors.of(*slopes, step.scale))
     return so_far(len(solves))
 
 
@@ -182,8 +209,8 @@ class Step:
         """(q, v, a)."""
         return np.array([q, (q - self.from_v) / self.scale, (q - self.from_w) / self.scale**2])
 
-    def newton(self, q: np.ndarray, options: Options) -> tuple[np.ndarray, int]:
-        """The node from a first q, and how many steps it took: at least one. Raises StepFailed."""
+    def newton(self, q: np.ndarray, options: Options) -> tuple[np.ndarray, int, tuple[np.ndarray, ...]]:
+        """The node from a first q, how many steps it took, at least one, and r_q, r_v, M there. Raises StepFailed."""
         s, before = self.scale, np.inf
         for count in range(1, options.iterations + 1):
             r, r_q, r_v, M = self.system.slopes(self.node(q), *self.rest)
@@ -191,7 +218,7 @@ class Step:
             g = r / weights
             size = np.abs(g).max(initial=0.0)
             if count > 1 and (size <= options.tolerance or before / 2 < size <= ROUNDED):
-                return self.node(q), count - 1
+                return self.node(q), count - 1, (r_q, r_v, M)
             before = size
             if not np.all(np.isfinite(g)):
                 raise StepFailed("the residual is not finite", np.nan_to_num(g, nan=np.inf))

@@ -1,4 +1,4 @@
-"""Scenes 7 and 9 of the reference implementation in Euler angles: BDF2 whose charts change between steps, and what Newton leaves."""
+"""Scenes 7 and 9 of the reference implementation in Euler angles: BDF2 whose charts change between steps; what Newton leaves."""
 
 from functools import lru_cache
 
@@ -59,7 +59,7 @@ def test_bars_on_balls_change_their_charts():
     names, nodes = recharted(names, [(q, v), (first.q[1], first.v[1])])
     for _ in range(499):
         made, past = bars(names), [np.array([*node, 0 * q]) for node in reversed(nodes)]
-        (q, v, _), _ = Step(made, BACKWARD, past, h, (np.zeros(0), made.nominal)).newton(nodes[-1][0] + h * nodes[-1][1], TIGHT)
+        (q, v, _), *_ = Step(made, BACKWARD, past, h, (np.zeros(0), made.nominal)).newton(nodes[-1][0] + h * nodes[-1][1], TIGHT)
         names, nodes = recharted(names, [nodes[-1], (q, v)])
         used += [names] * (not used or used[-1] != names)
     assert used == [("xyz", "xyz"), ("xyz", "xyx"), ("xyz", "yxz")]

@@ -202,6 +202,13 @@ def test_the_sweep_solves_the_global_system(tree, method):
     found = gradient(replace(tree, terms=counted), GOAL, motion)
     assert len(evaluated) == count
     assert motion.nodes.shape == (count + 1, 3, N)
+    # with the factors of the simulation nothing is evaluated again; memory grows by the solve
+    kept = simulate(tree, method, (x["q"], x["v"]), H, STEPS, x["u"], x["p"], TIGHT, keep=True)
+    assert [at.lu[0].shape for at in kept.factors] == [(N, N)] * count
+    again = gradient(replace(tree, terms=counted), GOAL, kept)
+    assert len(evaluated) == count
+    for name in ("q", "v", "u", "p", "multipliers"):
+        np.testing.assert_allclose(getattr(again, name), getattr(found, name), rtol=1e-13, atol=1e-13)
     big, rhs = np.zeros((count * N, count * N)), np.zeros(count * N)
     velocity = velocities(method)
     sym = [ca.SX.sym(name, size) for name, size in zip("tqvup", (1, N, N, N, len(PARAMETERS)), strict=True)]
