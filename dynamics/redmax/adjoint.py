@@ -56,8 +56,8 @@ def value(objective: Objective, run: Simulation) -> float:
 
 
 def gradient(system: System, objective: Objective, run: Simulation) -> Gradient:
-    """Of a whole simulation by :func:`dynamics.redmax.implicit.simulate`, with its factors where it keeps them. Raises ModelError for one that ended early, or for
-    functions of other shapes."""
+    """Of a whole simulation by :func:`dynamics.redmax.implicit.simulate`, with its factors where it keeps them. Raises ModelError
+    for one that ended early, or for functions of other shapes."""
     if not run.solves or len(run.t) != len(run.u) + 1:
         raise ModelError("an adjoint needs a whole simulation of at least one step",
                          element=f"simulation of {len(run.t) - 1} of {len(run.u)} steps")

@@ -146,8 +146,8 @@ class NewtonError(RuntimeError):
 
 def simulate(system: System, method: str, start: tuple[ArrayLike, ArrayLike], h: float, steps: int, u: ArrayLike | None = None,
              p: ArrayLike | None = None, options: Options | None = None, keep: bool = False) -> Simulation:
-    """Steps of length h [s] from start = (q, v). u: [N, nu], held over each step, None: 0; p: [np], None: nominal; keep: the factors
-    of every solve, 3 n^2 numbers each, with which a gradient evaluates no matrix again.
+    """Steps of length h [s] from start = (q, v). u: [N, nu], held over each step, None: 0; p: [np], None: nominal; keep: factors of
+    every solve, 3 n^2 numbers each, with which a gradient evaluates no matrix again.
 
     Raises ModelError for wrong sizes, NewtonError where a step fails.
     """
@@ -240,14 +240,15 @@ class Step:
         return q + move
 
 
-def linearly_implicit(mechanism: Mechanism) -> ca.Function:
+def linearly_implicit(mechanism: Mechanism, symmetric: bool = False) -> ca.Function:
     """(q, v, u, h) -> (q_next, v_next): one linear solve, ``(M - h D - h^2 K) v+ = M v + h (f - D v)`` and ``q+ = q + h v+``, with
-    K and D of forces and wrenches on bodies; what J and dJ/dt add to them is left out. Source: Sueda, Eqs. 2.85 and 2.86, with the
-    signs K = df/dq, D = df/dv. Raises ModelError as :func:`system`."""
+    K and D of forces and wrenches on bodies; what J and dJ/dt add to them is left out. symmetric: their symmetric parts in their
+    place (Baraff and Witkin 1998), with which conjugate gradients serve and the order stays; they are no derivatives any more.
+    Source: Sueda, Eqs. 2.85 and 2.86, with the signs K = df/dq, D = df/dv. Raises ModelError as :func:`system`."""
     free.flat_coordinates(mechanism)
     n = mechanism.model.nv
     q, v, u, h = (ca.SX.sym(name, size) for name, size in (("q", n), ("v", n), ("u", mechanism.nu), ("h", 1)))
     at = redmax(mechanism, q, v, u)
-    matrix = at.M - h * at.D_forces - h**2 * at.K_forces
-    new = ca.solve(ca.densify(ca.SX(matrix)), ca.densify(at.M @ v + h * (at.f - at.D_forces @ v)))
+    K, D = ((X + X.T) / 2 if symmetric else X for X in (at.K_forces, at.D_forces))
+    new = ca.solve(ca.densify(ca.SX(at.M - h * D - h**2 * K)), ca.densify(at.M @ v + h * (at.f - D @ v)))
     return ca.Function("linearly_implicit", [q, v, u, h], [q + h * new, new], ["q", "v", "u", "h"], ["q_next", "v_next"])

@@ -62,11 +62,12 @@ def equality(M: Array, f: Array, G: Array, rhs: Array | None = None) -> tuple[Ar
     return found[:n], found[n:]
 
 
-def dual_contact(M: Array, f: Array, N: Array) -> Programme:
-    """Of the multipliers: ``min 1/2 a' N M^-1 N' a + a' N M^-1 f``, ``a >= 0``; then :func:`recovered` gives x. It is the dual of
-    ``min 1/2 x' M x - x' f`` subject to ``N x >= 0``."""
+def dual_contact(M: Array, f: Array, N: Array, least: Array | None = None) -> Programme:
+    """Of the multipliers: ``min 1/2 a' N M^-1 N' a + a' (N M^-1 f - least)``, ``a >= 0``; then :func:`recovered` gives x. It is the
+    dual of ``min 1/2 x' M x - x' f`` subject to ``N x >= least`` [k] (None: 0), such as ``- dN/dt v`` of accelerations; rows of
+    equations have multipliers of any sign."""
     across = np.linalg.solve(M, N.T)
-    return Programme(N @ across, across.T @ f, np.eye(len(N)))
+    return Programme(N @ across, across.T @ f - (0 if least is None else least), np.eye(len(N)))
 
 
 def pyramid(friction: Sequence[float]) -> Array:

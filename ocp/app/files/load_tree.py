@@ -40,10 +40,19 @@ def read_tree(numbers: Reader, given: Any, model: Model | None, at: KeyPath) -> 
         return None if len(findings.found) > before else model
     with findings.collecting(at):
         builder = Builder("robot") if model is None else Builder.of(model)
-        for name in _in_order(numbers, given.bodies, model, at):
-            _add(numbers, builder, name, given.bodies[name], (*at, "bodies", name))
+        order = _in_order(numbers, given.bodies, model, at)
+        lost = set(given.bodies) - set(order)  # bodies and frames with errors, and what hangs from them: not told again
+        for name in order:
+            known = len(findings.found)
+            if given.bodies[name].parent not in lost:
+                _add(numbers, builder, name, given.bodies[name], (*at, "bodies", name))
+            if given.bodies[name].parent in lost or len(findings.found) > known:
+                lost.add(name)
         for name, frame in given.frames.items():
             path = (*at, "frames", name)
+            if frame.body in lost:
+                lost.add(name)
+                continue
             with findings.collecting((*path, "body")):
                 builder.frame(name, body=frame.body, placement=_placed(numbers, frame, path))
         made = builder.build() if len(findings.found) == before else None

@@ -16,6 +16,7 @@ from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model import Builder, Joint, Placement
 from dynamics.model.model import BodyInertia
 from dynamics.model.synthetic import random_tree
+from dynamics.redmax.programmes import equality
 from tests.support.force_harness import along_tangent, state
 
 TREE = random_tree(7, np.random.default_rng(4), kinds=["revolute", "spherical", "universal", "prismatic"], root="free_flyer",
@@ -153,6 +154,33 @@ def test_a_four_bar_moves_as_lagrange_says(closed, angle, speed, torque):
     assert np.abs(A @ v).max() < 1e-12
     a = np.array(mechanism.forward_dynamics(ca.DM(q), ca.DM(v), ca.DM([torque]))).ravel()
     assert a[0] == pytest.approx(reduced_acceleration(angle, speed, torque), rel=2e-6, abs=2e-5)
+
+
+@pytest.mark.row("003:R17")
+def test_two_rows_across_the_hinge_close_the_loop():
+    """``G = V (R_B G(x_B) J_B - R_A G(x_A) J_A)`` with V orthonormal across the axis: rank 2, one degree of freedom is left. All
+    three rows of the point have rank 2, too: no unique multipliers, and a KKT matrix that is singular in one direction."""
+    mechanism = four_bar("cylindrical")
+    model, q, v = mechanism.model, np.array([0.7, *assembled(0.7)]), np.array([0.3, -0.2, 0.4])
+    rows = 0
+    for sign, frame in ((1, "tip"), (-1, "end")):
+        R = np.array(ca.DM(alg.frame_pose(model, q, frame).R))
+        rows = rows + sign * R @ np.array(ca.DM(alg.frame_jacobian(model, q, frame, "body")))[:3]
+    V = np.linalg.svd((R @ [0.0, 1.0, 0.0])[None, :])[2][1:]  # R: of the body that has the axis
+    ours = np.array(functions(model, mechanism.constraints[0])[1](q, v))[:2]
+    np.testing.assert_allclose(ours.T @ ours, (V @ rows).T @ (V @ rows), atol=1e-12)  # whatever basis
+    assert [np.linalg.matrix_rank(G) for G in (ours, rows)] == [2, 2]
+    M = np.array(dynamics.make(model, "mass_matrix")(q))
+    smallest = [np.linalg.svd(np.block([[M, G.T], [G, np.zeros((len(G), len(G)))]]), compute_uv=False)[-2:] for G in (ours, rows)]
+    assert smallest[0][1] > 1e-3
+    assert smallest[1][1] < 1e-14 < 1e-3 < smallest[1][0]
+    f, drift = -np.array(dynamics.make(model, "bias_force")(q, v)).ravel(), np.array(functions(
+        model, mechanism.constraints[0])[2](q, v)).ravel()[:2]
+    rates = ours @ v
+    a, _ = equality(M, f, ours, -drift - 20.0 * rates)  # the mechanism's own return to the constraint
+    np.testing.assert_allclose(np.array(mechanism.forward_dynamics(ca.DM(q), ca.DM(v), ca.DM(1, 1))).ravel(), a, atol=1e-7)
+    with pytest.raises(ModelError, match="3 rows of rank 2"):
+        equality(M, f, rows)
 
 
 def test_redundant_rows_change_nothing():

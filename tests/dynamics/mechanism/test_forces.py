@@ -8,6 +8,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import dynamics
+import dynamics.forces
 from dynamics import ModelError, UnknownNameError
 from dynamics import algorithms as alg
 from dynamics.forces import (
@@ -63,6 +64,12 @@ RECORDS = {
     "on ground that dissipates": Ground("g", (A, B), 30.0, 0.0, 0.4, 1e3, (0.1, -0.2, 1.0), (0.0, 0.0, 9.0), 0.1),
     "above the ground": Ground("g", (A, B), 30.0, 2.0, 0.4, 0.1, origin=(0.0, 0.0, -9.0)),
 }
+
+
+@pytest.mark.row("003:D26")
+def test_every_kind_of_force_is_in_the_harness():
+    kinds = {x for x in vars(dynamics.forces).values() if isinstance(x, type) and issubclass(x, dynamics.forces.Force)}
+    assert {type(record) for record in RECORDS.values()} == kinds - {dynamics.forces.Force}
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -12,12 +12,14 @@ from scipy.integrate import solve_ivp
 import dynamics
 from dynamics import ModelError
 from dynamics.constraints import Rod
-from dynamics.forces import Expression, JointDamper, JointSpring, Place
+from dynamics.forces import Bushing, Drag, Expression, JointDamper, JointSpring, Place, PointForce
 from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model import BodyInertia, Builder, Joint
 from dynamics.redmax import redmax
 from dynamics.redmax.implicit import NewtonError, Options, linearly_implicit, simulate, system
 from dynamics.redmax.schemes import ALPHA, METHODS, plan
+from ocp.bridge import robot_system
+from ocp.simulation import stepper
 
 MODEL = tree_of_kinds("revolute", "exponential", "prismatic", "universal", seed=1)
 TREE = Mechanism(MODEL, direct_motors(MODEL), forces=(JointSpring("s", MODEL.bodies[0].joint.name, 4.0),))
@@ -176,8 +178,24 @@ def test_linearly_implicit_steps():
         q, v = linearly_implicit(oscillator)(0.4, -0.2, ca.DM(0, 1), 0.05)
         run = simulate(system(oscillator, mode="interpreted"), "bdf1", ([0.4], [-0.2]), 0.05, 1)
         np.testing.assert_allclose([float(q), float(v)], [run.q[1, 0], run.v[1, 0]], rtol=1e-9)
-    step, exact = linearly_implicit(TREE), simulate(system(TREE, mode="interpreted"), "sdirk2", START, 5e-4, 1000)
-    errors = []
+    # K and D of bodies: sliders in a row, whose J is constant, springs between bodies, drag
+    b = Builder("sliders")
+    for k, axis in enumerate(((1.0, 0.0, 0.0), (0.6, 0.0, 0.8), (0.0, 0.6, 0.8))):
+        b.body(f"b{k}", parent=f"b{k - 1}" if k else "world", joint=Joint(f"j{k}", "prismatic", axes=(axis,)),
+               inertia=BodyInertia(1.0 + k))
+    sliders = Mechanism(b.build(), forces=(
+        Bushing("tie", Place("b0", (0.1, 0.2, 0.0)), Place("b2"), 300.0, 2.0), Drag("air", "b1", (3.0, 2.0, 1.0, 0.1, 0.2, 0.3)),
+        JointSpring("own", "j2", 40.0), PointForce("push", Place("b2"), (1.0, -2.0, 3.0))))
+    start = np.array([[0.1, -0.2, 0.3], [1.0, 2.0, -1.0]])
+    found = linearly_implicit(sliders)(*start, ca.DM(0, 1), 0.1)
+    run = simulate(system(sliders, mode="interpreted"), "bdf1", tuple(start), 0.1, 1)
+    np.testing.assert_allclose([column(x) for x in found], [run.q[1], run.v[1]], rtol=1e-9)
+    first_order(linearly_implicit(TREE), TREE)
+
+
+def first_order(step, robot):
+    """Errors of steps (q, v, u, h) -> (q, v) at 0.5 s over the steps."""
+    exact, errors = simulate(system(robot, mode="interpreted"), "sdirk2", START, 5e-4, 1000), []
     for n in (50, 100, 200):
         q, v = map(ca.DM, START)
         for _ in range(n):
@@ -186,20 +204,37 @@ def test_linearly_implicit_steps():
     np.testing.assert_allclose(np.log2(np.array(errors[:-1]) / errors[1:]), 1, atol=0.25)
 
 
+@pytest.mark.row("003:F03")
+def test_symmetric_parts_of_stiffness_serve_linear_steps():
+    """Off by default, since they are no derivatives; the step's matrix is then symmetric, and the order stays."""
+    tie = Bushing("tie", Place("world", (0.5, 0.2, 1.0)), Place(MODEL.bodies[-1].name, (0.1, 0.2, 0.0)), 30.0, 1.0)
+    robot = replace(TREE, forces=(*TREE.forces, tie))
+    at, h, (q, v) = redmax(robot, *START), 0.02, START
+    M, f, K, D = (np.array(ca.densify(ca.DM(x))) for x in (at.M, at.f, at.K_forces, at.D_forces))
+    assert min(np.abs(X - X.T).max() for X in (K, D)) > 1e-3
+    for symmetric in (False, True):
+        k, d = ((X + X.T) / 2 if symmetric else X for X in (K, D))
+        matrix = M - h * d - h**2 * k
+        assert np.allclose(matrix, matrix.T, atol=1e-12) == symmetric
+        found = linearly_implicit(robot, symmetric)(q, v, ca.DM.zeros(MODEL.nv), h)[1]
+        np.testing.assert_allclose(column(found), np.linalg.solve(matrix, M @ v + h * (f.ravel() - d @ v)), atol=1e-10)
+    first_order(linearly_implicit(robot, symmetric=True), robot)
+
+
 @pytest.mark.row("003:R08")
 def test_semi_implicit_steps_are_of_first_order():
-    x, w = ca.SX.sym("q", MODEL.nv), ca.SX.sym("v", MODEL.nv)
-    found = redmax(TREE, x, w)
-    a = ca.Function("a", [x, w], [ca.solve(ca.densify(found.M), ca.densify(found.f))])
-    exact = simulate(system(TREE, mode="interpreted"), "sdirk2", START, 5e-4, 1000).q[-1]
-    errors = []
-    for n in (50, 100, 200):
-        q, v = map(ca.DM, START)
-        for _ in range(n):
-            v = v + 0.5 / n * a(q, v)
-            q = q + 0.5 / n * v
-        errors.append(np.abs(column(q) - exact).max())
-    np.testing.assert_allclose(np.log2(np.array(errors[:-1]) / errors[1:]), 1, atol=0.25)
+    """Those of ``ocp simulate``: ``M v+ = M v + h f`` with M and f of RedMax, ``q+ = q + h v+``."""
+    plant = stepper(robot_system(TREE), "semi_implicit_euler", mode="interpreted")
+
+    def step(q, v, u, h):
+        plant.reset(np.concatenate([column(q), column(v)]))
+        return np.split(plant.step(column(u), h), 2)
+
+    at, (q, v) = redmax(TREE, *START), START
+    new = step(q, v, np.zeros(MODEL.nv), 0.02)
+    np.testing.assert_allclose(np.array(ca.DM(at.M)) @ (new[1] - v), 0.02 * column(at.f), atol=1e-12)
+    np.testing.assert_allclose(new[0], q + 0.02 * new[1], atol=1e-14)
+    first_order(step, TREE)
 
 
 # ------------------------------------------------------------------------------------------------ what goes wrong

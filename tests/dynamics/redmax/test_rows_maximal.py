@@ -9,13 +9,13 @@ from scipy.integrate import solve_ivp
 import dynamics
 from dynamics import ModelError, spatial
 from dynamics import algorithms as alg
-from dynamics.constraints import Closure, Coupling
+from dynamics.constraints import Closure, Coupling, Rod
 from dynamics.forces import Place
 from dynamics.mechanism import Mechanism
 from dynamics.model import BodyInertia, Builder, Joint, Placement
 from dynamics.model.shapes import box
 from dynamics.redmax import maximal, redmax
-from dynamics.redmax.equations import body_inertias
+from dynamics.redmax.equations import body_inertias, body_wrenches
 from dynamics.redmax.free_bodies import in_maximal_coordinates, joint_rows, joint_rows_drift, maximal_state, post_stabilised
 from dynamics.redmax.programmes import Touch, dual_contact, equality, friction_programme, pyramid, recovered, touch_rows
 from ocp.solvers.qp import QP, solve_qp
@@ -93,8 +93,6 @@ def test_velocities_of_joined_bodies():
     np.testing.assert_allclose(J.T @ G.T @ impulse, 0, atol=1e-9)
     np.testing.assert_allclose(G @ twists, 0, atol=1e-11)
     # a step of the tree: J' (M J v+) = J' (M J v + h f)
-    from dynamics.redmax.equations import body_wrenches
-
     f = column(body_wrenches(Mechanism(TREE), ca.DM(q), at.J @ v, ca.DM(0, 1)).f)
     stepped, _ = equality(M_m, M_m @ J @ v + h * f, G)
     np.testing.assert_allclose(stepped, J @ np.linalg.solve(J.T @ M_m @ J, J.T @ (M_m @ J @ v + h * f)), atol=1e-9)
@@ -151,6 +149,25 @@ def test_errors_decay_as_a_critically_damped_filter():
     expected = start * (1 + RATE * 0.3) * np.exp(-RATE * 0.3)
     np.testing.assert_allclose(column(g(run.y[:7, -1])), expected, atol=2e-8)
     assert np.abs(start).max() > 1e-3
+
+
+@pytest.mark.row("003:C08")
+@pytest.mark.parametrize("gamma", [10.0, 50.0, 100.0])
+def test_errors_decay_by_rows_of_velocities(gamma):
+    """``G v = -gamma g``: by a factor ``1 - gamma h`` a step, gone in one with ``gamma = 1 / h``, up to the square of the error."""
+    free, h = in_maximal_coordinates(TREE), 0.01
+    q, _ = maximal_state(TREE, *state(TREE, 4)[:2])
+    q = alg.integrate(free.model, q, 1e-5 * ca.DM(np.random.default_rng(5).standard_normal(free.model.nv)))
+    M, sizes = number(body_inertias(TREE)), []
+    for _ in range(5):
+        g, G = (np.vstack([number(part) for part in parts]) for parts in zip(*(
+            (c.value(free.model, q), c.jacobian(free.model, q)) for c in free.constraints), strict=True))
+        sizes.append(g.ravel())
+        v, _ = equality(M, np.zeros(len(M)), G, -gamma * g.ravel())
+        q = alg.integrate(free.model, q, ca.DM(h * v))
+    for before, after in zip(sizes[:-1], sizes[1:], strict=True):
+        np.testing.assert_allclose(after, (1 - gamma * h) * before, atol=20 * np.abs(sizes[0]).max() ** 2)
+    assert np.abs(sizes[0]).max() > 1e-5
 
 
 @pytest.mark.row("003:C09")
@@ -221,25 +238,69 @@ def test_constraints_of_bodies_and_of_joints_at_both_levels():
     a0 = -J[:1].T @ np.linalg.solve(J[:1] @ J[:1].T, drift[:1])
     inner, _ = equality(null.T @ M @ null, null.T @ (f - M @ a0), J[1:] @ null, -drift[1:] - J[1:] @ a0)
     np.testing.assert_allclose(a0 + null @ inner, a, atol=1e-10)
-    # in maximal coordinates the belt cannot be seen, the loop's row is G_m J
     np.testing.assert_allclose(M @ a, f + J.T @ force, atol=1e-10)
 
 
+@pytest.mark.row("003:R18")
+@pytest.mark.row("003:R19")
+@pytest.mark.row("003:R20")
+def test_the_rows_of_a_loop_over_twists():
+    """``G_r = G_m J`` and ``dG_r/dt v = dG_m/dt J v + G_m dJ/dt v``; the joints as rows beside them, bodies on their own come to
+    the velocities and accelerations of the tree."""
+    model = four_bar()
+    q, v, _ = state(model, 6)
+    loop, free = Closure("loop", "pin", "tip", "planar", (0.0, 0.0, 1.0)), in_maximal_coordinates(model)
+    (q_m, v_m), at = maximal_state(model, q, v), maximal(model, q, v)
+    J, J_dot, M_m = number(at.J), number(at.J_dot), number(body_inertias(model))
+    G_m, G = number(loop.jacobian(free.model, q_m)), number(loop.jacobian(model, ca.DM(q)))
+    drift_m, drift = column(loop.drift(free.model, q_m, v_m)), column(loop.drift(model, ca.DM(q), ca.DM(v)))
+    np.testing.assert_allclose(G_m @ J, G, atol=1e-13)
+    np.testing.assert_allclose(drift_m + G_m @ J_dot @ v, drift, atol=1e-12)
+    found, f_m = redmax(Mechanism(model), q, v), column(body_wrenches(Mechanism(model), ca.DM(q), at.J @ v, ca.DM(0, 1)).f)
+    M, f, h = number(found.M), column(found.f), 0.01
+    joints, own = number(joint_rows(model, q)), slice(0, 1)  # the loop's first row: the others repeat what the plane says
+    new, impulse = equality(M, M @ v + h * f, G[own])
+    over, impulses = equality(M_m, M_m @ (J - h * J_dot) @ v + h * f_m, np.vstack([joints, G_m[own]]))
+    np.testing.assert_allclose(over, J @ new, atol=1e-10)
+    np.testing.assert_allclose(impulses[-1:], impulse, atol=1e-10)
+    a, force = equality(M, f, G[own], -drift[own])
+    over, forces = equality(M_m, f_m, np.vstack([joints, G_m[own]]),
+                            np.concatenate([-column(joint_rows_drift(model, q, at.J @ v)), -drift_m[own]]))
+    np.testing.assert_allclose(over, J @ a + J_dot @ v, atol=1e-9)
+    np.testing.assert_allclose(forces[-1:], force, atol=1e-9)
+
+
 @pytest.mark.row("003:R23")
-def test_joint_limits_as_inequalities_of_accelerations():
-    """``C a >= -dC/dt v`` on a tree: optimal, complementary, the same by primal and dual programme."""
-    q, v, _ = state(TREE, 7)
+def test_inequalities_of_joints_and_of_bodies_beside_equations():
+    """``C a >= -dC/dt v`` with limits of joints and points of bodies on a wall, ``G a = -dG/dt v`` with a rod: the primal programme
+    meets the conditions of its optimum with the multipliers of the dual one."""
+    q, v = state(TREE, 7)[0], 3 * state(TREE, 7)[1]
     found = redmax(Mechanism(TREE), q, v)
     M, f = number(found.M), column(found.f)
-    C = np.vstack([np.eye(TREE.nv)[0], -np.eye(TREE.nv)[4], np.ones(TREE.nv)])
-    primal = solve_qp(QP(M, -f, C, np.zeros(3), np.full(3, np.inf)))
-    force = solved(dual_contact(M, f, C))
-    a = recovered(M, f, C, force)
-    np.testing.assert_allclose(a, primal.x, atol=1e-8 * np.abs(a).max())
-    assert np.all(C @ a > -1e-8)
-    assert np.all(force > -1e-10)
-    np.testing.assert_allclose(force * (C @ a), 0, atol=1e-7)
-    assert np.any(force > 1e-8)
+    last, rod = TREE.bodies[-1].name, Rod("rod", Place("world", (0.3, 2.0, 0.1)), Place(TREE.bodies[4].name, (0.1, 0.2, 0.0)), 1.0)
+    touches = [Touch(Place(body, (0.1, 0.2, 0.0)), Place("world"), (0.6, 0.0, 0.8)) for body in (last, TREE.bodies[1].name)]
+    limits = np.vstack([np.eye(TREE.nv)[0], -np.eye(TREE.nv)[4]])
+
+    def rows(x):
+        return np.vstack([limits, number(touch_rows(TREE, x, touches)[0]), number(rod.jacobian(TREE, x))])
+
+    h = 1e-5
+    ends = [rows(alg.integrate(TREE, ca.DM(q), ca.DM(s * h * v))) for s in (1, -1)]
+    A, least = rows(ca.DM(q)), -(ends[0] - ends[1]) / (2 * h) @ v
+    np.testing.assert_allclose(least[-1:], -column(rod.drift(TREE, ca.DM(q), ca.DM(v))), atol=1e-8)
+    assert np.abs(least[2:]).min() > 0.1
+    bound = np.r_[np.full(4, np.inf), least[-1]]
+    primal = np.asarray(solve_qp(QP(M, -f, A, least, bound)).x)
+    dual = dual_contact(M, f, A, least)
+    force = np.asarray(solve_qp(QP(dual.P, dual.g, np.eye(5), np.r_[np.zeros(4), -np.inf], np.full(5, np.inf))).x)
+    np.testing.assert_allclose(recovered(M, f, A, force), primal, atol=1e-8 * np.abs(primal).max())
+    gap = A @ primal - least
+    assert gap[:4].min() > -1e-8
+    assert gap[4] == pytest.approx(0.0, abs=1e-8)
+    assert force[:4].min() > -1e-9
+    np.testing.assert_allclose(force[:4] * gap[:4], 0, atol=1e-6)
+    assert 0 < np.sum(force[:4] > 1e-6) < 4  # some hold, some do not
+    assert abs(force[4]) > 1e-3
 
 
 @pytest.mark.row("003:R24")

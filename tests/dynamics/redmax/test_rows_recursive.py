@@ -164,7 +164,9 @@ def test_constraints_on_top_of_the_recursion():
     a = free + column(preconditioner(TREE, ca.DM(q)).times(ca.DM(G.T @ dual.x)))
     np.testing.assert_allclose(a, primal.x, atol=1e-7 * np.abs(a).max())
     assert np.all(np.asarray(dual.x) > -1e-10)
-    np.testing.assert_allclose(W, dual_contact(M, f, G).P, atol=1e-9)
+    same = dual_contact(M, f, G, -drift)
+    np.testing.assert_allclose(W, same.P, atol=1e-9)
+    np.testing.assert_allclose(G @ free + drift, same.g, atol=1e-7)
     np.testing.assert_allclose(recovered(M, f, G, dual.x), a, atol=1e-7)
 
 

@@ -35,7 +35,8 @@ GROUPS = tree_of_kinds("free_flyer", "spherical", "revolute", "planar", "transla
 _COUPLED = tree_of_kinds("revolute", "spline_curve", "exponential", "revolute", "fixed", seed=3)
 COUPLED = replace(_COUPLED, bodies=tuple(replace(b, joint=replace(b.joint, armature=(), damping=(), mimic=Mimic("j0", 0.7, 0.1)))
                                          if i in (1, 3) else b for i, b in enumerate(_COUPLED.bodies)))
-TREES = {"rates": RATES, "groups": GROUPS, "coupled": COUPLED}
+CHAINS = tree_of_kinds("composite", "revolute", "free_3d_reversed", "prismatic", "revolute", seed=3)
+TREES = {"rates": RATES, "groups": GROUPS, "coupled": COUPLED, "chains": CHAINS}
 every = pytest.mark.parametrize("model", TREES.values(), ids=TREES)
 
 

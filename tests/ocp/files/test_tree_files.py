@@ -179,6 +179,7 @@ def test_what_is_wrong_is_said_in_words(old, new, place, words):
         load(EVERY.replace(old, new))
     assert place in str(caught.value)
     assert words in str(caught.value)
+    assert "has not been added yet" in words or "has not been added yet" not in str(caught.value)  # what hangs from it is not told
 
 
 @pytest.mark.parametrize(("system", "words"), [
