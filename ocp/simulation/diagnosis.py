@@ -1,4 +1,5 @@
-"""Why a step of a robot may have failed: joints whose coordinates come to a place where they no longer move it every way."""
+"""Why a step of a robot may have failed: joints whose coordinates come to a place where they no longer move it every way, or leave
+their splines."""
 
 from __future__ import annotations
 
@@ -35,3 +36,18 @@ def singular_joint(model: Model, q: np.ndarray, but: Collection[str] = ()) -> tu
         if share[k] < SINGULAR and (worst is None or share[k] < worst[2]):
             worst = (body.joint.name, int(good[k]), float(share[k]))
     return worst
+
+
+def beyond_spline(model: Model, q: np.ndarray) -> tuple[str, int, float] | None:
+    """(joint, step, end of its range) of the joint that first leaves the frames, or the grid, of its spline along configurations
+    q [k, nq]; None where none does. Beyond, S shrinks to zero."""
+    first: tuple[str, int, float] | None = None
+    for i, body in enumerate(model.bodies):
+        joint = body.joint
+        ends = [len(joint.frames) - 3] if joint.frames else [len(joint.grid) - 3, len(joint.grid[0]) - 3] if joint.grid else []
+        if joint.mimic is None:
+            for own, end in zip(q[:, model.q_slice(i)].T, ends, strict=False):
+                out = np.flatnonzero((own < 0) | (own > end))
+                if len(out) and (first is None or out[0] < first[1]):
+                    first = joint.name, int(out[0]), float(end)
+    return first

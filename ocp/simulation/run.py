@@ -18,7 +18,7 @@ from ocp.guess import on_manifold, sample_guess
 from ocp.interrupts import held
 from ocp.problem import At, Phase, Problem
 from ocp.simulation import charts
-from ocp.simulation.diagnosis import singular_joint
+from ocp.simulation.diagnosis import beyond_spline, singular_joint
 from ocp.simulation.one_step import StepError, integrand
 from ocp.simulation.stepper import Stepper, check_integrator
 from ocp.spaces import Space
@@ -162,27 +162,33 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
     except StepError as error:
         leg = legs[-1]
         ending = Ending.FAILED
-        why = [_singular(leg) or "a shorter step may help", *charts.words([s for s in leg.switches if s.event == "stays"])]
+        why = [*(_astray(leg) or ["a shorter step may help"]), *charts.words([s for s in leg.switches if s.event == "stays"])]
         message = (f"Step {len(leg.u)} of phase {leg.phase.name!r} (from t = {leg.t[-1]:.6g} s, of {step:.3g} s): {error}; "
                    f"{'; '.join(why)}.")
     notes += [words for leg in legs for words in charts.words(leg.switches)]
     if ending is not Ending.FAILED:
-        notes += [words for leg in legs if (words := _singular(leg))]
+        notes += [words for leg in legs for words in _astray(leg)]
     total = time.perf_counter() - began
     return Motion(problem, integrator, controls.words, tuple(legs), step, end, ending, message,
                   {"prepare": prepared, "run": total - prepared}, tuple(notes))
 
 
-def _singular(leg: Leg) -> str:
-    """What there is to say of coordinates that come next to a singular place; empty where none do."""
+def _astray(leg: Leg) -> list[str]:
+    """What there is to say of coordinates that come next to a singular place, or leave the spline of their joint."""
     model = leg.phase.system.model
-    left = {switch.joint for switch in leg.switches if switch.event == "leaves"}
-    found = None if model is None else singular_joint(model, leg.x[:, :model.nq], left)
-    if found is None:
-        return ""
-    joint, k, share = found
-    return (f"the coordinates of joint {joint!r} are next to singular at t = {leg.t[k]:.6g} s (smallest singular value of its S "
-            f"{share:.1e} of the largest): another chart, or a kind in quaternions, goes through")
+    said: list[str] = []
+    if model is None:
+        return said
+    q = leg.x[:, :model.nq]
+    if (found := singular_joint(model, q, {switch.joint for switch in leg.switches if switch.event == "leaves"})) is not None:
+        joint, k, share = found
+        said.append(f"the coordinates of joint {joint!r} are next to singular at t = {leg.t[k]:.6g} s (smallest singular value of "
+                    f"its S {share:.1e} of the largest): another chart, or a kind in quaternions, goes through")
+    if (left := beyond_spline(model, q)) is not None:
+        joint, k, end = left
+        said.append(f"joint {joint!r} leaves its spline, from 0 to {end:g}, at t = {leg.t[k]:.6g} s: beyond, coordinates move it "
+                    "ever less and in the end not at all; a stop (joint_stop) or more frames keep it inside")
+    return said
 
 
 class _Record:

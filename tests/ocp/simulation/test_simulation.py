@@ -233,6 +233,31 @@ phase: {{duration: 1, start: {{joints: {{top: {q}}}, velocities: {{top: [0.1, 2,
     assert "(det S = " in said
 
 
+RAIL = """
+name: A cart on a rail
+system:
+  gravity: [0, 0, 0]
+  bodies:
+    cart: {mass: 1, joint: {kind: frame_spline, frames: [{}, {position: [1, 0, 0]}, {position: [2, 0, 0]}, {position: [3, 0, 0]},
+          {position: [4, 0, 0]}]}}
+  forces: [FORCE]
+phase: {duration: 2, start: {joints: {cart: 0.5}, velocities: {cart: 1.6}}, costs: []}
+"""
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "bdf1"])
+def test_a_joint_that_leaves_its_spline_is_named(integrator):
+    """It goes past the last but one frame at t = 1.5 / 1.6 s; with a stop it turns back."""
+    found = problem(RAIL.replace("FORCE", ""))
+    motion = simulate(found, integrator, Guessed(found), dt=0.01, kernels="interpreted")
+    assert motion.ending is Ending.FAILED
+    assert "joint 'cart' leaves its spline, from 0 to 2, at t = 0.94 s: " in motion.message
+    found = problem(RAIL.replace("FORCE", "{joint_stop: {joint: cart, lower: 0.2, upper: 1.8, stiffness: 200}}"))
+    motion = simulate(found, integrator, Guessed(found), dt=0.01, kernels="interpreted")
+    assert motion.ok
+    assert not any("spline" in note for note in motion.notes)
+
+
 @pytest.mark.parametrize("integrator", ["bdf2", "implicit_euler"])
 def test_equations_without_a_solution_are_named(integrator):
     found = problem(OSCILLATOR.replace("u - 4*x - 0.2*v}", "u + 3*v**2}").replace("v: 0}", "v: 1}"))
