@@ -43,12 +43,22 @@ def test_the_system_is_the_robot_built_with_these_numbers():
     ("{parameter: longer, length: {joint: elbow,", "{parameter: longr, length: {joint: elbow,", "longer"),
     ("length: {joint: elbow,", "length: {joint: elbw,", "elbow"),
     ("force: {name: shoulder spring, field: stiffness}", "force: {name: shoulder sprig, field: stiffness}", "shoulder spring"),
-    ("force: {name: shoulder spring, field: stiffness}", "force: {name: shoulder spring, field: level}", "no number 'level'"),
+    ("force: {name: shoulder spring, field: stiffness}", "force: {name: shoulder spring, field: level}",
+     r"no number 'level' \(known: stiffness\)"),
+    ("axis: [0, 0, -1]", "axis: [0, 0, 0]", "length at joint 'elbow': axis has no direction"),
+    ("{value: 5, optimise: [0, 40]}", "{value: 5, optimise: [-3, 40]}",
+     r"parameters.shoulder_stiffness.optimise: force 'shoulder spring': stiffness must be finite and at least 0, got -3"),
+    ("{value: 5, optimise: [0, 40]}", "-2", "shoulder_stiffness.*stiffness must be finite and at least 0, got -2"),
+    ("length: {joint: elbow, axis: [0, 0, -1]}", "inertia: {body: lower, component: mass}", None),
     ("  design:", "  formulation: residual\n  design:", "forward_dynamics"),
 ])
 def test_what_a_robot_does_not_have_is_refused(tmp_path, old, new, words):
     path = tmp_path / "design.yaml"
     assert old in TEXT
     path.write_text(TEXT.replace(old, new, 1))
+    if words is None:  # all is well until the bounds allow what no body has
+        load_problem(path)
+        path.write_text(TEXT.replace(old, new, 1).replace("[-0.3, 0.3]", "[-1.3, 0.3]"))
+        words = r"longer.optimise: body 'lower': mass must not be negative: 1 kg and -1.3 kg"
     with pytest.raises(ProblemError, match=words):
         load_problem(path)
