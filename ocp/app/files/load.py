@@ -137,7 +137,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         readers = [own]
     reader = readers[0]
     drawn = getattr(file.system, "scenery", ())
-    scenery = tuple(read_shape(reader, shape, ("system", "scenery", i)) for i, shape in enumerate(drawn))
+    scenery = tuple(read_shape(reader, shape, ("system", "scenery", i), folder) for i, shape in enumerate(drawn))
     if problem is not None and file.linkages:
         linkages = read_linkages(readers, file.linkages, problem)
         problem = None if findings.found else dataclasses.replace(problem, linkages=linkages)

@@ -39,7 +39,7 @@ def read_mechanism(numbers: Reader, given: RobotModel, folder: Path, place: str 
             else:
                 robot = _read_mjcf(given, file, gravity, str(at[-1]))
     if (given.joints or given.bodies or given.frames) and (given.robot is None or robot is not None):
-        robot = _with_tree(numbers, given, robot, gravity, at)
+        robot = _with_tree(numbers, given, robot, gravity, at, folder)
     if given.mass_springs is not None and robot is not None:
         robot = with_deformable(numbers, given.mass_springs, robot, (*at, "mass_springs"))
     for name, value in given.lock.items():
@@ -71,13 +71,13 @@ def robot_path(words: str, folder: Path) -> Path:
     return path
 
 
-def _with_tree(numbers: Reader, given: RobotModel, robot: Mechanism | None, gravity: tuple[float, ...] | None, at: KeyPath
-               ) -> Mechanism | None:
+def _with_tree(numbers: Reader, given: RobotModel, robot: Mechanism | None, gravity: tuple[float, ...] | None, at: KeyPath,
+               folder: Path) -> Mechanism | None:
     """The robot with what the problem file says about its tree. Without drives of its own it has a motor at every joint."""
     if robot is None and (key := next((key for key, plain in FILE_ONLY.items() if getattr(given, key) != plain), None)):
         numbers.findings.add((*at, key), "applies to a robot file, and there is none", at_key=True)
         return None
-    model = read_tree(numbers, given, None if robot is None else robot.model, at)
+    model = read_tree(numbers, given, None if robot is None else robot.model, at, folder)
     if model is None:
         return None
     if robot is None:

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dynamics.errors import near
+from dynamics.errors import ModelError, near
 from dynamics.joints import KINDS
 from dynamics.model import shapes as solids
 from dynamics.model.builder import BodyInertia, Builder, Geometry, Joint, Placement, change_joint, joint
 from dynamics.model.model import Model
 from dynamics.model.rigid import merged, moved, placement
 from ocp.app.files import robot_state
+from ocp.app.files.gallery import in_gallery
 from ocp.app.files.load_parts import Reader
 from ocp.app.files.schema_tree import BodyPart, Inertia, JointOfBody, JointPart, Motion, Placed, Shape
 from ocp.app.files.yaml_source import KeyPath
+from ocp.app.pages.meshes import UnreadableMesh, whole_mesh
 from ocp.problem import INF
 
 LAWS = {"lower": -INF, "upper": INF, "velocity": INF, "effort": INF, "damping": None, "armature": None}  # and what null stands for
 
 
-def read_tree(numbers: Reader, given: Any, model: Model | None, at: KeyPath) -> Model | None:
+def read_tree(numbers: Reader, given: Any, model: Model | None, at: KeyPath, folder: Path) -> Model | None:
     """The robot with the ``joints`` changed and the ``bodies`` and ``frames`` added that are written under the keys ``at``.
 
-    model: that of the robot file, None where the file names none. Returns None after an error was recorded.
+    model: that of the robot file, None where the file names none. Paths are relative to ``folder``. Returns None after an error was
+    recorded.
     """
     findings, before = numbers.findings, len(numbers.findings.found)
     for name, change in given.joints.items():
@@ -45,7 +49,7 @@ def read_tree(numbers: Reader, given: Any, model: Model | None, at: KeyPath) -> 
         for name in order:
             known = len(findings.found)
             if given.bodies[name].parent not in lost:
-                _add(numbers, builder, name, given.bodies[name], (*at, "bodies", name))
+                _add(numbers, builder, name, given.bodies[name], (*at, "bodies", name), folder)
             if given.bodies[name].parent in lost or len(findings.found) > known:
                 lost.add(name)
         for name, frame in given.frames.items():
@@ -81,18 +85,21 @@ def _in_order(numbers: Reader, given: Mapping[str, BodyPart], model: Model | Non
     return order
 
 
-def _add(numbers: Reader, builder: Builder, name: str, given: BodyPart, path: KeyPath) -> None:
+def _add(numbers: Reader, builder: Builder, name: str, given: BodyPart, path: KeyPath, folder: Path) -> None:
     made = _joint(numbers, given.joint, given.joint.name or name, (*path, "joint"))
-    shapes = [read_shape(numbers, shape, (*path, "shapes", i)) for i, shape in enumerate(given.shapes)]
+    shapes = [read_shape(numbers, shape, (*path, "shapes", i), folder) for i, shape in enumerate(given.shapes)]
     if given.density is None:
-        inertia = BodyInertia(numbers.number(given.mass, (*path, "mass")),
-                              numbers.vector(given.com, 3, (*path, "com"), "components"),
+        com = BodyInertia().com if given.com is None else numbers.vector(given.com, 3, (*path, "com"), "components")
+        inertia = BodyInertia(0.0 if given.mass is None else numbers.number(given.mass, (*path, "mass")), com,
                               _inertia(numbers, given.inertia, (*path, "inertia")))
     else:
         inertia = BodyInertia()
         density = numbers.number(given.density, (*path, "density"))
-        with numbers.findings.collecting((*path, "density")):
-            inertia = merged([moved(shape.placement, _solid(density, shape)) for shape in shapes])
+        solid = []
+        for i, shape in enumerate(shapes):
+            with numbers.findings.collecting((*path, "shapes", i, "mesh") if shape.kind == "mesh" else (*path, "density")):
+                solid.append(moved(shape.placement, _solid(density, shape)))
+        inertia = merged(solid)
     if made is not None:
         with numbers.findings.collecting(path):
             builder.body(name, parent=given.parent, joint=made, inertia=inertia, geometry=shapes)
@@ -104,6 +111,12 @@ def _solid(density: float, shape: Geometry) -> BodyInertia:
         return solids.box(density, shape.size)
     if shape.kind == "cylinder":
         return solids.cylinder(density, *shape.size)
+    if shape.kind == "mesh":
+        try:
+            vertices, triangles = whole_mesh(str(shape.path))
+        except UnreadableMesh as error:
+            raise ModelError(f"mesh {shape.path} {error}") from None
+        return solids.solid_of(density, vertices * (shape.size or 1.0), triangles)
     return solids.ellipsoid(density, shape.size * 3)
 
 
@@ -166,10 +179,14 @@ def _inertia(numbers: Reader, given: Inertia | None, path: KeyPath) -> tuple[tup
     return (xx, xy, xz), (xy, yy, yz), (xz, yz, zz)
 
 
-def read_shape(numbers: Reader, given: Shape, path: KeyPath) -> Geometry:
-    """Something to draw, where it is placed."""
-    kind = given.shape()
-    if given.cylinder is not None:
+def read_shape(numbers: Reader, given: Shape, path: KeyPath, folder: Path) -> Geometry:
+    """Something to draw, where it is placed; a mesh file is relative to the folder."""
+    kind, file = given.shape(), None
+    if given.mesh is not None:
+        size = () if given.scale is None else (numbers.number(given.scale, (*path, "scale")),) * 3
+        if not (file := in_gallery(folder / given.mesh)).is_file():
+            numbers.findings.add((*path, kind), f"no file {file}")
+    elif given.cylinder is not None:
         size = tuple(numbers.number(getattr(given.cylinder, key), (*path, kind, key)) for key in ("radius", "length"))
     elif given.box is not None:
         size = numbers.vector(given.box, 3, (*path, kind), "edges")
@@ -177,4 +194,4 @@ def read_shape(numbers: Reader, given: Shape, path: KeyPath) -> Geometry:
         size = (numbers.number(given.sphere, (*path, kind)),)
     if any(not 0 < x < np.inf for x in size):
         numbers.findings.add((*path, kind), f"sizes must be positive, got {', '.join(f'{x:g}' for x in size)} m")
-    return Geometry(kind, size, _placed(numbers, given, path))
+    return Geometry(kind, size, _placed(numbers, given, path), None if file is None else str(file))

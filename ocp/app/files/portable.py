@@ -1,7 +1,7 @@
 """A problem file that stands alone: the files that it names beside it, in a folder of their own.
 
 A run folder keeps what its problem was made from, so that the problem can be read again from there and from nowhere else:
-robot files (URDF, MJCF without assets), their named configurations, matrices in CSV files.
+robot files (URDF, MJCF without assets), their named configurations, meshes of its own bodies, matrices in CSV files.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ocp.app.files import yaml_source
+from ocp.app.files.gallery import in_gallery
 from ocp.app.files.load import LoadedProblem
 from ocp.app.files.load_model import robot_path
 
@@ -39,6 +40,8 @@ def portable(loaded: LoadedProblem, method: str | None = None) -> Portable:
     for part in _mappings(tree):
         if isinstance(part.get("robot"), str) and "mimic" in part:
             _keep_robot(part, loaded.folder, files)
+        if isinstance(part.get("mesh"), str) and "scale" in part:
+            part["mesh"] = _keep(in_gallery(loaded.folder / part["mesh"]), files)
         linear = part["linear"] if isinstance(part.get("linear"), dict) else {}
         for name in ("A", "B"):
             if isinstance(linear.get(name), str):

@@ -92,20 +92,23 @@ class Cylinder(Part):
 
 
 class Shape(Placed):
-    """Something to draw, centred where it is placed in the body frame. Dynamics know nothing of it."""
+    """Something to draw, centred where it is placed in the body frame. Dynamics know nothing of it but for a density."""
 
     sphere: Number | None = Field(None, description="radius [m]")
     box: Vector3 | None = Field(None, description="edges along x, y, z [m]")
     cylinder: Cylinder | None = Field(None, description="a cylinder along z")
+    mesh: Name | None = Field(None, description="file of triangles (STL, OBJ, PLY, COLLADA, glTF), closed where a density is given")
+    scale: Number | None = Field(None, description="metres of one unit of the mesh; null: 1")
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        self.shape()
+        if self.shape() != "mesh" and self.scale is not None:
+            raise refuse("'scale' is that of a mesh")
         return self
 
     def shape(self) -> str:
         """Which of the shapes is given."""
-        return exactly_one(self, ("sphere", "box", "cylinder"))
+        return exactly_one(self, ("sphere", "box", "cylinder", "mesh"))
 
 
 class BodyPart(Part):
@@ -113,8 +116,8 @@ class BodyPart(Part):
 
     parent: Name = Field("world", description="body or frame that carries it, or world")
     joint: JointOfBody = Field(description="joint between the two; the body frame is the joint frame after its motion")
-    mass: Number = Field(0.0, description="kg")
-    com: Vector3 = Field((0.0, 0.0, 0.0), description="centre of mass in the body frame [m]")
+    mass: Number | None = Field(None, description="kg; null: 0, or what 'density' gives")
+    com: Vector3 | None = Field(None, description="centre of mass in the body frame [m]; null: its origin, or what 'density' gives")
     inertia: Inertia | None = Field(None, description="inertia about the centre of mass; null: none, a point mass")
     shapes: tuple[Shape, ...] = Field((), description="what is drawn")
     density: Number | None = Field(
@@ -125,8 +128,8 @@ class BodyPart(Part):
         if self.density is not None:
             if not self.shapes:
                 raise refuse("'density' needs 'shapes'")
-            if given := {"mass", "com", "inertia"} & self.model_fields_set:
-                raise refuse(f"'density' gives mass, com and inertia; found {', '.join(sorted(given))}, too")
+            if given := [key for key in ("com", "inertia", "mass") if getattr(self, key) is not None]:
+                raise refuse(f"'density' gives mass, com and inertia; found {', '.join(given)}, too")
         return self
 
 

@@ -33,6 +33,12 @@ def read_mesh(path: str, scale: tuple[float, ...], most: int) -> tuple[np.ndarra
 
 @lru_cache(maxsize=256)
 def _read(path: str, _: int, scale: tuple[float, ...], most: int) -> tuple[np.ndarray, np.ndarray]:
+    vertices, faces = whole_mesh(path)
+    return thinned(vertices * (np.asarray(scale) if scale else 1.0), faces, most)
+
+
+def whole_mesh(path: str) -> tuple[np.ndarray, np.ndarray]:
+    """All vertices [n, 3] and triangles [k, 3] of such a file, corners that meet as one vertex. Raises UnreadableMesh."""
     import trimesh
 
     logging.getLogger("trimesh").setLevel(logging.CRITICAL)
@@ -43,7 +49,7 @@ def _read(path: str, _: int, scale: tuple[float, ...], most: int) -> tuple[np.nd
         raise UnreadableMesh(f"cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from None
     if not len(faces) or not np.isfinite(vertices).all():
         raise UnreadableMesh("holds no triangles, or points that are not finite")
-    return thinned(vertices * (np.asarray(scale) if scale else 1.0), faces, most)
+    return vertices, faces
 
 
 def thinned(vertices: np.ndarray, faces: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:

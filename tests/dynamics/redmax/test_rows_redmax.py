@@ -15,7 +15,9 @@ from dynamics import spatial
 from dynamics.algorithms.jacobian_rate import body_jacobian_rates
 from dynamics.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives, structure_constants
 from dynamics.forces import Bushing, Force, JointDamper, JointSpring, Place, Spring
+from dynamics.joints import KINDS
 from dynamics.joints.kind import JointKind, Slices
+from dynamics.loops import LoopDynamics
 from dynamics.mechanism import Mechanism, Motor, Thruster
 from dynamics.model import Builder, Joint, Mimic, Model, Placement
 from dynamics.model.model import Model as ModelClass
@@ -467,3 +469,18 @@ def test_a_new_force_passes_the_harness_and_enters_by_itself():
                                    atol=1e-10)
     ad = inverse_dynamics_derivatives(FLAT, "ad")(q, v, np.zeros(FLAT.nv))
     np.testing.assert_allclose(number(plain.K), -number(ad[0]), atol=1e-9)
+
+
+@pytest.mark.row("003:D27")
+@pytest.mark.parametrize("part", range(3))
+def test_compiled_loops_serve_every_kind_of_joint(part):
+    """Accelerations and their slopes by the loops over reduced trees, against RedMax, which knows joints by S and slices alone."""
+    model = tree_of_kinds(*sorted(KINDS)[part::3], seed=4)
+    q, v, tau = state(model, 10)
+    a, slopes = LoopDynamics(Mechanism(model)).forward_dynamics_derivatives(q, v, tau)
+    found = redmax(Mechanism(model), q, v)
+    M = number(found.M)
+    np.testing.assert_allclose(a, np.linalg.solve(M, column(found.f) + tau), rtol=1e-9, atol=1e-9 * np.abs(a).max())
+    ours = (*acceleration_slopes(found.M, found.K, found.D, found.dM, ca.DM(a)), np.linalg.inv(M))
+    for one, two in zip(ours, slopes, strict=True):
+        np.testing.assert_allclose(number(one), two, atol=1e-9 * np.abs(two).max())

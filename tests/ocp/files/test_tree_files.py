@@ -13,7 +13,8 @@ from dynamics.model import BodyInertia, Builder, Joint, Placement
 from dynamics.model.builder import change_joint, joint
 from dynamics.model.rigid import rotation_rpy
 from ocp.app.files.ik_file import load_ik_text, solve_loaded
-from ocp.app.files.load import load_text
+from ocp.app.files.load import load_problem, load_text
+from ocp.app.files.portable import portable
 from ocp.app.pages.scene import scene_from_model
 from ocp.errors import ProblemError
 
@@ -282,6 +283,66 @@ def test_density_gives_the_inertia_of_the_shapes():
     squares = np.array([0.04**2 + 0.06**2, 0.4**2 + 0.06**2, 0.4**2 + 0.04**2])
     np.testing.assert_allclose(np.diag(alone.inertia), mass / 12 * squares)
     np.testing.assert_allclose(alone.com, [0.2, 0, 0])
+    # what a run keeps, every default written out, is the same robot
+    assert load_text(portable(load_text(SOFT)).text).model == load_text(SOFT).model
+
+
+MESH = """
+name: A block in a file
+system:
+  actuated: []
+  bodies:
+    block: {joint: {kind: spherical}, density: 500, shapes: [SHAPE]}
+phase: {duration: 0.3, start: {others: neutral}, costs: []}
+""".replace("SHAPE", "{mesh: parts/block.stl, scale: 1e-3, position: [0.1, 0, 0], rpy: [0.3, 0, 0.2]}")
+
+
+@pytest.fixture
+def block(tmp_path):
+    """A file of a box of 200 x 300 x 400 mm, and what names it."""
+    import trimesh
+
+    (tmp_path / "parts").mkdir()
+    mesh = trimesh.creation.box((200, 300, 400))
+    mesh.export(tmp_path / "parts" / "block.stl")
+    mesh.faces = mesh.faces[1:]
+    mesh.export(tmp_path / "parts" / "open.stl")
+    (tmp_path / "parts" / "text.stl").write_text("nothing", encoding="utf-8")
+    return tmp_path
+
+
+def test_meshes_give_inertias_and_come_along(block):
+    """The solid that the triangles enclose is the box; the file of a run stands alone; reports draw it."""
+    (block / "mesh.yaml").write_text(MESH, encoding="utf-8")
+    loaded = load_problem(block / "mesh.yaml")
+    written = load_text(MESH.replace("mesh: parts/block.stl, scale: 1e-3", "box: [0.2, 0.3, 0.4]"))
+    one, two = (found.model.bodies[0].inertia for found in (loaded, written))
+    assert one.mass == pytest.approx(two.mass, rel=1e-6)  # single precision in the file
+    np.testing.assert_allclose(one.com, two.com, atol=1e-7)
+    np.testing.assert_allclose(one.inertia, two.inertia, atol=1e-6 * one.mass)
+    alone, away = portable(loaded), block / "away"
+    (away / "models").mkdir(parents=True)
+    (away / "problem.yaml").write_text(alone.text, encoding="utf-8")
+    for name, data in alone.files.items():
+        (away / name).write_bytes(data)
+    (block / "parts" / "block.stl").unlink()
+    again = load_problem(away / "problem.yaml").model
+    assert again.bodies[0].inertia == one
+    drawn = scene_from_model(again, np.zeros(1), np.array([alg.neutral(again)]), np.eye(4)[None, None])
+    assert "mesh" in str(drawn).lower()
+
+
+@pytest.mark.parametrize(("old", "new", "words"), [
+    ("block.stl", "blok.stl", r"shapes\[0\]\.mesh: no file .*blok.stl"),
+    ("block.stl", "open.stl", r"shapes\[0\]\.mesh: .*not closed"),
+    ("block.stl", "text.stl", r"shapes\[0\]\.mesh: mesh .*text.stl (cannot be read|holds no triangles)"),
+    ("scale: 1e-3", "scale: -1", r"shapes\[0\]\.mesh: sizes must be positive"),
+    ("mesh: parts/block.stl", "sphere: 1", "'scale' is that of a mesh"),
+])
+def test_wrong_meshes_are_named(block, old, new, words):
+    (block / "mesh.yaml").write_text(MESH.replace(old, new), encoding="utf-8")
+    with pytest.raises(ProblemError, match=words):
+        load_problem(block / "mesh.yaml")
 
 
 def test_soft_bodies_and_the_ground_of_a_file_are_those_of_python():
