@@ -69,7 +69,7 @@ def gradient(system: System, objective: Objective, run: Simulation) -> Gradient:
     for k in reversed(range(len(run.solves))):
         solve, node = run.solves[k], k + 1
         s, u = solve.stage.gamma * run.h, run.u[solve.step]
-        at = run.factors[k] if run.factors else Factors.of(*system.slopes(run.nodes[node], u, run.p)[1:], s)
+        at = run.factors[k] if run.factors else Factors.of(s, *system.slopes(run.nodes[node], u, run.p)[1:])
         z = at.adjoint(q_bar[node] + v_bar[node] / s)
         by_w, by_v = at.M.T @ z, at.damping.T @ z - v_bar[node] / s
         for weight, j in zip(solve.stage.weights, solve.past, strict=True):

@@ -104,7 +104,7 @@ class Factors(NamedTuple):
     lu: tuple[np.ndarray, np.ndarray]
 
     @classmethod
-    def of(cls, r_q: np.ndarray, r_v: np.ndarray, M: np.ndarray, s: float) -> Factors:
+    def of(cls, s: float, r_q: np.ndarray, r_v: np.ndarray, M: np.ndarray) -> Factors:
         from scipy.linalg import lu_factor  # only here: it takes a while
 
         return cls(M, s * r_v, lu_factor(M + s * r_v + s**2 * r_q))
@@ -185,7 +185,7 @@ def simulate(system: System, method: str, start: tuple[ArrayLike, ArrayLike], h:
                               float(np.abs(failed.residual[worst])), so_far(k), failed.why) from None
         iterations.append(count)
         if keep:
-            factors.append(Factors.of(*slopes, step.scale))
+            factors.append(Factors.of(step.scale, *slopes))
     return so_far(len(solves))
 
 

@@ -17,6 +17,7 @@ from dynamics.errors import near
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS, MULTISTEP
 from ocp.problem import System
+from ocp.simulation import adaptive
 from ocp.simulation.implicit import ImplicitSteps
 from ocp.simulation.one_step import OneStep
 
@@ -40,18 +41,20 @@ class Stepper(Protocol):
 
 def check_integrator(name: str) -> None:
     """Raises ProblemError for an integrator that a simulation does not know."""
-    known = tuple(dict.fromkeys((*INTEGRATORS, *MULTISTEP)))
+    known = tuple(dict.fromkeys((*INTEGRATORS, *MULTISTEP, adaptive.NAME)))
     if name not in known:
         raise ProblemError(f"no integrator named {name!r}{near(name, known, most=30)}", where="integrator")
 
 
 def stepper(system: System, integrator: str, integrands: Sequence[ca.Function] = (), mode: str = "auto") -> Stepper:
     """A stepper of an explicit system (algebraic unknowns eliminated) by a method of ``ocp.integrators``; bdf1, sdirk2 and bdf2 go
-    on from what the step before found.
+    on from what the step before found; dop853 chooses the lengths of inner steps.
 
     integrands: scalar Functions of (t, x, u, p). Raises ProblemError for an unknown integrator, or a system that it is not for.
     """
     check_integrator(integrator)
     if integrator in ("bdf1", "sdirk2", *MULTISTEP) and system.period is None:
         return ImplicitSteps(system, integrator, integrands, mode)
+    if integrator == adaptive.NAME and system.period is None:
+        return adaptive.AdaptiveSteps(system, integrands, mode)
     return OneStep(system, integrator, integrands, mode)

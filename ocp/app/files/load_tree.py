@@ -182,6 +182,7 @@ def _inertia(numbers: Reader, given: Inertia | None, path: KeyPath) -> tuple[tup
 def read_shape(numbers: Reader, given: Shape, path: KeyPath, folder: Path) -> Geometry:
     """Something to draw, where it is placed; a mesh file is relative to the folder."""
     kind, file = given.shape(), None
+    size: tuple[float, ...]
     if given.mesh is not None:
         size = () if given.scale is None else (numbers.number(given.scale, (*path, "scale")),) * 3
         if not (file := in_gallery(folder / given.mesh)).is_file():

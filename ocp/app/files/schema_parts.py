@@ -372,7 +372,7 @@ class Expectation(Part):
 class Simulate(Part):
     """How the system is simulated unless the command line says otherwise."""
 
-    integrator: Name = Field("rk4", description="any integrator of shooting methods, or bdf1, sdirk2, bdf2")
+    integrator: Name = Field("rk4", description="any integrator of shooting methods, bdf1, sdirk2, bdf2, or dop853")
     dt: Number | None = Field(None, description="longest step [s]; null: a 500th of the whole")
     until: Number | None = Field(None, description="when to stop [s]; null: at the end of the last phase")
     controls: dict[str, Number] | None = Field(

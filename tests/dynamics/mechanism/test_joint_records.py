@@ -15,6 +15,7 @@ from dynamics.algorithms import tree
 from dynamics.derivatives.complex_step import complex_step_jacobian
 from dynamics.errors import ModelError
 from dynamics.joints import record
+from dynamics.joints.derivatives import slices
 from dynamics.joints.moving import slopes
 from dynamics.lie import euler
 from dynamics.model import BodyInertia, Builder, Joint, Limits, Mimic, Placement
@@ -236,6 +237,22 @@ def test_a_composite_is_its_parts_in_a_row():
     q, (v, a) = alg.random_configuration(model, rng), rng.standard_normal((2, model.nv))
     np.testing.assert_allclose(column(dynamics.make(model, "inverse_dynamics")(q, v, a)),
                                column(dynamics.make(spread, "inverse_dynamics")(q, v, a)), rtol=1e-12)
+
+
+@pytest.mark.row("003:J14")
+def test_composites_are_associative():
+    """``(Q1 Q2) Q3 = Q1 (Q2 Q3)``: poses, S, the bias and the closed slices, with a ball and placements between the parts."""
+    one, two, three = (replace(example(Joint("j", "revolute"), kind), name=name, placement=Placement(position=(0.1, k, -0.2)))
+                       for k, (name, kind) in enumerate((("a", "spherical"), ("b", "universal"), ("c", "spline_curve"))))
+    inner = [replace(Joint("x", "composite"), parts=pair) for pair in ((one, two), (replace(two, placement=Placement()), three))]
+    left = record(Joint("j", "composite", parts=(inner[0], three)))
+    right = record(Joint("j", "composite", parts=(one, replace(inner[1], placement=two.placement))))
+    rng = np.random.default_rng(3)
+    q, v = left.random(rng, np.full(left.nq, -np.inf), np.full(left.nq, np.inf)), rng.uniform(-1, 1, left.nv)
+    for f in (lambda k: k.transform(ca.DM(q)).R, lambda k: k.transform(ca.DM(q)).p, lambda k: k.subspace(ca.DM(q)),
+              lambda k: k.bias(ca.DM(q), ca.DM(v)), lambda k: ca.horzcat(*slices(k, ca.DM(q)).first)):
+        np.testing.assert_allclose(number(f(left)), number(f(right)), atol=1e-13)
+    assert left.nv == 6
 
 
 ELLIPSOID = (0.3, 0.2, 0.5)

@@ -81,6 +81,27 @@ def test_every_integrator_ends_where_the_closed_form_does(integrator):
     assert errors[0] > 1.6**order * errors[1] or errors[0] < 1e-9
 
 
+@pytest.mark.row("003:R09")
+def test_inner_steps_follow_their_own_error():
+    """DOP853 between steps of any length: the closed form, a body on the manifold that keeps its energy, costs as one more state;
+    where no inner step is short enough, the state and the time are named."""
+    found = problem(OSCILLATOR)
+    motion, fine = end(found, "dop853", dt=0.4), end(found, "rk4", dt=1e-3)
+    np.testing.assert_allclose(motion.legs[0].x[-1], exact(2.0), atol=1e-9)
+    np.testing.assert_allclose(motion.legs[0].integrals[-1], fine.legs[0].integrals[-1], atol=1e-9)
+    found = problem(SPHERE)
+    motion = simulate(found, "dop853", Guessed(found), dt=0.25, kernels="interpreted")
+    fine = simulate(found, "rk4", Guessed(found), dt=1e-3, kernels="interpreted")
+    assert np.linalg.norm(motion.legs[0].x[-1][:4]) == pytest.approx(1.0, abs=1e-14)
+    assert abs(findings.energies(motion).unexplained) < 1e-9
+    np.testing.assert_allclose(motion.legs[0].x[-1], fine.legs[0].x[-1], atol=1e-9)
+    found = problem(OSCILLATOR.replace("u - 4*x - 0.2*v}", "u + 3*v**2}").replace("v: 0}", "v: 1}"))
+    lost = end(found, "dop853", dt=0.1)
+    assert lost.ending is Ending.FAILED
+    assert "no inner step is short enough" in lost.message
+    assert "'v'" in lost.message
+
+
 @pytest.mark.parametrize("integrator", NEW)
 def test_integrals_are_states_of_the_scheme(integrator):
     """Costs and work are what one more state would have come to."""
