@@ -74,6 +74,10 @@ def _drives(m: Any, mujoco: Any, model: Model, joints: list[str], sites: tuple[s
         return motors, thrusters, armature
     for a, name in enumerate(names_of(m, mujoco, "ACTUATOR", m.nu)):
         what, target, gear = int(m.actuator_trntype[a]), int(m.actuator_trnid[a][0]), np.array(m.actuator_gear[a])
+        group = int(m.actuator_group[a])
+        if 0 <= group < 31 and int(m.opt.disableactuator) >> group & 1:
+            notes.tell(f"actuator {name!r} is not carried: the file disables its group {group}")
+            continue
         low, high = _range(m, mujoco, a, name, notes)
         gears: list[tuple[str, float]] = []
         if what in (kind.mjTRN_JOINT, kind.mjTRN_JOINTINPARENT) and int(m.jnt_type[target]) not in (FREE, BALL):
@@ -129,7 +133,27 @@ def _range(m: Any, mujoco: Any, a: int, name: str, notes: Notes) -> tuple[float,
         notes.tell(f"actuator {name!r}: its activation is not carried; its force is the control")
     if m.actuator_forcelimited[a]:
         low, high = max(low, float(m.actuator_forcerange[a][0])), min(high, float(m.actuator_forcerange[a][1]))
-    return float(low), float(high)
+    least, most = _transmitted(m, mujoco, a, name, notes)
+    return float(max(low, least)), float(min(high, most))
+
+
+def _transmitted(m: Any, mujoco: Any, a: int, name: str, notes: Notes) -> tuple[float, float]:
+    """What a hinge, a slide or a tendon allows all its actuators together: of joints behind the gears, of tendons before them;
+    [N m or N] before the gear of this one."""
+    kind, what, target, gear = mujoco.mjtTrn, int(m.actuator_trntype[a]), int(m.actuator_trnid[a][0]), float(m.actuator_gear[a][0])
+    of = ""
+    if what == kind.mjTRN_TENDON:
+        of, gear = "tendon", 1.0
+    elif what in (kind.mjTRN_JOINT, kind.mjTRN_JOINTINPARENT) and int(m.jnt_type[target]) not in (FREE, BALL):
+        of = "jnt"
+    if not of or not gear or not np.any(getattr(m, f"{of}_actfrclimited", np.zeros(m.njnt + m.ntendon))[target]):
+        return -INF, INF
+    low, high = (float(x) for x in getattr(m, f"{of}_actfrcrange")[target])
+    if np.count_nonzero((m.actuator_trntype == what) & (m.actuator_trnid[:, 0] == target)) > 1:
+        if of == "tendon" or low != -high:
+            notes.tell(f"actuator {name!r}: the range {low:g} to {high:g} that it shares with others is not carried")
+        return -INF, INF
+    return min(low / gear, high / gear), max(low / gear, high / gear)
 
 
 def _leader(model: Model, joint: str) -> str:
@@ -197,8 +221,10 @@ def _rotors(model: Model) -> list[Force]:
 def _tendons(m: Any, mujoco: Any, model: Model, joints: list[str], sites: tuple[str, ...], notes: Notes) -> list[Force]:
     out: list[Force] = []
     for t, name in enumerate(names_of(m, mujoco, "TENDON", m.ntendon)):
-        for array, what in (("tendon_armature", "armature"), ("tendon_frictionloss", "dry friction"), ("tendon_limited", "limit")):
-            if np.any(getattr(m, array)[t]):
+        for array, what in (("tendon_armature", "armature"), ("tendon_frictionloss", "dry friction"), ("tendon_limited", "limit"),
+                            ("tendon_stiffnesspoly", "nonlinear spring"), ("tendon_dampingpoly", "nonlinear damper"),
+                            ("tendon_springyield", "yielding spring")):
+            if np.any(getattr(m, array, np.zeros(m.ntendon))[t]):  # older versions have no such array
                 notes.tell(f"tendon {name!r}: its {what} is not carried")
         k, c, (short, long) = float(m.tendon_stiffness[t]), float(m.tendon_damping[t]), m.tendon_lengthspring[t]
         if not (k or c):

@@ -28,6 +28,7 @@ from dynamics.model.rigid import (
     rotation_axis_angle,
     rotation_quaternion,
 )
+from dynamics.model.validation import friction_note
 from dynamics.model.xmltree import Notes, load
 
 _KINDS = ("free_flyer", "spherical", "prismatic", "revolute")  # in the order of mjtJoint: free, ball, slide, hinge
@@ -81,6 +82,8 @@ def model_of(m: Any, source: str | None, mujoco: Any, notes: Notes, gravity: tup
                          for which, (kind, number, at) in zip(("first", "second"), ends, strict=True))
         loops.append((name, joint, first, second))
     tell_the_rest(m, notes)
+    if (told := friction_note(c.joint for c in tree.carriers)) is not None:
+        notes.tell(told)
     if tree.grounded:
         notes.tell(f"{tree.grounded:g} kg of bodies fixed to the world have no effect")
     bodies = tuple(Body(c.name, c.parent, c.joint, merged(c.parts), tuple(c.geometry)) for c in tree.carriers)
@@ -115,18 +118,21 @@ def compile_mjcf(path_or_text: str | os.PathLike[str]) -> tuple[Any, str | None,
 
 def _disable(m: Any, bit: Any) -> None:
     """Zero what ``<option><flag .../>`` switches off, as MuJoCo's step would ignore it."""
-    off = int(m.opt.disableflags)
-    for flag, arrays in ((bit.mjDSBL_GRAVITY, (m.opt.gravity,)), (bit.mjDSBL_EQUALITY, (m.eq_active0,)),
-                         (bit.mjDSBL_SPRING, (m.jnt_stiffness, m.tendon_stiffness)),
-                         (bit.mjDSBL_DAMPER, (m.dof_damping, m.tendon_damping)),
-                         (bit.mjDSBL_FRICTIONLOSS, (m.dof_frictionloss, m.tendon_frictionloss)),
-                         (bit.mjDSBL_LIMIT, (m.jnt_limited, m.tendon_limited)),
-                         (bit.mjDSBL_CLAMPCTRL, (m.actuator_ctrllimited,))):
-        constraint = flag in (bit.mjDSBL_EQUALITY, bit.mjDSBL_FRICTIONLOSS, bit.mjDSBL_LIMIT)
-        if off & int(flag) or (constraint and off & int(bit.mjDSBL_CONSTRAINT)):
+    def off(*flags: str) -> bool:
+        # older versions have one flag PASSIVE in the place of SPRING and DAMPER
+        return any(int(m.opt.disableflags) & int(getattr(bit, f"mjDSBL_{flag}", 0)) for flag in flags)
+
+    for flags, arrays in ((("GRAVITY",), (m.opt.gravity,)), (("EQUALITY", "CONSTRAINT"), (m.eq_active0,)),
+                          (("SPRING", "PASSIVE"), (m.jnt_stiffness, m.tendon_stiffness)),
+                          (("DAMPER", "PASSIVE"), (m.dof_damping, m.tendon_damping)),
+                          (("FRICTIONLOSS", "CONSTRAINT"), (m.dof_frictionloss, m.tendon_frictionloss)),
+                          (("LIMIT", "CONSTRAINT"), (m.jnt_limited, m.tendon_limited)),
+                          (("CONTACT", "CONSTRAINT"), (m.geom_contype, m.geom_conaffinity)),
+                          (("CLAMPCTRL",), (m.actuator_ctrllimited,))):
+        if off(*flags):
             for array in arrays:
                 array[:] = 0
-    if off & int(bit.mjDSBL_SPRING) and off & int(bit.mjDSBL_DAMPER):  # then MuJoCo leaves out all passive forces
+    if off("PASSIVE") or (off("SPRING") and off("DAMPER")):  # then MuJoCo leaves out all passive forces
         m.body_gravcomp[:] = 0
 
 
@@ -240,12 +246,13 @@ def _joint(tree: _Tree, j: int, kind: str, at: Placement) -> Joint:
             low, high = (float(x) for x in m.jnt_actfrcrange[j])
             effort = (high,) if low == -high else None
             if effort is None:
-                tree.notes.tell(f"joint {name!r}: actuator force range {low:g} to {high:g} is lopsided, not carried")
+                tree.notes.tell(f"joint {name!r}: actuator force range {low:g} to {high:g} is lopsided; only drives have it")
     elif m.jnt_limited[j]:
         tree.notes.tell(f"joint {name!r}: the range of a ball joint is not carried")
-    for array, rows, what in (("jnt_stiffnesspoly", j, "spring"), ("dof_dampingpoly", dofs, "damper")):
-        if np.any(getattr(m, array, np.zeros((m.nv + m.njnt, 1)))[rows]):  # older versions have no such array
-            tree.notes.tell(f"joint {name!r}: its nonlinear {what} is not carried")
+    for array, rows, what in (("jnt_stiffnesspoly", j, "nonlinear spring"), ("dof_dampingpoly", dofs, "nonlinear damper"),
+                              ("jnt_springyield", j, "yielding spring")):
+        if np.any(getattr(m, array, np.zeros(m.nv + m.njnt))[rows]):  # older versions have no such array
+            tree.notes.tell(f"joint {name!r}: its {what} is not carried")
     return Joint(name, kind, at, axes, Limits(lower, upper, None, effort), per_dof(m.dof_armature),
                  per_dof(m.dof_damping), per_dof(m.dof_frictionloss), tree.mimics.get(j))
 

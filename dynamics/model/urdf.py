@@ -31,7 +31,7 @@ from dynamics.model.rigid import compose, inverse, merged, moved, placement, rot
 from dynamics.model.srdf import apply_srdf, find_srdf
 from dynamics.model.urdf_elements import JointElement, LinkElement, read_joint, read_link
 from dynamics.model.urdf_topology import SINGLE_AXIS, armatures, mimics, root_link
-from dynamics.model.validation import smallest_inertia
+from dynamics.model.validation import friction_note, smallest_inertia
 from dynamics.model.xmltree import Element, Notes, load, parse
 
 
@@ -225,6 +225,8 @@ def _assemble(tree: _Tree, name: str, source: str | None, gravity: tuple[float, 
             tree.notes.tell(f"body {body.name!r}: the inertia of the whole body has eigenvalue {negative:.3g} kg m^2: "
                             "kept as given, but the mass matrix may be indefinite")
         bodies.append(body)
+    if (told := friction_note(body.joint for body in bodies)) is not None:
+        tree.notes.tell(told)
     leaders = {b.parent for b in bodies}
     for i, body in enumerate(bodies):
         bare = body.inertia.mass == 0 and not np.any(body.inertia.inertia) and not any(body.joint.armature)

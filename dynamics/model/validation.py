@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from dynamics.errors import ModelError, near
 from dynamics.joints import record
-from dynamics.model.records import Body, Frame
+from dynamics.model.records import Body, Frame, Joint
 
 # Inertia tensors in real robot files are rounded; a relative slack of 1e-6 separates rounding from nonsense.
 INERTIA_SLACK = 1e-6
@@ -34,6 +34,13 @@ def validate(bodies: Sequence[Body], frames: Sequence[Frame], gravity: Sequence[
             raise ModelError(f"refers to body index {frame.body}, which does not exist", element=f"frame {frame.name!r}")
     if len(gravity) != 3 or not np.all(np.isfinite(gravity)):
         raise ModelError(f"gravity must be three finite numbers in m/s^2, got {gravity}")
+
+
+def friction_note(joints: Iterable[Joint]) -> str | None:
+    """Whose dry friction a file gives: it has no smooth law, and the algorithms leave it out. None where there is none."""
+    names = [repr(joint.name) for joint in joints if any(joint.friction)]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"dry friction of {', '.join(names[:3])}{more} does not act; the force joint_friction does" if names else None
 
 
 def _joint(body: Body) -> None:

@@ -1,12 +1,14 @@
 """Actuators, springs, tendons and flags of MJCF: the acceleration of the mechanism against MuJoCo's own."""
 
+from types import SimpleNamespace
+
 import casadi as ca
 import numpy as np
 import pytest
 
 from dynamics import algorithms as alg
 from dynamics.mechanism.mjcf import read_mjcf_mechanism
-from dynamics.model.mjcf import read_mjcf
+from dynamics.model.mjcf import _disable, read_mjcf
 
 mujoco = pytest.importorskip("mujoco")
 
@@ -121,6 +123,84 @@ def test_what_is_not_carried_is_named():
     assert mechanism.control_limits[0].tolist() == [-5, 5]
     tree = "\n".join(read_mjcf(text).notes)
     assert "3 actuators are not carried by a tree" in tree
+
+
+TWO = f"""<mujoco><compiler autolimits="true"/><option>{{option}}</option><worldbody><body>{GEOM}
+  <joint name="one" axis="0 1 0" {{one}}/><body pos="0 0 1">{GEOM}<joint name="two" axis="0 1 0" {{two}}/></body></body></worldbody>
+  {{rest}}</mujoco>"""
+
+
+def two(option="", one="", two="", rest=""):
+    return TWO.format(option=option, one=one, two=two, rest=rest)
+
+
+PAIR = '<tendon><fixed name="pair" {}><joint joint="one" coef="2"/><joint joint="two" coef="-0.5"/></fixed></tendon>'
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    (two(one='frictionloss="0.5"'), "dry friction of 'one' does not act"),
+    (two(one='stiffness="1 2"'), "joint 'one': its nonlinear spring"),
+    (two(rest=PAIR.format('stiffness="2 3"')), "tendon 'pair': its nonlinear spring"),
+    (two(rest=PAIR.format('damping="2 3"')), "tendon 'pair': its nonlinear damper"),
+    (two('<flag frictionloss="disable"/>', one='frictionloss="0.5"'), ""),
+    (two(one='stiffness="1" damping="2"', rest=PAIR.format('stiffness="2" damping="3"')), "")])
+def test_what_changes_the_acceleration_is_carried_or_named(text, words):
+    """Each of these makes MuJoCo's acceleration another one than that of the mechanism, and is named; without, they agree."""
+    ours, theirs, mechanism = both(text, 0)
+    assert np.allclose(ours, theirs, rtol=1e-9, atol=1e-9) == (not words)
+    assert any(words in note for note in mechanism.model.notes) if words else mechanism.model.notes == ()
+
+
+@pytest.mark.parametrize(("one", "follower", "tendon", "motor", "ends"), [
+    ('actuatorfrcrange="-3 6"', "", "", 'joint="one" gear="-3"', (-2, 1)),
+    ("", 'actuatorfrcrange="-3 3"', "", 'joint="two" gear="4"', (-0.75, 0.75)),
+    ("", "", 'actuatorfrcrange="-1 2"', 'tendon="pair" gear="5"', (-1, 2))],
+    ids=["lopsided", "follower", "tendon"])
+def test_ranges_of_what_transmits_limit_its_only_actuator(one, follower, tendon, motor, ends):
+    """Beyond these ends MuJoCo's force no longer grows, at them ours is the same."""
+    coupled = '<equality><joint joint1="two" joint2="one" polycoef="0 2 0 0 0"/></equality>' if follower else ""
+    text = two(one=one, two=follower, rest=f'{PAIR.format(tendon)}{coupled}<actuator><motor name="m" {motor}/></actuator>')
+    mechanism, m = read_mjcf_mechanism(text), mujoco.MjModel.from_xml_string(text)
+    assert mechanism.control_limits[0] == pytest.approx(ends)
+    d, ratio = mujoco.MjData(m), np.array([[1.0], [2.0]]) if follower else np.eye(2)
+    for u, end in ((ends[0], ends[0]), (ends[1], ends[1]), (10 * ends[0], ends[0]), (10 * ends[1], ends[1])):
+        d.ctrl[:] = u
+        mujoco.mj_forward(m, d)
+        assert np.array(mechanism.selection).ravel() * end == pytest.approx(ratio.T @ d.qfrc_actuator, rel=1e-12)
+
+
+def test_a_range_that_several_actuators_share_is_named():
+    drives = '<actuator><motor name="m" tendon="pair"/><motor name="n" tendon="pair"/></actuator>'
+    mechanism = read_mjcf_mechanism(two(rest=PAIR.format('actuatorfrcrange="-1 2"') + drives))
+    assert not np.isfinite(mechanism.control_limits).any()
+    assert sum("shares with others is not carried" in note for note in mechanism.model.notes) == 2
+
+
+def test_actuators_of_disabled_groups_are_left_out_by_name():
+    drives = '<actuator><motor name="m" joint="one" group="3"/><motor name="n" joint="two" group="1"/></actuator>'
+    text = two(rest=drives).replace("<option>", '<option actuatorgroupdisable="3 7">')
+    m, mechanism = mujoco.MjModel.from_xml_string(text), read_mjcf_mechanism(text)
+    d = mujoco.MjData(m)
+    d.ctrl[:] = 2.0, 3.0
+    mujoco.mj_forward(m, d)
+    assert mechanism.controls == ("n",)
+    assert d.qfrc_actuator == pytest.approx(np.array(mechanism.selection).ravel() * 3.0)
+    assert any("'m' is not carried: the file disables its group 3" in note for note in mechanism.model.notes)
+
+
+def test_flags_of_older_versions():
+    """MuJoCo before 3.3.6 has one flag for all passive forces."""
+    bits = {name: int(bit) for name, bit in vars(mujoco.mjtDisableBit).items() if name.startswith("mjDSBL_")
+            and name not in ("mjDSBL_SPRING", "mjDSBL_DAMPER", "mjDSBL_PASSIVE")}
+    older, text = SimpleNamespace(**bits, mjDSBL_PASSIVE=1 << 29), ARM.format(flags="")
+    kept, gone = (mujoco.MjModel.from_xml_string(text) for _ in range(2))
+    gone.opt.disableflags = 1 << 29
+    for m in (kept, gone):
+        _disable(m, older)
+    for array in ("jnt_stiffness", "tendon_stiffness", "dof_damping", "tendon_damping", "body_gravcomp"):
+        assert np.any(getattr(kept, array))
+        assert not np.any(getattr(gone, array))
+    assert np.any(gone.opt.gravity)
 
 
 def test_springs_of_coupled_joints_act_on_their_leader():
