@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dynamics import spatial
 from dynamics.algorithms.tree import placement_transform
-from dynamics.errors import ModelError, near
+from dynamics.errors import ModelError, UnknownNameError, near
 from dynamics.model.model import Model, Placement
 
 Expr = Any
@@ -56,6 +57,22 @@ class Thruster:
         axis = np.asarray(self.axis, float) / (length or 1.0)
         local = spatial.force(spatial.constant(axis), spatial.constant(axis * self.moment_ratio + np.asarray(self.moment, float)))
         return spatial.force_to_parent(placement_transform(Placement(position=self.position)), local)
+
+
+def reflected(model: Model, rotors: Mapping[str, float]) -> Model:
+    """The model with what rotors behind gears add to the armature [kg m^2 or kg] of its velocities, by name: ``ratio^2`` times the
+    inertia of the rotor. Raises UnknownNameError for a velocity that the model does not have."""
+    for name in rotors:
+        if name not in model.velocity_names:
+            raise UnknownNameError("velocity", name, model.velocity_names)
+    bodies = []
+    for i, body in enumerate(model.bodies):
+        more = [rotors.get(name, 0.0) for name in model.velocity_names[model.v_slice(i)]]
+        if any(more) and body.joint.mimic is None:
+            total = np.add(more, body.joint.armature or 0.0)
+            body = replace(body, joint=replace(body.joint, armature=tuple(total.tolist())))
+        bodies.append(body)
+    return replace(model, bodies=tuple(bodies))
 
 
 def check_drives(model: Model, motors: tuple[Motor, ...], thrusters: tuple[Thruster, ...]) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from dynamics.constraints import Closure
 from dynamics.forces import Bushing, Cable, Expression, Force, JointSpring, Place, PointForce, Spring, Torsion
 from dynamics.lie import quaternion, so3
-from dynamics.mechanism.drives import INF, Motor, Thruster
+from dynamics.mechanism.drives import INF, Motor, Thruster, reflected
 from dynamics.mechanism.mechanism import Mechanism
 from dynamics.model.mjcf import compile_mjcf, model_of, names_of
 from dynamics.model.model import Model
@@ -39,10 +39,8 @@ def read_mjcf_mechanism(path_or_text: str | os.PathLike[str], *, gravity: tuple[
     forces = [*_springs(m, model, joints), *_rotors(model), *_tendons(m, mujoco, model, joints, sites, notes),
               *_compensation(m, mujoco, model)]
     motors, thrusters, armature = _drives(m, mujoco, model, joints, sites, notes)
-    bodies = tuple(replace(body, joint=replace(body.joint, armature=_more(body.joint.armature, armature.get(body.joint.name, 0.0))))
-                   for body in model.bodies)
     held = tuple(_closures(model, loops, notes))
-    model = replace(model, bodies=bodies, notes=(*model.notes, *(n for n in notes.lines() if n not in model.notes)))
+    model = replace(reflected(model, armature), notes=(*model.notes, *(n for n in notes.lines() if n not in model.notes)))
     return Mechanism(model, tuple(motors), tuple(thrusters), tuple(forces), held)
 
 
@@ -56,14 +54,10 @@ def _closures(model: Model, loops: Sequence[tuple[str, str, str, str]], notes: N
         yield Closure(name, first, second, joint)
 
 
-def _more(own: tuple[float, ...], rotor: float) -> tuple[float, ...]:
-    return ((own[0] if own else 0.0) + rotor,) if rotor else own
-
-
 # ---- actuators ----------------------------------------------------------------------------------------------------------
 def _drives(m: Any, mujoco: Any, model: Model, joints: list[str], sites: tuple[str, ...], notes: Notes
             ) -> tuple[list[Motor], list[Thruster], dict[str, float]]:
-    """Motors, thrusters, and what rotors add to the armature of joints by name."""
+    """Motors, thrusters, and what rotors add to the armature of velocities by name."""
     kind = mujoco.mjtTrn
     motors: list[Motor] = []
     thrusters: list[Thruster] = []
@@ -102,8 +96,10 @@ def _drives(m: Any, mujoco: Any, model: Model, joints: list[str], sites: tuple[s
                        "is neither a joint, a fixed tendon, a site, nor a torque between sites of two bodies")
             continue
         rotor = float(getattr(m, "actuator_armature", np.zeros(m.nu))[a])
-        if rotor and what in (kind.mjTRN_JOINT, kind.mjTRN_JOINTINPARENT) and len(gears) == 1:
-            armature[gears[0][0]] = armature.get(gears[0][0], 0.0) + rotor * gears[0][1] ** 2
+        if rotor and what in (kind.mjTRN_JOINT, kind.mjTRN_JOINTINPARENT):
+            ball = int(m.jnt_type[target]) == BALL  # MuJoCo takes its first gear for all three velocities
+            for velocity in ([f"{joints[target]}.{c}" for c in ("wx", "wy", "wz")] if ball else [gears[0][0]]):
+                armature[velocity] = armature.get(velocity, 0.0) + rotor * (float(gear[0]) if ball else gears[0][1]) ** 2
         elif rotor:
             notes.tell(f"actuator {name!r}: the armature of a transmission to several joints is not carried")
         if np.any(getattr(m, "actuator_damping", np.zeros(m.nu))[a]):

@@ -47,7 +47,7 @@ class Robot:
 
     ``q``, ``v``, ``a``, ``tau`` are its configuration, velocity, acceleration and efforts, whole or by joint: ``q["elbow"]``;
     ``u`` is what drives it. ``position("tool")`` is a point in the world. Options are the keys of ``system`` in files: root, lock,
-    joints, gravity, formulation, actuated, limits, thrusters, forces, constraints, packages, srdf ...
+    joints, gravity, formulation, actuated, motors, limits, thrusters, forces, constraints, packages ...
 
     Raises ProblemError and ModelError where the file cannot be read, with near misses.
     """

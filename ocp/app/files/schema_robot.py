@@ -102,6 +102,16 @@ class Thruster(Part):
     against: Name | None = Field(None, description="frame of the body that bears the opposite; null: none, as with a propeller")
 
 
+class Drive(Part):
+    """A motor behind gears: ``ratio u`` at each velocity that it is geared to."""
+
+    name: Name = Field(description="name of the control [N m or N], before the gears")
+    gears: dict[str, Number] = Field(description="velocities by name, and the ratio to each; several are a transmission")
+    lower: Number | None = Field(None, description="least control; null: none but what efforts of joints allow")
+    upper: Number | None = Field(None, description="largest control; null: none but what efforts of joints allow")
+    rotor: Number = Field(0.0, description="inertia of the rotor [kg m^2 or kg], before a single gear")
+
+
 def _actuated_tag(value: Any) -> str | None:
     return "<all>" if isinstance(value, str) else "<list>" if isinstance(value, (list, tuple)) else None
 
@@ -164,6 +174,8 @@ class RobotSystem(RobotModel):
                            "joint; or a list of names of actuators and joints")
     limits: UseLimits = Field(
         default_factory=lambda: UseLimits.model_validate({}), description="limits of the robot file that become bounds")
+    motors: tuple[Drive, ...] = Field(
+        (), description="motors behind gears; joints that these drive get none from 'actuated: all' or 'joints'")
     thrusters: tuple[Thruster, ...] = Field((), description="controls that push along an axis of a frame")
     forces: tuple[RobotForce, ...] = Field((), description="springs, dampers, drag and other forces that act by themselves")
     constraints: tuple[MechanismConstraint, ...] = Field(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dynamics import algorithms as alg
+from dynamics.algorithms import tree
 from dynamics.mechanism.mjcf import read_mjcf_mechanism
 from dynamics.model.mjcf import _disable, read_mjcf
 
@@ -186,6 +187,17 @@ def test_actuators_of_disabled_groups_are_left_out_by_name():
     assert mechanism.controls == ("n",)
     assert d.qfrc_actuator == pytest.approx(np.array(mechanism.selection).ravel() * 3.0)
     assert any("'m' is not carried: the file disables its group 3" in note for note in mechanism.model.notes)
+
+
+@pytest.mark.parametrize(("motor", "more"), [('joint="shoulder" gear="-30" armature="0.01"', {0: 9.0}),
+                                             ('joint="ball" gear="2 0 -1" armature="0.3"', dict.fromkeys((3, 4, 5), 1.2))])
+def test_rotors_add_to_the_armature_that_a_joint_has(motor, more):
+    text = ARM.format(flags="").replace('joint="shoulder" gear="30" ctrlrange="-1 2"', motor)
+    ours, theirs, mechanism = both(text, 0, 0.9)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+    plain = read_mjcf_mechanism(ARM.format(flags="")).model
+    gained = np.array(tree.diagonal(mechanism.model, "armature") - tree.diagonal(plain, "armature")).ravel()
+    np.testing.assert_allclose(gained, [more.get(i, 0.0) for i in range(7)], atol=1e-14)
 
 
 def test_flags_of_older_versions():
