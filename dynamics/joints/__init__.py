@@ -1,4 +1,5 @@
-"""Joints: one factory per kind, one table. Adding a kind is adding a factory here; every algorithm and every loop serves it."""
+"""Joints: one factory per kind, one table. Adding a kind is adding a factory here, or ``register``; every algorithm and every loop
+serves it."""
 
 from __future__ import annotations
 
@@ -20,10 +21,24 @@ from dynamics.joints.splines import FRAME_SPLINE, SPLINE_SURFACE
 from dynamics.joints.translational import PLANAR_TRANSLATION, TRANSLATION
 from dynamics.joints.universal import UNIVERSAL
 
-KINDS = MappingProxyType({k.name: k for k in (
+_KNOWN = {k.name: k for k in (
     FIXED, REVOLUTE, CONTINUOUS, PRISMATIC, UNIVERSAL, PLANAR, SPHERICAL, FREE_FLYER, EULER, PLANAR_TRANSLATION, TRANSLATION,
-    EXPONENTIAL, FREE_2D, FREE_3D, FREE_3D_REVERSED, SPLINE_CURVE, FRAME_SPLINE, SPLINE_SURFACE, COMPOSITE)})
+    EXPONENTIAL, FREE_2D, FREE_3D, FREE_3D_REVERSED, SPLINE_CURVE, FRAME_SPLINE, SPLINE_SURFACE, COMPOSITE)}
+KINDS = MappingProxyType(_KNOWN)
 FIELDS = ("chart", "parts", "points", "frames", "grid")  # of a Joint, beside its axes
+
+
+def register(family: Family) -> None:
+    """Let robots of this process have joints of one more kind, named as the family is. Raises ModelError where the name is taken.
+
+    See ``JointKind`` for what a record tells; ``dynamics.joints.moving.from_pose`` makes S and its rates from the pose alone.
+    """
+    if family.name in _KNOWN:
+        raise ModelError(f"there is a joint kind {family.name!r} already")
+    for field in family.takes:
+        if field not in FIELDS:
+            raise ModelError(f"a joint has no field {field!r} to take{near(field, FIELDS)}", element=f"joint kind {family.name!r}")
+    _KNOWN[family.name] = family
 
 
 def record(joint: Any) -> JointKind:
@@ -56,4 +71,4 @@ def _record(name: str, axes: Any, *fields: Any) -> JointKind:
     return family.make(SimpleNamespace(axes=axes, **dict(zip(FIELDS, fields, strict=True))))
 
 
-__all__ = ["KINDS", "Family", "JointKind", "record"]
+__all__ = ["KINDS", "Family", "JointKind", "record", "register"]

@@ -7,20 +7,25 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
-from joint_examples import ALL, GENERAL, POINTS, example, teach, tree_of_kinds
+from joint_examples import ALL, GENERAL, POINTS, TEST_KINDS, example, teach, tree_of_kinds
 
 import dynamics
 from dynamics import algorithms as alg
+from dynamics import joints
 from dynamics.algorithms import tree
 from dynamics.derivatives.complex_step import complex_step_jacobian
 from dynamics.errors import ModelError
-from dynamics.joints import record
+from dynamics.joints import Family, JointKind, record
 from dynamics.joints.derivatives import slices
-from dynamics.joints.moving import slopes
+from dynamics.joints.kind import vector_space
+from dynamics.joints.moving import from_pose, slopes
+from dynamics.joints.one_dof import rotation_about
 from dynamics.lie import euler
+from dynamics.loops import LoopDynamics
 from dynamics.model import BodyInertia, Builder, Joint, Limits, Mimic, Placement
 from dynamics.model.lock import lock_joints
 from dynamics.model.rigid import compose
+from dynamics.spatial import Transform
 
 CHARTS = [f"euler-{name}" for name in euler.SEQUENCES]
 KINDS = [k for k in ALL if k not in ("fixed", "euler")] + CHARTS
@@ -359,6 +364,42 @@ def test_a_follower_of_any_kind_of_one_degree_of_freedom():
     theirs = G.T @ column(dynamics.make(free, "inverse_dynamics")(x, G @ v, G @ a))
     np.testing.assert_allclose(column(dynamics.make(coupled, "inverse_dynamics")(q, v, a)), theirs, atol=1e-12)
     assert tree.diagonal(coupled, "armature").nnz() == 0
+
+
+def test_a_kind_of_ones_own_is_served_by_everything(monkeypatch):
+    """A helix with the pitch of a chain of a turn and a slide that are geared together: the same robot twice."""
+    monkeypatch.undo()
+    pitch, axis = 0.3, (0.0, 0.6, 0.8)
+
+    def pose(q):
+        return Transform(rotation_about(axis, q), ca.DM(axis) * pitch * q)
+
+    def make(joint):
+        return JointKind(name="helix", nq=1, nv=1, q_names=("q",), v_names=("v",), neutral=(0.0,), angular=(True,),
+                         random=lambda rng, lower, upper: rng.uniform(-1, 1, 1), **from_pose(pose, 1, 1), **vector_space(1))
+
+    try:
+        joints.register(Family("helix", 0, make))
+        inertia = BodyInertia(0.7, (0.05, -0.1, 0.15), ((0.03, 0, 0), (0, 0.04, 0), (0, 0, 0.05)))
+        helix, geared = Builder("helix"), Builder("geared")
+        helix.body("a", parent="world", joint=Joint("a", "helix"), inertia=inertia)
+        geared.body("turn", parent="world", joint=Joint("a", "revolute", axes=(axis,)))
+        geared.body("a", parent="turn", joint=Joint("slide", "prismatic", axes=(axis,), mimic=Mimic("a", pitch)), inertia=inertia)
+        q, v, a = np.random.default_rng(0).standard_normal((3, 2))
+        torques = []
+        for made_of in (helix, geared):
+            made_of.body("b", parent="a", joint=Joint("b", "revolute", Placement(position=(0.1, 0, 0.3)), ((1.0, 0.0, 0.0),)),
+                         inertia=inertia)
+            model = made_of.build()
+            torques += [column(dynamics.make(model, "inverse_dynamics")(q, v, a)), LoopDynamics(model).inverse_dynamics(q, v, a)]
+        np.testing.assert_allclose(torques[1:], torques[:1] * 3, rtol=1e-12)
+        with pytest.raises(ModelError, match="there is a joint kind 'helix' already"):
+            joints.register(Family("helix", 0, make))
+        with pytest.raises(ModelError, match="joint kind 'coil': a joint has no field 'point' to take; did you mean 'points'"):
+            joints.register(Family("coil", 0, make, ("point",)))
+    finally:
+        joints._KNOWN.pop("helix", None)
+    assert set(joints.KINDS) == set(ALL) - set(TEST_KINDS)
 
 
 def test_general_kinds_are_general():
