@@ -62,7 +62,7 @@ class AdjointOptions:
 
 def unsupported(problem: Problem) -> list[str]:
     """One sentence for each thing that the problem asks for and no gradient of a single shot holds."""
-    found = [*shooting.unsupported(problem), *in_steps(problem)]
+    found = [*shooting.unsupported(problem), *shooting.linked(problem), *in_steps(problem)]
     for phase in problem.phases:
         place, names = f"phase {phase.name!r}", phase.system.space.names
         bound = [names[i] for i in range(phase.system.nx) if np.isfinite([phase.x_lower[i], phase.x_upper[i]]).any()]

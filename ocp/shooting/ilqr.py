@@ -119,9 +119,9 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[str,
     phase, closed = problem.phases[0], all(closed_form(phase, options) for phase in problem.phases)
     _, by_loops, told = choose(phase.system, options.derivatives, options.execution)
     plain = len(problem.phases) == 1 and not phase.duration.free and not phase.free_parameters and phase.start is not None \
-        and phase.start.complete
+        and phase.start.complete and not problem.linkages
     if by_loops and not (plain and options.integrator in LOOPED):
-        what = "free times, parameters or start states" if not plain else f"integrator {options.integrator!r}"
+        what = "free times, parameters, start states or linkages" if not plain else f"integrator {options.integrator!r}"
         told = (f"dynamics: code generated for this problem, for loops over the robot know no {what}",)
         by_loops = False
     if closed:

@@ -152,7 +152,13 @@ class ILQROptions:
 def unsupported(problem: Problem) -> list[str]:
     """One sentence for each thing that the problem asks for and iLQR cannot enforce; empty when it can serve it."""
     return [*_durations(problem), *_all_constraints(problem),
-            *(f"linkage {linkage.name!r} between ends of phases{_place(linkage)}" for linkage in problem.linkages)]
+            *(f"linkage {linkage.name!r} of the start alone (make it a constraint at the start){_place(linkage)}"
+              for linkage in problem.linkages if all(end == (0, At.START) for end in linkage.ends))]
+
+
+def linked(problem: Problem) -> list[str]:
+    """One sentence for each linkage, for methods that cannot enforce any."""
+    return [f"linkage {linkage.name!r} between ends of phases{_place(linkage)}" for linkage in problem.linkages]
 
 
 def _place(asked: Constraint | Linkage) -> str:

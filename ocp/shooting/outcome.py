@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def constants(horizon: Horizon, path: Path) -> dict[str, float]:
     """The free durations and parameters that were chosen."""
     leg = horizon.legs[0]
-    nx = leg.stretch.phase.system.nx
-    return dict(zip(horizon.constants.names, path.x[leg.first, nx:nx + horizon.constants.count].tolist(), strict=True))
+    nx, count = leg.stretch.phase.system.nx, horizon.constants.chosen
+    return dict(zip(horizon.constants.names[:count], path.x[leg.first, nx:nx + count].tolist(), strict=True))
 
 
 def trajectories(compiled: records.Compiled, path: Path) -> tuple[Trajectory, tuple[Trajectory, ...]]:

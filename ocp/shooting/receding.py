@@ -43,9 +43,9 @@ class Receding:
         # steps have deadlines: code is tuned before the first one
         self.program = prepare(problem, replace(self.options, kernels="tuned") if self.options.kernels == "auto" else self.options)
         horizon, store = self.program.horizon, self.program.store
-        if len(horizon.legs) != 1 or len(horizon.chosen):
-            raise ProblemError("a receding horizon needs one phase of fixed duration and parameters, and its whole start state",
-                               where=f"problem {problem.name!r}")
+        if len(horizon.legs) != 1 or len(horizon.chosen) or problem.linkages:
+            raise ProblemError("a receding horizon needs one phase of fixed duration and parameters, its whole start state, and no "
+                               "linkages", where=f"problem {problem.name!r}")
         system = horizon.legs[0].stretch.phase.system
         self._it, self._pursue, self._store, self._engine = it, pursue, store, store.engine
         self.nx, self.nu, self.ndx = system.nx, system.nu, system.space.ndx

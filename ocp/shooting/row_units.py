@@ -55,7 +55,8 @@ def _guess(horizon: Horizon) -> Iterator[tuple[int, Array, Array, Array]]:
         own = np.r_[_state_sizes(phase, x), np.where(theta != 0, np.abs(theta), 1.0)]
         moves, x = np.r_[own, _control_sizes(phase, u)], np.hstack([x, np.tile(theta, (len(x), 1))])
         if leg is horizon.legs[0] and leg.first:
-            yield 0, horizon.start, horizon.chosen, np.r_[own, _of_choice(leg, own)]
+            count = leg.stretch.phase.system.space.ndx + horizon.constants.chosen
+            yield 0, horizon.start, horizon.chosen, np.r_[own, _of_choice(leg, own[:count])]
         for i, k in enumerate(np.linspace(leg.first, leg.last - 1, PLACES).astype(int)):
             yield int(k), x[i], u[i], moves
         yield leg.last, x[-1], np.zeros(0), own

@@ -79,14 +79,17 @@ class Sensitivities:
 def sensitivities(solution: Solution) -> Sensitivities:
     """Derivatives of a solution by shooting with respect to its start state and parameters, active constraints held.
 
-    Raises ProblemError for a solution by another method, one that has not converged, and an optimum that is not isolated (the
-    system is singular).
+    Raises ProblemError for a solution by another method, one that has not converged, a prescribed start that linkages look back on,
+    and an optimum that is not isolated (the system is singular).
     """
     if not isinstance(solution.optimality, ShootingOptimality):
         raise ProblemError(f"need a solution by shooting (method ilqr), this one is by {solution.method!r}", where="sensitivities")
     if solution.status is not Status.CONVERGED:
         raise ProblemError(f"need a converged solution; this one ended with: {solution.status.sentence}", where="sensitivities")
     horizon = solution.optimality.horizon
+    if (0, At.START) in horizon.constants.memory and not len(horizon.chosen):
+        raise ProblemError("linkages look back on the start, which moves with it; leave a part of it free, and prescribe that by a "
+                           "constraint", where="sensitivities")
     point = _Point.of(horizon, solution.optimality)
     active = ActiveSet(point.knots, point.multipliers, proximal=0.0)
     system = System(point.knots, active.held)
@@ -198,8 +201,9 @@ def _collect(horizon: Horizon, point: _Point, system: System, moved: Array, n0: 
                                          x[:, :, :n0], u[:, :, :n0], x[:, :, n0:], u[:, :, n0:]))
     leg = horizon.legs[0]
     of = leg.stretch.phase.system
-    chosen = moved[system.states(leg.first)][of.space.ndx:of.space.ndx + horizon.constants.count]
-    return Sensitivities(tuple(phases), of.space.tangent_names, of.parameters, point.dJ_dx0, point.dJ_dp, horizon.constants.names,
+    chosen = moved[system.states(leg.first)][of.space.ndx:of.space.ndx + horizon.constants.chosen]
+    return Sensitivities(tuple(phases), of.space.tangent_names, of.parameters, point.dJ_dx0, point.dJ_dp,
+                         horizon.constants.names[:horizon.constants.chosen],
                          chosen[:, :n0], chosen[:, n0:], active.count, _margin(point, active))
 
 

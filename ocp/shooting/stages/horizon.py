@@ -4,7 +4,7 @@
 
 The first stage is there only if something is free at the start: components of the start state, durations, parameters. Its
 controls are what is free, so that their bounds, gains and steps are those of any control. A passage closes one phase (final costs,
-final rows) and opens the next (its reset map, start costs and start rows).
+final rows) and opens the next (its reset map, start costs and start rows). Linkages are rows of the last of their ends.
 """
 
 from __future__ import annotations
@@ -256,7 +256,9 @@ def _passage(leg: Leg, after: Stretch) -> Draft:
 
     def moved(x: Expr, p: Expr) -> Expr:
         state, theta = before.split(x)
-        return x if reset is None else ca.vertcat(reset(state, before.parameters(p, theta)), theta)
+        opening = state if reset is None else reset(state, before.parameters(p, theta))
+        theta = before.constants.remembered(theta, (before.number, At.FINAL), state)
+        return ca.vertcat(opening, before.constants.remembered(theta, (after.number, At.START), opening))
 
     def opened(t: Expr) -> Expr:
         return 0.0 if after.fractional else t
@@ -288,10 +290,8 @@ def _one_value(before: Stretch, after: Stretch) -> None:
 
 def _free_start(stretch: Stretch) -> Draft | None:
     """The choice of what is free at the start; None where nothing is."""
-    phase, space, count = stretch.phase, stretch.space, stretch.constants.count
-    system = phase.system
-    fixed = (False,) * system.space.ndx if phase.start is None else phase.start.fixed
-    free = [i for i, held in enumerate(fixed) if not held] + list(range(system.space.ndx, system.space.ndx + count))
+    phase, space = stretch.phase, stretch.space
+    system, free = phase.system, _free(stretch)
     if not free:
         return None
     sym = symbol_for([c.function for c in stretch.costs(At.START)])
@@ -307,7 +307,8 @@ def _free_start(stretch: Stretch) -> Draft | None:
         for j, i in enumerate(free):
             if i in coordinate:
                 found[coordinate[i]] = u[j]
-        return found
+        state, theta = stretch.split(found)
+        return ca.vertcat(state, stretch.constants.remembered(theta, (0, At.START), state))
 
     def advance(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, list[Term]]:
         there = chosen(x, u)
@@ -333,7 +334,7 @@ def _start(stretch: Stretch, choice: Draft | None) -> tuple[np.ndarray, np.ndarr
         for c, i in enumerate(space.tangent_index):
             if i >= 0 and not phase.start.fixed[i]:
                 x[c] = guess[c]
-    x = np.r_[x, stretch.constants.guess]
+    x = np.array(ca.vertcat(x, stretch.constants.remembered(ca.DM(stretch.constants.guess), (0, At.START), ca.DM(x)))).ravel()
     if choice is None:
         return x, np.zeros(0)
     coordinate = {i: c for c, i in enumerate(stretch.space.tangent_index) if i >= 0}
@@ -344,7 +345,7 @@ def _free(stretch: Stretch) -> list[int]:
     phase = stretch.phase
     ndx = phase.system.space.ndx
     fixed = (False,) * ndx if phase.start is None else phase.start.fixed
-    return [i for i, held in enumerate(fixed) if not held] + list(range(ndx, ndx + stretch.constants.count))
+    return [i for i, held in enumerate(fixed) if not held] + list(range(ndx, ndx + stretch.constants.chosen))
 
 
 def _times(legs: Sequence[Leg], count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -77,13 +77,24 @@ def final_rows(stretch: Stretch, t: Expr, x: Expr, p: Expr) -> list[Row]:
     kept = [Row(row.name, ca.substitute(row.expression, u, nothing), row.kind, row.size)
             for row, needed in zip(path, needs, strict=True) if not needed]
     return [*kept, *_prescribed("final", stretch, stretch.phase.final, x),
-            *_constraints(stretch, At.FINAL, t, x, nothing, p)]
+            *_constraints(stretch, At.FINAL, t, x, nothing, p), *_linkages(stretch, At.FINAL, x, p)]
 
 
 def start_rows(stretch: Stretch, t: Expr, x: Expr, p: Expr, prescribed: bool) -> list[Row]:
     """Rows at the start of a phase: hard start constraints and, if wanted, the prescribed start state."""
     fixed = _prescribed("start", stretch, stretch.phase.start, x) if prescribed else []
-    return [*fixed, *_constraints(stretch, At.START, t, x, ca.SX.zeros(stretch.phase.system.nu), p)]
+    return [*fixed, *_constraints(stretch, At.START, t, x, ca.SX.zeros(stretch.phase.system.nu), p),
+            *_linkages(stretch, At.START, x, p)]
+
+
+def _linkages(stretch: Stretch, at: At, x: Expr, p: Expr) -> list[Row]:
+    """Linkages whose last end is here."""
+    found = []
+    for linkage in stretch.constants.linkages.get((stretch.number, at), ()):
+        value = stretch.linkage(linkage, x, p)
+        for i, name in enumerate(linkage.components()):
+            found += _between(name, value[i], linkage.lower[i], linkage.upper[i])
+    return found
 
 
 def _prescribed(label: str, stretch: Stretch, boundary: Boundary | None, x: Expr) -> list[Row]:

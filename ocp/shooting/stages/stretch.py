@@ -1,8 +1,9 @@
 """Phases as the stages see them: with the free constants of the problem carried along as states of rate zero.
 
 Free durations and free parameters are constants theta that the first stage of a horizon chooses; every later stage hands them on:
-x_e = (x, theta). Where the duration is free, or that of a phase before, the time argument of a stage is the fraction s in [0, 1] of
-its phase, and ``t = T(theta) + s d(theta)`` with the start T and the duration d. A running cost is then ``d l`` per unit of s.
+x_e = (x, theta). States at ends that linkages look back on are among them, written where the end is. Where the duration is free, or
+that of a phase before, the time argument of a stage is the fraction s in [0, 1] of its phase, and ``t = T(theta) + s d(theta)``
+with the start T and the duration d. A running cost is then ``d l`` per unit of s.
 
 Steps that look back see the state one step before behind all that, (x, theta, x_before), but the first one of every phase, which a
 one-step method makes: knots beyond it carry both. Costs and constraints see (x, theta) alone.
@@ -22,17 +23,22 @@ from dynamics.model.model import Model
 from ocp.bridge import accelerations
 from ocp.integrators import MULTISTEP, Node, looking_back, motion, serving
 from ocp.integrators.integrator import velocity
-from ocp.problem import At, Constraint, Cost, Phase, Problem
+from ocp.problem import At, Constraint, Cost, Linkage, Phase, Problem
 from ocp.shooting.stages.costs import terms
 from ocp.shooting.stages.symplectic import robot_curvature, robot_step
 from ocp.spaces import Space, euclidean, product
 
 Expr = Any
+End = tuple[int, At]
 
 
 @dataclass(frozen=True)
 class Constants:
-    """The free constants theta: names, bounds, guesses; the position of each free duration by phase, of each parameter by name."""
+    """The constants theta: names, bounds, guesses; the position of each free duration by phase, of each parameter by name.
+
+    memory: where the coordinates begin of each end (number of its phase, START or FINAL) that linkages look back on. The stage of
+    that end writes them, behind all that is ``chosen`` at the start. linkages: by the last of their ends, where they are held.
+    """
 
     names: tuple[str, ...] = ()
     lower: tuple[float, ...] = ()
@@ -40,14 +46,29 @@ class Constants:
     guess: tuple[float, ...] = ()
     durations: Mapping[int, int] = field(default_factory=dict)
     parameters: Mapping[str, int] = field(default_factory=dict)
+    memory: Mapping[End, int] = field(default_factory=dict)
+    linkages: Mapping[End, tuple[Linkage, ...]] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
         return len(self.names)
 
+    @property
+    def chosen(self) -> int:
+        """How many are chosen at the start."""
+        return min(self.memory.values(), default=self.count)
+
+    def remembered(self, theta: Expr, end: End, x: Expr) -> Expr:
+        """theta with the state x [nx] of an end where linkages look back on it."""
+        if end not in self.memory:
+            return theta
+        at = self.memory[end]
+        return ca.vertcat(theta[:at, :], x, theta[at + x.shape[0]:, :])
+
 
 def free_constants(problem: Problem) -> Constants:
-    """What a problem leaves free beside states and controls: durations of phases in order, then parameters."""
+    """What a problem leaves free beside states and controls: durations of phases in order, then parameters; then the ends that
+    linkages look back on."""
     found: list[tuple[str, float, float, float]] = []
     durations: dict[int, int] = {}
     parameters: dict[str, int] = {}
@@ -63,8 +84,24 @@ def free_constants(problem: Problem) -> Constants:
             if name not in parameters:
                 parameters[name] = len(found)
                 found.append((name, lower, upper, system.parameter_values[index]))
+    memory: dict[End, int] = {}
+    linkages: dict[End, tuple[Linkage, ...]] = {}
+    for linkage in problem.linkages:
+        last = max(linkage.ends, key=_order)
+        linkages[last] = (*linkages.get(last, ()), linkage)
+        for number, at in linkage.ends:
+            phase = problem.phases[number]
+            if (number, at) != last and (number, at) not in memory:
+                memory[number, at] = len(found)
+                found += [(f"{at.value} of {phase.name}: {name}", -np.inf, np.inf, value) for name, value in zip(
+                    phase.system.space.names, np.asarray(phase.guess.x[0 if at is At.START else -1]).tolist(), strict=True)]
     return Constants(tuple(name for name, *_ in found), tuple(low for _, low, *_ in found), tuple(high for _, _, high, _ in found),
-                     tuple(guess for *_, guess in found), durations, parameters)
+                     tuple(guess for *_, guess in found), durations, parameters, memory, linkages)
+
+
+def _order(end: End) -> tuple[int, bool]:
+    """Ends in order of time."""
+    return end[0], end[1] is At.FINAL
 
 
 def carried(space: Space, constants: Constants) -> Space:
@@ -157,6 +194,17 @@ class Stretch:
             pace = self.pace(self.split(x)[1])
             value = value * (pace if cost.weights is None else ca.sqrt(pace))
         return replace(cost, function=ca.Function(cost.function.name(), [t, x, u, p], [value]))
+
+    def linkage(self, linkage: Linkage, x: Expr, p: Expr) -> Expr:
+        """Value of a linkage whose last end is at the carried state x of this phase, p the parameters of its system."""
+        state, theta = self.split(x)
+        at, system = self.constants.memory, self.phase.system
+        last = max(linkage.ends, key=_order)
+        states = [state if end == last else theta[at[end]:at[end] + size, :]
+                  for end, size in zip(linkage.ends, (linkage.function.numel_in(i) for i in range(len(linkage.ends))), strict=True)]
+        durations = ca.vertcat(*(self.length(i, theta) for i in range(len(self.lengths))))
+        known = dict(zip(system.parameters, ca.vertsplit(self.parameters(p, theta)) if system.np else (), strict=True))
+        return linkage.function(*states, durations, ca.vertcat(*(known[name] for name in linkage.parameters)))
 
     def hard(self, at: At) -> list[Constraint]:
         """Hard constraints there, as they are."""

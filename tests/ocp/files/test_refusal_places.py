@@ -49,6 +49,8 @@ def test_what_a_method_cannot_enforce_has_its_place() -> None:
         solve(problem, "ilqr")
     assert "- integral constraint 'fuel' (make the integral a state, with a bound at the end), at problem.yaml:9:7: phase" in \
         str(caught.value)
+    with pytest.raises(UnsupportedError) as caught:
+        solve(problem, "adjoint")
     assert "- linkage 'returns' between ends of phases, at problem.yaml:11:5: linkages[0]" in str(caught.value)
 
 
