@@ -51,7 +51,7 @@ linkages:
   - name: in the middle
     expression: ['final["fall.v"] + e + final["rise.y"]', 'start["rise.v"] - 2*duration["fall"] - final["rise.v"]']
     lower: [-0.9, null]
-    upper: [null, 0.5]
+    upper: [null, 0.2]
 """
 
 BALL = """\
