@@ -12,7 +12,7 @@ import numpy as np
 
 from ocp.certify.motion import Motion
 from ocp.certify.objective import running
-from ocp.problem import Solution
+from ocp.problem import AT_A_JUMP, Solution
 
 Array = np.ndarray
 
@@ -58,5 +58,4 @@ def _of_phase(motion: Motion, costate: Array | None) -> tuple[float, str]:
 
 
 def _words(t: float) -> str:
-    return (f"(at t = {t:.6g} s rates or costs jump where the state passes a place, and what moving that would gain no mesh sees: "
-            "let a phase end there)")
+    return f"(at t = {t:.6g} s {AT_A_JUMP}, and what moving that would gain no mesh sees: let a phase end there)"

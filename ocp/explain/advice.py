@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ocp.problem import Certificate
+from ocp.problem import AT_A_JUMP, Certificate
 
 DIRECT = ("collocation", "multiple_shooting")
 #: schemes whose degree refinement may raise
@@ -50,7 +50,7 @@ def _residuals(certificate: Certificate, method: str, options: Mapping[str, Any]
                      "The slope is zero, and motions beside this one are better; the way down ended nowhere: begin elsewhere.",
                      ((f"solve.{method}.guess", "multistart"),) if method in DIRECT else ())
     for name in ("stationarity", "complementarity"):
-        if not (check := getattr(certificate, name)).holds and "jump" in check.where:
+        if not (check := getattr(certificate, name)).holds and AT_A_JUMP in check.where:
             yield Advice(check.sentence, "When that happens is a choice of its own: with a phase on either side, each with a free "
                          "duration, the solver makes it.")
         elif not check.holds:

@@ -6,6 +6,7 @@ import pytest
 from ocp.app.files.load import load_text
 from ocp.certify import jumps
 from ocp.certify.motion import Motion
+from ocp.explain import advice
 from ocp.methods import solve
 
 ONE = """
@@ -85,3 +86,12 @@ phases:
     found = solve(load_text(text).problem)
     assert found.ok, found.certificate.failures
     assert found.objective == pytest.approx(0.5625, rel=1e-6)
+
+
+def test_no_finer_mesh_is_tried_for_a_jump():
+    found = solve(problem("if_else(x > 0.5, 2*u, u)"))
+    assert not found.ok
+    assert "no mesh chooses" in found.message
+    (one, *_) = advice(found.certificate, "collocation", found.options)
+    assert "with a phase on either side" in one.why
+    assert not one.settings
