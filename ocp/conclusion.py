@@ -16,6 +16,7 @@ from ocp.certify import Tolerances, certify
 from ocp.certify.ringing import ringing
 from ocp.guess import from_motion
 from ocp.interrupts import deadline, late
+from ocp.nlp.local import PARAMETER
 from ocp.problem import SOLVED, Problem, Residual, Solution, Status
 
 #: (problem, options) -> the solution by the method
@@ -92,8 +93,9 @@ def _left(found: Solution, options: Any, run: Run, tolerances: Tolerances) -> So
     assert found.certificate is not None
     assert found.certificate.second_order is not None
     size, kind = found.certificate.objective_size, found.certificate.second_order.words.partition(" of ")[0]
-    for length in AWAY:
-        begun = from_motion(found.problem, found.optimality.moved(length * found.escape), _parameters(found))
+    doubtful = found.certificate.second_order.holds  # a minimum as it looks: one attempt tells
+    for length in AWAY[:1] if doubtful else AWAY:
+        begun = from_motion(found.problem, found.optimality.moved(length * found.escape), _moved(found, length * found.escape))
         new = run(begun, replace(options, guess="given") if hasattr(options, "mesh") else options)
         if new.status is Status.INTERRUPTED:
             if late():
@@ -115,6 +117,16 @@ def _left(found: Solution, options: Any, run: Run, tolerances: Tolerances) -> So
 def _parameters(found: Solution) -> dict[str, float]:
     return {phase.system.parameters[i]: phase.system.parameter_values[i]
             for phase in found.problem.phases for i, _, _ in phase.free_parameters}
+
+
+def _moved(found: Solution, direction: Any) -> dict[str, float]:
+    """Values of the free parameters when the unknowns have moved by so much."""
+    local, values = found.optimality.local(), _parameters(found)
+    own = local.owners
+    for i in np.flatnonzero((own.kind == PARAMETER) & (own.component >= 0)):
+        name = found.problem.phases[own.phase[i]].system.parameters[own.component[i]]
+        values[name] = float(np.clip(local.x[i] + direction[i], local.x_lower[i], local.x_upper[i]))
+    return values
 
 
 def _with_bar(found: Solution, options: Any, finer: Finer, tolerances: Tolerances) -> tuple[Solution, Solution | None]:

@@ -13,6 +13,7 @@ integrated again, and energy is balanced against power.
     stiff         the implicit integrator
     constraints   violations of bounds, ends, constraints, passages and linkages
     curvature     minimum, saddle or maximum by the inertia of the reduced Hessian, and what a Newton step would gain
+    jumps         what programs do not see: when the state passes a place where rates or costs jump
     ringing       controls whose points alternate
     objective     the objective by quadrature, and whether multipliers and trajectory belong to one point
 """

@@ -10,7 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ocp.algebraic import restored
-from ocp.certify import constraints, curvature, dynamics, objective
+from ocp.certify import constraints, curvature, dynamics, jumps, objective
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
 from ocp.problem import Certificate, Residual, Solution, Statement
@@ -154,6 +154,9 @@ def _optimality(solution: Solution, motions: Sequence[Motion], size: float, vari
     if not found.minimum:
         words += f": {found.below} of {found.free} free directions lead down"
     stationarity = max(BY_SLOPE * found.slope, found.decrease if found.minimum else 0.0)
+    jump, told = jumps.unseen(solution, motions)
+    if not jump / varied <= max(tolerances.stationarity, stationarity):
+        stationarity, raw = jump / varied, told
     return (Residual("stationarity", stationarity, tolerances.stationarity, raw),
             Residual("complementarity", curvature.complementarity(local, size), tolerances.complementarity),
             Statement("second order", words, found.minimum), found.direction)

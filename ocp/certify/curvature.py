@@ -9,7 +9,8 @@ s, curvatures by those of the objective F and by the part w of the phase that be
 do not depend on units, and hardly on the mesh: a deviation by its own size all along the phase changes the objective by k F / 2.
 How many lie below k is told by the inertia of the matrix [S H S / F - k W, A'; A, 0] (Gould 1985), whose blocks along time are
 factorised one after another with the pivots of Bunch and Kaufman. Constraints that are met without pushing (weakly active) are
-first left out: if the rest is a minimum, so is the whole; if not, a direction counts only if it leaves none of them.
+first left out: if the rest is a minimum, so is the whole; if not, a direction counts only if it leaves none of them: those that it
+would leave are held, and another is looked for.
 """
 
 from __future__ import annotations
@@ -32,10 +33,16 @@ Array = np.ndarray
 FLAT, DOWN = 1e-4, 5e-3
 #: and a move by the whole size must gain this much: ripples of a singular arc over a few short intervals gain nothing
 GAIN = 1e-3
+#: eigenvalues of flat minima that are worth a look, and the part of what the objective feels that must lead down
+HIDDEN, CLEAR = 1e-7, 0.3
+#: what a direction may miss of what is held
+KEPT = 1e-5
 #: how far curvatures are searched downwards at once, and until where: what lies below is rounding
 LEAP, MOST = 16.0, 1e9
 #: distance from a bound within which it is met, relative to the size; density of a multiplier that pushes, to the objective
 MET, PUSHES = 1e-4, 1e-6
+#: times that weakly active constraints are held because a direction would leave them; then all are
+ROUNDS = 12
 #: keeps the matrix regular where constraints repeat each other
 REGULAR = 1e-10
 #: unknowns with more neighbours than this part of all come last; blocks are at least so large
@@ -53,6 +60,7 @@ class Curvature:
     """kind: one of the four; lowest: the lowest curvature that was found, minus infinity for below every bound tried; below: how
     many eigenvalues are negative, of all; direction [n]: one of negative curvature in the program's unknowns, or None;
     decrease: by how much a Newton step would change the objective, over its size, NaN where there is no minimum;
+    of a flat minimum the direction may lead down so little that only a search along it tells (``_doubtful``);
     weak: constraints that are met and do not push; pushing: inequalities that do;
     slope: gradient of the Lagrangian, root mean square over the phase, over the variation of the objective."""
 
@@ -88,20 +96,21 @@ def sizes(local: Local, motions: Sequence[Motion]) -> Array:
 class _Scaled:
     """The program at its point in variables over their sizes, the objective over its size; what is held."""
 
-    def __init__(self, local: Local, size: Array, objective: float, weak: bool):
-        """weak: whether constraints that are met without pushing are held, too."""
+    def __init__(self, local: Local, size: Array, objective: float, also: tuple[Array, Array] | None = None):
+        """also: masks of rows and columns that are held though they do not push."""
         self.local, self.size = local, size
         S = sp.diags(size)
         A = sp.csr_matrix(local.jacobian @ S)
         rows = np.maximum(abs(A).max(axis=1).toarray().ravel() if A.shape[0] else np.zeros(0), 1e-300)
         pressed, near = self._held(local.g, local.g_lower, local.g_upper, local.lam_g * rows / objective, rows, 1.0)
         self.weak_rows = near & ~pressed
-        self.rows = np.flatnonzero(pressed | (near & weak) | (local.g_lower == local.g_upper))
         self.row_sizes, apart = rows, local.g_lower < local.g_upper
         fixed, close = self._held(local.x, local.x_lower, local.x_upper, local.lam_x * size / objective, size, local.owners.share)
         self.weak_columns = close & ~fixed & (local.x_lower < local.x_upper)
-        self.columns = np.flatnonzero(~(fixed | (close & weak) | (local.x_lower == local.x_upper)))
         self.pushing = int((pressed & apart).sum() + (fixed & (local.x_lower < local.x_upper)).sum())
+        more_rows, more_columns = (False, False) if also is None else also
+        self.rows = np.flatnonzero(pressed | more_rows | ~apart)
+        self.columns = np.flatnonzero(~(fixed | more_columns | (local.x_lower == local.x_upper)))
         self.H = sp.csc_matrix(S @ local.hessian @ S / objective)[self.columns][:, self.columns]
         self.A = sp.csc_matrix(sp.diags(1 / rows) @ A)[self.rows][:, self.columns]
         # rows whose every entry is fixed say nothing
@@ -137,29 +146,19 @@ def judge(local: Local, motions: Sequence[Motion], objective: float, varied: flo
         return None
     free = local.x_lower < local.x_upper
     slope = float(np.sqrt(np.sum(((local.slope() * size)**2 / local.owners.share)[free]))) / varied
-    loose = _Scaled(local, size, varied, weak=False)
+    loose = _Scaled(local, size, varied)
     weak = int(loose.weak_rows.sum() + loose.weak_columns.sum())
-    held = loose
-    below = loose.below(-DOWN)
-    direction: Array | None = None
-    if below > 0:
-        direction = _leaving(loose)
-        if direction is None and weak:
-            held = _Scaled(local, size, varied, weak=True)
-            below = held.below(-DOWN)
-            direction = _leaving(held) if below > 0 else None
-        if direction is None:
-            below = 0
-    if below > 0:
-        assert direction is not None
+    held, direction = _down(loose, varied)
+    if direction is not None:
+        below = held.below(-DOWN)
         independent = len(held.columns) - _rank(held)
         kind = MAXIMUM if below >= independent > 0 else SADDLE
         full = np.zeros(len(local.x))
         full[held.columns] = direction * size[held.columns]
         lowest = float(direction @ (held.H @ direction)) / float(direction @ (held.W * direction))
         return Curvature(kind, lowest, below, independent, full, float("nan"), weak, loose.pushing, slope)
-    kind = MINIMUM if held is loose and held.below(FLAT) == 0 else FLAT_MINIMUM
-    return Curvature(kind, FLAT if kind == MINIMUM else -DOWN, 0, 0, None,
+    kind = MINIMUM if loose.below(FLAT) == 0 else FLAT_MINIMUM
+    return Curvature(kind, FLAT if kind == MINIMUM else -DOWN, 0, 0, None if kind == MINIMUM else _doubtful(loose),
                      _decrease(local, size, objective), weak, loose.pushing, slope)
 
 
@@ -181,9 +180,49 @@ def _rank(held: _Scaled) -> int:
                     + sp.diags(np.r_[np.zeros(len(held.columns)), np.full(held.A.shape[0], 1e-9)])) if held.A.shape[0] else 0
 
 
-def _leaving(held: _Scaled) -> Array | None:
-    """A direction of negative curvature that keeps what is held and leaves no weakly active constraint; None: none is found."""
-    n, shift = len(held.columns), -DOWN
+def _down(loose: _Scaled, objective: float) -> tuple[_Scaled, Array | None]:
+    """What is held, and a direction of negative curvature among the rest that leaves no weakly active constraint; None: none is
+    found. Constraints that one would leave are held, and another is looked for; in the end all of them are."""
+    weak = loose.weak_rows, loose.weak_columns
+    rows, columns = (np.zeros_like(mask) for mask in weak)
+    held = loose
+    for left in range(ROUNDS, -1, -1):
+        if held.below(-DOWN) == 0:
+            return held, None
+        v = _curved(held)
+        if v is not None and (inward := _inward(held, v)) is not None:
+            return held, inward
+        leaves = [] if v is None else [_left_by(held, sign * v) for sign in (1.0, -1.0)]
+        counts = [int(a.sum() + b.sum()) for a, b in leaves]
+        if v is not None and min(counts) == 0:
+            return held, v if counts[0] == 0 else -v
+        more = weak if v is None or left == 1 else leaves[int(np.argmin(counts))]
+        if not np.any(more[0] & ~rows) and not np.any(more[1] & ~columns):
+            return held, None
+        rows, columns = rows | more[0], columns | more[1]
+        held = _Scaled(loose.local, loose.size, objective, (rows, columns))
+    return held, None
+
+
+def _doubtful(loose: _Scaled) -> Array | None:
+    """A direction [n] in which a flat minimum may be none: what it gains is little beside the whole objective, yet all that the
+    objective feels of it points down. None: there is none."""
+    if loose.below(-HIDDEN) == 0 or (v := _curved(loose, HIDDEN, 0.0)) is None:
+        return None
+    gain = float(v @ (loose.H @ v))
+    if not gain < -CLEAR * float(np.abs(v) @ (abs(loose.H) @ np.abs(v))):
+        return None
+    for sign in (1.0, -1.0):
+        if not any(np.any(mask) for mask in _left_by(loose, sign * v)):
+            full = np.zeros(len(loose.local.x))
+            full[loose.columns] = sign * v * loose.size[loose.columns]
+            return full
+    return None
+
+
+def _curved(held: _Scaled, down: float = DOWN, gain: float = GAIN) -> Array | None:
+    """A direction [columns] of negative curvature that keeps what is held; None: none is found."""
+    n, shift = len(held.columns), -down
     while held.below(LEAP * shift) > 0:
         shift *= LEAP
         if shift < -MOST:
@@ -200,31 +239,47 @@ def _leaving(held: _Scaled) -> Array | None:
         v = z / np.max(np.abs(z))
     curved = float(v @ (held.H @ v)) / float(v @ (held.W * v))
     kept = float(np.max(np.abs(held.A @ v), initial=0.0))
-    if not (curved < -DOWN / 2 and v @ (held.H @ v) < -2 * GAIN and kept < 1e-5):
+    return v if curved < -down / 2 and v @ (held.H @ v) < -2 * gain and kept < KEPT else None
+
+
+def _inward(held: _Scaled, v: Array) -> Array | None:
+    """The direction with all weakly active columns moved inwards by as much, and the others so that what is held is kept; None
+    where that leads nowhere down."""
+    weak = held.weak_columns[held.columns]
+    if not weak.any():
         return None
-    for sign in (1.0, -1.0):
-        if _stays(held, sign * v):
-            return sign * v
-    return None
+    local, columns = held.local, held.columns
+    lower = (local.x - local.x_lower <= local.x_upper - local.x)[columns]
+    v = np.where(weak, np.where(lower, np.abs(v), -np.abs(v)), v)
+    A = held.A[:, ~weak]
+    n, m = A.shape[1], A.shape[0]
+    try:
+        rest = splu(sp.bmat([[sp.diags(held.W[~weak]), A.T], [A, -REGULAR * sp.eye(m)]], format="csc"))
+    except RuntimeError:
+        return None
+    v[~weak] += rest.solve(np.r_[np.zeros(n), -(held.A @ v)])[:n]
+    v /= np.max(np.abs(v))
+    down = float(v @ (held.H @ v)) < -max(2 * GAIN, DOWN / 2 * float(v @ (held.W * v)))
+    kept = float(np.max(np.abs(held.A @ v), initial=0.0)) < KEPT
+    return v if down and kept and not any(np.any(mask) for mask in _left_by(held, v)) else None
 
 
-def _stays(held: _Scaled, v: Array) -> bool:
-    """Whether a direction [columns] leaves none of the weakly active constraints."""
+def _left_by(held: _Scaled, v: Array) -> tuple[Array, Array]:
+    """Masks of the weakly active rows and columns that a direction [columns] leaves."""
     local, small = held.local, 1e-6
-    full = np.zeros(len(local.x))
+    full, found = np.zeros(len(local.x)), []
     full[held.columns] = v
     for weak, value, lower, upper, move in (
-            (held.weak_columns, local.x, local.x_lower, local.x_upper, full),
-            (held.weak_rows, local.g, local.g_lower, local.g_upper, (local.jacobian @ (full * held.size)) / held.row_sizes)):
-        at_lower = weak & (value - lower <= upper - value)
-        if np.any(move[at_lower] < -small) or np.any(move[weak & ~at_lower] > small):
-            return False
-    return True
+            (held.weak_rows, local.g, local.g_lower, local.g_upper, (local.jacobian @ (full * held.size)) / held.row_sizes),
+            (held.weak_columns, local.x, local.x_lower, local.x_upper, full)):
+        at_lower = value - lower <= upper - value
+        found.append(weak & np.where(at_lower, move < -small, move > small))
+    return found[0], found[1]
 
 
 def _decrease(local: Local, size: Array, objective: float) -> float:
     """Change of the objective by a Newton step onto the constraints that push, over its size."""
-    held = _Scaled(local, size, objective, weak=False)
+    held = _Scaled(local, size, objective)
     n = len(held.columns)
     slope = (local.gradient + local.jacobian.T @ local.lam_g)[held.columns] * size[held.columns] / objective
     at = local.g[held.rows]

@@ -3,8 +3,9 @@
 Functions of a problem may hide what is narrower than any sampling: a force for microseconds, a wall of micrometres. Their graphs
 tell. What is compared, or stands in ``abs``, ``min``, ``max`` or ``sign``, is a *switch*: the function breaks at its zeros.
 What stands in an exponential, a hyperbolic tangent, a denominator, a root or a logarithm is a *ridge*: the function turns sharply
-where it has an extremum. Both are evaluated along the motion and their extremes are hunted down: so events are found whose width
-no sampling resolves.
+where it has an extremum. What stands in a hyperbolic tangent, an exponential and the like is a *gate*, too: where it changes fast,
+the function steps from one level to another near its zeros, and two steps make a pulse. All are evaluated along the motion, their
+extremes and zeros are hunted down: so events are found whose width no sampling resolves.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ WINDOWS, BREAKS = 400, 600
 KINKS = 40
 #: a ridge counts where its argument bends by this much within a sample
 BEND = 1e-7
+#: and a gate where its argument changes by this much from one sample to the next: else many samples lie in its step
+STEEP = 1e-2
 
 SWITCHES = (ca.OP_LT, ca.OP_LE, ca.OP_EQ, ca.OP_NE, ca.OP_FMIN, ca.OP_FMAX)
 SIGNS = (ca.OP_FABS, ca.OP_SIGN)
@@ -55,10 +58,11 @@ class Look:
 
 @dataclass(frozen=True)
 class Watched:
-    """The switches and ridges of a function as functions of (t, x, u, p), None where there are none, and its operations."""
+    """The switches, ridges and gates of a function as functions of (t, x, u, p), None where there are none, and its operations."""
 
     switches: ca.Function | None
     ridges: ca.Function | None
+    gates: ca.Function | None
     operations: int
 
     @property
@@ -81,7 +85,7 @@ def look(motion: Along) -> Look:
     x, u = motion.state(t), motion.control(t)
     found: list[Array] = []
     for own in watched:
-        for function, hunt in ((own.switches, switched), (own.ridges, ridged)):
+        for function, hunt in ((own.switches, switched), (own.ridges, ridged), (own.gates, gated)):
             if function is not None:
                 found.append(hunt(_along(motion, function), t, motion.call(function, t, x, u)))
     found.append(_bends(motion, t, u))
@@ -139,6 +143,13 @@ def switched(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
     return np.concatenate([np.zeros(0), *found])
 
 
+def gated(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
+    """Times at which values [k, n] at times t [k] that change fast pass through zero."""
+    with np.errstate(invalid="ignore"):
+        fast = np.flatnonzero(np.max(np.abs(np.diff(np.nan_to_num(values), axis=0)), axis=0, initial=0.0) > STEEP)
+    return switched(lambda s: of(s)[:, fast], t, values[:, fast]) if len(fast) else np.zeros(0)
+
+
 def ridged(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
     """Times at which values [k, n] at times t [k] have sharp extremes."""
     found = []
@@ -194,7 +205,7 @@ def _apart(times: Array, least: float) -> Array:
 
 @lru_cache(maxsize=256)
 def watch(function: ca.Function) -> Watched:
-    """The switches and ridges in the graph of a function of (t, x, u, p).
+    """The switches, ridges and gates in the graph of a function of (t, x, u, p).
 
     A function that cannot be written out in scalars (it calls compiled loops, say) has none that are known.
     """
@@ -203,22 +214,21 @@ def watch(function: ca.Function) -> Watched:
         try:
             expanded = function.expand()
         except RuntimeError:
-            return Watched(None, None, max(1, function.n_instructions()) if function.is_a("MXFunction") else 1000)
+            return Watched(None, None, None, max(1, function.n_instructions()) if function.is_a("MXFunction") else 1000)
     codes = {expanded.instruction_id(k) for k in range(expanded.n_instructions())}
-    sharp = {*SWITCHES, *SIGNS, *RIDGES, *POLES, ca.OP_DIV, ca.OP_POW, ca.OP_CONSTPOW}
+    sharp = {*SWITCHES, *SIGNS, *RIDGES, *POLES, ca.OP_ATAN2, ca.OP_DIV, ca.OP_POW, ca.OP_CONSTPOW}
     if not codes & sharp:
-        return Watched(None, None, expanded.n_instructions())
+        return Watched(None, None, None, expanded.n_instructions())
     arguments = expanded.sx_in()
-    switches: list[ca.SX] = []
-    ridges: list[ca.SX] = []
+    found: dict[str, list[ca.SX]] = {"switch": [], "ridge": [], "gate": []}
     for kind, expression in _arguments(expanded, arguments):
-        (switches if kind == "switch" else ridges).append(expression)
+        found[kind].append(expression)
 
     def made(expressions: list[ca.SX]) -> ca.Function | None:
         kept = [e for e in expressions if not e.is_constant()]
         return ca.Function("watched", arguments, [ca.vertcat(*kept)]) if kept else None
 
-    return Watched(made(switches), made(ridges), expanded.n_instructions())
+    return Watched(*map(made, found.values()), expanded.n_instructions())
 
 
 def _arguments(function: ca.Function, arguments: list[ca.SX]) -> Iterator[tuple[str, ca.SX]]:
@@ -237,10 +247,11 @@ def _arguments(function: ca.Function, arguments: list[ca.SX]) -> Iterator[tuple[
         operands = [work[i] for i in given]
         if code in SWITCHES:
             yield "switch", operands[0] - operands[1]
-        elif code in SIGNS:
+        elif code in (*SIGNS, ca.OP_ATAN2):  # the angle jumps where its first argument changes sign, or steps from side to side
             yield "switch", operands[0]
         elif code in RIDGES:
             yield "ridge", operands[0]
+            yield "gate", operands[0]
         elif code in POLES:
             yield "ridge", ca.log(ca.fabs(ca.tan(operands[0]) if code == ca.OP_TAN else operands[0]))
         elif code == ca.OP_DIV:

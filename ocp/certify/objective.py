@@ -30,7 +30,7 @@ def integrated(motions: Sequence[Motion], size: float, rectangle: bool = False) 
     """
     if not all(motion.finite for motion in motions):
         return float("nan"), 0.0
-    if not all(np.all(np.isfinite(_values(motion, motion.look.t, motion.look.x, motion.look.u))) for motion in motions):
+    if not all(np.all(np.isfinite(running(motion, motion.look.t, motion.look.x, motion.look.u))) for motion in motions):
         return float("nan"), 0.0
     ends = sum(_ends(motion) for motion in motions)
     if rectangle:
@@ -87,10 +87,10 @@ def _ends(motion: Motion) -> float:
 
 
 def _running(motions: Sequence[Motion], panels: int) -> float:
-    return float(sum(motion.integral(lambda *here, motion=motion: _values(motion, *here), panels) for motion in motions))
+    return float(sum(motion.integral(lambda *here, motion=motion: running(motion, *here), panels) for motion in motions))
 
 
-def _values(motion: Motion, t: Array, x: Array, u: Array) -> Array:
+def running(motion: Motion, t: Array, x: Array, u: Array) -> Array:
     """Running costs and penalties at many times: [k]."""
     found = np.zeros(len(t))
     for item in _items(motion, At.PATH):
@@ -100,4 +100,4 @@ def _values(motion: Motion, t: Array, x: Array, u: Array) -> Array:
 
 def _left_sum(motion: Motion) -> float:
     t, x = motion.trajectory.t[:-1], motion.trajectory.x[:-1]
-    return float(np.diff(motion.trajectory.t) @ _values(motion, t, x, motion.control(t)))
+    return float(np.diff(motion.trajectory.t) @ running(motion, t, x, motion.control(t)))

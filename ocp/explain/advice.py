@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ocp.problem import Certificate
+from ocp.problem import AT_A_JUMP, Certificate
 
 DIRECT = ("collocation", "multiple_shooting")
 #: schemes whose degree refinement may raise
 HIGH = ("gauss", "radau", "radau_left", "lobatto")
+#: times the intervals of a mesh that was refined and still is too coarse
+MORE = 5
 #: checks that a finer mesh mends
 OF_MESH = ("gap_segment", "error_estimate", "energy", "objective")
 
@@ -32,9 +35,9 @@ def advice(certificate: Certificate, method: str, options: Mapping[str, Any]) ->
         if violation.holds:
             continue
         if violation.at_knots <= violation.tolerance:
-            found.append(Advice(violation.sentence.removesuffix("; refine the mesh"),
+            found.append(Advice(violation.sentence.partition("; ")[0],
                                 "It holds where the method looks, at its knots, and not between them: a finer mesh looks closer.",
-                                (*_finer(method, options), ("accept.violation_between", _above(violation.between_knots)))))
+                                (*_finer(method, options), *_accepted("violation_between", violation.between_knots))))
         else:
             found.append(Advice(violation.sentence, "It does not hold even where the method imposes it: the solve ended too early.",
                                 _tighter(method, options)))
@@ -42,8 +45,15 @@ def advice(certificate: Certificate, method: str, options: Mapping[str, Any]) ->
 
 
 def _residuals(certificate: Certificate, method: str, options: Mapping[str, Any]) -> Iterator[Advice]:
+    if certificate.second_order is not None and not certificate.second_order.holds:
+        yield Advice(certificate.second_order.sentence,
+                     "The slope is zero, and motions beside this one are better; the way down ended nowhere: begin elsewhere.",
+                     ((f"solve.{method}.guess", "multistart"),) if method in DIRECT else ())
     for name in ("stationarity", "complementarity"):
-        if not (check := getattr(certificate, name)).holds:
+        if not (check := getattr(certificate, name)).holds and AT_A_JUMP in check.where:
+            yield Advice(check.sentence, "When that happens is a choice of its own: with a phase on either side, each with a free "
+                         "duration, the solver makes it.")
+        elif not check.holds:
             yield Advice(check.sentence,
                          "The point is no minimum to this accuracy: scales differ widely, or the solve ended early.",
                          _tighter(method, options))
@@ -55,9 +65,12 @@ def _residuals(certificate: Certificate, method: str, options: Mapping[str, Any]
         if certificate.gap_segment.holds:
             yield Advice(certificate.gap_total.sentence,
                          "Every segment is accurate; the motion is unstable, so that small errors grow from start to end.",
-                         (*_finer(method, options), ("accept.gap_total", _above(certificate.gap_total.value))))
+                         (*_finer(method, options), *_accepted("gap_total", certificate.gap_total.value)))
         else:
             yield Advice(certificate.gap_total.sentence, "It adds up what the segments miss.", _finer(method, options))
+    if (bar := certificate.objective_error) is not None and not bar.holds:
+        yield Advice(bar.sentence, "On a finer mesh the objective is another one: this mesh does not tell it to what is asked.",
+                     (*_finer(method, options), *_accepted("objective_error", bar.value)))
     if certificate.point is not None and not certificate.point.holds:
         yield Advice(certificate.point.sentence, "Trajectory and multipliers are of different points: solve again.")
 
@@ -66,7 +79,9 @@ def _finer(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], ..
     """Settings that make the mesh finer, as far as the method has them."""
     key, found = f"solve.{method}", list[tuple[str, Any]]()
     refined = options.get("refine", "none") != "none"
-    if refined:
+    if options.get("refine") == "certificate":  # has ended where it could; tolerance_mesh is none of its options
+        found += [(f"{key}.refine", "hp"), (f"{key}.intervals", MORE * int(options["intervals"]))]
+    elif refined:
         found.append((f"{key}.tolerance_mesh", float(options["tolerance_mesh"]) / 10))
     elif options.get("mesh", "uniform") == "uniform" and "intervals" in options:
         found.append((f"{key}.intervals", 2 * int(options["intervals"])))
@@ -88,6 +103,6 @@ def _tighter(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], 
     return tuple(found)
 
 
-def _above(value: float) -> float:
-    """A round number above."""
-    return float(f"{1.2 * value:.1e}")
+def _accepted(name: str, value: float) -> tuple[tuple[str, float], ...]:
+    """A round number above as what is accepted; nothing where there is no number."""
+    return ((f"accept.{name}", float(f"{1.2 * value:.1e}")),) if math.isfinite(value) else ()

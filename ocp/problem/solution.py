@@ -32,6 +32,8 @@ class Status(enum.Enum):
 
 #: how a solve ends that found what it looked for
 SOLVED = (Status.CONVERGED, Status.MESH_TOLERANCE)
+#: words of a residual that no mesh mends: when the motion crosses a jump is not for the program to choose
+AT_A_JUMP = "rates or costs jump where the state passes a place"
 
 
 @dataclass(frozen=True)

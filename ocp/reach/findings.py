@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import casadi as ca
 import numpy as np
 
-from ocp.problem import Phase, Problem
+from ocp.problem import Phase, Problem, System
 from ocp.reach.ends import ends_missed
 from ocp.reach.tube import SLACK, impossible, plain, prescribed, tube
 
@@ -63,7 +64,7 @@ def _too_far(phase: Phase) -> Iterator[tuple[str, bool]]:
 
 
 def _rates(phase: Phase) -> dict[int, int]:
-    """Which coordinate of the state is the rate of which: x_i' = x_j."""
+    """Which coordinate of the state is the rate of which, whatever the rest: x_i' = x_j."""
     system, rng = phase.system, np.random.default_rng(0)
     flat = plain(phase)
     bounded = [j for j in flat if np.isfinite(phase.x_upper[j]) or np.isfinite(phase.x_lower[j])]
@@ -74,4 +75,22 @@ def _rates(phase: Phase) -> dict[int, int]:
         for i, component in flat.items():
             equal = {j for j in bounded if abs(xi[component] - x[j]) <= 1e-12}
             found[i] = found.get(i, equal) & equal
-    return {i: js.pop() for i, js in found.items() if len(js) == 1}
+    pairs = {i: js.pop() for i, js in found.items() if len(js) == 1}
+    return _nothing_else(system, pairs, flat) if pairs else pairs
+
+
+def _nothing_else(system: System, pairs: dict[int, int], flat: dict[int, int]) -> dict[int, int]:
+    """Those of the pairs whose rate is x_j everywhere: it depends on nothing else, with a slope that is always 1."""
+    try:
+        rate = system.rate if system.rate.is_a("SXFunction") else system.rate.expand()
+    except RuntimeError:  # it calls compiled code
+        return {}
+    t, x, u, p = (ca.SX.sym(name, rate.size1_in(i)) for i, name in enumerate("txup"))
+    rows = rate(t, x, u, p)
+
+    def alone(row: ca.SX, j: int) -> bool:
+        slope = ca.jacobian(row, x[j])
+        others = ca.vertcat(t, x[[i for i in range(system.nx) if i != j]], u, p)
+        return slope.is_constant() and float(slope) == 1.0 and not ca.depends_on(row, others)
+
+    return {i: j for i, j in pairs.items() if alone(rows[flat[i]], j)}

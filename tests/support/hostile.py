@@ -268,6 +268,25 @@ def gaussian_push(at: float, width: float, impulse: float, options: dict, seen: 
                 "resolved by the mesh" if seen else "no node of the mesh feels it", double_integrator(1.0, T, push=push), 1e-4)
 
 
+GATES = {"tanh": "tanh({})/2", "logistic": "1/(1 + exp(-2*({})))", "atan": "atan({})/pi"}
+
+
+def gated_push(at: float, width: float, impulse: float, law: str, options: dict, seen: bool) -> Case:
+    """The same push between two smooth steps, each a hundred thousandth of it wide, or a quarter: no comparison, no extremum."""
+    sharp, T = width / (4 if seen else 1e5), 1.0
+    on, off = (GATES[law].format(f"(t - {n(place)})/{n(sharp)}") for place in (at, at + width))
+    force = f"u + {n(impulse / width)}*({on} - {off})"
+
+    def push(s):
+        a, b = (s - at) / sharp, (s - at - width) / sharp
+        return impulse / width * ((math.atan(a) - math.atan(b)) / math.pi if law == "atan" else (math.tanh(a) - math.tanh(b)) / 2)
+
+    gained = pushed(push, T, [at, at + width]) if seen else (impulse * (T - at - width / 2), impulse)
+    return Case(f"{impulse:.3g} N s between two steps by {law}, {width:.3g} s apart at {at:.4g}, {options}", "pulse in time",
+                block("A gate", force, **options), "certified" if seen else "refused",
+                "resolved by the mesh" if seen else "no node of the mesh feels it", double_integrator(1.0, T, push=gained), 1e-4)
+
+
 def gaussian_place(at: float, width: float, energy: float, options: dict, seen: bool) -> Case:
     """A force of place that takes an energy from whatever passes (J)."""
     size = energy / (width * math.sqrt(math.pi))
@@ -287,6 +306,17 @@ def stiff_wall(at: float, width: float, force: float, options: dict) -> Case:
     law = f"u - if_else(x > {n(at)}, if_else(x < {n(at + width)}, {n(force)}, 0), 0)"
     return Case(f"wall of {width:.3g} m pushing with {force:.3g} N at {at:.4g}, {options}", "pulse in a state",
                 block("A thin wall", law, **options), "refused", "passed between two nodes, without its price")
+
+
+def two_media(at: float, factor: float, options: dict, kink: bool = False) -> Case:
+    """x' = u, beyond ``at`` times a factor at once, or growing to it: the least int u^2 over a second is the square of the least
+    int dx / c. Which nodes lie in which medium does not change with small moves, so that a program finds another motion."""
+    law = f"u*(1 + {n((factor - 1) / (1 - at))}*max(0, x - {n(at)}))" if kink else f"u*if_else(x > {n(at)}, {n(factor)}, 1)"
+    length = at + (1 - at) * (math.log(factor) / (factor - 1) if kink else 1 / factor)
+    file = text("Two media", {"x": law}, 1.0, {"x": 0}, {"x": 1}, "u**2", guess={"states": {"x": [0, 1]}}, **options)
+    return Case(f"{factor:.3g} times as fast beyond {at:.4g}, {'by and by' if kink else 'at once'}, {options}", "jump in a state",
+                file, "certified" if kink else "refused", "a kink" if kink else "the instant of the crossing is nobody's choice",
+                length**2, 1e-3)
 
 
 def undefined(at: float, width: float, where: str, options: dict, defined: bool) -> Case:
@@ -476,6 +506,12 @@ def _events(rng, log_uniform, place, coarse) -> Iterator[Case]:
         law = str(rng.choice(["distance", "square"]))
         yield barrier(place(), log_uniform(3e-4, 1e-3) if law == "distance" else log_uniform(1e-5, 3e-4), coarse(), law)
         yield barrier(float(rng.choice([-0.5, 1.5])), float(rng.uniform(1e-4, 0.2)), coarse(), law)
+    for law in GATES:
+        yield gated_push(place(), log_uniform(1e-7, 5e-6), float(rng.uniform(0.3, 1.0)), law, coarse(), False)
+        yield gated_push(place(), float(rng.uniform(0.15, 0.25)), float(rng.uniform(0.3, 1.0)), law, {"intervals": 100}, True)
+    for _ in range(3):
+        yield two_media(place(), float(rng.uniform(1.5, 4.0)), coarse())
+        yield two_media(place(), float(rng.uniform(1.5, 4.0)), {"intervals": 100}, True)
 
 
 def cases() -> list[Case]:

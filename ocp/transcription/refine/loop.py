@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ocp.nlp import NLP, NLPResult, Warm
-from ocp.problem import Problem, Solution, Status, Trajectory, join
+from ocp.problem import AT_A_JUMP, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep, text
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Begin, Polish
@@ -167,6 +167,8 @@ class _Refinement:
             return ""
         if not accurate and self._rings():
             return "ringing"
+        if not accurate and solution.certificate is not None and AT_A_JUMP in solution.certificate.stationarity.where:
+            return "jump"
         if self._unfelt(solution):
             self._scaled(solution)
             return None

@@ -22,6 +22,7 @@ REASONS = {
     "degrees": "no rule allows a finer mesh; raise max_degree, or take refine hp or h",
     "chattering": "singular controls chattered in the last passes; take scheme gauss or radau with refine hp, or give them a small "
                   "cost",
+    "jump": "what is left is when the motion crosses a jump, which no mesh chooses",
     "ringing": "controls chattered, which the objective hardly feels",
 }
 

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 from ocp.certify import constraints, events
-from ocp.certify.events import ridged, switched, watch, zoom
+from ocp.certify.events import gated, ridged, switched, watch, zoom
 from ocp.certify.motion import Motion
 from ocp.problem import INF, At, Constraint, Cost, Trajectory
 
 
 def watched(expression_of):
-    """(switches, ridges) of a function of time and of a state that runs along sin 2t, as functions of times."""
+    """(switches, ridges, gates) of a function of time and of a state that runs along sin 2t, as functions of times."""
     t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x"), ca.SX.sym("u"), ca.SX.sym("p", 0)
     found = watch(ca.Function("f", [t, x, u, p], [expression_of(t, x)]))
 
     def along(function):
         return lambda s: np.asarray(function(s[None, :], np.sin(2 * s)[None, :], 0 * s[None, :], np.zeros((0, len(s))))).T
 
-    return tuple(None if one is None else along(one) for one in (found.switches, found.ridges))
+    return tuple(None if one is None else along(one) for one in (found.switches, found.ridges, found.gates))
 
 
 SAMPLES = np.linspace(0.0, 1.0, 201)
@@ -30,14 +30,14 @@ SAMPLES = np.linspace(0.0, 1.0, 201)
 @pytest.mark.parametrize("width", [1e-3, 1e-6, 1e-10])
 def test_a_switch_that_turns_back_between_samples_is_found(width):
     """A force for a time far below the spacing of samples: both of its edges."""
-    switches, _ = watched(lambda t, x: ca.if_else(ca.fabs(t - 0.41234567) < width, 1e5, 0))
+    switches, *_ = watched(lambda t, x: ca.if_else(ca.fabs(t - 0.41234567) < width, 1e5, 0))
     found = np.unique(switched(switches, SAMPLES, switches(SAMPLES)))
     for edge in (0.41234567 - width, 0.41234567 + width):
         assert np.min(np.abs(found - edge)) < 1e-12
 
 
 def test_a_switch_of_the_state_is_found_along_the_motion():
-    switches, _ = watched(lambda t, x: ca.fmax(0, x - 0.3))
+    switches, *_ = watched(lambda t, x: ca.fmax(0, x - 0.3))
     found = switched(switches, SAMPLES, switches(SAMPLES))
     np.testing.assert_allclose(found, [np.arcsin(0.3) / 2], atol=1e-12)
 
@@ -46,13 +46,30 @@ def test_a_switch_of_the_state_is_found_along_the_motion():
     lambda t, x: ca.exp(-((t - 0.61234) / 1e-7) ** 2), lambda t, x: 1 / (1 + ((t - 0.61234) / 1e-7) ** 2),
     lambda t, x: ca.exp(-((x - ca.sin(2 * 0.61234)) / 1e-7) ** 2)], ids=["gauss", "lorentz", "in a state"])
 def test_a_pulse_is_found_however_narrow(expression):
-    _, ridges = watched(expression)
+    _, ridges, _ = watched(expression)
     found = ridged(ridges, SAMPLES, ridges(SAMPLES))
     assert np.min(np.abs(found - 0.61234)) < 1e-8
 
 
+@pytest.mark.parametrize("step", [
+    lambda a: ca.tanh(a), lambda a: 1 / (1 + ca.exp(-a)), lambda a: ca.atan(a), lambda a: ca.erf(a), lambda a: ca.atan2(a, 1.0)],
+    ids=["tanh", "logistic", "atan", "erf", "atan2"])
+def test_two_smooth_steps_make_a_pulse_and_both_are_found(step):
+    """A force for 1e-6 s, written without a comparison: no extremum tells of it, and no sample lies in it."""
+    begin, end, sharp = 0.41234567, 0.41234667, 1e-9
+    switches, _, gates = watched(lambda t, x: step((t - begin) / sharp) - step((t - end) / sharp))
+    found = gated(gates, SAMPLES, gates(SAMPLES)) if switches is None else switched(switches, SAMPLES, switches(SAMPLES))
+    for edge in (begin, end):
+        assert np.min(np.abs(found - edge)) < 1e-11
+
+
+def test_steps_that_hold_many_samples_are_no_gates():
+    _, _, gates = watched(lambda t, x: ca.tanh(t - 0.4) + ca.exp(x - 0.5))
+    assert not len(gated(gates, SAMPLES, gates(SAMPLES)))
+
+
 def test_smooth_functions_have_nothing_to_watch():
-    assert watched(lambda t, x: ca.sin(t) * x**2 + ca.cos(3 * x)) == (None, None)
+    assert watched(lambda t, x: ca.sin(t) * x**2 + ca.cos(3 * x)) == (None, None, None)
 
 
 def test_zoom_finds_the_largest_value_of_every_window():

@@ -1,12 +1,17 @@
 """What kind of point a solution is: the inertia against dense eigenvalues, verdicts with known answers, and the way down."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from ocp.app.files.load import load_text
+from ocp.certify import curvature
 from ocp.certify.curvature import negative
 from ocp.methods import solve
+from ocp.nlp.local import CONTROL, Local, Owners
 from ocp.problem import Status
 
 METHODS = ("collocation", "multiple_shooting", "ilqr")
@@ -123,3 +128,58 @@ phase:
     assert len(set(words)) == 1
 
 
+def test_a_maximum_in_a_corner_is_left():
+    """-u^2 with 0 <= u <= 1 from u = 0: every bound is met and none pushes; inwards the objective falls everywhere, while most
+    directions of negative curvature would leave some bound."""
+    found = solve(problem("-u**2", "{u: [0, 1]}"), "ilqr", {"intervals": 20})
+    assert found.objective == pytest.approx(-1.0, abs=1e-6)
+    assert any("along negative curvature" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(("corner", "minimum"), [(-1.0, False), (1.0, True)])
+def test_a_saddle_whose_way_down_lies_in_a_corner(corner, minimum):
+    """corner a b with a, b >= 0 at the corner, 40 times: between the bounds it falls along (1, 1) or not at all; (1, -1) leads down
+    where (1, 1) leads up, and out of the bounds."""
+    n, none = 40, np.zeros(0)
+    H = sp.block_diag([np.array([[0.0, corner], [corner, 0.0]])] * (n // 2)).tocsr()
+    local = Local(np.zeros(n), np.zeros(n), np.full(n, 9.0), np.zeros(n), none, none, none, none, np.zeros(n),
+                  sp.csr_matrix((0, n)), H, replace(Owners.empty(n), kind=np.full(n, CONTROL), component=np.zeros(n, dtype=int)))
+    found = curvature.judge(local, [SimpleNamespace(scales=SimpleNamespace(
+        wide_coordinates=none, wide_tangent=none, wide_control=np.ones(1), parameters=none), duration=1.0)], 1.0, 1.0)
+    assert found.minimum is minimum
+    if not minimum:
+        assert found.direction.min() >= -1e-6
+        assert found.direction @ H @ found.direction < 0
+
+
+def test_a_maximum_beside_something_large_is_left():
+    """A block of effort 12 d^2 = 1200 beside -u^2 with |u| <= 1: u = 0 is a maximum whose curvature is little beside the whole."""
+    text = """
+name: beside
+system: {states: {y: m, v: m/s, x: m}, controls: {a: m/s2, u: m/s}, dynamics: {y: v, v: a, x: u}}
+phase:
+  duration: 1
+  start: {y: 0, v: 0, x: 0}
+  final: {y: 10, v: 0}
+  bounds: {u: [-1, 1]}
+  costs: [{name: large, running: a**2}, {name: small, running: -u**2}]
+"""
+    found = solve(load_text(text).problem)
+    assert found.ok, found.certificate.failures
+    assert abs(found.objective - 1199) <= found.certificate.bar + 1e-6
+    assert any("along negative curvature" in note for note in found.notes)
+
+
+def test_a_design_at_a_maximum_is_left():
+    """u^2 + (p^2 - 1)^2 from p = 0, where its slope is zero: the way down is one of the parameter alone."""
+    text = """
+name: design
+parameters: {p: {value: 0, optimise: [-3, 3]}}
+system: {states: {x: m}, controls: {u: m/s}, dynamics: {x: u}}
+phase: {duration: 1, start: {x: 0}, final: {x: 1}, costs: [{name: c, running: "u**2 + (p**2 - 1)**2"}]}
+"""
+    found = solve(load_text(text).problem)
+    assert found.ok, found.certificate.failures
+    assert found.objective == pytest.approx(1.0, abs=1e-6)
+    assert abs(found.problem.phase.system.parameter_values[0]) == pytest.approx(1.0, abs=1e-5)
+    assert any("left a saddle of objective 2" in note for note in found.notes)

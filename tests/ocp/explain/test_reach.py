@@ -11,7 +11,7 @@ import pytest
 from repository import ROOT
 
 from ocp.app import cli
-from ocp.app.files.load import load_problem
+from ocp.app.files.load import load_problem, load_text
 from ocp.methods import METHODS, solve
 from ocp.problem import At, Boundary, Constraint, Duration, Sense, Status
 from ocp.reach import end_findings, first_findings
@@ -105,6 +105,27 @@ def test_constraints_that_no_motion_meets_are_named(at, height, words):
         assert words in found[0]
         assert "wall" in found[0]
     assert not told(block((replace(wall, soft=1.0),)))
+
+
+@pytest.mark.parametrize("belt", ["if_else(x > 0.2, 5, 0)", "max(0, 5*(t - 0.1))", "5*min(1, max(0, 10*x))*k"])
+def test_what_carries_a_body_along_somewhere_is_no_speed_limit(belt):
+    """x' = v plus a belt that begins after the start, or is idle as the parameters stand: v is not all that x has."""
+    text = """
+name: belt
+PARAMETERS
+system: {states: {x: m, v: m/s}, controls: {u: N}, dynamics: {x: "v + BELT", v: u}}
+phase:
+  duration: 1
+  start: {x: 0, v: 0}
+  final: {x: 2}
+  bounds: {v: [-1, 1], u: [-9, 9]}
+  costs: [{name: effort, running: u**2}]
+"""
+    chosen = "parameters: {k: {value: 0, optimise: [0, 1]}}" if "k" in belt else ""
+    carried = load_text(text.replace("PARAMETERS", chosen).replace("BELT", belt)).problem
+    assert not first_findings(carried)
+    still = load_text(text.replace("PARAMETERS", "").replace("BELT", "0")).problem
+    assert ["v is at most 1" in one.text for one in first_findings(still) if one.sure] == [True]
 
 
 def test_the_gallery_is_not_ruled_out():

@@ -1,0 +1,61 @@
+"""Where rates or running costs jump as the state passes a place, the place in time is a choice that no program on a mesh sees.
+
+A program evaluates functions at its nodes, and which side of the jump a node lies on does not change with small moves. At an
+optimum the Hamiltonian goes on through such an instant, by a jump of the costate along the gradient of the place (Bryson and Ho
+1975, Applied Optimal Control, section 3.7); costates of the program do not jump, so what the Hamiltonian jumps by is what the
+objective would change per second that the instant is moved.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ocp.certify.motion import Motion
+from ocp.certify.objective import running
+from ocp.problem import AT_A_JUMP, Solution
+
+Array = np.ndarray
+
+#: how far before and after the instant states are taken, relative to the duration
+ASIDE = 1e-11
+#: rates that change by less than this part of their largest on the way do not jump
+CONTINUOUS = 1e-6
+
+
+def unseen(solution: Solution, motions: list[Motion]) -> tuple[float, str]:
+    """The largest jump of the Hamiltonian, times the duration, in the unit of the objective, and words; NaN where rates or costs
+    jump and the method left no costates."""
+    found = [(0.0, "")]
+    for motion in motions:
+        name = "costate" if len(motions) == 1 else f"{motion.phase.name}.costate"
+        found.append(_of_phase(motion, solution.extra.get(name)))
+    return max(found, key=lambda one: np.inf if np.isnan(one[0]) else one[0])
+
+
+def _of_phase(motion: Motion, costate: Array | None) -> tuple[float, str]:
+    if motion.stepped or motion.phase.system.residual is not None or not len(b := motion.look.breaks):
+        return 0.0, ""
+    aside = ASIDE * motion.duration
+    before, after = motion.state(b - aside), motion.state(b + aside)
+    u = motion.control(b - aside), motion.control(b + aside)
+    jumps = np.zeros(len(b), dtype=bool)
+    for held in u:  # of the same control: else it is the control that jumps
+        one, other = (np.column_stack([motion.call(motion.field, b, x, held), running(motion, b, x, held)])
+                      for x in (before, after))
+        largest = np.max(np.abs(np.vstack([one, other])), axis=0)
+        jumps |= np.any(np.abs(other - one) > CONTINUOUS * largest, axis=1)
+    if not jumps.any():
+        return 0.0, ""
+    t = motion.trajectory.t_u if motion.trajectory.t_path is None else motion.trajectory.t_path
+    if costate is None or costate.shape != (len(t), before.shape[1]):
+        return float("nan"), _words(float(b[np.argmax(jumps)]))
+    p = np.column_stack([np.interp(b, t, own) for own in costate.T])
+    H = [running(motion, b, x, own) + np.sum(p * motion.call(motion.field, b, x, own), axis=1)
+         for x, own in zip((before, after), u, strict=True)]
+    jump = np.where(jumps, np.abs(H[1] - H[0]), 0.0)
+    worst = int(np.argmax(jump))
+    return float(jump[worst]) * motion.duration, _words(float(b[worst]))
+
+
+def _words(t: float) -> str:
+    return f"(at t = {t:.6g} s {AT_A_JUMP}, and what moving that would gain no mesh sees: let a phase end there)"

@@ -1,0 +1,97 @@
+"""Rates and costs that jump where the state passes a place: what moving the instant would gain, against closed forms."""
+
+import numpy as np
+import pytest
+
+from ocp.app.files.load import load_text
+from ocp.certify import jumps
+from ocp.certify.motion import Motion
+from ocp.explain import advice
+from ocp.methods import solve
+
+ONE = """
+name: media
+system: {states: STATES, controls: {u: m/s}, dynamics: {x: "RATE"}}
+phase:
+  duration: 1
+  start: {x: 0}
+  final: {x: 1}
+  costs: [{name: effort, running: "COST"}]
+"""
+
+
+def problem(rate="u", cost="u**2", states="{x: m}"):
+    return load_text(ONE.replace("RATE", rate).replace("COST", cost).replace("STATES", states)).problem
+
+
+def gained(solution):
+    return jumps.unseen(solution, [Motion(solution.problem.phase, solution.trajectory)])
+
+
+@pytest.mark.parametrize(("scheme", "intervals", "near"), [("gauss", 20, 1e-6), ("radau", 20, 0.15), ("hermite_simpson", 60, 0.15)])
+def test_what_an_instant_would_gain_is_the_slope_of_the_closed_form(scheme, intervals, near):
+    """x' = u, from x = 1/2 on 2 u: with the crossing at s the least int u^2 is 1/4 / s + 1/16 / (1 - s), whose slope is zero at
+    s = 2/3 alone. A program finds x' as if nothing could be moved; where the crossing lies inside an interval, roughly."""
+    found = solve(problem("if_else(x > 0.5, 2*u, u)"), "collocation", {"scheme": scheme, "intervals": intervals})
+    s = 0.5 / found.trajectory.u[0, 0]
+    value, words = gained(found)
+    assert value == pytest.approx(abs(-0.25 / s**2 + 0.0625 / (1 - s) ** 2), rel=near)
+    assert words.startswith(f"(at t = {s:.2g}" if scheme == "gauss" else "(at t = 0.")
+    assert not found.ok
+    assert not found.certificate.stationarity.holds
+    assert "let a phase end there" in found.certificate.stationarity.sentence
+
+
+def test_a_toll_is_seen_as_well():
+    """A second beyond x = 1/2 costs 1: later is better, but faster is dearer: 1/4 / s + 1/4 / (1 - s) + (1 - s) has its slope zero
+    where the crossing is no matter of the mesh."""
+    found = solve(problem(cost="u**2 + if_else(x > 0.5, 1, 0)"), "collocation", {"scheme": "gauss", "intervals": 20})
+    assert gained(found)[0] == pytest.approx(1.0, rel=1e-6)  # at s = 1/2 the two efforts balance
+    assert not found.ok
+
+
+@pytest.mark.parametrize("rate", ["u + if_else(t > 0.3, 1, 0)", "u*max(1, 1 + (x - 0.5))", "u + abs(x - 0.5)"])
+def test_instants_that_are_given_and_kinks_are_no_matter(rate):
+    found = solve(problem(rate), "collocation", {"scheme": "gauss", "intervals": 10} if "t >" in rate else {})
+    assert gained(found) == (0.0, "")
+    assert found.ok, found.certificate.failures
+
+
+def test_a_jump_that_nobody_pays_for_is_none():
+    """A counter that runs beyond x = 1/2 and stands in no cost."""
+    text = ONE.replace('"RATE"', 'u, n: "if_else(x > 0.5, 1, 0)"').replace("COST", "u**2").replace("STATES", "{x: m, n: s}")
+    found = solve(load_text(text.replace("start: {x: 0}", "start: {x: 0, n: 0}")).problem, "collocation",
+                  {"scheme": "gauss", "intervals": 20})
+    assert gained(found)[0] == pytest.approx(0.0, abs=1e-6)
+    assert found.certificate.stationarity.holds
+
+
+def test_methods_without_costates_say_that_they_do_not_know():
+    found = solve(problem("if_else(x > 0.5, 2*u, u)"), "multiple_shooting", {"intervals": 20})
+    assert np.isnan(gained(found)[0])
+    assert not found.ok
+
+
+def test_phases_that_end_at_the_place_find_the_optimum():
+    text = """
+name: media by phases
+system: {states: {x: m}, controls: {u: m/s, c: ""}, dynamics: {x: c*u}}
+linkages: [{name: whole, expression: 'duration["one"] + duration["two"]', equal: 1}]
+phases:
+  - {name: one, duration: {lower: 0.01, upper: 1, guess: 0.5}, start: {x: 0}, final: {x: 0.5}, bounds: {c: [1, 1]},
+     costs: [{name: effort, running: u**2}]}
+  - {name: two, duration: {lower: 0.01, upper: 1, guess: 0.5}, final: {x: 1}, bounds: {c: [2, 2]},
+     costs: [{name: effort, running: u**2}]}
+"""
+    found = solve(load_text(text).problem)
+    assert found.ok, found.certificate.failures
+    assert found.objective == pytest.approx(0.5625, rel=1e-6)
+
+
+def test_no_finer_mesh_is_tried_for_a_jump():
+    found = solve(problem("if_else(x > 0.5, 2*u, u)"))
+    assert not found.ok
+    assert "no mesh chooses" in found.message
+    (one, *_) = advice(found.certificate, "collocation", found.options)
+    assert "with a phase on either side" in one.why
+    assert not one.settings
