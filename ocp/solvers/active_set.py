@@ -27,6 +27,7 @@ Side = NDArray[np.int8]
 _DEPENDENT = 1e-8  # relative size below which a row adds nothing to those that are held already
 _ROUNDING = 1e-12  # relative size of violations and multipliers that rounding makes
 _EXCHANGES = 12
+_FEW = 24  # steps from a guessed set after which it was no good guess
 _TINY = 1e-300
 
 FLOATS = ("B", "e", "C", "lower", "upper", "z", "y", "target", "row", "H", "h_tau", "h_norms", "gap", "P", "p_tau", "p_norms",
@@ -188,8 +189,8 @@ def _hold(p: Problem, at_ends: bool) -> None:
 
 @linked(**OPTIONS)
 def exchange(p: Problem) -> bool:
-    """From z and the rows that side takes as held: violated rows enter, rows with a multiplier of the wrong sign leave. Returns
-    whether a set closed; then z, y and side are the answer."""
+    """From z and the rows that side takes as held: violated rows enter, rows with a multiplier of the wrong sign leave; where
+    none is violated the rest is a descent. Returns whether a set closed; then z, y and side are the answer."""
     for i in range(p.mc):
         if p.lower[i] == p.upper[i]:
             p.side[i] = 1
@@ -197,9 +198,9 @@ def exchange(p: Problem) -> bool:
         key = np.int64(1469598103934665603)  # wraps around, as hashes do
         for i in range(p.mc):
             key = (key ^ (p.side[i] + 2)) * np.int64(1099511628211)
+        again = False  # not yet a circle: where costs are flat z moves on with the same rows
         for i in range(count):
-            if p.seen[i] == key:
-                return False
+            again = again or p.seen[i] == key
         p.seen[count] = key
         _hold(p, True)
         _times(p.C, p.mc, p.nz, p.z, p.row)
@@ -218,16 +219,24 @@ def exchange(p: Problem) -> bool:
                 changed = True
         if not changed:
             return within
+        if within:
+            return descend(p, True)
+        if again:
+            return False
     return False
 
 
 @linked(**OPTIONS)
-def descend(p: Problem) -> bool:
-    """From a feasible z. Returns whether it closed: False only where rounding keeps it from that."""
+def descend(p: Problem, holding: bool) -> bool:
+    """From a feasible z without held rows, or holding those of side, which z touches, for a few changes. Returns whether it closed:
+    without held rows False only where rounding keeps it from that."""
     for i in range(p.mc):
-        p.side[i] = 1 if p.lower[i] == p.upper[i] else 0
+        if p.lower[i] == p.upper[i]:
+            p.side[i] = 1
+        elif not holding:
+            p.side[i] = 0
     stuck = 0
-    for _ in range(60 + 12 * (p.mc + p.nz)):
+    for _ in range(_FEW if holding else 60 + 12 * (p.mc + p.nz)):
         for c in range(p.nz):
             p.target[c] = p.z[c]
         _hold(p, False)
@@ -330,7 +339,7 @@ class Found:
 @linked(**VIEWS)
 def _solve(w: np.ndarray, iw: np.ndarray, kb: int, mc: int, nz: int) -> bool:
     p = problem(w, iw, 0, len(FLOATS), kb, mc, nz)
-    return descend(p) and optimal(p, 1e-7)
+    return descend(p, False) and optimal(p, 1e-7)
 
 
 def solve_bounded(data: Bounded, feasible: Array) -> Found | None:

@@ -21,6 +21,7 @@ from ocp.errors import ProblemError
 Array = NDArray[np.float64]
 
 ENGINES = ("active_set", "osqp", "daqp")
+_ADAPTS = 50  # iterations of OSQP between changes of its step size
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,54 +47,68 @@ class Guess:
 
 
 class Engine(Protocol):
-    """``guess`` is None where the engine returns nothing that is finite."""
+    """``guess`` is None where the engine returns nothing that is finite. short: soon, because a descent follows where it fails."""
 
-    def guess(self, programme: Dense, accuracy: float) -> Guess | None: ...
+    def guess(self, programme: Dense, accuracy: float, short: bool = False) -> Guess | None: ...
 
 
 @dataclass(eq=False)
 class Osqp:
-    """Workspaces that persist, one for each size: every entry of P and A is stored, so that the pattern never changes.
+    """Workspaces that persist: every entry of P and A is stored, so that the pattern never changes, and sizes are rounded up
+    (unknowns and rows that say nothing), because setting up a workspace takes longer than what it is for.
 
     The step size starts from the same value every time and changes at fixed iterations, so answers do not depend on what was
     solved before, nor on time. A claim that there is no solution is asked again without scaling (OSQP 1.1.3 makes it falsely).
+    Where costs are flat and limits many, active sets are found ``soon`` or after thousands of iterations.
     """
 
     iterations: int = 4000
+    soon: int = 25
     rho: float = 0.1
     _workspaces: dict[tuple[int, int, int], Any] = field(default_factory=dict)
 
-    def guess(self, programme: Dense, accuracy: float) -> Guess | None:
-        spent = 0
+    def guess(self, programme: Dense, accuracy: float, short: bool = False) -> Guess | None:
+        n, m, spent = programme.q.size, programme.l.size, 0
+        padded = _padded(programme)
         for scaling in (10, 0):
-            solver = self._loaded(programme, scaling, accuracy)
-            solver.warm_start(x=programme.x.copy(), y=programme.y.copy())
+            solver = self._loaded(padded, scaling, accuracy, self.soon if short else self.iterations)
+            solver.warm_start(x=padded.x, y=padded.y)
             answer = solver.solve(raise_error=False)
             spent += int(answer.info.iter)
+            if answer.info.iter >= _ADAPTS:  # the next programme begins as this one did
+                solver.update_settings(rho=self.rho)
             named = answer.info.status_val in (osqp.SolverStatus.OSQP_SOLVED, osqp.SolverStatus.OSQP_SOLVED_INACCURATE,
                                                osqp.SolverStatus.OSQP_MAX_ITER_REACHED)
             if named and answer.x is not None and np.isfinite(answer.x).all() and np.isfinite(answer.y).all():
-                return Guess(np.array(answer.x, float), np.array(answer.y, float), spent)
+                return Guess(np.array(answer.x[:n], float), np.array(answer.y[:m], float), spent)
         return None
 
-    def _loaded(self, programme: Dense, scaling: int, accuracy: float) -> Any:
+    def _loaded(self, programme: Dense, scaling: int, accuracy: float, iterations: int) -> Any:
         n, m = programme.q.size, programme.l.size
         P, A = programme.P[np.tril_indices(n)], programme.A.ravel(order="F")  # P' by rows: the upper triangle by columns
         known = self._workspaces.get((n, m, scaling))
         if known is not None:
-            known.update(Px=P, Ax=A)
             known.update(q=programme.q, l=programme.l, u=programme.u)
-            known.update_settings(rho=self.rho, eps_abs=accuracy, eps_rel=accuracy)
+            known.update(Px=P, Ax=A)  # last: it scales everything anew, q included
+            known.update_settings(eps_abs=accuracy, eps_rel=accuracy, max_iter=iterations)
             return known
-        full = np.tril(np.ones((n, n)))
-        pattern = sp.csr_matrix(full).indptr, sp.csr_matrix(full).indices
         solver = self._workspaces[n, m, scaling] = osqp.OSQP()
-        solver.setup(sp.csc_matrix((P, pattern[1], pattern[0]), shape=(n, n)), programme.q.copy(),
-                     sp.csc_matrix((A, np.tile(np.arange(m), n), m * np.arange(n + 1)), shape=(m, n)), programme.l.copy(),
-                     programme.u.copy(), verbose=False, polishing=False, warm_starting=True, rho=self.rho, scaling=scaling,
-                     adaptive_rho=1, adaptive_rho_interval=50, check_termination=25, max_iter=self.iterations,
+        ends = np.arange(n + 1)
+        solver.setup(sp.csc_matrix((P, np.tril_indices(n)[1], ends * (ends + 1) // 2), shape=(n, n)), programme.q,
+                     sp.csc_matrix((A, np.tile(np.arange(m), n), m * ends), shape=(m, n)), programme.l,
+                     programme.u, verbose=False, polishing=False, warm_starting=True, rho=self.rho, scaling=scaling,
+                     adaptive_rho=1, adaptive_rho_interval=_ADAPTS, check_termination=25, max_iter=iterations,
                      eps_abs=accuracy, eps_rel=accuracy, eps_prim_inf=1e-9, eps_dual_inf=1e-9)
         return solver
+
+
+def _padded(one: Dense) -> Dense:
+    """The programme in the next of few sizes: unknowns without a cost, rows of zeros without ends."""
+    (m, n), (N, M) = one.A.shape, (-(-one.q.size // 16) * 16, -(-one.l.size // 24) * 24)
+    P, A, ends = np.zeros((N, N)), np.zeros((M, N)), np.full(M - m, np.inf)
+    P[:n, :n], A[:m, :n] = one.P, one.A
+    q, x = (np.r_[v, np.zeros(N - n)] for v in (one.q, one.x))
+    return Dense(P, q, A, np.r_[one.l, -ends], np.r_[one.u, ends], x, np.r_[one.y, np.zeros(M - m)])
 
 
 class Daqp:
@@ -105,7 +120,7 @@ class Daqp:
         except ImportError as error:
             raise ProblemError("DAQP is not installed; pip install 'lieocp[daqp]'", where="engine 'daqp'") from error
 
-    def guess(self, programme: Dense, accuracy: float) -> Guess | None:
+    def guess(self, programme: Dense, accuracy: float, short: bool = False) -> Guess | None:
         sense = np.where(programme.l == programme.u, 5, 0).astype(np.int32)
         u, l = np.minimum(programme.u, 1e30), np.maximum(programme.l, -1e30)
         x, _, flag, info = self._daqp.solve(np.ascontiguousarray(programme.P), programme.q.copy(),

@@ -90,15 +90,15 @@ class Space:
         """The lexicographic optimum of what the arrays hold. x0 [n]: where to start looking (default: zero)."""
         s = self.arrays
         s.x[:] = 0.0 if x0 is None else x0
-        iterations, guessed, code = 0, False, CAREFUL
+        iterations, guessed, code, patient = 0, False, CAREFUL, self.options.engine == ENGINES[0]
         while code in (ASK, CAREFUL):
             guessed = code == ASK
             if guessed:
-                iterations += self._guess()
+                iterations += self._guess(patient)
             code = int(advance(s.numbers, s.integers, self._sizes, self.options.tolerance, self._careful, guessed,
                                _ROADS if self.options.engine == ENGINES[0] else _ROADS & 7))
-            if code == FAILED and not self._careful:  # once more, from nothing
-                s.sides[:], s.x[:], code = 0, 0.0, CAREFUL
+            if code == FAILED and not (self._careful and patient):  # once more, from nothing
+                s.sides[:], s.x[:], code, patient = 0, 0.0, CAREFUL, True
             self._careful = self._careful or code == CAREFUL
         if code != DONE:
             s.x[:] = 0.0
@@ -109,14 +109,15 @@ class Space:
                           s.how.copy(), self._engine_name)
         return HQPResult(s.x.copy(), HQPStatus.SOLVED, answers, free=int(s.rank[-1]), iterations=iterations)
 
-    def _guess(self) -> int:
-        """Ask the engine for the active set of the level that the loops stopped at; returns its iterations."""
+    def _guess(self, patient: bool) -> int:
+        """Ask the engine for the active set of the level that the loops stopped at; returns its iterations. patient: it may search
+        for long, because a descent has failed."""
         s, (kb, mc, nz, level, _) = self.arrays, self._sizes.tolist()
         B, e, C, lower, upper = s.B[:kb, :nz], s.e[:kb], s.C[:mc, :nz], s.lower[:mc], s.upper[:mc]
         self._engine = self._engine or engine(self.options.engine)
         y = s.memory[level, s.which[:mc]]
         guess = self._engine.guess(Dense(B.T @ B, -B.T @ e, C.copy(), lower.copy(), upper.copy(), s.z[:nz].copy(), y),
-                                   self.options.accuracy)
+                                   self.options.accuracy, not patient)
         if guess is None:
             s.side[:mc] = 0
             return 0

@@ -137,7 +137,7 @@ def advance(w: np.ndarray, iw: np.ndarray, sizes: np.ndarray, tolerance: float, 
             if not guessed and s.state[3] != 0:
                 return CAREFUL
             how = DESCENT
-            closed = roads & (4 if guessed else 8) != 0 and descend(p) and optimal(p, 1e-7)
+            closed = roads & (4 if guessed else 8) != 0 and descend(p, False) and optimal(p, 1e-7)
             if not closed:
                 sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] = kb, mc, nz, level, r
                 if guessed:

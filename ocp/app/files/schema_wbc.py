@@ -177,7 +177,7 @@ class Control(Part):
 
     rate: Number = Field(500.0, description="control steps per second [Hz]")
     duration: Number = Field(5.0, description="simulated time [s]")
-    engine: Literal["osqp", "daqp"] = Field("osqp", description="of the hierarchy's quadratic programmes")
+    engine: Literal["active_set", "osqp", "daqp"] = Field("active_set", description="what looks for limits that hold")
     rest_gain: Number = Field(20.0, description="rate at which velocities of standing points decay [1/s]")
     trust: Number = Field(0.95, description="share of the friction that the controller counts on, so that feet do not stand on the "
                                             "edge of slipping")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import casadi as ca
 import numpy as np
+from scipy.linalg import null_space
 
 from dynamics import algorithms as alg
 from dynamics.model.model import Model
@@ -15,6 +16,8 @@ from ocp.app.robot.facts import ends
 from ocp.app.robot.reading import NamedRobot
 from ocp.app.robot.terminal import resting
 from ocp.app.starter.text import _flow, rpy_of
+from ocp.control.ik import solve_ik
+from ocp.control.tasks import pose_task, position_task, posture_task
 from ocp.errors import ProblemError
 
 NEAR, BELOW = 0.06, 0.1  # m: how far feet lie apart in height, and at least below the root
@@ -23,6 +26,7 @@ BAND = 0.02  # m: what lies so low on a foot is its sole
 #: names of configurations in which robots stand, the surest word first
 STANDING = ("half_sitting", "standing", "stand", "home")
 STRETCHED = 0.02  # m: of the velocities of a foot, the least that its joints make
+BENT, NUDGE = 0.1, 0.3  # share of its height by which a stretched robot is lowered; rad, of the start of that
 SMALL = 24  # degrees of freedom up to which the controller runs at 500 Hz
 
 
@@ -50,7 +54,7 @@ def standing_file(robot: NamedRobot, command: str) -> str:
     if root is None:
         raise ProblemError("its root is fixed to the world: it does not stand on feet; a URDF takes --root free_flyer", where=where)
     reasons: list[ProblemError] = []
-    for q in _postures(model):
+    for q in _postures(model, root):
         try:
             return _file(robot, command, root, q, _standing(model, q, root, where))
         except ProblemError as error:
@@ -80,7 +84,7 @@ def _file(robot: NamedRobot, command: str, root: int, q: np.ndarray, feet: list[
     touching = np.concatenate([foot.places(model, q) for foot in feet])
     ground = touching[:, 2].min()
     trunk, height = model.bodies[root].name, com[2] - ground
-    joints = {body.joint.name: float(round(q[model.q_slice(i).start], 4)) for i, body in enumerate(model.bodies)
+    joints = {body.joint.name: float(round(q[model.q_slice(i).start], 4)) + 0.0 for i, body in enumerate(model.bodies)
               if body.joint.mimic is None and model.kind(i).nv == 1 and model.kind(i).nq == 1}
     given = {"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {})}
     place = [float(round(x, 4)) for x in (p[0], p[1], p[2] - ground)]
@@ -118,17 +122,44 @@ def _able(model: Model, q: np.ndarray, root: int, feet: list[Foot], where: str) 
     own = model.v_slice(root)
     for foot in feet:
         J = np.asarray(ca.Function("J", [], [ca.densify(alg.frame_jacobian(model, ca.DM(q), foot.frame, "world_aligned"))])()["o0"])
-        J = np.delete(J, range(own.start, own.stop), axis=1)[:3]
-        if np.linalg.svd(J, compute_uv=False)[2] < STRETCHED:
+        J = np.delete(J, range(own.start, own.stop), axis=1)
+        flat = null_space(J[3:]) if len(foot.points) > 1 else np.zeros((0, 0))  # a sole moves without turning
+        if np.linalg.svd(J[:3] @ flat if flat.shape[1] > 2 else J[:3], compute_uv=False)[2] < STRETCHED:
             raise ProblemError(f"the leg to {foot.frame!r} is stretched out in the configuration that its file gives; it needs one "
                                "in which its knees are bent (a named configuration of its SRDF or MJCF file)", where=where)
 
 
-def _postures(model: Model) -> list[np.ndarray]:
+def _postures(model: Model, root: int) -> list[np.ndarray]:
     """Configurations in which it may stand, the likeliest first."""
     known = {name.lower(): q for name, q in model.configurations.items()}
     order = [*(name for name in STANDING if name in known), *(name for name in known if name not in STANDING)]
-    return [np.asarray(known[name], dtype=float) for name in order] or [resting(model)]
+    found = [np.asarray(known[name], dtype=float) for name in order] or [resting(model)]
+    return [*found, *(bent for q in found[:1] if (bent := _bent(model, q, root)) is not None)]
+
+
+def _bent(model: Model, q: np.ndarray, root: int) -> np.ndarray | None:
+    """The configuration with knees bent: feet where they are, the root lower, all else as near as may be. None where that fails."""
+    name = model.bodies[root].name
+    R, p = _pose(model, q, name)
+    try:
+        feet = [foot.frame for foot in _feet(model, q, p[2], "")]
+    except ProblemError:
+        return None
+    places = {frame: _pose(model, q, frame) for frame in feet}
+    down = np.array([0.0, 0.0, BENT * (p[2] - np.mean([at[2] for _, at in places.values()]))])
+    ankles = len(feet) == 2  # soles stay flat
+    tasks = [pose_task(name, R, p - down), *(pose_task(frame, *at) if ankles else position_task(frame, at[1])
+                                              for frame, at in places.items())]
+    lower, upper = model.limit("lower"), model.limit("upper")
+    single = {body.joint.name: model.q_slice(i).start for i, body in enumerate(model.bodies)
+              if body.joint.mimic is None and model.kind(i).nv == model.kind(i).nq == 1}
+    # stretched legs are singular: from a little towards the middle of each joint's range, which is where knees bend
+    start = q.copy()
+    for at in single.values():
+        if np.isfinite(lower[at]) and np.isfinite(upper[at]):
+            start[at] += np.clip((lower[at] + upper[at]) / 2 - q[at], -NUDGE, NUDGE)
+    answer = solve_ik(model, [tasks, posture_task(q[list(single.values())], joints=list(single))], q0=start, restarts=0)
+    return answer.q if max(answer.residuals[task.name] for task in tasks) < 1e-6 else None
 
 
 def _pose(model: Model, q: np.ndarray, frame: str) -> tuple[np.ndarray, np.ndarray]:

@@ -144,6 +144,49 @@ def test_power_balance(model):
     assert rate == pytest.approx(v @ tau - v @ (damping * v), abs=1e-6 * (1 + abs(rate)))
 
 
+@pytest.mark.row("001:D20")
+@pytest.mark.parametrize("root", [None, "free_flyer"])
+def test_energy_of_a_free_motion_drifts_with_the_order_of_the_steps(root):
+    """T + U of a branching tree without friction and motors over 0.4 s: by Runge and Kutta where velocities are rates, a sixteenth
+    and less when steps are halved; on a floating base by the midpoint rule, a quarter."""
+    kinds = ["revolute", "prismatic"] if root is None else ["revolute", "spherical", "universal"]
+    model = random_tree(6, np.random.default_rng(8), root=root, branching=0.5, kinds=kinds)
+    start, speed, _ = state(model, 2)
+    forward, move = (made(dynamics.make, model, name) for name in ("forward_dynamics", "integrate"))
+    none = np.zeros(model.nv)
+
+    def energy(q, v):
+        return call(model, "kinetic_energy", q, v) + call(model, "potential_energy", q)
+
+    def rate(q, v):
+        return v, np.array(forward(q, v, none)).ravel()
+
+    def step(q, v, h):
+        if root is None:
+            k1 = rate(q, v)
+            k2 = rate(q + h / 2 * k1[0], v + h / 2 * k1[1])
+            k3 = rate(q + h / 2 * k2[0], v + h / 2 * k2[1])
+            k4 = rate(q + h * k3[0], v + h * k3[1])
+            return (x + h / 6 * (a + 2 * b + 2 * c + d) for x, a, b, c, d in zip((q, v), k1, k2, k3, k4, strict=True))
+        middle = v
+        for _ in range(20):
+            middle = v + h / 2 * rate(np.array(move(q, h / 2 * middle)).ravel(), middle)[1]
+        return np.array(move(q, h * middle)).ravel(), 2 * middle - v
+
+    drifts = []
+    for n in (100, 200):
+        q, v, most = start, 0.3 * speed, 0.0
+        first = energy(q, v)
+        for _ in range(n):
+            q, v = step(q, v, 0.4 / n)
+            most = max(most, abs(energy(q, v) - first))
+        drifts.append(most)
+    exchanged = abs(call(model, "potential_energy", q) - call(model, "potential_energy", start))
+    assert exchanged > 0.5
+    assert drifts[1] < (1e-6 if root is None else 1e-3) * exchanged
+    assert drifts[0] / drifts[1] > (12 if root is None else 3.5)
+
+
 @pytest.mark.parametrize("model", [m for m in MODELS if m.id != "tree1-0"])
 def test_the_coriolis_force_does_no_net_work(model):
     """v^T (dM/dt - 2C) v = 0 for the passivity of the Coriolis term, with C v = h(q, v) - h(q, 0) - D v."""

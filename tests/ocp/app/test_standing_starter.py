@@ -40,6 +40,24 @@ def test_feet_are_found_and_stand_on_the_ground(tmp_path):
         assert abs(com[1]) < 0.05
 
 
+def test_stretched_legs_are_bent(tmp_path):
+    """A humanoid whose file gives straight legs: knees bend their own way, soles stay flat where they were, the rest as it was."""
+    robot = read_robot(str(MODELS / "humanoid.urdf"), root="free_flyer")
+    loaded = load_wbc(write_starter(robot, "wbc", out=tmp_path / "x.yaml"))
+    model, q = loaded.mechanism.model, np.asarray(loaded.setup.start)[:loaded.mechanism.model.nq]
+    straight = np.array(alg.neutral(model), float).ravel()
+    joint = {name: q[model.q_slice(model.joint_index(name)).start] for name in ("l_knee", "r_knee", "l_elbow", "neck", "l_hip_yaw")}
+    assert 0.3 < joint["l_knee"] < 1.5
+    assert joint["r_knee"] == pytest.approx(joint["l_knee"], abs=1e-3)
+    np.testing.assert_allclose([joint[name] for name in ("neck", "l_hip_yaw")], 0.0, atol=0.05)
+    apart = []
+    for at in (q, straight):
+        left, right = (alg.frame_pose(model, at, f"{side}_sole") for side in "lr")
+        np.testing.assert_allclose(np.array(left.R), np.eye(3), atol=1e-3)
+        apart.append(np.array(left.p - right.p).ravel())
+    np.testing.assert_allclose(apart[0], apart[1], atol=1e-3)
+
+
 @installed
 def test_two_points_are_not_stood_on(tmp_path):
     with pytest.raises(ProblemError, match="stands on two points"):

@@ -196,13 +196,16 @@ def test_least_torque_of_the_hierarchy_is_the_closed_form(feet, solve):
 
 
 @pytest.mark.row("001:C28")
-def test_symmetric_stance_shares_the_weight():
-    """Four feet at the corners of a rectangle, no pull: a quarter of the weight each."""
+@pytest.mark.parametrize("mirrored", [True, False])
+def test_stances_share_the_weight(mirrored):
+    """Four feet at the corners of a rectangle, no pull: a quarter of the weight each, straight down, where knees point at each
+    other; where all point forwards, by the lever of the mass centre."""
     robot = quadruped(4)
     model = robot.model
     q = np.array(alg.neutral(model)).ravel()
     for i, name in enumerate(model.coordinate_names):
-        q[i] = {"HFE": 0.7, "KFE": -1.4}.get(name[-3:], q[i])
+        side = -1 if mirrored and name[1:2] == "H" else 1
+        q[i] = side * {"HFE": 0.7, "KFE": -1.4}[name[-3:]] if name[-3:] in ("HFE", "KFE") else q[i]
     symmetric = standing(model, robot.where, q, np.zeros(18))
     g = np.array(dynamics.make(model, "gravity_force")(q)).ravel()
     answer = virtual_model(g, symmetric.J, [], symmetric.S)
@@ -213,7 +216,10 @@ def test_symmetric_stance_shares_the_weight():
     np.testing.assert_allclose(force.sum(0), [0, 0, -model.mass * 9.81], atol=1e-9)
     np.testing.assert_allclose(force[0], force[1], atol=1e-9)
     np.testing.assert_allclose(force[2], force[3], atol=1e-9)
+    if mirrored:
+        np.testing.assert_allclose(force, np.tile([0, 0, -model.mass * 9.81 / 4], (4, 1)), atol=1e-9)
     lever = (com - feet_centre)[0]
+    assert mirrored or abs(lever) > 1e-3
     half = (feet[0, 0] - feet[0, 2]) / 2
     np.testing.assert_allclose(force[0, 2] / force[2, 2], (half + lever) / (half - lever), atol=1e-9)
 

@@ -109,8 +109,7 @@ def test_prioritised_accelerations_are_the_hierarchy():
 @pytest.mark.row("001:C08")
 @pytest.mark.parametrize("seed", range(4))
 def test_end_effector_dynamics(seed):
-    """tau = J'F moves the frame as Λ w' + μ + p = F says, on redundant branching trees; and a rod of mass m hit across its end has
-    m/4 there."""
+    """tau = J'F moves the frame as Λ w' + μ + p = F says, on redundant branching trees."""
     model, frame, q, v = redundant(seed)
     task, F = frame_space(model, frame).dynamics(q, v), np.random.default_rng(seed).standard_normal(6)
     assert np.linalg.matrix_rank(task.J) == 6 < model.nv

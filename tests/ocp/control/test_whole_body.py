@@ -8,7 +8,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from row_trees import moved, pose
-from standing import LEGS, feet_accelerations, feet_positions, standing, tree
+from standing import LEGS, biped, feet_accelerations, feet_positions, standing, tree
 
 import dynamics
 from dynamics import algorithms as alg
@@ -198,6 +198,25 @@ def test_rows_over_accelerations_forces_and_torques(seed):
     (_, _, _, force) = whole.levels(terms, [ForceTask(stances[1].name, [1.0, 2.0, 3.0], (2, 0))])
     np.testing.assert_allclose(force.A @ x, -pushed[[5, 3]])
     np.testing.assert_allclose(force.b, [3.0, 1.0])
+
+
+@pytest.mark.row("001:C24")
+@pytest.mark.parametrize("seed", range(2))
+def test_a_sole_feels_the_force_and_the_moment_that_are_asked_for(seed):
+    """Forces at the four corners of one sole of a biped, by its torques alone: what constrained motion puts on the sole under these
+    torques is their sum and their moment, whichever of the redundant points carry it."""
+    robot = biped(seed)
+    stances = [Stance(c.frame, point=c.point, name=f"{c.frame} {k}") for k, c in enumerate(robot.where)]
+    asked = np.array([[5.0, -2.0, 40.0], [-3.0, 1.0, 60.0], [0.0, 2.0, 55.0], [4.0, 0.0, 30.0]])
+    wanted = [ForceTask(stance.name, f) for stance, f in zip(stances, asked, strict=False)]
+    control = WholeBody(robot.model, stances).step(robot.q, robot.v, [wanted, EffortTask()])
+    assert control.solution["priority 1"].cost < 1e-9
+    a, pushed = robot.motion(control.torque)
+    np.testing.assert_allclose(control.acceleration, a, atol=1e-6 * (1 + np.abs(a).max()))
+    corners, given = feet_positions(robot).T[:4], -pushed.reshape(-1, 3)[:4]
+    size = 1e-6 * np.abs(pushed).max()
+    np.testing.assert_allclose(given.sum(0), asked.sum(0), atol=size)
+    np.testing.assert_allclose(np.cross(corners, given).sum(0), np.cross(corners, asked).sum(0), atol=size)
 
 
 @pytest.mark.row("001:C22")

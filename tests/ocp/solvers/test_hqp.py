@@ -11,8 +11,10 @@ from ocp.errors import ProblemError
 from ocp.solvers import hqp
 from ocp.solvers.active_set import Bounded, solve_bounded
 from ocp.solvers.cascade import solve_cascade
-from ocp.solvers.engines import ENGINES
+from ocp.solvers.engines import ENGINES, Dense, Osqp
 from ocp.solvers.hqp import Hierarchy, HQPOptions, HQPStatus, Level, merged, solve_hqp
+from ocp.solvers.level_programme import FAILED
+from ocp.solvers.lexicographic import advance
 
 
 @pytest.fixture(params=ENGINES)
@@ -232,6 +234,81 @@ def test_every_road_to_the_active_set_gives_the_same(engine, monkeypatch):
     assert compare("osqp" if engine == "active_set" else engine) > 40
     monkeypatch.setattr(hqp, "_ROADS", 4)
     assert compare("descent") > 40
+
+
+def test_rows_held_before_lead_on_where_costs_are_flat(monkeypatch):
+    """Forty-eight limits on 24 unknowns, of which tasks weigh fewer, moved a little twelve times: most sets are found from the last
+    one alone, and then the answer is that of a new solver."""
+    lost = 0
+    for seed in range(12):
+        rng, solver = np.random.default_rng(seed), Hierarchy()
+        C = rng.standard_normal((48, 24))
+        C /= np.linalg.norm(C, axis=1)[:, None]
+        tasks = rng.standard_normal((8, 24)), rng.standard_normal((6, 24))
+        box = Level("box", D=C, f=np.full(48, 0.4), lower=np.full(48, -0.4))
+        for k in range(12):
+            aims = 4 * np.cos(0.05 * k + np.arange(8)), 3 * np.sin(0.07 * k + np.arange(6))
+            levels = [box, *(Level(f"aim {i}", A, b) for i, (A, b) in enumerate(zip(tasks, aims, strict=True)))]
+            new = solve_hqp(levels)
+            if k:
+                monkeypatch.setattr(hqp, "_ROADS", 1)
+            answer = solver.solve(levels)
+            monkeypatch.undo()
+            if answer.ok:
+                assert gap(answer.levels, new.levels) < 1e-8
+            else:
+                lost += 1
+                assert solver.solve(levels).ok
+    assert lost < 30
+
+
+class Watched(Osqp):
+    short = False
+
+    def guess(self, programme, accuracy, short=False):
+        Watched.short = short
+        return super().guess(programme, accuracy, short)
+
+
+def test_osqp_searches_for_long_only_where_descent_fails(monkeypatch):
+    """Fifty inequalities a level: what a few iterations do not find a descent does. Where that fails, too, a second search is for
+    as long as it takes, whether the step before had slacks or not."""
+    for seed in range(4):
+        stack = random_stack(3000 + seed, unknowns=(24, 31), levels=(4, 6), limits=50)
+        plain, quick = solve_hqp(stack), solve_hqp(stack, HQPOptions(engine="osqp"))
+        assert 0 < quick.iterations <= 25 * (len(stack) + 1)
+        assert gap(quick.levels, plain.levels) < 1e-8
+        with monkeypatch.context() as patched:
+            patched.setattr(hqp, "engine", lambda _: Watched())
+            patched.setattr(hqp, "advance", lambda *given: FAILED if given[5] and Watched.short else advance(*given))
+            for careful in (False, True):
+                counts = [(level.b.size, level.f.size) for level in stack]
+                room = hqp.Space(stack[0].n, [level.name for level in stack], counts, (), HQPOptions(engine="osqp"))
+                room.load(stack)
+                room._careful = careful
+                assert gap(room.solve().levels, plain.levels) < 1e-8
+                assert not Watched.short
+
+
+def test_programmes_keep_their_answer_in_the_size_of_a_workspace():
+    """OSQP to the optimum that the exact solver finds, in sizes on both sides of those that workspaces have, and as if the
+    workspace were new."""
+    kept, longest = Osqp(), 0
+    for n, m in ((3, 23), (16, 24), (17, 25), (3, 24), (3, 23), (18, 48)):
+        rng = np.random.default_rng(n * m)
+        B, C = np.geomspace(1.0, 30.0, n)[:, None] * rng.standard_normal((n, n)), rng.standard_normal((m, n))
+        C /= np.linalg.norm(C, axis=1)[:, None]
+        e, most = 10.0 * rng.standard_normal(n), np.full(m, 0.3)
+        exact = solve_bounded(Bounded(B, e, C, -most, most), np.zeros(n))
+        programme = Dense(B.T @ B, -B.T @ e, C, -most, most, np.zeros(n), np.zeros(m))
+        found, new = kept.guess(programme, 1e-9), Osqp().guess(programme, 1e-9)
+        np.testing.assert_allclose(found.x, exact.x, atol=1e-6)
+        np.testing.assert_allclose(found.y, exact.y, atol=1e-5 * (1 + np.abs(exact.y).max()))
+        longest = max(longest, new.iterations)
+        assert found.iterations == new.iterations
+        np.testing.assert_allclose(found.x, new.x, atol=1e-12)
+    assert len(kept._workspaces) == 2
+    assert longest > 100  # so that its step size was adapted
 
 
 def test_a_level_that_does_not_close_is_named_and_gives_no_answer(monkeypatch):

@@ -10,6 +10,7 @@ from ocp.app.cli import main
 from ocp.app.files.wbc_file import load_wbc, load_wbc_text
 from ocp.app.wbc.run import run_loaded
 from ocp.errors import ProblemError
+from ocp.solvers.hqp import HQPOptions
 from ocp.wbc import Path as Way
 from ocp.wbc import held, moving
 
@@ -42,6 +43,7 @@ TEXT = (FOLDER / "quadruped_push.yaml").read_text(encoding="utf-8")
     ("wbc: {rate: 500", "wbc: {horizon: 0, rate: 500", r"wbc\.horizon: must be positive"),
     ("wbc: {rate: 500", "wbc: {efforts: {lf_kne: 3}, rate: 500", r"wbc\.efforts\.lf_kne: no driven joint .*'lf_knee'"),
     ("wbc: {rate: 500", "plant: {friction: {lx: 1}}\nwbc: {rate: 500", r"plant\.friction\.lx: no contact named"),
+    ("wbc: {rate: 500", "wbc: {engine: active_sets, rate: 500", r"engine: .*active_set, osqp, daqp.*'active_set'"),
     ("wbc: {rate: 500", "wbc: {rates: 3, rate: 500", r"wbc\.rates: unknown key.*'rate'"),
 ])
 def test_what_is_wrong_is_told_with_its_place(old, new, words):
@@ -93,6 +95,19 @@ def test_a_quadruped_lifts_a_foot(kind, tmp_path):
     assert set(np.unique(lifted.state)) == {0, 1, 2}
     assert lifted.gap.max() > 0.04
     assert [note.words for note in found.run.notes][:2] == ["is released", "touches, and is taken"]
+
+
+def test_a_file_has_every_engine_and_its_default_is_that_of_hierarchies():
+    """Weak motors, so that limits are active: the same torques whatever looks for them."""
+    def torques(engine):
+        loaded = load_wbc_text(TEXT, FOLDER, overrides={"wbc.duration": "0.1", "wbc.efforts": "4", **engine})
+        return loaded.setup.options.engine, run_loaded(loaded).run
+
+    name, plain = torques({})
+    other, asked = torques({"wbc.engine": "osqp"})
+    assert (name, other) == (HQPOptions().engine, "osqp")
+    assert np.nanmax(np.abs(plain.torque)) == pytest.approx(4.0)
+    np.testing.assert_allclose(asked.torque, plain.torque, atol=1e-6)
 
 
 def test_on_ice_tasks_give_way_in_their_order():
