@@ -95,7 +95,8 @@ def _left(found: Solution, options: Any, run: Run, tolerances: Tolerances) -> So
     size, kind = found.certificate.objective_size, found.certificate.second_order.words.partition(" of ")[0]
     doubtful = found.certificate.second_order.holds  # a minimum as it looks: one attempt tells
     for length in AWAY[:1] if doubtful else AWAY:
-        begun = from_motion(found.problem, found.optimality.moved(length * found.escape), _moved(found, length * found.escape))
+        step = length * found.escape
+        begun = from_motion(found.problem, found.optimality.moved(step), moved_parameters(found, step))
         new = run(begun, replace(options, guess="given") if hasattr(options, "mesh") else options)
         if new.status is Status.INTERRUPTED:
             if late():
@@ -119,7 +120,7 @@ def _parameters(found: Solution) -> dict[str, float]:
             for phase in found.problem.phases for i, _, _ in phase.free_parameters}
 
 
-def _moved(found: Solution, direction: Any) -> dict[str, float]:
+def moved_parameters(found: Solution, direction: Any) -> dict[str, float]:
     """Values of the free parameters when the unknowns have moved by so much."""
     local, values = found.optimality.local(), _parameters(found)
     own = local.owners

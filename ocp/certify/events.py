@@ -228,7 +228,7 @@ def watch(function: ca.Function) -> Watched:
         kept = [e for e in expressions if not e.is_constant()]
         return ca.Function("watched", arguments, [ca.vertcat(*kept)]) if kept else None
 
-    return Watched(*map(made, found.values()), expanded.n_instructions())
+    return Watched(made(found["switch"]), made(found["ridge"]), made(found["gate"]), expanded.n_instructions())
 
 
 def _arguments(function: ca.Function, arguments: list[ca.SX]) -> Iterator[tuple[str, ca.SX]]:

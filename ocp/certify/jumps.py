@@ -8,6 +8,8 @@ objective would change per second that the instant is moved.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ocp.certify.motion import Motion
@@ -22,7 +24,7 @@ ASIDE = 1e-11
 CONTINUOUS = 1e-6
 
 
-def unseen(solution: Solution, motions: list[Motion]) -> tuple[float, str]:
+def unseen(solution: Solution, motions: Sequence[Motion]) -> tuple[float, str]:
     """The largest jump of the Hamiltonian, times the duration, in the unit of the objective, and words; NaN where rates or costs
     jump and the method left no costates."""
     found = [(0.0, "")]
