@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ocp.certify import Tolerances, certify
+from ocp.certify.kinks import kinks
 from ocp.certify.ringing import ringing
 from ocp.guess import from_motion
 from ocp.interrupts import deadline, late
@@ -47,7 +48,8 @@ def conclude(solution: Solution, options: Any, run: Run, finer: Finer, tolerance
     """
     tolerances = tolerances or Tolerances()
     found = solution if solution.certificate is not None else certify(solution, tolerances, deadline(GRACE))
-    found = replace(found, notes=(*found.notes, *ringing(found)))
+    told = (*(ringing(found) if found.status in SOLVED else ()), *(() if found.ok else kinks(found)))
+    found = replace(found, notes=(*found.notes, *told))
     for _ in range(LEFT):
         if found.escape is None or found.status not in SOLVED or late():
             break
