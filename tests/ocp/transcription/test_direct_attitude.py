@@ -49,7 +49,8 @@ def test_partly_fixed_attitude_at_both_ends(options):
 
 
 @pytest.mark.parametrize("options", [{"form": "compressed"}, {"scheme": "gauss"},
-                                     {"method": "multiple_shooting", "integrator": "rkmk4", "controls": "linear"}], ids=str)
+                                     pytest.param({"method": "multiple_shooting", "integrator": "rkmk4", "controls": "linear"},
+                                                  marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("states", ["tangent", "coordinates"])
 def test_a_bound_on_a_quaternion_component(states, options):
     """Bryson and Denham's bead as a turn about the third axis: angle <= 1/9 costs 4 I^2, as a bound on the quaternion."""

@@ -262,7 +262,7 @@ def test_integrals_are_neither_soft_nor_cones(method):
 
 @pytest.mark.parametrize(("way", "states"), [
     pytest.param(("collocation", {"scheme": "gauss"}), "coordinates", id="gauss-coordinates"),
-    pytest.param(("multiple_shooting", {"integrator": "rkmk4"}), "tangent", id="shooting-tangent"),
+    pytest.param(("multiple_shooting", {"integrator": "rkmk4"}), "tangent", id="shooting-tangent", marks=pytest.mark.slow),
     pytest.param(("collocation", {"scheme": "gauss"}), "tangent", id="gauss-tangent", marks=pytest.mark.slow),
     pytest.param(("multiple_shooting", {"integrator": "rkmk4"}), "coordinates", id="shooting-coordinates", marks=pytest.mark.slow)])
 def test_a_motion_cut_in_two_is_the_same_motion(way, states):
