@@ -19,6 +19,7 @@ from ocp.nlp.scaling_text import read_scaling, scaling_text
 from ocp.problem import Status
 from ocp.transcription import collocation, multiple_shooting
 from ocp.transcription.collocation import CollocationOptions, transcribe
+from ocp.transcription.refine.plan import Plan, plans_text, read_plans, uniform_plan
 
 PROBLEMS = ROOT / "problems"
 #: options that no frozen solve may hold
@@ -156,3 +157,13 @@ def test_a_slow_quasi_newton_solve_climbs_no_ladder(monkeypatch):
 def test_lobatto_schemes_of_lower_order_say_so(options, told):
     found = collocation.solve(known.block_move(), CollocationOptions(intervals=3, **options))
     assert any("order 4 at knots" in note for note in found.notes) is told
+
+
+@pytest.mark.parametrize(("plan", "said"), [
+    (uniform_plan(20, 3), "0:3*20 1"),
+    (Plan((0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0), (3,) * 6, frozenset()), "0:3*4 0.5:3*2 1"),
+    (Plan((0.0, 0.25, 0.5, 0.75, 1.0), (3, 3, 4, 4), frozenset({1})), "0:3 0.25!:3 0.5:4*2 1")],
+    ids=["even", "two stretches", "jump"])
+def test_meshes_cut_evenly_are_written_short_and_read_back(plan, said):
+    assert plans_text([plan]) == said
+    assert read_plans(said, ["phase"], "radau", "mesh") == (plan,)
