@@ -207,7 +207,8 @@ def _apart(times: Array, least: float) -> Array:
 def watch(function: ca.Function) -> Watched:
     """The switches, ridges and gates in the graph of a function of (t, x, u, p).
 
-    A function that cannot be written out in scalars (it calls compiled loops, say) has none that are known.
+    A function that cannot be written out in scalars (it calls compiled loops, say) has none that are known, and what
+    depends on a function that is solved inside (algebraic unknowns) is none.
     """
     expanded = function
     if not function.is_a("SXFunction"):
@@ -244,7 +245,11 @@ def _arguments(function: ca.Function, arguments: list[ca.SX]) -> Iterator[tuple[
             continue
         if code == ca.OP_OUTPUT:
             continue
-        operands = [work[i] for i in given]
+        operands = [work[i] for i in given if i in work]
+        if code == ca.OP_CALL or len(operands) < len(given):  # what a function inside gives has no expression
+            for i in into:
+                work.pop(i, None)
+            continue
         if code in SWITCHES:
             yield "switch", operands[0] - operands[1]
         elif code in (*SIGNS, ca.OP_ATAN2):  # the angle jumps where its first argument changes sign, or steps from side to side

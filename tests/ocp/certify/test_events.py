@@ -68,6 +68,14 @@ def test_steps_that_hold_many_samples_are_no_gates():
     assert not len(gated(gates, SAMPLES, gates(SAMPLES)))
 
 
+def test_switches_beside_equations_that_are_solved_inside_are_found():
+    """z + z^3 = x has no expression of its root: a switch of z is not known, one of t beside it is."""
+    y, z = ca.SX.sym("y"), ca.SX.sym("z")
+    root = ca.rootfinder("root", "newton", ca.Function("g", [z, y], [z + z**3 - y]))
+    switches, *_ = watched(lambda t, x: ca.fmax(root(0, x), 0.3) + ca.if_else(t < 0.41234567, root(0, x), 0))
+    np.testing.assert_allclose(switched(switches, SAMPLES, switches(SAMPLES)), [0.41234567], atol=1e-12)
+
+
 def test_smooth_functions_have_nothing_to_watch():
     assert watched(lambda t, x: ca.sin(t) * x**2 + ca.cos(3 * x)) == (None, None, None)
 
