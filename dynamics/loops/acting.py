@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 import casadi as ca
 import numpy as np
-from numba import njit
 
 from dynamics.algorithms import rate_matrix
 from dynamics.algorithms.saddle import EPSILON
 from dynamics.kernels import Kernel, compile_many
 from dynamics.kernels.calls import address_of, call_at, put_integer
+from dynamics.kernels.linked import linked
 from dynamics.loops import layout as at
 from dynamics.loops.factor import solve
 from dynamics.loops.lanes import get, put
@@ -110,21 +110,21 @@ def _rows(matrix: Any) -> ca.SX:
 
 
 # ---- inside loops
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _keep(table: Array, work: Array, which: int, x: Array) -> None:
     to = get(table, get(table, at.AT_ACTING) + at.ACT_INPUTS + which)
     for i in range(x.shape[0]):
         put(work, to + i, get(x, i))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _clear(table: Array, work: Array, which: int, count: int) -> None:
     to = get(table, get(table, at.AT_ACTING) + at.ACT_INPUTS + which)
     for i in range(count):
         put(work, to + i, 0.0)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _evaluate(table: Array, work: Array, which: int) -> int:
     """Run one of the three functions; where its results are. What a failure would leave is not a number."""
     record, own = get(table, at.AT_ACTING), address_of(work)
@@ -140,7 +140,7 @@ def _evaluate(table: Array, work: Array, which: int) -> int:
     return to
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def give(table: Array, work: Array, t: float, u: Array, first: int, count: int) -> None:
     """Keep the time [s] and the thrusts [N], count numbers from the first in u on, for what is computed next."""
     if get(table, at.AT_ACTING) > 0:
@@ -150,21 +150,21 @@ def give(table: Array, work: Array, t: float, u: Array, first: int, count: int) 
             put(work, to + 1 + i, get(u, first + i))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def directions(table: Array) -> int:
     """Where B [nv, thrusters] is, after ``add_slopes``."""
     nv = get(table, at.N_V)
     return get(table, get(table, at.AT_ACTING) + 3 * SLOPES + 2) + 2 * nv * (nv + get(table, at.N_ROWS))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def turns(table: Array) -> int:
     """Where d(B^T psi)/dq [thrusters, nv] is, after ``add_products``."""
     nv = get(table, at.N_V)
     return get(table, get(table, at.AT_ACTING) + 3 * BENDS + 2) + nv * (4 * nv + get(table, at.N_ROWS))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def push(table: Array, work: Array, q: Array, v: Array, weight: float, tau: Array) -> None:
     """``tau += weight f(q, v)``; leaves J and c."""
     _keep(table, work, Q, q)
@@ -174,7 +174,7 @@ def push(table: Array, work: Array, q: Array, v: Array, weight: float, tau: Arra
         put(tau, i, get(tau, i) + weight * get(work, f + i))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def constrain(table: Array, work: Array, a: Array) -> None:
     """From the free acceleration to that under the constraints, after ``push``; needs the factors of M, leaves the multipliers."""
     nv, rows, record = get(table, at.N_V), get(table, at.N_ROWS), get(table, at.AT_ACTING)
@@ -205,7 +205,7 @@ def constrain(table: Array, work: Array, a: Array) -> None:
         put(a, i, total)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _factorise(table: Array, work: Array) -> None:
     """Lower triangular L with ``L L^T = A + eps``."""
     rows, record = get(table, at.N_ROWS), get(table, at.AT_ACTING)
@@ -221,7 +221,7 @@ def _factorise(table: Array, work: Array) -> None:
             put(work, L + i * rows + j, np.sqrt(total) if i == j else total / get(work, L + j * rows + j))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _refine(table: Array, work: Array, x: int, stride: int) -> None:
     """Solve ``A x = b`` for b from the scratch; x at an address with a stride."""
     rows, record = get(table, at.N_ROWS), get(table, at.AT_ACTING)
@@ -248,7 +248,7 @@ def _refine(table: Array, work: Array, x: int, stride: int) -> None:
             put(work, x + i * stride, get(work, z + i) + (get(work, x + i * stride) if n > 0 else 0.0))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def add_slopes(table: Array, work: Array, a: Array, out: Array) -> None:
     """From out [3, nv, nv] of the tree under constant forces, ``-M^-1 dID`` and M^-1, to the derivatives of a."""
     nv, rows, record = get(table, at.N_V), get(table, at.N_ROWS), get(table, at.AT_ACTING)
@@ -283,7 +283,7 @@ def add_slopes(table: Array, work: Array, a: Array, out: Array) -> None:
                     put(out, to, get(out, to) + factor * get(work, found + (k * rows + r) * nv + c))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def weights(table: Array, work: Array, mu: Array, first: Array, psi: Array) -> None:
     """psi [nv] and nu of the contraction by mu, after ``add_slopes``."""
     nv, rows, record = get(table, at.N_V), get(table, at.N_ROWS), get(table, at.AT_ACTING)
@@ -301,7 +301,7 @@ def weights(table: Array, work: Array, mu: Array, first: Array, psi: Array) -> N
         put(work, nu + r, total)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def add_products(table: Array, work: Array, first: Array, out: Array) -> None:
     """Add ``(da/dz)^T s_aq - (dlambda/dz)^T d(J psi)/dq`` for z = q, v, tau to blocks 0, 1, 3 of out, half of s_qq to block 0 and
     s_vq to block 1, after ``weights``; leaves the second derivatives."""
@@ -325,7 +325,7 @@ def add_products(table: Array, work: Array, first: Array, out: Array) -> None:
                 put(out, block + i * nv + j, total)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def take_vv(table: Array, work: Array, out: Array) -> None:
     """Subtract s_vv from block 2 of out, after ``add_products``."""
     size = get(table, at.N_V) ** 2
@@ -335,7 +335,7 @@ def take_vv(table: Array, work: Array, out: Array) -> None:
 
 
 # ---- inverse dynamics: forces only; what constraints have to give is part of the answer
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def inverse_slopes(table: Array, work: Array, q: Array, v: Array, out: Array) -> None:
     """Subtract K and D from the first two blocks of out [., nv, nv]."""
     nv = get(table, at.N_V)
@@ -347,7 +347,7 @@ def inverse_slopes(table: Array, work: Array, q: Array, v: Array, out: Array) ->
         put(out, k, get(out, k) - get(work, slopes + k))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def inverse_gradient(table: Array, work: Array, q: Array, v: Array, lam: Array, out: Array) -> None:
     """Subtract ``K^T lam`` and ``D^T lam`` from the first two rows of out [3, nv]."""
     nv = get(table, at.N_V)
@@ -361,7 +361,7 @@ def inverse_gradient(table: Array, work: Array, q: Array, v: Array, lam: Array, 
                 put(out, k * nv + j, get(out, k * nv + j) - get(work, slopes + (k * nv + i) * nv + j) * get(lam, i))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def inverse_bends(table: Array, work: Array, q: Array, v: Array, lam: Array, out: Array) -> None:
     """Add the second derivatives of ``-lam^T f`` to out [4, nv, nv]."""
     nv, rows = get(table, at.N_V), get(table, at.N_ROWS)

@@ -7,8 +7,8 @@ come zeroed the first time, see ``LoopDynamics``.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from dynamics.loops import forward
 from dynamics.loops.acting import give
 from dynamics.loops.vectors import OPTIONS
@@ -16,7 +16,7 @@ from dynamics.loops.vectors import OPTIONS
 Array = np.ndarray
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def forward_dynamics(table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, given: Array, f_ext: Array, a: Array
                      ) -> None:
     """Write a [m, nv]."""
@@ -25,7 +25,7 @@ def forward_dynamics(table: Array, reals: Array, work: Array, q: Array, v: Array
         forward.forward_dynamics(table, reals, work, q[k], v[k], tau[k], f_ext, a[k])
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def forward_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, given: Array,
                                  f_ext: Array, a: Array, first: Array) -> None:
     """Write a and first [m, 3, nv, nv]: da/dq (tangent), da/dv, da/dtau."""
@@ -34,7 +34,7 @@ def forward_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Arr
         forward.forward_dynamics_derivatives(table, reals, work, q[k], v[k], tau[k], f_ext, a[k], first[k])
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def forward_contracted_second_order(
         table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, given: Array, mu: Array, f_ext: Array,
         a: Array, first: Array, lam: Array, inverse: Array, second: Array) -> None:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from dynamics.loops import layout as at
 from dynamics.loops.kinematics import column_address, constants_at
 from dynamics.loops.lanes import WIDTH, get, load, put, splat
@@ -42,7 +42,7 @@ from dynamics.loops.vectors import (
 Array = np.ndarray
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def second_moments(h: Any, s: Any, m: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
     """First and second moments after the rotation with columns x, y, z and the translation p."""
     r = apply(x, y, z, h)
@@ -59,7 +59,7 @@ def second_moments(h: Any, s: Any, m: Any, x: Any, y: Any, z: Any, p: Any) -> An
                 u[1] * x[2] + v[1] * y[2] + w[1] * z[2] + r[1] * p[2] + p[1] * g[2]))
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def rate_matrix(h: Any, s: Any, u: Any, w: Any) -> Any:
     """Columns of K = int rdot r^T dm = u h^T + w^ Sigma for rdot = u + w x r."""
     d, o = s
@@ -67,7 +67,7 @@ def rate_matrix(h: Any, s: Any, u: Any, w: Any) -> Any:
             add3(mul3(h[2], u), cross3(w, (o[1], o[2], d[2]))))
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def world_inertia(reals: Array, work: Array, c: int, w: int) -> Any:
     """(m, (h, Sigma)) of eight bodies at the reference origin."""
     m = load(reals, c + at.K_M)
@@ -75,13 +75,13 @@ def world_inertia(reals: Array, work: Array, c: int, w: int) -> Any:
                              load3(work, w + at.R + 3 * WIDTH), load3(work, w + at.R + 6 * WIDTH), load3(work, w + at.P))
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def wrench(m: Any, h: Any, s: Any, v: Any, a: Any) -> Any:
     """``I a + v x* I v``."""
     return add6(inertia_times(m, h, s, a), cross_force(v, inertia_times(m, h, s, v)))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def inertias(table: Array, reals: Array, work: Array) -> None:
     """Fill H, SIGMA of every body."""
     base = constants_at(table)
@@ -92,7 +92,7 @@ def inertias(table: Array, reals: Array, work: Array) -> None:
         store6(work, w + at.SIGMA, s)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def forces(table: Array, reals: Array, work: Array, all_rows: bool) -> None:
     """Fill F of every body, and with ``all_rows`` H, SIGMA, L, K as well. Needs ``move`` and ``external``."""
     base = constants_at(table)
@@ -112,7 +112,7 @@ def forces(table: Array, reals: Array, work: Array, all_rows: bool) -> None:
             store3(work, w + at.K + 6 * WIDTH, z)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def external(table: Array, reals: Array, work: Array, f_ext: Array) -> None:
     """Wrenches on the bodies of the tables, given in their own frames [bodies, 6], to the reference. No rows: none act."""
     none = splat(0.0)
@@ -128,7 +128,7 @@ def external(table: Array, reals: Array, work: Array, f_ext: Array) -> None:
         put3(work, w + at.F_EXT + 3 * WIDTH, add3(n, cross3(p, f)))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def subtree_sums(table: Array, work: Array, row: int, count: int) -> None:
     """Add ``count`` rows from ``row`` of every body to its parent's, leaves first; copy them to the body's other columns."""
     bodies = get(table, at.AT_BODIES)
@@ -148,14 +148,14 @@ def subtree_sums(table: Array, work: Array, row: int, count: int) -> None:
                 put(work, to + WIDTH * k, get(work, w + WIDTH * k))
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def coriolis(momentum: Any, x: Any, y: Any, z: Any, a: Any) -> Any:
     """``2 B`` times a motion vector with angular part a; x, y, z: columns of K."""
     trace = x[0] + y[1] + z[2]
     return mul3(2.0, cross3(a, momentum)), mul3(2.0, sub3(mul3(trace, a), apply(x, y, z, a)))
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def coriolis_transposed(momentum: Any, x: Any, y: Any, z: Any, u: Any) -> Any:
     """Angular part of ``2 B^T`` times a motion vector u; the linear part is zero."""
     trace, a = x[0] + y[1] + z[2], u[1]

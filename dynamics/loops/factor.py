@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from dynamics.loops import layout as at
 from dynamics.loops.lanes import WIDTH, get, load, put, splat, store, store_masked
 from dynamics.loops.vectors import INLINE, OPTIONS
@@ -18,7 +18,7 @@ from dynamics.loops.vectors import INLINE, OPTIONS
 Array = np.ndarray
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def factorise(table: Array, work: Array) -> None:
     """Factorise the M of the workspace; only its lower triangle is used, and spoilt."""
     nv, above, lower, width = get(table, at.N_V), get(table, at.AT_ABOVE), get(table, at.AT_LOWER), WIDTH * get(table, at.N_BLOCKS)
@@ -43,7 +43,7 @@ def factorise(table: Array, work: Array) -> None:
                     store(work, to + WIDTH * b, load(work, to + WIDTH * b) + minus * load(work, row + WIDTH * b))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def solve(table: Array, work: Array, x: Array) -> None:
     """x [nv] <- M^-1 x."""
     nv, above, to_l, to_d = get(table, at.N_V), get(table, at.AT_ABOVE), get(table, at.AT_L), get(table, at.AT_D)
@@ -59,13 +59,13 @@ def solve(table: Array, work: Array, x: Array) -> None:
         put(x, i, total)
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _load6(array: Array, i: int) -> Any:
     return (load(array, i), load(array, i + 8), load(array, i + 16), load(array, i + 24), load(array, i + 32),
             load(array, i + 40))
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _store6(array: Array, i: int, x: Any) -> None:
     store(array, i, x[0])
     store(array, i + 8, x[1])
@@ -75,13 +75,13 @@ def _store6(array: Array, i: int, x: Any) -> None:
     store(array, i + 40, x[5])
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _minus(x: Any, factor: Any, y: Any) -> Any:
     return (x[0] - factor * y[0], x[1] - factor * y[1], x[2] - factor * y[2], x[3] - factor * y[3], x[4] - factor * y[4],
             x[5] - factor * y[5])
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def solve_three(table: Array, work: Array, out: Array) -> None:
     """Write [-M^-1 P, -M^-1 Q, M^-1] to out [3, nv, nv] with P and Q from the workspace (AT_RIGHT, rows of three blocks).
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from dynamics.loops import layout as at
 from dynamics.loops.acting import inverse_slopes
 from dynamics.loops.bodies import coriolis, coriolis_transposed, external, forces, inertias, subtree_sums
@@ -43,18 +43,18 @@ from dynamics.loops.vectors import (
 Array = np.ndarray
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def splat3(array: Array, i: int) -> Any:
     a = get3(array, i)
     return splat(a[0]), splat(a[1]), splat(a[2])
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def splat6(array: Array, i: int) -> Any:
     return splat3(array, i), splat3(array, i + 3 * WIDTH)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def columns_of_mass(table: Array, reals: Array, work: Array) -> None:
     """Fill IS from the composite inertias."""
     base = constants_at(table)
@@ -64,7 +64,7 @@ def columns_of_mass(table: Array, reals: Array, work: Array) -> None:
         store6(work, w + at.IS, inertia_times(m, load3(work, w + at.H), load6(work, w + at.SIGMA), load6(work, w + at.S)))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def columns_first(table: Array, reals: Array, work: Array) -> None:
     """Fill psi, psi2, psi_s, U, W, IS, BS from twists, accelerations and subtree sums."""
     base = constants_at(table)
@@ -87,7 +87,7 @@ def columns_first(table: Array, reals: Array, work: Array) -> None:
                                     cross_force(s, load6(work, w + at.F))))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def rows_of_mass(table: Array, work: Array, out: Array, start: int, width: int) -> None:
     """Write M, row r from ``start + r width``; entries that are zero by structure are left alone."""
     lower, upper, columns = get(table, at.AT_LOWER), get(table, at.AT_UPPER), get(table, at.N_COLUMNS)
@@ -102,7 +102,7 @@ def rows_of_mass(table: Array, work: Array, out: Array, start: int, width: int) 
             store_masked(out, to + WIDTH * block, dot6(right, load6(work, block * at.ROWS + at.IS)), mask)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def rows_first(table: Array, work: Array, out: Array, start_q: int, start_v: int, width: int) -> None:
     """Write dtau/dq from ``start_q`` and dtau/dv from ``start_v``, rows ``width`` apart; entries that are zero by structure are
     left alone."""
@@ -124,14 +124,14 @@ def rows_first(table: Array, work: Array, out: Array, start_q: int, start_v: int
             store_masked(out, start_v + to + WIDTH * block, dot6(s, load6(work, c + at.W)), mask)
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def add_diagonal(out: Array, reals: Array, start: int, n: int, width: int, offset: int) -> None:
     for i in range(n):
         to = offset + i * (width + 1)
         put(out, to, get(out, to) + get(reals, start + i))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def mass_matrix(table: Array, reals: Array, work: Array, q: Array, out: Array) -> None:
     """Write M [nv, nv]; ``out`` must have come zeroed the first time (structural zeros are not written)."""
     place(table, reals, work, q)
@@ -141,7 +141,7 @@ def mass_matrix(table: Array, reals: Array, work: Array, q: Array, out: Array) -
     write_mass(table, reals, work, out, 0, get(table, at.N_V))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def write_mass(table: Array, reals: Array, work: Array, out: Array, to: int, out_width: int) -> None:
     """M from the columns IS, through the coupling G, with armature."""
     nv, width = get(table, at.N_V), WIDTH * get(table, at.N_BLOCKS)
@@ -154,7 +154,7 @@ def write_mass(table: Array, reals: Array, work: Array, out: Array, to: int, out
     add_diagonal(out, reals, at.AT_ARMATURE, nv, out_width, to)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def kinematics_first(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, f_ext: Array) -> None:
     """Everything that belongs to one column: needed by the first and the second order alike."""
     place(table, reals, work, q)
@@ -165,7 +165,7 @@ def kinematics_first(table: Array, reals: Array, work: Array, q: Array, v: Array
     columns_first(table, reals, work)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def inverse_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, f_ext: Array,
                                  out: Array) -> None:
     """Write out [3, nv, nv]: dtau/dq (tangent), dtau/dv, M = dtau/da. It must have come zeroed the first time: structural
@@ -181,7 +181,7 @@ def inverse_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Arr
         inverse_slopes(table, work, q, v, out)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def write_first(table: Array, reals: Array, work: Array, out: Array, to_q: int, to_v: int, out_width: int) -> None:
     """dtau/dq and dtau/dv from the columns, through the coupling G."""
     nv, width, scratch = get(table, at.N_V), WIDTH * get(table, at.N_BLOCKS), get(table, at.SCRATCH)

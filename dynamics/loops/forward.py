@@ -12,8 +12,8 @@ Forces and constraints of a mechanism enter by ``dynamics.loops.acting``.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from dynamics.loops import acting
 from dynamics.loops import layout as at
 from dynamics.loops.bodies import external, forces, subtree_sums
@@ -28,7 +28,7 @@ from dynamics.loops.vectors import OPTIONS
 Array = np.ndarray
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _accelerations(table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, f_ext: Array, a: Array) -> None:
     """a = FD(q, v, tau); leaves the factors of M, the twists and every subtree sum but F in the workspace."""
     nv, width, to_bias = get(table, at.N_V), WIDTH * get(table, at.N_BLOCKS), get(table, at.AT_BIAS)
@@ -53,13 +53,13 @@ def _accelerations(table: Array, reals: Array, work: Array, q: Array, v: Array, 
         acting.constrain(table, work, a)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def forward_dynamics(table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, f_ext: Array, a: Array) -> None:
     """Write a [nv]. q: [nq]; v, tau: [nv]; f_ext as for ``inverse_dynamics``."""
     _accelerations(table, reals, work, q, v, tau, f_ext, a)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def forward_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, f_ext: Array,
                                  a: Array, out: Array) -> None:
     """Write a [nv] and out [3, nv, nv]: da/dq (tangent), da/dv, da/dtau."""
@@ -75,7 +75,7 @@ def forward_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Arr
         acting.add_slopes(table, work, a, out)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def forward_contracted_second_order(
         table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, mu: Array, f_ext: Array, a: Array,
         first: Array, lam: Array, inverse: Array, out: Array) -> None:
@@ -86,7 +86,7 @@ def forward_contracted_second_order(
     contract(table, reals, work, mu, first, lam, inverse, out)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def contract(table: Array, reals: Array, work: Array, mu: Array, first: Array, lam: Array, inverse: Array, out: Array) -> None:
     """The second half of ``forward_contracted_second_order``: lam, inverse and out, after ``forward_dynamics_derivatives`` has
     written first and left its sums and factors in the workspace, which no other call may have used since."""
@@ -122,7 +122,7 @@ def contract(table: Array, reals: Array, work: Array, mu: Array, first: Array, l
         acting.take_vv(table, work, out)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _product(left: Array, from_left: int, right: Array, from_right: int, out: Array, to: int, n: int) -> None:
     """out = left^T right for [n, n] matrices that begin at the flat indices given."""
     for b in range((n + WIDTH - 1) // WIDTH):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from dynamics.loops import hooks
 from dynamics.loops import layout as at
 from dynamics.loops.kinematics import column_address, constants_at
@@ -20,21 +20,21 @@ from dynamics.loops.vectors import INLINE, OPTIONS, add3, cross_motion, dot3, do
 Array = np.ndarray
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def scale(table: Array, reals: Array, base: int, column: int) -> float:
     """What the velocity of a column is worth in its own: the multiplier of a mimic joint, zero in general links."""
     m = get(reals, base + column // WIDTH * at.CONSTANTS + column % WIDTH + at.K_MULTIPLIER)
     return 1.0 if get(table, get(table, at.AT_COLUMNS) + 3 * column + 1) < 0 else m
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def link(table: Array, g: int) -> Any:
     """(first column, first velocity, number of velocities, address of G) of a general link."""
     record = get(table, at.AT_GENERAL) + at.GENERAL * g
     return get(table, record), get(table, record + 1), get(table, record + 2), get(table, record + 3 + hooks.POSE) + 12
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def add_pulled(table: Array, reals: Array, work: Array, y: int, out: Array, to: int, stride: int) -> None:
     """out[to + stride i] += (G^T y)_i for the columns y that lie in the workspace from there on."""
     first, base = get(table, at.AT_COLUMNS), constants_at(table)
@@ -52,7 +52,7 @@ def add_pulled(table: Array, reals: Array, work: Array, y: int, out: Array, to: 
             put(out, to + stride * (v + j), get(out, to + stride * (v + j)) + total)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def fold(table: Array, reals: Array, work: Array, start: int, width: int, out: Array, to: int, out_width: int) -> None:
     """Columns of the tree to velocities, G^T X G, for X in the workspace; out from ``to``, [nv, nv]."""
     columns, nv, first, base = get(table, at.N_COLUMNS), get(table, at.N_V), get(table, at.AT_COLUMNS), constants_at(table)
@@ -72,7 +72,7 @@ def fold(table: Array, reals: Array, work: Array, start: int, width: int, out: A
             put(out, here, get(out, here) + left * get(work, factors + c) * get(work, source + c))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _fold_general(table: Array, reals: Array, work: Array, start: int, width: int, out: Array, to: int, out_width: int) -> None:
     nv, first, base, row = get(table, at.N_V), get(table, at.AT_COLUMNS), constants_at(table), get(table, at.AT_ROWS)
     for r in range(get(table, at.N_COLUMNS)):
@@ -88,20 +88,20 @@ def _fold_general(table: Array, reals: Array, work: Array, start: int, width: in
                 _add_row(work, row, get(work, G + c * n + j), out, to + (v + j) * out_width, nv)
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _pulled_row(table: Array, reals: Array, work: Array, y: int, row: int) -> None:
     for j in range(get(table, at.N_V)):
         put(work, row + j, 0.0)
     add_pulled(table, reals, work, y, work, row, 1)
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _add_row(work: Array, row: int, factor: float, out: Array, to: int, n: int) -> None:
     for j in range(n):
         put(out, to + j, get(out, to + j) + factor * get(work, row + j))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def project_general(table: Array, work: Array, row: int, out: Array, to: int) -> None:
     """out[to + i] += (G^T x)_i of the general links alone, x a row of their columns."""
     for g in range(get(table, at.N_GENERAL)):
@@ -112,7 +112,7 @@ def project_general(table: Array, work: Array, row: int, out: Array, to: int) ->
                 put(out, to + v + j, get(out, to + v + j) + get(work, G + c * n + j) * x)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def weights(table: Array, work: Array, second: bool) -> None:
     """Gradients of the contraction by the motion of each general link, into w: w_t from S and F, the others with ``second``."""
     w = get(table, get(table, at.AT_HOOKS) + at.HOOK_INPUTS + 4)
@@ -132,12 +132,12 @@ def weights(table: Array, work: Array, second: bool) -> None:
                 put(work, to + 18, dot6(S, hw))
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _get6(array: Array, i: int) -> Any:
     return get3(array, i), get3(array, i + 3 * WIDTH)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _product(work: Array, y: int, matrix: int, width: int, columns: int, s: int, block: int, n: int, k: int, transposed: bool
              ) -> None:
     """y += X[:, s:s + 6] B[:, k], or with the transpose of X, for the block B [6, n] of a joint."""
@@ -149,13 +149,13 @@ def _product(work: Array, y: int, matrix: int, width: int, columns: int, s: int,
                 put(work, y + r, get(work, y + r) + x * b)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _clear(work: Array, start: int, count: int) -> None:
     for i in range(count):
         put(work, start + i, 0.0)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def first_general(table: Array, reals: Array, work: Array, by_u: int, mass: int, width: int, out: Array, to_q: int, to_v: int,
                   out_width: int) -> None:
     """What joints with S(q) add to dtau/dq and dtau/dv. by_u, mass: matrices of the columns."""
@@ -178,7 +178,7 @@ def first_general(table: Array, reals: Array, work: Array, by_u: int, mass: int,
                 put(out, here, get(out, here) + get(work, Du + 18 * n + j * n + k))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def second_general(table: Array, reals: Array, work: Array, start: int, size: int, width: int, out: Array, symmetric: bool
                    ) -> None:
     """What joints with S(q) add to the four Hessians in ``out``. From ``start``, each ``size`` after the one before, lie matrices
@@ -231,7 +231,7 @@ def second_general(table: Array, reals: Array, work: Array, start: int, size: in
                 put(out, to_aq + here, get(out, to_aq + here) + get(work, block + 2 * n * n + k * n + j))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _add_between(table: Array, work: Array, y: int, which: int, skip: int, out: Array, to: int, stride: int) -> None:
     """out[to + stride i] += (B^T y)_i for a block B of every general link: that of a function of ``hooks``, after ``skip`` n."""
     for g in range(get(table, at.N_GENERAL)):
@@ -244,7 +244,7 @@ def _add_between(table: Array, work: Array, y: int, which: int, skip: int, out: 
             put(out, to + stride * (v + j), get(out, to + stride * (v + j)) + total)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _add_own(work: Array, block: int, n: int, out: Array, v: int, nv: int, symmetric: bool) -> None:
     for j in range(n):
         for k in range(n):
@@ -254,7 +254,7 @@ def _add_own(work: Array, block: int, n: int, out: Array, v: int, nv: int, symme
             put(out, (v + j) * nv + v + k, get(out, (v + j) * nv + v + k) + x)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def gradient_general(table: Array, work: Array, out: Array, nv: int) -> None:
     """What joints with S(q) add to the gradients [3, nv] of the contraction; their columns of QA hold those of the links."""
     weights(table, work, True)

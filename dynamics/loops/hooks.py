@@ -17,12 +17,12 @@ from typing import Any
 
 import casadi as ca
 import numpy as np
-from numba import njit
 
 from dynamics.algorithms.reduced_tree import Link, ReducedTree
 from dynamics.joints.moving import bends, slopes
 from dynamics.kernels import Kernel, compile_many
 from dynamics.kernels.calls import address_of, call_at, put_integer
+from dynamics.kernels.linked import linked
 from dynamics.loops import layout as at
 from dynamics.loops.lanes import WIDTH, get, put
 from dynamics.loops.vectors import OPTIONS
@@ -64,7 +64,7 @@ def _rows(matrix: Any) -> ca.SX:
 
 
 # ---- inside loops
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def remember(table: Array, work: Array, which: int, x: Array) -> None:
     """Keep an argument of the functions: q (0), v, a or lam (3)."""
     to = get(table, get(table, at.AT_HOOKS) + at.HOOK_INPUTS + which)
@@ -72,7 +72,7 @@ def remember(table: Array, work: Array, which: int, x: Array) -> None:
         put(work, to + i, get(x, i))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def evaluate(table: Array, work: Array, which: int) -> None:
     """Run one of the four functions. What a failure would leave is not a number."""
     hooks, own = get(table, at.AT_HOOKS), address_of(work)
@@ -87,7 +87,7 @@ def evaluate(table: Array, work: Array, which: int) -> None:
         put(work, to, np.nan)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def spread(table: Array, work: Array, row: int, x: Array) -> None:
     """G x into a row of the columns of the general links. x: [nv]."""
     for g in range(get(table, at.N_GENERAL)):
@@ -101,7 +101,7 @@ def spread(table: Array, work: Array, row: int, x: Array) -> None:
             put(work, (first + c) // WIDTH * at.ROWS + (first + c) % WIDTH + row, total)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def add_rates(table: Array, work: Array, row: int) -> None:
     """Add ``dG/dt v`` to a row of the columns of the general links."""
     for g in range(get(table, at.N_GENERAL)):

@@ -11,8 +11,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from dynamics.loops import hooks
 from dynamics.loops import layout as at
 from dynamics.loops.lanes import WIDTH, get, load, put, store
@@ -37,13 +37,13 @@ from dynamics.loops.vectors import (
 Array = np.ndarray
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def constants_at(table: Array) -> int:
     """Where the constant table begins among the real numbers."""
     return (at.AT_ARMATURE + 2 * get(table, at.N_V) + WIDTH - 1) // WIDTH * WIDTH
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def place(table: Array, reals: Array, work: Array, q: Array) -> None:
     """Fill R, p, S, and a_above of the roots (gravity as a base that accelerates, RBDA section 5.3). q: [nq]."""
     columns, blocks, first, base = get(table, at.N_COLUMNS), get(table, at.N_BLOCKS), get(table, at.AT_COLUMNS), constants_at(table)
@@ -87,7 +87,7 @@ def place(table: Array, reals: Array, work: Array, q: Array) -> None:
     _subspaces_multi(table, work)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _place_multi(table: Array, reals: Array, work: Array, q: Array, base: int) -> None:
     """Relative pose of the bodies on joints of several degrees of freedom, and of those known by functions."""
     if get(table, at.N_GENERAL) > 0:
@@ -118,12 +118,12 @@ def _place_multi(table: Array, reals: Array, work: Array, q: Array, base: int) -
         put3(work, w + at.RELATIVE_P, p)
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _three(array: Array, i: int) -> Any:
     return get(array, i), get(array, i + 1), get(array, i + 2)
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _rotation(w: float, x: float, y: float, z: float) -> Any:
     """Columns of the rotation matrix of a quaternion of any length, 1 + 2 (w v^ + v^ v^) / |q|^2 (Sola 2017, Eq. 115)."""
     s = 2.0 / (w * w + x * x + y * y + z * z)
@@ -132,7 +132,7 @@ def _rotation(w: float, x: float, y: float, z: float) -> Any:
             (s * (x * z + w * y), s * (y * z - w * x), 1.0 - s * (x * x + y * y)))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _chain(table: Array, reals: Array, work: Array) -> None:
     """R, p of every body from its parent's; the frame of a root body is the reference."""
     g = (get(reals, at.AT_GRAVITY), get(reals, at.AT_GRAVITY + 1), get(reals, at.AT_GRAVITY + 2))
@@ -157,13 +157,13 @@ def _chain(table: Array, reals: Array, work: Array) -> None:
             put3(work, w + at.P, add3(p, apply(x, y, z, d)))
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def column_address(column: int) -> int:
     """Address of a column's record in the workspace."""
     return column // WIDTH * at.ROWS + column % WIDTH
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _subspaces_multi(table: Array, work: Array) -> None:
     """S of the joints of several degrees of freedom: translations along and rotations about the body's axes."""
     for n in range(get(table, at.N_MULTI)):
@@ -185,7 +185,7 @@ def _subspaces_multi(table: Array, work: Array) -> None:
                 put3(work, to + 3 * WIDTH, (0.0, 0.0, 0.0))
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def gather(table: Array, reals: Array, work: Array, row: int, x: Array) -> None:
     """Spread a velocity-like vector [nv] over the columns, ``G x``."""
     first, base = get(table, at.AT_COLUMNS), constants_at(table)
@@ -199,7 +199,7 @@ def gather(table: Array, reals: Array, work: Array, row: int, x: Array) -> None:
         hooks.spread(table, work, row, x)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def accumulate(table: Array, work: Array, joint: int, body: int, above: int) -> None:
     """Sum motion vectors down the tree: body = above + joint, above = the parent's body (the roots' above is left as it is).
 
@@ -228,7 +228,7 @@ def accumulate(table: Array, work: Array, joint: int, body: int, above: int) -> 
             put3(work, other + body + 3 * WIDTH, v)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def move(table: Array, reals: Array, work: Array, v: Array, a: Array) -> None:
     """Fill twists and accelerations of the bodies. v, a: [nv]. Needs ``place``."""
     gather(table, reals, work, at.V, v)
@@ -242,7 +242,7 @@ def move(table: Array, reals: Array, work: Array, v: Array, a: Array) -> None:
     accelerate(table, reals, work, a)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def accelerate(table: Array, reals: Array, work: Array, a: Array) -> None:
     """Fill accelerations of the bodies. a: [nv]. Needs the twists."""
     gather(table, reals, work, at.A, a)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from dynamics.loops import layout as at
 from dynamics.loops.acting import push
 from dynamics.loops.bodies import external, forces, subtree_sums
@@ -16,7 +16,7 @@ from dynamics.loops.vectors import INLINE, OPTIONS, dot6, load6
 Array = np.ndarray
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def project(table: Array, reals: Array, work: Array, v: Array, a: Array, tau: Array) -> None:
     """tau [nv] from the subtree wrenches F, with armature and damping, through the coupling G."""
     for b in range(get(table, at.N_BLOCKS)):
@@ -35,7 +35,7 @@ def project(table: Array, reals: Array, work: Array, v: Array, a: Array, tau: Ar
         project_general(table, work, at.TAU, tau, 0)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def inverse_dynamics(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, f_ext: Array, tau: Array) -> None:
     """Write tau [nv]. q: [nq]; v, a: [nv]; f_ext: [bodies, 6] wrenches in body frames of the tables, or no rows."""
     place(table, reals, work, q)

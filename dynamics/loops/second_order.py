@@ -23,8 +23,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from dynamics.loops import hooks
 from dynamics.loops import layout as at
 from dynamics.loops.acting import inverse_bends, inverse_gradient
@@ -59,7 +59,7 @@ from dynamics.loops.vectors import (
 Array = np.ndarray
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def weigh(table: Array, reals: Array, work: Array, lam: Array) -> None:
     """Fill w of the bodies and, from their own H, SIGMA, L, K (before those are summed), HW, Z, KW. lam: [nv]."""
     gather(table, reals, work, at.LAM, lam)
@@ -83,13 +83,13 @@ def weigh(table: Array, reals: Array, work: Array, lam: Array) -> None:
         store3(work, w + at.KW + 6 * WIDTH, z)
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def turned(x: Any, y: Any, z: Any, a: Any) -> Any:
     """``2 (tr(K) 1 - K) a``, the angular part of D a, with the columns of K."""
     return mul3(2.0, sub3(mul3(x[0] + y[1] + z[2], a), apply(x, y, z, a)))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def columns_second(table: Array, reals: Array, work: Array) -> None:
     """Fill lift (Lambda), qa, qb, qe and the diagonal of vv for joints of one column."""
     for b in range(get(table, at.N_BLOCKS)):
@@ -99,7 +99,7 @@ def columns_second(table: Array, reals: Array, work: Array) -> None:
                              load6(work, w + at.W_ABOVE))
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def columns_second_block(table: Array, reals: Array, work: Array, b: int, hw: Any, weighted: Any, x: Any, y: Any, z: Any,
                          w_above: Any) -> None:
     """Eight columns of ``columns_second`` from subtree sums h, z (``weighted``), columns x, y, z of K_w, and the parents' w."""
@@ -119,7 +119,7 @@ def columns_second_block(table: Array, reals: Array, work: Array, b: int, hw: An
     store3(work, w + at.QA, sub3(a, turned(x, y, z, psi[1])))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def rows_second(table: Array, work: Array, out: Array, start: int, size: int, width: int) -> None:
     """Write qq, vq, vv, aq from ``start``, each ``size`` after the one before, rows ``width`` apart; entries that are zero by
     structure are left alone."""
@@ -127,7 +127,7 @@ def rows_second(table: Array, work: Array, out: Array, start: int, size: int, wi
         row_second(table, work, out, start, size, width, r, -1)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def row_second(table: Array, work: Array, out: Array, start: int, size: int, width: int, r: int,
                kept: int) -> None:
     """Row r of the four matrices; kept >= 0: only columns whose bit is set in the masks of the blocks at work[kept ...]."""
@@ -165,14 +165,14 @@ def row_second(table: Array, work: Array, out: Array, start: int, size: int, wid
         store_masked(out, to_aq + here, dot6(b, s), mask)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def own_blocks(table: Array, work: Array, out: Array, start: int, size: int, width: int, symmetric: bool) -> None:
     """The blocks of every joint with several columns."""
     for n in range(get(table, at.N_MULTI)):
         own_block(table, work, out, start, size, width, symmetric, get(table, get(table, at.AT_MULTI) + n))
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def own_block(table: Array, work: Array, out: Array, start: int, size: int, width: int, symmetric: bool, number: int) -> None:
     """The block of one joint with several columns: vv has a form of its own there, qq is symmetrised if asked for."""
     body = get(table, at.AT_BODIES) + at.BODY * number
@@ -197,7 +197,7 @@ def own_block(table: Array, work: Array, out: Array, start: int, size: int, widt
                 put(out, q, mean)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def write_second(table: Array, reals: Array, work: Array, out: Array, symmetric: bool) -> None:
     """The four Hessians from the columns, through the coupling G."""
     nv = get(table, at.N_V)
@@ -217,7 +217,7 @@ def write_second(table: Array, reals: Array, work: Array, out: Array, symmetric:
         own_blocks(table, work, out, 0, nv * nv, nv, symmetric)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def contracted_second_order(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, lam: Array, f_ext: Array,
                             out: Array, symmetric: bool) -> None:
     """Write out [4, nv, nv], the Hessians of lambda^T tau named (row, column): qq, vq, vv, aq. It must have come zeroed the
@@ -231,7 +231,7 @@ def contracted_second_order(table: Array, reals: Array, work: Array, q: Array, v
         inverse_bends(table, work, q, v, lam, out)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def columns_zero_to_two(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, lam: Array,
                         f_ext: Array) -> None:
     """Everything that belongs to one column."""
@@ -245,7 +245,7 @@ def columns_zero_to_two(table: Array, reals: Array, work: Array, q: Array, v: Ar
     columns_second(table, reals, work)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def contracted_gradient(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, lam: Array, f_ext: Array,
                         out: Array) -> None:
     """Write out [3, nv], the gradients of lambda^T tau by q (tangent), v and a, without forming a Jacobian."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.linked import linked
 from dynamics.loops import layout as at
 from dynamics.loops.bodies import coriolis_transposed, rate_matrix
 from dynamics.loops.first_order import kinematics_first, splat3, splat6
@@ -23,12 +23,12 @@ from dynamics.loops.vectors import INLINE, OPTIONS, inertia_times, load3, load6,
 Array = np.ndarray
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _blend3(mask: int, a: Any, b: Any) -> Any:
     return blend(mask, a[0], b[0]), blend(mask, a[1], b[1]), blend(mask, a[2], b[2])
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _mine(w: int, weight: Any, m: Any, work: Array) -> Any:
     """h, z and the columns of K_w of eight composite bodies that all move with the twist ``weight``."""
     h, sigma = load3(work, w + at.H), load6(work, w + at.SIGMA)
@@ -37,12 +37,12 @@ def _mine(w: int, weight: Any, m: Any, work: Array) -> Any:
     return inertia_times(m, h, sigma, weight), z, rate_matrix(h, sigma, weight[0], weight[1])
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def _splat_inertia(work: Array, w: int) -> Any:
     return splat3(work, w + at.H), splat6(work, w + at.SIGMA)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def _weigh_unit(table: Array, reals: Array, work: Array, i: int, block: int, below: int) -> None:
     """Columns of the second order in one block for lambda = e_i; bits of ``below``: columns strictly below joint i."""
     own = column_address(i)
@@ -71,7 +71,7 @@ def _weigh_unit(table: Array, reals: Array, work: Array, i: int, block: int, bel
     store3(work, w + at.KW + 6 * WIDTH, t)
 
 
-@njit(**OPTIONS)
+@linked(**OPTIONS)
 def second_order(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, f_ext: Array, unit: Array,
                  out: Array, symmetric: bool) -> None:
     """Write out [nv, 4, nv, nv]: out[i] holds the Hessians qq, vq, vv, aq of tau_i, named (row, column). It must have come

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from dynamics.kernels.linked import linked
 from dynamics.loops.lanes import fused, nearest, splat, where_negative
 from dynamics.loops.vectors import INLINE
 
@@ -17,7 +16,7 @@ _S = (-1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800, 1 / 6227020800, -1 
 _C = (-1 / 2, 1 / 24, -1 / 720, 1 / 40320, -1 / 3628800, 1 / 479001600, -1 / 87178291200, 1 / 20922789888000)
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def sine_cosine(x: Any) -> tuple[Any, Any]:
     """(sin x, cos x) of eight angles (rad) of at most LARGEST."""
     k = nearest(x * _TURN)

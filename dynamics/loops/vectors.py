@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
-from dynamics.kernels.linked import PLAIN
+from dynamics.kernels.linked import PLAIN, linked
 from dynamics.loops.lanes import WIDTH, get, load, put, store
 
 OPTIONS: dict[str, Any] = {**PLAIN, "cache": True, "fastmath": {"contract"}, "error_model": "numpy"}
@@ -18,74 +16,74 @@ INLINE: dict[str, Any] = {**PLAIN, "forceinline": True, "fastmath": {"contract"}
 Vector = tuple[Any, Any, Any]
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def load3(array: Any, i: int) -> Vector:
     return load(array, i), load(array, i + WIDTH), load(array, i + 2 * WIDTH)
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def store3(array: Any, i: int, a: Vector) -> None:
     store(array, i, a[0])
     store(array, i + WIDTH, a[1])
     store(array, i + 2 * WIDTH, a[2])
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def get3(array: Any, i: int) -> Vector:
     return get(array, i), get(array, i + WIDTH), get(array, i + 2 * WIDTH)
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def put3(array: Any, i: int, a: Vector) -> None:
     put(array, i, a[0])
     put(array, i + WIDTH, a[1])
     put(array, i + 2 * WIDTH, a[2])
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def load6(array: Any, i: int) -> tuple[Vector, Vector]:
     return load3(array, i), load3(array, i + 3 * WIDTH)
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def store6(array: Any, i: int, x: tuple[Vector, Vector]) -> None:
     store3(array, i, x[0])
     store3(array, i + 3 * WIDTH, x[1])
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def add3(a: Vector, b: Vector) -> Vector:
     return a[0] + b[0], a[1] + b[1], a[2] + b[2]
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def sub3(a: Vector, b: Vector) -> Vector:
     return a[0] - b[0], a[1] - b[1], a[2] - b[2]
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def mul3(s: Any, a: Vector) -> Vector:
     return s * a[0], s * a[1], s * a[2]
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def dot3(a: Vector, b: Vector) -> Any:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def cross3(a: Vector, b: Vector) -> Vector:
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def apply(c0: Vector, c1: Vector, c2: Vector, a: Vector) -> Vector:
     """A matrix, given by its columns, times a vector."""
     return (c0[0] * a[0] + c1[0] * a[1] + c2[0] * a[2], c0[1] * a[0] + c1[1] * a[1] + c2[1] * a[2],
             c0[2] * a[0] + c1[2] * a[1] + c2[2] * a[2])
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def apply_symmetric(m: tuple[Vector, Vector], a: Vector) -> Vector:
     """A symmetric matrix ((xx, yy, zz), (xy, xz, yz)) times a vector."""
     d, o = m
@@ -93,34 +91,34 @@ def apply_symmetric(m: tuple[Vector, Vector], a: Vector) -> Vector:
             o[1] * a[0] + o[2] * a[1] + d[2] * a[2])
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def add6(x: tuple[Vector, Vector], y: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
     return add3(x[0], y[0]), add3(x[1], y[1])
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def mul6(s: Any, x: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
     return mul3(s, x[0]), mul3(s, x[1])
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def dot6(x: tuple[Vector, Vector], y: tuple[Vector, Vector]) -> Any:
     return dot3(x[0], y[0]) + dot3(x[1], y[1])
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def cross_motion(v: tuple[Vector, Vector], m: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
     """``v x m``, Featherstone, Rigid Body Dynamics Algorithms (2008), Eq. 2.31."""
     return add3(cross3(v[1], m[0]), cross3(v[0], m[1])), cross3(v[1], m[1])
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def cross_force(v: tuple[Vector, Vector], f: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
     """``v x* f``, Eq. 2.32 of the same book."""
     return cross3(v[1], f[0]), add3(cross3(v[1], f[1]), cross3(v[0], f[0]))
 
 
-@njit(**INLINE)
+@linked(**INLINE)
 def inertia_times(m: Any, h: Vector, s: tuple[Vector, Vector], x: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
     """Momentum of twist x: mass m, first moment h, second moments s = integral of r r^T (so that I = tr(s) 1 - s)."""
     spin = x[1]

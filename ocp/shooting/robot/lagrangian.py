@@ -12,9 +12,9 @@ exponential coordinates of every slot, so it holds on curved spaces as it does o
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dynamics.kernels.calls import address_of, row_address
+from dynamics.kernels.linked import linked
 from dynamics.loops import forward
 from dynamics.loops.acting import directions, turns
 from dynamics.loops.dense import add_congruence, clear, copy
@@ -46,7 +46,7 @@ def complete(record, t, h, p, x, u, k, g, F, H, costate):  # type: ignore[no-unt
     return status if status != 0 else _curve(record, t[k], h[k], p, u[k], k, costate, H)
 
 
-@njit(cache=True)
+@linked
 def _curve(s: Sensitivities, t: float, h: float, p: Array, u: Array, k: int, costate: Array, out: Array) -> int:
     """The full Hessian of the step that was walked through."""
     H, slope, x_bar, a_bar, quadrature = s.H, s.slope, s.x_bar, s.a_bar, s.mechanics.quadrature
@@ -75,7 +75,7 @@ def _curve(s: Sensitivities, t: float, h: float, p: Array, u: Array, k: int, cos
     return 0
 
 
-@njit(cache=True)
+@linked
 def _dynamics(s: Sensitivities, j: int) -> None:
     """Add the curvature of the accelerations at node j, and pull their adjoint back to the state."""
     m, a_bar, second, first = s.mechanics, s.a_bar, s.second, s.first
@@ -108,7 +108,7 @@ def _dynamics(s: Sensitivities, j: int) -> None:
             H[n + i, k] += controls[i, k]
 
 
-@njit(cache=True)
+@linked
 def _pull(x_bar: Array, a_bar: Array, first: Array, second: Array, K: Array) -> None:
     """x_bar += (da/dx)' a_bar, and K [n, n] from the blocks qq, vq, vv of the Hessian."""
     nv = a_bar.shape[0]
@@ -122,7 +122,7 @@ def _pull(x_bar: Array, a_bar: Array, first: Array, second: Array, K: Array) -> 
             K[nv + i, nv + k] = second[2, i, k]
 
 
-@njit(cache=True)
+@linked
 def _motion(s: Sensitivities, j: int, h: float) -> int:
     """Add the curvature of the motion into slot j, and pull its adjoint back to the slots before."""
     m, x_bar, a_bar, H, jacobians = s.mechanics, s.x_bar, s.a_bar, s.H, s.motion

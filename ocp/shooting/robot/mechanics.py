@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from dynamics.kernels import Kernel, Workspace
 from dynamics.kernels.bank import Bank, evaluate, make_bank
 from dynamics.kernels.calls import address_of, row_address
+from dynamics.kernels.linked import linked
 from dynamics.kernels.record import Record
 from dynamics.loops import forward, make_tables
 from dynamics.loops.acting import give
@@ -136,14 +136,14 @@ def _table(rows: Sequence[Any] | Array, columns: int) -> Array:
     return np.ascontiguousarray(np.array(rows, dtype=np.int64).reshape(-1, columns))
 
 
-@njit(cache=True)
+@linked
 def _motion_slot(kind: int, sources: int) -> int:
     """Slot of the bank that holds the value kernel of a curved joint kind moved by that many sources."""
     return MOTION + 3 * (SOURCES * kind + sources - 1)
 
 
 # ---- inside loops (arrays are taken out of the record first: nothing then stands between the compiler and the inner loops)
-@njit(cache=True)
+@linked
 def start(m: Mechanics, x: Array, u: Array) -> None:
     """Slot 0 and the generalised forces of the controls."""
     slots, tau, drive, gain = m.x, m.tau, m.drive, m.gain
@@ -155,7 +155,7 @@ def start(m: Mechanics, x: Array, u: Array) -> None:
         tau[drive[k, 0]] += gain[k] * u[drive[k, 1]]
 
 
-@njit(cache=True)
+@linked
 def bind_motion(m: Mechanics, j: int, joint: int, h: float) -> int:
     """Set the arguments of a curved joint's kernels for slot j; returns the slot of its value kernel in the bank."""
     x, weights, alpha, arg, curved = m.x, m.position_weights, m.alpha, m.bank.arg, m.curved
@@ -173,7 +173,7 @@ def bind_motion(m: Mechanics, j: int, joint: int, h: float) -> int:
     return _motion_slot(kind, n)
 
 
-@njit(cache=True)
+@linked
 def place(m: Mechanics, j: int, h: float) -> int:
     """Fill x[j] from the slots before. Returns 0 or the status of the kernel that failed."""
     x, a, flat, curved, bank = m.x, m.a, m.flat, m.curved, m.bank
@@ -203,7 +203,7 @@ def place(m: Mechanics, j: int, h: float) -> int:
     return 0
 
 
-@njit(cache=True)
+@linked
 def bind_cost(m: Mechanics, j: int, t: float, u: Array, p: Array, h: float) -> float:
     """Set the arguments of the cost kernels at node j; returns the weight of the node."""
     time, arg = m.time, m.bank.arg

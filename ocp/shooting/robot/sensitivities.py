@@ -11,9 +11,9 @@ and X_j,q likewise; curved joints bring their Jacobians. X_0 is the identity; th
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dynamics.kernels.calls import address_of, row_address
+from dynamics.kernels.linked import linked
 from dynamics.kernels.record import Record
 from dynamics.loops import forward, make_tables
 from dynamics.loops.acting import directions, give
@@ -100,7 +100,7 @@ def _workspaces(system: System, count: int) -> Array:
     return raw[skip:skip + count * size].reshape(count, size)
 
 
-@njit(cache=True)
+@linked
 def walk(s: Sensitivities, t: float, x: Array, u: Array, h: float) -> int:
     """Fill states, accelerations and sensitivities of every slot. Returns 0 or the status of the kernel that failed."""
     m, first, spaces = s.mechanics, s.first, s.workspaces
@@ -123,7 +123,7 @@ def walk(s: Sensitivities, t: float, x: Array, u: Array, h: float) -> int:
     return 0
 
 
-@njit(cache=True)
+@linked
 def _acceleration(s: Sensitivities, j: int) -> None:
     """da_j from X_j."""
     X, da, first, drive, gain = s.X, s.da, s.first, s.mechanics.drive, s.mechanics.gain
@@ -150,7 +150,7 @@ def _acceleration(s: Sensitivities, j: int) -> None:
                 da[j, i, n + thrusts[0] + k] += first[j, 2, i, row] * s.workspaces[j, B + row * thrusts[1] + k]
 
 
-@njit(cache=True)
+@linked
 def _carry(s: Sensitivities, j: int, h: float) -> int:
     """X_j from the slots before, velocities first."""
     m, X, da, motion, Z = s.mechanics, s.X, s.da, s.motion, s.Z
@@ -181,7 +181,7 @@ def _carry(s: Sensitivities, j: int, h: float) -> int:
     return 0
 
 
-@njit(cache=True)
+@linked
 def gather(s: Sensitivities, j: int, joint: int) -> int:
     """Copy the sensitivities of what moves a curved joint into Z: base, then (q_i, v_i) of each source. Returns the rows."""
     m, X, Z = s.mechanics, s.X, s.Z
@@ -198,7 +198,7 @@ def gather(s: Sensitivities, j: int, joint: int) -> int:
     return at
 
 
-@njit(cache=True)
+@linked
 def cost_slope(s: Sensitivities, j: int, t: float, u: Array, p: Array, h: float, slot: int) -> tuple[int, float]:
     """Gradient of the running cost at node j and, unless the slot is COST_SLOPE, its Hessian. Returns (status, weight of the
     node)."""
@@ -219,7 +219,7 @@ def expand(record, t, h, p, x, u, k, g, F, H, hessian):  # type: ignore[no-untyp
     return status if status != 0 else gather_model(record, t[k], h[k], p, u[k], k, g, F, H, hessian)
 
 
-@njit(cache=True)
+@linked
 def gather_model(s: Sensitivities, t: float, h: float, p: Array, u: Array, k: int, g: Array, F: Array, H: Array, hessian: bool
                  ) -> int:
     """Rows k of g, F and, if wanted, H of the step that was walked through."""
@@ -247,7 +247,7 @@ def gather_model(s: Sensitivities, t: float, h: float, p: Array, u: Array, k: in
     return 0
 
 
-@njit(cache=True)
+@linked
 def add_cost_hessian(s: Sensitivities, j: int, weight: float) -> None:
     """H += weight [X_j; U]' (lxx, lux, luu) [X_j; U] on and below the diagonal; scales lxx and lux."""
     X, H, Z, lxx, lux, luu, support = s.X, s.H, s.Z, s.lxx, s.lux, s.luu, s.support
@@ -273,7 +273,7 @@ def add_cost_hessian(s: Sensitivities, j: int, weight: float) -> None:
         add_control_rows(lux, r, Z, 0, s.R, H, n)
 
 
-@njit(cache=True)
+@linked
 def add_control_rows(lux: Array, r: int, Z: Array, at: int, R: Array, H: Array, n: int) -> None:
     """``H += U' lux Z`` and its transpose, on and below the diagonal; lux [m, r], Z [r, z] from a flat index; R: scratch."""
     controls, width = R.shape
