@@ -157,7 +157,7 @@ def _surface(joint: Any) -> JointKind:
 
     def height(weights: np.ndarray) -> Callable[[Expr, Orders], Expr]:
         def amount(q: Expr, orders: Orders) -> Expr:
-            columns = [ca.vertcat(*(basis(q[i] - k + 3, orders[i]) for k in range(weights.shape[i]))) for i in range(2)]
+            columns = [basis(q[i] - ca.DM(range(weights.shape[i])) + 3, orders[i]) for i in range(2)]
             return ca.bilin(ca.DM(weights), columns[0], columns[1])
         return amount
 

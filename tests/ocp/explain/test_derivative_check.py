@@ -8,14 +8,13 @@ import casadi as ca
 import numpy as np
 import pytest
 from control_problems import cart_pole, flat_system, function, line
-from repository import ROOT
+from repository import ROOT, shipped
 from rich.console import Console
 
 from dynamics.derivatives.injection import with_derivatives
 from dynamics.errors import ModelError
 from dynamics.mechanism import Thruster
 from dynamics.model.synthetic import random_tree
-from ocp.app.files.load import load_problem
 from ocp.app.pages.derivative_check import print_derivative_check, term_places
 from ocp.bridge import robot_system
 from ocp.derivative_check import Kind, check_derivatives, closed_form, terms
@@ -71,7 +70,7 @@ WIDE = ("cartpole_sampled", "four_bar_residual", "goddard_arcs", "launch_vehicle
 
 @pytest.mark.parametrize("file", [pytest.param(f, marks=[pytest.mark.slow] * (f.stem in LONG), id=f.stem) for f in FILES])
 def test_every_problem_of_the_gallery_agrees(file):
-    check = check_derivatives(load_problem(file).problem, points=1)
+    check = check_derivatives(shipped(file).problem, points=1)
     assert check.findings == ()
     for term in check.terms if file.stem not in WIDE else ():
         for order in (term.first, term.second):
@@ -86,7 +85,7 @@ def test_every_problem_of_the_gallery_agrees(file):
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_every_problem_agrees_at_many_points(file, seed):
-    assert check_derivatives(load_problem(file).problem, points=4, seed=seed).findings == ()
+    assert check_derivatives(shipped(file).problem, points=4, seed=seed).findings == ()
 
 
 def robot_problem(system, rng):
@@ -215,7 +214,7 @@ def test_a_robot_without_closed_form_says_so(monkeypatch):
 
 def test_quaternions_are_varied_in_their_tangent_space():
     """For w of the quaternion dw/d(delta) = -1/2 (x, y, z); the wrong road is the only one that says otherwise."""
-    problem = load_problem(next(f for f in FILES if f.stem == "quadrotor")).problem
+    problem = shipped(next(f for f in FILES if f.stem == "quadrotor")).problem
     system = problem.phase.system
     start, = system.space.quaternions
     wrong = with_wrong_jacobian(lambda s: s[start], lambda s: ca.horzcat(*(2.0 * (k == start) for k in range(13))), 13, 4)
@@ -348,7 +347,7 @@ def test_sides_of_a_corner_and_of_a_step():
 
 # ---- points, remarks, page ---------------------------------------------------------------------------------------------------
 def test_points_are_inside_bounds_on_the_manifold_and_reproducible():
-    phase = load_problem(next(f for f in FILES if f.stem == "panda_reach")).problem.phase
+    phase = shipped(next(f for f in FILES if f.stem == "panda_reach")).problem.phase
     points = path_points(phase, 0.0, 20, np.random.default_rng(1))
     again = path_points(phase, 0.0, 20, np.random.default_rng(1))
     assert [p.guess for p in points] == [True, False] * 20
@@ -412,7 +411,7 @@ def test_the_page_names_everything():
 
 def test_the_page_of_a_file_that_agrees():
     file = next(f for f in FILES if f.stem == "block_move")
-    loaded = load_problem(file)
+    loaded = shipped(file)
     places = term_places(loaded, str(file))
     line = 1 + next(i for i, text in enumerate(file.read_text().splitlines()) if "name: effort" in text)
     assert places["cost effort"].startswith(f"{file}:{line}:")

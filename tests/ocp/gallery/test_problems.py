@@ -4,9 +4,8 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from repository import ROOT
+from repository import ROOT, shipped
 
-from ocp.app.files.load import load_problem
 from ocp.certify import Tolerances
 from ocp.errors import UnsupportedError
 from ocp.methods import METHODS, solve
@@ -24,13 +23,13 @@ HERE = [path for path in FILES if f'"{path.stem}"' not in ELSEWHERE]
 
 
 def run(path, method):
-    loaded = load_problem(path)
+    loaded = shipped(path)
     return loaded, solve(loaded.problem, method, loaded.options_for(method), tolerances=Tolerances(**loaded.accept))
 
 
 @pytest.mark.parametrize("path", HERE, ids=lambda p: p.stem)
 def test_solves_to_its_reference(path):
-    loaded, solution = run(path, load_problem(path).method)
+    loaded, solution = run(path, shipped(path).method)
     assert solution.ok, (solution.status, solution.message, solution.certificate.failures)
     reference = loaded.problem.reference
     assert reference is not None
@@ -41,7 +40,7 @@ def test_solves_to_its_reference(path):
                          ids=lambda p: p.stem)
 def test_the_other_methods_agree_or_refuse_by_name(path):
     """A method that a file gives options for solves it too; one that cannot enforce a constraint names it."""
-    loaded = load_problem(path)
+    loaded = shipped(path)
     for name, method in METHODS.items():
         if name == loaded.method:
             continue
@@ -64,8 +63,8 @@ def test_the_gallery_is_what_it_claims_to_be():
             "planar_quadrotor", "quadrotor", "ur5_reach", "double_pendulum_swingup", "car_parking", "unicycle",
             "quadrotor_obstacles", "kinova_reach", "panda_reach_obstacle", "arm_inverse_dynamics", "long_horizon", "lqr80",
             "cartpole_free_time", "bouncing_ball", "gear_ratio"} <= names
-    problems = [load_problem(p).problem for p in FILES]
-    both = [p for p in FILES if all(load_problem(p).options.get(name) for name in ("collocation", "ilqr"))]
+    problems = [shipped(p).problem for p in FILES]
+    both = [p for p in FILES if all(shipped(p).options.get(name) for name in ("collocation", "ilqr"))]
     assert len(both) >= 7
     for problem in problems:
         assert problem.source

@@ -189,7 +189,7 @@ def by_multiple_shooting(problem, **options):
     return found
 
 
-@pytest.mark.parametrize("kind", ["arm", pytest.param("spherical", marks=pytest.mark.slow), "floating"])
+@pytest.mark.parametrize("kind", ["arm", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("spherical", "floating"))])
 def test_optima_of_multiple_shooting_are_stationary_and_motions_those_of_simulations(kind):
     """Its defects know neither stages nor Newton's method inside a step; of the floating robot it finds another, worse optimum."""
     problem, steps = robot(kind), 8

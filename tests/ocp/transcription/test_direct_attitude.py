@@ -70,7 +70,8 @@ def test_a_bound_on_a_quaternion_component(states, options):
 
 
 @pytest.mark.parametrize(("options", "close"), [({"scheme": "radau"}, 1e-4),
-                                                ({"method": "multiple_shooting", "integrator": "rkmk4"}, 6e-2)], ids=str)
+                                                pytest.param({"method": "multiple_shooting", "integrator": "rkmk4"}, 6e-2,
+                                                             marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("states", ["tangent", "coordinates"])
 def test_a_bound_on_a_rate(states, options, close):
     """0.9 rad in a second at no more than 1.1 rad/s: parabolas for tau = 3/2 (1 - 0.9/1.1) s at both ends, 4 (I w)^2 / (3 tau)."""

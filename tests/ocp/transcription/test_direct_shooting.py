@@ -114,7 +114,7 @@ def walled():
 @pytest.mark.parametrize(("problem", "options"), [
     (walled(), {"intervals": 30}), (direct.regulator(), {"intervals": 12, "integrator": "radau_iia_2"}),
     (known.cart_pole(), {"intervals": 40, "steps": 2}),
-    (direct.body_transfer(), {"intervals": 8, "integrator": "rkmk4", "states": "tangent"}),
+    pytest.param(direct.body_transfer(), {"intervals": 8, "integrator": "rkmk4", "states": "tangent"}, marks=pytest.mark.slow),
     pytest.param(direct.body_transfer(), {"intervals": 8, "integrator": "rkmk4"}, marks=pytest.mark.slow)],
     ids=["walled", "regulator", "cart-pole", "tangent", "quaternion"])
 def test_fatrop_equals_ipopt(problem, options):
