@@ -11,7 +11,7 @@ from ocp.problem import AT_A_JUMP, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep, text
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Begin, Polish
-from ocp.transcription.ladder import left_over
+from ocp.transcription.ladder import hardened, left_over
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.program import Transcription
 from ocp.transcription.refine.arcs import Jump, duration_of
@@ -133,7 +133,7 @@ class _Refinement:
         self.failures += 1
         self.fallen = solution if self.fallen is None else min(self.fallen, solution, key=left_over)
         self.told.words.append(f"pass {self.number}: {size_of(self.plans)}: {solution.status.name.lower().replace('_', ' ')}")
-        if ask.ladder or self.number >= self.settings.most:
+        if ask.ladder or self.number >= self.settings.most or hardened(self.problem, solution):
             return "failed"
         if self.number == 1 and (told := self.settings.hopeless(ask, solution)):
             self.told.words.append(told)
