@@ -34,6 +34,8 @@ class Status(enum.Enum):
 SOLVED = (Status.CONVERGED, Status.MESH_TOLERANCE)
 #: words of a residual that no mesh mends: when the motion crosses a jump is not for the program to choose
 AT_A_JUMP = "rates or costs jump where the state passes a place"
+#: words of one that asks for more intervals than passes come to
+TOO_FAST = "running costs turn"
 
 
 @dataclass(frozen=True)

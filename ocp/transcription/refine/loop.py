@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ocp.nlp import NLP, NLPResult, Warm
-from ocp.problem import AT_A_JUMP, Problem, Solution, Status, Trajectory, join
+from ocp.problem import AT_A_JUMP, TOO_FAST, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep, text
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Begin, Polish
@@ -169,6 +169,9 @@ class _Refinement:
             return "ringing"
         if not accurate and solution.certificate is not None and AT_A_JUMP in solution.certificate.stationarity.where:
             return "jump"
+        if not accurate and solution.certificate is not None and solution.certificate.objective is not None and \
+                TOO_FAST in solution.certificate.objective.where:
+            return "fast"
         if self._unfelt(solution):
             self._scaled(solution)
             return None
