@@ -14,6 +14,7 @@ from ocp.certify import constraints, curvature, dynamics, jumps, objective
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
 from ocp.problem import TOO_FAST, Certificate, Residual, Solution, Statement
+from ocp.splits import joined
 
 #: the sum of all defects, times this, is what discretisation may take the objective away from its quadrature
 BY_DEFECTS = 10.0
@@ -95,7 +96,7 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
         gap_total=Residual("total re-integration gap", total, tolerances.gap_total, total_at),
         error_estimate=Residual("defect between knots", defect, tolerances.error_estimate, defect_at),
         energy=Residual("energy balance", float(np.max(balances)), tolerances.energy) if balances else None,
-        objective=_objective(solution, motions, float(sum(values.sum() for values in defects)), size, tolerances),
+        objective=_objective(solution, _whole(seen, motions), float(sum(values.sum() for values in defects)), size, tolerances),
         point=_point(solution, size, tolerances), objective_size=size,
         resolution=max((motion.look.width for motion in motions if motion.finite and not motion.stepped), default=None),
     )
@@ -105,6 +106,13 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
     extra = dict(solution.extra) | {"certificate_segment_gap": _by_segment([one.by_segment for one in again]),
                                     "certificate_segment_defect": _by_segment(defects)}
     return replace(solution, certificate=certificate, notes=notes, extra=extra, escape=curved)
+
+
+def _whole(seen: Solution, motions: Sequence[Motion]) -> Sequence[Motion]:
+    """The motions of a problem whose controls are split, for its own costs."""
+    whole = joined(seen)
+    return motions if whole is seen else [Motion(phase, part) for phase, part in
+                                          zip(whole.problem.phases, whole.parts or (whole.trajectory,), strict=True)]
 
 
 def _objective(solution: Solution, motions: Sequence[Motion], defects: float, size: float, tolerances: Tolerances) -> Residual:

@@ -20,6 +20,7 @@ from ocp.nlp import SCALINGS, SolverOptions, Warm
 from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution, Status, in_steps
 from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.splits import split
 from ocp.transcription import direct
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Optimality, solve_program
@@ -219,7 +220,8 @@ def _family(options: CollocationOptions) -> Family:
 
 def served(problem: Problem, options: CollocationOptions) -> Problem:
     """The problem with its algebraic unknowns at the points of the scheme, where controls are unknowns at all of these; else with
-    its unknowns eliminated."""
+    its unknowns eliminated; sizes of controls are split."""
+    problem = split(problem)
     at_points = options.shape() == "polynomial" and options.form != "compressed"
     return stated(problem) if at_points else eliminated(problem)
 
@@ -330,7 +332,7 @@ def _attempt(options: CollocationOptions, ask: Ask) -> Attempt:
     def error(found: Solution, chosen: CollocationOptions) -> float:
         meshes = ask.meshes if chosen.guess == options.guess else uniform_meshes(found.problem, replace(chosen, mesh=UNIFORM))
         own = Estimator(found.problem, [form(phase.system.space, options.states) for phase in found.problem.phases])
-        return own.estimate(found, meshes).motion
+        return own.estimate(found, [mesh for mesh in meshes if isinstance(mesh, Mesh)]).motion
 
     watches = ask.begin is None and ask.warm is None and options.form != "compressed"
     return watched(attempt, error) if watches else attempt
