@@ -21,6 +21,7 @@ from ocp.interrupts import deadline, held, late, limited
 from ocp.problem import SOLVED, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.reach import end_findings, first_findings
+from ocp.splits import joined
 
 #: options that say how time is discretised
 OF_TIME = ("integrator", "intervals", "steps", "controls", "cost_quadrature")
@@ -148,7 +149,7 @@ def solve(
     problem = chosen.served(problem, record)
     begin = time.perf_counter()
     if sure := [finding.text for finding in first_findings(problem) if finding.sure]:
-        return restored(_impossible(problem, name, record, sure, time.perf_counter() - begin))
+        return joined(restored(_impossible(problem, name, record, sure, time.perf_counter() - begin)))
     with limited(time_limit):
         with held(False, progress) as ctrl_c:
             solution = chosen.run(problem, record, ctrl_c.progress, checkpoint, resume, tolerances)
@@ -161,7 +162,7 @@ def solve(
     if in_discrete_time(problem):
         certified = dataclasses.replace(certified, options={k: v for k, v in certified.options.items() if k not in OF_TIME})
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
-    return restored(dataclasses.replace(certified, seconds=seconds))
+    return joined(restored(dataclasses.replace(certified, seconds=seconds)))
 
 
 def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[str], seconds: float) -> Solution:

@@ -42,6 +42,7 @@ FLOORS = {
         "guess",
         "fitted_guess",
         "algebraic",
+        "splits",
         "simulation",
         "plants",
         "solvers",

@@ -13,12 +13,15 @@ from ocp.algebraic import restored
 from ocp.certify import constraints, curvature, dynamics, jumps, objective
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
-from ocp.problem import Certificate, Residual, Solution, Statement
+from ocp.problem import TOO_FAST, Certificate, Residual, Solution, Statement
+from ocp.splits import joined
 
 #: the sum of all defects, times this, is what discretisation may take the objective away from its quadrature
 BY_DEFECTS = 10.0
 #: a gradient counts this much beside what a Newton step gains: it costs its square, yet tells whether multipliers are right
 BY_SLOPE = 0.3
+#: running costs that turn more often are beyond meshes that are found by refining
+FAST = 1500
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
         gap_total=Residual("total re-integration gap", total, tolerances.gap_total, total_at),
         error_estimate=Residual("defect between knots", defect, tolerances.error_estimate, defect_at),
         energy=Residual("energy balance", float(np.max(balances)), tolerances.energy) if balances else None,
-        objective=_objective(solution, motions, float(sum(values.sum() for values in defects)), size, tolerances),
+        objective=_objective(solution, _whole(seen, motions), float(sum(values.sum() for values in defects)), size, tolerances),
         point=_point(solution, size, tolerances), objective_size=size,
         resolution=max((motion.look.width for motion in motions if motion.finite and not motion.stepped), default=None),
     )
@@ -105,13 +108,24 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
     return replace(solution, certificate=certificate, notes=notes, extra=extra, escape=curved)
 
 
+def _whole(seen: Solution, motions: Sequence[Motion]) -> Sequence[Motion]:
+    """The motions of a problem whose controls are split, for its own costs."""
+    whole = joined(seen)
+    return motions if whole is seen else [Motion(phase, part) for phase, part in
+                                          zip(whole.problem.phases, whole.parts or (whole.trajectory,), strict=True)]
+
+
 def _objective(solution: Solution, motions: Sequence[Motion], defects: float, size: float, tolerances: Tolerances) -> Residual:
     """The objective beside its quadrature; the tolerance follows the solution's own error estimate."""
     value, doubt = objective.integrated(motions, size, solution.options.get("cost_quadrature") == "rectangle")
     allowed = tolerances.objective + min(BY_DEFECTS * defects + doubt / size, max(tolerances.objective, tolerances.error_estimate))
-    return Residual("objective against its quadrature", abs(solution.objective - value) / size,
-                    allowed if np.isfinite(allowed) else tolerances.objective,
-                    f"({solution.objective:.9g} reported, {value:.9g} integrated along the trajectory)")
+    where = f"({solution.objective:.9g} reported, {value:.9g} integrated along the trajectory"
+    residual = Residual("objective against its quadrature", abs(solution.objective - value) / size,
+                        allowed if np.isfinite(allowed) else tolerances.objective, f"{where})")
+    if residual.holds or (turns := objective.turns(motions)) <= FAST:
+        return residual
+    return replace(residual, where=f"{where}; {TOO_FAST} {turns} times on the way, which asks for as many intervals: put their "
+                                   "mean over a turn in their place, or shorten the motion)")
 
 
 def _point(solution: Solution, size: float, tolerances: Tolerances) -> Residual | None:

@@ -15,6 +15,8 @@ Array = np.ndarray
 
 #: the quadrature doubles its panels in every segment until it changes by no more than this share of the objective's size
 SETTLED, PANELS = 1e-10, 32
+#: steps of so many in the range of a running cost tell whether it turns
+TURN = 100
 
 
 def size(motions: Sequence[Motion]) -> tuple[float, float]:
@@ -64,6 +66,19 @@ def disagreement(solution: Solution, size: float) -> tuple[float, str] | None:
             distance = np.abs(mine - other) / np.where(largest > 0, largest, 1.0)
             found.append((float(np.max(distance, initial=0.0)), f"of {name}"))
     return max(found, key=lambda one: np.inf if np.isnan(one[0]) else one[0])
+
+
+def turns(motions: Sequence[Motion]) -> int:
+    """How often running costs turn from rising to falling or back, by more than a hundredth of their range, where motions are
+    looked at."""
+    found = 0
+    for motion in motions:
+        values = running(motion, motion.look.t, motion.look.x, motion.look.u)
+        if (span := float(np.ptp(values))) > 0 and np.isfinite(span):
+            steps = np.diff(np.round(TURN * values / span))
+            steps = np.sign(steps[steps != 0])
+            found += int(np.sum(steps[1:] != steps[:-1]))
+    return found
 
 
 def _value(motion: Motion, item: Cost | Constraint, t: Array, x: Array, u: Array) -> Array:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ocp.nlp import NLP, worst_violations
 from ocp.problem import INF, Duration, Problem, Trajectory
+from ocp.splits import BELOW
 from ocp.transcription.collocation import CollocationOptions, transcribe
 from ocp.transcription.program import Transcription
 
@@ -171,15 +172,17 @@ def _groups(problem: Problem, nlp: NLP) -> list[Group]:
 
 
 def _column_groups(nlp: NLP, units: Mapping[str, str], attitudes: set[str]) -> list[Group]:
-    """Groups of bounds and prescribed values. attitudes: components of quaternions, of which none can be moved by itself."""
+    """Groups of bounds and prescribed values. attitudes: components of quaternions, of which none can be moved by itself. Nobody
+    wrote that parts of controls begin at 0."""
     columns: dict[str, list[int]] = {}
     for i, name in enumerate(nlp.variables):
         columns.setdefault(base(name), []).append(i)
+    parts = {name.removesuffix(BELOW) for name in columns if name.endswith(BELOW)}
     found = []
     for name, indices in columns.items():
         prefix, _, own = name.rpartition(": ")
         kind, _, component = own.partition(".")
-        label, unit = component or own, units.get(component, "")
+        label, unit = component or own, units.get(component.removesuffix(BELOW), "")
         before = f"{prefix}: " if prefix else ""
         size = float(np.abs(nlp.x0[indices]).max(initial=0.0))
         if kind == "duration":
@@ -203,7 +206,8 @@ def _column_groups(nlp: NLP, units: Mapping[str, str], attitudes: set[str]) -> l
             found.append(Group(f"{before}{end} {label}", end, value, unit, _scale((), size)))
         own_bounds = [(i, (lower, upper) if i in ends else (nlp.x_lower[i], nlp.x_upper[i])) for i in indices]
         bound = tuple(Limit(i, side, float(value), True) for i, both in own_bounds
-                      for side, value in zip((LOWER, UPPER), both, strict=True) if abs(value) < INF)
+                      for side, value in zip((LOWER, UPPER), both, strict=True)
+                      if abs(value) < INF and (side == UPPER or name.removesuffix(BELOW) not in parts))
         if bound:
             found.append(Group(f"{before}bound of {label}", "bound", bound, unit, _scale(bound, 0.0)))
     return found

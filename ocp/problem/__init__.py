@@ -14,12 +14,24 @@ from ocp.problem.problem import (
     whole_steps,
     with_parameters,
 )
-from ocp.problem.solution import AT_A_JUMP, SOLVED, Certificate, Residual, Solution, Statement, Status, Trajectory, Violation, join
+from ocp.problem.solution import (
+    AT_A_JUMP,
+    SOLVED,
+    TOO_FAST,
+    Certificate,
+    Residual,
+    Solution,
+    Statement,
+    Status,
+    Trajectory,
+    Violation,
+    join,
+)
 from ocp.problem.system import System
 from ocp.problem.terms import At, Constraint, Cost, Sense
 
 __all__ = [
-    "AT_A_JUMP", "INF", "SOLVED", "At", "Boundary", "Certificate", "Constraint", "Cost", "Duration", "Guess", "Linkage", "Phase",
-    "Problem", "Reference", "Residual", "Sense", "Solution", "Statement", "Status", "System", "Trajectory", "Violation", "in_steps",
-    "join", "replaced_systems", "whole_steps", "with_parameters",
+    "AT_A_JUMP", "INF", "SOLVED", "TOO_FAST", "At", "Boundary", "Certificate", "Constraint", "Cost", "Duration", "Guess",
+    "Linkage", "Phase", "Problem", "Reference", "Residual", "Sense", "Solution", "Statement", "Status", "System", "Trajectory",
+    "Violation", "in_steps", "join", "replaced_systems", "whole_steps", "with_parameters",
 ]

@@ -73,6 +73,7 @@ class Phase:
     reset: (x of the previous phase at its end, p) -> x of this phase at its start, p the parameters of this phase's system;
     None: continuous, then the spaces of both phases agree. The first phase has none.
     stated: the phase of a system with algebraic unknowns that this one is, its unknowns eliminated (``ocp.algebraic``); else None.
+    whole: the phase that this one is with the sizes of its controls split (``ocp.splits``); else None.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Phase:
     free_parameters: tuple[tuple[int, float, float], ...] = ()
     reset: ca.Function | None = None
     stated: Phase | None = None
+    whole: Phase | None = None
 
     def __post_init__(self) -> None:
         for name, size in (("x_lower", self.system.nx), ("x_upper", self.system.nx),

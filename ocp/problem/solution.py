@@ -19,7 +19,7 @@ class Status(enum.Enum):
     INFEASIBLE = "No point that satisfies all constraints was found; relax what is named first."
     STALLED = "No step makes progress; check scaling and derivatives, or start from another guess."
     DIVERGED = "The iterates or the rollout grew without bound; shorten the horizon or start from a better guess."
-    UNBOUNDED = "The objective falls without bound; a cost, a bound or an end condition is missing."
+    UNBOUNDED = "The objective falls for ever; a cost, a bound or an end condition is missing."
     NOT_A_NUMBER = "A function returned NaN or infinity; the message names it."
     INTERRUPTED = "Interrupted by the user; the best iterate so far is returned."
     TIME_LIMIT = "The time limit was reached; the best iterate so far is returned."
@@ -34,6 +34,8 @@ class Status(enum.Enum):
 SOLVED = (Status.CONVERGED, Status.MESH_TOLERANCE)
 #: words of a residual that no mesh mends: when the motion crosses a jump is not for the program to choose
 AT_A_JUMP = "rates or costs jump where the state passes a place"
+#: words of one that asks for more intervals than passes come to
+TOO_FAST = "running costs turn"
 
 
 @dataclass(frozen=True)

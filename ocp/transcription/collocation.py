@@ -20,9 +20,11 @@ from ocp.nlp import SCALINGS, SolverOptions, Warm
 from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution, Status, in_steps
 from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.splits import split
 from ocp.transcription import direct
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Optimality, solve_program
+from ocp.transcription.endless import watched
 from ocp.transcription.freeze import frozen
 from ocp.transcription.ladder import Attempt, climb, free_names, hopeless
 from ocp.transcription.mesh import Compressed, Mesh, uniform_mesh
@@ -30,6 +32,7 @@ from ocp.transcription.options import check_options, how, solver_options
 from ocp.transcription.program import How, Transcription, build
 from ocp.transcription.refine.carry import carried
 from ocp.transcription.refine.criteria import Judge
+from ocp.transcription.refine.error import Estimator
 from ocp.transcription.refine.loop import Outside, refine
 from ocp.transcription.refine.passes import Ask, Family, Settings
 from ocp.transcription.refine.plan import UNIFORM, Plan, plans_text, read_plans, uniform_plan
@@ -217,7 +220,8 @@ def _family(options: CollocationOptions) -> Family:
 
 def served(problem: Problem, options: CollocationOptions) -> Problem:
     """The problem with its algebraic unknowns at the points of the scheme, where controls are unknowns at all of these; else with
-    its unknowns eliminated."""
+    its unknowns eliminated; sizes of controls are split."""
+    problem = split(problem)
     at_points = options.shape() == "polynomial" and options.form != "compressed"
     return stated(problem) if at_points else eliminated(problem)
 
@@ -313,7 +317,7 @@ def _run(options: CollocationOptions, ask: Ask) -> Solution:
 
 def _attempt(options: CollocationOptions, ask: Ask) -> Attempt:
     """What solves a program from one guess."""
-    def attempt(given: Problem, chosen: CollocationOptions) -> Solution:
+    def attempt(given: Problem, chosen: CollocationOptions, longest: Sequence[float] | None = None) -> Solution:
         chosen = chosen if ask.scaling is None else replace(chosen, scaling=ask.scaling)
         coarse = chosen.guess != options.guess  # that rung of the ladder has a mesh of its own
         meshes = None if coarse else ask.meshes
@@ -323,9 +327,15 @@ def _attempt(options: CollocationOptions, ask: Ask) -> Attempt:
             return change(transcribe(given, replace(chosen, mesh=UNIFORM) if coarse else chosen, meshes, centres))
 
         polish, begin = (None, None) if coarse else (ask.polish, ask.begin)
-        return solve_program(given, METHOD, chosen, chosen.nlp(), made, ask.show, ask.keep, ask.warm, polish, begin)
+        return solve_program(given, METHOD, chosen, chosen.nlp(), made, ask.show, ask.keep, ask.warm, polish, begin, longest)
 
-    return attempt
+    def error(found: Solution, chosen: CollocationOptions) -> float:
+        meshes = ask.meshes if chosen.guess == options.guess else uniform_meshes(found.problem, replace(chosen, mesh=UNIFORM))
+        own = Estimator(found.problem, [form(phase.system.space, options.states) for phase in found.problem.phases])
+        return own.estimate(found, [mesh for mesh in meshes if isinstance(mesh, Mesh)]).motion
+
+    watches = ask.begin is None and ask.warm is None and options.form != "compressed"
+    return watched(attempt, error) if watches else attempt
 
 
 def _remarked(found: Solution, options: CollocationOptions) -> Solution:

@@ -24,11 +24,14 @@ from ocp.nlp import (
     scaled,
     worst_violations,
 )
+from ocp.nlp.ipopt import overdetermined
 from ocp.nlp.local import Local, Owners
 from ocp.nlp.scaling_text import read_scaling, rule, scaling_text
 from ocp.problem import At, Problem, Sense, Solution, Status, Trajectory, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep, Pace, check_layout, joined, layout, log_arrays, log_rows, text
+from ocp.transcription.endless import Reach
 from ocp.transcription.program import Transcription
+from ocp.transcription.repeated import repeated
 
 Log = Sequence[Mapping[str, float]]
 Progress = Callable[[dict[str, float]], Any]
@@ -99,14 +102,15 @@ def unsupported(problem: Problem) -> list[str]:
 
 def solve_program(problem: Problem, method: str, options: Any, solver: SolverOptions, build: Callable[..., Transcription],
                   progress: Progress | None, checkpoint: Keep | None, resume: Checkpoint | None, polish: Polish | None = None,
-                  begin: Begin | None = None) -> Solution:
+                  begin: Begin | None = None, longest: Sequence[float] | None = None) -> Solution:
     """Build the program with ``build(centres=...)``, solve it, and centre tangent unknowns anew until they are small.
 
-    polish: what is made of a solution in the end; begin: a primal-dual point to start from where nothing is resumed.
+    polish: what is made of a solution in the end; begin: a primal-dual point to start from where nothing is resumed; longest:
+    durations of the phases beyond which a search is ended, with Status.DIVERGED.
     checkpoint, resume: as ``ocp.methods.solve`` says. The solution's problem has the values of free parameters that were found;
     ``extra["parameters"]`` has them in order.
     """
-    search = _Search(problem, method, options, solver, build, progress, checkpoint, resume)
+    search = _Search(problem, method, options, solver, build, progress, checkpoint, resume, longest)
     result = search.centred(search.first_point(begin))
     if polish is not None and result.status is Status.CONVERGED:
         result = search.polished(polish, result)
@@ -119,9 +123,10 @@ class _Search:
     """The programs of one solve, each about the centres that the one before found, with their log and what they took."""
 
     def __init__(self, problem: Problem, method: str, options: Any, solver: SolverOptions, build: Callable[..., Transcription],
-                 progress: Progress | None, checkpoint: Keep | None, resume: Checkpoint | None):
+                 progress: Progress | None, checkpoint: Keep | None, resume: Checkpoint | None, longest: Sequence[float] | None):
         self.problem, self.method, self.options, self.solver, self.build = problem, method, options, solver, build
         self.progress, self.checkpoint, self.resume = progress, checkpoint, resume
+        self.longest = longest
         self.started = time.perf_counter()
         self.program = build()
         self.names = {**layout(method, problem), "variables": text(self.program.nlp.variables),
@@ -145,8 +150,13 @@ class _Search:
         """The solution of a program whose tangent unknowns are small, or of the last that was tried."""
         passes = 0
         while True:
+            pace = None if self.checkpoint is None else Pace()
+            reach = None if self.longest is None else Reach(self.longest, self.program.durations, pace, self.keep)
+            watch = None if pace is None else (pace.due, self.keep)
             result = _solved(self.program.nlp, self.solver, self.factors, warm, None if self.progress is None else self._told,
-                             None if self.checkpoint is None else (Pace().due, self.keep))
+                             watch if reach is None else (reach.due, reach.take))
+            if reach is not None and reach.left:
+                result = replace(result, status=Status.DIVERGED)
             self.spent["solve"] += result.seconds["solver"]
             self.spent["functions"] += result.seconds["functions"]
             self.rows += result.iterations[1:] if self.rows else result.iterations
@@ -188,7 +198,8 @@ class _Search:
     def solution(self, result: NLPResult) -> Solution:
         program, problem = self.program, self.problem
         parts, chosen = program.parts(result.x), program.parameters(result.x)
-        notes = (*program.notes, *result.notes, *self.notes)
+        told = repeated(problem) if overdetermined(program.nlp) else ()
+        notes = (*program.notes, *result.notes, *self.notes, *told)
         if self.resume is not None:
             notes = (*notes, f"resumed after {self.first} iterations, from objective {float(self.resume['cost'][0]):.9g}")
         extra = {"lam_x": result.lam_x, "lam_g": result.lam_g}

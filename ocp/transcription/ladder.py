@@ -28,6 +28,7 @@ from ocp.guess import from_motion, perturbed
 from ocp.nlp import violation, worst_violations
 from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution, Status
+from ocp.transcription.repeated import crowded
 
 RUNGS = ("given", "dynamics", "simulated", "coarse", "multistart")
 GUESSES = ("auto", *RUNGS)
@@ -85,7 +86,7 @@ def climb(problem: Problem, options: Any, attempt: Attempt, given: Solution | No
                 return replace(best, status=found.status)
             if found.status is Status.NOT_A_NUMBER and first == "auto" and len(found.iterations) <= 1:
                 return _beside(problem, options, found, attempt)
-            if found.status in FINAL:
+            if found.status in FINAL or hardened(problem, found):
                 return found
             if found.status is Status.CONVERGED:
                 told = "; ".join(f"{label}: {other.status.name.lower().replace('_', ' ')}" for label, other in failed)
@@ -101,6 +102,12 @@ def climb(problem: Problem, options: Any, attempt: Attempt, given: Solution | No
     if len(failed) > 1:
         best = replace(best, notes=(*best.notes, f"guess: all of {', '.join(label for label, _ in failed)} failed"))
     return best
+
+
+def hardened(problem: Problem, found: Solution) -> bool:
+    """Whether neither another guess nor a finer mesh mends how an attempt ended."""
+    refused = found.status is Status.FAILED and not any(row["iteration"] for row in found.iterations)
+    return found.status is Status.UNBOUNDED or (refused and crowded(problem))
 
 
 def _beside(problem: Problem, options: Any, found: Solution, attempt: Attempt) -> Solution:

@@ -19,6 +19,7 @@ from ocp.nlp import SolverOptions
 from ocp.nlp.scaling_text import rule
 from ocp.problem import Phase, Problem, Solution
 from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.splits import split
 from ocp.transcription.carried import carries
 from ocp.transcription.direct import solve_program, unsupported
 from ocp.transcription.freeze import frozen
@@ -73,7 +74,8 @@ class MultipleShootingOptions:
 
 def served(problem: Problem, options: MultipleShootingOptions) -> Problem:
     """The problem with its algebraic unknowns at the points of the steps, where these are explicit; implicit ones solve equations
-    anyway, and eliminate the unknowns with them."""
+    anyway, and eliminate the unknowns with them; sizes of controls are split."""
+    problem = split(problem)
     return stated(problem) if carries(options.integrator) else eliminated(problem)
 
 

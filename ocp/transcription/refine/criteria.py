@@ -123,11 +123,14 @@ class ByCertificate:
 
     def _measured(self, solution: Solution, estimate: Estimate, plans: Plans) -> list[Array]:
         """Errors of the states of intervals as the certificate measured them. Where a check of the whole motion fails, all share
-        in it by their size."""
+        in it by their size, in one of the objective by what their quadrature misses."""
         certificate = solution.certificate
         assert certificate is not None
         gaps, defects = (_by_phase(solution.extra[f"certificate_segment_{name}"], plans) for name in ("gap", "defect"))
-        checks = (certificate.gap_total, certificate.energy, certificate.objective)
+        objective = 0.0 if certificate.objective is None else _ratio(certificate.objective)
+        missed = np.concatenate([own.cost for own in estimate.phases])
+        by_cost = objective > 1 and np.isfinite(missed).all() and missed.any()
+        checks = (certificate.gap_total, certificate.energy, None if by_cost else certificate.objective)
         whole = max(_ratio(check) for check in checks if check is not None)
         worst = max(np.max(np.nan_to_num(own.of_motion.total, posinf=1e300)) for own in estimate.phases)
         found = []
@@ -137,6 +140,8 @@ class ByCertificate:
             if whole > 1:
                 share = np.maximum(state / max(float(np.max(state)), 1e-300), own.of_motion.total / max(worst, 1e-300))
                 state = np.maximum(state, min(whole, MOST) * np.nan_to_num(share, nan=1.0, posinf=1.0))
+            if by_cost:
+                state = np.maximum(state, min(objective, MOST) * own.cost / np.mean(missed))
             found.append(state)
         return found
 

@@ -46,7 +46,7 @@ class PhaseErrors:
     clipped [N]: whether a control overshoots its bounds between nodes
     worst [N]: name of the state or constraint with the largest error
     gap, defect [N]: what an end of an interval is off, and the integral of the defect, over the ranges of the states: estimates of
-        what the certificate measures
+        what the certificate measures; cost [N]: what the program's quadrature misses of running costs
     """
 
     state: Array
@@ -59,13 +59,14 @@ class PhaseErrors:
     worst: tuple[str, ...]
     gap: Array = field(default_factory=lambda: np.zeros(0))
     defect: Array = field(default_factory=lambda: np.zeros(0))
+    cost: Array = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, found: Found) -> PhaseErrors:
         whole = (np.max(found.ends, initial=0.0), np.max(found.state), np.max(found.control), np.max(found.path),
                  np.sum(found.integral))
         return cls(found.state, found.control, found.path, found.integral, float(max(whole)), found.decay, found.clipped,
-                   tuple(found.worst), found.gap, found.defect)
+                   tuple(found.worst), found.gap, found.defect, found.cost)
 
     @cached_property
     def total(self) -> Array:

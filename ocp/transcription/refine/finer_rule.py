@@ -73,7 +73,8 @@ class _Finer:
 
 @dataclass(frozen=True)
 class Found:
-    """Errors by interval [N] as they come in, the largest of each with its name; ends [size]: those at ends of intervals, added."""
+    """Errors by interval [N] as they come in, the largest of each with its name; ends [size]: those at ends of intervals, added;
+    cost [N]: what the program's quadrature misses of running costs."""
 
     state: Array
     control: Array
@@ -83,6 +84,7 @@ class Found:
     clipped: Array
     gap: Array
     defect: Array
+    cost: Array
     ends: Array
     largest: Array
     worst: list[str]
@@ -90,7 +92,7 @@ class Found:
     @classmethod
     def empty(cls, N: int, size: int) -> Found:
         return cls(np.zeros(N), np.zeros(N), np.zeros(N), np.zeros(N), np.full(N, SMOOTHEST), np.zeros(N, dtype=bool), np.zeros(N),
-                   np.zeros(N), np.zeros(size), np.full(N, -1.0), [""] * N)
+                   np.zeros(N), np.zeros(N), np.zeros(size), np.full(N, -1.0), [""] * N)
 
     def blame(self, group: Sequence[int], values: Array, names: Sequence[str]) -> None:
         """Name the largest column of values [G, k] where it exceeds what is known of its interval."""
@@ -169,7 +171,7 @@ class PhaseFunctions:
             self._of_controls(seen, finer, found, jumps)
             self._between_nodes(seen, finer, found)
             self._of_integrals(seen, finer, found)
-            objective += self._of_objective(seen, finer, costate)
+            objective += self._of_objective(seen, finer, costate, found)
         return found, objective
 
     def _at_places(self, phase: Phase, part: Trajectory, mesh: Mesh) -> _Seen:
@@ -256,9 +258,10 @@ class PhaseFunctions:
         found.integral[finer.group] = np.max(off, axis=1)
         found.blame(finer.group, off, ["quadrature of integral constraints"] * off.shape[1])
 
-    def _of_objective(self, seen: _Seen, finer: _Finer, costate: Any) -> float:
+    def _of_objective(self, seen: _Seen, finer: _Finer, costate: Any, found: Found) -> float:
         scheme = seen.mesh.schemes[finer.group[0]]
         change = finer.running @ finer.v - seen.costs[finer.places] @ scheme.quadrature
+        found.cost[finer.group] = np.abs(finer.h * change)
         if costate is not None:
             weight = np.einsum("ri,gik->grk", np.asarray(scheme.control_basis(finer.r)), costate[finer.places])
             change += np.einsum("i,gik,gik->g", finer.v, weight, finer.rate - finer.slope)

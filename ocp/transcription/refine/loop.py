@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ocp.nlp import NLP, NLPResult, Warm
-from ocp.problem import AT_A_JUMP, Problem, Solution, Status, Trajectory, join
+from ocp.problem import AT_A_JUMP, TOO_FAST, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep, text
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Begin, Polish
-from ocp.transcription.ladder import left_over
+from ocp.transcription.ladder import hardened, left_over
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.program import Transcription
 from ocp.transcription.refine.arcs import Jump, duration_of
@@ -133,7 +133,7 @@ class _Refinement:
         self.failures += 1
         self.fallen = solution if self.fallen is None else min(self.fallen, solution, key=left_over)
         self.told.words.append(f"pass {self.number}: {size_of(self.plans)}: {solution.status.name.lower().replace('_', ' ')}")
-        if ask.ladder or self.number >= self.settings.most:
+        if ask.ladder or self.number >= self.settings.most or hardened(self.problem, solution):
             return "failed"
         if self.number == 1 and (told := self.settings.hopeless(ask, solution)):
             self.told.words.append(told)
@@ -169,6 +169,9 @@ class _Refinement:
             return "ringing"
         if not accurate and solution.certificate is not None and AT_A_JUMP in solution.certificate.stationarity.where:
             return "jump"
+        if not accurate and solution.certificate is not None and solution.certificate.objective is not None and \
+                TOO_FAST in solution.certificate.objective.where:
+            return "fast"
         if self._unfelt(solution):
             self._scaled(solution)
             return None

@@ -23,6 +23,7 @@ REASONS = {
     "chattering": "singular controls chattered in the last passes; take scheme gauss or radau with refine hp, or give them a small "
                   "cost",
     "jump": "what is left is when the motion crosses a jump, which no mesh chooses",
+    "fast": "running costs turn too often for intervals to follow",
     "ringing": "controls chattered, which the objective hardly feels",
 }
 
@@ -63,7 +64,8 @@ def finished(problem: Problem, passes: Sequence[Pass], last: Solution, plans: Pl
     elif stopped == "failed" and best is not None:
         status, message = last.status, f"A refined mesh failed: {last.message} The last pass that converged is returned."
     elif stopped and best is not None and certified:
-        message = f"{message} The mesh was refined until {_why(stopped, best)}.".strip()
+        until = "The mesh was refined until" if len(passes) > 1 else "The mesh was not refined:"
+        message = f"{message} {until} {_why(stopped, best)}.".strip()
     elif stopped and best is not None:
         status = Status.MESH_TOLERANCE
         message = (f"Mesh refinement did not reach its tolerance {rules.tolerance:.3g}: {best.estimate.where(problem)}; "

@@ -3,6 +3,7 @@ after the solve, by however little, is seen; and so is an objective that the met
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import casadi as ca
@@ -383,3 +384,26 @@ def test_nothing_is_sampled_only_where_it_was_collocated(scheme, degree):
     motion = Motion(problem.phase, path)
     error = np.abs(slope - rate).max(axis=0) / motion.scale
     assert certificate.error_estimate.value > 0.02 * np.max(error) * np.diff(path.t).max()
+
+
+def waving(speed):
+    """The block moved with u^2 + cos(speed t): 12 + sin(speed) / speed."""
+    phase = known.block_move().phase
+    wave = replace(phase.costs[0], function=known.function(2, 1, lambda t, x, u, p: u[0]**2 + 50 * ca.cos(speed * t)))
+    return known.problem(replace(phase, costs=(wave,)))
+
+
+def test_running_costs_that_turn_beyond_any_mesh_end_at_once_and_are_told_with_their_turns():
+    found = solve(waving(1e4))
+    assert not found.ok
+    assert len(found.extra["refinement"]) == 1
+    told = re.search(r"turn (\d+) times", found.certificate.objective.where)
+    assert int(told[1]) == pytest.approx(1e4 / np.pi, abs=2)
+    assert "The mesh was not refined: running costs turn too often" in found.message
+
+
+def test_running_costs_that_a_mesh_can_follow_are_followed():
+    found = solve(waving(300.0))
+    assert found.ok
+    assert found.objective == pytest.approx(12 + 50 * np.sin(300) / 300, abs=1e-4)
+    assert len(found.extra["refinement"]) > 1

@@ -19,7 +19,7 @@ def move(split):
         p.bounds({push: (0, 1), brake: (0, 1)})
     else:
         force = p.control("force", "N")
-        size = abs(force)
+        size = abs(3 * force) / 3
         p.bounds({force: (-1, 1)})
     p.dynamics({x: v, v: force})
     p.start(x=0, v=0)

@@ -1,0 +1,59 @@
+"""Path equations that other path equations already are, by their slopes: more of them than controls can meet are no program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import casadi as ca
+import numpy as np
+
+from ocp.problem import At, Constraint, Phase, Problem, Sense
+
+#: slopes are compared at so many points beside the guess; a row that leaves no more than this of itself beside others is theirs
+POINTS, LEFT = 3, 1e-9
+
+
+def crowded(problem: Problem) -> bool:
+    """Whether a phase has at least as many path equations as inputs, so that no finer mesh leaves more unknowns open."""
+    return any(sum(len(c.lower) for c in _equations(phase)) >= phase.system.nu for phase in problem.phases)
+
+
+def repeated(problem: Problem) -> tuple[str, ...]:
+    """A sentence for each row of a path equation whose slope by states and inputs is everywhere made of those before it."""
+    several = len(problem.phases) > 1
+    return tuple(f"phase {phase.name!r}: {told}" if several else told for phase in problem.phases for told in _repeated(phase))
+
+
+def _equations(phase: Phase) -> list[Constraint]:
+    return [c for c in phase.constraints if c.at is At.PATH and c.sense is Sense.EQUAL and c.soft is None]
+
+
+def _repeated(phase: Phase) -> Iterator[str]:
+    rows, system, rng = _equations(phase), phase.system, np.random.default_rng(0)
+    names = [name for c in rows for name in c.components()]
+    functions, slopes = [_slope(c.function) for c in rows], []
+    middle = len(phase.guess.s) // 2
+    for _ in range(POINTS if len(names) > 1 else 0):
+        x, u = (part[middle] + rng.uniform(-0.5, 0.5, part.shape[1]) for part in (phase.guess.x, phase.guess.u))
+        t = rng.uniform() * phase.duration.guess
+        slopes.append(np.vstack([slope(t, x, u, system.parameter_values).full() for slope in functions]))
+    if not slopes or not np.all(np.isfinite(slopes)):
+        return
+    own: list[int] = []
+    for i, name in enumerate(names):
+        if not all(_made(J[i], J[own]) for J in slopes):
+            own.append(i)
+            continue
+        needed = [repr(names[j]) for j in own if not all(_made(J[i], J[[k for k in own if k != j]]) for J in slopes)]
+        yield f"path equation {name!r} repeats {' and '.join(needed)} or contradicts it: it has no slope of its own; leave it out"
+
+
+def _slope(function: ca.Function) -> ca.Function:
+    t, x, u, p = arguments = [ca.MX.sym(function.name_in(i), function.numel_in(i)) for i in range(4)]
+    return ca.Function("slope", arguments, [ca.densify(ca.jacobian(function(*arguments), ca.vertcat(x, u)))])
+
+
+def _made(row: np.ndarray, others: np.ndarray) -> bool:
+    """Whether a row is a combination of others."""
+    rest = row - np.linalg.lstsq(others.T, row, rcond=None)[0] @ others if len(others) else row
+    return bool(np.linalg.norm(rest) <= LEFT * np.linalg.norm(row))

@@ -1,0 +1,92 @@
+"""Sizes of controls as sums of two parts: the same values, the closed form of least effort, the solution in the problem's terms."""
+
+from dataclasses import replace
+
+import casadi as ca
+import control_problems as known
+import numpy as np
+import pytest
+
+from ocp.explain.groups import UPPER, program_of
+from ocp.methods import solve
+from ocp.problem import At, Constraint, Cost, Guess
+from ocp.splits import BELOW, joined, split
+
+#: one metre in three seconds from rest to rest with at most 1 N: pushes of s at both ends with s (3 - s) = 1; the effort is 2 s
+EXACT = 3 - np.sqrt(5)
+
+
+def moved(cost, bound=1.0, *, at=At.PATH):
+    phase = known.block_move(3.0).phase
+    return known.problem(replace(phase, u_lower=(-bound,), u_upper=(bound,), costs=(Cost("fuel", at, known.function(2, 1, cost)),)))
+
+
+def test_least_effort_is_certified_by_default_and_handed_back_with_its_one_control():
+    problem = moved(lambda t, x, u, p: ca.fabs(u[0]))
+    found = solve(problem)
+    assert found.ok
+    assert abs(found.objective - EXACT) <= found.certificate.bar <= 1e-5
+    assert found.problem.phase.system.controls == ("u",)
+    assert found.problem.phase.costs == problem.phase.costs
+    assert found.trajectory.u.shape[1] == 1
+    t = np.linspace(0.0, 3.0, 30001)
+    u = found.trajectory.control(t)
+    assert u.shape == (30001, 1)
+    assert np.trapezoid(np.abs(u[:, 0]), t) == pytest.approx(EXACT, abs=1e-3)
+    assert found.trajectory.control(0.1) == pytest.approx([1.0], abs=1e-6)
+    assert any("two controls from 0 on" in note for note in found.notes)
+
+
+def test_causes_and_prices_know_the_bounds_that_were_written_alone():
+    groups = program_of(moved(lambda t, x, u, p: ca.fabs(u[0]))).groups
+    sides = {group.name: {limit.side for limit in group.limits} for group in groups if group.name.startswith("bound of ")}
+    assert sides == {"bound of u": {UPPER}, f"bound of u{BELOW}": {UPPER}}
+
+
+@pytest.mark.parametrize(("method", "options"), [("collocation", {"controls": "held", "intervals": 60, "scheme": "radau"}),
+                                                 ("multiple_shooting", {"intervals": 60})])
+def test_held_controls_and_both_ways_of_cost_agree(method, options):
+    found = solve(moved(lambda t, x, u, p: 2 * ca.fabs(u[0]) + ca.fabs(x[1] - 7)), method, options)
+    assert found.problem.phase.system.controls == ("u",)
+    assert found.objective == pytest.approx(2 * EXACT + 3 * 7 - 1, rel=2e-3)  # the speed, integrated, is the way
+    assert np.max(np.abs(found.trajectory.u)) <= 1 + 1e-9
+
+
+def test_functions_of_parts_have_the_values_of_the_control():
+    rng = np.random.default_rng(3)
+    system = known.flat_system("two", ("x",), ("a", "b"), lambda t, x, u, p: u[0] * x[0] + ca.fabs(u[1]))
+
+    def running(t, x, u, p):
+        return 2 * ca.fabs(u[1]) + ca.fabs(u[0]) * x[0] + u[1]**2 + ca.fabs(u[1] + 1)
+
+    phase = replace(known.block_move().phase, system=system, guess=Guess(np.array([0.0, 1.0]), np.zeros((2, 1)), np.zeros((2, 2))),
+                    start=None, final=None, x_lower=(), x_upper=(), u_lower=(-1.0, -2.0), u_upper=(1.0, 3.0),
+                    costs=(Cost("c", At.PATH, known.function(1, 2, running)),),
+                    constraints=(Constraint("r", At.PATH, known.function(1, 2, lambda t, x, u, p: ca.fabs(u[1])), (0.0,), (1.0,)),))
+    parts = split(known.problem(phase)).phase
+    assert parts.system.controls == ("a", "b", "b" + BELOW)
+    assert (parts.u_lower, parts.u_upper) == ((-1.0, 0.0, 0.0), (1.0, 3.0, 2.0))
+    for _ in range(20):
+        x, a, b, more = rng.normal(size=4)
+        w = [a, max(b, 0), max(-b, 0)]
+        for mine, other in ((parts.system.rate, system.rate), (parts.costs[0].function, phase.costs[0].function),
+                            (parts.constraints[0].function, phase.constraints[0].function)):
+            assert float(mine(0, x, w, [])) == pytest.approx(float(other(0, x, [a, b], [])), rel=1e-13)
+        both = [a, w[1] + abs(more), w[2] + abs(more)]  # more of both parts costs more, and moves nothing
+        assert float(parts.costs[0].function(0, x, both, [])) == pytest.approx(
+            float(phase.costs[0].function(0, x, [a, b], [])) + 4 * abs(more), rel=1e-12)
+        assert float(parts.system.rate(0, x, both, [])) == pytest.approx(float(system.rate(0, x, [a, b], [])), rel=1e-12)
+
+
+@pytest.mark.parametrize("cost", [lambda t, x, u, p: -ca.fabs(u[0]), lambda t, x, u, p: ca.fabs(u[0]) * ca.sin(t),
+                                  lambda t, x, u, p: ca.fabs(u[0])**2, lambda t, x, u, p: ca.fabs(u[0] - x[0])])
+def test_other_sizes_stay_as_they_are(cost):
+    problem = moved(cost)
+    assert split(problem) is problem
+    one_sided = replace(moved(lambda t, x, u, p: ca.fabs(u[0])).phase, u_lower=(0.0,))
+    assert split(known.problem(one_sided)).phase is one_sided
+
+
+def test_solutions_of_other_problems_are_not_touched():
+    found = solve(known.block_move())
+    assert joined(found) is found
