@@ -124,7 +124,7 @@ class _Search:
         self.progress, self.checkpoint, self.resume = progress, checkpoint, resume
         self.started = time.perf_counter()
         self.program = build()
-        # a fifth of a large linear problem's time, which only checkpoints are for
+        # thousands of strings, which only checkpoints are for
         self.names = {} if checkpoint is None and resume is None else {
             **layout(method, problem), "variables": text(self.program.nlp.variables),
             "constraints": text(self.program.nlp.constraints)}
