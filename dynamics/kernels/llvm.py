@@ -29,13 +29,13 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import casadi as ca
 
-from dynamics.kernels import cache, library, text
+from dynamics.kernels import cache, compiler, library, text
 from dynamics.kernels.compiler import KernelError, cpu_identity, densified
 from dynamics.kernels.size import operations
 
@@ -65,10 +65,32 @@ class Code:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A dense SX function and the hash of how CasADi writes it."""
+    """A dense function and the hash of how CasADi writes it."""
 
     function: ca.Function
     content: str
+
+    @cached_property
+    def size(self) -> int:
+        return operations(self.function)
+
+    @cached_property
+    def scalar(self) -> ca.Function | KernelError:
+        """The function in scalar operations, which nobody asks for where the code is there already: to expand a graph of matrices
+        takes as long as to write it down. KernelError where it cannot be had."""
+        name, function = self.function.name(), self.function
+        if not function.is_a("SXFunction"):
+            if self.size > MAX_OPERATIONS:
+                return KernelError(f"function {name!r} has {self.size} operations: no machine code above {MAX_OPERATIONS}")
+            try:
+                function = densified(function.expand())
+            except RuntimeError as error:
+                return _no_scalars(name, error)
+        unknown = sorted(set(map(function.instruction_id, range(function.n_instructions()))) - text.KNOWN)
+        if unknown:
+            words = ", ".join(map(_operation, unknown))
+            return KernelError(f"function {name!r} has operations without machine code: {words}")
+        return function
 
 
 # Code that some kernel or workspace refers to, by the hash of the serialised function: solvers ask for the same functions again.
@@ -85,7 +107,7 @@ def machine_code(
     if not tuned:
         return _codes(asked, cache_dir, False)
     return [code for one in asked for code in _codes(
-        [one], cache_dir, isinstance(one, _Asked) and one.function.n_instructions() <= MAX_TUNED)]
+        [one], cache_dir, isinstance(one, _Asked) and one.size <= MAX_TUNED)]
 
 
 def _codes(
@@ -108,27 +130,16 @@ def _codes(
 
 
 def _asked(function: ca.Function) -> _Asked | KernelError:
-    """A dense SX function with its name in the cache; KernelError where there is none that can be written."""
-    name, size = function.name(), operations(function)
-    if not function.is_a("SXFunction") and size > MAX_OPERATIONS:
-        return KernelError(f"function {name!r} has {size} operations: no machine code above {MAX_OPERATIONS}")
+    """A dense function with its name in the cache; KernelError where it has none, for it calls back into Python."""
     try:
-        if not function.is_a("SXFunction"):
-            function = densified(function.expand())
-        serialised = function.serialize()
+        return _Asked(function, hashlib.sha256(function.serialize().encode()).hexdigest())
     except RuntimeError as error:
-        reason = str(error).strip().splitlines()[-1]
-        return KernelError(f"function {name!r} cannot be expanded into scalar operations: {reason}")
-    return _Asked(function, hashlib.sha256(serialised.encode()).hexdigest())
+        return _no_scalars(function.name(), error)
 
 
-def _unwritable(function: ca.Function) -> KernelError | None:
-    """What to say about a function with operations that cannot be written."""
-    unknown = sorted(set(map(function.instruction_id, range(function.n_instructions()))) - text.KNOWN)
-    if not unknown:
-        return None
-    words = ", ".join(map(_operation, unknown))
-    return KernelError(f"function {function.name()!r} has operations without machine code: {words}")
+def _no_scalars(name: str, error: RuntimeError) -> KernelError:
+    reason = str(error).strip().splitlines()[-1]
+    return KernelError(f"function {name!r} cannot be expanded into scalar operations: {reason}")
 
 
 def _operation(code: int) -> str:
@@ -146,17 +157,17 @@ def _made(asked: Mapping[str, _Asked], cache_dir: str | os.PathLike[str] | None,
     """Code of functions by content, from the cache or new."""
     start = time.perf_counter()
     key, names = _names_of(list(asked), tuned)
-    stored = tuned or sum(one.function.n_instructions() for one in asked.values()) >= WORTH_STORING
+    stored = tuned or sum(one.size for one in asked.values()) >= WORTH_STORING
     directories = cache.lookup_directories(cache_dir) if stored else ()
     binary = cache.find_object(directories, key)
     hit = binary is not None
-    symbols = {symbol: one.function for symbol, one in zip(names, asked.values(), strict=True)}
-    if binary is None:  # what is in the cache needs no look at all its operations
-        wrong = {content: error for content, one in asked.items() if (error := _unwritable(one.function)) is not None}
+    if binary is None:
+        scalars = {content: one.scalar for content, one in asked.items()}
+        wrong: dict[str, Code | KernelError] = {c: found for c, found in scalars.items() if isinstance(found, KernelError)}
         if wrong:
             rest = {content: one for content, one in asked.items() if content not in wrong}
             return wrong | (_made(rest, cache_dir, tuned) if rest else {})
-        binary = compiled(symbols, tuned)
+        binary = compiled(dict(zip(names, scalars.values(), strict=True)), tuned)
         if stored:
             cache.store_object(directories[-1], key, binary)
     addresses, keep = _linked(binary, names)
@@ -214,7 +225,8 @@ def _identity() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _source() -> str:
-    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in (__file__, text.__file__, library.__file__))).hexdigest()
+    files = (__file__, compiler.__file__, text.__file__, library.__file__)
+    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
 
 
 def _target_machine(tuned: bool) -> Any:

@@ -129,8 +129,10 @@ class _Search:
         self.longest = longest
         self.started = time.perf_counter()
         self.program = build()
-        self.names = {**layout(method, problem), "variables": text(self.program.nlp.variables),
-                      "constraints": text(self.program.nlp.constraints)}
+        # thousands of strings, which only checkpoints are for
+        self.names = {} if checkpoint is None and resume is None else {
+            **layout(method, problem), "variables": text(self.program.nlp.variables),
+            "constraints": text(self.program.nlp.constraints)}
         self.resumed, self.before, self.first = _warm(resume, self.names)
         if resume is not None and self._tangent():
             self.program = build(centres=[resume[f"centres_{i}"] for i in range(len(self.program.forms))])

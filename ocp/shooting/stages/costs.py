@@ -13,7 +13,7 @@ from dynamics.derivatives import efforts
 from dynamics.model.model import Model
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Cost, Phase, Sense
-from ocp.shooting.stages.expressions import Symbol, dense_function, symbol_for
+from ocp.shooting.stages.expressions import Symbol, shared, symbol_for
 from ocp.spaces import Space
 
 Expr = Any
@@ -132,13 +132,12 @@ def local_cost(phase: Phase) -> LocalCost:
     support = tuple(int(i) for i in np.flatnonzero(pattern[:ndx].any(axis=1)))
     rows = list(support)
 
-    def blocks(name: str, H: Expr) -> ca.Function:
-        return dense_function(name, arguments, [slope, H[rows, rows], H[ndx:, rows].T, H[ndx:, ndx:]])
-
+    blocks = [block for H in (bend, exact) for block in (H[rows, rows], H[ndx:, rows].T, H[ndx:, ndx:])]
+    value, slope, *blocks = shared([total(costs, *arguments), slope, *blocks], type(arguments[0]))
     return LocalCost(
-        value=dense_function("cost", arguments, [total(costs, *arguments)]),
-        slope=dense_function("cost_slope", arguments, [slope]),
-        bend=blocks("cost_bend", bend), exact=blocks("cost_exact", exact), support=support)
+        value=ca.Function("cost", arguments, [value]), slope=ca.Function("cost_slope", arguments, [slope]),
+        bend=ca.Function("cost_bend", arguments, [slope, *blocks[:3]]),
+        exact=ca.Function("cost_exact", arguments, [slope, *blocks[3:]]), support=support)
 
 
 def _sparsity(arguments: Sequence[Expr], matrix: Expr) -> ca.Sparsity:

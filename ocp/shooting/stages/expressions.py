@@ -32,9 +32,14 @@ def symbol_for(functions: Sequence[ca.Function], limit: int | None = None) -> Sy
 
 def dense_function(name: str, inputs: Sequence[Expr], outputs: Sequence[Expr]) -> ca.Function:
     """Function with dense outputs and every shared term computed once."""
-    kind = type(inputs[0])
-    dense = [ca.densify(kind(output)) for output in outputs]
-    return ca.Function(name, list(inputs), ca.cse(dense))
+    return ca.Function(name, list(inputs), shared(outputs, type(inputs[0])))
+
+
+def shared(outputs: Sequence[Expr], kind: type) -> list[Expr]:
+    """Outputs as dense SX or MX, every shared term computed once. CasADi writes down every node to find them, functions that are
+    called with all that is in them: for large ones that takes longer than to differentiate them."""
+    found: list[Expr] = ca.cse([ca.densify(kind(output)) for output in outputs])
+    return found
 
 
 def by_rows(matrix: Expr, width: int) -> Expr:

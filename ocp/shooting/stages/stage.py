@@ -25,7 +25,7 @@ import casadi as ca
 from dynamics.model.model import Model
 from ocp.problem import Cost
 from ocp.shooting.stages.costs import LocalCost, slopes, total
-from ocp.shooting.stages.expressions import Symbol, by_rows, dense_function, filled
+from ocp.shooting.stages.expressions import Symbol, by_rows, dense_function, filled, shared
 from ocp.shooting.stages.rows import Row, Rows, make_rows
 from ocp.shooting.stages.written import Write, Written
 from ocp.spaces import Space, euclidean
@@ -145,21 +145,19 @@ def _first_order(draft: Draft, inputs: Sequence[Expr], after: Expr, terms: Seque
     if draft.local is not None:
         return step, None, None
     g, F, H = first_order(draft.space, draft.after, x, u, p, terms, after, None)
-    outputs = [filled(g, width), by_rows(F, width), by_rows(ca.tril(H), width)]
-    return step, dense_function("expand", inputs, outputs), dense_function("slope", inputs, outputs[:2])
+    outputs = shared([filled(g, width), by_rows(F, width), by_rows(ca.tril(H), width)], type(x))
+    return step, ca.Function("expand", inputs, outputs), ca.Function("slope", inputs, outputs[:2])
 
 
 def _written(inputs: Sequence[Expr], found: Written, ndx_after: int, width: int, full: bool
              ) -> tuple[ca.Function, ca.Function, ca.Function, ca.Function | None]:
     """step, expand, slope and, if wanted and given, whole of a step that is written out."""
-    gF = [filled(found.gradient, width), by_rows(found.F, width)]
-    whole = None
-    if full and found.full is not None:
-        costate = ca.SX.sym("lambda", ndx_after)
-        whole = dense_function("whole", [*inputs, costate], [by_rows(ca.tril(found.full(costate)), width), *gF])
-    return (dense_function("step", inputs, [found.after, found.cost]),
-            dense_function("expand", inputs, [*gF, by_rows(ca.tril(found.gauss_newton), width)]),
-            dense_function("slope", inputs, gF), whole)
+    costate = ca.SX.sym("lambda", ndx_after)
+    hessians = [found.gauss_newton, *([found.full(costate)] if full and found.full is not None else [])]
+    after, cost, g, F, *H = shared([found.after, found.cost, filled(found.gradient, width), by_rows(found.F, width),
+                                    *(by_rows(ca.tril(H), width) for H in hessians)], ca.SX)
+    return (ca.Function("step", inputs, [after, cost]), ca.Function("expand", inputs, [g, F, H[0]]),
+            ca.Function("slope", inputs, [g, F]), ca.Function("whole", [*inputs, costate], [H[1], g, F]) if len(H) > 1 else None)
 
 
 def _first_output(function: ca.Function) -> ca.Function:
@@ -238,5 +236,8 @@ def _bend(draft: Draft, width: int) -> ca.Function:
     value = _total(terms, control, p)
     value += ca.dot(costate, draft.after.minus(after, moved))
     hessian = ca.Function("hessian", [t, x, z, p, h, after, costate], [ca.tril(ca.hessian(value, z)[0])])
-    H = hessian(t, x, ca.vertcat(ca.DM.zeros(n), u), p, h, draft.advance(t, x, u, p, h)[0], costate)
-    return dense_function("bend", [t, x, u, p, h, costate], [by_rows(H, width)])
+    inputs, (there,) = [t, x, u, p, h, costate], shared([draft.advance(t, x, u, p, h)[0]], type(x))
+    H = by_rows(hessian(t, x, ca.vertcat(ca.DM.zeros(n), u), p, h, there, costate), width)
+    if isinstance(H, ca.MX):  # a call, which has nothing to share
+        return ca.Function("bend", inputs, [ca.densify(H)])
+    return dense_function("bend", inputs, [H])

@@ -231,6 +231,27 @@ def test_matrix_graphs_are_expanded():
     agree(make(inner.map(4)), inner.map(4), values(function))
 
 
+def test_code_that_is_there_asks_for_no_expansion_and_is_that_of_the_same_function_only(cache, monkeypatch):
+    """In memory and on disk; graphs of matrices that differ in one constant, of their own or of what they call, have each their
+    own."""
+    def outer(constant, factor):
+        inner = ca.Function("inner", [z := ca.SX.sym("z", 3)], [ca.sin(z) * z[0] * factor])
+        X = ca.MX.sym("X", 3, 60)
+        return ca.Function("outer", [X], [inner.map(60)(X) + constant])
+
+    cases, counted, expand = [(1.0, 2.0), (1.5, 2.0), (1.0, 2.5)], [], ca.Function.expand
+    made = [make(outer(*case)) for case in cases]  # alive to the end
+    monkeypatch.setattr(ca.Function, "expand", lambda self, *given: counted.append(self.name()) or expand(self, *given))
+    for hit in (False, True):
+        for case, first in zip(cases, made, strict=True):
+            kernel = make(outer(*case))
+            assert (kernel.cache_hit, kernel.address == first.address, counted) == (hit, not hit, [])
+            agree(kernel, outer(*case), values(outer(*case)))
+        monkeypatch.setattr(llvm, "_alive", weakref.WeakValueDictionary())
+    make(outer(3.0, 3.0))
+    assert counted == ["outer"]
+
+
 def test_what_cannot_be_expanded_is_interpreted_and_says_why(monkeypatch):
     X = ca.MX.sym("X", 3)
     solve = ca.Function("solve", [X], [ca.solve(ca.diag(X) + 1, X)])
