@@ -157,8 +157,8 @@ class PreparedStep:
                 return None
             for item in own:
                 other = before[len(found)]
-                if item is not other and not (type(item) is type(other) is EffortTask
-                                              or (type(item) is type(other) is Task and item.shape == other.shape)):
+                if item is not other and (type(item) is not type(other) or not (type(item) is EffortTask or (
+                        type(item) is Task and (item.shape is other.shape or item.shape == other.shape)))):
                     return None
                 found.append(item)
         return found
@@ -166,17 +166,11 @@ class PreparedStep:
     def solve(self, q: ArrayLike, v: ArrayLike, stances: tuple[Stance, ...], items: list[Item]) -> HQPResult:
         """The optimum at a state. Raises ProblemError for states that are not finite."""
         a, s = self.arrays, self.space.arrays
-        for name, value, own in (("q", q, a.q), ("v", v, a.v)):
-            given = np.asarray(value, float)
-            if given.shape != own.shape:
-                if given.shape != (*own.shape, 1):
-                    raise ProblemError(f"{name} has shape {given.shape}, expected {own.shape}", where="WholeBody.step")
-                given = given.ravel()
-            own[:] = given
+        a.q[:], a.v[:] = _given("q", q, a.q.shape), _given("v", v, a.v.shape)
         before, self._set = self._set, []  # what is in the arrays: nothing to trust where an item is refused
-        for k, item in enumerate(items):
-            if not (before and item is before[k] and type(item) is Task):
-                _set(item, self._items[k])
+        for item, other, rows in zip(items, before or [None] * len(items), self._items, strict=True):
+            if item is not other or type(item) is not Task:
+                _set(item, other, rows)
         self._set = items
         if stances is not self._stances:
             self._ends(stances)
@@ -207,15 +201,33 @@ class PreparedStep:
         s.low[at], s.high[at] = (lower[rows] - a.v[rows]) / whole.horizon, (upper[rows] - a.v[rows]) / whole.horizon
 
 
-def _set(item: Item, rows: _Rows) -> None:
+def _given(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
+    given = np.asarray(value, float)
+    if given.shape == shape:
+        return given
+    if given.shape != (*shape, 1):
+        raise ProblemError(f"{name} has shape {given.shape}, expected {shape}", where="WholeBody.step")
+    return given.ravel()
+
+
+def _number(value: Any, before: Any) -> bool:
+    """Whether this is a number, and the same as before: there is nothing to write."""
+    return type(value) is float and type(before) is float and value == before
+
+
+def _set(item: Item, before: Item | None, rows: _Rows) -> None:
+    """Write what an item says in its rows, where the one before, of the same kind, said something else."""
     size = rows.b.size
     if isinstance(item, Task):
-        if not (isinstance(item.rate, float) and isinstance(item.acceleration, float) and isinstance(item.weight, float)):
-            check_shapes(item, (size,))
+        old = before if isinstance(before, Task) else None
+        check_shapes(item, (size,))
         if item.target.size != rows.target.size:
             raise ProblemError(f"target has {item.target.size} numbers, expected {rows.target.size}", where=f"task {item.name!r}")
         rows.target[:], rows.acceleration[:], rows.rate[:] = item.target, item.acceleration, item.rate
-        rows.damping[:], rows.stiffness[:] = 2 * item.damping_ratio * item.gain, item.gain**2
+        if old is None or item.gain != old.gain or item.damping_ratio != old.damping_ratio:
+            rows.damping[:], rows.stiffness[:] = 2 * item.damping_ratio * item.gain, item.gain**2
+    elif isinstance(item, EffortTask) and isinstance(before, EffortTask) and _number(item.effort, before.effort):
+        pass
     elif isinstance(item, MomentumTask):
         chosen, where = list(item.components), "MomentumTask"
         rows.acceleration[:], rows.damping[:] = spread(item.rate, 6, "rate", where)[chosen], item.gain
@@ -224,6 +236,8 @@ def _set(item: Item, rows: _Rows) -> None:
         rows.b[:] = spread(item.force, 3, "force", "ForceTask")[list(item.components)]
     else:
         rows.b[:] = item.effort if isinstance(item.effort, float) else spread(item.effort, size, "effort", "EffortTask")
+    if before is not None and _number(item.weight, before.weight):
+        return
     weight = item.weight if isinstance(item.weight, float) else spread(item.weight, size, "weight", type(item).__name__)
     if not (0.0 < weight < np.inf if isinstance(weight, float) else ((weight > 0.0) & (weight < np.inf)).all()):
         raise ProblemError(f"weights must be positive and finite, got {item.weight!r}", where=type(item).__name__)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,7 +46,7 @@ _ROUNDING = 1e-8
 """Share of the largest force that counts as none: what points of a sole that bear each other's load leave."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Control:
     """One step: torque [controls] (of motors N m or N, of thrusters N), acceleration [nv], forces [3] (N, on the robot) by stance,
     closures: multipliers of the rows that close the mechanism's loops, and the hierarchy's own result, with the residuals,
@@ -53,9 +54,18 @@ class Control:
 
     torque: Array
     acceleration: Array
-    forces: dict[str, Array]
     solution: HQPResult
-    closures: Array
+    stances: tuple[Stance, ...] = field(repr=False)
+
+    @cached_property
+    def forces(self) -> dict[str, Array]:
+        x, at = self.solution.x, self.acceleration.size
+        return {s.name: x[at + 3 * k:at + 3 * k + 3] for k, s in enumerate(self.stances)}
+
+    @property
+    def closures(self) -> Array:
+        x = self.solution.x
+        return x[self.acceleration.size + 3 * len(self.stances):x.size - self.torque.size]
 
     @property
     def ok(self) -> bool:
@@ -189,21 +199,20 @@ class WholeBody:
         """Torques, accelerations and forces of levels that `levels` made for the same stances."""
         return self._control(self._hierarchy.solve(levels), tuple(self.stances if stances is None else stances))
 
-    def _control(self, answer: HQPResult, stances: Sequence[Stance]) -> Control:
-        nv, u = self.model.nv, answer.x.size - len(self.driven or ())
-        forces = {s.name: answer.x[nv + 3 * k:nv + 3 * k + 3] for k, s in enumerate(stances)}
-        return Control(answer.x[u:], answer.x[:nv], forces, answer, answer.x[nv + 3 * len(stances):u])
+    def _control(self, answer: HQPResult, stances: tuple[Stance, ...]) -> Control:
+        x = answer.x
+        return Control(x[x.size - self.S.shape[0]:], x[:self.S.shape[1]], answer, stances)
 
     def step(self, q: ArrayLike, v: ArrayLike, priorities: Sequence[Priority], stances: Sequence[Stance] | None = None) -> Control:
         """One control step at q [nq], v [nv]: what `terms`, `levels` and `solve` give, with stances below limits where both cannot
         hold. What does not change from step to step is kept, and the rest filled in by compiled loops."""
         stances = tuple(self.stances if stances is None else stances)
-        items = None if self._latest is None else self._latest.fitting(stances, priorities)
-        if self._latest is not None and items is not None:
-            answer = self._latest.solve(q, v, stances, items)
+        latest = self._latest
+        if latest is not None and (items := latest.fitting(stances, priorities)):
+            answer = latest.solve(q, v, stances, items)
         else:
             answer = self._answer(q, v, groups_of(priorities), stances)
-        if stances and _exceeded(answer, self.model.nv):
+        if answer.gave_way and stances and _exceeded(answer, self.model.nv):
             answer = self._answer(q, v, groups_of(priorities), stances, stances_yield=True)
         return self._control(answer, stances)
 
@@ -235,9 +244,7 @@ class WholeBody:
 
 def _exceeded(answer: HQPResult, first: int) -> bool:
     """Whether forces or controls, which begin at ``first``, are beyond their limits by more than rounding makes of them."""
-    found = answer.answers
-    if found is None or not found.slack.any() or "limits" not in found.names:
+    if answer.answers is None:
         return False
-    k = found.names.index("limits")
-    own = found.slack[sum(limits for _, limits in found.counts[:k]):][:found.counts[k][1]]
+    own = answer.answers.slack("limits")
     return bool(np.abs(own).max(initial=0.0) > _ROUNDING * np.abs(answer.x[first:]).max(initial=0.0))

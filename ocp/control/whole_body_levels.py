@@ -177,5 +177,5 @@ def spread(value: ArrayLike, size: int, name: str, where: str) -> Array:
 def check_shapes(task: Task, shape: tuple[int, ...]) -> None:
     """Raises ProblemError where what is given by rows is neither a number nor [rows]."""
     for name, value in (("rate", task.rate), ("acceleration", task.acceleration), ("weight", task.weight)):
-        if np.shape(value) not in ((), shape):
+        if type(value) is not float and np.shape(value) not in ((), shape):
             raise ProblemError(f"{name} has shape {np.shape(value)}, expected a number or {shape}", where=f"task {task.name!r}")

@@ -6,7 +6,7 @@ factorisation; a table is read in nanoseconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +40,14 @@ class Blocks:
             held: NDArray[np.generic] = self.numbers if k < split else self.integers
             start = int(table[k, 0])
             setattr(self, name, held[start:start + int(np.prod(shape))].reshape(shape))
+        self._starts = dict(zip([*floats, *ints], table[:, 0].tolist(), strict=True))
+
+    def run(self, names: Sequence[str]) -> tuple[NDArray[Any], list[int]]:
+        """Arrays that follow each other, as one view, and where each begins in it."""
+        held = self.numbers if getattr(self, names[0]).dtype == float else self.integers
+        first = self._starts[names[0]]
+        starts = [self._starts[name] - first for name in names]
+        return held[first:first + starts[-1] + getattr(self, names[-1]).size], starts
 
 
 @linked(**VIEWS)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocp.solvers.active_set import Bounded, solve_bounded
-from ocp.solvers.levels import Answers, HQPResult, HQPStatus, Level, check_levels
+from ocp.solvers.levels import Answers, Form, HQPResult, HQPStatus, Level, check_levels
 from ocp.solvers.qp import QP, QPOptions, solve_qp
 
 Array = NDArray[np.float64]
@@ -46,7 +46,9 @@ def solve_cascade(levels: Sequence[Level], options: QPOptions | None = None) -> 
         C = np.vstack([C, level.A, level.D])
         lower = np.r_[lower, reached, np.minimum(level.lower, w)]
         upper = np.r_[upper, reached, np.maximum(level.f, w)]
-    return HQPResult(x, HQPStatus.SOLVED, _answers(levels, x), iterations=iterations)
+    answers = _answers(levels, x)
+    return HQPResult(x, HQPStatus.SOLVED, answers, iterations=iterations,
+                     gave_way=any(answers.slack(level.name).any() for level in levels))
 
 
 def _programme(level: Level, C: Array, lower: Array, upper: Array) -> QP:
@@ -64,6 +66,8 @@ def _answers(levels: Sequence[Level], x: Array) -> Answers:
     at = [(level, level.D @ x) for level in levels]
     slack = [np.maximum(w - level.f, 0.0) + np.minimum(w - level.lower, 0.0) for level, w in at]
     side = [np.where(w >= level.f - 1e-9, 1, np.where(w <= level.lower + 1e-9, -1, 0)) for level, w in at]
-    return Answers(tuple(level.name for level in levels), tuple((level.b.size, level.f.size) for level in levels),
-                   tuple(level.limits for level in levels), np.concatenate([level.A @ x - level.b for level in levels]),
-                   np.concatenate(slack), np.concatenate(side).astype(np.int8), [0] * len(levels), [2] * len(levels), "osqp")
+    counts, k = tuple((level.b.size, level.f.size) for level in levels), len(levels)
+    form = Form(tuple(level.name for level in levels), counts, tuple(level.limits for level in levels), "osqp",
+                (0, sum(rows for rows, _ in counts), 0, k, 2 * k + 1))
+    return Answers(form, np.concatenate([*(level.A @ x - level.b for level in levels), *slack]),
+                   np.concatenate([np.full(k, 2), np.zeros(k + 1, np.int64), *side]))

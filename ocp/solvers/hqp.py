@@ -18,7 +18,7 @@ that is not zero) are decided like equations, because every optimum of their lev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from ocp.errors import ProblemError
 from ocp.solvers.engines import ENGINES, Dense, Engine, engine, known_engine
 from ocp.solvers.level_programme import ASK, CAREFUL, DONE, FAILED
-from ocp.solvers.levels import Answers, HQPResult, HQPStatus, Level, Outcome, check_levels, merged
+from ocp.solvers.levels import Answers, Form, HQPResult, HQPStatus, Level, Outcome, check_levels, merged
 from ocp.solvers.lexicographic import advance
 from ocp.solvers.stack import measure, space, stack
 
@@ -64,10 +64,13 @@ class Space:
 
     def __init__(self, n: int, names: Sequence[str], counts: Sequence[tuple[int, int]], limits: Sequence[tuple[str, ...]],
                  options: HQPOptions) -> None:
-        self.n, self.names, self.counts, self.limits, self.options = n, tuple(names), tuple(counts), tuple(limits), options
-        self.arrays = space(n, list(counts))
-        self._sizes, self._careful = np.zeros(5, np.int64), False
-        self._engine_name = options.engine if options.engine != ENGINES[0] else "osqp"
+        self.n, self.options, self.arrays = n, options, space(n, list(counts))
+        self._numbers, (_, *told) = self.arrays.run(("x", "residual", "slack"))
+        self._integers, counted = self.arrays.run(("how", "rank", "end"))
+        own = ENGINES[0]
+        self._form = Form(tuple(names), tuple(counts), tuple(limits), options.engine if options.engine != own else "osqp",
+                          (*told, *counted))
+        self._sizes, self._careful, self._roads = np.zeros(5, np.int64), False, 15 if options.engine == own else 7
         self._engine: Engine | None = None
 
     def load(self, levels: Sequence[Level]) -> None:
@@ -79,7 +82,7 @@ class Space:
             s.A[rows], s.b[rows], s.a_root[rows] = level.A, level.b, root[:level.b.size]
             s.D[limits], s.low[limits], s.high[limits], s.d_root[limits] = level.D, level.lower, level.f, root[level.b.size:]
             a, d = rows.stop, limits.stop
-        self.limits = tuple(level.limits for level in levels)
+        self._form = replace(self._form, limits=tuple(level.limits for level in levels))
         s.state[6] = 0  # to be measured
 
     def measure(self) -> None:
@@ -90,24 +93,34 @@ class Space:
         """The lexicographic optimum of what the arrays hold. x0 [n]: where to start looking (default: zero)."""
         s = self.arrays
         s.x[:] = 0.0 if x0 is None else x0
-        iterations, guessed, code, patient = 0, False, CAREFUL, self.options.engine == ENGINES[0]
-        while code in (ASK, CAREFUL):
-            guessed = code == ASK
-            if guessed:
-                iterations += self._guess(patient)
-            code = int(advance(s.numbers, s.integers, self._sizes, self.options.tolerance, self._careful, guessed,
-                               _ROADS if self.options.engine == ENGINES[0] else _ROADS & 7))
-            if code == FAILED and not (self._careful and patient):  # once more, from nothing
-                s.sides[:], s.x[:], code, patient = 0, 0.0, CAREFUL, True
-            self._careful = self._careful or code == CAREFUL
+        iterations, code = 0, self._advance(False)
+        if code != DONE:
+            iterations, code = self._insist(code)
         if code != DONE:
             s.x[:] = 0.0
             level = int(self._sizes[3])
-            return HQPResult(np.full(self.n, np.nan), HQPStatus.FAILED, None, (*self.names, "least norm")[level])
-        self._careful = bool(s.state[5])
-        answers = Answers(self.names, self.counts, self.limits, s.residual.copy(), s.slack.copy(), s.end.copy(), s.rank.copy(),
-                          s.how.copy(), self._engine_name)
-        return HQPResult(s.x.copy(), HQPStatus.SOLVED, answers, free=int(s.rank[-1]), iterations=iterations)
+            return HQPResult(np.full(self.n, np.nan), HQPStatus.FAILED, None, (*self._form.names, "least norm")[level])
+        self._careful = s.state.item(5) != 0
+        numbers = self._numbers.copy()
+        return HQPResult(numbers[:self.n], HQPStatus.SOLVED, Answers(self._form, numbers, self._integers.copy()), "", iterations,
+                         self._careful)
+
+    def _advance(self, guessed: bool) -> int:
+        return int(advance(self.arrays.numbers, self.arrays.integers, self._sizes, self.options.tolerance, self._careful, guessed,
+                           self._roads & _ROADS))
+
+    def _insist(self, code: int) -> tuple[int, int]:
+        """(iterations of engines, code) where the first attempt, that came to ``code``, did not do."""
+        s, iterations, patient = self.arrays, 0, self.options.engine == ENGINES[0]
+        while True:
+            if code == FAILED and not (self._careful and patient):  # once more, from nothing
+                s.sides[:], s.x[:], code, patient = 0, 0.0, CAREFUL, True
+            if code not in (ASK, CAREFUL):
+                return iterations, code
+            self._careful = self._careful or code == CAREFUL
+            if code == ASK:
+                iterations += self._guess(patient)
+            code = self._advance(code == ASK)
 
     def _guess(self, patient: bool) -> int:
         """Ask the engine for the active set of the level that the loops stopped at; returns its iterations. patient: it may search

@@ -104,46 +104,70 @@ class Outcome:
         return float(np.sqrt(self.residual @ self.residual + self.slack @ self.slack))
 
 
-@dataclass(eq=False)
-class Answers:
-    """What all levels came to, one after the other: names, rows of A and of D, names of the limits, residuals, slacks, sides,
-    ranks, how active sets were found, and the engine's name. Outcomes are made of them when they are asked for."""
+@dataclass(frozen=True, eq=False)
+class Form:
+    """How a stack is written down: names, rows of A and of D, names of the limits of its levels, the engine's name, and where
+    residuals and slacks begin among the numbers of its `Answers`, how sets were found, ranks and sides among their integers."""
 
     names: tuple[str, ...]
     counts: tuple[tuple[int, int], ...]
     limits: tuple[tuple[str, ...], ...]
-    residual: Array
-    slack: Array
-    side: NDArray[np.integer[Any]]
-    rank: Sequence[int] | NDArray[np.int64]
-    how: Sequence[int] | NDArray[np.int64]
     engine: str
+    starts: tuple[int, int, int, int, int]
+
+
+@dataclass(eq=False, slots=True)
+class Answers:
+    """What all levels came to, one after the other, as it was found. Outcomes are made of it when they are asked for."""
+
+    form: Form
+    numbers: Array
+    integers: NDArray[np.int64]
+
+    def slack(self, name: str) -> Array:
+        """Of the limits of a level; empty where there is none of that name."""
+        d, form = self.form.starts[1], self.form
+        for own, (_, limits) in zip(form.names, form.counts, strict=True):
+            if own == name:
+                return self.numbers[d:d + limits]
+            d += limits
+        return self.numbers[:0]
+
+    @property
+    def free(self) -> int:
+        """Directions that no level decided."""
+        return int(self.integers[self.form.starts[3] + len(self.form.names)])
 
     def outcomes(self) -> tuple[Outcome, ...]:
-        out, a, d = [], 0, 0
-        for k, (rows, limits) in enumerate(self.counts):
-            side = self.side[d:d + limits].astype(np.int8)
-            out.append(Outcome(self.names[k], self.residual[a:a + rows], self.slack[d:d + limits], side, self.limits[k],
-                               int(self.rank[k]), _BY[int(self.how[k])] or self.engine))
-            a, d = a + rows, d + limits
+        out, form = [], self.form
+        a, d, how, rank, end = form.starts
+        for k, (rows, limits) in enumerate(form.counts):
+            side = self.integers[end:end + limits].astype(np.int8)
+            out.append(Outcome(form.names[k], self.numbers[a:a + rows], self.numbers[d:d + limits], side, form.limits[k],
+                               int(self.integers[rank + k]), _BY[int(self.integers[how + k])] or form.engine))
+            a, d, end = a + rows, d + limits, end + limits
         return tuple(out)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class HQPResult:
     """x [n] (numbers only when ok), levels: outcomes, status, trouble (the level that failed), free: directions that no level
-    decided, iterations of engines."""
+    decided, iterations of engines, gave_way: whether a limit had to."""
 
     x: Array
     status: HQPStatus
     answers: Answers | None = field(default=None, repr=False)
     trouble: str = ""
-    free: int = 0
     iterations: int = 0
+    gave_way: bool = False
 
     @cached_property
     def levels(self) -> tuple[Outcome, ...]:
         return () if self.answers is None else self.answers.outcomes()
+
+    @property
+    def free(self) -> int:
+        return 0 if self.answers is None else self.answers.free
 
     @property
     def ok(self) -> bool:

@@ -19,11 +19,17 @@ from ocp.solvers.factors import INLINE, OPTIONS, VIEWS, dot
 DECIDED = 1e-8  # share of a row's length below which what is left to decide does not move it
 TINY = 1e-12  # relative; how far beyond an end rounding may put a row
 
-_OWN = ("A", "b", "a_root", "D", "low", "high", "d_root", "d_size", "floor", "ceiling", "x", "trial", "Z", "F", "tau", "norms",
-        "ask", "along", "aside", "w", "residual", "slack", "memory", "T", "t", "pick")
-_COUNTS = ("counts", "a_span", "d_span", "order", "which", "rows", "how", "rank", "sides", "end", "place", "reach", "state")
+_OWN = ("A", "b", "a_root", "D", "low", "high", "d_root", "d_size", "floor", "ceiling", "trial", "Z", "F", "tau", "norms",
+        "ask", "along", "aside", "w", "x", "residual", "slack", "memory", "T", "t", "pick")
+_COUNTS = ("counts", "a_span", "d_span", "order", "which", "rows", "sides", "how", "rank", "end", "place", "reach", "state")
 _F, _I = len(active_set.FLOATS), len(active_set.FLOATS) + len(_OWN)
 _J = _I + len(active_set.INTS)
+
+
+@linked(**INLINE)
+def padded(n: int) -> int:
+    """Columns of Z, F and T: whole loops of the processor's vectors, without rest. What is beyond n in Z and T is zero."""
+    return (n + 15) // 16 * 16
 
 
 class Stack(NamedTuple):
@@ -41,7 +47,6 @@ class Stack(NamedTuple):
     d_size: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    x: np.ndarray
     trial: np.ndarray
     Z: np.ndarray
     F: np.ndarray
@@ -51,6 +56,7 @@ class Stack(NamedTuple):
     along: np.ndarray
     aside: np.ndarray
     w: np.ndarray
+    x: np.ndarray
     residual: np.ndarray
     slack: np.ndarray
     memory: np.ndarray
@@ -63,9 +69,9 @@ class Stack(NamedTuple):
     order: np.ndarray
     which: np.ndarray
     rows: np.ndarray
+    sides: np.ndarray
     how: np.ndarray
     rank: np.ndarray
-    sides: np.ndarray
     end: np.ndarray
     place: np.ndarray
     reach: np.ndarray
@@ -78,18 +84,19 @@ def space(n: int, counts: list[tuple[int, int]]) -> Blocks:
     head = sum(a for a, _ in takewhile(lambda count: count[1] == 0, counts))
     slacks, tall = max(d for _, d in counts), max(n, head, *(a for a, _ in counts)) + 1
     floats, ints = active_set.sizes(n + slacks, S, n + slacks)
-    most = max(tall, S) + 1
+    wide = padded(n)
+    most = max(tall, S, 2 * wide) + 1
     floats = {**floats, "A": (R, n), "b": (R,), "a_root": (R,), "D": (S, n), "low": (S,), "high": (S,), "d_root": (S,),
-              "d_size": (S,), "floor": (S,), "ceiling": (S,), "x": (n,), "trial": (n,), "Z": (n, n), "F": (most, n), "tau": (most,),
-              "norms": (most,), "ask": (most,), "along": (most,), "aside": (most,), "w": (S,), "residual": (R,), "slack": (S,),
-              "memory": (levels + 1, S), "T": (head, n), "t": (head,), "pick": (n,)}
+              "d_size": (S,), "floor": (S,), "ceiling": (S,), "trial": (wide,), "Z": (n, wide), "F": (most, wide), "tau": (most,),
+              "norms": (most,), "ask": (most,), "along": (most,), "aside": (most,), "w": (S,), "x": (n,), "residual": (R,),
+              "slack": (S,), "memory": (levels + 1, S), "T": (head, wide), "t": (head,), "pick": (n,)}
     # factors of a level need the room of its rows as well
     for name in ("g_tau", "g_norms", "g_right"):
         floats[name] = (max(most, *floats[name]),)
     floats["G"] = (most, most) if most > floats["G"][0] else floats["G"]
     ints = {**ints, "g_order": (max(most, *ints["g_order"]),), "counts": (levels, 2), "a_span": (R, 2), "d_span": (S, 2),
-            "order": (most,), "which": (S + 1,), "rows": (most,), "how": (levels + 1,), "rank": (levels + 1,),
-            "sides": (levels + 1, S), "end": (S,), "place": (n,), "reach": (R,), "state": (8,)}
+            "order": (most,), "which": (S + 1,), "rows": (most,), "sides": (levels + 1, S), "how": (levels + 1,),
+            "rank": (levels + 1,), "end": (S,), "place": (n,), "reach": (R,), "state": (8,)}
     made = Blocks(floats, ints)
     made.counts[:], made.reach[:] = counts, n
     made.state[:2] = n, levels
@@ -101,11 +108,11 @@ def stack(w: np.ndarray, iw: np.ndarray) -> Stack:
     f, i = _F, _J
     return Stack(matrix(w, iw, f), vector(w, iw, f + 1), vector(w, iw, f + 2), matrix(w, iw, f + 3), vector(w, iw, f + 4),
                  vector(w, iw, f + 5), vector(w, iw, f + 6), vector(w, iw, f + 7), vector(w, iw, f + 8), vector(w, iw, f + 9),
-                 vector(w, iw, f + 10), vector(w, iw, f + 11), matrix(w, iw, f + 12), matrix(w, iw, f + 13), vector(w, iw, f + 14),
+                 vector(w, iw, f + 10), matrix(w, iw, f + 11), matrix(w, iw, f + 12), vector(w, iw, f + 13), vector(w, iw, f + 14),
                  vector(w, iw, f + 15), vector(w, iw, f + 16), vector(w, iw, f + 17), vector(w, iw, f + 18), vector(w, iw, f + 19),
                  vector(w, iw, f + 20), vector(w, iw, f + 21), matrix(w, iw, f + 22), matrix(w, iw, f + 23), vector(w, iw, f + 24),
                  vector(w, iw, f + 25), matrix(iw, iw, i), matrix(iw, iw, i + 1), matrix(iw, iw, i + 2), whole(iw, i + 3),
-                 whole(iw, i + 4), whole(iw, i + 5), whole(iw, i + 6), whole(iw, i + 7), matrix(iw, iw, i + 8), whole(iw, i + 9),
+                 whole(iw, i + 4), whole(iw, i + 5), matrix(iw, iw, i + 6), whole(iw, i + 7), whole(iw, i + 8), whole(iw, i + 9),
                  whole(iw, i + 10), whole(iw, i + 11), whole(iw, i + 12))
 
 
