@@ -73,6 +73,8 @@ class _Asked:
 
 # Code that some kernel or workspace refers to, by the hash of the serialised function: solvers ask for the same functions again.
 _alive: weakref.WeakValueDictionary[str, Code] = weakref.WeakValueDictionary()
+# Hashes of SX functions that still exist: writing them down to ask again takes as long as loading their code.
+_contents: weakref.WeakKeyDictionary[ca.Function, str] = weakref.WeakKeyDictionary()
 
 
 def machine_code(
@@ -109,6 +111,8 @@ def _codes(
 
 def _asked(function: ca.Function) -> _Asked | KernelError:
     """A dense SX function with its name in the cache; KernelError where there is none that can be written."""
+    if (known := _contents.get(function)) is not None:
+        return _Asked(function, known)
     name, size = function.name(), operations(function)
     if not function.is_a("SXFunction") and size > MAX_OPERATIONS:
         return KernelError(f"function {name!r} has {size} operations: no machine code above {MAX_OPERATIONS}")
@@ -119,7 +123,8 @@ def _asked(function: ca.Function) -> _Asked | KernelError:
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[-1]
         return KernelError(f"function {name!r} cannot be expanded into scalar operations: {reason}")
-    return _Asked(function, hashlib.sha256(serialised.encode()).hexdigest())
+    content = _contents[function] = hashlib.sha256(serialised.encode()).hexdigest()
+    return _Asked(function, content)
 
 
 def _unwritable(function: ca.Function) -> KernelError | None:

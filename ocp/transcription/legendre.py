@@ -98,11 +98,23 @@ def integral_matrix(points: np.ndarray, weights: np.ndarray, r: Any) -> np.ndarr
 
 
 def _jacobi_roots(n: int, a: int, b: int) -> np.ndarray:
-    """Zeros [n] in (-1, 1), increasing, of the Jacobi polynomial P_n^(a,b): eigenvalues of a tridiagonal matrix (Golub,
-    Welsch, Calculation of Gauss Quadrature Rules, Math. Comp. 23, 1969) and one Newton step, both by SciPy."""
-    from scipy.special import roots_jacobi  # some hundredths of a second that shooting need not wait for
-
-    return np.asarray(roots_jacobi(n, a, b)[0], dtype=float) if n > 0 else np.zeros(0)
+    """Zeros [n] in (-1, 1), increasing, of the Jacobi polynomial P_n^(a,b), a, b >= 0: eigenvalues of a tridiagonal matrix (Golub,
+    Welsch, Calculation of Gauss Quadrature Rules, Math. Comp. 23, 1969) and Newton steps on the three-term recurrence. SciPy has
+    them too, but its special functions take some hundredths of a second to import."""
+    if n < 1:
+        return np.zeros(0)
+    k = np.arange(1.0, n)
+    c = 2 * k + a + b
+    middle = np.append((b - a) / (a + b + 2), (b - a) * (b + a) / (c * (c + 2)))
+    squares = np.append(0.0, 4 * k * (k + a) * (k + b) * (k + a + b) / (c**2 * (c + 1) * (c - 1)))
+    beside = np.sqrt(squares[1:])
+    x = np.linalg.eigvalsh(np.diag(middle) + np.diag(beside, 1) + np.diag(beside, -1))
+    for _ in range(2):  # monic polynomials p and their slopes d
+        before, p, d_before, d = np.zeros(n), np.ones(n), np.zeros(n), np.zeros(n)
+        for mean, square in zip(middle, squares, strict=True):
+            before, p, d_before, d = p, (x - mean) * p - square * before, d, p + (x - mean) * d - square * d_before
+        x = x - p / d
+    return np.asarray(x)
 
 
 def _symmetric(x: np.ndarray) -> np.ndarray:

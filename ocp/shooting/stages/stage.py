@@ -152,14 +152,15 @@ def _first_order(draft: Draft, inputs: Sequence[Expr], after: Expr, terms: Seque
 def _written(inputs: Sequence[Expr], found: Written, ndx_after: int, width: int, full: bool
              ) -> tuple[ca.Function, ca.Function, ca.Function, ca.Function | None]:
     """step, expand, slope and, if wanted and given, whole of a step that is written out."""
-    gF = [filled(found.gradient, width), by_rows(found.F, width)]
-    whole = None
-    if full and found.full is not None:
-        costate = ca.SX.sym("lambda", ndx_after)
-        whole = dense_function("whole", [*inputs, costate], [by_rows(ca.tril(found.full(costate)), width), *gF])
-    return (dense_function("step", inputs, [found.after, found.cost]),
-            dense_function("expand", inputs, [*gF, by_rows(ca.tril(found.gauss_newton), width)]),
-            dense_function("slope", inputs, gF), whole)
+    costate = ca.SX.sym("lambda", ndx_after)
+    outputs = [found.after, found.cost, filled(found.gradient, width), by_rows(found.F, width),
+               by_rows(ca.tril(found.gauss_newton), width)]
+    outputs += [by_rows(ca.tril(found.full(costate)), width)] if full and found.full is not None else []
+    # shared terms are looked for once, which takes as long as everything else here
+    after, cost, g, F, coarse, *fine = ca.cse([ca.densify(ca.SX(output)) for output in outputs])
+    return (ca.Function("step", [*inputs], [after, cost]), ca.Function("expand", [*inputs], [g, F, coarse]),
+            ca.Function("slope", [*inputs], [g, F]),
+            ca.Function("whole", [*inputs, costate], [*fine, g, F]) if fine else None)
 
 
 def _first_output(function: ca.Function) -> ca.Function:
