@@ -95,6 +95,8 @@ class _Asked:
 
 # Code that some kernel or workspace refers to, by the hash of the serialised function: solvers ask for the same functions again.
 _alive: weakref.WeakValueDictionary[str, Code] = weakref.WeakValueDictionary()
+# Hashes of functions that still exist: writing them down to ask again takes as long as loading their code.
+_contents: weakref.WeakKeyDictionary[ca.Function, str] = weakref.WeakKeyDictionary()
 
 
 def machine_code(
@@ -131,8 +133,11 @@ def _codes(
 
 def _asked(function: ca.Function) -> _Asked | KernelError:
     """A dense function with its name in the cache; KernelError where it has none, for it calls back into Python."""
+    if (known := _contents.get(function)) is not None:
+        return _Asked(function, known)
     try:
-        return _Asked(function, hashlib.sha256(function.serialize().encode()).hexdigest())
+        content = _contents[function] = hashlib.sha256(function.serialize().encode()).hexdigest()
+        return _Asked(function, content)
     except RuntimeError as error:
         return _no_scalars(function.name(), error)
 

@@ -13,8 +13,10 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
+from ocp.app.quick_start import few_collections
 from ocp.interrupts import NOTHING, at_once, held
 
+few_collections()
 with at_once():
     import cyclopts
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Out, Overrides, Overwrite, Problem, Quiet, Run, TimeLimit, started
+from ocp.app.quick_start import without_numpys_tools
 from ocp.interrupts import at_once
 
 
@@ -30,6 +31,7 @@ def solve(
     """
     begin = time.perf_counter()
     with at_once():
+        without_numpys_tools()
         from ocp.app.files.load import load_problem, parse_overrides
 
         loaded = load_problem(file, parse_overrides(_limited(set_, time_limit)))
@@ -54,6 +56,7 @@ def resume(
     """
     begin = time.perf_counter()
     with at_once():
+        without_numpys_tools()
         from ocp.app.checkpoints import load_resumable
         from ocp.app.files.load import parse_overrides
 

@@ -402,3 +402,20 @@ def test_many_points_at_once():
         mapped(shapes, given[0], given[1], given[0])
     with pytest.raises(KernelError, match="expected machine code"):
         mapped(compile_kernel(kernel.function, "interpreted"), given[0])
+
+
+def test_functions_are_written_down_once_and_never_mistaken_for_one_that_is_gone(monkeypatch):
+    """A function of the next number takes the memory of the last one."""
+    x, written, places = ca.SX.sym("x"), [], set()
+    serialize = ca.Function.serialize
+    monkeypatch.setattr(ca.Function, "serialize", lambda self: written.append(self.name()) or serialize(self))
+    for k in range(50):
+        function = ca.Function("f", [x], [x + k])
+        places.add(hash(function))
+        first, second = (llvm.machine_code([function])[0] for _ in range(2))
+        assert first is second
+        kernel = compile_kernel(function, mode="jit")
+        assert float(kernel(0.5)) == 0.5 + k
+        assert len(written) == k + 1
+        del function, first, second, kernel
+    assert len(places) < 50
