@@ -62,7 +62,8 @@ def test_prepared_steps_are_those_of_levels_made_anew(seed, horizon):
                       weight=np.array([1.0, 2, 3]))
         trunk = orientation_task("b1", turned if k % 2 else np.eye(3), gain=3.0 + k)
         hand = replace(hand, gain=float(k), weight=0.5)
-        priorities = [MomentumTask(rng.standard_normal(6), np.ones(6), 0.7, (5, 0)), [com, trunk, EffortTask(0.2 * (k // 2), 0.01 + 0.01 * (k % 2))],
+        efforts = EffortTask(0.2 * (k // 2), 0.01 + 0.01 * (k % 2))
+        priorities = [MomentumTask(rng.standard_normal(6), np.ones(6), 0.7, (5, 0)), [com, trunk, efforts],
                       [hand, ForceTask(feet[0].name, rng.standard_normal(3), (2, 0), 3.0)]]
         feet = [replace(feet[0], friction=0.3 + 0.1 * k, normal=(0.1 * k, 0.0, 1.0)), *feet[1:]]
         steps_agree(whole, q, v, priorities, feet)
