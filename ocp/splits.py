@@ -57,7 +57,10 @@ def _sizes(cost: Cost) -> list[int]:
     """Controls whose size a running cost is linear in, with a constant positive weight."""
     if cost.at is not At.PATH or cost.weights is not None or not cost.function.is_a("SXFunction"):
         return []
-    arguments, sizes, value = _opened(cost.function)
+    codes = {cost.function.instruction_id(k) for k in range(cost.function.n_instructions())}
+    if ca.OP_FABS not in codes or ca.OP_CALL in codes:  # what a function inside gives has no expression
+        return []
+    _, sizes, value = _opened(cost.function)
     names = list(sizes)
     slopes = [ca.simplify(ca.jacobian(value, sizes[i])) for i in names]
     return [i for i, slope in zip(names, slopes, strict=True) if slope.is_constant() and float(slope) > 0]
@@ -99,9 +102,9 @@ def _of_parts(function: ca.Function, system: System, chosen: list[int], sums: bo
     parts = [w[i] - w[count + chosen.index(i)] if i in chosen else w[i] for i in range(count)]
     u = ca.vertcat(*parts)
     value = function(t, x, u, p)
-    if sums and kind is ca.SX:
+    linear = [i for i in _sizes(Cost("", At.PATH, function)) if i in chosen] if sums else []
+    if linear:
         given, sizes, opened = _opened(function)
-        linear = [i for i in _sizes(Cost("", At.PATH, function)) if i in chosen]
         known: Mapping[int, Any] = {i: w[i] + w[count + chosen.index(i)] if i in linear else ca.fabs(u[i]) for i in sizes}
         value = ca.Function("opened", [*given, *sizes.values()], [opened])(t, x, u, p, *known.values())
     return ca.Function(function.name(), arguments, [value], list("txup"), function.name_out())

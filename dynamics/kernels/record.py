@@ -1,27 +1,30 @@
-"""Records of arrays that compiled functions take by one pointer.
+"""Records of arrays and numbers that compiled functions take by one pointer.
 
     class Path(Record):
         x: np.ndarray
         cost: np.ndarray
+        step: float
 
-    path = Path(np.zeros((11, 4)), np.zeros(11))         # path.x is the array, in Python and in compiled functions
+    path = Path(np.zeros((11, 4)), np.zeros(11), 0.1)    # path.x is the array, in Python and in compiled functions
 
 A named tuple of arrays goes by value: every call moves, and every function counts, what all its arrays consist of, which costs
 seconds of compilation. A record is the address of a table with the place and the shape of each array; a compiled function looks up
-what it names. Nothing is counted there: whoever calls keeps the record, and so its arrays and the records within it.
+what it names. Nothing is counted there: whoever calls keeps the record, and so its arrays and the records within it. Numbers lie in
+the table itself; both sides may set them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import from_dtype, types
 from numba.core import cgutils
 from numba.core.datamodel import PrimitiveModel
+from numba.core.imputils import lower_setattr_generic
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import NativeValue, infer_getattr, lower_getattr_generic, register_model, unbox
 from numba.np.arrayobj import populate_array
@@ -58,16 +61,19 @@ def _record_type(record: Any, fields: tuple[tuple[str, Any], ...]) -> RecordType
 
 
 class Record:
-    """Base of records: a subclass annotates its fields, each a C-contiguous array of float64 or int64, or a record."""
+    """Base of records: a subclass annotates its fields, each a C-contiguous array of float64 or int64, a number, or a record."""
 
     _where: int
     _numba_type_: RecordType
+    _numbers: dict[str, np.ndarray]
 
     def __init__(self, *values: Any):
         names = tuple(type(self).__annotations__)
         if len(values) != len(names):
             raise TypeError(f"{type(self).__name__} has the fields {', '.join(names)}; {len(values)} values were given")
-        fields, words = [], []
+        fields: list[tuple[str, Any]] = []
+        words: list[int] = []
+        numbers: dict[str, tuple[type, int]] = {}
         for name, value in zip(names, values, strict=True):
             if isinstance(value, Record):
                 fields.append((name, value._numba_type_))
@@ -75,16 +81,32 @@ class Record:
             elif isinstance(value, np.ndarray) and value.flags.c_contiguous and value.dtype in (np.float64, np.int64):
                 fields.append((name, _array_type(value.dtype, value.ndim)))
                 words += [value.ctypes.data, *value.shape]
+            elif type(value) in (float, int):
+                fields.append((name, types.float64 if type(value) is float else types.int64))
+                numbers[name] = type(value), len(words)
+                words.append(0)
             else:
                 what = f"{value.dtype} of strides {value.strides}" if isinstance(value, np.ndarray) else type(value).__name__
-                raise TypeError(f"{type(self).__name__}.{name}: expected a record or a C-contiguous array of float64 or int64, got "
-                                f"{what}")
+                raise TypeError(f"{type(self).__name__}.{name}: expected a record, a number or a C-contiguous array of float64 or "
+                                f"int64, got {what}")
         table = np.array(words, dtype=np.int64)
-        vars(self).update(zip(names, values, strict=True))
-        vars(self).update(_table=table, _where=table.ctypes.data, _numba_type_=_record_type(type(self), tuple(fields)))  # type: ignore[arg-type]
+        places: dict[str, np.ndarray] = {name: table[at:at + 1].view(kind) for name, (kind, at) in numbers.items()}
+        vars(self).update((name, value) for name, value in zip(names, values, strict=True) if name not in places)
+        vars(self).update(_table=table, _where=table.ctypes.data, _numbers=places,
+                          _numba_type_=_record_type(type(self), tuple(fields)))  # type: ignore[arg-type]
+        for name in places:
+            setattr(self, name, values[names.index(name)])
 
-    def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise AttributeError(f"{type(self).__name__}.{name} cannot be set: compiled functions would not see it; use replace")
+    def __getattr__(self, name: str) -> Any:
+        place = vars(self).get("_numbers", {}).get(name)
+        if place is None:
+            raise AttributeError(f"{type(self).__name__} has no field {name!r}")
+        return place.item()
+
+    def __setattr__(self, name: str, value: float) -> None:
+        if name not in self._numbers:
+            raise AttributeError(f"{type(self).__name__}.{name} cannot be set: compiled functions would not see it; use replace")
+        self._numbers[name][0] = value
 
     def __iter__(self) -> Iterator[Any]:
         return (getattr(self, name) for name in type(self).__annotations__)
@@ -120,13 +142,28 @@ class _Fields(AttributeTemplate):
         return dict(kind.fields).get(name)
 
 
+def _number(context: Any, builder: Any, table: Any, at: int, kind: Any) -> Any:
+    """The place of a number in a table."""
+    return builder.bitcast(cgutils.gep_inbounds(builder, table, at), context.get_data_type(kind).as_pointer())
+
+
+@lower_setattr_generic(RecordType)
+def _set(context: Any, builder: Any, sig: Any, given: Any, name: str) -> Any:
+    at, kind = sig.args[0].place(name)
+    if not isinstance(kind, types.Number):
+        raise TypeError(f"{sig.args[0].record.__name__}.{name} cannot be set: only numbers of a record can")
+    return builder.store(given[1], _number(context, builder, given[0], at, kind))
+
+
 @lower_getattr_generic(RecordType)
 def _field(context: Any, builder: Any, kind: RecordType, table: Any, name: str) -> Any:
     at, field = kind.place(name)
+    if isinstance(field, types.Number):
+        return builder.load(_number(context, builder, table, at, field))
 
     def word(i: int) -> Any:
         found = builder.load(cgutils.gep_inbounds(builder, table, at + i))
-        found.set_metadata("invariant.load", builder.module.add_metadata([]))  # a table never changes
+        found.set_metadata("invariant.load", builder.module.add_metadata([]))  # the places of arrays never change
         return found
 
     if isinstance(field, RecordType):

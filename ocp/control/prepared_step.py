@@ -157,8 +157,7 @@ class PreparedStep:
                 return None
             for item in own:
                 other = before[len(found)]
-                if item is not other and (type(item) is not type(other) or not (type(item) is EffortTask or (
-                        type(item) is Task and (item.shape is other.shape or item.shape == other.shape)))):
+                if item is not other and not _alike(item, other):
                     return None
                 found.append(item)
         return found
@@ -167,8 +166,9 @@ class PreparedStep:
         """The optimum at a state. Raises ProblemError for states that are not finite."""
         a, s = self.arrays, self.space.arrays
         a.q[:], a.v[:] = _given("q", q, a.q.shape), _given("v", v, a.v.shape)
-        before, self._set = self._set, []  # what is in the arrays: nothing to trust where an item is refused
-        for item, other, rows in zip(items, before or [None] * len(items), self._items, strict=True):
+        before: Sequence[Item | None] = self._set or [None] * len(items)
+        self._set = []  # what is in the arrays: nothing to trust where an item is refused
+        for item, other, rows in zip(items, before, self._items, strict=True):
             if item is not other or type(item) is not Task:
                 _set(item, other, rows)
         self._set = items
@@ -199,6 +199,13 @@ class PreparedStep:
         rows = np.flatnonzero(np.isfinite(lower) | np.isfinite(upper))
         at = slice(self._limits.stop, self._limits.stop + rows.size)
         s.low[at], s.high[at] = (lower[rows] - a.v[rows]) / whole.horizon, (upper[rows] - a.v[rows]) / whole.horizon
+
+
+def _alike(item: Item, other: Item) -> bool:
+    """Whether an item takes the place of another: the same rows of the same kernel."""
+    if isinstance(item, Task) and isinstance(other, Task):
+        return item.shape is other.shape or item.shape == other.shape
+    return isinstance(item, EffortTask) and isinstance(other, EffortTask)
 
 
 def _given(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:

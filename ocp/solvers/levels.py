@@ -113,7 +113,7 @@ class Form:
     counts: tuple[tuple[int, int], ...]
     limits: tuple[tuple[str, ...], ...]
     engine: str
-    starts: tuple[int, int, int, int, int]
+    starts: tuple[int, ...]
 
 
 @dataclass(eq=False, slots=True)

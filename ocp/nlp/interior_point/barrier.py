@@ -6,20 +6,7 @@ import numpy as np
 
 from dynamics.kernels.linked import linked
 from ocp.nlp.interior_point.elements import Program, firsts, values
-from ocp.nlp.interior_point.state import (
-    COMPLEMENTARITY,
-    DUAL,
-    ERROR,
-    ERROR_MU,
-    EVALUATIONS,
-    F_CYCLES,
-    MU,
-    SCALE_F,
-    VIOLATION,
-    F,
-    State,
-    assign,
-)
+from ocp.nlp.interior_point.state import State, assign
 from ocp.nlp.interior_point.ticks import ticks
 
 Array = np.ndarray
@@ -43,12 +30,12 @@ def evaluate(p: Program, q: State, x: Array, s: Array, g: Array, c: Array) -> tu
     """(f, sum of residuals), scaled, at a trial point; NaN where a function fails."""
     began = ticks()
     failed, f = values(p, x, g)
-    q.reals[F_CYCLES] += ticks() - began
-    q.ints[EVALUATIONS] += 2
+    q.f_cycles += ticks() - began
+    q.evaluations += 2
     for i in range(len(g)):
         g[i] *= q.scale[i]
     total = residuals(q, s, g, c)
-    return (np.nan, np.nan) if failed else (f * q.reals[SCALE_F], total)
+    return (np.nan, np.nan) if failed else (f * q.scale_f, total)
 
 
 @linked(error_model="numpy")
@@ -56,10 +43,10 @@ def differentiate(p: Program, q: State) -> bool:
     """Objective, gradient, rows and Jacobian at the iterate, scaled; whether all are finite."""
     began = ticks()
     failed, f = firsts(p, q.x, q.g, q.gradient, q.J)
-    q.reals[F_CYCLES] += ticks() - began
-    q.ints[EVALUATIONS] += 2
-    scale = q.reals[SCALE_F]
-    q.reals[F] = f * scale
+    q.f_cycles += ticks() - began
+    q.evaluations += 2
+    scale = q.scale_f
+    q.f = f * scale
     good = failed == 0 and np.isfinite(f)
     for j in range(len(q.x)):
         q.gradient[j] *= scale
@@ -106,7 +93,7 @@ def merit(q: State, x: Array, s: Array, f: float) -> float:
                 if not np.isfinite(inside):
                     return np.inf
     inside += np.log(product)
-    return f - q.reals[MU] * inside + DAMPING * q.reals[MU] * damped
+    return f - q.mu * inside + DAMPING * q.mu * damped
 
 
 @linked(error_model="numpy")
@@ -120,7 +107,7 @@ def slope(p: Program, q: State) -> None:
 @linked(error_model="numpy")
 def errors(q: State) -> None:
     """Optimality errors of the barrier problem and of the program itself at the iterate; Waechter and Biegler 2006, Eq. 5."""
-    n, m, mu = len(q.x), len(q.y), q.reals[MU]
+    n, m, mu = len(q.x), len(q.y), q.mu
     dual, primal, products, products_mu = 0.0, 0.0, 0.0, 0.0
     sum_y, sum_z, bounds, violation = 0.0, 0.0, 0, 0.0
     for j in range(n):
@@ -149,9 +136,9 @@ def errors(q: State) -> None:
                 products, products_mu, bounds = max(products, product), max(products_mu, abs(product - mu)), bounds + 1
     s_d = max(S_MAX, (sum_y + sum_z) / max(1, m + bounds)) / S_MAX
     s_c = max(S_MAX, sum_z / max(1, bounds)) / S_MAX
-    q.reals[ERROR] = max(dual / s_d, primal, products / s_c)
-    q.reals[ERROR_MU] = max(dual / s_d, primal, products_mu / s_c)
-    q.reals[VIOLATION], q.reals[DUAL], q.reals[COMPLEMENTARITY] = violation, dual / s_d, products / s_c
+    q.error = max(dual / s_d, primal, products / s_c)
+    q.error_mu = max(dual / s_d, primal, products_mu / s_c)
+    q.violation, q.dual, q.complementarity = violation, dual / s_d, products / s_c
 
 
 @linked(error_model="numpy")

@@ -13,44 +13,13 @@ from ocp.nlp.interior_point.kkt import direction
 from ocp.nlp.interior_point.restoration import estimate, restore
 from ocp.nlp.interior_point.search import expand, move, note_step, right_side, search
 from ocp.nlp.interior_point.state import (
-    ALPHA,
-    ALPHA_Z,
-    COMPLEMENTARITY,
     CONVERGED,
-    CYCLES,
-    DELTA,
     DIVERGED,
-    DUAL,
-    ERROR,
-    ERROR_MU,
-    EVALUATIONS,
-    F_CYCLES,
-    FILTERED,
-    ITERATION,
-    LIMIT,
     LIMITED,
-    MU,
     NO_ROOM,
     NOT_A_NUMBER,
-    PHI,
-    READY,
-    ROWS,
     RUNNING,
-    SCALE_F,
-    SHORTENED,
     STALLED,
-    STATUS,
-    STEP,
-    TAU,
-    THETA,
-    THETA_MAX,
-    THETA_MIN,
-    TINY_STEPS,
-    TOLERANCE,
-    TRUSTED,
-    VIOLATION,
-    WARM,
-    F,
     State,
     assign,
 )
@@ -98,24 +67,24 @@ def _scales(p: Program, q: State) -> None:
     for j in range(len(q.x)):
         if q.free[j]:
             steepest = max(steepest, abs(q.gradient[j]))
-    q.reals[SCALE_F] = max(LEAST_SCALE, STEEPEST / steepest) if steepest > STEEPEST else 1.0
+    q.scale_f = max(LEAST_SCALE, STEEPEST / steepest) if steepest > STEEPEST else 1.0
 
 
 @linked(error_model="numpy")
 def begin(p: Program, q: State, plan: Plan, room: Factors, push: float) -> None:
-    """From x, bounds (unscaled) and, where ints[WARM], multipliers (unscaled) to the first iterate."""
-    n, m, r = len(q.x), len(q.y), q.reals
+    """From x, bounds (unscaled) and, where warm, multipliers (unscaled) to the first iterate."""
+    n, m = len(q.x), len(q.y)
     for j in range(n):
         if q.free[j]:
             q.x[j] = _inside(q.x[j], q.xl[j], q.xu[j], push, push)
     q.scale[:] = 1.0
-    r[SCALE_F] = 1.0
+    q.scale_f = 1.0
     if not differentiate(p, q):
-        q.ints[STATUS] = NOT_A_NUMBER
+        q.status = NOT_A_NUMBER
         return
     _scales(p, q)
-    scale = r[SCALE_F]
-    r[F] *= scale
+    scale = q.scale_f
+    q.f *= scale
     for j in range(n):
         q.gradient[j] *= scale
     for e in range(len(q.J)):
@@ -126,8 +95,8 @@ def begin(p: Program, q: State, plan: Plan, room: Factors, push: float) -> None:
         q.su[i] *= q.scale[i]
         if not q.equation[i]:
             q.s[i] = _inside(q.g[i], q.sl[i], q.su[i], push, push)
-    mu = r[MU]
-    if q.ints[WARM]:
+    mu = q.mu
+    if q.warm:
         for j in range(n):
             q.zl[j] *= scale
             q.zu[j] *= scale
@@ -145,12 +114,12 @@ def begin(p: Program, q: State, plan: Plan, room: Factors, push: float) -> None:
             q.vu[i] = 1.0 if not q.equation[i] and q.su[i] < np.inf else 0.0
         if not estimate(p, q, plan, room):
             return
-    r[TAU] = max(TAU_MIN, 1.0 - mu)
+    q.tau = max(TAU_MIN, 1.0 - mu)
     theta = residuals(q, q.s, q.g, q.c)
-    r[THETA], r[PHI] = theta, merit(q, q.x, q.s, r[F])
-    r[THETA_MAX], r[THETA_MIN] = 1e4 * max(1.0, theta), 1e-4 * max(1.0, theta)
-    q.ints[FILTERED] = 0
-    q.ints[READY] = 1
+    q.theta, q.phi = theta, merit(q, q.x, q.s, q.f)
+    q.theta_max, q.theta_min = 1e4 * max(1.0, theta), 1e-4 * max(1.0, theta)
+    q.filtered = 0
+    q.ready = 1
 
 
 @linked(error_model="numpy")
@@ -168,71 +137,68 @@ def _floor(q: State, mu: float) -> None:
 @linked(error_model="numpy")
 def _lower_barrier(q: State) -> bool:
     """The next barrier parameter; whether it changed."""
-    r = q.reals
-    least = r[TOLERANCE] / 10.0
-    mu = max(least, min(FALL * r[MU], r[MU] ** POWER))
-    if mu >= r[MU]:
+    least = q.tolerance / 10.0
+    mu = max(least, min(FALL * q.mu, q.mu ** POWER))
+    if mu >= q.mu:
         return False
-    r[MU], r[TAU] = mu, max(TAU_MIN, 1.0 - mu)
-    q.ints[FILTERED] = 0
+    q.mu, q.tau = mu, max(TAU_MIN, 1.0 - mu)
+    q.filtered = 0
     watchdog.forget(q)
     return True
 
 
 @linked(error_model="numpy")
 def _write(q: State) -> None:
-    row, r = q.log[q.ints[ROWS]], q.reals
-    row[0], row[1], row[2], row[3] = r[F] / r[SCALE_F], r[VIOLATION], r[DUAL], r[MU]
-    row[4], row[5], row[6], row[7], row[8] = r[STEP], r[ALPHA], r[ALPHA_Z], r[DELTA], r[COMPLEMENTARITY]
-    q.ints[ROWS] += 1
+    row = q.log[q.rows]
+    row[0], row[1], row[2], row[3] = q.f / q.scale_f, q.violation, q.dual, q.mu
+    row[4], row[5], row[6], row[7], row[8] = q.step_size, q.alpha, q.alpha_z, q.delta, q.complementarity
+    q.rows += 1
 
 
 @linked(error_model="numpy")
 def advance(p: Program, q: State, plan: Plan, room: Factors, corrected: Array, push: float, count: int) -> None:
-    """At most ``count`` iterations; ints[STATUS] stays RUNNING where more are wanted."""
+    """At most ``count`` iterations; status stays RUNNING where more are wanted."""
     start = ticks()
-    if not q.ints[READY]:
+    if not q.ready:
         begin(p, q, plan, room, push)
-        if q.ints[STATUS] == RUNNING:
+        if q.status == RUNNING:
             slope(p, q)
             errors(q)
             _write(q)
     for _ in range(count):
-        if q.ints[STATUS] != RUNNING or _decided(q):
+        if q.status != RUNNING or _decided(q):
             break
         _iteration(p, q, plan, room, corrected)
-    if q.ints[STATUS] == RUNNING:
+    if q.status == RUNNING:
         _decided(q)
-    q.reals[CYCLES] += ticks() - start
+    q.cycles += ticks() - start
 
 
 @linked(error_model="numpy")
 def _decided(q: State) -> bool:
-    r = q.reals
-    if r[ERROR] <= r[TOLERANCE] and r[VIOLATION] <= r[TOLERANCE]:
-        q.ints[STATUS] = CONVERGED
-    elif q.ints[ITERATION] >= q.ints[LIMIT]:
-        q.ints[STATUS] = LIMITED
-    return q.ints[STATUS] != RUNNING
+    if q.error <= q.tolerance and q.violation <= q.tolerance:
+        q.status = CONVERGED
+    elif q.iteration >= q.limit:
+        q.status = LIMITED
+    return q.status != RUNNING
 
 
 @linked(error_model="numpy")
 def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array) -> None:
-    r = q.reals
-    while r[ERROR_MU] <= KAPPA * r[MU] and _lower_barrier(q):
+    while q.error_mu <= KAPPA * q.mu and _lower_barrier(q):
         errors(q)
-    r[PHI] = merit(q, q.x, q.s, r[F])
+    q.phi = merit(q, q.x, q.s, q.f)
     if not _curved(p, q, corrected):
-        q.ints[STATUS] = NOT_A_NUMBER
+        q.status = NOT_A_NUMBER
         return
     if direction(p, q, plan, room):
         expand(q)
         if _along(p, q, room, corrected):
             return
-    elif q.ints[STATUS] == NO_ROOM:
+    elif q.status == NO_ROOM:
         return
-    if r[VIOLATION] <= r[TOLERANCE] and r[THETA] <= 1e-2 * r[TOLERANCE]:
-        q.ints[STATUS] = STALLED  # nothing to restore
+    if q.violation <= q.tolerance and q.theta <= 1e-2 * q.tolerance:
+        q.status = STALLED  # nothing to restore
         return
     watchdog.forget(q)
     if restore(p, q, plan, room):
@@ -242,10 +208,10 @@ def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array
             q.vl[i], q.vu[i] = min(q.vl[i], 1.0), min(q.vu[i], 1.0)
         _floor(q, 0.0)
         if estimate(p, q, plan, room):
-            r[ALPHA] = r[ALPHA_Z] = 0.0
+            q.alpha = q.alpha_z = 0.0
             _finish(p, q)
-    if q.ints[STATUS] == NO_ROOM:  # the iterate may have moved meanwhile
-        r[THETA] = residuals(q, q.s, q.g, q.c)
+    if q.status == NO_ROOM:  # the iterate may have moved meanwhile
+        q.theta = residuals(q, q.s, q.g, q.c)
         slope(p, q)
 
 
@@ -255,9 +221,9 @@ def _curved(p: Program, q: State, corrected: Array) -> bool:
     began, h = ticks(), len(q.H)
     for i in range(len(q.y)):
         corrected[i] = q.y[i] * q.scale[i]
-    failed = second(p, q.x, q.reals[SCALE_F], corrected, q.H)
-    q.reals[F_CYCLES] += ticks() - began
-    q.ints[EVALUATIONS] += 1
+    failed = second(p, q.x, q.scale_f, corrected, q.H)
+    q.f_cycles += ticks() - began
+    q.evaluations += 1
     for e in range(h):
         if not np.isfinite(q.H[e]):
             failed = 1
@@ -273,47 +239,47 @@ def _curved(p: Program, q: State, corrected: Array) -> bool:
 def _along(p: Program, q: State, room: Factors, corrected: Array) -> bool:
     """Go along the direction; False where no step is taken and feasibility is to be restored."""
     still = False
-    if note_step(q) < TINY and q.reals[VIOLATION] <= ALMOST:
+    if note_step(q) < TINY and q.violation <= ALMOST:
         still = _whole_step(q)
     else:
-        q.ints[TINY_STEPS] = 0
-        if q.ints[SHORTENED] >= PATIENCE and not q.ints[TRUSTED]:
+        q.tiny_steps = 0
+        if q.shortened >= PATIENCE and not q.trusted:
             watchdog.begin(q)
-        if q.ints[TRUSTED]:
+        if q.trusted:
             if not watchdog.trusted(p, q):
                 watchdog.back(q)
                 _arrive(p, q)
                 return True
         else:
-            full, _ = longest(q, q.reals[TAU])
+            full, _ = longest(q, q.tau)
             found = search(p, q, room, corrected)
-            q.ints[SHORTENED] = q.ints[SHORTENED] + 1 if found and q.reals[ALPHA] < full else 0
+            q.shortened = q.shortened + 1 if found and q.alpha < full else 0
             if not found:
                 return False
-    _, q.reals[ALPHA_Z] = longest(q, q.reals[TAU])
-    move(q, q.reals[ALPHA], q.reals[ALPHA_Z])
-    if _arrive(p, q) and still and q.ints[STATUS] == RUNNING and not _decided(q):
-        q.ints[STATUS] = STALLED
+    _, q.alpha_z = longest(q, q.tau)
+    move(q, q.alpha, q.alpha_z)
+    if _arrive(p, q) and still and q.status == RUNNING and not _decided(q):
+        q.status = STALLED
     return True
 
 
 @linked(error_model="numpy")
 def _whole_step(q: State) -> bool:
     """Try all of a step that rounding makes; True where several were and the barrier can go no lower."""
-    q.ints[TINY_STEPS] += 1
-    q.reals[ALPHA], q.reals[ALPHA_Z] = longest(q, q.reals[TAU])
+    q.tiny_steps += 1
+    q.alpha, q.alpha_z = longest(q, q.tau)
     for j in range(len(q.x)):
-        q.x_trial[j] = q.x[j] + q.reals[ALPHA] * q.dx[j]
+        q.x_trial[j] = q.x[j] + q.alpha * q.dx[j]
     for i in range(len(q.s)):
-        q.s_trial[i] = q.s[i] + q.reals[ALPHA] * q.ds[i]
-    return q.ints[TINY_STEPS] > 2 and not _lower_barrier(q)
+        q.s_trial[i] = q.s[i] + q.alpha * q.ds[i]
+    return q.tiny_steps > 2 and not _lower_barrier(q)
 
 
 @linked(error_model="numpy")
 def _arrive(p: Program, q: State) -> bool:
     """Derivatives and all that is known at the new iterate; whether they are finite."""
     if not differentiate(p, q):
-        q.ints[STATUS] = NOT_A_NUMBER
+        q.status = NOT_A_NUMBER
         return False
     _finish(p, q)
     return True
@@ -322,15 +288,14 @@ def _arrive(p: Program, q: State) -> bool:
 @linked(error_model="numpy")
 def _finish(p: Program, q: State) -> None:
     """What is known at a new iterate: residuals, merit, errors, a row of the log."""
-    r = q.reals
-    r[THETA] = residuals(q, q.s, q.g, q.c)
-    r[PHI] = merit(q, q.x, q.s, r[F])
+    q.theta = residuals(q, q.s, q.g, q.c)
+    q.phi = merit(q, q.x, q.s, q.f)
     slope(p, q)
     errors(q)
-    q.ints[ITERATION] += 1
+    q.iteration += 1
     largest = 0.0
     for j in range(len(q.x)):
         largest = max(largest, abs(q.x[j]))
     if largest > FAR:
-        q.ints[STATUS] = DIVERGED
+        q.status = DIVERGED
     _write(q)

@@ -16,19 +16,7 @@ import numpy as np
 from dynamics.kernels.linked import linked
 from ocp.nlp.interior_point.elements import Program
 from ocp.nlp.interior_point.fronts import Factors, Plan, factorise, substitute
-from ocp.nlp.interior_point.state import (
-    DELTA,
-    DELTA_C,
-    DELTA_LAST,
-    DEPENDENT,
-    FACTORISATIONS,
-    MU,
-    NO_ROOM,
-    STATUS,
-    THRESHOLD,
-    State,
-    assign,
-)
+from ocp.nlp.interior_point.state import NO_ROOM, State, assign
 
 Array = np.ndarray
 
@@ -133,10 +121,10 @@ def solve(p: Program, q: State, room: Factors) -> float:
 @linked(error_model="numpy")
 def factorised(q: State, plan: Plan, room: Factors) -> tuple[bool, int, bool]:
     """Factors of the entries as they stand: (whether there was room for them, negative eigenvalues, whether regular)."""
-    q.ints[FACTORISATIONS] += 1
-    negative, missing = factorise(plan, q.entries, room, q.reals[THRESHOLD])
+    q.factorisations += 1
+    negative, missing = factorise(plan, q.entries, room, q.threshold)
     if negative < 0:
-        q.ints[STATUS] = NO_ROOM
+        q.status = NO_ROOM
         return False, 0, False
     return True, negative, missing == 0
 
@@ -159,9 +147,9 @@ def direction(p: Program, q: State, plan: Plan, room: Factors) -> bool:
     More negative eigenvalues than rows: H is not positive definite where the rows leave freedom; delta grows. Fewer, or a singular
     system: rows depend on each other; they get delta_c, and keep it in later iterations.
     """
-    r, m = q.reals, len(q.y)
+    m = len(q.y)
     delta = 0.0
-    delta_c = ROWS * r[MU] ** 0.25 if q.ints[DEPENDENT] else 0.0
+    delta_c = ROWS * q.mu ** 0.25 if q.dependent else 0.0
     while True:
         diagonal(q, delta, delta_c)
         made, negative, regular = factorised(q, plan, room)
@@ -170,24 +158,24 @@ def direction(p: Program, q: State, plan: Plan, room: Factors) -> bool:
         if regular and negative == m:
             ratio = solve(p, q, room)
             if delta_c == 0.0 and _without_bounds(q):
-                q.ints[DEPENDENT] = 1
-                delta_c = ROWS * r[MU] ** 0.25
+                q.dependent = 1
+                delta_c = ROWS * q.mu ** 0.25
                 continue
-            if ratio > FAIR and r[THRESHOLD] < CAREFUL:
-                r[THRESHOLD] = min(CAREFUL, 100.0 * r[THRESHOLD])
+            if ratio > FAIR and q.threshold < CAREFUL:
+                q.threshold = min(CAREFUL, 100.0 * q.threshold)
                 continue
             if ratio <= BAD:
-                r[DELTA], r[DELTA_C] = delta, delta_c
+                q.delta, q.delta_c = delta, delta_c
                 if delta > 0.0:
-                    r[DELTA_LAST] = delta
+                    q.delta_last = delta
                 return True
         elif (not regular or negative < m) and delta_c == 0.0:
-            q.ints[DEPENDENT] = 1
-            delta_c = ROWS * r[MU] ** 0.25
+            q.dependent = 1
+            delta_c = ROWS * q.mu ** 0.25
             continue
         if delta == 0.0:
-            delta = FIRST if r[DELTA_LAST] == 0.0 else max(LEAST, DECREASE * r[DELTA_LAST])
+            delta = FIRST if q.delta_last == 0.0 else max(LEAST, DECREASE * q.delta_last)
         else:
-            delta *= GROWTH_FIRST if r[DELTA_LAST] == 0.0 else GROWTH
+            delta *= GROWTH_FIRST if q.delta_last == 0.0 else GROWTH
         if delta > LARGEST:
             return False

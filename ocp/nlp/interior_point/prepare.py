@@ -10,29 +10,10 @@ import casadi as ca
 import numpy as np
 
 from ocp.nlp.interior_point.elements import load
-from ocp.nlp.interior_point.fronts import THRESHOLD as PIVOTS
+from ocp.nlp.interior_point.fronts import THRESHOLD
 from ocp.nlp.interior_point.iterate import PUSH, advance
 from ocp.nlp.interior_point.order import plan, room
-from ocp.nlp.interior_point.state import (
-    CYCLES,
-    EVALUATIONS,
-    F_CYCLES,
-    LIMIT,
-    LOG,
-    MU,
-    NO_ROOM,
-    READY,
-    ROWS,
-    RUNNING,
-    SCALE_F,
-    STATUS,
-    THRESHOLD,
-    TOLERANCE,
-    WARM,
-    F,
-    State,
-    make_state,
-)
+from ocp.nlp.interior_point.state import LOG, NO_ROOM, RUNNING, State, make_state
 from ocp.nlp.options import SolverOptions
 from ocp.nlp.program import NLP
 from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, told
@@ -80,13 +61,13 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
         chunk = CHUNK if progress is None and watch_point is None else 1
         spare = 2.0
         with interrupts(watch.interrupt):
-            while state.ints[STATUS] == RUNNING and not watch.stop:
+            while state.status == RUNNING and not watch.stop:
                 advance(loaded.program, state, order, factors[0], corrected, push, chunk)
-                if state.ints[STATUS] == NO_ROOM and spare < 2.0 ** DOUBLINGS:
+                if state.status == NO_ROOM and spare < 2.0 ** DOUBLINGS:
                     factors[0], spare = room(order, nlp.n + nlp.m, 2.0 * spare), 2.0 * spare
-                    if not state.ints[READY]:
+                    if not state.ready:
                         _start(nlp, options, state, bounds, x0, warm)  # ``begin`` had scaled bounds already
-                    state.ints[STATUS] = RUNNING
+                    state.status = RUNNING
                 if watch.heard(lambda first: _log(state, first), lambda rows: _point(nlp, state)):
                     break
         if watch.error is not None:
@@ -111,15 +92,15 @@ def _relaxed(nlp: NLP, options: SolverOptions, q: State) -> tuple[Array, Array, 
 
 def _start(nlp: NLP, options: SolverOptions, q: State, bounds: tuple[Array, Array, Array, Array], x0: Array,
            warm: Warm | None) -> None:
-    q.ints[:], q.reals[:] = 0, 0.0
+    q.reset()
     q.xl[:], q.xu[:], q.sl[:], q.su[:] = bounds
     q.x[:] = x0 if warm is None else warm.x
     np.copyto(q.x, nlp.x_lower, where=q.free == 0)
-    q.reals[MU] = MU_FIRST if warm is None or not np.isfinite(warm.mu) else max(warm.mu, MU_LEAST)
-    q.reals[TOLERANCE], q.reals[THRESHOLD] = options.tolerance, PIVOTS
-    q.ints[LIMIT] = options.max_iterations
+    q.mu = MU_FIRST if warm is None or not np.isfinite(warm.mu) else max(warm.mu, MU_LEAST)
+    q.tolerance, q.threshold = options.tolerance, THRESHOLD
+    q.limit = options.max_iterations
     if warm is not None:
-        q.ints[WARM] = 1
+        q.warm = 1
         q.y[:] = warm.lam_g
         q.zl[:], q.zu[:] = np.maximum(-warm.lam_x, 0.0), np.maximum(warm.lam_x, 0.0)
         between = q.equation == 0
@@ -127,25 +108,25 @@ def _start(nlp: NLP, options: SolverOptions, q: State, bounds: tuple[Array, Arra
 
 
 def _point(nlp: NLP, q: State) -> Warm:
-    scale = q.reals[SCALE_F] or 1.0
+    scale = q.scale_f or 1.0
     lam_x = np.where(q.free == 1, q.zu - q.zl, -q.slope) / scale
-    return Warm(q.x.copy(), lam_x, q.y * q.scale / scale, float(q.reals[MU]))
+    return Warm(q.x.copy(), lam_x, q.y * q.scale / scale, q.mu)
 
 
 def _log(q: State, first: int) -> tuple[Mapping[str, float], ...]:
-    return tuple({"iteration": k, **dict(zip(LOG, q.log[k].tolist(), strict=True))} for k in range(first, int(q.ints[ROWS])))
+    return tuple({"iteration": k, **dict(zip(LOG, q.log[k].tolist(), strict=True))} for k in range(first, q.rows))
 
 
 def _result(nlp: NLP, q: State, watch: Watch, seconds: float) -> NLPResult:
     point = _point(nlp, q)
-    code = int(q.ints[STATUS])
+    code = q.status
     status, said = (Status.INTERRUPTED, "interrupted") if code == RUNNING else (_STATUS[code], _SAID[code])
     status, message = told(nlp, point.x, status, "interior point", said)
-    share = float(q.reals[F_CYCLES] / q.reals[CYCLES]) if q.reals[CYCLES] > 0 else 0.0
+    share = float(q.f_cycles / q.cycles) if q.cycles > 0 else 0.0
     return NLPResult(
-        x=point.x, lam_x=point.lam_x, lam_g=point.lam_g, f=float(q.reals[F] / (q.reals[SCALE_F] or 1.0)), status=status,
+        x=point.x, lam_x=point.lam_x, lam_g=point.lam_g, f=float(q.f / (q.scale_f or 1.0)), status=status,
         message=message, iterations=_log(q, 0), seconds={"solver": seconds, "functions": share * seconds},
-        n_evaluations=int(q.ints[EVALUATIONS]), mu=point.mu)
+        n_evaluations=q.evaluations, mu=point.mu)
 
 
 def whole(nlp: NLP) -> Separable:

@@ -15,20 +15,7 @@ from ocp.nlp.interior_point.elements import Program
 from ocp.nlp.interior_point.fronts import Factors, Plan
 from ocp.nlp.interior_point.kkt import factorised, solve
 from ocp.nlp.interior_point.search import add_to_filter, in_filter
-from ocp.nlp.interior_point.state import (
-    INFEASIBLE,
-    MU,
-    NOT_A_NUMBER,
-    PHI,
-    RESTORATIONS,
-    STALLED,
-    STATUS,
-    THETA,
-    TOLERANCE,
-    F,
-    State,
-    assign,
-)
+from ocp.nlp.interior_point.state import INFEASIBLE, NOT_A_NUMBER, STALLED, State, assign
 
 Array = np.ndarray
 
@@ -43,10 +30,10 @@ LARGEST_ESTIMATE = 1e3
 
 @linked(error_model="numpy")
 def _barrier(q: State, x: Array, s: Array, nu: float) -> float:
-    kept = q.reals[MU]
-    q.reals[MU] = nu
+    kept = q.mu
+    q.mu = nu
     value = merit(q, x, s, 0.0)
-    q.reals[MU] = kept
+    q.mu = kept
     return value
 
 
@@ -127,11 +114,11 @@ def _tried(p: Program, q: State, t: float, nu: float) -> float:
 
 @linked(error_model="numpy")
 def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
-    """From the iterate to one that the filter takes; on failure ints[STATUS] says why."""
-    r, n, m = q.reals, len(q.x), len(q.y)
-    q.ints[RESTORATIONS] += 1
-    add_to_filter(q, r[THETA], r[PHI])
-    began, lam, softer = r[THETA], FIRST, 1.0
+    """From the iterate to one that the filter takes; on failure status says why."""
+    n, m = len(q.x), len(q.y)
+    q.restorations += 1
+    add_to_filter(q, q.theta, q.phi)
+    began, lam, softer = q.theta, FIRST, 1.0
     assign(q.reference, q.x)
     for j in range(n):
         q.weights[j] = 1e-8 * min(1.0, 1.0 / abs(q.x[j])) ** 2 if q.x[j] != 0.0 else 1e-8
@@ -140,7 +127,7 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
         square = 0.0
         for i in range(m):
             square += q.c[i] ** 2
-        nu = softer * min(r[MU], 0.01 * square) + 1e-16
+        nu = softer * min(q.mu, 0.01 * square) + 1e-16
         here = 0.5 * square + _barrier(q, q.x, q.s, nu) + _away(q, q.x)
         assign(q.entries[h:h + a], q.J)
         moved = False
@@ -167,10 +154,10 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
         assign(q.x, q.x_trial)
         assign(q.s, q.s_trial)
         if not differentiate(p, q):
-            q.ints[STATUS] = NOT_A_NUMBER
+            q.status = NOT_A_NUMBER
             return False
         theta = residuals(q, q.s, q.g, q.c)
-        phi = merit(q, q.x, q.s, r[F])
+        phi = merit(q, q.x, q.s, q.f)
         if theta <= SHARE * began and not in_filter(q, theta, phi):
             return True
         if here - there <= 1e-3 * abs(here):
@@ -181,7 +168,7 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
     worst = 0.0
     for i in range(m):
         worst = max(worst, abs(q.c[i]) / q.scale[i])
-    q.ints[STATUS] = INFEASIBLE if worst > np.sqrt(r[TOLERANCE]) else STALLED
+    q.status = INFEASIBLE if worst > np.sqrt(q.tolerance) else STALLED
     return False
 
 

@@ -9,21 +9,7 @@ from ocp.nlp.interior_point.barrier import DAMPING, evaluate, longest, merit
 from ocp.nlp.interior_point.elements import Program
 from ocp.nlp.interior_point.fronts import Factors
 from ocp.nlp.interior_point.kkt import sigma_slack, solve
-from ocp.nlp.interior_point.state import (
-    ALPHA,
-    F_TRIAL,
-    FILTERED,
-    MU,
-    PHI,
-    SLOPE,
-    STEP,
-    TAU,
-    THETA,
-    THETA_MAX,
-    THETA_MIN,
-    State,
-    assign,
-)
+from ocp.nlp.interior_point.state import State, assign
 
 Array = np.ndarray
 
@@ -49,7 +35,7 @@ def barrier_slope(value: float, lower: float, upper: float, mu: float) -> float:
 @linked(error_model="numpy")
 def right_side(q: State, c: Array) -> None:
     """``rhs`` of the system of the Newton step, with c in place of the rows' residuals. ``slope`` must be set."""
-    n, mu = len(q.x), q.reals[MU]
+    n, mu = len(q.x), q.mu
     for j in range(n):
         total = q.slope[j]
         if q.free[j]:
@@ -65,7 +51,7 @@ def right_side(q: State, c: Array) -> None:
 @linked(error_model="numpy")
 def expand(q: State) -> None:
     """All steps from the solution of the linear system."""
-    n, mu = len(q.x), q.reals[MU]
+    n, mu = len(q.x), q.mu
     for j in range(n):
         dx = q.step[j] if q.free[j] else 0.0
         q.dx[j] = dx
@@ -94,7 +80,7 @@ def expand(q: State) -> None:
 def descent(q: State) -> float:
     """Slope of the merit along the step."""
     total = 0.0
-    mu = q.reals[MU]
+    mu = q.mu
     for j in range(len(q.x)):
         if q.free[j]:
             total += (q.gradient[j] + barrier_slope(q.x[j], q.xl[j], q.xu[j], mu)) * q.dx[j]
@@ -125,16 +111,16 @@ def trial(p: Program, q: State, a: float) -> tuple[float, float]:
     for i in range(len(q.s)):
         q.s_trial[i] = q.s[i] + a * q.ds[i]
     f, theta = evaluate(p, q, q.x_trial, q.s_trial, q.g_trial, q.c_trial)
-    q.reals[F_TRIAL] = f
+    q.f_trial = f
     return theta, merit(q, q.x_trial, q.s_trial, f)
 
 
 @linked(error_model="numpy")
 def in_filter(q: State, theta: float, phi: float) -> bool:
     """Whether the filter forbids the pair, or it is not finite."""
-    if not (np.isfinite(theta) and np.isfinite(phi)) or theta > q.reals[THETA_MAX]:
+    if not (np.isfinite(theta) and np.isfinite(phi)) or theta > q.theta_max:
         return True
-    for k in range(q.ints[FILTERED]):  # noqa: SIM110  # compiled loops know no generators
+    for k in range(q.filtered):  # noqa: SIM110  # compiled loops know no generators
         if theta >= q.filter[k, 0] and phi - ROUNDING * abs(phi) >= q.filter[k, 1]:
             return True
     return False
@@ -145,59 +131,56 @@ def add_to_filter(q: State, theta: float, phi: float) -> None:
     """Forbid what is no better than this pair; pairs that it covers go."""
     bound_theta, bound_phi = (1.0 - GAMMA_THETA) * theta, phi - GAMMA_PHI * theta
     kept = 0
-    for k in range(q.ints[FILTERED]):
+    for k in range(q.filtered):
         if not (q.filter[k, 0] >= bound_theta and q.filter[k, 1] >= bound_phi):
             q.filter[kept, 0], q.filter[kept, 1] = q.filter[k, 0], q.filter[k, 1]
             kept += 1
     q.filter[kept, 0], q.filter[kept, 1] = bound_theta, bound_phi
-    q.ints[FILTERED] = kept + 1
+    q.filtered = kept + 1
 
 
 @linked(error_model="numpy")
 def acceptable(q: State, theta: float, phi: float, a: float) -> tuple[bool, bool]:
     """(whether the line search takes the trial point, whether as a step for the objective)."""
-    r = q.reals
     if in_filter(q, theta, phi):
         return False, False
-    slope = r[SLOPE]
-    switching = slope < 0.0 and a * (-slope) ** S_PHI > DELTA_SWITCH * r[THETA] ** S_THETA
-    noise = ROUNDING * abs(r[PHI])
-    if r[THETA] <= r[THETA_MIN] and switching:
-        return phi - r[PHI] <= ETA * a * slope + noise, True
-    return theta <= (1.0 - GAMMA_THETA) * r[THETA] or phi - r[PHI] <= -GAMMA_PHI * r[THETA] + noise, False
+    slope = q.descent
+    switching = slope < 0.0 and a * (-slope) ** S_PHI > DELTA_SWITCH * q.theta ** S_THETA
+    noise = ROUNDING * abs(q.phi)
+    if q.theta <= q.theta_min and switching:
+        return phi - q.phi <= ETA * a * slope + noise, True
+    return theta <= (1.0 - GAMMA_THETA) * q.theta or phi - q.phi <= -GAMMA_PHI * q.theta + noise, False
 
 
 @linked(error_model="numpy")
 def shortest(q: State) -> float:
     """The step length below which restoration takes over; Waechter and Biegler 2006, Eq. 23."""
-    r = q.reals
-    theta, slope = r[THETA], r[SLOPE]
+    theta, slope = q.theta, q.descent
     least = GAMMA_THETA
     if slope < 0.0:
         least = min(least, GAMMA_PHI * theta / -slope)
-        if theta <= r[THETA_MIN]:
+        if theta <= q.theta_min:
             least = min(least, DELTA_SWITCH * theta ** S_THETA / (-slope) ** S_PHI)
     return GAMMA_ALPHA * least
 
 
 @linked(error_model="numpy")
 def search(p: Program, q: State, room: Factors, corrected: Array) -> bool:
-    """Backtracking with second-order corrections; on success ``*_trial`` hold the new point and reals[ALPHA] the length.
+    """Backtracking with second-order corrections; on success ``*_trial`` hold the new point and alpha the length.
 
     The step (dx, ds) may be replaced by a corrected one. corrected [m]: room.
     """
-    r = q.reals
-    full, _ = longest(q, r[TAU])
-    r[SLOPE] = descent(q)
+    full, _ = longest(q, q.tau)
+    q.descent = descent(q)
     a, least, first = full, shortest(q), True
     while a >= least:
         theta, phi = trial(p, q, a)
         good, objective = acceptable(q, theta, phi, a)
         if good:
             _note(q, objective)
-            r[ALPHA] = a
+            q.alpha = a
             return True
-        if first and theta >= r[THETA] and np.isfinite(theta) and _correct(p, q, room, corrected, a, theta):
+        if first and theta >= q.theta and np.isfinite(theta) and _correct(p, q, room, corrected, a, theta):
             return True
         first = False
         a *= 0.5
@@ -207,13 +190,13 @@ def search(p: Program, q: State, room: Factors, corrected: Array) -> bool:
 @linked(error_model="numpy")
 def _note(q: State, objective: bool) -> None:
     if not objective:
-        add_to_filter(q, q.reals[THETA], q.reals[PHI])
+        add_to_filter(q, q.theta, q.phi)
 
 
 @linked(error_model="numpy")
 def _correct(p: Program, q: State, room: Factors, corrected: Array, a: float, theta: float) -> bool:
     """Second-order corrections of a full step that increased the violation."""
-    r, n = q.reals, len(q.x)
+    n = len(q.x)
     assign(q.first_step, q.step)
     length, before = a, theta
     assign(corrected, q.c)
@@ -228,13 +211,13 @@ def _correct(p: Program, q: State, room: Factors, corrected: Array, a: float, th
         for i in range(len(q.y)):
             if not q.equation[i]:
                 own = sigma_slack(q.s[i], q.sl[i], q.su[i], q.vl[i], q.vu[i])
-                q.ds[i] = (q.step[n + i] - (barrier_slope(q.s[i], q.sl[i], q.su[i], r[MU]) - q.y[i])) / own
-        length, _ = longest(q, r[TAU])
+                q.ds[i] = (q.step[n + i] - (barrier_slope(q.s[i], q.sl[i], q.su[i], q.mu) - q.y[i])) / own
+        length, _ = longest(q, q.tau)
         now, phi = trial(p, q, length)
         good, objective = acceptable(q, now, phi, a)
         if good:
             _note(q, objective)
-            r[ALPHA] = length
+            q.alpha = length
             return True
         if not now <= CORRECTED * before:
             break
@@ -247,7 +230,7 @@ def _correct(p: Program, q: State, room: Factors, corrected: Array, a: float, th
 @linked(error_model="numpy")
 def near_path(q: State) -> None:
     """Multipliers of bounds back into a band about mu over the distance; Waechter and Biegler 2006, Eq. 16."""
-    mu = q.reals[MU]
+    mu = q.mu
     for j in range(len(q.x)):
         if q.free[j]:
             if q.xl[j] > -np.inf:
@@ -291,5 +274,5 @@ def move(q: State, a: float, b: float) -> None:
 @linked(error_model="numpy")
 def note_step(q: State) -> float:
     largest, relative = size_of_step(q)
-    q.reals[STEP] = largest
+    q.step_size = largest
     return relative

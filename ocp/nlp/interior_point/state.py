@@ -9,27 +9,24 @@ from dynamics.kernels.record import Record
 
 Array = np.ndarray
 
-#: entries of ``reals``
-(MU, TAU, F, ERROR, ERROR_MU, VIOLATION, DUAL, COMPLEMENTARITY, THETA_MAX, THETA_MIN, DELTA_LAST, DELTA, DELTA_C, ALPHA, ALPHA_Z,
- STEP, F_TRIAL, TOLERANCE, SCALE_F, THETA, PHI, THRESHOLD, SLOPE, F_CYCLES, CYCLES, KEPT_THETA, KEPT_PHI,
- KEPT_SLOPE, KEPT_ALPHA, SIZE_R) = range(30)
-#: entries of ``ints``
-(ITERATION, FILTERED, STATUS, EVALUATIONS, FACTORISATIONS, TINY_STEPS, LIMIT, ROWS, RESTORATIONS, DEPENDENT, READY, WARM, SHORTENED,
- TRUSTED, SIZE_I) = range(15)
-#: values of ``ints[STATUS]``
+#: values of ``status``
 RUNNING, CONVERGED, STALLED, INFEASIBLE, LIMITED, NOT_A_NUMBER, FAILED, NO_ROOM, DIVERGED = range(9)
 #: columns of the log
 LOG = ("objective", "inf_pr", "inf_du", "mu", "d_norm", "alpha_pr", "alpha_du", "regularization", "complementarity")
 
 
 class State(Record):
-    """Everything scaled: ``f`` by reals[SCALE_F], row i by scale[i].
+    """Everything scaled: ``f`` by scale_f, row i by scale[i].
 
     x [n], s [m] (slacks of inequalities), y [m], zl, zu [n], vl, vu [m]: multipliers of bounds of x and s; d*: their steps
     xl, xu [n], sl, su [m]: bounds; free [n], equation [m]: 0 or 1; g, c [m]: rows and their residuals; gradient [n], J, H
     entries, rhs, step, residual: the linear system; first_step: the step that is being corrected
     slope [n]: of the Lagrangian without bounds
     x_trial, s_trial, g_trial, c_trial; reference, weights: of restorations; kept: of the watchdog; filter [:, 2]; log
+    mu, tau: barrier parameter and the part of the way to a bound that a step may go; theta, phi, descent: violation, merit and its
+    slope where a search starts, kept_* where the watchdog does; error, error_mu: of the problem and of the barrier problem;
+    delta, delta_c: added to the diagonal; alpha, alpha_z: lengths of steps; cycles, f_cycles: of the processor, in functions
+    filtered, rows: of filter and log in use; shortened, trusted: steps in a row that a search cut, that the watchdog let pass
     """
 
     x: Array
@@ -73,8 +70,54 @@ class State(Record):
     kept: Array
     filter: Array
     log: Array
-    reals: Array
-    ints: Array
+    f: float
+    f_trial: float
+    scale_f: float
+    mu: float
+    tau: float
+    tolerance: float
+    error: float
+    error_mu: float
+    violation: float
+    dual: float
+    complementarity: float
+    theta: float
+    phi: float
+    descent: float
+    theta_max: float
+    theta_min: float
+    delta: float
+    delta_last: float
+    delta_c: float
+    threshold: float
+    alpha: float
+    alpha_z: float
+    step_size: float
+    kept_theta: float
+    kept_phi: float
+    kept_slope: float
+    kept_alpha: float
+    cycles: float
+    f_cycles: float
+    status: int
+    iteration: int
+    limit: int
+    rows: int
+    filtered: int
+    evaluations: int
+    factorisations: int
+    restorations: int
+    tiny_steps: int
+    shortened: int
+    trusted: int
+    dependent: int
+    ready: int
+    warm: int
+
+    def reset(self) -> None:
+        """All numbers to zero."""
+        for name in self._numbers:
+            setattr(self, name, 0)
 
 
 def make_state(n: int, m: int, nonzeros: tuple[int, int], iterations: int) -> State:
@@ -88,10 +131,16 @@ def make_state(n: int, m: int, nonzeros: tuple[int, int], iterations: int) -> St
     whole = ("rhs", "step", "residual", "first_step")
     sizes = {"J": j, "H": h, "entries": h + j + n + m, "kept": 3 * n + 4 * m} | dict.fromkeys(columns, n) | dict.fromkeys(
         whole, n + m)
-    special = {"free": np.zeros(n, dtype=np.int64), "equation": np.zeros(m, dtype=np.int64), "filter": np.zeros((iterations + 2,
-                                                                                                                 2)),
-               "log": np.zeros((iterations + 2, len(LOG))), "reals": np.zeros(SIZE_R), "ints": np.zeros(SIZE_I, dtype=np.int64)}
-    return State(*(special[name] if name in special else of(sizes.get(name, m)) for name in State.__annotations__))
+    special: dict[str, Array] = {
+        "free": np.zeros(n, dtype=np.int64), "equation": np.zeros(m, dtype=np.int64), "filter": np.zeros((iterations + 2, 2)),
+        "log": np.zeros((iterations + 2, len(LOG)))}
+
+    def made(name: str, kind: str) -> Array | float:
+        if kind != "Array":
+            return 0.0 if kind == "float" else 0
+        return special[name] if name in special else of(sizes.get(name, m))
+
+    return State(*(made(name, kind) for name, kind in State.__annotations__.items()))
 
 
 @linked

@@ -11,21 +11,7 @@ from dynamics.kernels.linked import linked
 from ocp.nlp.interior_point.barrier import longest
 from ocp.nlp.interior_point.elements import Program
 from ocp.nlp.interior_point.search import acceptable, add_to_filter, descent, trial
-from ocp.nlp.interior_point.state import (
-    ALPHA,
-    KEPT_ALPHA,
-    KEPT_PHI,
-    KEPT_SLOPE,
-    KEPT_THETA,
-    PHI,
-    SHORTENED,
-    SLOPE,
-    TAU,
-    THETA,
-    TRUSTED,
-    State,
-    assign,
-)
+from ocp.nlp.interior_point.state import State, assign
 
 #: shortened steps in a row after which full ones are trusted, and how many of these; as in IPOPT
 PATIENCE, TRUST = 10, 3
@@ -34,7 +20,7 @@ PATIENCE, TRUST = 10, 3
 @linked(error_model="numpy")
 def begin(q: State) -> None:
     """Remember the iterate and what a step from it has to gain. The step must be there."""
-    n, m, r = len(q.x), len(q.y), q.reals
+    n, m = len(q.x), len(q.y)
     at = 0
     for part in (q.x, q.zl, q.zu):
         assign(q.kept[at:at + n], part)
@@ -42,9 +28,9 @@ def begin(q: State) -> None:
     for part in (q.s, q.y, q.vl, q.vu):
         assign(q.kept[at:at + m], part)
         at += m
-    r[KEPT_THETA], r[KEPT_PHI], r[KEPT_SLOPE] = r[THETA], r[PHI], descent(q)
-    r[KEPT_ALPHA], _ = longest(q, r[TAU])
-    q.ints[TRUSTED] = 1
+    q.kept_theta, q.kept_phi, q.kept_slope = q.theta, q.phi, descent(q)
+    q.kept_alpha, _ = longest(q, q.tau)
+    q.trusted = 1
 
 
 @linked(error_model="numpy")
@@ -62,24 +48,23 @@ def back(q: State) -> None:
 
 @linked(error_model="numpy")
 def forget(q: State) -> None:
-    q.ints[TRUSTED] = q.ints[SHORTENED] = 0
+    q.trusted = q.shortened = 0
 
 
 @linked(error_model="numpy")
 def trusted(p: Program, q: State) -> bool:
     """A full step; whether it is taken. The trial arrays hold the point."""
-    r = q.reals
-    full, _ = longest(q, r[TAU])
+    full, _ = longest(q, q.tau)
     theta, phi = trial(p, q, full)
-    here = r[THETA], r[PHI], r[SLOPE]
-    r[THETA], r[PHI], r[SLOPE] = r[KEPT_THETA], r[KEPT_PHI], r[KEPT_SLOPE]
-    good, objective = acceptable(q, theta, phi, r[KEPT_ALPHA])
+    here = q.theta, q.phi, q.descent
+    q.theta, q.phi, q.descent = q.kept_theta, q.kept_phi, q.kept_slope
+    good, objective = acceptable(q, theta, phi, q.kept_alpha)
     if good and not objective:
-        add_to_filter(q, r[THETA], r[PHI])
-    r[THETA], r[PHI], r[SLOPE] = here
-    r[ALPHA] = full
+        add_to_filter(q, q.theta, q.phi)
+    q.theta, q.phi, q.descent = here
+    q.alpha = full
     if good:
         forget(q)
         return True
-    q.ints[TRUSTED] += 1
-    return q.ints[TRUSTED] <= TRUST and np.isfinite(theta) and np.isfinite(phi)
+    q.trusted += 1
+    return q.trusted <= TRUST and np.isfinite(theta) and np.isfinite(phi)

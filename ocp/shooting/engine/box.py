@@ -19,7 +19,7 @@ from dynamics.loops.dense import padded
 from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, store, total
 from dynamics.loops.vectors import INLINE, OPTIONS
 from ocp.control.arrays import work_for
-from ocp.shooting.engine.flat import product
+from ocp.shooting.engine.flat import Block, product
 
 Array = np.ndarray
 
@@ -79,8 +79,9 @@ def eliminate(Y: Array, Z: Array, row: int, n: int, m: int, y: Array) -> bool:
     while end > 0:
         begin = max(end - _BLOCK, 0)
         if end < m:
-            product(Y, begin * row, row, Z, end * row + n + begin, one, row, Y, end * row, row, Y, begin * row, row, end - begin,
-                    m - end, lanes(n + end), full)
+            these = Block(Y, begin * row, row)
+            product(these, Block(Z, end * row + n + begin, one), row, Block(Y, end * row, row), these, end - begin, m - end,
+                    lanes(n + end), full)
             right = load(y, begin)
             for k in range(end, m):
                 right = right + get(y, k) * load_masked(Z, k * row + n + begin, first(end - begin))
@@ -116,8 +117,8 @@ def substitute(Z: Array, row: int, n: int, m: int, y: Array, K: Array, at_K: int
             for b in range(0, columns, WIDTH):
                 store(K, at_K + i * K_row + b, load_masked(Z, i * row + b, first(n - b)))
         if begin > 0:
-            at = at_K + begin * K_row
-            product(K, at, K_row, Z, begin * row + n, row, one, K, at_K, K_row, K, at, K_row, end - begin, begin, columns, full)
+            these = Block(K, at_K + begin * K_row, K_row)
+            product(these, Block(Z, begin * row + n, row), one, Block(K, at_K, K_row), these, end - begin, begin, columns, full)
         for i in range(begin, end):
             value = get(Z, i * row + n + i) * get(y, i)
             if begin > 0:

@@ -6,7 +6,7 @@ A view from ``flat`` must not outlive its array; inside one compiled call on arr
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
@@ -38,15 +38,27 @@ def flat(typingctx: Any, array: Any) -> Any:
     return kind(array), codegen
 
 
+class Block(NamedTuple):
+    """Rows of a matrix in a flat array: the first number, and how far it is from row to row."""
+
+    numbers: Array
+    at: int
+    row: int
+
+
 @linked(**OPTIONS)
-def product(start: Array, at_start: int, start_row: int, left: Array, at_left: int, row: int, column: int, right: Array,
-            at_right: int, right_row: int, out: Array, at_out: int, out_row: int, rows: int, inner: int, columns: int,
+def product(begin: Block, factor: Block, column: int, other: Block, result: Block, rows: int, inner: int, columns: int,
             lower: bool) -> None:
-    """``out = start + left right`` for left [rows, inner] with strides (row, column), right [inner, columns]; start may be out.
+    """``result = begin + factor other`` for factor [rows, inner], ``column`` from column to column, other [inner, columns]; begin
+    may be result.
 
     columns: a multiple of eight. lower: only what lies on and below the diagonal (and the rest of the lanes there). Strips of
-    sixteen columns of ``right`` stay in the nearest cache while four rows of ``left`` after four go by.
+    sixteen columns of ``other`` stay in the nearest cache while four rows of ``factor`` after four go by.
     """
+    start, at_start, start_row = begin.numbers, begin.at, begin.row
+    left, at_left, row = factor.numbers, factor.at, factor.row
+    right, at_right, right_row = other.numbers, other.at, other.row
+    out, at_out, out_row = result.numbers, result.at, result.row
     for b in range(0, columns, 2 * WIDTH):
         c = b + WIDTH
         for r in range(b if lower else 0, rows, 4):

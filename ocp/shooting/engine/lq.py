@@ -35,7 +35,7 @@ from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, splat, stor
 from dynamics.loops.vectors import INLINE, OPTIONS
 from ocp.control.box_qp import box_qp
 from ocp.shooting.engine.box import Box, box, eliminate, first, lanes, substitute
-from ocp.shooting.engine.flat import flat, product
+from ocp.shooting.engine.flat import Block, flat, product
 
 Array = np.ndarray
 
@@ -142,9 +142,10 @@ def _general_value(Q: Array, w: int, n: int, m: int, K: Array, at_K: int, nw: in
     for i in range(m):
         for j in range(i):
             put(Q, at_u + j * w + n + i, get(Q, at_u + i * w + n + j))
-    product(Q, at_u, w, Q, at_u + n, w, one, K, at_K, nw, G, zero, nw, m, m, columns, full)
-    product(Q, zero, w, K, at_K, one, nw, G, zero, nw, Q, zero, w, n, m, columns, half)
-    product(Q, zero, w, Q, at_u, one, w, K, at_K, nw, Q, zero, w, n, m, columns, half)
+    Qxx, Qux, Quu, gain, QK = Block(Q, zero, w), Block(Q, at_u, w), Block(Q, at_u + n, w), Block(K, at_K, nw), Block(G, zero, nw)
+    product(Qux, Quu, one, gain, QK, m, m, columns, full)
+    product(Qxx, Block(K, at_K, one), nw, QK, Qxx, n, m, columns, half)
+    product(Qxx, Block(Q, at_u, one), w, gain, Qxx, n, m, columns, half)
 
 
 @linked(**OPTIONS)
@@ -239,8 +240,9 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
         at_F, at_V, at_x, at_k = s * N * w, (s + 1) * N * nw, s * nw, s * M
         at_K, at_u, columns = at_k * nw, n * w, lanes(n + m)
         # H + F' V F on and below the diagonal
-        product(nothing, zero, zero, V, at_V, nw, one, F, at_F, w, T, zero, w, rows, rows, columns, full)
-        product(H, s * rows_H * w, w, F, at_F, one, w, T, zero, w, Q, zero, w, n + m, rows, columns, half)
+        slope, VF, whole = Block(F, at_F, w), Block(T, zero, w), Block(Q, zero, w)
+        product(Block(nothing, zero, zero), Block(V, at_V, nw), one, slope, VF, rows, rows, columns, full)
+        product(Block(H, s * rows_H * w, w), Block(F, at_F, one), w, VF, whole, n + m, rows, columns, half)
 
         # v = Vx' + Vxx' gap; p: what Vx would be if the model were linear along this policy, the slope of the cost by a
         _add_rows(Vx, at_x + nw, gap, at_x, rows, V, at_V, nw, rows, v, zero)
@@ -263,7 +265,8 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
                 for r in range(rows):
                     for c in range(0, columns, WIDTH):
                         store(T, r * w + c, mu_state * load(F, at_F + r * w + c))
-                product(R, zero, w, F, at_F + n, one, w, T, zero, w, R, zero, w, m, rows, columns, full)
+                regularised = Block(R, zero, w)
+                product(regularised, Block(F, at_F + n, one), w, VF, regularised, m, rows, columns, full)
             for i in range(m):
                 put(R, i * w + n + i, get(R, i * w + n + i) + mu_control)
         free = _gains(source, at_source, w, n, m, z, n, bounded, K, at_K, nw, k, at_k, box)
@@ -289,7 +292,7 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
                 put(box.spare, i, x)
             _add_rows(Vx, at_x, box.spare, zero, m, K, at_K, nw, n, Vx, at_x)
         else:
-            product(Q, zero, w, box.Y, zero, one, w, box.Z, zero, w, Q, zero, w, n, free, lanes(n), half)
+            product(whole, Block(box.Y, zero, one), w, Block(box.Z, zero, w), whole, n, free, lanes(n), half)
         trace = _mirror(Q, zero, w, V, s * N * nw, nw, n)
         if not abs(trace + linear + change) < np.inf:
             return s, 0.0, 0.0

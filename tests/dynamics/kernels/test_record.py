@@ -47,6 +47,44 @@ def test_compiled_functions_read_and_write_what_a_record_names():
     assert len(row.inner.signatures) <= 1  # two constants, one piece of code; none where all comes from the cache
 
 
+class Counted(Record):
+    weights: np.ndarray
+    scale: float
+    count: int
+
+
+@linked
+def add(counted, weight):
+    counted.weights[counted.count] = weight * counted.scale
+    counted.count += 1
+    counted.scale /= 2
+
+
+@linked
+def twice(counted, weight):
+    add(counted, weight)
+    add(counted, weight)
+    return counted.scale
+
+
+def test_numbers_are_set_from_both_sides():
+    counted = Counted(np.zeros(4), 8.0, 1)
+    assert twice(counted, 3.0) == 2.0
+    assert (counted.scale, counted.count) == (2.0, 3)
+    counted.scale, counted.count = 1, 0  # kept as the kinds that they were
+    assert (type(counted.scale), type(counted.count)) == (float, int)
+    assert twice(counted, 5.0) == 0.25
+    np.testing.assert_array_equal(counted.weights, [5.0, 2.5, 12.0, 0.0])
+    other = counted.replace(count=3)
+    add(other, 4.0)
+    assert (other.scale, other.count, counted.scale, counted.count) == (0.125, 4, 0.25, 2)
+    assert counted.weights[3] == 1.0  # arrays are shared
+    with pytest.raises(AttributeError, match=r"Counted\.weights cannot be set"):
+        counted.weights = np.ones(4)
+    with pytest.raises(AttributeError, match="no field 'wieghts'"):
+        counted.wieghts  # noqa: B018
+
+
 def test_another_record_shares_what_is_not_replaced():
     whole = made()
     other = whole.replace(out=np.ones(3))
