@@ -24,7 +24,7 @@ from ocp.solvers.factors import INLINE, OPTIONS, VIEWS, back, factor, least_squa
 Array = NDArray[np.float64]
 Side = NDArray[np.int8]
 
-_DEPENDENT = 1e-8  # relative size below which a row adds nothing to those that are held already
+_DEPENDENT = 1e-7  # relative size below which a row adds nothing to those that are held already: rounding of reduced rows is less
 _ROUNDING = 1e-12  # relative size of violations and multipliers that rounding makes
 _EXCHANGES = 12
 _FEW = 24  # steps from a guessed set after which it was no good guess

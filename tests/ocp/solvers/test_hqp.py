@@ -404,3 +404,16 @@ def test_wrong_input_is_named():
         Hierarchy().solve([good], x0=np.zeros(3))
     with pytest.raises(ProblemError, match="no engine named 'gurobi'"):
         HQPOptions(engine="gurobi")
+
+
+@pytest.mark.parametrize("off", [2e-8, -2e-8, 0.0])
+def test_rows_that_oppose_each_other_up_to_rounding_hold_one_direction(off):
+    """What rounding leaves of two opposite rows is no third wall: with it their corner would be the optimum, at multipliers of 1e8."""
+    C, far = np.array([[1.0, off], [-1.0, off]]), np.full(2, -np.inf)
+    found = solve_bounded(Bounded(np.eye(2), np.array([0.3, 5.0]), C, far, np.zeros(2)), np.zeros(2))
+    np.testing.assert_allclose(found.x, [0.0, 5.0], atol=2e-7)
+    assert np.max(np.abs(found.y)) < 1.0
+    levels = [Level("walls", D=C, f=np.zeros(2)), Level("aim", A=np.eye(2), b=[0.3, 5.0])]
+    hierarchy = Hierarchy()
+    for _ in range(2):  # from nothing, and with the rows held before
+        np.testing.assert_allclose(hierarchy.solve(levels).x, [0.0, 5.0], atol=2e-7)
