@@ -13,7 +13,7 @@ from ocp.algebraic import restored
 from ocp.certify import constraints, curvature, dynamics, jumps, objective
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
-from ocp.problem import TOO_FAST, Certificate, Residual, Solution, Statement
+from ocp.problem import SOLVED, TOO_FAST, Certificate, Residual, Solution, Statement
 from ocp.splits import joined
 
 #: the sum of all defects, times this, is what discretisation may take the objective away from its quadrature
@@ -122,7 +122,7 @@ def _objective(solution: Solution, motions: Sequence[Motion], defects: float, si
     where = f"({solution.objective:.9g} reported, {value:.9g} integrated along the trajectory"
     residual = Residual("objective against its quadrature", abs(solution.objective - value) / size,
                         allowed if np.isfinite(allowed) else tolerances.objective, f"{where})")
-    if residual.holds or (turns := objective.turns(motions)) <= FAST:
+    if residual.holds or solution.status not in SOLVED or (turns := objective.turns(motions)) <= FAST:
         return residual
     return replace(residual, where=f"{where}; {TOO_FAST} {turns} times on the way, which asks for as many intervals: put their "
                                    "mean over a turn in their place, or shorten the motion)")

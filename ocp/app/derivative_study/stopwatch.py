@@ -124,7 +124,7 @@ def loop_run(model: Model, function: str, point: Mapping[str, Array]) -> Run:
     loop, *arguments = known[function]
     calls = n if function == "forward_second" else 1
     loop(*start, *arguments)  # compiled for these
-    found = loop.overloads[tuple(map(typeof, (*start, *arguments)))]
+    found = loop.entry.overloads[tuple(map(typeof, (*start, *arguments)))]
     address = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
     return lambda count: _repeat(count * calls, address, (*start, *arguments))
 

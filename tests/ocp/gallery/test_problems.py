@@ -18,7 +18,7 @@ except metadata.PackageNotFoundError:  # some robots come with the robots extra
     FILES = [path for path in FILES if "robot: robots:" not in path.read_text(encoding="utf-8")]
 # the problems with published answers are solved, and looked at more closely, by test_gallery.py and test_gallery_hybrid.py
 ELSEWHERE = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_gallery*.py"))
-MINUTES = ("panda_reach", "panda_reach_obstacle", "arm_inverse_dynamics", "long_horizon")  # by their other methods
+MINUTES = ("ur5_reach", "panda_reach", "panda_reach_obstacle", "arm_inverse_dynamics", "long_horizon")  # by their other methods
 HERE = [path for path in FILES if f'"{path.stem}"' not in ELSEWHERE]
 
 

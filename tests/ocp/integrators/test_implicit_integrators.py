@@ -328,6 +328,7 @@ def test_what_is_not_a_number_stays_so():
 
 
 # ---- in a solver -------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_ilqr_agrees_with_the_explicit_integrator_as_intervals_grow():
     def function(rate):
         t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x", 2), ca.SX.sym("u", 1), ca.SX.sym("p", 0)

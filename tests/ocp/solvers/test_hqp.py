@@ -408,7 +408,7 @@ def test_wrong_input_is_named():
 
 @pytest.mark.parametrize("off", [2e-8, -2e-8, 0.0])
 def test_rows_that_oppose_each_other_up_to_rounding_hold_one_direction(off):
-    """What rounding leaves of two opposite rows is no third wall: with it their corner would be the optimum, at multipliers of 1e8."""
+    """What rounding leaves of two opposite rows is no third wall: their corner would be an optimum with multipliers of 1e8."""
     C, far = np.array([[1.0, off], [-1.0, off]]), np.full(2, -np.inf)
     found = solve_bounded(Bounded(np.eye(2), np.array([0.3, 5.0]), C, far, np.zeros(2)), np.zeros(2))
     np.testing.assert_allclose(found.x, [0.0, 5.0], atol=2e-7)

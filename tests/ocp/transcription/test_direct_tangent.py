@@ -40,7 +40,8 @@ def test_body_in_both_forms(options):
     assert "centred" in found[0].notes[-1]
 
 
-@pytest.mark.parametrize("integrator", ["rkmk4", pytest.param("gauss_legendre_2", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("integrator", ["rkmk4", "gauss_legendre_2"])
 def test_body_by_shooting_in_both_forms(integrator):
     """One step maps states to states: the form of the unknowns changes nothing at all."""
     found = [solved(direct.body_transfer(), "multiple_shooting", states=states, integrator=integrator, intervals=6)
