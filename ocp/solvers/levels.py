@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 Side = NDArray[np.int8]
 _BY = ("none", "held rows", "", "descent")  # as `ocp.solvers.lexicographic` counts; in between, the engine
 
+
 class HQPStatus(Enum):
     """How a solve ended; the value is the sentence for people."""
 
