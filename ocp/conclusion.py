@@ -19,6 +19,7 @@ from ocp.guess import from_motion
 from ocp.interrupts import deadline, late
 from ocp.nlp.local import PARAMETER
 from ocp.problem import SOLVED, Problem, Residual, Solution, Status
+from ocp.splits import shortfall
 
 #: (problem, options) -> the solution by the method
 Run = Callable[[Problem, Any], Solution]
@@ -133,12 +134,12 @@ def moved_parameters(found: Solution, direction: Any) -> dict[str, float]:
 
 
 def _with_bar(found: Solution, options: Any, finer: Finer, tolerances: Tolerances) -> tuple[Solution, Solution | None]:
-    """The solution with half the bar of its objective: what a finer mesh changes, what is left of optimality, what margins cost;
-    and the solution on the finer mesh, where there is one."""
+    """The solution with half the bar of its objective: what a finer mesh changes, what is left of optimality, what margins
+    and sizes of norms cost; and the solution on the finer mesh, where there is one."""
     certificate = found.certificate
     assert certificate is not None
     size = certificate.objective_size
-    margins = float(np.sum(found.extra.get("margins_cost", 0.0))) / size
+    margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + shortfall(found)) / size
     rest = certificate.complementarity.value + certificate.stationarity.value + margins
     if late():
         return replace(found, notes=(*found.notes, NO_BAR)), None

@@ -18,7 +18,7 @@ from ocp.errors import ProblemError, UnsupportedError
 from ocp.guess import from_motion
 from ocp.nlp import SCALINGS, SolverOptions, Warm
 from ocp.nlp.scaling_text import rule
-from ocp.problem import Problem, Solution, Status, in_steps
+from ocp.problem import AT_A_JUMP, TOO_FAST, Problem, Solution, Status, in_steps
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.splits import split
 from ocp.transcription import direct
@@ -33,21 +33,23 @@ from ocp.transcription.program import How, Transcription, build
 from ocp.transcription.refine.carry import carried
 from ocp.transcription.refine.criteria import Judge
 from ocp.transcription.refine.error import Estimator
-from ocp.transcription.refine.loop import Outside, refine
+from ocp.transcription.refine.loop import HARD, Outside, Refinement, refine
 from ocp.transcription.refine.passes import Ask, Family, Settings
 from ocp.transcription.refine.plan import UNIFORM, Plan, plans_text, read_plans, uniform_plan
 from ocp.transcription.refine.policy import POLICIES, Rules, halved
-from ocp.transcription.refine.smooth import linear_controls
 from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, checked_degree, make_scheme
 
 __all__ = ["METHOD", "CollocationOptions", "Optimality", "solve", "transcribe", "uniform_meshes", "unsupported"]
 
 METHOD = "collocation"
 AUTO = "auto"
+#: most iterations on a finer mesh from the multipliers of an optimum
+NEAR = 200
 #: intervals of a mesh with held controls in the place of chattering ones, and what marks its checkpoints
 HELD_INTERVALS, HELD = 60, "held_controls"
-TOLD_HELD = ("controls chattered along arcs that the objective hardly feels, and no mesh mends that: from here on they are constant"
-             " in every interval (controls: held)")
+TOLD_HELD = "{}: from here on they are constant in every interval (controls: held)"
+CHATTER = "controls chattered along arcs that the objective hardly feels, and no mesh mends that"
+STIFF = "programs with controls of this shape were hard to solve"
 #: degree from which Lobatto schemes with one control per knot are of lower order than their name promises
 LOBATTO_SHORT = 4
 
@@ -201,7 +203,7 @@ def finer(problem: Problem, options: CollocationOptions, solution: Solution) -> 
         return carried(left.nlp, left.lam_x, left.lam_g, before, program.nlp, meshes[0])
 
     if len(meshes) == 1 and left is not None:
-        found = _run(once, Ask(problem, meshes, begin=begin))
+        found = _run(once, Ask(problem, meshes, begin=begin, most=NEAR))
     if found is None or found.status is not Status.CONVERGED:
         found = _run(once, Ask(problem, meshes))
     return replace(found, freeze={**found.freeze, "mesh": plans_text(changed)})
@@ -268,32 +270,49 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     decides = judge if certified else None
     if resume is not None and HELD in resume:
         return _held(problem, options, settings, (progress, checkpoint, resume), decides, allowed)
-    found = refine(problem, _family(options), _plans(problem, options), settings, lambda ask: _run(options, ask),
-                   (progress, checkpoint, resume), decides, allowed)
-    if settings.chatter and _chatters(found):
-        parameters = dict(zip(free_names(problem), found.extra.get("parameters", ()), strict=False))
-        begun = from_motion(problem, found.parts or (found.trajectory,), parameters)
-        number, count = len(found.extra["refinement"]), len(found.iterations)
-
-        def later(row: Mapping[str, float]) -> dict[str, float]:
-            return {**row, "iteration": row["iteration"] + count, "pass": row["pass"] + number}
-
-        show = None if progress is None else lambda row: progress(later(row))
-        other = _held(begun, options, settings, (show, checkpoint, None), decides, allowed)
+    work = Refinement(problem, _family(options), _plans(problem, options), settings, lambda ask: _run(options, ask),
+                      (progress, checkpoint, resume), decides, allowed)
+    found = work.go()
+    if settings.chatter and _another_shape(found):
+        other = _instead(problem, found, work, options, settings, (progress, checkpoint, None), decides, allowed)
         if other.certificate is not None and other.certificate.holds:
-            passes = [note for note in found.notes if note.startswith("pass ")]
-            again = [f"held, {note}" if note.startswith("pass ") else note for note in other.notes]
-            return replace(other, notes=(*passes, TOLD_HELD, *again), iterations=(*found.iterations, *map(later, other.iterations)))
+            return other
         if other.status is Status.INTERRUPTED:
             found = replace(found, status=other.status)
+        elif work.paused:
+            found = work.go()
     return frozen(_remarked(found, options), options)
 
 
-def _chatters(found: Solution) -> bool:
-    """Whether a refinement came to solutions, and to none that the certificate takes, with controls that enter linearly."""
-    reached = len(found.extra.get("refinement", ())) > 0 and found.status is not Status.INTERRUPTED
-    holds = found.certificate is not None and found.certificate.holds
-    return reached and not holds and any(linear_controls(phase).any() for phase in found.problem.phases)
+def _another_shape(found: Solution) -> bool:
+    """Whether another shape of the controls may serve where a refinement came to nothing that the certificate takes."""
+    certificate = found.certificate
+    if certificate is None:  # nothing was solved, or on meshes that were too coarse to be judged
+        return found.status in (*HARD, Status.CONVERGED, Status.MESH_TOLERANCE)
+    words = (certificate.stationarity.where, certificate.objective.where if certificate.objective is not None else "")
+    return not certificate.holds and found.status is not Status.INTERRUPTED and not any(
+        told in where for told, where in zip((AT_A_JUMP, TOO_FAST), words, strict=True))
+
+
+def _instead(problem: Problem, found: Solution, work: Refinement, options: CollocationOptions, settings: Settings, outside: Outside,
+             judge: Judge | None, allowed: tuple[float, float]) -> Solution:
+    """What held controls come to, with what was found before in its log."""
+    progress, checkpoint, _ = outside
+    number, count = len(found.extra["refinement"]), len(found.iterations)
+    begun = problem  # so that the file with what is frozen gives the solve again
+    if not work.paused:
+        parameters = dict(zip(free_names(problem), found.extra.get("parameters", ()), strict=False))
+        begun = from_motion(problem, found.parts or (found.trajectory,), parameters)
+
+    def later(row: Mapping[str, float]) -> dict[str, float]:
+        return {**row, "iteration": row["iteration"] + count, "pass": row["pass"] + number}
+
+    show = None if progress is None else lambda row: progress(later(row))
+    other = _held(begun, options, replace(settings, brief=work.paused, ladder=work.lost), (show, checkpoint, None), judge, allowed)
+    passes = [note for note in found.notes if note.startswith("pass ")]
+    again = [f"held, {note}" if note.startswith("pass ") else note for note in other.notes]
+    told = TOLD_HELD.format(STIFF if work.paused else CHATTER)
+    return replace(other, notes=(*passes, told, *again), iterations=(*found.iterations, *map(later, other.iterations)))
 
 
 def _held(problem: Problem, options: CollocationOptions, settings: Settings, outside: Outside, judge: Judge | None,
@@ -302,7 +321,8 @@ def _held(problem: Problem, options: CollocationOptions, settings: Settings, out
     smooth as the dynamics."""
     progress, checkpoint, resume = outside
     problem = eliminated(problem)
-    held = replace(options, controls="held", mesh=UNIFORM, intervals=max(int(options.intervals), HELD_INTERVALS))
+    count = int(options.intervals) if settings.brief else max(int(options.intervals), HELD_INTERVALS)
+    held = replace(options, controls="held", mesh=UNIFORM, intervals=count)
     keep = None if checkpoint is None else lambda arrays: checkpoint({**arrays, HELD: np.ones(1)})
     found = refine(problem, _family(held), _plans(problem, held), replace(settings, chatter=False), lambda ask: _run(held, ask),
                    (progress, keep, resume), judge, allowed)
@@ -319,6 +339,7 @@ def _attempt(options: CollocationOptions, ask: Ask) -> Attempt:
     """What solves a program from one guess."""
     def attempt(given: Problem, chosen: CollocationOptions, longest: Sequence[float] | None = None) -> Solution:
         chosen = chosen if ask.scaling is None else replace(chosen, scaling=ask.scaling)
+        chosen = chosen if ask.most is None else replace(chosen, max_iterations=min(ask.most, chosen.max_iterations))
         coarse = chosen.guess != options.guess  # that rung of the ladder has a mesh of its own
         meshes = None if coarse else ask.meshes
         change = ask.change if ask.change is not None and not coarse else lambda program: program

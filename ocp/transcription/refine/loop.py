@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ocp.nlp import NLP, NLPResult, Warm
-from ocp.problem import AT_A_JUMP, TOO_FAST, Problem, Solution, Status, Trajectory, join
+from ocp.problem import AT_A_JUMP, TOO_FAST, At, Phase, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep, text
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Begin, Polish
@@ -45,6 +45,11 @@ SWITCHING = 4
 #: what each of so many passes must gain in the largest error; cuts at a kink gain more
 GAIN = 0.25
 
+#: passes after which polynomial controls that overshoot path constraints between nodes are not waited for any longer
+CORNERED = 3
+#: how programs end that are hard to solve, and not impossible
+HARD = (Status.ITERATION_LIMIT, Status.STALLED)
+
 #: progress, checkpoint, resume: as ``ocp.methods.solve`` says
 Outside = tuple[Progress | None, Keep | None, Checkpoint | None]
 
@@ -60,11 +65,13 @@ def refine(problem: Problem, family: Family, plans: Plans, settings: Settings, r
     so. A pass that does not converge is tried again from the guess and on meshes cut in two. Status.MESH_TOLERANCE where the
     passes end, or refining makes no progress, before that.
     """
-    return _Refinement(problem, family, plans, settings, run, outside, judge, allowed).go()
+    return Refinement(problem, family, plans, settings, run, outside, judge, allowed).go()
 
 
-class _Refinement:
-    """The state of a refinement: the mesh and the guess of the next pass, what passes found, and what is to be told."""
+class Refinement:
+    """The state of a refinement: the mesh and the guess of the next pass, what passes found, and what is to be told. paused: that
+    it stopped after a program that was hard to solve, and goes on where it is asked to. lost: the guess itself is none,
+    for functions or derivatives are not finite there."""
 
     def __init__(self, problem: Problem, family: Family, plans: Plans, settings: Settings, run: Run,
                  outside: Outside, judge: Judge | None, allowed: tuple[float, float]):
@@ -90,8 +97,11 @@ class _Refinement:
         self.fallen: Solution | None = None
         self.drawn: float | None = None
         self.scaling: str | None = None
+        self.paused = self.lost = False
+        self.cornered = settings.chatter and any(map(_cornered, problem.phases))
 
     def go(self) -> Solution:
+        """To the end, or to where it pauses; from there on where it did."""
         stopped: str | None = None
         while stopped is None:
             self.number += 1
@@ -112,7 +122,8 @@ class _Refinement:
         climbs = self.ladder and self.resume is None
         ask = Ask(self.current, meshes, _numbered(self.progress, self.number, len(self.told.log)),
                   _kept(self.checkpoint, self.plans), self.resume, climbs, polish, self._beginning(meshes),
-                  lambda program: self._drawn_in(program, meshes), self.given, self.scaling)
+                  lambda program: self._drawn_in(program, meshes), self.given, self.scaling,
+                  2 * LABOUR if self.warm and self.settings.chatter and not self.paused else None)
         solution = self.last = self.run(ask)
         self.resume, self.ladder = None, False
         self.told.heard(solution, self.number)
@@ -131,21 +142,28 @@ class _Refinement:
     def _failed(self, solution: Solution, ask: Ask) -> str | None:
         """After a pass that did not converge: the same mesh from the guess, finer meshes, and the ladder of guesses in the end."""
         self.failures += 1
+        self.lost |= solution.status is Status.NOT_A_NUMBER and self.number == 1
         self.fallen = solution if self.fallen is None else min(self.fallen, solution, key=left_over)
         self.told.words.append(f"pass {self.number}: {size_of(self.plans)}: {solution.status.name.lower().replace('_', ' ')}")
-        if ask.ladder or self.number >= self.settings.most or hardened(self.problem, solution):
+        if ask.ladder or self.settings.brief or self.number >= self.settings.most or hardened(self.problem, solution):
             return "failed"
         if self.number == 1 and (told := self.settings.hopeless(ask, solution)):
             self.told.words.append(told)
             return "failed"
-        if self.failures > (FAILURES if not self.certified else FAILURES_OF_CERTIFIED):
+        if self.failures > (FAILURES if not self.certified else FAILURES_OF_CERTIFIED) or solution.status is Status.NOT_A_NUMBER:
             self.given = None if self.warm else solution
             self.current, self.warm, self.ladder = self.problem, False, True
         elif self.warm:  # the same mesh once more, from the guess
             self.current, self.warm = self.problem, False
         else:
             self._onto(tuple(halved(plan) for plan in self.plans))
-        return None
+        return self._pause(solution.status in HARD or (solution.status is Status.INFEASIBLE and bool(self.passes)))
+
+    def _pause(self, hard: bool) -> str | None:
+        """Once, with the next pass prepared, so that another shape of controls can be tried first."""
+        pauses = self.settings.chatter and not self.paused and hard
+        self.paused |= pauses
+        return "hard" if pauses else None
 
     def _converged(self, solution: Solution, meshes: Sequence[Mesh], smooth: list[tuple[Smoothed, tuple[Trajectory, ...]]],
                    started: float) -> str | None:
@@ -184,7 +202,8 @@ class _Refinement:
             return "" if accurate else "passes"
         if self.chattering >= CHATTERING and not self.certified:
             return "" if accurate else "chattering"
-        return self._next(solution, guided, jumps if moves else [], accurate, verdict.margins)
+        stopped = self._next(solution, guided, jumps if moves else [], accurate, verdict.margins)
+        return self._pause(self.cornered and self.number >= CORNERED) if stopped is None else stopped
 
     def _next(self, solution: Solution, guided: Solution, jumps: Sequence[Sequence[Jump]], accurate: bool,
               margins: tuple[Margins, ...]) -> str | None:
@@ -282,6 +301,13 @@ class _Refinement:
         last = STALL_OF_CERTIFIED if self.certified else STALL
         return (len(self.passes) > last and same(self.passes[-last:], self.criterion.still)
                 and min(errors[-last:]) > GAIN * min(errors[:-last]))
+
+
+def _cornered(phase: Phase) -> bool:
+    """Whether path constraints depend on controls: these may overshoot between nodes where they jump, and are no mere bounds. (Not
+    of robots, whose efforts jump in many joints.)"""
+    return phase.system.mechanism is None and any(
+        c.function.jac_sparsity(0, 2).nnz() > 0 for c in phase.constraints if c.at is At.PATH and c.soft is None)
 
 
 def _ramps(solution: Solution, jumps: Sequence[Sequence[Jump]]) -> tuple[str, ...]:

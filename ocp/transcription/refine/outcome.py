@@ -24,6 +24,7 @@ REASONS = {
                   "cost",
     "jump": "what is left is when the motion crosses a jump, which no mesh chooses",
     "fast": "running costs turn too often for intervals to follow",
+    "hard": "a program was hard to solve",
     "ringing": "controls chattered, which the objective hardly feels",
 }
 

@@ -47,7 +47,8 @@ class Settings:
     """rules: of the policy; most: passes; switches: whether edges are put and moved to where controls jump; ladder: whether the
     first pass climbs the ladder of guesses, and not only once all else has failed; carry: whether passes begin with multipliers of
     the one before; hopeless: why no other guess or mesh is worth a try after a first pass that failed, or ""; chatter: whether the
-    loop ends as soon as linear controls chatter."""
+    loop ends as soon as linear controls chatter, and pauses after the first program that is hard to solve; brief: whether it ends
+    at one that is not solved."""
 
     rules: Rules
     most: int
@@ -56,13 +57,14 @@ class Settings:
     carry: bool = True
     hopeless: Callable[[Ask, Solution], str] = lambda ask, found: ""
     chatter: bool = False
+    brief: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Ask:
     """A program to solve: a problem on meshes. show, keep, warm: progress, checkpoint and where to resume; ladder: whether the
     ladder of guesses is climbed, given: what its first rung came to; polish, begin: as ``solve_program`` says; change: made to the
-    program before it is solved; scaling: instead of that of the options."""
+    program before it is solved; scaling, most: instead of those of the options, most iterations."""
 
     problem: Problem
     meshes: Sequence[Mesh | Compressed]
@@ -75,6 +77,7 @@ class Ask:
     change: Callable[[Transcription], Transcription] | None = None
     given: Solution | None = None
     scaling: str | None = None
+    most: int | None = None
 
 
 Run = Callable[[Ask], Solution]

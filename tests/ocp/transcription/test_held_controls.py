@@ -34,6 +34,18 @@ def test_controls_that_chatter_are_held(name):
     assert again.objective == pytest.approx(found.objective, rel=1e-7)
 
 
+@pytest.mark.parametrize("name", ["planar_lander", pytest.param("cone_flight", marks=pytest.mark.slow)])
+def test_programs_that_are_hard_to_solve_are_tried_with_held_controls(name):
+    found = solve(problem(name), "collocation")
+    assert found.ok, found.message
+    assert any(note.startswith("programs with controls of this shape were hard") for note in found.notes)
+    reference = problem(name).reference
+    assert abs(found.objective - reference.objective) <= found.certificate.bar + reference.error
+    again = solve(problem(name), "collocation", dict(found.freeze))
+    assert again.ok, again.message
+    assert again.objective == pytest.approx(found.objective, rel=1e-7)
+
+
 def test_a_shape_that_is_chosen_stays():
     found = solve(problem("missile_turn"), "collocation", {"controls": "polynomial"})
     assert found.options["controls"] == "polynomial"

@@ -1,4 +1,5 @@
-"""Sizes of controls as sums of two parts: the same values, the closed form of least effort, the solution in the problem's terms."""
+"""Sizes of controls as sums of two parts, norms as controls of their own: the same values, the closed form of least effort, the
+solution in the problem's terms."""
 
 from dataclasses import replace
 
@@ -90,3 +91,60 @@ def test_other_sizes_stay_as_they_are(cost):
 def test_solutions_of_other_problems_are_not_touched():
     found = solve(known.block_move())
     assert joined(found) is found
+
+
+def in_the_plane(cost, bound=1.0):
+    """A metre in three seconds along (0.6, 0.8), from rest to rest, with at most 1 N of both forces together."""
+    system = known.flat_system("puck", ("x", "y", "v", "w"), ("a", "b"), lambda t, x, u, p: ca.vertcat(x[2], x[3], u[0], u[1]))
+    thrust = Constraint("thrust", At.PATH, known.function(4, 2, lambda t, x, u, p: ca.sumsqr(u)), (-np.inf,), (bound**2,))
+    phase = known.block_move(3.0).phase
+    return known.problem(replace(
+        phase, system=system, guess=known.line([0, 0, 0, 0], [0.6, 0.8, 0, 0], 2), start=known.fixed(0, 0, 0, 0),
+        final=known.fixed(0.6, 0.8, 0, 0), x_lower=(), x_upper=(), u_lower=(), u_upper=(), constraints=(thrust,),
+        costs=(Cost("fuel", At.PATH, known.function(4, 2, cost)),)))
+
+
+@pytest.mark.parametrize("weight", [pytest.param(1.0, marks=pytest.mark.slow), 1e3])
+def test_least_norm_has_the_optimum_of_the_way_alone(weight):
+    # what a force does across the way costs and helps nothing, so that the optimum is that of one direction
+    found = solve(in_the_plane(lambda t, x, u, p: weight * ca.norm_2(u)))
+    assert found.ok, found.message
+    assert abs(found.objective - weight * EXACT) <= found.certificate.bar <= 0.01 * weight
+    assert found.trajectory.u.shape[1] == 2
+    assert any(note.startswith("size of a, b: solved as one more control") for note in found.notes)
+    t = np.linspace(0.0, 3.0, 30001)
+    forces = found.trajectory.control(t)
+    assert weight * np.trapezoid(np.linalg.norm(forces, axis=1), t) == pytest.approx(found.objective, rel=2e-3)
+    np.testing.assert_allclose(forces @ [0.8, -0.6], 0.0, atol=1e-4)
+
+
+def test_norms_cost_their_root_where_the_cone_is_tight():
+    rng = np.random.default_rng(5)
+    Q, whole = np.array([[2.0, 1.0], [1.0, 3.0]]), in_the_plane(lambda t, x, u, p: 2 * ca.norm_2(u))
+
+    def running(t, x, u, p):
+        return 3 * ca.sqrt(u.T @ ca.DM(Q) @ u + 1e-6) + x[0] * u[1] + ca.fabs(u[0])
+
+    phase = replace(whole.phase, u_lower=(-4.0, -5.0), u_upper=(4.0, 5.0), costs=(Cost("c", At.PATH, known.function(4, 2, running)),))
+    new = split(known.problem(phase)).phase
+    assert new.system.controls == ("a", "b", "a" + BELOW, "size of a, b")
+    assert new.u_lower == (0.0, -5.0, 0.0, 1e-3)
+    cone = new.constraints[-1]
+    for _ in range(20):
+        x, u = rng.normal(size=4), rng.normal(size=2)
+        size = np.sqrt(u @ Q @ u + 1e-6)
+        w = [max(u[0], 0), u[1], max(-u[0], 0), size]
+        assert float(new.costs[0].function(0, x, w, [])) == pytest.approx(float(phase.costs[0].function(0, x, u, [])), rel=1e-12)
+        np.testing.assert_allclose(new.system.rate(0, x, w, []), phase.system.rate(0, x, u, []), rtol=1e-12)
+        assert -1e-5 < float(cone.function(0, x, w, [])) <= 0  # short of the norm by half of what keeps the quotient finite
+        assert float(cone.function(0, x, [*w[:3], 0.99 * size], [])) > 0
+        assert float(cone.function(0, x, [*w[:3], 1.01 * size], [])) < 0
+
+
+@pytest.mark.parametrize("cost", [
+    lambda t, x, u, p: -ca.norm_2(u), lambda t, x, u, p: x[0] * ca.norm_2(u), lambda t, x, u, p: ca.norm_2(u)**2,
+    lambda t, x, u, p: ca.sqrt(ca.sumsqr(u) + 1), lambda t, x, u, p: ca.sqrt(ca.sumsqr(u) + x[0]**2),
+    lambda t, x, u, p: ca.sqrt(u[0] * u[1] + 1e-9), lambda t, x, u, p: ca.sqrt((u[0] - 1)**2 + u[1]**2)])
+def test_other_roots_stay_as_they_are(cost):
+    problem = in_the_plane(cost)
+    assert split(problem) is problem
