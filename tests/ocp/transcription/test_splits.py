@@ -2,6 +2,7 @@
 solution in the problem's terms."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import casadi as ca
 import control_problems as known
@@ -11,7 +12,7 @@ import pytest
 from ocp.explain.groups import UPPER, program_of
 from ocp.methods import solve
 from ocp.problem import At, Constraint, Cost, Guess
-from ocp.splits import BELOW, joined, split
+from ocp.splits import BELOW, joined, shortfall, split
 
 #: one metre in three seconds from rest to rest with at most 1 N: pushes of s at both ends with s (3 - s) = 1; the effort is 2 s
 EXACT = 3 - np.sqrt(5)
@@ -125,7 +126,8 @@ def test_norms_cost_their_root_where_the_cone_is_tight():
     def running(t, x, u, p):
         return 3 * ca.sqrt(u.T @ ca.DM(Q) @ u + 1e-6) + x[0] * u[1] + ca.fabs(u[0])
 
-    phase = replace(whole.phase, u_lower=(-4.0, -5.0), u_upper=(4.0, 5.0), costs=(Cost("c", At.PATH, known.function(4, 2, running)),))
+    phase = replace(whole.phase, u_lower=(-4.0, -5.0), u_upper=(4.0, 5.0),
+                    costs=(Cost("c", At.PATH, known.function(4, 2, running)),))
     new = split(known.problem(phase)).phase
     assert new.system.controls == ("a", "b", "a" + BELOW, "size of a, b")
     assert new.u_lower == (0.0, -5.0, 0.0, 1e-3)
@@ -139,6 +141,15 @@ def test_norms_cost_their_root_where_the_cone_is_tight():
         assert -1e-5 < float(cone.function(0, x, w, [])) <= 0  # short of the norm by half of what keeps the quotient finite
         assert float(cone.function(0, x, [*w[:3], 0.99 * size], [])) > 0
         assert float(cone.function(0, x, [*w[:3], 1.01 * size], [])) < 0
+
+
+def test_bars_tell_what_sizes_may_fall_short_of_norms():
+    problem = split(in_the_plane(lambda t, x, u, p: 7 * ca.norm_2(u), 2.0))
+    motion = SimpleNamespace(problem=problem, parts=(), trajectory=SimpleNamespace(t=np.array([1.0, 4.0])))
+    cone, short = problem.phase.constraints[-1].function, shortfall(motion)
+    least = 1.5 - short / (7 * 3)  # of a size beside a norm of 1.5: to the order of what is added, over the norm
+    assert abs(float(cone(0, np.zeros(4), [0.9, 1.2, least], []))) < 1e-4 * short
+    assert shortfall(SimpleNamespace(problem=known.block_move(), parts=(), trajectory=motion.trajectory)) == 0.0
 
 
 @pytest.mark.parametrize("cost", [
