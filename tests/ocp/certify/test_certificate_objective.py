@@ -174,7 +174,7 @@ def test_an_objective_is_judged_even_where_no_point_is_left(solved, way):
 
 
 @pytest.mark.parametrize("term", TERMS)
-@pytest.mark.parametrize("way", [WAYS[4], WAYS[10]], ids=str)
+@pytest.mark.parametrize("way", [WAYS[4], pytest.param(WAYS[10], marks=pytest.mark.slow)], ids=str)
 def test_every_term_counts(solved, way, term):
     """A problem that lacks one term, or has it twice, has another objective."""
     solution = without_point(solved(way))
@@ -269,8 +269,8 @@ def test_tolerances_have_an_effect(solved):
 
 
 # ---- what the method itself mistakes ------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("way", [("ilqr", {"integrator": "euler", "intervals": 100}),
-                                 ("multiple_shooting", {"integrator": "euler", "intervals": 100})], ids=str)
+@pytest.mark.parametrize("way", [("ilqr", {"integrator": "euler", "intervals": 100}), pytest.param(
+    ("multiple_shooting", {"integrator": "euler", "intervals": 100}), marks=pytest.mark.slow)], ids=str)
 def test_an_optimum_of_the_quadrature_alone_is_not_certified(way):
     """Euler's rule sums x sqrt(1 + u^2) at the left knots, where a slope of hundreds costs nothing as long as x is small: 1.4 in
     place of the catenary's 5.07, and every other residual is content, for the dynamics are exact."""
@@ -363,7 +363,7 @@ def test_a_free_parameter_ends_on_its_bound_and_is_judged_there(solved):
 
 # ---- between the knots, whatever the degree -----------------------------------------------------------------------------------
 @pytest.mark.parametrize("scheme", ["gauss", "radau"])
-@pytest.mark.parametrize("degree", [3, 5, 9, 30])
+@pytest.mark.parametrize("degree", [3, 9, *(pytest.param(degree, marks=pytest.mark.slow) for degree in (5, 30))])
 def test_nothing_is_sampled_only_where_it_was_collocated(scheme, degree):
     """A wall that the program sees at its nodes alone, and dynamics that it obeys there alone: five samples at the nodes of five
     stages would see neither."""

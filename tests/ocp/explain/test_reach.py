@@ -128,7 +128,9 @@ phase:
     assert ["v is at most 1" in one.text for one in first_findings(still) if one.sure] == [True]
 
 
+@pytest.mark.slow
 def test_the_gallery_is_not_ruled_out():
+    """Whatever is solved elsewhere was not either; this asks all files."""
     for file in sorted(FOLDER.glob("*.yaml")):
         if "robots:" in file.read_text(encoding="utf-8") and not list(metadata.distributions(name="example-robot-data")):
             continue  # the robots extra is not installed

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ocp
-from ocp.app.files.load import load_problem, load_text
-from ocp.app.files.yaml_source import read_source
+from ocp.app.files.load import load_problem
+from ocp.app.files.yaml_source import parse_source, read_source
 from ocp.app.verify.records import NEEDS_ROBOTS, not_a_problem
 from ocp.errors import ProblemError
 
@@ -42,13 +42,13 @@ def functions(problem):
 
 
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
-def test_every_gallery_file_comes_back_from_python(path, tmp_path):
+def test_every_gallery_file_comes_back_from_python(path):
     if not_a_problem(path) == NEEDS_ROBOTS:
         pytest.skip(NEEDS_ROBOTS)
     problem = ocp.load(path)
-    again = load_text(problem.to_yaml(), path.parent)  # strict: an unknown or lost key is an error
-    assert read_source(path).tree == ocp.load(path).tree  # to_yaml writes this tree
-    assert again.expanded() == load_text(path.read_text(encoding="utf-8"), path.parent).expanded()
+    again = parse_source(problem.to_yaml(), path.name).tree
+    assert again == problem.tree == TREES[path]
+    assert repr(again) == repr(TREES[path])  # in the same order too
 
 
 def test_a_problem_is_moved_on_under_constant_controls():
@@ -68,7 +68,7 @@ def test_files_of_other_commands_are_told_apart(folder, command):
         ocp.load(next((PROBLEMS / folder).glob("*.yaml")))
 
 
-@pytest.mark.parametrize("name", ["cartpole_swingup", "goddard_arcs", "leg_leap", "panda_reach_obstacle", "lqr80", "four_bar"])
+@pytest.mark.parametrize("name", ["cartpole_swingup", "goddard_arcs", "panda_reach_obstacle", "lqr80", "four_bar"])
 def test_the_mathematics_that_comes_back_is_the_same(name, tmp_path):
     path = PROBLEMS / f"{name}.yaml"
     place = ocp.load(path).save(tmp_path / "elsewhere.yaml")

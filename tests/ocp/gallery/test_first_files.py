@@ -10,12 +10,11 @@ from ocp.errors import ProblemError
 from ocp.methods import solve
 
 FILES = {file.stem: file for file in sorted((ROOT / "tests" / "first_files").glob("*.yaml"))}
-CHEAP = ("batch_reactor", "crane_move", "hot_rod", "jacobson_lele", "nagurka", "orbit_transfer", "stirred_tank", "tunnel_diode",
-         "vaccination")
+CHEAP = ("batch_reactor", "crane_move", "hot_rod", "jacobson_lele", "nagurka", "stirred_tank", "tunnel_diode", "vaccination")
 #: certified in some seconds
 SLOW = ("alp_rider", "aly_chan", "bang_bang_300m", "detumbling", "fishing", "immunology", "iris_hop",
         "isothermal_tank", "kinova_move", "kinova_pose", "linear_tangent_steering", "missile_turn", "mountain_car",
-        "oscillator_min_time", "panda_min_time", "panda_move", "panda_pose", "parallel_reactions", "saving",
+        "orbit_transfer", "oscillator_min_time", "panda_min_time", "panda_move", "panda_pose", "parallel_reactions", "saving",
         "singular_regulator", "solo_righting", "speed_limit_effort", "talos_move", "talos_pose", "triple_integrator",
         "tuberculosis", "tumour", "two_discs", "ur10_pose", "ur5_move", "ur5_pose", "van_der_pol_min_time")
 MOVE = """

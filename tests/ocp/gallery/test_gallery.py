@@ -24,7 +24,7 @@ CONVERGED = ("cannonball", "car_obstacles", "catalyst_mixing", "container_crane"
              "free_flying_robot", "hang_glider", "hypersensitive", "particle_steering", "pendulum_min_time", "quadrotor_min_time",
              "quadrotor_slalom", "rayleigh", "rayleigh_mixed", "robot_arm_min_time", "rocket_landing", "satellite_reorientation",
              "shuttle_reentry", "space_robot", "truck_trailer", "two_link_arm_min_time", "van_der_pol", "van_der_pol_limited")
-SLOW = ("hypersensitive", "hypersensitive_long", "jerk_limited_move")
+SLOW = ("hypersensitive", "hypersensitive_long", "jerk_limited_move", "free_flying_robot", "free_floating_robot_min_time")
 NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in sorted(CLOSED + CONVERGED)]
 
 

@@ -17,8 +17,8 @@ from ocp.methods import solve
 
 FOLDER = ROOT / "problems"
 QUICK = ("biped_walking", "biped_inverse_dynamics", "compass_gait", "compass_passive", "dynamic_soaring", "goddard_arcs",
-         "launch_vehicle", "slip_hopper", "two_burn_orbit_raise", "van_der_pol_periodic")
-SLOW = ("drone_gates", "leg_leap", "monopod_hopping", "space_manipulator")
+         "slip_hopper", "two_burn_orbit_raise", "van_der_pol_periodic")
+SLOW = ("drone_gates", "launch_vehicle", "leg_leap", "monopod_hopping", "space_manipulator")
 
 
 @functools.cache
@@ -149,6 +149,7 @@ def test_the_singular_arc_starts_where_it_must():
         assert (1 + v / 0.5) * drag == pytest.approx(m / h**2, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_launch_reaches_its_orbit():
     """Orbital elements of the last state, by the textbook; booster by booster, the mass that the phases lose."""
     _, solution = run("launch_vehicle")

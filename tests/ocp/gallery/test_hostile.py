@@ -11,7 +11,7 @@ from ocp.methods import solve
 CASES = hostile.cases()
 NAMED = sum(1 for _ in hostile.named())
 #: of the generated cases every so many runs each time, all others are slow; hostile ones and twins alternate
-QUICK = 3
+QUICK = 5
 
 
 def marks(i, case):

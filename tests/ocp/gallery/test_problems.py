@@ -18,8 +18,16 @@ except metadata.PackageNotFoundError:  # some robots come with the robots extra
     FILES = [path for path in FILES if "robot: robots:" not in path.read_text(encoding="utf-8")]
 # the problems with published answers are solved, and looked at more closely, by test_gallery.py and test_gallery_hybrid.py
 ELSEWHERE = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_gallery*.py"))
-MINUTES = ("ur5_reach", "panda_reach", "panda_reach_obstacle", "arm_inverse_dynamics", "long_horizon")  # by their other methods
+# long by their own method; each is of a kind that others, or the tests of its room, have
+LONG = ("quadruped_righting", "lqr80", "kinova_reach", "spring_arm_design", "rail_arm_linkage", "four_bar_residual",
+        "hexacopter_arm", "tendon_finger")
+# by their other methods
+MINUTES = ("ur5_reach", "panda_reach", "panda_reach_obstacle", "arm_inverse_dynamics", "long_horizon", "spring_arm_design")
 HERE = [path for path in FILES if f'"{path.stem}"' not in ELSEWHERE]
+
+
+def cases(paths, long):
+    return [pytest.param(path, marks=[pytest.mark.slow] * (path.stem in long), id=path.stem) for path in paths]
 
 
 def run(path, method):
@@ -27,7 +35,7 @@ def run(path, method):
     return loaded, solve(loaded.problem, method, loaded.options_for(method), tolerances=Tolerances(**loaded.accept))
 
 
-@pytest.mark.parametrize("path", HERE, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", cases(HERE, LONG))
 def test_solves_to_its_reference(path):
     loaded, solution = run(path, shipped(path).method)
     assert solution.ok, (solution.status, solution.message, solution.certificate.failures)
@@ -36,8 +44,7 @@ def test_solves_to_its_reference(path):
     assert solution.objective == pytest.approx(reference.objective, rel=reference.tolerance)
 
 
-@pytest.mark.parametrize("path", [pytest.param(path, marks=pytest.mark.slow) if path.stem in MINUTES else path for path in FILES],
-                         ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", cases(FILES, MINUTES))
 def test_the_other_methods_agree_or_refuse_by_name(path):
     """A method that a file gives options for solves it too; one that cannot enforce a constraint names it."""
     loaded = shipped(path)

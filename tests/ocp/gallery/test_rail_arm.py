@@ -176,7 +176,7 @@ def test_reference_is_the_optimum_of_the_equations_by_hand(loaded):
     assert abs(fine - reference.objective) < abs(coarse - reference.objective) / 4
 
 
-@pytest.mark.parametrize("method", ["collocation", "ilqr"])
+@pytest.mark.parametrize("method", ["collocation", pytest.param("ilqr", marks=pytest.mark.slow)])
 def test_optima_by_loops_are_those_of_generated_code(method):
     """Of the linkage alone, with its spring: the same discrete problem, by other derivatives and another execution."""
     problem = load_problem(ROOT / "problems" / "four_bar.yaml").problem

@@ -213,7 +213,8 @@ def test_a_warm_start_of_a_neighbour():
 
 # ---- through the methods ----
 @pytest.mark.parametrize(("name", "options"), [
-    ("bryson_denham", {}), ("bouncing_ball", {"form": "compressed"}), ("quadrotor", {"states": "tangent", "intervals": 15}),
+    ("bryson_denham", {}), ("bouncing_ball", {"form": "compressed"}),
+    pytest.param("quadrotor", {"states": "tangent", "intervals": 15}, marks=pytest.mark.slow),
     ("van_der_pol", {"scheme": "lobatto", "hessian": "gauss_newton", "scaling": "auto"}),
     ("van_der_pol", {"scheme": "radau", "refine": "hp", "intervals": 6, "tolerance_mesh": 1e-5}),
 ], ids=str)

@@ -115,7 +115,8 @@ def test_every_method_finds_the_optimum_of_the_explicit_problem(method, options,
 
 
 @pytest.mark.parametrize(("method", "options"), [
-    ("collocation", {}), ("multiple_shooting", {"controls": "linear", "intervals": 100}), ("ilqr", {})])
+    ("collocation", {}), ("ilqr", {}),
+    pytest.param("multiple_shooting", {"controls": "linear", "intervals": 100}, marks=pytest.mark.slow)])
 def test_bounds_of_unknowns_hold_in_every_method(method, options):
     free = solve(cubic(), "collocation")
     low = float(np.min(free.trajectory.u[:, 1])) + 0.03

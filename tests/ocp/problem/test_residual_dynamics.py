@@ -153,7 +153,7 @@ def test_both_forms_of_the_linkage_have_one_optimum():
     assert u[4:] == pytest.approx(np.asarray(ca.evalf(multipliers)).ravel(), rel=1e-5, abs=1e-5)
 
 
-@pytest.mark.parametrize("states", ["coordinates", "tangent"])
+@pytest.mark.parametrize("states", ["coordinates", pytest.param("tangent", marks=pytest.mark.slow)])
 def test_a_floating_base_is_solved_and_judged_as_in_forward_form(states):
     from ocp.methods import solve
 

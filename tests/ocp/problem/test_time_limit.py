@@ -89,7 +89,7 @@ def test_there_is_no_bar_after_the_limit(monkeypatch):
 def test_the_command_writes_what_was_found(words, tmp_path, capsys):
     folder = tmp_path / "run"
     with pytest.raises(SystemExit) as ended:
-        cli.main(["solve", str(CARTPOLE), *words, "--quiet", "--out", str(folder)])
+        cli.main(["solve", str(FOLDER / "block_move.yaml"), *words, "--quiet", "--out", str(folder)])
     assert ended.value.code == 1
     assert "The time limit was reached" in capsys.readouterr().out
     assert json.loads((folder / "summary.json").read_text(encoding="utf-8"))["status"]["name"] == "TIME_LIMIT"

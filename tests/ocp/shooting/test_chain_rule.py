@@ -1,5 +1,6 @@
 """Runge-Kutta steps by the chain rule against the steps differentiated as a whole, and expansions in one pass over the knots."""
 
+import itertools
 from dataclasses import replace
 
 import casadi as ca
@@ -69,9 +70,14 @@ def point(stage, seed):
     return x, rng.normal(size=stage.nu), rng.normal(size=stage.after.ndx)
 
 
-@pytest.mark.parametrize("quadrature", ["integrator", "rectangle"])
-@pytest.mark.parametrize("integrator", EXPLICIT)
-@pytest.mark.parametrize("name", ROBOTS)
+def cases():
+    """Robots, integrators and quadratures in all pairs; the other combinations of three are slow."""
+    given = (ROBOTS, EXPLICIT, ("integrator", "rectangle"))
+    for (i, name), (j, integrator), (k, quadrature) in itertools.product(*map(enumerate, given)):
+        yield pytest.param(name, integrator, quadrature, marks=[pytest.mark.slow] * ((i + j + k) % 2))
+
+
+@pytest.mark.parametrize(("name", "integrator", "quadrature"), list(cases()))
 def test_every_function_is_that_of_the_step_differentiated_as_a_whole(name, integrator, quadrature, monkeypatch):
     monkeypatch.setattr(expressions, "INLINE_LIMIT", 2000)
     written, plain = pair(ROBOTS[name](), integrator=integrator, cost_quadrature=quadrature)

@@ -120,11 +120,15 @@ def check(problem, options, derivatives):
             assert all(np.abs(part).max() > 1e-3 for part in parts)
 
 
+QUICK = {("free root", "rk4"), ("free root", "semi_implicit_euler"), ("curved", "heun"), ("coupled", "midpoint"),
+         ("moving", "euler"), ("flat", "rk3"), ("curved", "ralston")}
+
+
 def combinations():
-    """Every integrator on a floating tree, every tree by RK4, both Hessians; the rest is slow."""
+    """Full Hessians, of which those of Gauss and Newton are a part: every integrator and every tree; the rest is slow."""
     for name, integrator, hessian in itertools.product(TREES, [name for name, made in INTEGRATORS.items() if made.loops],
                                                        ("gauss_newton", "full")):
-        quick = (name == "free root" and hessian == "full") or integrator == "rk4"
+        quick = (name, integrator) in QUICK if hessian == "full" else (name, integrator) == ("flat", "rk4")
         yield pytest.param(name, integrator, hessian, id=f"{name}-{integrator}-{hessian}", marks=[] if quick else pytest.mark.slow)
 
 
@@ -133,7 +137,8 @@ def test_expansion_is_that_of_algorithmic_differentiation(name, integrator, hess
     check(problem(name), dataclasses.replace(LOOPS, integrator=integrator, hessian=hessian), "ad")
 
 
-@pytest.mark.parametrize(("integrator", "hessian"), [("rk4", "full"), ("semi_implicit_euler", "gauss_newton")])
+@pytest.mark.parametrize(("integrator", "hessian"), [
+    ("semi_implicit_euler", "full"), ("heun", "gauss_newton"), pytest.param("rk4", "full", marks=pytest.mark.slow)])
 def test_thrusters_and_motions_in_time(integrator, hessian):
     check(problem("driven"), dataclasses.replace(LOOPS, integrator=integrator, hessian=hessian), "ad")
 
@@ -145,7 +150,7 @@ def test_expansion_is_that_of_the_generated_closed_form(name, hessian):
 
 # ---- quadrature, memory, poison ----------------------------------------------------------------------------------
 def test_costs_at_the_knots_only():
-    check(problem("free root"), dataclasses.replace(LOOPS, cost_quadrature="rectangle", hessian="full"), "ad")
+    check(problem("flat"), dataclasses.replace(LOOPS, cost_quadrature="rectangle", hessian="full"), "ad")
 
 
 def test_a_cost_without_curvature_and_a_robot_without_controls():

@@ -122,13 +122,13 @@ def test_a_floating_robot_moves_in_its_tangent_space():
     a, b = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx)
     d = ca.SX.sym("d", space.ndx)
     plus, minus = ca.Function("plus", [a, d], [space.plus(a, d)]), ca.Function("minus", [a, b], [space.minus(a, b)])
-    options = {**TIGHT, "intervals": 12, "derivatives": "ad"}
+    options = {**TIGHT, "intervals": 6, "derivatives": "ad"}
     solution = solve(problem, "ilqr", options)
     found = sensitivities(solution)
     assert found.phase.dx_dx0.shape == (13, 12, 12)
     start = np.array(problem.phase.start.value)
     step = 1e-4
-    for i in (1, 4, 9):  # a position, the attitude, a rate
+    for i in (1, 4):  # a position, the attitude
         ends = []
         for sign in (1, -1):
             moved = Boundary(tuple(np.asarray(plus(start, sign * step * np.eye(12)[i])).ravel()), (True,) * 12)

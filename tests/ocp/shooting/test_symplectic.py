@@ -85,7 +85,8 @@ def compare(given, one, two, tolerance=1e-10):
     return stage, general
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.slow] * (name in ("free root", "thrusters"))) for name in SYSTEMS])
 def test_step_and_expansion_are_those_of_algorithmic_differentiation(name, monkeypatch):
     given = problem(SYSTEMS[name]())
     monkeypatch.setattr(single, "LIMIT", 3000 if name == "accelerations" else 1500)  # the other road is one of calls
@@ -112,7 +113,7 @@ def test_both_quadratures_are_the_costs_at_the_knots():
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", ["flat", "curved", "thrusters"])
+@pytest.mark.parametrize("name", ["flat", *(pytest.param(name, marks=pytest.mark.slow) for name in ("curved", "thrusters"))])
 def test_free_durations_are_carried(name):
     given = problem(SYSTEMS[name](), duration=Duration(0.2, 0.6, 0.4))
     stage, _ = compare(given, CLOSED, AD)

@@ -177,14 +177,14 @@ def oscillator(system=OSCILLATOR, effort=0.1):
 
 
 def by_ilqr(problem, **options):
-    """Without a certificate."""
-    found = ilqr.solve(problem, ILQROptions(integrator="bdf2", **options))
+    """Without a certificate; what is solved once is not worth its compilation."""
+    found = ilqr.solve(problem, ILQROptions(integrator="bdf2", kernels="interpreted", **options))
     assert found.status.name == "CONVERGED", found.message
     return found
 
 
 def by_multiple_shooting(problem, **options):
-    found = multiple_shooting.solve(problem, MultipleShootingOptions(integrator="bdf2", **options))
+    found = multiple_shooting.solve(problem, MultipleShootingOptions(integrator="bdf2", kernels="interpreted", **options))
     assert found.status.name == "CONVERGED", found.message
     return found
 
@@ -194,7 +194,7 @@ def test_optima_of_multiple_shooting_are_stationary_and_motions_those_of_simulat
     """Its defects know neither stages nor Newton's method inside a step; of the floating robot it finds another, worse optimum."""
     problem, steps = robot(kind), 8
     other = by_multiple_shooting(problem, intervals=steps)
-    shot = Shot(build(problem, AdjointOptions("bdf2", steps).steps()), "auto")
+    shot = Shot(build(problem, AdjointOptions("bdf2", steps).steps()), "interpreted")
     assert shot.value(other.trajectory.u.ravel()) == pytest.approx(other.objective, rel=1e-11)
     assert np.abs(shot.gradient()).max() < 1e-6 * other.objective
     np.testing.assert_allclose(shot.x[:, :problem.phase.system.nx], other.trajectory.x, atol=1e-9)
@@ -213,7 +213,7 @@ def test_optima_of_multiple_shooting_are_stationary_and_motions_those_of_simulat
 
 @pytest.mark.parametrize("kind", ["arm", "floating"])
 def test_gradients_of_robots_against_forward_differentiation_and_differences(kind):
-    assert_gradient(Shot(build(robot(kind), AdjointOptions("bdf2", 8).steps()), "auto"), 7, rows=6)
+    assert_gradient(Shot(build(robot(kind), AdjointOptions("bdf2", 8).steps()), "interpreted"), 7, rows=6)
 
 
 def test_a_gradient_of_thousands_of_steps():
@@ -228,6 +228,7 @@ def test_a_gradient_of_thousands_of_steps():
     assert slope == pytest.approx((ahead - behind) / 2e-5, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_optimum_by_adjoints_is_that_of_ddp():
     problem = load_problem(ROOT / "problems/spring_arm_design.yaml").problem
     one = solve(problem, "adjoint", {**BDF2, "intervals": 40, "tolerance": 1e-5})

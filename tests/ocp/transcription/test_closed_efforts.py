@@ -107,8 +107,9 @@ def same(found, expected, tolerance=1e-10):
 
 # ---- the same derivatives as by differentiation of the whole graph --------------------------------------------------------
 @pytest.mark.parametrize(("name", "method", "hessian"), [
-    *((name, method, "exact") for name in TREES for method in HOW), ("mixed", "collocation", "gauss_newton"),
-    ("curved", "shooting", "gauss_newton"), ("floating", "collocation", "gauss_newton")])
+    *(pytest.param(name, method, "exact", marks=[pytest.mark.slow] * (name in ("branching", "coupled") and method == "shooting"))
+      for name in TREES for method in HOW), ("mixed", "collocation", "gauss_newton"), ("curved", "shooting", "gauss_newton"),
+    pytest.param("floating", "collocation", "gauss_newton", marks=pytest.mark.slow)])
 def test_efforts_have_the_derivatives_of_the_whole_graph(name, method, hessian):
     model = TREES[name]()
     found = HOW[method](inverse_problem(model), "analytic", hessian=hessian)
@@ -225,7 +226,7 @@ def test_the_choice_for_accelerations_as_controls():
     assert differentiated_phase(phase, "ad") is phase
 
 
-@pytest.mark.parametrize("method", ["collocation", "ilqr"])
+@pytest.mark.parametrize("method", ["collocation", pytest.param("ilqr", marks=pytest.mark.slow)])
 def test_a_file_solved_either_way(method):
     more = {"intervals": 15}
     loaded = load_problem("problems/arm_inverse_dynamics.yaml")

@@ -18,7 +18,8 @@ def solved(problem, method="collocation", **options):
     return found
 
 
-@pytest.mark.parametrize(("states", "sign"), [("tangent", 1), ("tangent", -1), ("coordinates", -1)])
+@pytest.mark.parametrize(("states", "sign"), [
+    ("tangent", -1), ("coordinates", -1), pytest.param("tangent", 1, marks=pytest.mark.slow)])
 def test_several_turns(states, sign):
     """20.7 rad about the third axis in a second: 1/2 * 12 (I angle)^2; the goal may be written as q or as -q."""
     angle, s = 20.7, np.linspace(0, 1, 31)
@@ -48,7 +49,7 @@ def test_partly_fixed_attitude_at_both_ends(options):
     assert found[0].objective < 0.8 * full.objective
 
 
-@pytest.mark.parametrize("options", [{"form": "compressed"}, {"scheme": "gauss"},
+@pytest.mark.parametrize("options", [pytest.param({"form": "compressed"}, marks=pytest.mark.slow), {"scheme": "gauss"},
                                      pytest.param({"method": "multiple_shooting", "integrator": "rkmk4", "controls": "linear"},
                                                   marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("states", ["tangent", "coordinates"])

@@ -45,7 +45,8 @@ def passes(found):
     return sum("centred" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "tangent shooting" else n for n in CASES])
+@pytest.mark.parametrize("name", [
+    pytest.param(n, marks=[pytest.mark.slow] * (n in ("tangent shooting", "later pass"))) for n in CASES])
 def test_interrupted_and_resumed_is_as_good_as_never_interrupted(name):
     problem, method, options, after = CASES[name]
     whole = solve(problem, method, options)
@@ -79,6 +80,7 @@ def test_interrupted_and_resumed_is_as_good_as_never_interrupted(name):
     assert rest.ok == whole.ok, rest.certificate.failures
 
 
+@pytest.mark.slow
 def test_tangent_checkpoints_come_with_their_centres(monkeypatch):
     """Every checkpoint of a solve that centres anew is good for going on, whichever pass it is of."""
     monkeypatch.setattr(checkpoint_module, "SECONDS", 0.0)

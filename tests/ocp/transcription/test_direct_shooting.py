@@ -201,7 +201,8 @@ def test_constraints_on_the_state_of_a_robot_with_analytic_derivatives(way):
     problem = direct.with_phase(problem, constraints=(speed,))
     values = []
     for derivatives in ("analytic", "ad"):
-        found = solve(problem, way[0], {**way[1], "derivatives": derivatives, "intervals": 8, "max_iterations": 3})
+        found = solve(problem, way[0], {**way[1], "derivatives": derivatives, "intervals": 8, "max_iterations": 3,
+                                       "kernels": "interpreted"})
         assert found.status is Status.ITERATION_LIMIT
         values.append([row["objective"] for row in found.iterations])
         assert "speed @ knot 8" in found.optimality.nlp.constraints

@@ -18,7 +18,7 @@ def problem(name):
     return load_problem(FOLDER / f"{name}.yaml").problem
 
 
-@pytest.mark.parametrize("name", ["missile_turn", "lee_ramirez"])
+@pytest.mark.parametrize("name", ["missile_turn", pytest.param("lee_ramirez", marks=pytest.mark.slow)])
 def test_controls_that_chatter_are_held(name):
     found = solve(problem(name), "collocation")
     assert found.ok, found.message
@@ -53,6 +53,7 @@ def test_a_shape_that_is_chosen_stays():
     assert found.ok, found.message
 
 
+@pytest.mark.slow
 def test_an_interrupted_solve_goes_on_with_held_controls():
     passes, kept = [], []
 

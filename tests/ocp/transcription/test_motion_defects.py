@@ -1,6 +1,7 @@
 """Equations of motion as defects of multiple shooting: the motions of the same steps with Newton inside, orders, loops, solvers."""
 
 from dataclasses import replace
+from functools import cache
 
 import casadi as ca
 import numpy as np
@@ -28,11 +29,17 @@ def solved(problem, **options):
     return found
 
 
+@cache
+def by_fine_steps(name, intervals):
+    """The least cost with a control that is held in so many intervals."""
+    return solved(problem_of(name), integrator="rk4", intervals=intervals).objective
+
+
 def without_motion(problem):
     return replaced_systems(problem, [replace(phase.system, motion=None) for phase in problem.phases])
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["sdirk2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("bdf1", "bdf2"))])
 def test_the_optimum_is_that_of_steps_by_the_rate(method):
     """On flat spaces the rate, with its inverse of M and Newton's method inside, leads to the same optimum by another road."""
     problem = problem_of("four_bar")
@@ -65,8 +72,7 @@ def test_knots_are_those_of_steps_with_newton_inside(method, name):
 @pytest.mark.parametrize(("method", "order"), [("bdf1", 1), ("sdirk2", 2), ("bdf2", 2)])
 def test_objectives_converge_at_the_order_of_the_steps(method, order):
     problem = problem_of("four_bar")
-    fine = {n: solved(problem, integrator="rk4", intervals=n).objective for n in (40, 160)}  # the control is held in intervals
-    errors = [abs(solved(problem, integrator=method, intervals=n).objective - fine[n]) for n in (40, 160)]
+    errors = [abs(solved(problem, integrator=method, intervals=n).objective - by_fine_steps("four_bar", n)) for n in (40, 160)]
     assert errors[1] < 1.6 * 4.0**-order * errors[0]
 
 
@@ -97,6 +103,7 @@ def test_first_order_is_judged_honestly():
     assert coarse.objective != pytest.approx(fine.objective, rel=1e-2)
 
 
+@pytest.mark.slow
 def test_a_chain_on_a_hard_wall_that_explicit_steps_cannot_take():
     """The wall's fastest mode lies far outside the stability of RK4 at this step; SDIRK2 takes it, and comes near the optimum that
     Radau collocation finds."""
