@@ -1,6 +1,7 @@
 """The switch ``derivatives``: every source gives the same problem, reaches every solver, and is really used."""
 
 from dataclasses import replace
+from functools import cache
 
 import casadi as ca
 import numpy as np
@@ -217,13 +218,15 @@ def test_source_and_execution_are_chosen_by_size_and_can_be_forced():
             choose(system, source, execution)
 
 
+@cache
+def pendulum_by(method, **more):
+    return solve(load_problem("problems/pendulum_swingup.yaml").problem, method, {"kernels": "interpreted", **more})
+
+
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize(("method", "options"), [
-    ("collocation", {"intervals": 20, "kernels": "interpreted"}), ("ilqr", {"intervals": 40, "kernels": "interpreted"})])
-def test_every_solver_finds_the_same_solution_by_every_source(method, options, source):
-    problem = load_problem("problems/pendulum_swingup.yaml").problem
-    reference = solve(problem, method, options)
-    found = solve(problem, method, {**options, "derivatives": source})
+@pytest.mark.parametrize(("method", "intervals"), [("collocation", 20), ("ilqr", 40)])
+def test_every_solver_finds_the_same_solution_by_every_source(method, intervals, source):
+    reference, found = pendulum_by(method, intervals=intervals), pendulum_by(method, intervals=intervals, derivatives=source)
     assert found.status == reference.status
     assert found.objective == pytest.approx(reference.objective, rel=1e-9)
     assert found.options["derivatives"] == source
@@ -246,10 +249,9 @@ def test_what_has_no_closed_form_is_refused_by_name():
 
 
 def test_an_ordinary_system_may_have_numerical_derivatives():
-    for source in ("complex_step", "fd"):
-        found = solve(cart_pole(), "ilqr", {"derivatives": source, "kernels": "interpreted", "intervals": 50})
-        assert found.objective == pytest.approx(
-            solve(cart_pole(), "ilqr", {"kernels": "interpreted", "intervals": 50}).objective, rel=1e-9)
+    expected, *found = (solve(cart_pole(), "ilqr", {"derivatives": source, "kernels": "interpreted", "intervals": 50}).objective
+                        for source in ("auto", "complex_step", "fd"))
+    assert found == pytest.approx([expected] * 2, rel=1e-9)
 
 
 def test_a_shipped_robot_with_rotors():

@@ -16,9 +16,9 @@ from ocp.certify import Tolerances
 from ocp.methods import solve
 
 FOLDER = ROOT / "problems"
-QUICK = ("biped_walking", "biped_inverse_dynamics", "compass_gait", "compass_passive", "dynamic_soaring", "goddard_arcs",
+QUICK = ("biped_walking", "compass_gait", "compass_passive", "dynamic_soaring", "goddard_arcs",
          "slip_hopper", "two_burn_orbit_raise", "van_der_pol_periodic")
-SLOW = ("drone_gates", "launch_vehicle", "leg_leap", "monopod_hopping", "space_manipulator")
+SLOW = ("biped_inverse_dynamics", "drone_gates", "launch_vehicle", "leg_leap", "monopod_hopping", "space_manipulator")
 
 
 @functools.cache
@@ -44,7 +44,7 @@ def absolute(x):
     return np.r_[np.cumsum(x[:n]), np.cumsum(x[n:])]
 
 
-@pytest.mark.parametrize("name", ["biped_walking", "biped_inverse_dynamics"])
+@pytest.mark.parametrize("name", ["biped_walking", pytest.param("biped_inverse_dynamics", marks=pytest.mark.slow)])
 def test_the_impact_of_the_biped(name):
     """The step starts as the floating robot, pushed at the landing foot alone, leaves the impact at its end."""
     _, solution = run(name)

@@ -108,7 +108,7 @@ def test_a_drive_between_frames_of_one_body_is_refused():
         Mechanism(pulled().model, (), (replace(PISTON, against="f4"),))
 
 
-@pytest.mark.parametrize("source", ["analytic", "complex_step", "fd"])
+@pytest.mark.parametrize("source", ["analytic", "fd", pytest.param("complex_step", marks=pytest.mark.slow)])
 def test_derivatives_by_every_source(source):
     # complex step knows no |x|: of the forces those without one
     mechanism = pulled()

@@ -50,8 +50,10 @@ def wild(problem, seed, size=2.0):
 
 
 # ---- from far away
-@pytest.mark.parametrize(("name", "how"), [*itertools.product(("pendulum", "cart-pole", "quadrotor"), CHOICES["convexify"]),
-                                           ("acrobot", "project")])
+@pytest.mark.parametrize(("name", "how"), [
+    *(("cart-pole", how) for how in CHOICES["convexify"]), ("quadrotor", "project"), ("acrobot", "project"),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in itertools.product(("pendulum", "quadrotor"), CHOICES["convexify"])
+      if case != ("quadrotor", "project"))])
 def test_every_choice_leads_to_a_minimum_from_far(name, how):
     build, intervals = PROBLEMS[name]
     for seed in range(1 if name == "quadrotor" else 2):

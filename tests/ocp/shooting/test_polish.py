@@ -12,10 +12,11 @@ from discrete_problem import discrete
 from repository import ROOT
 from shooting_problems import make, quadrotor
 
-from ocp.methods import solve
 from ocp.problem import INF, At, Boundary, Constraint, Sense
+from ocp.shooting import ilqr
 from ocp.shooting.active_set import APEX, FREE, SURFACE, ActiveSet, cone_case, cone_derivative
 from ocp.shooting.kkt import Knot, Multipliers, costates, project_cone, residuals
+from ocp.shooting.options import ILQROptions
 from ocp.shooting.polish import PolishOptions, PolishStatus, polish
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE
 from ocp.solvers.qp import QP, solve_qp
@@ -234,7 +235,7 @@ def lander(bound=6.0):
 
 def start_from(problem, tolerance, intervals, exact=True, **options):
     """Adapter, states, controls and multipliers of a loose solution."""
-    loose = solve(problem, "ilqr", {"intervals": intervals, "constraint_tolerance": tolerance, "tolerance": tolerance, **options})
+    loose = ilqr.solve(problem, ILQROptions(intervals=intervals, constraint_tolerance=tolerance, tolerance=tolerance, **options))
     made = discrete(problem, exact, intervals=intervals, **options)
     return made, *made.point(loose.optimality)
 
@@ -301,7 +302,7 @@ def test_a_motion_on_a_manifold():
     np.testing.assert_allclose([np.linalg.norm(q[3:7]) for q in found.x], 1.0, atol=1e-12)
     assert np.sum((np.array(found.u) == made.horizon.lower[:-1]) | (np.array(found.u) == made.horizon.upper[:-1])) > 0
     # another way to the same optimum: the engine itself, to a tight tolerance
-    tight = solve(spinning(), "ilqr", {"intervals": 30, "kernels": "interpreted", "constraint_tolerance": 1e-9, "tolerance": 1e-9})
+    tight = ilqr.solve(spinning(), ILQROptions(intervals=30, kernels="interpreted", constraint_tolerance=1e-9, tolerance=1e-9))
     np.testing.assert_allclose(np.array(found.u), tight.trajectory.u, atol=1e-6)
 
 
