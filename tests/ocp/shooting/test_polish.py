@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 from dataclasses import replace
+from functools import cache
 
 import casadi as ca
 import numpy as np
@@ -258,6 +259,7 @@ def test_a_binding_cone_in_a_motion_converges_quadratically():
 
 
 # --------------------------------------------------------------------------------------------------------- motions
+@cache
 def altro():
     spec = importlib.util.spec_from_file_location("altro_set", ROOT / "tests" / "benchmarks" / "altro_set.py")
     module = sys.modules.setdefault("altro_set", importlib.util.module_from_spec(spec))  # dataclasses look there
