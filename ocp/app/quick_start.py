@@ -8,7 +8,7 @@ import sys
 
 #: Objects made between two collections of garbage, and how many of these until older objects are looked at. Python's default looks
 #: at all that imports and compilers have made again and again, a tenth of the time of a short run.
-COLLECTIONS = (50_000, 20, 100)
+COLLECTIONS = (200_000, 20, 100)
 
 
 def few_collections() -> None:

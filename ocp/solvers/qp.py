@@ -18,7 +18,6 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-import osqp
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
@@ -214,6 +213,8 @@ def solve_qp(qp: QP, options: QPOptions | None = None, *, x0: ArrayLike | None =
 
 
 def _setup(qp: QP, options: QPOptions) -> Any:
+    import osqp  # with its generator of code a twentieth of a second that inverse kinematics need not wait for
+
     solver = osqp.OSQP()
     try:
         # OSQP's own polishing is off: it prints when nothing is active, and the exact step here does more
@@ -237,6 +238,8 @@ def _semidefinite(qp: QP) -> bool:
 
 def _ending(qp: QP, answer: Any, iterations: int) -> QPResult | None:
     """The result when OSQP claims that there is no solution and its certificate holds; None otherwise."""
+    import osqp
+
     status = answer.info.status_val
     if status == osqp.SolverStatus.OSQP_NON_CVX:
         raise ProblemError("P is not positive semidefinite", where="QP")

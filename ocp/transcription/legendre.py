@@ -98,9 +98,15 @@ def integral_matrix(points: np.ndarray, weights: np.ndarray, r: Any) -> np.ndarr
 
 
 def _jacobi_roots(n: int, a: int, b: int) -> np.ndarray:
-    """Zeros [n] in (-1, 1), increasing, of the Jacobi polynomial P_n^(a,b): eigenvalues of a tridiagonal matrix (Golub,
-    Welsch, Calculation of Gauss Quadrature Rules, Math. Comp. 23, 1969) and one Newton step, both by SciPy."""
-    from scipy.special import roots_jacobi  # some hundredths of a second that shooting need not wait for
+    """Zeros [n] in (-1, 1), increasing, of the Jacobi polynomial P_n^(a,b). Up to three of a = b in closed form; else eigenvalues
+    of a tridiagonal matrix (Golub, Welsch, Calculation of Gauss Quadrature Rules, Math. Comp. 23, 1969) and one Newton step, both
+    by SciPy."""
+    if n < 2 and a == b:
+        return np.zeros(n)
+    if n <= 3 and a == b:
+        outer = np.sqrt((1 if n == 2 else 3) / (2 * a + 2 * n - 1))
+        return np.array([-outer, *[0.0] * (n - 2), outer])
+    from scipy.special import roots_jacobi  # some hundredths of a second that shooting and the usual rules need not wait for
 
     return np.asarray(roots_jacobi(n, a, b)[0], dtype=float) if n > 0 else np.zeros(0)
 

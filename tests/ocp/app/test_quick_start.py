@@ -33,3 +33,12 @@ def test_a_solve_leaves_them_out_and_looks_for_garbage_rarely(tmp_path):
             f"except SystemExit as end: print(end.code, gc.get_threshold()[0] > 10_000, 'scipy.sparse' in sys.modules,\n"
             f"*(name in sys.modules for name in {TOOLS}))")
     assert said(code)[-5:] == ["0", "True", "True", "False", "False"]
+
+
+def test_usual_rules_and_inverse_kinematics_leave_out_what_only_others_use():
+    """More points need SciPy's special functions, which the last word says: names that nobody imports would be left out, too."""
+    code = ("import sys; import ocp.control.ik; from ocp.transcription.legendre import gauss, lobatto\n"
+            "gauss(2), gauss(3), lobatto(5)\n"
+            "print(*(name in sys.modules for name in ('osqp', 'scipy.special'))); gauss(4); import ocp.solvers.engines\n"
+            "print(*(name in sys.modules for name in ('osqp', 'scipy.special')))")
+    assert said(code) == ["False", "False", "True", "True"]
