@@ -172,15 +172,16 @@ def test_two_feet_leave_the_turn_about_their_line():
 def numerical_jacobian(model, q, where):
     """dp/dq of the contact points by differences of their positions, [3 n, nv]."""
     h = 1e-6
-    columns = []
+    columns, x = [], ca.SX.sym("q", model.nq)
+    positions = ca.Function("p", [x], [contacts.contact_positions(model, x, where)])
     for e in np.eye(model.nv):
-        ahead, behind = (evaluate(contacts.contact_positions, model, moved(model, q, s * h * e), where) for s in (1, -1))
+        ahead, behind = (np.array(positions(moved(model, q, s * h * e))) for s in (1, -1))
         columns.append((ahead - behind).T.ravel() / (2 * h))
     return np.array(columns).T
 
 
 @pytest.mark.row("001:K77")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 3))])
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_point_feet_of_any_floating_tree(seed, count):
     """Feet on different branches of trees of mixed joints: the base is held as a rigid body held at these points is, 3, 5, 6;

@@ -163,7 +163,8 @@ def test_acceleration_is_j_a_plus_rate_v(reference):
 
 
 @pytest.mark.row("000:K-206")
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [pytest.param(*m.values, id=m.id, marks=pytest.mark.slow) if m.id == "every-kind" else m
+                                   for m in MODELS])
 def test_all_bodies_in_one_recursion(model):
     """The Jacobians and rates of all bodies, by recursion, are those of each body's frame, column by column."""
     q, v, _ = state(model, 10)

@@ -49,7 +49,7 @@ CONSTRAINTS = (Closure("pin", "c", "e", "cylindrical", (0.3, -0.5, 0.8)), Coupli
 def mechanism(what):
     model = branched()
     motors = tuple(Motor(name, ((name, 1.0),)) for name in model.velocity_names)  # u is tau
-    acting = {"forces": (forces(model), ()), "constraints": ((), CONSTRAINTS[:1]), "both": (forces(model), CONSTRAINTS[1:]),
+    acting = {"forces": (forces(model), ()), "constraints": ((), CONSTRAINTS[:1]), "both": (forces(model)[3:6], CONSTRAINTS[1:]),
               "redundant": (forces(model)[4:5], (*CONSTRAINTS[1:2], Coupling("twice", (("a", 2.0), ("d", -1.0)), 0.2)))}[what]
     return Mechanism(model, motors, (), *acting)
 
