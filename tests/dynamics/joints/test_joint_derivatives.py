@@ -75,7 +75,8 @@ def stacked(parts):
 @pytest.mark.row("003:D15")
 @pytest.mark.row("003:D16")
 @pytest.mark.row("003:D17")
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=pytest.mark.slow) if k == "spline_surface" else k for k in KINDS])
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=pytest.mark.slow) if k in ("spline_surface", "wobble") else k
+                                  for k in KINDS])
 def test_family_of_derivatives_by_complex_steps(kind):
     joint, q, v, _ = point(kind)
     found = joint_derivatives(joint, ca.DM(q), ca.DM(v))

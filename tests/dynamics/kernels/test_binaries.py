@@ -20,7 +20,7 @@ def run(folder, package):
     return float(value), int(hits)
 
 
-@pytest.mark.parametrize("guarded", [True, False])
+@pytest.mark.parametrize("guarded", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_changed_helper_reaches_its_callers(tmp_path, guarded):
     package = tmp_path / f"loops_{guarded}".lower()
     package.mkdir()

@@ -72,10 +72,9 @@ def test_every_kind_of_force_is_in_the_harness():
     assert {type(record) for record in RECORDS.values()} == kinds - {dynamics.forces.Force}
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("record", RECORDS)
-def test_every_record_passes_the_harness(record, seed):
-    check(TREE, RECORDS[record], *state(TREE, seed))
+def test_every_record_passes_the_harness(record):
+    check(TREE, RECORDS[record], *state(TREE, 0))
 
 
 def test_records_on_a_planar_root_and_on_coupled_joints():

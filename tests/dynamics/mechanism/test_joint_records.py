@@ -29,6 +29,7 @@ from dynamics.spatial import Transform
 
 CHARTS = [f"euler-{name}" for name in euler.SEQUENCES]
 KINDS = [k for k in ALL if k not in ("fixed", "euler")] + CHARTS
+QUICK = [pytest.param(k, marks=pytest.mark.slow) if k == "spline_surface" else k for k in KINDS]  # its graphs are large
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +108,7 @@ def test_subspace_and_bias_follow_from_the_pose(kind):
 
 
 @pytest.mark.row("002:H20")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", QUICK)
 def test_rates_of_the_subspace(kind):
     """dS/dq and dSdot/dq by complex steps of S and of the bias alone, through the rate map; linear and quadratic in v."""
     joint, q, v, a, _ = point(kind)
@@ -125,7 +126,7 @@ def test_rates_of_the_subspace(kind):
     np.testing.assert_allclose(du_dv @ v, 2 * drift.ravel(), atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", QUICK)
 def test_dynamics_are_consistent_and_conserve_energy(kind):
     """FD inverts ID, M is its part in a, and without friction dE/dt = v . tau on any motion."""
     name, _, chart = kind.partition("-")

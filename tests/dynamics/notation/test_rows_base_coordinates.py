@@ -18,7 +18,7 @@ CHARTS = [BaseChart(p, r) for p in POSITIONS for r in ROTATIONS]
 COUNT = {"quaternion": 4, "angle_axis": 4, "matrix": 9}
 
 MODELS = [
-    pytest.param(textbook.quadruped(), id="quadruped"),
+    pytest.param(textbook.quadruped(), id="quadruped", marks=pytest.mark.slow),
     pytest.param(tree_of("free_flyer", "universal", "planar", "spherical", "prismatic", seed=1, branching=0.4), id="mixed"),
     pytest.param(coupled(1), id="mimic"),
     pytest.param(tree_of("free_flyer", seed=2), id="base-only"),

@@ -256,7 +256,7 @@ def test_one_rigid_body():
 
 # ------------------------------------------------------------------------------------------------ what acts on a robot
 @pytest.mark.row("001:D12")
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_springs_are_potentials_and_external_forces(seed):
     """Springs between points and at joints on a floating tree: minus the gradient of 1/2 k (d - d0)², and J'F of the pull at both
     ends."""

@@ -472,7 +472,7 @@ def test_a_new_force_passes_the_harness_and_enters_by_itself():
 
 
 @pytest.mark.row("003:D27")
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.slow), 2])
 def test_compiled_loops_serve_every_kind_of_joint(part):
     """Accelerations and their slopes by the loops over reduced trees, against RedMax, which knows joints by S and slices alone."""
     model = tree_of_kinds(*sorted(KINDS)[part::3], seed=4)

@@ -93,7 +93,8 @@ def test_while_solving_there_is_a_run_to_go_on_from(tmp_path):
     assert read_run(tmp_path / "run").summary["ok"]
 
 
-@pytest.mark.parametrize("place", ["certificate", "data", "verdict", "pictures", "report"])
+@pytest.mark.parametrize("place", ["certificate", "pictures", *(
+    pytest.param(place, marks=pytest.mark.slow) for place in ("data", "verdict", "report"))])
 def test_an_answer_found_is_kept(place, tmp_path):
     process = interrupted_at(place, tmp_path / "run")
     told(process)

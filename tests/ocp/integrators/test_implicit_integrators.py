@@ -255,7 +255,7 @@ def test_derivatives_in_time_parameters_and_step_length(name):
             assert np.abs(ends[0] - ends[1]).max() > 1e-8
 
 
-@pytest.mark.parametrize("name", ["tr_bdf2", "gauss_legendre_2"])
+@pytest.mark.parametrize("name", ["tr_bdf2", pytest.param("gauss_legendre_2", marks=pytest.mark.slow)])
 def test_large_rates_are_called_and_mean_the_same(name, monkeypatch):
     model, sys = floating_tree(2)
     x, u = tree_start(model, sys)
@@ -271,7 +271,8 @@ def test_large_rates_are_called_and_mean_the_same(name, monkeypatch):
 
 
 # ---- graphs, kernels, failure ------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", IMPLICIT)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in (
+    "gauss_legendre_3", "gauss_legendre_4", "radau_iia_3") else name for name in IMPLICIT])
 def test_scalar_and_matrix_graphs_and_compiled_kernels_agree(name):
     arguments = 0.2, top_start(), np.array([0.3, -0.2, 0.1]), 0.05
     found = []

@@ -112,7 +112,7 @@ def test_a_file_has_every_engine_and_its_default_is_that_of_hierarchies():
 
 def test_on_ice_tasks_give_way_in_their_order():
     """Height and trunk are met to rounding while the circle gives way; no foot slips."""
-    loaded = load_wbc(FOLDER / "quadruped_ice.yaml", {"wbc.duration": "2"})
+    loaded = load_wbc(FOLDER / "quadruped_ice.yaml", {"wbc.duration": "1"})
     found = run_loaded(loaded)
     assert found.run.ok
     levels = found.run.levels
@@ -123,6 +123,7 @@ def test_on_ice_tasks_give_way_in_their_order():
     assert all(np.nanmax(contact.share[:, 1]) < 1.0 for contact in found.run.contacts)
 
 
+@pytest.mark.slow
 def test_the_wall_is_wiped_with_the_force_that_was_asked_for():
     """Twenty newtons in the plant, not only in the controller, while the hand draws."""
     found = run_loaded(load_wbc(FOLDER / "arm_wipes_wall.yaml", {"wbc.duration": "4", "wbc.rate": "250"}))
@@ -165,8 +166,6 @@ def test_tasks_that_cannot_all_be_met_come_with_advice():
         assert any(words in note.words for note in run_loaded(load_wbc_text(text, FOLDER)).run.notes)
     posture = TEXT.replace("  - {name: least torques,", "  - {name: posture, priority: 3, posture: {}}\n  - {name: least torques,")
     assert not run_loaded(load_wbc_text(posture.split("schedule:")[0] + "wbc: {rate: 200, duration: 0.01}\n", FOLDER)).run.notes
-    fine = TEXT.split("schedule:")[0] + "wbc: {rate: 200, duration: 0.01}\n"
-    assert not run_loaded(load_wbc_text(fine, FOLDER)).run.notes
 
 
 ROD = """
