@@ -35,7 +35,6 @@ def test_a_solve_knows_which_loops_it_runs_in(name, method, values, parts):
     assert needed(method, make_options(method, values), load_problem(FOLDER / f"{name}.yaml").problem) == parts
 
 
-@pytest.mark.slow
 def test_what_is_compiled_is_found_where_numba_keeps_it(tmp_path):
     code = ("from ocp.app.prepare import PARTS, missing\nassert missing() == tuple(PARTS), missing()\n"
             "PARTS['inverse kinematics'].make()\nassert 'inverse kinematics' not in missing()\n"
