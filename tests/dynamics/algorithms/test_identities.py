@@ -66,6 +66,7 @@ def coupled():
 
 MODELS = [pytest.param(tree(n, s, damping=True), id=f"tree{n}-{s}") for n, s in CASES]
 MODELS += [pytest.param(every_kind(), id="every-kind"), pytest.param(coupled(), id="mimic")]
+QUICK = [pytest.param(*m.values, id=m.id, marks=pytest.mark.slow) if m.id == "every-kind" else m for m in MODELS]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -94,7 +95,7 @@ def test_mass_matrix_is_the_derivative_of_inverse_dynamics_and_positive_definite
 
 
 @pytest.mark.row("001:D10")
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", QUICK)
 def test_kinetic_energy_and_momentum_agree_with_the_mass_matrix(model):
     """With each other, and with M, energy and momentum summed over the bodies by differences of their poses."""
     q, v, _ = state(model, 4)
@@ -237,7 +238,7 @@ def test_free_floating_momentum_changes_only_by_weight(seed):
     np.testing.assert_allclose(rate, expected, atol=1e-6 * (1 + np.abs(expected).max()))
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", QUICK)
 @pytest.mark.parametrize("reference", ["body", "world", "world_aligned"])
 def test_frame_jacobian_velocity_and_drift(model, reference):
     q, v, a = state(model, 8)

@@ -159,7 +159,7 @@ def test_joints_of_several_degrees_and_a_wrench_on_a_welded_body():
 
 
 @pytest.mark.row("002:H20")
-@pytest.mark.parametrize("kind", ["spline_curve", "wobble"])
+@pytest.mark.parametrize("kind", ["spline_curve", pytest.param("wobble", marks=pytest.mark.slow)])
 def test_joints_whose_subspace_moves(kind, monkeypatch):
     teach(monkeypatch)
     model = tree_of("planar", kind, "revolute", seed=5)

@@ -60,7 +60,7 @@ def assert_close(function, references, tolerance, symbols=(ca.SX, ca.MX)):
                         assert error <= tolerance * scale, f"{symbol.__name__} s={s} order {order} function {k}"
 
 
-@pytest.mark.parametrize("top", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("top", [1, 2, pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow), 5])
 def test_stumpff_functions_match_their_series(top):
     references = [lambda s, order, k=k: power_series(stumpff_coefficient(k), s, order) for k in range(top + 1)]
     assert_close(lambda s: series.stumpff(s, top), references, 1e-11)

@@ -11,7 +11,7 @@ from urdf_twin import UrdfTwin  # needs Pinocchio
 ROBOTS = sorted((ROOT / "problems" / "models").glob("*.urdf"))
 
 
-@pytest.mark.parametrize("root", ["fixed", "free_flyer"])
+@pytest.mark.parametrize("root", [pytest.param("fixed", marks=pytest.mark.slow), "free_flyer"])
 @pytest.mark.parametrize("path", ROBOTS, ids=lambda p: p.stem)
 def test_algorithms_agree_with_pinocchio(path, root):
     twin = UrdfTwin(path, root)

@@ -128,7 +128,8 @@ def test_interrupting_a_run_keeps_what_it_has(tmp_path):
     assert 0 < summary["sizes"]["steps"] < 1_000_000
 
 
-@pytest.mark.parametrize("name", ["cartpole_swingup", "quadrotor_track", pytest.param("panda_track", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["cartpole_swingup", *(
+    pytest.param(name, marks=pytest.mark.slow) for name in ("quadrotor_track", "panda_track"))])
 def test_shipped_files_run(name, tmp_path):
     out = tmp_path / name
     assert call("mpc", FOLDER / "mpc" / f"{name}.yaml", "--out", out, "--quiet", "--set", "mpc.duration=2.5") == 0

@@ -160,7 +160,7 @@ def test_the_objective_converges_with_order_two():
     assert order(errors, counts) == pytest.approx(2, abs=0.3)
 
 
-@pytest.mark.parametrize("states", ["coordinates", "tangent"])
+@pytest.mark.parametrize("states", ["coordinates", pytest.param("tangent", marks=pytest.mark.slow)])
 def test_an_attitude_is_certified(states):
     t, x, u, p = symbols(7, 3)
     cost = Cost("effort", At.PATH, ca.Function("c", [t, x, u, p], [ca.sumsqr(u)]))
