@@ -1,7 +1,6 @@
 """Second derivatives of inverse dynamics, as expressions and as compiled loops, against Pinocchio's C++ tensors.
 
-The first use compiles the C++ side, which takes half a minute; it is cached from then on. Complex steps and differentiation say the
-same of the same trees in the tests that are not slow.
+The first use compiles the C++ side, which takes half a minute; it is cached from then on.
 """
 
 import re
@@ -19,8 +18,6 @@ from dynamics.derivatives import inverse_dynamics_second_derivatives
 from dynamics.derivatives.inverse_second import dense
 from dynamics.loops import LoopDynamics
 from dynamics.model.synthetic import random_tree, serial_chain
-
-pytestmark = pytest.mark.slow
 
 CONSTANT = ("revolute", "continuous", "prismatic", "spherical", "planar", "free_flyer")
 TREES = {
@@ -170,6 +167,7 @@ def same_robot(model, q, v, a, twin):
     return loops, tau
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TREES)
 def test_the_whole_oracle_stands_for_the_same_robot(name):
     """What the benchmarks time: native code with special joint types, forward dynamics as well."""
