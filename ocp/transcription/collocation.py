@@ -46,6 +46,8 @@ METHOD = "collocation"
 AUTO = "auto"
 #: most iterations on a finer mesh from the multipliers of an optimum
 NEAR = 200
+#: most passes with held controls where others are hard to solve: what these serve, they serve at once
+SOON = 2
 #: intervals of a mesh with held controls in the place of chattering ones, and what marks its checkpoints
 HELD_INTERVALS, HELD = 60, "held_controls"
 TOLD_HELD = "{}: from here on they are constant in every interval (controls: held)"
@@ -309,7 +311,8 @@ def _instead(problem: Problem, found: Solution, work: Refinement, options: Collo
         return {**row, "iteration": row["iteration"] + count, "pass": row["pass"] + number}
 
     show = None if progress is None else lambda row: progress(later(row))
-    other = _held(begun, options, replace(settings, brief=work.paused, ladder=work.lost), (show, checkpoint, None), judge, allowed)
+    soon = replace(settings, brief=True, most=min(SOON, settings.most), ladder=work.lost) if work.paused else settings
+    other = _held(begun, options, soon, (show, checkpoint, None), judge, allowed)
     passes = [note for note in found.notes if note.startswith("pass ")]
     again = [f"held, {note}" if note.startswith("pass ") else note for note in other.notes]
     told = TOLD_HELD.format(STIFF if work.paused else CHATTER)

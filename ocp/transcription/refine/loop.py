@@ -157,7 +157,8 @@ class Refinement:
             self.current, self.warm = self.problem, False
         else:
             self._onto(tuple(halved(plan) for plan in self.plans))
-        return self._pause(solution.status in HARD or (solution.status is Status.INFEASIBLE and bool(self.passes)))
+        overshot = self.cornered and solution.status is Status.INFEASIBLE and bool(self.passes)
+        return self._pause(solution.status in HARD or overshot)
 
     def _pause(self, hard: bool) -> str | None:
         """Once, with the next pass prepared, so that another shape of controls can be tried first."""

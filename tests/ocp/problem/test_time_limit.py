@@ -48,7 +48,8 @@ def slowed(monkeypatch, count):
     """The time is up once the log has so many rows."""
     rows = []
     monkeypatch.setattr(interrupts, "late", lambda: len(rows) > count)
-    for module in ("ocp.nlp.watch", "ocp.conclusion", "ocp.methods", "ocp.transcription.refine.outcome"):
+    for module in ("ocp.nlp.watch", "ocp.conclusion", "ocp.methods", "ocp.transcription.collocation",
+                   "ocp.transcription.refine.outcome"):
         monkeypatch.setattr(f"{module}.late", lambda: len(rows) > count)
     return rows
 
