@@ -137,6 +137,7 @@ def test_multiple_shooting(integrator):
     assert ours.f == pytest.approx(other.f, rel=1e-7)
 
 
+@pytest.mark.slow
 def test_elements_that_leave_compiled_code():
     """Loops over the model run through Python; generated code gives the same optimum in the same iterations."""
     options = {"derivatives": "analytic", "intervals": 4}

@@ -131,7 +131,7 @@ def model_of(store):
     return found
 
 
-@pytest.mark.parametrize("how", ["one graph", "calls", "phases", "loops"])
+@pytest.mark.parametrize("how", ["one graph", "calls", "phases", pytest.param("loops", marks=pytest.mark.slow)])
 def test_one_pass_gives_the_bits_of_two(how, monkeypatch):
     """Threads share the work of the two passes, so their numbers are those of one thread."""
     base, options = cart_pole(u_guess=[[3.0], [-4.0]]), ILQROptions(intervals=6, hessian="full")
