@@ -90,7 +90,7 @@ def shortfall(solution: Solution) -> float:
     for phase, part in zip(solution.problem.phases, solution.parts or (solution.trajectory,), strict=True):
         chosen = _chosen(phase.whole) if phase.whole is not None else Sizes([], [], [])
         for norm, most in zip(chosen.norms, chosen.most, strict=True):
-            weight = sum(_sizes(cost).get(norm, 0.0) for cost in phase.whole.costs)  # type: ignore[union-attr]
+            weight = sum(_sizes(cost).get(norm, 0.0) for cost in phase.whole.costs)
             short += 0.5 * TINY * most * weight * float(part.t[-1] - part.t[0])
     return short
 
