@@ -138,7 +138,8 @@ class ByCertificate:
             state = np.maximum(gap / certificate.gap_segment.tolerance, defect / certificate.error_estimate.tolerance)
             state = np.nan_to_num(state, nan=np.inf)
             if whole > 1:
-                share = np.maximum(state / max(float(np.max(state)), 1e-300), own.of_motion.total / max(worst, 1e-300))
+                with np.errstate(invalid="ignore"):  # infinite beside infinite is no number here, and all of it below
+                    share = np.maximum(state / max(float(np.max(state)), 1e-300), own.of_motion.total / max(worst, 1e-300))
                 state = np.maximum(state, min(whole, MOST) * np.nan_to_num(share, nan=1.0, posinf=1.0))
             if by_cost:
                 state = np.maximum(state, min(objective, MOST) * own.cost / np.mean(missed))
