@@ -41,6 +41,15 @@ def functions(problem):
     return found
 
 
+def orders(tree):
+    """Where order means something: names of states, controls and parameters, wherever they are declared."""
+    if not isinstance(tree, dict | list):
+        return []
+    pairs = list(tree.items() if isinstance(tree, dict) else enumerate(tree))
+    declared = [list(value) for key, value in pairs if key in ("states", "controls", "parameters") and isinstance(value, dict)]
+    return sorted(declared) + [order for _, value in sorted(pairs, key=str) for order in orders(value)]
+
+
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
 def test_every_gallery_file_comes_back_from_python(path):
     if not_a_problem(path) == NEEDS_ROBOTS:
@@ -48,7 +57,7 @@ def test_every_gallery_file_comes_back_from_python(path):
     problem = ocp.load(path)
     again = parse_source(problem.to_yaml(), path.name).tree
     assert again == problem.tree == TREES[path]
-    assert repr(again) == repr(TREES[path])  # in the same order too
+    assert orders(again) == orders(TREES[path])
 
 
 def test_a_problem_is_moved_on_under_constant_controls():
