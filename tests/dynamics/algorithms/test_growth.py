@@ -128,6 +128,7 @@ def test_differentiation_grows_faster_than_the_closed_form_on_chains(quantity):
 
 # ------------------------------------------------------------------------------------------------ differentiation
 @pytest.mark.row("002:H24")
+@pytest.mark.slow
 def test_the_lead_of_the_closed_form_grows_with_depth():
     """Machine-independent part of the comparison over N: instructions of differentiated code over those of the closed form."""
     def lead(quantity, bodies, branching):

@@ -282,6 +282,7 @@ def test_mimic_equals_the_uncoupled_robot_projected():
     np.testing.assert_allclose(call(model, "forward_dynamics", q, v, tau), a, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_graphs_can_be_used_inside_mx():
     model = every_kind()
     q, v, a = state(model, 11)

@@ -145,7 +145,7 @@ def test_by_complex_steps_and_nested_differences(name):
 
 
 @pytest.mark.row("002:H20")
-@pytest.mark.parametrize("name", ["cam", "curved manifold", "follower"])
+@pytest.mark.parametrize("name", ["cam", pytest.param("curved manifold", marks=pytest.mark.slow), "follower"])
 def test_tensors(name):
     model = model_of(name)
     q, v, a, lam, _ = state(model, 35)

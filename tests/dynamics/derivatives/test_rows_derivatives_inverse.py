@@ -318,6 +318,7 @@ def test_an_unknown_choice_of_hubs_is_named():
 
 # ------------------------------------------------------------------------------------------------ growth
 @pytest.mark.row("002:H11")
+@pytest.mark.slow
 def test_operation_counts_grow_as_the_algorithms_promise():
     """On serial chains (d = N): first order and contraction N^2, tensors N^3; on stars of three-joint arms: linear."""
     def star(arms):

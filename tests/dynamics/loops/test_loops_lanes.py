@@ -66,6 +66,7 @@ def repeat(count, integers, reals, work, q, v, tau, mu, none, a, first, lam, inv
 
 
 @pytest.mark.row("002:H26")
+@pytest.mark.slow
 def test_nothing_is_allocated_per_call():
     """A hundred calls from a compiled loop allocate as much as one: nothing but what entering it from Python takes."""
     model = mixed_tree(6, 3, "free_flyer")

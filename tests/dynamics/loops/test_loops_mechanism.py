@@ -153,6 +153,7 @@ def driven():
     return Mechanism(model, motors, thrusters, forces(model)[:3], (guided, *CONSTRAINTS[2:]))
 
 
+@pytest.mark.slow
 def test_thrusters_and_time():
     robot = driven()
     model, loops, (q, v, tau, mu) = robot.model, LoopDynamics(robot), point(robot.model, 3)

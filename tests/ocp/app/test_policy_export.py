@@ -70,7 +70,7 @@ def disturbed(x, rng, size):
     return y
 
 
-@pytest.mark.parametrize("name", ["acrobot", "quadrotor"])
+@pytest.mark.parametrize("name", [pytest.param("acrobot", marks=pytest.mark.slow), "quadrotor"])
 def test_c_and_archive_against_the_formula(runs, name, tmp_path):
     outcome = runs[name]
     solution, phase = outcome.solution, outcome.solution.problem.phase

@@ -131,6 +131,7 @@ def test_reachable_targets_are_always_found_within_the_limits(path):
         assert (got.path >= lower - 1e-15).all()
 
 
+@pytest.mark.slow
 def test_four_feet_of_a_standing_quadruped():
     """The trunk's pose and the four feet at once, floating base: 18 equations, 18 unknowns."""
     model = quadruped()

@@ -318,6 +318,7 @@ def test_closed_form_of_the_wrist():
 
 @pytest.mark.row("001:K59")
 @pytest.mark.row("001:K60")
+@pytest.mark.slow
 def test_numerical_solutions_are_branches_of_the_closed_forms():
     rng = np.random.default_rng(16)
     model = planar_arm((0.7, 0.5, 0.2), 0.3)

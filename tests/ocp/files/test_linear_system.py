@@ -115,6 +115,7 @@ def riccati_cost(A, B, Q, R, Qf, x0, duration):
     return 0.5 * x0 @ P @ x0
 
 
+@pytest.mark.slow
 def test_eighty_states_reach_the_riccati_optimum():
     """The reference of the shipped file, and collocation at it."""
     loaded = load_problem(FOLDER / "lqr80.yaml")

@@ -178,6 +178,7 @@ def test_no_thrust_between_the_burns():
     assert spent == pytest.approx(1.5 * np.log(acceleration / 0.1), rel=1e-9)  # Tsiolkovsky
 
 
+@pytest.mark.slow
 def test_soaring_on_other_meshes():
     _, solution = run("dynamic_soaring")
     for other in ({"scheme": "trapezoid", "intervals": 300}, {"scheme": "radau", "degree": 3, "controls": "polynomial"}):

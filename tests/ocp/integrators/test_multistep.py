@@ -177,6 +177,7 @@ def test_an_attitude_is_certified(states):
     assert middle[1:, 2] == pytest.approx(middle[:-1, 2], abs=0.03)  # no jumps between intervals
 
 
+@pytest.mark.slow
 def test_algebraic_unknowns_and_looking_back_go_together():
     loaded = load_problem(ROOT / "problems" / "valve.yaml")
     found = solve(loaded.problem, "multiple_shooting", {"integrator": "bdf2", "intervals": 20})

@@ -370,6 +370,7 @@ def test_tangent_unknowns():
     compare(collocation(direct.body_transfer(), replace(OPTIONS, states="tangent")).nlp, 7)
 
 
+@pytest.mark.slow
 def test_loops_that_leave_compiled_code():
     """Elements that take all places at once run through Python, by address like all others."""
     problem = load_problem(FOLDER / "acrobot.yaml").problem

@@ -235,6 +235,7 @@ def test_malformed_systems_are_refused(changes, words):
 
 
 # ---- everything that walks over a rate --------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_a_receding_horizon_runs_on_the_eliminated_system():
     cost = Cost("x", At.PATH, function(lambda t, x, w, p: [x**2 + 0.1 * w[1] ** 2 + 0.1 * w[0] ** 2], 1, 2))
     problem = cubic(final=None, costs=(cost,))
@@ -299,6 +300,7 @@ def test_an_interrupted_solve_goes_on():
         solve(other, "collocation", options, resume=kept[-1])
 
 
+@pytest.mark.slow
 def test_phases_with_and_without_unknowns_follow_each_other():
     plain = System("free", euclidean(("x",)), ("u",), function(lambda t, x, u, p: [u], 1, 1))
     guess = Guess(np.array([0.0, 1.0]), np.array([[0.5], [0.2]]), np.zeros((2, 1)))

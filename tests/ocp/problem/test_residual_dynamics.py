@@ -134,6 +134,7 @@ def test_what_the_form_lacks_is_said():
         load_text(plain.replace('"crank**2"', '"multiplier[\'pin[0]\']**2"'), ROOT / "problems")
 
 
+@pytest.mark.slow
 def test_both_forms_of_the_linkage_have_one_optimum():
     from ocp.methods import solve
 

@@ -167,6 +167,7 @@ def test_quadrotor_is_brought_to_hover(hessian):
     assert solution.extra["K"].shape == (60, 4, 12)
 
 
+@pytest.mark.slow
 def test_quadrotor_by_finite_differences():
     options = ILQROptions(intervals=30, hessian="gauss_newton")
     exact, by_differences = (solve(quadrotor(), dataclasses.replace(options, derivatives=d)) for d in ("ad", "fd"))

@@ -154,6 +154,7 @@ def test_costs_at_the_knots_only():
     check(problem("flat"), dataclasses.replace(LOOPS, cost_quadrature="rectangle", hessian="full"), "ad")
 
 
+@pytest.mark.slow
 def test_a_cost_without_curvature_and_a_robot_without_controls():
     phase = problem("free root").phase
     nx, nu = phase.system.nx, phase.system.nu

@@ -121,6 +121,7 @@ def test_cone_and_gauss_newton_solutions():
     np.testing.assert_allclose(np.concatenate([found.dJ_dx0, found.dJ_dp]), J, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_floating_robot_moves_in_its_tangent_space():
     loaded = load_problem(ROOT / "problems" / "quadrotor.yaml")
     problem = loaded.problem

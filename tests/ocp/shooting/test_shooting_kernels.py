@@ -103,7 +103,7 @@ def test_a_wrong_curvature_slows_down_and_nothing_else(monkeypatch):
     assert len(poisoned.iterations) > len(right.iterations) + 5
 
 
-@pytest.mark.parametrize("shooting", ["single", "multiple"])
+@pytest.mark.parametrize("shooting", [pytest.param("single", marks=pytest.mark.slow), "multiple"])
 def test_loops_allocate_nothing_per_knot(shooting):
     from numba.core.runtime import _nrt_python, rtsys
 

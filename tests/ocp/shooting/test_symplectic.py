@@ -154,7 +154,7 @@ def test_the_closed_form_is_short():
     assert closed.step.n_instructions() < 1.05 * general.step.n_instructions()
 
 
-@pytest.mark.parametrize("hessian", ["gauss_newton", "full"])
+@pytest.mark.parametrize("hessian", [pytest.param("gauss_newton", marks=pytest.mark.slow), "full"])
 def test_all_roads_find_the_same_solution(hessian):
     given, options = ur5(), replace(CLOSED, intervals=15, hessian=hessian)
     closed, loops = solve(given, options), solve(given, replace(options, derivatives="analytic", execution="loops"))
@@ -169,7 +169,7 @@ def test_all_roads_find_the_same_solution(hessian):
     assert "full Hessians in compiled loops over the model" not in said
 
 
-@pytest.mark.parametrize("loops", [True, False])
+@pytest.mark.parametrize("loops", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_full_hessians_behind_steps_in_closed_form(loops, monkeypatch):
     """By loops, and written out as well; against loops for everything."""
     if loops:

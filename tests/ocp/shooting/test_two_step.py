@@ -216,6 +216,7 @@ def test_gradients_of_robots_against_forward_differentiation_and_differences(kin
     assert_gradient(Shot(build(robot(kind), AdjointOptions("bdf2", 8).steps()), "interpreted"), 7, rows=6)
 
 
+@pytest.mark.slow
 def test_a_gradient_of_thousands_of_steps():
     """By torques, a length and stiffnesses along one direction, from 3000 steps of the arm on springs."""
     shot = Shot(build(load_problem(ROOT / "problems/spring_arm_design.yaml").problem, AdjointOptions("bdf2", 3000).steps()), "auto")
@@ -240,6 +241,7 @@ def test_the_optimum_by_adjoints_is_that_of_ddp():
 
 
 # ---- systems by their rate -----------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_the_least_cost_converges_with_order_two():
     """To the optimum of fine collocation, of a pendulum."""
     problem = oscillator(PENDULUM)
@@ -257,6 +259,7 @@ def test_one_iteration_solves_a_linear_system_with_quadratic_costs():
     assert found.objective == pytest.approx(by_multiple_shooting(oscillator(), intervals=30).objective, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_single_interval_is_the_first_step():
     """And the certificate's finer grid has one step that looks back, whose functions the coarse one has not."""
     one, other = solve(oscillator(), "ilqr", {**BDF2, "intervals": 1}), ilqr.solve(oscillator(), ILQROptions(1, "sdirk2"))
@@ -332,7 +335,8 @@ def test_a_horizon_begins_anew_from_what_is_measured():
         assert receding.control(k * 0.1, found.trajectory.x[k] + away) == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("more", [{"feedback": True}, {"delay": "predicted"}], ids=["feedback", "delay"])
+@pytest.mark.parametrize("more", [
+    pytest.param({"feedback": True}, id="feedback"), pytest.param({"delay": "predicted"}, id="delay", marks=pytest.mark.slow)])
 def test_closed_loops_come_to_rest_as_by_other_steps(more):
     """They differ by the length of steps: first controls see how a horizon begins."""
     options, errors = MPCOptions(rate=20, duration=3.0, **more), []
@@ -360,6 +364,7 @@ def test_newton_that_fails_in_a_step_that_looks_back_is_named(method):
     assert "joint '" in found.message
 
 
+@pytest.mark.slow
 def test_loops_over_the_robot_are_said_to_know_no_such_steps():
     found = ilqr.solve(robot("spherical"), ILQROptions(3, "bdf2", hessian="gauss_newton", execution="loops", max_iterations=1))
     assert any("loops over the robot know no integrator 'bdf2'" in note for note in found.notes)

@@ -325,6 +325,7 @@ def test_a_step_that_fails_leaves_the_stepper_where_it_was():
         np.testing.assert_array_equal(mover.measure(), [0.0, 1e200])
 
 
+@pytest.mark.slow
 def test_a_stiff_finger_needs_implicit_steps():
     """At the mesh of its file RK4 is lost; SDIRK2 ends where a hundred times shorter steps of RK4 do, its tendons taut."""
     found = load_problem(ROOT / "problems" / "tendon_finger.yaml").problem

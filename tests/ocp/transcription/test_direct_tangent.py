@@ -51,6 +51,7 @@ def test_body_by_shooting_in_both_forms(integrator):
     np.testing.assert_allclose(found[0].trajectory.x, found[1].trajectory.x, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_quadrotor_in_both_forms():
     problem = load_problem(FOLDER / "quadrotor.yaml").problem
     found = [solve(problem, "collocation", {"states": states, "intervals": 20, "scheme": "gauss", "degree": 2, "tolerance": 1e-8})

@@ -46,6 +46,7 @@ def test_programs_that_are_hard_to_solve_are_tried_with_held_controls(name):
     assert again.objective == pytest.approx(found.objective, rel=1e-7)
 
 
+@pytest.mark.slow
 def test_a_shape_that_is_chosen_stays():
     found = solve(problem("missile_turn"), "collocation", {"controls": "polynomial"})
     assert found.options["controls"] == "polynomial"

@@ -70,6 +70,7 @@ def test_singular_arcs_of_the_gallery(name, value, arc, options):
     assert np.sum(np.abs(np.diff(u))) < 1.1 * np.ptp(u) + 0.01
 
 
+@pytest.mark.slow
 def test_chattering_ends_in_plain_words():
     problem = load_problem(PROBLEMS / "catalyst_mixing.yaml").problem
     found = solve(problem, CollocationOptions(scheme="hermite_simpson", intervals=20, refine="h"))

@@ -84,6 +84,7 @@ def test_what_mujoco_does_not_know_is_refused_by_name():
         slides.plant("mujoco")
 
 
+@pytest.mark.slow
 def test_friction_of_the_plant_may_be_a_pyramid():
     """The inner pyramid of four sides brakes a box along the normal of a side by mu / sqrt 2: it slides sqrt 2 times as far."""
     loaded = load_wbc(FOLDER / "box_slides.yaml", {"plant.cone": "inner", "wbc.duration": "0.6"})

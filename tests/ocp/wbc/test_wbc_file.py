@@ -80,7 +80,7 @@ def test_paths_are_smooth_and_their_rates_are_derivatives():
         np.testing.assert_allclose(turn.at(time)[1], [spin[2, 1], spin[0, 2], spin[1, 0]], atol=1e-8)
 
 
-@pytest.mark.parametrize("kind", ["hybrid", "mujoco"])
+@pytest.mark.parametrize("kind", [pytest.param("hybrid", marks=pytest.mark.slow), "mujoco"])
 def test_a_quadruped_lifts_a_foot(kind, tmp_path):
     """Two seconds at 200 Hz: the foot leaves and comes back, nothing is violated, feet that stand do not move."""
     pytest.importorskip("mujoco") if kind == "mujoco" else None
