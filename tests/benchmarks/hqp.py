@@ -268,7 +268,8 @@ def by_tsid(stand: Stand, states: list[Any], python: str) -> Round:
         command = [python, str(Path(__file__).with_name("hqp_tsid.py")), str(find_robot(given["robot"])), folder,
                    "points" if len(feet) == len(given["feet"]) else "soles", ",".join(feet), given["trunk"], str(given["efforts"]),
                    str(GAIN), str(POSTURE), ",".join(stand.model.velocity_names[6:])]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        alone = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # that environment has its own Pinocchio
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=alone)
         found = np.load(Path(folder) / "tsid.npz")
         return found["busy"] * 1e-3, [int(found["failed"]), "", ""]
 
