@@ -8,8 +8,8 @@ Tchebycheff approximation"). Levels go in their order, so a row in which no unkn
 those above. Where such rows contradict each other their level is met in the least squares: with y those that were exchanged and
 K y + t those that depend, (1 + K'K) y = -K't.
 
-Sparse rows stay sparse: an unknown is chosen whose column has few numbers (Markowitz 1957). So forces leave the equations of a
-floating base, and efforts, alone in their columns, cost nothing.
+Sparse rows stay sparse: an unknown is chosen whose column has few numbers (Markowitz 1957), and rather one that no level but the
+first speaks of. So forces leave the equations of a floating base, and efforts, alone in their columns, cost nothing.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import numpy as np
 
 from dynamics.kernels.linked import linked
 from ocp.solvers.factors import OPTIONS, dot
-from ocp.solvers.stack import Stack, product
+from ocp.solvers.stack import Stack, padded, product
 
 _ROUNDING = 1e-13  # relative; what rounding makes of a row that depends on others
 _CLEAR = 1e-6  # share of its level's norm from which a row surely says something new
 _PIVOT = 1e-3  # share of a row's largest number that its pivot has at least
+_WANTED = 1e3  # how much rather an unknown is eliminated that the first level alone speaks of
 _TINY = 1e-12  # relative; rows that depend on each other contradict each other by more
 
 
@@ -34,7 +35,10 @@ def _load(s: Stack, levels: int) -> tuple[int, int]:
     for k in range(levels):
         rows += s.counts[k, 0]
     for c in range(n):
-        s.trial[c], s.aside[c] = 0.0, 0.0
+        s.trial[c], s.aside[c], s.along[c] = 0.0, 0.0, _WANTED
+    for i in range(s.counts[0, 0], s.A.shape[0]):
+        for c in range(s.a_span[i, 0], s.a_span[i, 1]):
+            s.along[c] = 1.0 if s.A[i, c] != 0.0 else s.along[c]
     for i in range(rows):
         root = s.a_root[i]**2
         s.rows[i], s.norms[i] = -1, root * dot(s.A, i, s.A, i, s.a_span[i, 0], s.a_span[i, 1])
@@ -51,7 +55,7 @@ def _load(s: Stack, levels: int) -> tuple[int, int]:
                 s.rows[p] = c
                 continue
         s.place[columns] = c
-        s.pick[columns] = 1.0 / (s.aside[c] * np.sqrt(s.trial[c])) if s.trial[c] > 0.0 else 0.0
+        s.pick[columns] = s.along[c] / (s.aside[c] * np.sqrt(s.trial[c])) if s.trial[c] > 0.0 else 0.0
         columns += 1
     ordered = columns == 0 or s.place[columns - 1] == columns - 1
     for i in range(rows):
@@ -62,6 +66,8 @@ def _load(s: Stack, levels: int) -> tuple[int, int]:
         else:
             for c in range(columns):
                 s.T[i, c] = scale * s.A[i, s.place[c]]
+        for c in range(columns, padded(columns)):
+            s.T[i, c] = 0.0
         s.t[i] = scale * (product(s.A, i, s.a_span, s.x) - s.b[i])
     return rows, columns
 
@@ -83,13 +89,13 @@ def _pivot(s: Stack, p: int, left: int) -> int:
 def _exchange(s: Stack, p: int, j: int, left: int, rows: int, columns: int, first: int, last: int) -> None:
     """Row p for the unknown in column j, which becomes column left - 1 and y_p in it. Norms of what is left in the rows first ...
     last follow."""
-    y = left - 1
+    y, wide = left - 1, padded(columns)
     s.place[j], s.place[y], s.pick[j] = s.place[y], s.place[j], s.pick[y]
     for i in range(rows):
         s.T[i, j], s.T[i, y] = s.T[i, y], s.T[i, j]
     scale = -1.0 / s.T[p, y]
     s.T[p, y] = -1.0
-    for c in range(columns):
+    for c in range(wide):
         s.trial[c] = s.T[p, c] * scale
         s.T[p, c] = s.trial[c]
     s.t[p] *= scale
@@ -99,7 +105,7 @@ def _exchange(s: Stack, p: int, j: int, left: int, rows: int, columns: int, firs
         if i == p or share == 0.0:
             continue
         s.T[i, y] = 0.0
-        for c in range(columns):
+        for c in range(wide):
             s.T[i, c] += share * s.trial[c]
         s.t[i] += share * s.t[p]
         if first <= i < last and s.rows[i] < 0:
@@ -173,52 +179,70 @@ def _settle(s: Stack, first: int, last: int, above: int, own: int, columns: int)
 
 
 @linked(**OPTIONS)
+def _sort(s: Stack, left: int, rows: int) -> None:
+    """The columns that are left in the order of their unknowns: levels that have nothing to say of the last ones, as motions of
+    forces, see zeros at the end of their rows."""
+    for c in range(left):
+        least = c
+        for k in range(c + 1, left):
+            least = k if s.place[k] < s.place[least] else least
+        if least != c:
+            s.place[c], s.place[least] = s.place[least], s.place[c]
+            for p in range(rows):
+                s.T[p, c], s.T[p, least] = s.T[p, least], s.T[p, c]
+
+
+@linked(**OPTIONS)
 def _straighten(s: Stack, left: int, exchanged: int) -> None:
     """Rows of Z orthonormal over the unknowns that are not alone, and x as near to where it was (``trial``) as they allow: least
     changes of x, not of the unknowns that happen to be left, stay within limits."""
     n, top = s.state[0], s.state[2]
     for a in range(left):
-        for b in range(a, left):
-            s.F[a, b] = 1.0 if a == b else 0.0
-    for k in range(exchanged):  # Z Z' = 1 + T'T
-        p = s.order[k]
+        for b in range(padded(a + 1)):  # what is right of the diagonal is not looked at
+            s.F[a, b] = 0.0
+        s.F[a, a] = 1.0
+    k = 0
+    while k + 4 <= exchanged:  # Z Z' = 1 + T'T; by fours: less to load and store
+        i, j, l, m = s.order[k], s.order[k + 1], s.order[k + 2], s.order[k + 3]
         for a in range(left):
-            share = s.T[p, a]
-            for b in range(a, left):
-                s.F[a, b] += share * s.T[p, b]
-    for j in range(n):
+            p, q, r, t = s.T[i, a], s.T[j, a], s.T[l, a], s.T[m, a]
+            if p != 0.0 or q != 0.0 or r != 0.0 or t != 0.0:
+                for b in range(padded(a + 1)):
+                    s.F[a, b] += p * s.T[i, b] + q * s.T[j, b] + r * s.T[l, b] + t * s.T[m, b]
+        k += 4
+    for c in range(k, exchanged):
+        i = s.order[c]
+        for a in range(left):
+            for b in range(padded(a + 1)):
+                s.F[a, b] += s.T[i, a] * s.T[i, b]
+    for j in range(s.Z.shape[1]):
         s.along[j] = 0.0
     for k in range(exchanged):
         j = s.rows[s.order[k]]
         s.along[j] = s.x[j] - s.trial[j]
-    for k in range(left):  # Cholesky, U'U, row by row
-        scale = 1.0 / np.sqrt(s.F[k, k])
-        for c in range(k, left):
-            s.F[k, c] *= scale
-        for a in range(k + 1, left):
+    for a in range(left - 1, -1, -1):  # Cholesky, L'L, from the last row back, and the same of Z: zeros of later rows stay
+        i, b, wide = top + a, left - 4, padded(a + 1)
+        while b > a:
+            p, q, r, t, k = s.F[b, a], s.F[b + 1, a], s.F[b + 2, a], s.F[b + 3, a], top + b
+            for c in range(wide):
+                s.F[a, c] -= p * s.F[b, c] + q * s.F[b + 1, c] + r * s.F[b + 2, c] + t * s.F[b + 3, c]
+            for j in range(s.Z.shape[1]):
+                s.Z[i, j] -= p * s.Z[k, j] + q * s.Z[k + 1, j] + r * s.Z[k + 2, j] + t * s.Z[k + 3, j]
+            b -= 4
+        for k in range(a + 1, b + 4):
             share = s.F[k, a]
-            for c in range(a, left):
+            for c in range(wide):
                 s.F[a, c] -= share * s.F[k, c]
-    for a in range(left):
+            for j in range(s.Z.shape[1]):
+                s.Z[i, j] -= share * s.Z[top + k, j]
+        scale, change = 1.0 / np.sqrt(s.F[a, a]), 0.0
+        for c in range(wide):
+            s.F[a, c] *= scale
+        for j in range(s.Z.shape[1]):
+            s.Z[i, j] *= scale
+            change += s.Z[i, j] * s.along[j]
         for j in range(n):
-            s.trial[j] = s.Z[top + a, j]
-        b = 0
-        while b + 4 <= a:  # by fours: less to load and store
-            p, q, r, t = s.F[b, a], s.F[b + 1, a], s.F[b + 2, a], s.F[b + 3, a]
-            i = top + b
-            for j in range(n):
-                s.trial[j] -= p * s.Z[i, j] + q * s.Z[i + 1, j] + r * s.Z[i + 2, j] + t * s.Z[i + 3, j]
-            b += 4
-        for c in range(b, a):
-            share = s.F[c, a]
-            for j in range(n):
-                s.trial[j] -= share * s.Z[top + c, j]
-        scale, change = 1.0 / s.F[a, a], 0.0
-        for j in range(n):
-            s.Z[top + a, j] = scale * s.trial[j]
-            change += s.Z[top + a, j] * s.along[j]
-        for j in range(n):
-            s.x[j] -= change * s.Z[top + a, j]
+            s.x[j] -= change * s.Z[i, j]
 
 
 @linked(**OPTIONS)
@@ -244,6 +268,7 @@ def eliminate(s: Stack) -> int:
         _settle(s, first, last, columns - before, before - left, columns)
         first = last
     top = n - left
+    _sort(s, left, rows)
     for c in range(left):
         for j in range(n):
             s.Z[top + c, j] = 0.0

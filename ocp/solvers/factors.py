@@ -115,28 +115,50 @@ def turn_rows(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int,
 @linked(**OPTIONS)
 def turn_basis(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int, Z: np.ndarray, top: int, columns: int,
                v: np.ndarray) -> None:
-    """Rows top ... top + n of Z become Q' times them; v [columns]: work."""
-    for i in range(k):
+    """Rows top ... top + n of Z become Q' times them; v [2 columns]: work. Two reflections at once: less to load and store."""
+    i = 0
+    while i + 2 <= k:
+        p, q, at, y = order[i], order[i + 1], top + i, columns
+        first = F[p, i + 1]
+        common = first + dot(F, p, F, q, i + 2, n)
+        for c in range(columns):
+            v[c], v[y + c] = Z[at, c] + first * Z[at + 1, c], Z[at + 1, c]
+        r = i + 2
+        while r + 2 <= n:
+            a, b, d, e, at = F[p, r], F[p, r + 1], F[q, r], F[q, r + 1], top + r
+            for c in range(columns):
+                v[c] += a * Z[at, c] + b * Z[at + 1, c]
+                v[y + c] += d * Z[at, c] + e * Z[at + 1, c]
+            r += 2
+        if r < n:
+            for c in range(columns):
+                v[c] += F[p, r] * Z[top + r, c]
+                v[y + c] += F[q, r] * Z[top + r, c]
+        a, b, at = tau[i], tau[i + 1], top + i
+        for c in range(columns):
+            v[c] *= a
+            v[y + c] = b * (v[y + c] - common * v[c])
+            Z[at, c] -= v[c]
+            Z[at + 1, c] -= first * v[c] + v[y + c]
+        for r in range(i + 2, n):
+            a, b, at = F[p, r], F[q, r], top + r
+            if a != 0.0 or b != 0.0:
+                for c in range(columns):
+                    Z[at, c] -= a * v[c] + b * v[y + c]
+        i += 2
+    if i < k:
         p = order[i]
         for c in range(columns):
             v[c] = Z[top + i, c]
-        r = i + 1
-        while r + 4 <= n:  # by fours: less to load and store
-            a, b, d, e, at = F[p, r], F[p, r + 1], F[p, r + 2], F[p, r + 3], top + r
+        for r in range(i + 1, n):
             for c in range(columns):
-                v[c] += a * Z[at, c] + b * Z[at + 1, c] + d * Z[at + 2, c] + e * Z[at + 3, c]
-            r += 4
-        for j in range(r, n):
-            for c in range(columns):
-                v[c] += F[p, j] * Z[top + j, c]
+                v[c] += F[p, r] * Z[top + r, c]
         for c in range(columns):
             v[c] *= tau[i]
             Z[top + i, c] -= v[c]
         for r in range(i + 1, n):
-            share = F[p, r]
-            if share != 0.0:
-                for c in range(columns):
-                    Z[top + r, c] -= share * v[c]
+            for c in range(columns):
+                Z[top + r, c] -= F[p, r] * v[c]
 
 
 @linked(**OPTIONS)

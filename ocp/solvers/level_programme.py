@@ -144,6 +144,6 @@ def accept(s: Stack, p: Problem, k: int, top: int, seen: int, soft: int, how: in
     top += seen
     if pushing and top < n:
         held = factor(s.F, pushing, n - top, s.tau, s.order, s.norms, DECIDED, 0.0, True)
-        turn_basis(s.F, s.order, s.tau, held, n - top, s.Z, top, n, s.along)
+        turn_basis(s.F, s.order, s.tau, held, n - top, s.Z, top, s.Z.shape[1], s.along)
         top += held
     return top

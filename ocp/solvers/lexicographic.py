@@ -24,15 +24,15 @@ _ZERO = 1e-13  # relative; what rounding makes of a row that depends on others
 
 
 @linked(**OPTIONS)
-def _rows(s: Stack, k: int, first: int, top: int, n: int) -> tuple[int, float]:
-    """F, e: what level k asks of what is left; returns (rows, norm of the level)."""
-    size = 0.0
+def _rows(s: Stack, k: int, first: int, top: int, n: int) -> tuple[int, float, int]:
+    """F, e: what level k asks of what is left; returns (rows, norm of the level, columns: zeros follow)."""
+    size, reach = 0.0, 0
     if k == s.state[1]:  # the least norm
         for i in range(n):
             s.e[i] = -s.x[i]
             for j in range(n - top):
                 s.F[i, j] = s.Z[top + j, i]
-        return n, np.sqrt(n)
+        return n, np.sqrt(n), n - top
     for m in range(s.counts[k, 0]):
         i = first + m
         length, root = 0.0, s.a_root[i]
@@ -45,35 +45,37 @@ def _rows(s: Stack, k: int, first: int, top: int, n: int) -> tuple[int, float]:
             for c in range(s.a_span[i, 0], s.a_span[i, 1]):
                 total += s.A[i, c] * s.Z[top + j, c]
             s.F[m, j] = root * total
-    return s.counts[k, 0], np.sqrt(size)
+            if total != 0.0 and j >= reach:
+                reach = j + 1
+    return s.counts[k, 0], np.sqrt(size), reach
 
 
 @linked(**OPTIONS)
 def _decide(s: Stack, p: Problem, k: int, a_first: int, tolerance: float) -> tuple[int, bool, bool]:
     """trial: the least squares of level k, as if no limit were in the way. Returns (directions used, whether there are more rows
-    than that, whether nothing is left: then Z is not turned)."""
+    than that, whether nothing that it sees is left: then Z is not turned)."""
     n, top = s.state[0], s.state[2]
-    m, size = _rows(s, k, a_first, top, n)
+    m, size, reach = _rows(s, k, a_first, top, n)
     seen, used, tall, last = 0, 0, False, False
     if m:
-        seen = factor(s.F, m, n - top, s.tau, s.order, s.norms, _ZERO * max(m, n - top) * size, 0.0, True)
+        seen = factor(s.F, m, reach, s.tau, s.order, s.norms, _ZERO * max(m, n - top) * size, 0.0, True)
         while used < seen and abs(s.F[s.order[used], used]) > tolerance * size:
             used += 1
         if used:
             tall = least_squares(s.F, s.order, m, used, s.e, s.along, p.G, p.g_tau, p.g_order, p.g_norms, p.g_right)
-        last = seen == n - top  # nothing is left: the step is all that is needed of the directions
+        last = seen == reach  # nothing is left: the step is all that is needed of the directions
         if not last:
-            turn_basis(s.F, s.order, s.tau, seen, n - top, s.Z, top, n, s.aside)
+            turn_basis(s.F, s.order, s.tau, seen, reach, s.Z, top, s.Z.shape[1], s.aside)
     s.state[4] = seen
     s.rank[k] = used
     for j in range(n - top):
         s.aside[j] = s.along[j] if j < used else 0.0
     if last:
-        back(s.F, s.order, s.tau, seen, n - top, s.aside)
+        back(s.F, s.order, s.tau, seen, seen, s.aside)
     for c in range(n):
         s.trial[c] = s.x[c]
-    for j in range(n - top if last else used):
-        for c in range(n):
+    for j in range(seen if last else used):
+        for c in range(s.trial.size):
             s.trial[c] += s.aside[j] * s.Z[top + j, c]
     return used, tall, last
 
@@ -104,7 +106,7 @@ def _walk(s: Stack, p: Problem, level: int, tolerance: float, careful: bool, gue
                     return CAREFUL, k, 0, 0, 0
                 else:
                     if last:
-                        turn_basis(s.F, s.order, s.tau, s.state[4], n - top, s.Z, top, n, s.aside)
+                        turn_basis(s.F, s.order, s.tau, s.state[4], s.state[4], s.Z, top, s.Z.shape[1], s.aside)
                     kb, mc, nz, code = fill(s, p, k, top, used, tall, d_first, d_first + soft, pending)
                     return ASK if code == DONE else code, k, kb, mc, nz
         if k < levels:

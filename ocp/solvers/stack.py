@@ -26,6 +26,12 @@ _F, _I = len(active_set.FLOATS), len(active_set.FLOATS) + len(_OWN)
 _J = _I + len(active_set.INTS)
 
 
+@linked(**INLINE)
+def padded(n: int) -> int:
+    """Columns of Z, F and T: whole loops of the processor's vectors, without rest. What is beyond n in Z and T is zero."""
+    return (n + 15) // 16 * 16
+
+
 class Stack(NamedTuple):
     """Views of the arrays of one stack. counts [levels, 2]: rows of A and of D of each; reach [rows of A]: columns from there on
     are zero, -1 where the row is as it was; state: n, levels, top, whether a level of limits is put off, directions that the level
@@ -78,11 +84,12 @@ def space(n: int, counts: list[tuple[int, int]]) -> Blocks:
     head = sum(a for a, _ in takewhile(lambda count: count[1] == 0, counts))
     slacks, tall = max(d for _, d in counts), max(n, head, *(a for a, _ in counts)) + 1
     floats, ints = active_set.sizes(n + slacks, S, n + slacks)
-    most = max(tall, S) + 1
+    wide = padded(n)
+    most = max(tall, S, 2 * wide) + 1
     floats = {**floats, "A": (R, n), "b": (R,), "a_root": (R,), "D": (S, n), "low": (S,), "high": (S,), "d_root": (S,),
-              "d_size": (S,), "floor": (S,), "ceiling": (S,), "trial": (n,), "Z": (n, n), "F": (most, n), "tau": (most,),
+              "d_size": (S,), "floor": (S,), "ceiling": (S,), "trial": (wide,), "Z": (n, wide), "F": (most, wide), "tau": (most,),
               "norms": (most,), "ask": (most,), "along": (most,), "aside": (most,), "w": (S,), "x": (n,), "residual": (R,),
-              "slack": (S,), "memory": (levels + 1, S), "T": (head, n), "t": (head,), "pick": (n,)}
+              "slack": (S,), "memory": (levels + 1, S), "T": (head, wide), "t": (head,), "pick": (n,)}
     # factors of a level need the room of its rows as well
     for name in ("g_tau", "g_norms", "g_right"):
         floats[name] = (max(most, *floats[name]),)
