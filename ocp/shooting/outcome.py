@@ -72,11 +72,12 @@ def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
 
 def _alike(leg: Leg, by: np.ndarray) -> np.ndarray:
     """Derivatives [K, .., n] by the carried state of the K knots of a phase, from those [K, .., w] by all that the knots carry: a
-    state before moves as the present one does."""
+    state before moves as the present one does. A view where there is none."""
     n, ndx = leg.stretch.space.ndx, leg.stretch.phase.system.space.ndx
+    if leg.two is None:
+        return by[..., :n]
     found = by[..., :n].copy()
-    if leg.two is not None:
-        found[1:, ..., :ndx] += by[1:, ..., n:n + ndx]
+    found[1:, ..., :ndx] += by[1:, ..., n:n + ndx]
     return found
 
 
@@ -92,9 +93,9 @@ def extras(horizon: Horizon, store: Store, swept: bool, chosen: dict[str, float]
         steps, knots = slice(leg.first, leg.last), slice(leg.first, leg.last + 1)
         here: dict[str, np.ndarray] = {"stage_cost": store.path.cost[knots]}
         if swept:
-            by_x = {"K": policy.K[steps, :m], "Vx": policy.Vx[knots], "Vxx": _alike(leg, policy.Vxx[knots]).swapaxes(1, 2),
-                    "costate": policy.costate[knots]}
-            here |= {"k": policy.k[steps, :m], **{name: _alike(leg, by) for name, by in by_x.items()}}
+            here |= {"k": policy.k[steps, :m], "K": _alike(leg, policy.K[steps, :m]), "Vx": _alike(leg, policy.Vx[knots]),
+                     "Vxx": _alike(leg, _alike(leg, policy.Vxx[knots]).swapaxes(1, 2)).swapaxes(1, 2),
+                     "costate": _alike(leg, policy.costate[knots])}
         path, end = horizon.kind(leg.first).rows, horizon.kind(leg.last).rows
         if path.count or end.count:
             units = np.array([horizon.kind(k).rows.unit for k in range(leg.first, leg.last)])

@@ -29,14 +29,14 @@ def find(store: Store, penalty: float) -> None:
 def sizes(store: Store) -> tuple[float, float]:
     """How large the cost of an expanded path is: by its values, and by what controls add that move a tenth of their range, or a
     fifth of their own size without one. The Hessians must be those of the cost alone."""
-    model, far, which = store.model, 0.2 * moves(store), store.plan.which[:-1]
-    bent = np.empty((len(far), 1, 1))
+    model, far, bent = store.model, 0.2 * moves(store), 0.0
     for kind in range(len(store.plan.nx)):
-        if len(k := np.flatnonzero(which == kind)):
-            n, m = model.n[k[0]], model.m[k[0]]
-            curved = np.abs(model.H[:-1, n:n + m, n:n + m].diagonal(axis1=1, axis2=2)[k])
-            bent[k] = curved[:, None, :] @ (far[k, :m]**2)[:, :, None]
-    return float(np.abs(store.path.cost).sum()), float(np.cumsum(0.5 * bent)[-1])
+        if len(k := np.flatnonzero(store.plan.which[:-1] == kind)):
+            n, m = int(model.n[k[0]]), int(model.m[k[0]])
+            curved = np.abs(np.einsum("kii->ki", model.H[:, n:n + m, n:n + m])[k])
+            bent += 0.5 * float(np.sum(curved * far[k, :m]**2))
+    return float(np.abs(store.path.cost).sum()), bent
+
 
 def moves(store: Store) -> np.ndarray:
     """Half the range of every control, or its own size along the path without one [S, M]."""
