@@ -92,21 +92,25 @@ class Record:
         table = np.array(words, dtype=np.int64)
         places: dict[str, np.ndarray] = {name: table[at:at + 1].view(kind) for name, (kind, at) in numbers.items()}
         vars(self).update((name, value) for name, value in zip(names, values, strict=True) if name not in places)
-        vars(self).update(_table=table, _where=table.ctypes.data, _numbers=places,
+        vars(self).update(_table=table, _where=table.ctypes.data, _numbers=places, _places=[at for _, at in numbers.values()],
                           _numba_type_=_record_type(type(self), tuple(fields)))  # type: ignore[arg-type]
         for name in places:
             setattr(self, name, values[names.index(name)])
 
     def __getattr__(self, name: str) -> Any:
-        place = vars(self).get("_numbers", {}).get(name)
-        if place is None:
-            raise AttributeError(f"{type(self).__name__} has no field {name!r}")
-        return place.item()
+        try:
+            return vars(self)["_numbers"][name].item()
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} has no field {name!r}") from None
 
     def __setattr__(self, name: str, value: float) -> None:
         if name not in self._numbers:
             raise AttributeError(f"{type(self).__name__}.{name} cannot be set: compiled functions would not see it; use replace")
         self._numbers[name][0] = value
+
+    def clear(self) -> None:
+        """All numbers, not the arrays, to zero: the same bits for both kinds."""
+        self._table[self._places] = 0
 
     def __iter__(self) -> Iterator[Any]:
         return (getattr(self, name) for name in type(self).__annotations__)

@@ -92,7 +92,7 @@ def _relaxed(nlp: NLP, options: SolverOptions, q: State) -> tuple[Array, Array, 
 
 def _start(nlp: NLP, options: SolverOptions, q: State, bounds: tuple[Array, Array, Array, Array], x0: Array,
            warm: Warm | None) -> None:
-    q.reset()
+    q.clear()
     q.xl[:], q.xu[:], q.sl[:], q.su[:] = bounds
     q.x[:] = x0 if warm is None else warm.x
     np.copyto(q.x, nlp.x_lower, where=q.free == 0)

@@ -114,11 +114,6 @@ class State(Record):
     ready: int
     warm: int
 
-    def reset(self) -> None:
-        """All numbers to zero."""
-        for name in self._numbers:
-            setattr(self, name, 0)
-
 
 def make_state(n: int, m: int, nonzeros: tuple[int, int], iterations: int) -> State:
     """Arrays of a program of n unknowns and m rows; nonzeros: of Jacobian and Hessian."""
