@@ -29,6 +29,7 @@ def test_python_blocks_run(block, monkeypatch):
 
 
 @pytest.mark.parametrize("block", every_block("yaml"))
+@pytest.mark.sample(3)
 def test_problem_file_blocks_solve(block):
     from ocp.app.files.load import load_text
     from ocp.methods import solve

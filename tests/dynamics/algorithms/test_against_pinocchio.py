@@ -33,6 +33,7 @@ def close(ours, theirs):
     np.testing.assert_allclose(ours.ravel(), theirs.ravel(), atol=1e-9 * (1 + np.abs(theirs).max()), rtol=0)
 
 
+@pytest.mark.sample(3)
 def test_dynamics(case):
     model, other, data, q, v, a = case
     x = twin.configuration(model, q)
@@ -58,6 +59,7 @@ def test_energy_and_centre_of_mass(case):
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [("body", "LOCAL"), ("world", "WORLD"), ("world_aligned", "LOCAL_WORLD_ALIGNED")])
+@pytest.mark.sample(4)
 def test_frames(case, ours, theirs):
     model, other, data, q, v, a = case
     x, reference = twin.configuration(model, q), getattr(pin.ReferenceFrame, theirs)
@@ -90,6 +92,7 @@ def test_manifold(case):
     close(call(model, "difference", q, q1).ravel(), pin.difference(other, x, twin.configuration(model, q1)))
 
 
+@pytest.mark.sample(3)
 def test_first_derivatives(case):
     model, other, data, q, v, a = case
     from dynamics.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives

@@ -70,6 +70,7 @@ QUICK = [pytest.param(*m.values, id=m.id, marks=pytest.mark.slow) if m.id == "ev
 
 
 @pytest.mark.parametrize("model", MODELS)
+@pytest.mark.sample(3)
 def test_forward_dynamics_inverts_inverse_dynamics(model):
     q, v, a = state(model, 1)
     rng = np.random.default_rng(2)
@@ -96,6 +97,7 @@ def test_mass_matrix_is_the_derivative_of_inverse_dynamics_and_positive_definite
 
 @pytest.mark.row("001:D10")
 @pytest.mark.parametrize("model", QUICK)
+@pytest.mark.sample(3)
 def test_kinetic_energy_and_momentum_agree_with_the_mass_matrix(model):
     """With each other, and with M, energy and momentum summed over the bodies by differences of their poses."""
     q, v, _ = state(model, 4)
@@ -112,6 +114,7 @@ def test_kinetic_energy_and_momentum_agree_with_the_mass_matrix(model):
 
 @pytest.mark.row("001:D11")
 @pytest.mark.parametrize("model", MODELS)
+@pytest.mark.sample(3)
 def test_gravity_force_is_the_gradient_of_potential_energy(model):
     q, _, _ = state(model, 5)
     moved = dynamics.make(model, "integrate")
@@ -240,6 +243,7 @@ def test_free_floating_momentum_changes_only_by_weight(seed):
 
 @pytest.mark.parametrize("model", QUICK)
 @pytest.mark.parametrize("reference", ["body", "world", "world_aligned"])
+@pytest.mark.sample(4)
 def test_frame_jacobian_velocity_and_drift(model, reference):
     q, v, a = state(model, 8)
     frame = model.frames[-1].name if model.frames else model.bodies[-1].name

@@ -71,6 +71,7 @@ def test_stacked_jacobian_moves_the_contact_points(seed):
 
 @pytest.mark.row("001:K75")
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.sample(2)
 def test_contact_acceleration(seed):
     """J_c a + dJ_c/dt v is the second derivative of the position; the drift, the matrix rate and differences of J agree."""
     model, q, v, where = mixed(seed)
@@ -183,6 +184,7 @@ def numerical_jacobian(model, q, where):
 @pytest.mark.row("001:K77")
 @pytest.mark.parametrize("seed", [0, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 3))])
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.sample(3)
 def test_point_feet_of_any_floating_tree(seed, count):
     """Feet on different branches of trees of mixed joints: the base is held as a rigid body held at these points is, 3, 5, 6;
     ranks and null spaces by differences of positions; what stays free of the base is the turn about the line of support."""

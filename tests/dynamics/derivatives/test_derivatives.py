@@ -21,6 +21,7 @@ def case(n, seed):
 
 @pytest.mark.parametrize(("n", "seed"), CASES)
 @pytest.mark.parametrize("make", [inverse_dynamics_derivatives, forward_dynamics_derivatives])
+@pytest.mark.sample(2)
 def test_sources_agree(n, seed, make):
     model, q, v, w = case(n, seed)
     exact, closed, differences = (make(model, source)(q, v, w) for source in SOURCES)

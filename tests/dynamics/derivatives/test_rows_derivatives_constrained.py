@@ -126,6 +126,7 @@ def compare_impact(model, records, restitution, seed=0):
 @pytest.mark.row("002:H19")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in ("patch", "foot and rod") else name
                                   for name in RECORDS])
+@pytest.mark.sample(3)
 def test_dynamics_of_every_record(name):
     """A branching tree on a floating base, with wrenches on two bodies, against differentiation of the whole solve."""
     compare_dynamics(TREE, RECORDS[name])
@@ -135,6 +136,7 @@ def test_dynamics_of_every_record(name):
 @pytest.mark.row("002:H19")
 @pytest.mark.parametrize("name", ["foot", "wheel", "guided frame", "equations"] + [
     pytest.param(name, marks=pytest.mark.slow) for name in ("patch", "foot and rod")])
+@pytest.mark.sample(2)
 def test_impacts_of_records(name):
     compare_impact(TREE, RECORDS[name], {RECORDS[name][0].name: 0.4})
 

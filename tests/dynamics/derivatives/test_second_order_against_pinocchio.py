@@ -100,6 +100,7 @@ def case(request):
 @pytest.mark.row("002:H09")
 @pytest.mark.row("002:H10")
 @pytest.mark.row("002:H20")
+@pytest.mark.sample(3)
 def test_expressions_agree_with_pinocchio(case):
     model, x, theirs = case
     compare(symbolic_in_their_layout(model, *x), theirs)

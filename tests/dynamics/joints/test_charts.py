@@ -35,6 +35,7 @@ def angular(chart, q, *rest):
 
 @pytest.mark.row("003:J08")
 @pytest.mark.parametrize("chart", NAMES)
+@pytest.mark.sample(3)
 def test_measure_is_the_determinant(chart):
     for q in (ANGLES, -2.1 * ANGLES, 1e-9 * ANGLES):
         assert np.linalg.det(angular(chart, q)[1]) == pytest.approx(float(charts.measure(chart, ca.DM(q))), abs=1e-14)
@@ -57,6 +58,7 @@ def test_coordinates_of_a_rotation(chart):
 
 @pytest.mark.row("003:J10")
 @pytest.mark.parametrize("new", NAMES)
+@pytest.mark.sample(3)
 def test_a_motion_is_the_same_in_every_chart(new):
     """Rotation, angular velocity, angular acceleration; and the rates are those of the coordinates along the motion."""
     rng = np.random.default_rng(0)
@@ -79,6 +81,7 @@ def _turned(chart, q):
 
 
 @pytest.mark.parametrize("chart", NAMES)
+@pytest.mark.sample(3)
 def test_coordinates_go_on_from_those_before(chart):
     """However far they are wound up: the triple that is next to the one before, with rates that give the spin."""
     rng = np.random.default_rng(0)
@@ -91,6 +94,7 @@ def test_coordinates_go_on_from_those_before(chart):
 
 
 @pytest.mark.parametrize("chart", euler.SEQUENCES)
+@pytest.mark.sample(3)
 def test_angles_at_gimbal_lock_are_shared_as_before(chart):
     """Only a sum or difference of the outer ones is given: the other stays, whole turns and all, and so does its rate."""
     lock = np.array([0.3, 0.0 if euler.sequence(chart).proper else np.pi / 2, -0.2])

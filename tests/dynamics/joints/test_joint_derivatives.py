@@ -77,6 +77,7 @@ def stacked(parts):
 @pytest.mark.row("003:D17")
 @pytest.mark.parametrize("kind", [pytest.param(k, marks=pytest.mark.slow) if k in ("spline_surface", "wobble") else k
                                   for k in KINDS])
+@pytest.mark.sample(4)
 def test_family_of_derivatives_by_complex_steps(kind):
     joint, q, v, _ = point(kind)
     found = joint_derivatives(joint, ca.DM(q), ca.DM(v))
@@ -108,6 +109,7 @@ def test_family_of_derivatives_by_complex_steps(kind):
 @pytest.mark.row("003:J19")
 @pytest.mark.row("003:J20")
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.sample(4)
 def test_subspace_and_its_slices_by_differences_of_the_pose(kind):
     joint, q, v, w = point(kind, 8)
     h = 1e-5

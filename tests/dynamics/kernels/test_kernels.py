@@ -426,6 +426,7 @@ def sound_cache(tmp_path_factory):
 
 @compiler_needed
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
+@pytest.mark.sample(3)
 def test_damaged_entries_are_rebuilt_not_loaded(cache, sound_cache, damage):
     """The damaged file is met by a new process: it must not be loaded, and the rebuilt one must be found."""
     shutil.copytree(sound_cache, cache)

@@ -136,6 +136,7 @@ def random_graph(seed, size):
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("size", [20, 200, 3000])
+@pytest.mark.sample(4)
 def test_random_graphs(seed, size):
     function = random_graph(seed, size)
     agree(make(function), function, values(function, seed + 50))

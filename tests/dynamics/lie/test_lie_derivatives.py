@@ -170,6 +170,7 @@ def second_order_function(case: Case, symbol: type) -> ca.Function:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.sample(4)
 def test_value_jacobian_and_hessian_match_power_series(case):
     rng = np.random.default_rng(5)
     functions = {symbol.__name__: second_order_function(case, symbol) for symbol in (ca.SX, ca.MX)}

@@ -156,6 +156,7 @@ def test_adjoint_conjugates(group):
 
 
 @every_group
+@pytest.mark.sample(2)
 def test_jacobians_by_finite_differences_on_the_group(group):
     step = 1e-5
     for xi in tangents(group):

@@ -86,6 +86,7 @@ def motion(kind, base, slope):
 @pytest.mark.row("001:K34")
 @every_kind
 @both_frames
+@pytest.mark.sample(4)
 def test_first_order_maps_against_a_motion(kind, frame):
     for base, slope in MOTIONS:
         m = motion(kind, base, slope)
@@ -96,6 +97,7 @@ def test_first_order_maps_against_a_motion(kind, frame):
 @pytest.mark.row("000:X-149")
 @every_kind
 @both_frames
+@pytest.mark.sample(4)
 def test_second_order_maps_against_a_motion(kind, frame):
     for base, slope in MOTIONS:
         m = motion(kind, base, slope)

@@ -90,6 +90,7 @@ def test_values_agree_with_generated_code(case):
               else 1e-10)
 
 
+@pytest.mark.sample(2)
 def test_first_derivatives(case):
     robot, loops, (q, v, tau, _) = case
     model = robot.model
@@ -101,6 +102,7 @@ def test_first_derivatives(case):
         close(ours, theirs)
 
 
+@pytest.mark.sample(2)
 def test_first_derivatives_by_complex_steps(case):
     robot, loops, (q, v, tau, _) = case
     model, d = robot.model, ca.SX.sym("d", robot.model.nv)
@@ -112,6 +114,7 @@ def test_first_derivatives_by_complex_steps(case):
         close(ours, np.array(slope(np.zeros(model.nv))))
 
 
+@pytest.mark.sample(2)
 def test_second_derivatives(case):
     robot, loops, (q, v, tau, mu) = case
     model = robot.model

@@ -56,6 +56,7 @@ def functions(model, record):
 
 
 @pytest.mark.parametrize("name", RECORDS)
+@pytest.mark.sample(3)
 def test_rate_jacobian_and_drift_against_differences_in_time(name):
     record = RECORDS[name]
     record.check(TREE)

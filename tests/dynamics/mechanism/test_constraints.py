@@ -37,6 +37,7 @@ def functions(model, record):
 
 
 @pytest.mark.parametrize("record", RECORDS)
+@pytest.mark.sample(3)
 def test_jacobian_and_drift_of_every_record(record):
     RECORDS[record].check(TREE)
     g, J, drift = functions(TREE, RECORDS[record])
@@ -141,6 +142,7 @@ def reduced_acceleration(angle, speed, torque, h=1e-5):
 @pytest.mark.row("003:R17")
 @pytest.mark.parametrize("closed", ["revolute", "spherical", "cylindrical"])
 @pytest.mark.parametrize(("angle", "speed", "torque"), [(0.4, 0.0, 1.0), (1.5, 3.0, -0.5), (2.9, -2.0, 0.2), (4.4, 1.0, 0.0)])
+@pytest.mark.sample(3)
 def test_a_four_bar_moves_as_lagrange_says(closed, angle, speed, torque):
     # the revolute pin has rows that the plane repeats: three of five
     mechanism = four_bar(closed)

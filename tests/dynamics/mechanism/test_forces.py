@@ -73,6 +73,7 @@ def test_every_kind_of_force_is_in_the_harness():
 
 
 @pytest.mark.parametrize("record", RECORDS)
+@pytest.mark.sample(4)
 def test_every_record_passes_the_harness(record):
     check(TREE, RECORDS[record], *state(TREE, 0))
 

@@ -109,6 +109,7 @@ def test_subspace_and_bias_follow_from_the_pose(kind):
 
 @pytest.mark.row("002:H20")
 @pytest.mark.parametrize("kind", QUICK)
+@pytest.mark.sample(4)
 def test_rates_of_the_subspace(kind):
     """dS/dq and dSdot/dq by complex steps of S and of the bias alone, through the rate map; linear and quadratic in v."""
     joint, q, v, a, _ = point(kind)
@@ -127,6 +128,7 @@ def test_rates_of_the_subspace(kind):
 
 
 @pytest.mark.parametrize("kind", QUICK)
+@pytest.mark.sample(4)
 def test_dynamics_are_consistent_and_conserve_energy(kind):
     """FD inverts ID, M is its part in a, and without friction dE/dt = v . tau on any motion."""
     name, _, chart = kind.partition("-")

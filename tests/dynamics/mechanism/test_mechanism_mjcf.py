@@ -291,6 +291,7 @@ CONNECT = '<connect name="pin" body1="link" body2="boom" anchor="0.6 0.02 -0.1"/
     '<connect name="pin" body1="hook" anchor="0.1 0 0.2"/>', '<connect name="pin" site1="eye" site2="end"/>',
     '<weld name="pin" site1="end" site2="eye"/>'],
     ids=["connect", "weld", "weld with a pose", "connect to the world", "connect sites", "weld sites"])
+@pytest.mark.sample(2)
 def test_connections_and_welds_close_loops(equalities):
     """Where both hold, the rows span the same directions as MuJoCo's Jacobian; elsewhere a connection misses by as much."""
     text = LINKED.replace("EQUALITIES", equalities)

@@ -13,6 +13,7 @@ ROBOTS = sorted((ROOT / "problems" / "models").glob("*.urdf"))
 
 @pytest.mark.parametrize("root", [pytest.param("fixed", marks=pytest.mark.slow), "free_flyer"])
 @pytest.mark.parametrize("path", ROBOTS, ids=lambda p: p.stem)
+@pytest.mark.sample(3)
 def test_algorithms_agree_with_pinocchio(path, root):
     twin = UrdfTwin(path, root)
     for seed in range(3):

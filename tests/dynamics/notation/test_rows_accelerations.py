@@ -98,6 +98,7 @@ def test_mixed_apparent_acceleration_is_the_classical_one(seed):
 @pytest.mark.row("004:T-067")
 @pytest.mark.parametrize("source", NAMES)
 @pytest.mark.parametrize("target", NAMES)
+@pytest.mark.sample(3)
 def test_rates_of_twists_between_all_representations(source, target):
     for seed in SEEDS:
         H, t = ref.motion(np.random.default_rng(seed)), 0.1

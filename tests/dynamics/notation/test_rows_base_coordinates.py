@@ -33,6 +33,7 @@ def u_of(model, q, v):
 @pytest.mark.row("001:K70")
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("chart", CHARTS, ids=lambda c: f"{c.position}-{c.rotation}")
+@pytest.mark.sample(6)
 def test_base_coordinates(model, chart):
     """n_b = 3 + 3, 4 or 9; the coordinates name the same pose of every body; they go back to the same configuration."""
     q, _, _ = regular_state(model, model.bodies[0].name, 5)
@@ -55,6 +56,7 @@ def test_base_coordinates(model, chart):
 @pytest.mark.row("001:K72")
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("chart", CHARTS, ids=lambda c: f"{c.position}-{c.rotation}")
+@pytest.mark.sample(6)
 def test_base_rate_maps(model, chart):
     """dx/dt of a motion is E_fb^+ u and u = E_fb dx/dt, dx/dt by differences of the coordinates along the motion."""
     q, v, _ = regular_state(model, model.bodies[0].name, 6)
@@ -77,6 +79,7 @@ def test_base_rate_maps(model, chart):
 @pytest.mark.row("001:K72")
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("chart", CHARTS, ids=lambda c: f"{c.position}-{c.rotation}")
+@pytest.mark.sample(6)
 def test_base_second_order_maps(model, chart):
     """du/dt from d2x/dt2 and back, against second differences of the coordinates."""
     q, v, a = regular_state(model, model.bodies[0].name, 7)

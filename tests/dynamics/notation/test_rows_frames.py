@@ -344,6 +344,7 @@ def test_velocities_of_points_and_of_orientations(seed):
 @pytest.mark.row("004:T-044")
 @pytest.mark.parametrize("source", NAMES)
 @pytest.mark.parametrize("target", NAMES)
+@pytest.mark.sample(3)
 def test_every_representation_becomes_every_other(source, target):
     for seed in SEEDS:
         rng = np.random.default_rng(seed)

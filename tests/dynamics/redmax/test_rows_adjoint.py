@@ -307,6 +307,7 @@ def _added(inertia, component, amount):
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.sample(3)
 def test_inertial_parameters_of_a_body(component):
     """Inverse dynamics with the parameter is that of the changed body."""
     i = 1

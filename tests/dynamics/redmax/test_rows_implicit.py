@@ -52,6 +52,7 @@ def one_joint(kind="revolute", k=0.0, c=0.0, mass=1.0):
 @pytest.mark.row("003:I06")
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("method", ["bdf1", "bdf2"])
+@pytest.mark.sample(4)
 def test_published_energies(number, method):
     s = scene(number)
     n = s.mechanism.model.nv

@@ -55,6 +55,7 @@ def damage(name: str, seeds: range, gallery: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("name", QUICK)
+@pytest.mark.sample(3)
 def test_damaged_files_are_refused_in_words(name: str, gallery: Path, capsys: pytest.CaptureFixture[str]) -> None:
     damage(name, range(EACH), gallery, capsys)
 

@@ -86,6 +86,7 @@ def test_a_starter_file_is_never_overwritten_without_a_word(capsys):
 
 
 @pytest.mark.parametrize("robot", ["acrobot", "hopper", "mobile_manipulator", "panda", "quadruped"])
+@pytest.mark.sample(2)
 def test_plans_keep_the_limits_that_the_files_keep(robot):
     """Velocities and joints of the cubic stay inside what the robot file allows; so do all four files when they are read."""
     found = read_robot(str(MODELS / f"{robot}.urdf"))
@@ -106,6 +107,7 @@ def test_plans_keep_the_limits_that_the_files_keep(robot):
 
 
 @pytest.mark.parametrize("robot", ["pendulum", "acrobot", "mobile_manipulator"])
+@pytest.mark.sample(2)
 def test_starter_files_certify_as_written(robot):
     assert ocp("init", MODELS / f"{robot}.urdf") == 0
     assert ocp("solve", f"{robot}_move.yaml", "--out", "run", "--quiet") == 0

@@ -110,6 +110,7 @@ def moved(path, dx=0.0, du=0.0, stretch=1.0):
 
 # ---- honest solutions -------------------------------------------------------------------------------------------------------
 @on_ways
+@pytest.mark.sample(3)
 def test_honest_objectives_hold(solved, way):
     certificate = solved(way).certificate
     assert certificate.objective.holds
@@ -153,6 +154,7 @@ def test_two_phases_with_a_reset():
 # ---- what is changed after the solve -------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("way", WAYS[::2], ids=str)
 @pytest.mark.parametrize("change", [1e-6, -0.2])
+@pytest.mark.sample(3)
 def test_a_tampered_objective_is_seen(solved, way, change):
     solution = solved(way)
     scale = solution.certificate.objective_size + abs(solution.objective)
@@ -166,6 +168,7 @@ def test_a_tampered_objective_is_seen(solved, way, change):
 
 
 @pytest.mark.parametrize("way", WAYS[::2], ids=str)
+@pytest.mark.sample(3)
 def test_an_objective_is_judged_even_where_no_point_is_left(solved, way):
     solution = without_point(solved(way))
     assert certify(solution).ok
@@ -175,6 +178,7 @@ def test_an_objective_is_judged_even_where_no_point_is_left(solved, way):
 
 @pytest.mark.parametrize("term", TERMS)
 @pytest.mark.parametrize("way", [WAYS[4], pytest.param(WAYS[10], marks=pytest.mark.slow)], ids=str)
+@pytest.mark.sample(3)
 def test_every_term_counts(solved, way, term):
     """A problem that lacks one term, or has it twice, has another objective."""
     solution = without_point(solved(way))
@@ -189,6 +193,7 @@ def test_every_term_counts(solved, way, term):
 @pytest.mark.parametrize("way", WAYS[1::3], ids=str)
 @pytest.mark.parametrize(("change", "what"), [({"dx": np.array([1e-6, 0])}, "of states"), ({"du": 1e-6}, "of controls"),
                                               ({"stretch": 1 + 1e-6}, "of times")], ids=["state", "control", "duration"])
+@pytest.mark.sample(3)
 def test_a_motion_changed_by_a_millionth_is_not_the_one_of_the_multipliers(solved, way, change, what):
     """Too little for any gap, yet stationarity was shown for another motion."""
     solution = solved(way)
@@ -202,6 +207,7 @@ def test_a_motion_changed_by_a_millionth_is_not_the_one_of_the_multipliers(solve
 @pytest.mark.parametrize("way", [WAYS[0], WAYS[10], WAYS[13]], ids=str)
 @pytest.mark.parametrize("change", [{"dx": np.array([0.3, 0])}, {"du": 1.0}, {"stretch": 1.2}],
                          ids=["state", "control", "duration"])
+@pytest.mark.sample(3)
 def test_a_motion_changed_by_more_breaks_the_dynamics_as_well(solved, way, change):
     solution = without_point(solved(way))
     wrong = failures(solution, trajectory=moved(solution.trajectory, **change))
@@ -209,6 +215,7 @@ def test_a_motion_changed_by_more_breaks_the_dynamics_as_well(solved, way, chang
 
 
 @pytest.mark.parametrize("way", [WAYS[0], WAYS[1], WAYS[4], WAYS[10], WAYS[13]], ids=str)
+@pytest.mark.sample(2)
 def test_tampered_multipliers_are_seen(way):
     """Of an active limit on the force: a hundredth more is not stationary, and the other sign is not complementary."""
     limit = Constraint("limit", At.PATH, function(2, 1, lambda t, x, u, p: u[0]), (-4.6,), (4.6,))
@@ -364,6 +371,7 @@ def test_a_free_parameter_ends_on_its_bound_and_is_judged_there(solved):
 # ---- between the knots, whatever the degree -----------------------------------------------------------------------------------
 @pytest.mark.parametrize("scheme", ["gauss", "radau"])
 @pytest.mark.parametrize("degree", [3, 9, *(pytest.param(degree, marks=pytest.mark.slow) for degree in (5, 30))])
+@pytest.mark.sample(2)
 def test_nothing_is_sampled_only_where_it_was_collocated(scheme, degree):
     """A wall that the program sees at its nodes alone, and dynamics that it obeys there alone: five samples at the nodes of five
     stages would see neither."""

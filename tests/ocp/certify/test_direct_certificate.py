@@ -136,6 +136,7 @@ def steep():
     *MESHES, {"scheme": "lobatto", "degree": 4, "intervals": 8}, {"scheme": "radau_left", "intervals": 8},
     {"scheme": "gauss", "controls": "held", "intervals": 20}, {"scheme": "radau", "controls": "linear"},
     {"scheme": "lobatto", "degree": 3, "controls": "held", "intervals": 20}], ids=str)
+@pytest.mark.sample(3)
 def test_constraints_on_controls_are_judged_where_the_scheme_holds_them(options):
     """At the places of its own interval: the polynomial of the neighbour, or its own beyond the last place, may overshoot."""
     found = solve(steep(), "collocation", options)
@@ -166,6 +167,7 @@ def bead(limit=1 / 9, path=True):
                                  ("collocation", {"scheme": "gauss", "degree": 3, "intervals": 4}),
                                  ("collocation", {"scheme": "radau", "degree": 3, "intervals": 5}),
                                  ("multiple_shooting", {"intervals": 7, "controls": "linear"})], ids=str)
+@pytest.mark.sample(3)
 def test_a_wall_left_between_knots_is_flagged(way, path):
     """The objective is off, mostly below the true 4, and the constraint is broken where the program did not look."""
     found = solve(bead(path=path), *way)
@@ -194,6 +196,7 @@ def test_knots_where_the_wall_begins_make_it_exact(options):
                                  ("collocation", {"scheme": "radau", "degree": 2, "intervals": 8}),
                                  ("multiple_shooting", {"integrator": "euler", "intervals": 40}),
                                  ("multiple_shooting", {"integrator": "implicit_euler", "intervals": 60})], ids=str)
+@pytest.mark.sample(2)
 def test_a_mesh_too_coarse_for_the_dynamics_is_flagged(way):
     found = solve(known.cart_pole(), *way)
     assert found.status is Status.CONVERGED

@@ -27,6 +27,7 @@ def barred(name, method, options):
 
 @pytest.mark.parametrize(("method", "options"), COARSE, ids=str)
 @pytest.mark.parametrize("name", ["block_move", "bryson_denham", "lqr_scalar", "van_der_pol"])
+@pytest.mark.sample(4)
 def test_the_bar_holds_the_true_optimum_on_coarse_meshes(name, method, options):
     found = barred(name, method, options)
     bar = found.certificate.bar
@@ -36,6 +37,7 @@ def test_the_bar_holds_the_true_optimum_on_coarse_meshes(name, method, options):
 
 
 @pytest.mark.parametrize("name", sorted(TRUE))
+@pytest.mark.sample(3)
 def test_the_bar_holds_the_true_optimum_by_the_options_of_the_gallery(name):
     loaded = load_problem(FOLDER / f"{name}.yaml")
     found = solve(loaded.problem, loaded.method, loaded.options_for(loaded.method), tolerances=Tolerances(**loaded.accept))

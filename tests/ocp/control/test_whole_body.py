@@ -109,6 +109,7 @@ def test_standing_and_shifting(engine):
 
 
 @pytest.mark.parametrize(("friction", "efforts", "sides"), [(0.15, 60.0, 4), (0.6, 9.5, 8), (0.25, 10.0, 8)])
+@pytest.mark.sample(3)
 def test_limits_hold_while_tasks_give_way(friction, efforts, sides, engine):
     """On ice, with weak motors, with both: limits are active, the task degrades, mechanics and contacts stay exact."""
     robot = Crouched(shift=(0.08, 0.1, -0.05), engine=engine, least=1.0, friction=friction, efforts=efforts, sides=sides)

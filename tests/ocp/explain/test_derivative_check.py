@@ -71,6 +71,7 @@ WIDE = ("cartpole_sampled", "four_bar_residual", "goddard_arcs", "launch_vehicle
 
 @pytest.mark.parametrize("file", [
     pytest.param(f, marks=[pytest.mark.slow] * (i % 2 or f.stem in LONG), id=f.stem) for i, f in enumerate(FILES)])
+@pytest.mark.sample(20)
 def test_every_problem_of_the_gallery_agrees(file):
     check = check_derivatives(shipped(file).problem, points=1)
     assert check.findings == ()

@@ -164,6 +164,7 @@ def free_duration(problem):
 @pytest.mark.row("002:H26")
 @pytest.mark.parametrize("change", [lambda p: p, free_duration])
 @pytest.mark.parametrize("name", ["acrobot", "quadruped_righting", "hexacopter_arm"])
+@pytest.mark.sample(2)
 def test_loops_give_the_same_program(name, change):
     problem = change(load_problem(f"problems/{name}.yaml").problem)
     # off the unit sphere closed forms are those of q -> f(q / |q|), plain differentiation is that of f
@@ -225,6 +226,7 @@ def pendulum_by(method, **more):
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize(("method", "intervals"), [("collocation", 20), ("ilqr", 40)])
+@pytest.mark.sample(2)
 def test_every_solver_finds_the_same_solution_by_every_source(method, intervals, source):
     reference, found = pendulum_by(method, intervals=intervals), pendulum_by(method, intervals=intervals, derivatives=source)
     assert found.status == reference.status

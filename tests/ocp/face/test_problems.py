@@ -51,6 +51,7 @@ def orders(tree):
 
 
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
+@pytest.mark.sample(6)
 def test_every_gallery_file_comes_back_from_python(path):
     if not_a_problem(path) == NEEDS_ROBOTS:
         pytest.skip(NEEDS_ROBOTS)

@@ -434,6 +434,7 @@ def test_the_templates_are_well_formed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+@pytest.mark.sample(6)
 def test_one_mistake_one_message(case: Case, tmp_path: Path) -> None:
     _check(SYMBOLIC, case, tmp_path)
 
@@ -449,6 +450,7 @@ def _check(template: str, case: Case, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("case", ROBOT_CASES.values(), ids=ROBOT_CASES.keys())
+@pytest.mark.sample(4)
 def test_one_mistake_about_a_robot_one_message(case: Case, tmp_path: Path) -> None:
     (tmp_path / "arm.urdf").write_text(ARM_URDF)
     _check(ROBOT, case, tmp_path)

@@ -44,6 +44,7 @@ def solved():
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.sample(11)
 def test_certified_at_its_reference(solved, name):
     loaded, solution = solved(name)
     assert solution.ok, (solution.status, solution.message, solution.certificate.failures)

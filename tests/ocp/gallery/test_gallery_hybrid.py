@@ -30,6 +30,7 @@ def run(name, **options):
 
 
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+@pytest.mark.sample(3)
 def test_certified_and_at_its_reference(name):
     loaded, solution = run(name)
     assert solution.ok, (solution.status, solution.message, solution.certificate.failures)

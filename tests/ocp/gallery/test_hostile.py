@@ -28,6 +28,7 @@ def answer(case):
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=marks(i, c)) for i, c in enumerate(CASES)])
+@pytest.mark.sample(16)
 def test_the_verdict_is_the_deserved_one(case):
     ok, objective, status, failures = answer(case)
     said = f"deserves to be {case.verdict} ({case.reason}; {case.optimum}), got ok = {ok}, {objective!r}, {status}, {failures}"

@@ -46,6 +46,7 @@ def test_solves_to_its_reference(path):
 
 
 @pytest.mark.parametrize("path", cases(FILES, MINUTES))
+@pytest.mark.sample(20)
 def test_the_other_methods_agree_or_refuse_by_name(path):
     """A method that a file gives options for solves it too; one that cannot enforce a constraint names it."""
     loaded = shipped(path)

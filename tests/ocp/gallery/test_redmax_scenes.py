@@ -29,6 +29,7 @@ def test_every_file_is_a_scene():
 @pytest.mark.row("003:I01")
 @pytest.mark.row("003:I06")
 @pytest.mark.parametrize("number", FILES)
+@pytest.mark.sample(3)
 def test_published_energies_to_a_part_in_a_hundred_million(number):
     found = loaded(number)
     for item in found.simulate.expect:
@@ -42,6 +43,7 @@ def test_published_energies_to_a_part_in_a_hundred_million(number):
 
 
 @pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.sample(3)
 def test_files_say_what_python_says(number):
     written, given = loaded(number).problem.phase.system.mechanism, scene(number)
     n = given.mechanism.model.nv

@@ -47,6 +47,7 @@ def test_the_family_is_complete():
 
 @pytest.mark.parametrize("cost", [False, True])
 @pytest.mark.parametrize("name", IMPLICIT)
+@pytest.mark.sample(4)
 def test_order_of_state_and_running_cost_on_a_time_varying_system(name, cost):
     errors = [scalar_error(name, n, cost) for n in counts(name)]
     assert order(errors, counts(name)) == pytest.approx(INTEGRATORS[name].order, abs=0.2)
@@ -207,6 +208,7 @@ CASES = {"top": lambda: (TOP, top_start(), np.array([0.3, -0.2, 0.4])),
 
 @pytest.mark.parametrize("case", list(CASES))
 @pytest.mark.parametrize("name", IMPLICIT)
+@pytest.mark.sample(4)
 def test_first_and_second_derivatives_against_differences_on_the_manifold(name, case):
     sys, x, u = CASES[case]()
     h, weights = 0.15, np.random.default_rng(7).normal(size=sys.space.ndx)
@@ -273,6 +275,7 @@ def test_large_rates_are_called_and_mean_the_same(name, monkeypatch):
 # ---- graphs, kernels, failure ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in (
     "gauss_legendre_3", "gauss_legendre_4", "radau_iia_3") else name for name in IMPLICIT])
+@pytest.mark.sample(3)
 def test_scalar_and_matrix_graphs_and_compiled_kernels_agree(name):
     arguments = 0.2, top_start(), np.array([0.3, -0.2, 0.1]), 0.05
     found = []

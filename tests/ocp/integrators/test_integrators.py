@@ -222,6 +222,7 @@ def test_unknown_names_are_refused_with_what_is_near():
 
 # ---- loops over a robot ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.sample(3)
 def test_loops_over_a_robot_take_the_same_step(name):
     """State and tangent derivatives by the slots of the loops against the CasADi step, differentiated by AD."""
     from numba import njit

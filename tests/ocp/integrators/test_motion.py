@@ -71,6 +71,7 @@ def test_motions_are_those_of_redmax(name):
 
 
 @pytest.mark.parametrize(("name", "expected"), [("bdf1", 1), ("sdirk2", 2), ("bdf2", 2)])
+@pytest.mark.sample(2)
 def test_order_with_quaternions(name, expected):
     model, sys = floating()
     x, u = start_of(model, sys)
@@ -91,6 +92,7 @@ def linkage():
 
 @pytest.mark.parametrize("case", ["floating", "linkage"])
 @pytest.mark.parametrize("name", ONE_STEP)
+@pytest.mark.sample(2)
 def test_derivatives_against_differences_on_the_manifold(name, case):
     """First and second derivatives of the step map, with quaternions and with multipliers of a closed loop."""
     if case == "floating":

@@ -133,6 +133,7 @@ CHAINS = {
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", CHAINS)
+@pytest.mark.sample(6)
 def test_solution_and_inertia(kind, seed):
     system = chained(100 + seed, **CHAINS[kind])
     K = system.dense()[np.ix_(system.taken, system.taken)]

@@ -73,6 +73,7 @@ GALLERY = {
 
 
 @pytest.mark.parametrize("name", GALLERY)
+@pytest.mark.sample(3)
 def test_as_ipopt_on_the_gallery(name):
     nlp = gallery(name, **{"intervals": 20, **GALLERY[name]})
     ours, other = solve_nlp(nlp, OURS), solve_nlp(nlp, IPOPT)
@@ -219,6 +220,7 @@ def test_a_warm_start_of_a_neighbour():
     ("van_der_pol", {"scheme": "lobatto", "hessian": "gauss_newton", "scaling": "auto"}),
     ("van_der_pol", {"scheme": "radau", "refine": "hp", "intervals": 6, "tolerance_mesh": 1e-5}),
 ], ids=str)
+@pytest.mark.sample(2)
 def test_with_a_certificate(name, options):
     problem = load_problem(FOLDER / f"{name}.yaml").problem
     found = {}

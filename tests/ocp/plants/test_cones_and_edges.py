@@ -45,6 +45,7 @@ def test_coulombs_law_on_pyramids(seed, pyramid):
 
 
 @pytest.mark.parametrize(("cone", "factor"), [(Cone(), 1.0), (Cone(4, "inner"), np.sqrt(0.5)), (Cone(4, "outer"), 1.0)])
+@pytest.mark.sample(2)
 def test_a_box_slides_along_the_normal_of_a_side(cone, factor):
     """Along the first tangent the inner pyramid of four sides has mu / sqrt 2, the outer one mu."""
     mu, v = 0.3, 1.0
@@ -64,6 +65,7 @@ def test_a_box_slides_towards_a_corner(cone, factor):
 
 
 @pytest.mark.parametrize("cone", [Cone(), Cone(SIDES, "inner"), Cone(SIDES, "outer")])
+@pytest.mark.sample(2)
 def test_friction_at_creeping_speed_is_that_of_the_cone(cone):
     """20 mm/s, turning as it slides: no force leaves the cone at any step, and the box stops."""
     worst, mu = 0.0, 0.4

@@ -85,6 +85,7 @@ def test_linear_equations_take_one_solve(size):
     ("collocation", {}, 1e-8), ("collocation", {"scheme": "hermite_simpson", "intervals": 60}, 1e-6),
     ("collocation", {"scheme": "gauss", "degree": 2, "intervals": 40, "controls": "linear"}, 1e-4),
     ("multiple_shooting", {"intervals": 30}, 1e-3), ("ilqr", {}, 1e-4)], ids=lambda v: str(v)[:24])
+@pytest.mark.sample(2)
 def test_every_method_finds_the_optimum_of_the_explicit_problem(method, options, off):
     """The same problem with z written out by Cardano, by another discretisation, is the reference."""
     def z(x, u):

@@ -52,6 +52,7 @@ def call(*arguments):
     ("cartpole_swingup", "collocation", {}, 12),
     ("brachistochrone", "collocation", {"intervals": 20}, 8),
 ])
+@pytest.mark.sample(3)
 def test_interrupted_and_resumed_is_as_good_as_never_interrupted(name, method, options, after):
     problem = load_problem(FOLDER / f"{name}.yaml").problem
     whole = solve(problem, method, options)

@@ -34,6 +34,7 @@ def test_limits_nest_and_end():
 @pytest.mark.parametrize(("name", "options"), [
     ("collocation", {"intervals": 30}), ("collocation", {}), ("multiple_shooting", {"intervals": 30}),
     ("collocation", {"intervals": 30, "solver": "interior_point"}), ("ilqr", {"intervals": 30})])
+@pytest.mark.sample(2)
 def test_a_solve_stops_at_the_first_iteration_after_its_limit(name, options):
     rows = []
     found = solve(load_problem(CARTPOLE).problem, name, options, progress=rows.append, time_limit=1e-9)

@@ -78,6 +78,7 @@ def cases():
 
 
 @pytest.mark.parametrize(("name", "integrator", "quadrature"), list(cases()))
+@pytest.mark.sample(4)
 def test_every_function_is_that_of_the_step_differentiated_as_a_whole(name, integrator, quadrature, monkeypatch):
     monkeypatch.setattr(expressions, "INLINE_LIMIT", 2000)
     written, plain = pair(ROBOTS[name](), integrator=integrator, cost_quadrature=quadrature)

@@ -54,6 +54,7 @@ def wild(problem, seed, size=2.0):
     *(("cart-pole", how) for how in CHOICES["convexify"]), ("quadrotor", "project"), ("acrobot", "project"),
     *(pytest.param(*case, marks=pytest.mark.slow) for case in itertools.product(("pendulum", "quadrotor"), CHOICES["convexify"])
       if case != ("quadrotor", "project"))])
+@pytest.mark.sample(2)
 def test_every_choice_leads_to_a_minimum_from_far(name, how):
     build, intervals = PROBLEMS[name]
     for seed in range(1 if name == "quadrotor" else 2):

@@ -107,6 +107,7 @@ def test_derivatives_of_the_efforts_against_differences_on_the_manifold(name):
         pytest.param(*case, marks=pytest.mark.slow) for case in (
             ("flat", "semi_implicit_euler", False), ("flat", "midpoint", True), ("curved", "euler", True),
             ("curved", "heun", False), ("curved", "semi_implicit_euler", False), ("curved", "semi_implicit_euler", True)))])
+@pytest.mark.sample(2)
 def test_stages_are_those_without_the_closed_form(name, integrator, exact, monkeypatch):
     """The other road differentiates the whole graph."""
     monkeypatch.setattr(expressions, "INLINE_LIMIT", 6000)

@@ -48,6 +48,7 @@ CASES = {
 @pytest.mark.parametrize(("hessian", "name"), [
     pytest.param(hessian, name, marks=[pytest.mark.slow] * ((hessian, name) == ("full", "quadrotor")))
     for hessian in ("auto", "full") for name in CASES])
+@pytest.mark.sample(3)
 def test_all_ways_of_shooting_find_the_same_optimum(name, hessian):
     build, intervals, globalisation = CASES[name]
     ways = [way for way in WAYS if (name, way) != ("hurried block", "open")]  # bang-bang has no open loop to follow

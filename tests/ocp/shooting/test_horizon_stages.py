@@ -116,6 +116,7 @@ def test_gauss_newton_hessian_drops_the_curvature_of_steps_and_residuals(horizon
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.sample(2)
 def test_full_hessian_is_that_of_the_lagrangian(horizon, kind):
     plain, stage, x, u = case(horizon, kind, 6)
     costate = np.random.default_rng(6).normal(size=stage.after.ndx)
@@ -206,6 +207,7 @@ def test_derivatives_of_rows_against_differences(horizon, kind):
 # ---- other roads to the same functions
 @pytest.mark.parametrize(("integrator", "quadrature"), [("euler", "integrator"), ("rk4", "rectangle"), ("cf4", "integrator")])
 @pytest.mark.parametrize("kind", ["flight", "slide"])
+@pytest.mark.sample(2)
 def test_integrators_and_rectangles(kind, integrator, quadrature):
     horizon = build(RICH, ILQROptions(intervals=5, integrator=integrator, cost_quadrature=quadrature, hessian="gauss_newton"))
     plain = plain_stages(*AT[kind], integrator, quadrature == "rectangle")[kind]
@@ -226,6 +228,7 @@ def test_integrators_and_rectangles(kind, integrator, quadrature):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.sample(2)
 def test_large_functions_stay_calls_and_give_the_same_numbers(horizon, kind, monkeypatch):
     monkeypatch.setattr(expressions, "INLINE_LIMIT", 0)
     called = build(RICH, ILQROptions(intervals=5, hessian="full"))

@@ -133,6 +133,7 @@ def combinations():
 
 
 @pytest.mark.parametrize(("name", "integrator", "hessian"), list(combinations()))
+@pytest.mark.sample(3)
 def test_expansion_is_that_of_algorithmic_differentiation(name, integrator, hessian):
     check(problem(name), dataclasses.replace(LOOPS, integrator=integrator, hessian=hessian), "ad")
 
@@ -259,6 +260,7 @@ SOLVED = {
 
 
 @pytest.mark.parametrize("name", list(SOLVED))
+@pytest.mark.sample(2)
 def test_both_executions_find_the_same_solution(name):
     build, integrator, hessian = SOLVED[name]
     given = build()

@@ -271,6 +271,7 @@ def altro():
 @pytest.mark.parametrize(("name", "tolerance", "same"), [
     ("double integrator", 1e-3, True), ("pendulum", 1e-5, True), ("cart-pole", 1e-4, True), ("acrobot", 1e-4, True),
     ("parallel park", 1e-4, True), ("three obstacles", 1e-3, False)])
+@pytest.mark.sample(2)
 def test_the_altro_set_to_rounding_in_few_steps(name, tolerance, same):
     case = altro()[name]
     made, x, u, multipliers = start_from(case.problem, tolerance, case.intervals, cost_quadrature="rectangle")

@@ -87,6 +87,7 @@ def compare(given, one, two, tolerance=1e-10):
 
 @pytest.mark.parametrize("name", [
     pytest.param(name, marks=[pytest.mark.slow] * (name in ("free root", "thrusters"))) for name in SYSTEMS])
+@pytest.mark.sample(2)
 def test_step_and_expansion_are_those_of_algorithmic_differentiation(name, monkeypatch):
     given = problem(SYSTEMS[name]())
     monkeypatch.setattr(single, "LIMIT", 3000 if name == "accelerations" else 1500)  # the other road is one of calls

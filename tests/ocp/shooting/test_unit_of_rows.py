@@ -21,6 +21,7 @@ def given(build, ratio=1.0):
 @pytest.mark.parametrize("more", [{}, {"polish": "newton"}, {"shooting": "multiple"}], ids=lambda o: "-".join(o) or "default")
 @pytest.mark.parametrize("ratio", [2.0**20, 2.0**-20])
 @pytest.mark.parametrize("build", [planar_cone, three_obstacles])
+@pytest.mark.sample(3)
 def test_iterations_are_those_of_the_same_rows_in_other_units(build, ratio, more):
     (problem, options), (twin, _) = given(build), given(build, ratio)
     options = replace(options, max_iterations=40, **more)

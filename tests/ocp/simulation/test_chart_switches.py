@@ -87,6 +87,7 @@ def seen(motion):
 @pytest.mark.row("003:J13")
 @pytest.mark.parametrize("chart", [name if name in ("zyx", "xyz", "yxy", "zxz", charts.VECTOR) else pytest.param(
     name, marks=pytest.mark.slow) for name in NAMES])
+@pytest.mark.sample(2)
 def test_a_pendulum_goes_through_gimbal_lock_in_every_chart(chart):
     """Poses and twists of the run in quaternions; energy, and the angular momentum about the vertical, stay."""
     motion, other = (move(problem, dt=0.0025) for problem in (top(chart), twin(chart)))
@@ -117,6 +118,7 @@ def test_a_chart_alone_loses_what_switching_keeps(chart):
 
 @pytest.mark.parametrize("chart", ["zyx", pytest.param("yxy", marks=pytest.mark.slow), charts.VECTOR])
 @pytest.mark.parametrize(("integrator", "order"), [("rk4", 4), ("bdf1", 1), ("sdirk2", 2), ("bdf2", 2)])
+@pytest.mark.sample(3)
 def test_orders_are_kept_through_switches(chart, integrator, order):
     exact = seen(move(twin(chart, duration=0.6), dt=1e-3))[-1]
     problem, errors = top(chart, duration=0.6), []
@@ -129,6 +131,7 @@ def test_orders_are_kept_through_switches(chart, integrator, order):
 
 
 @pytest.mark.parametrize("chart", euler.SEQUENCES)
+@pytest.mark.sample(3)
 def test_straight_through_gimbal_lock_the_angles_go_on(chart):
     """A ball that turns about the middle axis: the outer angles stay, the middle one rises evenly. A step ends at the lock."""
     first, name = lock(chart), euler.sequence(chart).components[1]
@@ -173,6 +176,7 @@ phase:
 @pytest.mark.parametrize("kind", [
     "kind: free_3d, chart: zyx", "kind: free_3d_reversed, chart: xyz", "kind: free_3d, chart: rotation_vector",
     "kind: composite, parts: [{name: a, kind: translation}, {name: b, kind: euler, chart: zyx}]"])
+@pytest.mark.sample(2)
 def test_parts_of_joints_switch(kind):
     """Against a free-flyer; drag, which is a force of the body, takes its energy."""
     spin, away = [1.0, 6.0, 0.5], [0.3, -0.2, 4.0]

@@ -73,6 +73,7 @@ def exact(t, u=0.5):
 
 
 @pytest.mark.parametrize("integrator", [*FLAT, *NEW])
+@pytest.mark.sample(4)
 def test_every_integrator_ends_where_the_closed_form_does(integrator):
     found = problem(OSCILLATOR)
     errors = [np.abs(end(found, integrator, dt=2 / n).legs[0].x[-1] - exact(2.0)).max() for n in (40, 80)]

@@ -46,6 +46,7 @@ def against_enumeration(seed, limits=2):
 @pytest.mark.row("001:C17")
 @pytest.mark.row("001:C18")
 @pytest.mark.parametrize("first", range(0, 100, 25))
+@pytest.mark.sample(2)
 def test_priorities_never_leak(first):
     """Against the exact optimum of conflicting, redundant and infeasible stacks whose inequalities switch: by enumeration."""
     for seed in range(first, first + 25):

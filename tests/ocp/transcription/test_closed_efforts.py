@@ -110,6 +110,7 @@ def same(found, expected, tolerance=1e-10):
     *(pytest.param(name, method, "exact", marks=[pytest.mark.slow] * (name in ("branching", "coupled") and method == "shooting"))
       for name in TREES for method in HOW), ("mixed", "collocation", "gauss_newton"), ("curved", "shooting", "gauss_newton"),
     pytest.param("floating", "collocation", "gauss_newton", marks=pytest.mark.slow)])
+@pytest.mark.sample(3)
 def test_efforts_have_the_derivatives_of_the_whole_graph(name, method, hessian):
     model = TREES[name]()
     found = HOW[method](inverse_problem(model), "analytic", hessian=hessian)
@@ -119,6 +120,7 @@ def test_efforts_have_the_derivatives_of_the_whole_graph(name, method, hessian):
 
 @pytest.mark.parametrize("method", HOW)
 @pytest.mark.parametrize("build", [inverse_problem, forward_problem])
+@pytest.mark.sample(2)
 def test_tangent_unknowns_of_a_floating_base(build, method):
     problem = build(TREES["floating"]())
     same(values(HOW[method](problem, "analytic", states="tangent")), values(HOW[method](problem, "ad", states="tangent")), 1e-9)
@@ -126,6 +128,7 @@ def test_tangent_unknowns_of_a_floating_base(build, method):
 
 @pytest.mark.parametrize("method", HOW)
 @pytest.mark.parametrize("name", TREES)
+@pytest.mark.sample(3)
 def test_forward_dynamics_with_thrusters_in_the_same_way(name, method):
     model = TREES[name]()
     found, expected = HOW[method](forward_problem(model), "analytic"), HOW[method](forward_problem(model, unit=True), "ad")
@@ -158,6 +161,7 @@ def test_a_call_without_derivatives_of_its_own_is_written_out_as_well():
 # ---- they are really used -------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("what", "changed"), [("first", (3, 4)), ("second", (4,)), ("none", ())])
 @pytest.mark.parametrize("method", HOW)
+@pytest.mark.sample(2)
 def test_poison_reaches_what_it_should(method, what, changed, monkeypatch):
     """Closed forms that are wrong by a factor: first derivatives change Jacobian and Hessian, second ones the Hessian alone."""
     model = TREES["mixed"]()
@@ -252,6 +256,7 @@ def held_by(model):
 
 @pytest.mark.parametrize("method", HOW)
 @pytest.mark.parametrize(("name", "states"), [("mixed", "coordinates"), ("branching", "coordinates"), ("floating", "tangent")])
+@pytest.mark.sample(2)
 def test_residuals_of_mechanisms_have_the_derivatives_of_the_whole_graph(name, states, method):
     model = TREES[name]()
     problem = residual_problem(model, held_by(model))

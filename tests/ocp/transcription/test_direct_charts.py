@@ -76,6 +76,7 @@ def test_defects_by_finite_differences_on_the_manifold(schemes):
 
 
 @pytest.mark.parametrize("kind", ["gauss", "compressed", "shooting", "implicit"])
+@pytest.mark.sample(2)
 def test_derivatives_by_finite_differences(kind):
     """With bounds on quaternion components, partly fixed ends and random centres: Jacobian and Hessian of everything."""
     rng = np.random.default_rng(3)

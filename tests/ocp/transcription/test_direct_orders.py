@@ -51,6 +51,7 @@ def observed(coarse, fine):
 
 
 @pytest.mark.parametrize(("scheme", "degree", "objective", "state", "costate"), CASES)
+@pytest.mark.sample(3)
 def test_orders_on_a_regulator(scheme, degree, objective, state, costate):
     """Riccati's solution through the Hamiltonian matrix. Costates stand at the places, where they are less accurate than knots."""
     n = 5 if degree >= 3 else 12

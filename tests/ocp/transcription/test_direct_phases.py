@@ -39,6 +39,7 @@ def mover(name="mover", parameters=(), values=(), rate=lambda t, x, u, p: u[0]):
 
 @pytest.mark.parametrize("way", [*WAYS, ("collocation", {"form": "compressed", "intervals": 12}),
                                  ("collocation", {"scheme": "lobatto", "degree": 5, "intervals": 3, "controls": "linear"})])
+@pytest.mark.sample(2)
 def test_bouncing_ball(way):
     found = solved(direct.bouncing_ball(), way)
     assert found.objective == pytest.approx(6.5479905, abs=6e-8)
@@ -59,6 +60,7 @@ def test_bouncing_ball_with_held_controls_comes_from_above():
 
 
 @ways
+@pytest.mark.sample(2)
 def test_three_phases_with_other_states_each(way):
     """A push, a push that lasts, two pumps: 1 = int u_1 + int (2 - t) u_2 + int (u_3 + u_4), of norm 1 + 7/3 + 4."""
     first = Phase("push", mover(), direct.held(1.0), line([0], [0], 1), fixed(0), costs=(effort(1),))
@@ -130,6 +132,7 @@ def periodic(nx, phases=1):
 
 @pytest.mark.parametrize("phases", [1, 2])
 @ways
+@pytest.mark.sample(3)
 def test_periodic_motion_at_resonance(way, phases):
     """q'' = -q - c v + cos t + u, min 1/2 int u^2 + w q^2 over a period. With q = Re Q e^(it), u = Re U e^(it):
     Q = (1 + U) / (i c), so U = -k / (1 + k) with k = w / c^2, and the cost is pi/2 k / (1 + k)."""
@@ -229,6 +232,7 @@ def test_a_state_may_be_open_at_the_start_of_a_later_phase_only_by_its_reset():
 
 @pytest.mark.parametrize("options", [{"scheme": "gauss", "controls": "linear"}, {"scheme": "radau", "controls": "held"}, {},
                                      {"form": "compressed"}, {"scheme": "radau_left", "form": "differential"}, "shooting"], ids=str)
+@pytest.mark.sample(2)
 def test_a_phase_may_be_without_controls(options):
     """A fall of one metre, on one interval and on five: sqrt(2 / g) seconds."""
     ball = flat_system("ball", ("z", "v"), (), lambda t, x, u, p: ca.vertcat(x[1], -9.81))

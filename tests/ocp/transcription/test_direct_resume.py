@@ -47,6 +47,7 @@ def passes(found):
 
 @pytest.mark.parametrize("name", [
     pytest.param(n, marks=[pytest.mark.slow] * (n in ("tangent shooting", "first pass", "later pass", "implicit"))) for n in CASES])
+@pytest.mark.sample(2)
 def test_interrupted_and_resumed_is_as_good_as_never_interrupted(name):
     problem, method, options, after = CASES[name]
     whole = solve(problem, method, options)

@@ -78,6 +78,7 @@ def dense(integrator, steps, linear, edges, goal=None):
 @pytest.mark.parametrize(("integrator", "steps", "linear"), [
     *((name, 1, False) for name in TABLEAUS), ("rk4", 3, True), ("rk4", 2, False), ("heun", 2, True), ("radau_iia_2", 2, True),
     ("gauss_legendre_1", 3, True)])
+@pytest.mark.sample(4)
 def test_regulator_equals_a_dense_solution(integrator, steps, linear, goal):
     edges = np.array([0, 0.1, 0.3, 0.45, 0.8, 1.0])
     problem = direct.regulator()
@@ -117,6 +118,7 @@ def walled():
     pytest.param(direct.body_transfer(), {"intervals": 8, "integrator": "rkmk4", "states": "tangent"}, marks=pytest.mark.slow),
     pytest.param(direct.body_transfer(), {"intervals": 8, "integrator": "rkmk4"}, marks=pytest.mark.slow)],
     ids=["walled", "regulator", "cart-pole", "tangent", "quaternion"])
+@pytest.mark.sample(2)
 def test_fatrop_equals_ipopt(problem, options):
     found = [solve(problem, "multiple_shooting", {**options, "solver": solver}) for solver in ("ipopt", "fatrop")]
     assert [one.status for one in found] == [Status.CONVERGED] * 2, found[1].message
@@ -155,6 +157,7 @@ def test_explicit_integrators_do_not_certify_stiff_systems():
     ({}, 2e-5), ({"controls": "linear"}, 2e-5), ({"steps": 3, "controls": "linear"}, 1e-6),
     ({"integrator": "gauss_legendre_2"}, 2e-5), ({"integrator": "radau_iia_3", "controls": "linear"}, 3e-5),
     ({"integrator": "semi_implicit_euler", "steps": 20}, 2e-2)], ids=str)
+@pytest.mark.sample(2)
 def test_between_the_knots_the_system_is_integrated(options, close):
     """States at any time against an integration of high order from the knot before, under the control that is returned."""
     found = solve(known.cart_pole(), "multiple_shooting", {"intervals": 30, **options})
@@ -178,6 +181,7 @@ def test_between_the_knots_the_system_is_integrated(options, close):
 @pytest.mark.parametrize(("duration", "begin"), [(1.3, 0.0), (0.7, 0.0), (1.9, 0.3), (2.2, 1.7)])
 @pytest.mark.parametrize("way", [("multiple_shooting", {}), ("collocation", {"controls": "held", "scheme": "radau", "degree": 2})],
                          ids=["shooting", "held"])
+@pytest.mark.sample(3)
 def test_a_knot_belongs_to_the_interval_that_it_begins(duration, begin, way):
     """The held control at every knot is the new one, to the bit, also in a later phase: rounding must not choose the old."""
     move = known.block_move(duration).phase
@@ -194,6 +198,7 @@ def test_a_knot_belongs_to_the_interval_that_it_begins(duration, begin, way):
 @pytest.mark.parametrize("way", [
     ("multiple_shooting", {"integrator": "rk4"}), ("collocation", {"form": "compressed"}), ("collocation", {"scheme": "gauss"}),
     pytest.param(("multiple_shooting", {"integrator": "gauss_legendre_1"}), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.sample(2)
 def test_constraints_on_the_state_of_a_robot_with_analytic_derivatives(way):
     """Matrix graphs: what holds at the last knot, or where no control is, must not ask for one."""
     problem = load_problem(FOLDER / "double_pendulum_swingup.yaml").problem

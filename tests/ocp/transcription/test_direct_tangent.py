@@ -29,6 +29,7 @@ def solved(problem, method="collocation", **options):
     {"scheme": "radau"}, {"scheme": "gauss", "controls": "linear"}, {}, *(pytest.param(one, marks=pytest.mark.slow) for one in (
         {"scheme": "gauss"}, {"scheme": "lobatto", "degree": 4}, {"scheme": "radau_left", "form": "differential"},
         {"form": "compressed"}))], ids=str)
+@pytest.mark.sample(2)
 def test_body_in_both_forms(options):
     problem = direct.body_transfer()
     found = [solved(problem, states=states, intervals=8, **options) for states in ("tangent", "coordinates")]

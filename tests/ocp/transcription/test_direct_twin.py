@@ -48,6 +48,7 @@ def meshes(shapes, rotate=0):
 @pytest.mark.parametrize("rotate", [0, 1, 2])
 @pytest.mark.parametrize("shapes", [("polynomial", "held", "linear"), ("held", "linear", "polynomial"),
                                     ("linear", "polynomial", "held")], ids="-".join)
+@pytest.mark.sample(3)
 def test_collocation_equals_its_twin(shapes, rotate):
     options = CollocationOptions(kernels="interpreted", hessian="gauss_newton")
     program = collocation(PROBLEM, options, meshes(shapes, rotate))
@@ -67,6 +68,7 @@ def test_mapped_functions_equal_flat_ones(monkeypatch):
 @pytest.mark.parametrize(("integrator", "steps", "linear"), [
     ("rk4", 1, False), ("rk4", 3, True), ("semi_implicit_euler", 1, True), ("semi_implicit_euler", 3, False),
     ("gauss_legendre_1", 1, False), ("gauss_legendre_1", 1, True), ("gauss_legendre_1", 3, False)])
+@pytest.mark.sample(3)
 def test_shooting_equals_its_twin(integrator, steps, linear):
     edges = ((0, 0.3, 1), (0, 0.1, 0.4, 1), (0, 0.7, 1))
     grids = [Grid(np.array(own, dtype=float), integrator, steps, linear) for own in edges]

@@ -42,6 +42,7 @@ def pasted(name, lines):
     ("bouncing_ball", "collocation", {"scaling": "auto"}),
     ("bouncing_ball", "multiple_shooting", {"scaling": "bounds", "intervals": 10}),
 ])
+@pytest.mark.sample(2)
 def test_pasted_lines_give_the_same_solve(name, method, options):
     problem = load_text((PROBLEMS / f"{name}.yaml").read_text(encoding="utf-8"), PROBLEMS).problem
     found = solve(problem, method, options)

@@ -104,6 +104,7 @@ def solved(name, method, overrides, options):
 
 @pytest.mark.parametrize(("name", "intervals"), [("pendulum_swingup", 60), ("acrobot", 150), ("quadrotor", 40),
                                                  pytest.param("ur5_reach", 20, marks=pytest.mark.slow)])
+@pytest.mark.sample(2)
 def test_collocation_finds_the_same_optimum(name, intervals):
     """An arm, an arm with a passive joint and a floating base with thrusters: the discrete problems have the same solutions,
     because efforts and accelerations determine each other at every node."""

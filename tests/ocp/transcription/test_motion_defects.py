@@ -50,6 +50,7 @@ def test_the_optimum_is_that_of_steps_by_the_rate(method):
 
 @pytest.mark.parametrize("name", ["quadrotor", "four_bar"])
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.sample(2)
 def test_knots_are_those_of_steps_with_newton_inside(method, name):
     """With quaternions, free or tangent, and with the multipliers of a closed loop."""
     problem = problem_of(name)
@@ -70,6 +71,7 @@ def test_knots_are_those_of_steps_with_newton_inside(method, name):
 
 
 @pytest.mark.parametrize(("method", "order"), [("bdf1", 1), ("sdirk2", 2), ("bdf2", 2)])
+@pytest.mark.sample(2)
 def test_objectives_converge_at_the_order_of_the_steps(method, order):
     problem = problem_of("four_bar")
     errors = [abs(solved(problem, integrator=method, intervals=n).objective - by_fine_steps("four_bar", n)) for n in (40, 160)]

@@ -79,6 +79,7 @@ def moved(problem, found, t):
 
 @pytest.mark.parametrize("scheme", EVERYWHERE)
 @pytest.mark.parametrize(("name", "intervals"), [("brachistochrone", 8), ("cart_pole", 20)])
+@pytest.mark.sample(3)
 def test_estimate_brackets_the_distance_from_the_true_motion(scheme, name, intervals):
     problem = getattr(known, name)()
     found, estimate = estimated(problem, scheme=scheme, intervals=intervals, tolerance=1e-11)

@@ -52,6 +52,7 @@ def test_a_singular_arc_in_closed_form(scheme):
 @pytest.mark.parametrize("options", [{"scheme": "gauss", "refine": "hp"}, {"scheme": "radau", "refine": "hp"}])
 @pytest.mark.parametrize(("name", "value", "arc"), [("goddard_rocket", -1.0128369183, (0.03, 0.065)),
                                                     ("catalyst_mixing", -0.04805568, (0.2, 0.65))])
+@pytest.mark.sample(2)
 def test_singular_arcs_of_the_gallery(name, value, arc, options):
     problem = load_problem(PROBLEMS / f"{name}.yaml").problem
     found = certify(solve(problem, CollocationOptions(intervals=20, **options)))

@@ -40,6 +40,7 @@ def block(v0=0.0):
                                      {"scheme": "lobatto", "refine": "hp"}, {"scheme": "hermite_simpson", "refine": "h"},
                                      {"scheme": "trapezoid", "refine": "h"}])
 @pytest.mark.parametrize("v0", [0.0, 0.3])
+@pytest.mark.sample(3)
 def test_block_in_the_least_time(options, v0):
     found = solve(block(v0), CollocationOptions(intervals=11, tolerance=1e-11, **options))
     assert found.status is Status.CONVERGED

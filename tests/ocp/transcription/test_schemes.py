@@ -59,6 +59,7 @@ def exact_rule(name, m, near):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.sample(2)
 def test_sixty_points_in_forty_digits(name):
     c, w = getattr(legendre, name)(60)
     with mp.workdps(40):
@@ -109,6 +110,7 @@ def test_interpolation_differentiates_and_integrates_a_wave(name, m):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.sample(2)
 def test_basis_of_sixty_points_in_forty_digits(name):
     c, w = getattr(legendre, name)(60)
     basis, slope = legendre.value_matrix(c, 0.37), legendre.derivative_matrix(c, 0.37)

@@ -46,6 +46,7 @@ TEXT = (FOLDER / "quadruped_push.yaml").read_text(encoding="utf-8")
     ("wbc: {rate: 500", "wbc: {engine: active_sets, rate: 500", r"engine: .*active_set, osqp, daqp.*'active_set'"),
     ("wbc: {rate: 500", "wbc: {rates: 3, rate: 500", r"wbc\.rates: unknown key.*'rate'"),
 ])
+@pytest.mark.sample(4)
 def test_what_is_wrong_is_told_with_its_place(old, new, words):
     assert old in TEXT
     with pytest.raises(ProblemError, match=words) as caught:
