@@ -148,7 +148,7 @@ def test_the_swing_up_ends_upright(tmp_path):
     out = tmp_path / "up"  # the way up depends on rounding, the rest that it ends at does not
     assert call("mpc", FOLDER / "mpc" / "cartpole_swingup.yaml", "--out", out, "--quiet", "--set", "mpc.duration=8") == 0
     with np.load(out / "trajectory.npz", allow_pickle=False) as archive:
-        assert archive["x"][-1] == pytest.approx([0.0, np.pi, 0.0, 0.0], abs=0.01)  # with another pole than the model's
+        assert archive["x"][-1] == pytest.approx([0.0, np.pi, 0.0, 0.0], abs=0.01)
 
 
 # ---- mistakes -----------------------------------------------------------------------------------------------------------
