@@ -60,12 +60,24 @@ def _record_type(record: Any, fields: tuple[tuple[str, Any], ...]) -> RecordType
     return RecordType(record, fields)
 
 
+class _Number:
+    """A number of a record, for Python: it lies in the table."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __get__(self, record: Any, owner: type | None = None) -> Any:
+        return record._numbers[self.name].item()
+
+
 class Record:
     """Base of records: a subclass annotates its fields, each a C-contiguous array of float64 or int64, a number, or a record."""
 
     _where: int
     _numba_type_: RecordType
     _numbers: dict[str, np.ndarray]
+    _table: np.ndarray
+    _places: list[int]
 
     def __init__(self, *values: Any):
         names = tuple(type(self).__annotations__)
@@ -97,11 +109,11 @@ class Record:
         for name in places:
             setattr(self, name, values[names.index(name)])
 
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return vars(self)["_numbers"][name].item()
-        except KeyError:
-            raise AttributeError(f"{type(self).__name__} has no field {name!r}") from None
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name, kind in cls.__annotations__.items():
+            if kind in ("float", "int", float, int):
+                setattr(cls, name, _Number(name))
 
     def __setattr__(self, name: str, value: float) -> None:
         if name not in self._numbers:
