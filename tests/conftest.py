@@ -14,8 +14,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if (mark := item.get_closest_marker("sample")) and item.get_closest_marker("slow") is None:
             sweeps[item.nodeid.partition("[")[0], mark.args[0]].append(item)
     for (_, count), cases in sweeps.items():
-        own = {row for mark in cases[0].iter_markers("row") for row in mark.args}  # those of the function
+        rows = [{row for mark in case.iter_markers("row") for row in mark.args} for case in cases]
         kept = {(2 * i + 1) * len(cases) // (2 * count) for i in range(count)}
         for i, case in enumerate(cases):
-            if i not in kept and own >= {row for mark in case.iter_markers("row") for row in mark.args}:
+            if i not in kept and rows[i] == set.intersection(*rows):  # no row that other cases do not have
                 case.add_marker(pytest.mark.slow)

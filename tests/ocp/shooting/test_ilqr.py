@@ -12,7 +12,7 @@ from shooting_problems import cart_pole, double_integrator, function, make, pend
 
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Sense, Status
-from ocp.shooting.ilqr import ILQROptions, solve, unsupported
+from ocp.shooting.ilqr import ILQROptions, prepare, run, solve, unsupported
 from ocp.shooting.optimality import discrete_gradient
 from ocp.spaces import euclidean
 
@@ -50,6 +50,17 @@ def test_lqr_takes_one_iteration_and_has_the_riccati_cost(shooting):
     np.testing.assert_allclose(solution.extra["Vx"][0], P @ x0 + r, rtol=1e-9)
     np.testing.assert_allclose(solution.extra["Vxx"][0], P, rtol=1e-9)
     np.testing.assert_allclose(solution.extra["costate"][0], P @ x0 + r, rtol=1e-9)
+
+
+def test_another_run_leaves_a_solution_alone():
+    program = prepare(pendulum(), ILQROptions(intervals=20))
+    first = run(program)
+    kept = {name: value.copy() for name, value in first.extra.items()}
+    guess = program.problem.phase.guess
+    second = run(program, guess=dataclasses.replace(guess, u=guess.u + 0.3))
+    for name, value in kept.items():
+        np.testing.assert_array_equal(first.extra[name], value)
+        assert not np.array_equal(second.extra[name], value)  # by rounding at least
 
 
 def test_continuous_lqr_is_approached_at_second_order():
