@@ -457,11 +457,11 @@ def test_a_thousand_steps_leave_nothing_behind():
     tracemalloc.start()
     try:
         rises = []
-        for _ in range(3):
+        for _ in range(6):
             before = held()
             steps(500)
             rises.append(held() - before)
-        assert min(rises) < 2000, rises  # less than four bytes a step; what is kept once, by whomever, is no matter
+        assert min(rises) < 4000, rises  # eight bytes a step: less than any object; Python's own free lists fill up at first
     finally:
         tracemalloc.stop()
 
