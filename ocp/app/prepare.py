@@ -50,8 +50,8 @@ def regulator(bounded: bool = False) -> Problem:
     return Problem("self-test", (phase,))
 
 
-def _shooting_of_robots() -> None:
-    """A robot at rest whose steps run in loops over its model, with full Hessians."""
+def _motion_of_robots(method: str, **options: Any) -> None:
+    """A robot at rest whose dynamics run in loops over its model, with full Hessians."""
     from dynamics.model.synthetic import serial_chain
     from ocp.bridge import robot_system
 
@@ -60,7 +60,7 @@ def _shooting_of_robots() -> None:
     rest = Guess(np.array([0.0, 1.0]), np.zeros((2, system.nx)), np.zeros((2, system.nu)))
     phase = Phase("phase", system, Duration(0.1, 0.1, 0.1), rest, start=Boundary((0.0,) * system.nx, (True,) * system.nx),
                   costs=(Cost("effort", At.PATH, ca.Function("l", symbols, [ca.sumsqr(symbols[2]) + ca.sumsqr(symbols[1])])),))
-    solve(Problem("arm", (phase,)), "ilqr", {"intervals": 2, "derivatives": "analytic", "execution": "loops", "max_iterations": 3})
+    solve(Problem("arm", (phase,)), method, {"intervals": 2, "derivatives": "analytic", "execution": "loops", **options})
 
 
 def _inverse_kinematics() -> None:
@@ -100,7 +100,10 @@ PARTS: Mapping[str, Part] = {part.name: part for part in (
     Part("ilqr", lambda: solve(regulator(), "ilqr", {"intervals": 10}), ("ocp/shooting/engine/iterate.py", "perform")),
     Part("ilqr with constraints", lambda: solve(regulator(True), "ilqr", {"intervals": 10}),
          ("ocp/shooting/engine/outer.py", "perform")),
-    Part("ilqr in loops over robots", _shooting_of_robots, ("ocp/shooting/robot/lagrangian.py", "_curve")),
+    Part("ilqr in loops over robots", lambda: _motion_of_robots("ilqr", max_iterations=3),
+         ("ocp/shooting/robot/lagrangian.py", "_curve")),
+    Part("collocation in loops over robots", lambda: _motion_of_robots("collocation"),
+         ("dynamics/loops/batch.py", "forward_contracted_second_order")),
     Part("derivatives in loops", _derivatives, ("dynamics/loops/tensors.py", "second_order")),
     Part("whole-body control", _whole_body, ("ocp/solvers/lexicographic.py", "advance")),
     Part("interior point", lambda: solve(regulator(), "collocation", {"intervals": 4, "solver": "interior_point"}),
@@ -108,13 +111,17 @@ PARTS: Mapping[str, Part] = {part.name: part for part in (
 )}
 #: seconds that a part took on one core of a two-core server, for whoever waits
 USUAL = {"inverse kinematics": 7, "ilqr": 10, "ilqr with constraints": 10, "ilqr in loops over robots": 40,
-         "derivatives in loops": 35, "whole-body control": 30, "interior point": 13}
+         "collocation in loops over robots": 30, "derivatives in loops": 35, "whole-body control": 30, "interior point": 13}
 
 
 def needed(method: str, options: Any, problem: Problem) -> tuple[str, ...]:
     """The parts that a solve runs in."""
     if method != "ilqr":
-        return ("interior point",) if getattr(options, "solver", "") == "interior_point" else ()
+        found = ("interior point",) if getattr(options, "solver", "") == "interior_point" else ()
+        robots = getattr(options, "execution", "generated") != "generated" and any(
+            choose(phase.system, options.derivatives, options.execution, exact=True, fixed=not phase.duration.free)[1]
+            for phase in problem.phases)
+        return (*found, "collocation in loops over robots") if robots else found
     phase = problem.phases[0]
     if choose(phase.system, options.derivatives, options.execution)[1]:
         return ("ilqr", "ilqr in loops over robots")
@@ -136,6 +143,12 @@ def waiting_for(parts: Sequence[str]) -> str:
     absent = missing(parts) if parts else ()
     return "" if not absent else (f"compiling {', '.join(absent)}, once on this machine, about {sum(USUAL[n] for n in absent)} s "
                                   "(ocp doctor --prepare compiles everything)")
+
+
+def tell(words: str) -> None:
+    """Say that there will be a wait, beside whatever the program prints."""
+    if words:
+        print(words, file=sys.stderr, flush=True)
 
 
 def missing(names: Iterable[str] = PARTS) -> tuple[str, ...]:

@@ -76,10 +76,10 @@ def _run_and_tell(loaded: Any, stem: str, *, quiet: bool, method_name: str, **ho
         from ocp.app.pages.iterations import iteration_table
         from ocp.app.pages.summary import print_outcome
         from ocp.app.pipeline import run_loaded
-        from ocp.app.prepare import waiting
+        from ocp.app.prepare import tell, waiting
 
-    if not quiet and (words := waiting(loaded, method_name)):
-        print(words, file=sys.stderr, flush=True)
+    if not quiet:
+        tell(waiting(loaded, method_name))
     with iteration_table(method_name, quiet=quiet) as progress:
         outcome = run_loaded(loaded, stem, method_name=method_name, progress=None if quiet else progress, draw=False,
                              command=started(), **how)

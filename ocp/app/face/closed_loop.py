@@ -86,6 +86,9 @@ class ClosedLoopResult(Shown):
 def closed_loop(document: Document) -> ClosedLoopResult:
     """Compile and run in closed loop."""
     from ocp.app.mpc.run import run_loaded
+    from ocp.app.prepare import tell, waiting
 
-    found = run_loaded(document.load())
+    loaded = document.load()
+    tell(waiting(loaded, "ilqr"))
+    found = run_loaded(loaded)
     return ClosedLoopResult(found.loaded, found.loop, dict(found.seconds))

@@ -198,6 +198,7 @@ def solved(document: Document, *, guess: Result | str | Path | None, verbose: bo
     from dataclasses import replace
 
     from ocp.app.pages.iterations import iteration_table
+    from ocp.app.prepare import tell, waiting
     from ocp.certify import Tolerances
     from ocp.methods import solve
 
@@ -206,6 +207,7 @@ def solved(document: Document, *, guess: Result | str | Path | None, verbose: bo
     if guess is not None:
         loaded = replace(loaded, problem=_started_from(loaded.problem, guess))
     read = time.perf_counter()
+    tell(waiting(loaded, loaded.method))
     with iteration_table(loaded.method, quiet=not verbose) as progress:
         solution = solve(loaded.problem, loaded.method, loaded.options_for(loaded.method), tolerances=Tolerances(**loaded.accept),
                          progress=progress if verbose else None, time_limit=loaded.time_limit)

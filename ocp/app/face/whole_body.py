@@ -35,10 +35,12 @@ class WholeBody:
 
     def run(self, plant: str | None = None, /) -> WholeBodyResult:
         """Run it in closed loop against ``"hybrid"``, our simulator of events, or ``"mujoco"``; default: what the file says."""
+        from ocp.app.prepare import tell, waiting_for
         from ocp.app.wbc.run import run_loaded
 
         if plant not in (None, "hybrid", "mujoco"):
             raise ProblemError(f"no plant named {plant!r}{near(str(plant), ('hybrid', 'mujoco'))}", where=written_at())
+        tell(waiting_for(("whole-body control",) if self.loaded.setup.tasks else ()))
         return WholeBodyResult(run_loaded(self.loaded, plant or ""))
 
     def __repr__(self) -> str:

@@ -6,7 +6,6 @@ again, bit by bit), ``steps.csv`` (wall time, answer and cost of every step), ``
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.mpc import terminal
 from ocp.app.mpc.folder import FORMAT, write
 from ocp.app.pages.folders import new_folder
-from ocp.app.prepare import waiting
+from ocp.app.prepare import tell, waiting
 from ocp.app.screen import busy, wide_console
 from ocp.errors import ProblemError
 from ocp.methods import make_options
@@ -51,8 +50,8 @@ def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | N
                            where=str(file))
     place, replace_it = out or Path("results") / f"{file.stem}-mpc", overwrite or out is None
     screen = console or wide_console()
-    if not quiet and (words := waiting(loaded, "ilqr")):
-        print(words, file=sys.stderr, flush=True)
+    if not quiet:
+        tell(waiting(loaded, "ilqr"))
     with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nothing runs for a folder that cannot be written
         with busy(screen, quiet=quiet) as say:
             say("compiling and converging")

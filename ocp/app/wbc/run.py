@@ -6,7 +6,6 @@ file gives again, bit by bit), ``summary.json``, plots and ``report.html``.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from rich.console import Console
 
 from ocp.app.files.wbc_file import LoadedWbc, load_wbc
 from ocp.app.pages.folders import new_folder
-from ocp.app.prepare import waiting_for
+from ocp.app.prepare import tell, waiting_for
 from ocp.app.screen import busy, wide_console
 from ocp.app.wbc import terminal
 from ocp.app.wbc.folder import FORMAT, Outcome, write
@@ -36,8 +35,8 @@ def wbc(file: Path, *, plant: str = "", overrides: Mapping[str, str] | None = No
     loaded = load_wbc(file, overrides or {})
     place, replace_it = out or Path("results") / f"{file.stem}-wbc", overwrite or out is None
     screen = console or wide_console()
-    if not quiet and (words := waiting_for(("whole-body control",) if loaded.setup.tasks else ())):
-        print(words, file=sys.stderr, flush=True)
+    if not quiet:
+        tell(waiting_for(("whole-body control",) if loaded.setup.tasks else ()))
     with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nothing runs for a folder that cannot be written
         with busy(screen, quiet=quiet) as say:
             say("compiling")

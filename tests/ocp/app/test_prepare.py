@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from repository import ROOT
 
+import ocp
 import ocp.app.prepare as module
 from dynamics import algorithms as alg
 from dynamics.kernels.plain import address_of, plain_twin
@@ -30,6 +31,9 @@ FOLDER = ROOT / "problems"
     ("quadrotor", "ilqr", {}, ("ilqr",)),
     ("block_move", "ilqr", {}, ("ilqr", "ilqr with constraints")),
     ("ur5_reach", "ilqr", {}, ("ilqr", "ilqr in loops over robots")),
+    ("ur5_reach", "collocation", {}, ()),
+    ("ur5_reach", "collocation", {"execution": "loops", "derivatives": "analytic"}, ("collocation in loops over robots",)),
+    ("ur5_reach", "multiple_shooting", {"derivatives": "analytic"}, ()),
 ])
 def test_a_solve_knows_which_loops_it_runs_in(name, method, values, parts):
     assert needed(method, make_options(method, values), load_problem(FOLDER / f"{name}.yaml").problem) == parts
@@ -136,3 +140,14 @@ def test_whoever_waits_for_the_compiler_is_told(monkeypatch):
     assert "compiling ilqr, once on this machine, about 10 s (ocp doctor --prepare" in module.waiting(loaded, "ilqr")
     monkeypatch.setattr(module, "missing", lambda names: ())
     assert module.waiting(loaded, "ilqr") == ""
+
+
+def test_whoever_waits_in_python_is_told(monkeypatch, capsys):
+    monkeypatch.setattr(module, "missing", lambda names: tuple(names))
+    problem = ocp.load(FOLDER / "block_move.yaml")
+    assert problem.solve().ok
+    assert capsys.readouterr() == ("", "")
+    assert problem.solve("ilqr").ok
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("compiling ilqr, ilqr with constraints, once on this machine, about 20 s")
