@@ -88,7 +88,8 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
              for v in constraints.violations(motion, tolerances.violation, tolerances.violation_between)]
     named = [v if len(phases) == 1 else replace(v, name=f"{phase.name}: {v.name}") for phase, v in found]
     passages = [constraints.passage(*pair, tolerances.violation) for pair in zip(motions[:-1], motions[1:], strict=True)]
-    links = [constraints.linked(linkage, motions, tolerances.violation) for linkage in solution.problem.linkages]
+    links = [constraints.linked(linkage, motions, tolerances.violation, tolerances.violation_between)
+             for linkage in solution.problem.linkages]
     stationarity, complementarity, kind, curved = _optimality(solution, motions, size, varied, tolerances, late())
     certificate = Certificate(
         stationarity=stationarity, complementarity=complementarity, violations=(*named, *passages, *links), second_order=kind,

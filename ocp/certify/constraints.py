@@ -37,7 +37,7 @@ def violations(motion: Motion, tolerance: float, between: float) -> Iterator[Vio
     tolerance, between: at knots and between them, as parts of the size of what is held (``ocp.certify.scale``); entries carry
     them in the units of their values.
     """
-    for size, found in _violations(motion):
+    for size, found in _violations(motion, max(between / tolerance, 1.0)):
         own = tolerance * size
         yield replace(found, tolerance=own, tolerance_between=max(between, tolerance) * size)
 
@@ -53,8 +53,8 @@ def passage(before: Motion, after: Motion, tolerance: float) -> Violation:
                      phase.system.space.tangent_names[worst], tolerance)
 
 
-def linked(linkage: Linkage, motions: Sequence[Motion], tolerance: float) -> Violation:
-    """How far ends of phases are from what links them."""
+def linked(linkage: Linkage, motions: Sequence[Motion], tolerance: float, between: float) -> Violation:
+    """How far ends of phases are from what links them; rows that are implied are judged as what lies between knots."""
     states = [motions[i].trajectory.x[0 if at is At.START else -1] for i, at in linkage.ends]
     durations = [m.trajectory.t[-1] - m.trajectory.t[0] for m in motions]
     known = {name: value for m in reversed(motions)  # the first phase that has it, as in the program
@@ -62,6 +62,7 @@ def linked(linkage: Linkage, motions: Sequence[Motion], tolerance: float) -> Vio
     value = np.asarray(linkage.function(*states, durations, [known[name] for name in linkage.parameters])).ravel()
     over = np.maximum(0.0, np.maximum(np.asarray(linkage.lower) - value, value - np.asarray(linkage.upper)))
     size = _linkage_sizes(linkage, motions, states, durations, [known[name] for name in linkage.parameters], value)
+    size[np.flatnonzero(linkage.implied)] *= max(between / tolerance, 1.0)
     worst = int(np.argmax(np.nan_to_num(over / size, nan=np.inf)))
     return Violation(linkage.name, float(over[worst]), 0.0, float(motions[linkage.ends[-1][0]].trajectory.t[-1]),
                      linkage.components()[worst], tolerance * float(size[worst]))
@@ -84,8 +85,9 @@ def _linkage_sizes(linkage: Linkage, motions: Sequence[Motion], states: list[Arr
     return np.where(found > 0, found, 1.0)
 
 
-def _violations(motion: Motion) -> Iterator[tuple[float, Violation]]:
-    """(size of what is held, its violation)."""
+def _violations(motion: Motion, wider: float) -> Iterator[tuple[float, Violation]]:
+    """(size of what is held, its violation); wider: what lies between knots, and what is implied, may be off by so many times
+    more."""
     phase, system, trajectory = motion.phase, motion.phase.system, motion.trajectory
     t, states, scales = trajectory.t, trajectory.x, motion.scales
     look = motion.look if motion.finite and not motion.stepped else None
@@ -99,9 +101,10 @@ def _violations(motion: Motion) -> Iterator[tuple[float, Violation]]:
         if boundary is None or not any(boundary.fixed):
             continue
         gap = np.abs(np.asarray(motion.minus(np.asarray(boundary.value), states[k])).ravel()) * np.asarray(boundary.fixed, float)
-        worst = int(np.argmax(np.nan_to_num(gap / motion.scale, nan=np.inf)))
-        yield float(motion.scale[worst]), Violation(f"{label} state", float(gap[worst]), 0.0, float(t[k]),
-                                                    system.space.tangent_names[worst], 0.0)
+        size = motion.scale * (np.where(boundary.implied, wider, 1.0) if boundary.implied else 1.0)
+        worst = int(np.argmax(np.nan_to_num(gap / size, nan=np.inf)))
+        yield float(size[worst]), Violation(f"{label} state", float(gap[worst]), 0.0, float(t[k]),
+                                            system.space.tangent_names[worst], 0.0)
     for start in system.space.quaternions:
         norms = [np.abs(np.linalg.norm(x[:, start:start + 4], axis=1) - 1) for x in (states, states if look is None else look.x)]
         worst = int(np.argmax(norms[0]))

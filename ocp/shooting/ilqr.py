@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ocp.algebraic import eliminated
+from ocp.bridge import marked
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import INTEGRATORS
@@ -94,13 +95,13 @@ def prepare(problem: Problem, options: ILQROptions | None = None, kinds: tuple[S
     reasons = unsupported(problem)
     if reasons:
         raise UnsupportedError("ilqr", reasons, ("collocation",))
-    problem = eliminated(problem)
+    problem = marked(eliminated(problem))
     began = time.perf_counter()
     from ocp.shooting.engine import search  # noqa: F401  # the first import of Numba, timed apart
 
     imported = time.perf_counter()
     by_loops, told = _execution(problem, options)
-    horizon = build(freed(problem) if options.control_bounds == "rows" else problem, options, by_loops, kinds)
+    horizon = build(freed(problem.asked) if options.control_bounds == "rows" else problem.asked, options, by_loops, kinds)
     horizon = horizon if kinds else in_own_units(horizon)
     built = time.perf_counter()
     compiled = records.compile_horizon(horizon, options)

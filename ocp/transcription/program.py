@@ -107,7 +107,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         phases.append(phase if by_loops else differentiated_phase(phase, source))
         loops.append(by_loops)
         notes += [note for note in told if note not in notes]
-    given, problem = problem, replace(problem, phases=tuple(phases))
+    given, problem = problem, replace(problem, phases=tuple(phases)).asked
     placed = located(problem, meshes, how.states, centres)
     forms, layouts, static, n = tuple(p.form for p in placed), [p.layout for p in placed], placed[0].static, placed[0].n
     pieces: list[Part] = []

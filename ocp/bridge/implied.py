@@ -1,0 +1,194 @@
+"""What ends of phases ask of a mechanism beyond what its constraints hold anyway.
+
+Where constraints tie joints together, "every joint at rest" or "every coordinate as it began" says the same several times. Rows
+that repeat each other leave multipliers open and Newton's method without a direction (Nocedal and Wright 2006, Sec. 16.1). Methods
+get as many of them as are independent on the states that the constraints allow. The others hold as closely as a mesh keeps the
+constraints, and the certificate judges them so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import casadi as ca
+import numpy as np
+from scipy.linalg import block_diag, null_space, qr
+
+from ocp.bridge.constraints import start_constraints
+from ocp.problem import At, Boundary, Linkage, Phase, Problem
+from ocp.spaces import Space
+
+Array = np.ndarray
+Point = Sequence[Array]
+Rows = tuple[Array, Array]  # values [r] and derivatives [r, all ndx]
+
+#: how far beside the guess rank is looked at, too: at the guess itself it may be lost by chance
+BESIDE = 0.05
+#: parts of rows, and of directions that constraints leave open, below which they are none
+NONE = 1e-6
+#: Newton steps to a state that the constraints allow, and what may be off there
+STEPS, OFF = 30, 1e-9
+
+
+def marked(problem: Problem) -> Problem:
+    """The problem, its prescribed components and equations of linkages marked as ``implied`` that follow from the constraints of
+    mechanisms and from each other. Itself where there are no such constraints, and where they are marked."""
+    ends = (phase.start or phase.final for phase in problem.phases)
+    if any(one is not None and one.implied for one in (*ends, *problem.linkages)):
+        return problem
+    kept = tuple(_kept(phase) for phase in problem.phases)
+    if all(function is None for function in kept):
+        return problem
+    phases = tuple(replace(phase, start=_asked(_Ends(problem, kept, ((i, At.START),))),
+                           final=_asked(_Ends(problem, kept, ((i, At.FINAL),)))) for i, phase in enumerate(problem.phases))
+    problem = replace(problem, phases=phases)
+    asked = problem.asked
+    return replace(problem, linkages=tuple(_linked(linkage, _Ends(asked, kept, linkage.ends)) for linkage in problem.linkages))
+
+
+def _asked(end: _Ends) -> Boundary | None:
+    """A boundary with marks at what follows from the constraints."""
+    (_, at), = end.ends
+    boundary = end.boundaries[0]
+    if boundary is None or not any(boundary.fixed) or end.free or (at is At.START and boundary.complete):
+        return boundary and replace(boundary, implied=(False,) * len(boundary.fixed))
+    fixed = np.flatnonzero(boundary.fixed)
+    asked = fixed[end.independent(len(fixed), end.constraints, end.constraints, end.prescribed)]
+    return replace(boundary, implied=tuple(held and i not in asked for i, held in enumerate(boundary.fixed)))
+
+
+def _linked(linkage: Linkage, ends: _Ends) -> Linkage:
+    """A linkage with marks at the equations that follow from the constraints and from what is prescribed at its ends."""
+    equal = np.flatnonzero(np.asarray(linkage.lower) == np.asarray(linkage.upper))
+    if len(equal) == 0 or ends.free:
+        return replace(linkage, implied=(False,) * linkage.size)
+    equations = ends.linkage(linkage, equal)
+
+    def held(point: Point) -> Rows:
+        return _stacked([ends.constraints(point), ends.prescribed(point)])
+
+    asked = equal[ends.independent(len(equal), lambda point: _stacked([held(point), equations(point)]), held, equations)]
+    return replace(linkage, implied=tuple(i in equal and i not in asked for i in range(linkage.size)))
+
+
+def _kept(phase: Phase) -> ca.Function | None:
+    """(t, x) -> (rows, derivatives along the tangent of x) that the dynamics of a phase keep zero; None where there are none."""
+    system = phase.system
+    mechanism, space = system.mechanism or system.held or system.inverse, system.space
+    if mechanism is None or space.ndx != 2 * mechanism.model.nv or not (found := start_constraints(mechanism)):
+        return None
+    t, x = ca.SX.sym("t"), ca.SX.sym("x", space.nx)
+    rows = ca.vertcat(*(c.function(t, x, ca.DM.zeros(mechanism.nu), ca.DM(0, 1)) for c in found))
+    return ca.Function("kept", [t, x], [rows, ca.densify(ca.mtimes(ca.jacobian(rows, x), space.rate(x)))])
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """Ends of phases (number, START or FINAL), and the rows that each phase keeps."""
+
+    problem: Problem
+    kept: tuple[ca.Function | None, ...]
+    ends: tuple[tuple[int, At], ...]
+
+    @property
+    def rows(self) -> list[ca.Function | None]:
+        """What is kept at each; where a later phase begins it may be for a linkage to say that its constraints hold."""
+        return [self.kept[number] if number == 0 or at is At.FINAL else None for number, at in self.ends]
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing is kept at any."""
+        return all(kept is None for kept in self.rows)
+
+    @property
+    def spaces(self) -> list[Space]:
+        return [self.problem.phases[number].system.space for number, _ in self.ends]
+
+    @property
+    def boundaries(self) -> list[Boundary | None]:
+        return [self.problem.phases[i].start if at is At.START else self.problem.phases[i].final for i, at in self.ends]
+
+    # ---- rows of all of them ----------------------------------------------------------------------------------------
+    def constraints(self, point: Point) -> Rows:
+        """Of the constraints of mechanisms."""
+        lengths, found = np.array([phase.duration.guess for phase in self.problem.phases]), []
+        for (number, at), kept, space, x in zip(self.ends, self.rows, self.spaces, point, strict=True):
+            t = float(np.sum(lengths[:number + (at is At.FINAL)]))
+            found.append((np.zeros(0), np.zeros((0, space.ndx))) if kept is None else tuple(np.asarray(y) for y in kept(t, x)))
+        return np.concatenate([value.ravel() for value, _ in found]), block_diag(*(slope for _, slope in found))
+
+    def prescribed(self, point: Point) -> Rows:
+        """Of the components that boundaries fix."""
+        values, slopes = [], []
+        for boundary, space, x in zip(self.boundaries, self.spaces, point, strict=True):
+            fixed = np.flatnonzero(() if boundary is None else boundary.fixed)
+            values.append(np.zeros(0) if boundary is None else _between(space, boundary.value, x)[fixed])
+            slopes.append(np.eye(space.ndx)[fixed])
+        return np.concatenate(values), block_diag(*slopes)
+
+    def linkage(self, linkage: Linkage, equal: Array) -> Callable[[Point], Rows]:
+        """Of the equations of a linkage, at the durations of the guess."""
+        phases = self.problem.phases
+        known = {name: value for phase in phases for name, value in zip(phase.system.parameters, phase.system.parameter_values,
+                                                                        strict=True)}
+        symbols = [ca.MX.sym(f"x{i}", space.nx) for i, space in enumerate(self.spaces)]
+        value = ca.vec(linkage.function(*symbols, ca.DM([phase.duration.guess for phase in phases]),
+                                        ca.DM([known[name] for name in linkage.parameters]))) - ca.DM(linkage.lower)
+        slopes = [ca.mtimes(ca.jacobian(value, x), space.rate(x)) for x, space in zip(symbols, self.spaces, strict=True)]
+        function = ca.Function("linkage", symbols, [ca.densify(value), ca.densify(ca.horzcat(*slopes))])
+
+        def rows(point: Point) -> Rows:
+            found, slope = function(*point)
+            return np.asarray(found).ravel()[equal], np.asarray(slope)[equal]
+
+        return rows
+
+    # ---- which are independent --------------------------------------------------------------------------------------
+    def independent(self, count: int, on: Callable[[Point], Rows], held: Callable[[Point], Rows],
+                    wanted: Callable[[Point], Rows]) -> Array:
+        """Which of the ``count`` rows wanted are independent of each other and of the rows held, where the rows ``on`` are zero:
+        the most that were found at several such states, and of these the plainest."""
+        best, worth = np.arange(count), (-1, 0.0)
+        for point in self._states(on):
+            directions = null_space(_unit(held(point)[1]), NONE)
+            triangle, order = qr((_unit(wanted(point)[1]) @ directions).T, mode="r", pivoting=True)
+            pivots = np.abs(np.diag(triangle))
+            rank = int(np.sum(pivots > NONE))
+            if (found := (rank, pivots[rank - 1] if rank else 0.0)) > worth:
+                best, worth = np.sort(order[:rank]), found
+        return best
+
+    def _states(self, on: Callable[[Point], Rows]) -> Iterator[Point]:
+        """States near the guess, and near what is prescribed, where these rows are zero."""
+        rng, spaces = np.random.default_rng(0), self.spaces
+        for size in (0.0, BESIDE, BESIDE):
+            point = []
+            for (number, at), space, boundary in zip(self.ends, spaces, self.boundaries, strict=True):
+                x = np.asarray(self.problem.phases[number].guess.x[0 if at is At.START else -1], dtype=float)
+                to = np.zeros(space.ndx) if boundary is None else np.where(boundary.fixed, _between(space, x, boundary.value), 0.0)
+                point.append(_moved(space, x, to + size * rng.standard_normal(space.ndx)))
+            for _ in range(STEPS):
+                value, slope = on(point)
+                if not np.all(np.isfinite(value)) or np.max(np.abs(value), initial=0.0) <= OFF:
+                    break
+                step = np.split(-np.linalg.lstsq(slope, value, NONE)[0], np.cumsum([space.ndx for space in spaces])[:-1])
+                point = [_moved(space, x, dx) for space, x, dx in zip(spaces, point, step, strict=True)]
+            if np.max(np.abs(value), initial=0.0) <= OFF:
+                yield point
+
+
+def _unit(slope: Array) -> Array:
+    return slope / np.maximum(np.linalg.norm(slope, axis=1, keepdims=True), NONE)
+
+
+def _stacked(parts: Sequence[Rows]) -> Rows:
+    return np.concatenate([value for value, _ in parts]), np.vstack([slope for _, slope in parts])
+
+
+def _moved(space: Space, x: Array, dx: Array) -> Array:
+    return np.asarray(ca.DM(space.plus(ca.DM(x), ca.DM(dx)))).ravel()
+
+
+def _between(space: Space, x0: Array | Sequence[float], x1: Array | Sequence[float]) -> Array:
+    return np.asarray(ca.DM(space.minus(ca.DM(x0), ca.DM(x1)))).ravel()
