@@ -20,6 +20,8 @@ from dynamics.model.model import Model
 from dynamics.spatial import Transform
 
 Expr = Any
+#: the square of the cosine of half an angle, below which half a turn begins
+SLIVER = 1e-3
 
 
 class Constraint(ABC):
@@ -46,6 +48,10 @@ class Constraint(ABC):
     def velocity_rows(self) -> tuple[int, ...]:
         """The rows that hold velocities alone: no slip, no sideways motion."""
         return ()
+
+    def facing(self, model: Model, q: Expr, t: Expr = 0.0) -> Expr:
+        """Cosine of the angle of what is to be aligned, [1] or [0]: where g = 0 it is 1, or -1 where it is turned round by half."""
+        return ca.DM(0, 1)
 
     def rate(self, model: Model, q: Expr, v: Expr, t: Expr = 0.0) -> Expr:
         """``J v + dg/dt``, or ``A v - b`` where velocities are held [m]: what vanishes along the motion."""
@@ -81,6 +87,13 @@ class FrameConstraint(Constraint):
     @abstractmethod
     def frames(self) -> tuple[str, ...]:
         """Names of frames, ``world`` among them where the world takes part."""
+
+    def aligned(self, poses: Sequence[Transform], t: Expr) -> Expr:
+        """``facing`` from the world poses of the frames."""
+        return ca.DM(0, 1)
+
+    def facing(self, model: Model, q: Expr, t: Expr = 0.0) -> Expr:
+        return self.aligned(self._poses(model, q), t)
 
     @abstractmethod
     def relation(self, poses: Sequence[Transform], twists: Sequence[Expr], t: Expr) -> tuple[Expr, Expr]:
@@ -135,6 +148,23 @@ class FrameConstraint(Constraint):
     def remaining(self, model: Model) -> Constraint | None:
         bodies = {model.frame(frame).body for frame in self.frames}
         return self if bodies - {-1} and (len(bodies) > 1 or len(self.frames) == 1) else None
+
+
+def unfolded(sine: Expr, cosine: Expr, sine_rate: Expr, cosine_rate: Expr) -> tuple[Expr, Expr]:
+    """(g, rate) [k] of an angle that is to be zero: twice the sine of its half, for the sine itself is zero at half a turn, too.
+
+    sine [k]: along axes across; cosine: of the same angle. A smooth function that is zero at one rotation is zero at another: this
+    one crosses zero within ``SLIVER`` of half a turn, so steeply that nothing settles there. Where g is zero so is the difference.
+    """
+    half = (1 + cosine) / 2 + SLIVER
+    factor = ca.sqrt((1 + SLIVER) / half)
+    return factor * sine, factor * (sine_rate - sine * (cosine_rate / (4 * half)))
+
+
+def misaligned(R: Expr, spin: Expr) -> tuple[Expr, Expr]:
+    """(g, rate) [3] of a rotation R that is to be none, by its skew part, unfolded; spin [3]: its angular velocity in its axes."""
+    sine, trace = ca.inv_skew((R - R.T) / 2), ca.trace(R)
+    return unfolded(sine, (trace - 1) / 2, (trace * spin - R.T @ spin) / 2, -ca.dot(sine, spin))
 
 
 def point(pose: Transform, twist: Expr, at: Sequence[float]) -> tuple[Expr, Expr]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dynamics import spatial
 from dynamics.algorithms import frame_pose
-from dynamics.constraints.constraint import Constraint, FrameConstraint, point
+from dynamics.constraints.constraint import Constraint, FrameConstraint, point, unfolded
 from dynamics.constraints.wrench_cone import wrench_cone
 from dynamics.errors import ModelError
 from dynamics.forces.force import Place
@@ -210,14 +210,18 @@ class FlatContact(Contact):
     def velocity_rows(self) -> tuple[int, ...]:
         return 0, 1, 5
 
+    def aligned(self, poses: Sequence[Transform], t: Expr) -> Expr:
+        axis = np.asarray(self.axis, float) / np.linalg.norm(self.axis)
+        return self.axes[2, :] @ (poses[0].R @ spatial.constant(axis))
+
     def relation(self, poses: Sequence[Transform], twists: Sequence[Expr], t: Expr) -> tuple[Expr, Expr]:
         pose, axis = poses[0], np.asarray(self.axis, float) / np.linalg.norm(self.axis)
         up = self.axes @ (pose.R @ spatial.constant(axis))
         turn = self.axes @ (pose.R @ spatial.angular(twists[0]))
         tilt = ca.cross(turn, up)
         at, velocity = point(pose, twists[0], self.position)
-        return (ca.vertcat(0, 0, self.axes[2, :] @ at - self.height, -up[1], up[0], 0),
-                ca.vertcat(self.axes @ velocity, -tilt[1], tilt[0], turn[2]))
+        lean, rate = unfolded(ca.vertcat(-up[1], up[0]), up[2], ca.vertcat(-tilt[1], tilt[0]), tilt[2])
+        return (ca.vertcat(0, 0, self.axes[2, :] @ at - self.height, lean, 0), ca.vertcat(self.axes @ velocity, rate, turn[2]))
 
     def gap(self, model: Model, q: Expr) -> Expr:
         return self.axes[2, :] @ Place(self.frame, self.position).at(model, q) - self.height

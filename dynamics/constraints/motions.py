@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics import spatial
 from dynamics.algorithms import rate_matrix
-from dynamics.constraints.constraint import ByContent, Constraint, FrameConstraint, point
+from dynamics.constraints.constraint import ByContent, Constraint, FrameConstraint, misaligned, point
 from dynamics.constraints.contacts import check_axis
 from dynamics.errors import ModelError, near
 from dynamics.model.model import Model
@@ -103,6 +103,9 @@ class FrameMotion(ByContent, FrameConstraint):
     def frames(self) -> tuple[str, ...]:
         return (self.frame,)
 
+    def aligned(self, poses: Sequence[Transform], t: Expr) -> Expr:
+        return ca.DM(0, 1) if self.rotation is None else (ca.trace(self.rotation(t).T @ poses[0].R) - 1) / 2
+
     def relation(self, poses: Sequence[Transform], twists: Sequence[Expr], t: Expr) -> tuple[Expr, Expr]:
         (R, p), twist = poses[0], twists[0]
         held, rates = [], []
@@ -113,8 +116,9 @@ class FrameMotion(ByContent, FrameConstraint):
             wanted = self.rotation(t)
             relative = wanted.T @ R
             prescribed = relative.T @ ca.inv_skew(wanted.T @ _derivative(self.rotation, t))
-            held.append(ca.inv_skew((relative - relative.T) / 2))
-            rates.append((ca.trace(relative) * ca.DM.eye(3) - relative.T) / 2 @ (spatial.angular(twist) - prescribed))
+            away, rate = misaligned(relative, spatial.angular(twist) - prescribed)
+            held.append(away)
+            rates.append(rate)
         return ca.vertcat(*held), ca.vertcat(*rates)
 
 

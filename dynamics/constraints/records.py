@@ -10,7 +10,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics import spatial
-from dynamics.constraints.constraint import Constraint, FrameConstraint, point
+from dynamics.constraints.constraint import Constraint, FrameConstraint, misaligned, point, unfolded
 from dynamics.errors import ModelError, near
 from dynamics.forces.force import Place, check_place
 from dynamics.model.model import Model
@@ -30,7 +30,7 @@ class Closure(FrameConstraint):
 
     joint: one of ``CLOSURES``; axis [3]: of its rotation or translation (planar: the normal), the same in both frames, which
     coincide but for the joint's own motion. g: rows of the position of ``second`` in ``first`` [m], then of the rotation R between
-    them: of ``R axis`` across the axis, or of the skew part of R. A revolute closure in a planar mechanism has three rows that
+    them: of ``R axis`` across the axis, or of the skew part of R, ``unfolded``. A revolute closure in a planar mechanism has three rows that
     repeat what the tree says already; that is allowed.
     """
 
@@ -60,16 +60,22 @@ class Closure(FrameConstraint):
     def frames(self) -> tuple[str, ...]:
         return self.first, self.second
 
+    def aligned(self, poses: Sequence[Transform], t: Expr) -> Expr:
+        R, (_, axis, _) = poses[0].R.T @ poses[1].R, self._held()
+        return {"all": lambda: (ca.trace(R) - 1) / 2, "tilt": lambda: ca.dot(axis, R @ axis), "": lambda: ca.DM(0, 1)}[
+            CLOSURES[self.joint][1]]()
+
     def relation(self, poses: Sequence[Transform], twists: Sequence[Expr], t: Expr) -> tuple[Expr, Expr]:
         relative, (rows, axis, across) = spatial.compose(spatial.inverse(poses[0]), poses[1]), self._held()
         R, p = relative
         # twist of B relative to A in the axes of B: B_v_WB - B_X_A A_v_WA
         twist = twists[1] - spatial.motion_to_child(relative, twists[0])
-        held, turn = {
-            "all": lambda: (ca.inv_skew((R - R.T) / 2), (ca.trace(R) * ca.DM.eye(3) - R.T) / 2),
-            "tilt": lambda: (across @ (R @ axis), -across @ (R @ spatial.hat(axis))),
-            "": lambda: (ca.DM(0, 1), ca.DM(0, 3))}[CLOSURES[self.joint][1]]()
-        return ca.vertcat(rows @ p, held), ca.vertcat(rows @ (R @ spatial.linear(twist)), turn @ spatial.angular(twist))
+        spin, turn = spatial.angular(twist), R @ ca.cross(spatial.angular(twist), axis)
+        held, rate = {
+            "all": lambda: misaligned(R, spin),
+            "tilt": lambda: unfolded(across @ (R @ axis), ca.dot(axis, R @ axis), across @ turn, ca.dot(axis, turn)),
+            "": lambda: (ca.DM(0, 1), ca.DM(0, 1))}[CLOSURES[self.joint][1]]()
+        return ca.vertcat(rows @ p, held), ca.vertcat(rows @ (R @ spatial.linear(twist)), rate)
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,8 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     boxes = read_bounds(reader, robot.mechanism, robot.given.limits, given.bounds)
     u_bounds, efforts = _control_bounds(robot, given, boxes)
     names = robot_state.RobotNames(reader, model, system.space, boxes.x, constraints=robot.mechanism.constraints)
-    start = read_start(names, given.start, at)
+    begins = given.guess.states[0] if isinstance(given.guess.states, tuple) else given.guess.states
+    start = read_start(names, given.start, at, begins)
     final = robot_state.read_state(names, given.final, (*at, "final")) if given.final else None
     constraints = [found for i, c in enumerate(given.constraints)
                    if (found := _constraint(reader, robot.places, c, (*at, "constraints", i))) is not None]

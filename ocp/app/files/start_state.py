@@ -17,7 +17,7 @@ from dynamics.errors import near
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
-from ocp.app.files.schema_state import StartState
+from ocp.app.files.schema_state import Configuration, StartState
 from ocp.app.files.yaml_source import KeyPath
 
 OTHERS = "others"
@@ -54,9 +54,10 @@ def read_others(reader: lp.Reader, given: Any, states: Sequence[str]) -> Any:
 
 
 # ---- robots ---------------------------------------------------------------------------------------------------------------
-def read_start(names: robot_state.RobotNames, given: StartState | None, phase: KeyPath) -> robot_state.PartialState | None:
+def read_start(names: robot_state.RobotNames, given: StartState | None, phase: KeyPath, guess: Configuration | None = None
+               ) -> robot_state.PartialState | None:
     """The given part of the start of the phase at ``phase``; errors are recorded, among them parts about which a first phase says
-    nothing."""
+    nothing. guess: the first state of the guess, near which a mechanism is assembled."""
     findings, path = names.reader.findings, (*phase, "start")
     before = len(findings.found)
     found = None if given is None else robot_state.read_state(names, given, path)
@@ -70,7 +71,7 @@ def read_start(names: robot_state.RobotNames, given: StartState | None, phase: K
             findings.add(path, f"{_list(left)} {_is(left)} not named; give a value, or say what holds for the rest, "
                                f"others: {_choices(names.model)}")
     elif found is not None and word == ASSEMBLED and names.constraints:
-        assemble(names, found, (*path, OTHERS))
+        assemble(names, found, (*path, OTHERS), guess)
     elif found is not None and word != "free":
         _fill(names, found, word, (*path, OTHERS))
     if found is not None and found.coordinates.all() and names.constraints and len(findings.found) == before:
@@ -118,13 +119,20 @@ def _fill(names: robot_state.RobotNames, found: robot_state.PartialState, word: 
         lp.check_inside(findings, found.x[k], lower, upper, path, repr(names.space.names[k]))
 
 
-def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, path: KeyPath) -> None:
+def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, path: KeyPath, guess: Configuration | None = None
+             ) -> None:
     """Give what is not named the values that close the mechanism, and the least velocities that keep it closed. Gauss-Newton steps
-    begin at the neutral values, then at random ones around them (mechanisms are often stretched out there); the first that close
-    are taken, so that whoever wants another way to assemble it names one more joint."""
+    begin at the guess, at neutral values where it names none, then at random ones around them (mechanisms are often stretched out
+    there); the first that close are taken, so that whoever wants another way to assemble it names one more joint."""
     model, space = names.model, names.space
-    left = np.flatnonzero(~found.tangent[: model.nv])
-    q = np.where(found.coordinates[: model.nq], found.x[: model.nq], space.neutral[: model.nq])
+    left, neutral = np.flatnonzero(~found.tangent[: model.nv]), np.array(space.neutral[: model.nq])
+    if guess is not None:
+        before = len(names.reader.findings.found)
+        near = robot_state.read_configuration(names, guess, path)
+        wrong = len(names.reader.findings.found) > before
+        del names.reader.findings.found[before:]  # they are recorded where the guess is read
+        neutral = np.where(near.coordinates[: model.nq] & (not wrong), near.x[: model.nq], neutral)
+    q = np.where(found.coordinates[: model.nq], found.x[: model.nq], neutral)
     if not np.isfinite(q).all():  # an error was recorded
         found.coordinates[:] = found.tangent[:] = True
         return
@@ -134,6 +142,7 @@ def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, pat
         ("G", [c.jacobian(model, symbols[0])[_positions(model, c), :] for c in names.constraints]),
         ("J", [c.jacobian(model, symbols[0]) for c in names.constraints]),
         ("pace", [c.rate(model, symbols[0], ca.SX(model.nv, 1)) for c in names.constraints])))
+    facing = ca.Function("facing", [symbols[0]], [ca.SX(ca.vertcat(*(c.facing(model, symbols[0]) for c in names.constraints)))])
     move, begin = dynamics.make(model, "integrate"), q
 
     def closing(q: np.ndarray) -> np.ndarray:
@@ -148,7 +157,7 @@ def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, pat
     rng, away = np.random.default_rng(0), np.zeros(model.nv)
     for _ in range(TRIES):
         q = closing(np.array(move(begin, away)).ravel())
-        if np.abs(np.array(g(q))).max(initial=0.0) < CLOSED:
+        if np.abs(np.array(g(q))).max(initial=0.0) < CLOSED and np.array(facing(q)).min(initial=1.0) > 0.0:
             break
         away[left] = rng.standard_normal(len(left))
     else:
@@ -170,7 +179,10 @@ def _check_closed(names: robot_state.RobotNames, found: robot_state.PartialState
     model = names.model
     q, v = ca.DM(found.x[: model.nq]), ca.DM(found.x[model.nq :])
     worst = max(float(ca.norm_inf(ca.DM(x))) for c in names.constraints for x in (c.value(model, q), c.rate(model, q, v)))
-    if worst > 1e-6:
+    turned = next((c.name for c in names.constraints if np.array(ca.DM(c.facing(model, q))).min(initial=1.0) < 0.0), None)
+    if turned is not None:
+        names.reader.findings.add(path, f"breaks a constraint of the mechanism: the frames of {turned!r} are half a turn apart")
+    elif worst > 1e-6:
         missed = _open(names, np.array(q).ravel())
         names.reader.findings.add(path, f"breaks a constraint of the mechanism: {missed}; name fewer joints and write others: "
                                         f"{ASSEMBLED}, or others: free")
