@@ -30,8 +30,8 @@ class Closure(FrameConstraint):
 
     joint: one of ``CLOSURES``; axis [3]: of its rotation or translation (planar: the normal), the same in both frames, which
     coincide but for the joint's own motion. g: rows of the position of ``second`` in ``first`` [m], then of the rotation R between
-    them: of ``R axis`` across the axis, or of the skew part of R, ``unfolded``. A revolute closure in a planar mechanism has three rows that
-    repeat what the tree says already; that is allowed.
+    them: of ``R axis`` across the axis, or of the skew part of R, ``unfolded``. A revolute closure in a planar mechanism has three
+    rows that repeat what the tree says already; that is allowed.
     """
 
     name: str

@@ -36,6 +36,8 @@ NEAR = 1e-3
 """Largest projected gradient, relative to the cost, from which it is tried where the limit of iterations ended the search."""
 BATCH_SECONDS = 0.05
 """Time between two looks at the keyboard and two reports."""
+SHARES = (1e-6, 1e-4, 1e-2, 1.0)
+"""Of the penalties of the search, with which a polished point is tried for a minimum."""
 MOST = 64
 """Iterations in one batch, at most."""
 PATIENCE = 150
@@ -312,7 +314,7 @@ class Search:
         from ocp.shooting.engine.polishing import polished
 
         store, options = self.store, self.options
-        touched = (*store.path, store.held.lam, store.held.slope, store.settings, store.state)
+        touched = (*store.path, store.held.lam, store.held.mu, store.held.slope, store.settings, store.state)
         kept = [array.copy() for array in touched]
 
         def back() -> None:
@@ -345,10 +347,17 @@ class Search:
                                   f"{found.residuals.feasibility:.3g}, cost {self.objective:.9g}")
 
     def _convex(self) -> bool:
-        """Whether the path is a minimum to second order: the sweep succeeds with next to no regularisation."""
-        state = self.store.state
-        state[r.MU], state[r.BLEND] = self.store.settings[r.MU_LEAST], 0.0
-        return self._perform(it.SWEEP) < 0
+        """Whether the path is a minimum to second order: the sweep succeeds with next to no regularisation, and the least penalties
+        that do. Small ones leave the multipliers as they are where rows are zero up to rounding; large ones drown the cost."""
+        state, penalties = self.store.state, self.store.held.mu
+        given = penalties.copy()
+        for share in SHARES if self.multipliers.any_rows else SHARES[-1:]:
+            penalties[:] = share * given
+            self._perform(it.EXPAND)
+            state[r.MU], state[r.BLEND] = self.store.settings[r.MU_LEAST], 0.0
+            if self._perform(it.SWEEP) < 0:
+                return True
+        return False
 
     def sweep_again(self) -> None:
         """The policy of the path, if the search stopped before it was made."""

@@ -240,3 +240,24 @@ def test_a_violation_decays_as_a_critically_damped_oscillator():
 def test_constraints_that_do_not_fit_are_refused(record, words):
     with pytest.raises(ModelError, match=words):
         Mechanism(TREE, constraints=(record,))
+
+
+@pytest.mark.parametrize("joint", ["fixed", "revolute"])
+def test_half_a_turn_is_as_far_from_closed_as_can_be(joint):
+    """The sine of the angle between the frames is zero there; what is held is twice the sine of its half, and its rate is that."""
+    b = Builder("turn")
+    for name in ("first", "second"):
+        b.body(name, parent="world", joint=Joint(name, "spherical"), inertia=BodyInertia(1.0, (0, 0, 0), np.eye(3).tolist()))
+    model, record = b.build(), Closure("loop", "first", "second", joint)
+    across = np.array([0.6, 0.8, 0.0])
+    for angle in (1e-9, 0.3, 1.7, 2.5, 3.0):
+        q = np.r_[1.0, 0, 0, 0, np.cos(angle / 2), np.sin(angle / 2) * across]
+        g = np.array(ca.DM(record.value(model, ca.DM(q)))).ravel()[3:]
+        assert np.linalg.norm(g) == pytest.approx(2 * np.sin(angle / 2), rel=1e-2 if angle < 2.9 else 0.1)
+        assert float(record.facing(model, ca.DM(q))) == pytest.approx(np.cos(angle))
+        v = np.r_[np.zeros(3), across]  # so that the angle grows by one a second
+        rate = np.array(ca.DM(record.rate(model, ca.DM(q), ca.DM(v)))).ravel()[3:]
+        later = np.r_[q[:4], np.cos((angle + 1e-6) / 2), np.sin((angle + 1e-6) / 2) * across]
+        sooner = np.r_[q[:4], np.cos((angle - 1e-6) / 2), np.sin((angle - 1e-6) / 2) * across]
+        change = [np.array(ca.DM(record.value(model, ca.DM(x)))).ravel()[3:] for x in (later, sooner)]
+        assert rate == pytest.approx((change[0] - change[1]) / 2e-6, abs=1e-7)

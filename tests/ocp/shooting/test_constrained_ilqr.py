@@ -9,7 +9,7 @@ from control_problems import block_move, cart_pole
 from free_problems import late_start
 from shooting_problems import function, make
 
-from ocp.app.files.load import load_problem
+from ocp.app.files.load import load_problem, load_text
 from ocp.errors import ProblemError
 from ocp.guess import inverse_dynamics_controls
 from ocp.methods import solve
@@ -178,3 +178,27 @@ def test_the_multiplier_of_a_constraint_on_a_free_start_is_its_price():
     np.testing.assert_allclose(found.extra["multipliers_start"], [2 * 0.4 + 5 * 1.4 / 16], rtol=1e-5)
     without = solve(late_start(), "ilqr", {**FAST, "intervals": 7})
     assert "multipliers_start" not in without.extra
+
+
+def test_an_unstable_motion_between_states_at_rest_is_certified():
+    """A body that balances on a wheel: over two seconds errors grow so far that the penalties of the search drown the cost, and a
+    minimum is told by small ones alone. Reference: held controls of 100 intervals by multiple shooting."""
+    problem = load_text("""
+name: Segway
+system:
+  bodies:
+    frame: {mass: 10, com: [0, 0.5, 0], inertia: {xx: 1.0, yy: 1.0, zz: 0.3}, joint: {kind: planar, name: root, rpy: [pi/2, 0, 0]}}
+    wheel: {parent: frame, mass: 2, inertia: {xx: 0.01, yy: 0.02, zz: 0.01},
+            joint: {name: axle, kind: revolute, axis: [0, 0, 1], effort: 20}}
+  actuated: [axle]
+  constraints:
+    - {name: tyre, rolling: {frame: wheel, radius: 0.2, axis: [0, 0, 1], friction: 0.8}}
+phase:
+  duration: 2.0
+  start: {joints: {root: [0, 0.2, 0], axle: 0}, rest: true}
+  final: {joints: {root: [1, 0.2, 0]}, rest: true}
+  costs: [{name: effort, running: "axle**2"}]
+""").problem
+    found = solve(problem, "ilqr")
+    assert found.ok, found.message
+    assert found.objective == pytest.approx(solve(problem, "multiple_shooting", {"intervals": 100}).objective, rel=1e-8)
