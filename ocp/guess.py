@@ -10,6 +10,8 @@ import casadi as ca
 import numpy as np
 
 import dynamics
+from dynamics.constraints import Contact
+from dynamics.mechanism.constrained import reduced, stacked
 from ocp.errors import ProblemError
 from ocp.problem import Guess, Phase, Problem, Trajectory, with_parameters
 from ocp.spaces import Space
@@ -89,6 +91,26 @@ def inverse_dynamics_controls(phase: Phase, intervals: int) -> np.ndarray | None
         tau = np.array(inverse(move(q[i], at * steps[i]), speed * steps[i], bend * steps[i])).ravel()
         u[k] = share @ tau
     return u
+
+
+def standing(phase: Phase) -> Phase:
+    """The phase with inputs that hold a robot on its contacts in the postures of the guess, where the guess has none: of all ways
+    to share its weight, that with the least squares of efforts and contact forces. Itself where other constraints act, or none."""
+    system, guess = phase.system, phase.guess
+    mechanism = system.mechanism or system.held or system.inverse
+    contacts = () if mechanism is None else mechanism.constraints
+    if not contacts or not all(isinstance(c, Contact) for c in contacts) or mechanism.thrusters or np.any(guess.u):
+        return phase
+    model, q = mechanism.model, ca.SX.sym("q", mechanism.model.nq)
+    rest, touching = ca.DM.zeros(model.nv), stacked(model, reduced(contacts), "jacobian", q)
+    weight = ca.Function("weight", [q], [mechanism.inverse_dynamics(q, rest, rest), touching])
+    S, u = np.array(ca.DM(mechanism.selection)), []
+    for x in np.asarray(guess.x, dtype=float):
+        tau, J = (np.array(part) for part in weight(x[:model.nq]))
+        efforts, forces = np.split(np.linalg.pinv(np.hstack([S, J.T])) @ tau.ravel(), [S.shape[1]])
+        own = [efforts] if system.inverse is None else []
+        u.append(np.concatenate(own if system.mechanism is not None else [*own, np.zeros(model.nv), forces]))
+    return replace(phase, guess=replace(guess, u=np.clip(u, phase.u_lower, phase.u_upper)))
 
 
 def with_dynamic_controls(problem: Problem) -> Problem | None:

@@ -48,6 +48,7 @@ from ocp.bridge import (
 )
 from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, with_contacts
 from ocp.errors import ProblemError
+from ocp.guess import standing
 from ocp.problem import At, Constraint, Phase, Problem, System
 from ocp.robot_terms import RobotTerms
 
@@ -220,7 +221,7 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     where = reader.findings.source.where((*reader.place, "constraints"))
     closed = tuple(replace(c, where=where) for c in system.constraints if c.at is At.START and free_start)
 
-    return Phase(
+    phase = Phase(
         name=name, system=replace(system, constraints=()), duration=lp.read_duration(reader, given.duration, system.period),
         guess=read_guess(names, robot, given, start, final, boxes.inputs),
         start=start.boundary() if start else None, final=final.boundary() if final else None,
@@ -229,6 +230,8 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
         costs=read_costs(reader, given.costs, error, system.period), constraints=(*constraints, *efforts, *closed, *_ground(robot)),
         free_parameters=lp.free_parameters(reader),
     )
+    # without efforts a robot on contacts falls, and their forces lie outside their cones
+    return phase if given.guess.controls or reader.findings.found else standing(phase)
 
 
 def _in_time(robot: LoadedRobot, system: System) -> System:

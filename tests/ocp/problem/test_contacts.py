@@ -10,7 +10,7 @@ from dynamics import algorithms as alg
 from dynamics.constraints import FlatContact, FrameMotion, JointMotion, PointContact, RollingContact, Skate
 from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model.synthetic import random_tree
-from ocp.app.files.load import load_problem
+from ocp.app.files.load import load_problem, load_text
 from ocp.bridge import robot_system, start_constraints
 from ocp.contacts import clear_constraint, contact_constraints, impact_map, with_contacts
 from ocp.derivative_check.closed_form import closed_form
@@ -312,3 +312,38 @@ def test_loops_hold_contacts_and_skates():
     expected = np.array(timed.forward_dynamics(ca.DM(q), ca.DM(v), ca.DM(u), 0.3)).ravel()
     found = LoopDynamics(timed).forward_dynamics(q, v, np.array(timed.motor_effort(ca.DM(u))).ravel(), t=0.3)
     np.testing.assert_allclose(found, expected, atol=1e-7 * np.abs(found).max())
+
+
+@pytest.mark.parametrize("formulation", ["forward_dynamics", "residual", "inverse_dynamics"])
+def test_a_guess_without_efforts_stands(formulation):
+    """A quadruped on four feet: inputs of the guess hold it still, its weight in the feet, every force inside its cone."""
+    feet = "".join(f"\n    - {{name: {leg}, contact: {{frame: {leg}_foot, friction: 0.6}}}}" for leg in ("lf", "rf", "lh", "rh"))
+    joints = ", ".join(f"{leg}_thigh: 0.6, {leg}_knee: -1.2, {leg}_abduction: 0" for leg in ("lf", "rf", "lh", "rh"))
+    loaded = load_text(f"""
+name: Quadruped on four feet
+system:
+  robot: models/quadruped.urdf
+  root: free_flyer
+  formulation: {formulation}
+  constraints: {feet}
+phase:
+  duration: 0.6
+  start: {{base: {{rpy: [0, 0, 0]}}, joints: {{{joints}}}, rest: true, others: assembled}}
+  final: {{rest: true}}
+  costs: [{{name: effort, running: "dot(tau, tau)"}}]
+""", "problems")
+    phase = loaded.problem.phase
+    system, x, u = phase.system, phase.guess.x[0], phase.guess.u[0]
+    mechanism = system.mechanism or system.held or system.inverse
+    assert np.max(np.abs(np.array(system.rate(0, x, u, [])))) < 1e-9
+    if system.residual is not None:
+        assert np.max(np.abs(np.array(system.residual(0, x, u, [])))) < 1e-9
+    cones = [c for c in phase.constraints if c.sense is Sense.CONE]
+    values = [np.array(c.function(0, x, u, [])).ravel() for c in cones]
+    assert len(cones) == 4
+    assert all(np.linalg.norm(value[1:]) < 0.9 * value[0] for value in values)
+    weight = 9.81 * float(np.sum([body.inertia.mass for body in mechanism.model.bodies]))
+    assert sum(value[0] for value in values) / 0.6 == pytest.approx(weight)
+    for c in phase.constraints:
+        if c.at is At.PATH and c.sense is Sense.EQUAL:
+            assert np.max(np.abs(np.array(c.function(0, x, u, [])))) < 1e-9
