@@ -13,7 +13,6 @@ import numpy as np
 
 from dynamics.errors import near
 from ocp.algebraic import eliminated, restored
-from ocp.bridge import marked
 from ocp.certify import Tolerances, certify
 from ocp.conclusion import GRACE, conclude
 from ocp.errors import ProblemError, UnsupportedError
@@ -70,10 +69,9 @@ class Method:
         return found
 
     def served(self, problem: Problem, options: Any) -> Problem:
-        """The problem as the method sees algebraic unknowns: those of its program (``served`` in ``solver``), or eliminated; with
-        marks at what it need not ask for."""
+        """The problem as the method sees algebraic unknowns: those of its program (``served`` in ``solver``), or eliminated."""
         own = getattr(importlib.import_module(self.solver), "served", None)
-        return marked(eliminated(problem) if own is None else own(problem, options))
+        return eliminated(problem) if own is None else own(problem, options)
 
     def finer(self, problem: Problem, options: Any, solution: Solution) -> Solution:
         """The problem, whose guess is the solution, solved on a finer mesh than that of the solution."""

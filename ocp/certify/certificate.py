@@ -85,10 +85,10 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
     total, total_at = _largest([(one.total, one.total_at) for one in again])
     balances = [b for b in (dynamics.energy_balance(motion) for motion in motions) if b is not None]
     found = [(motion.phase, v) for motion in motions
-             for v in constraints.violations(motion, tolerances.violation, tolerances.violation_between)]
+             for v in constraints.violations(motion, tolerances.violation, tolerances.violation_between, tolerances.gap_segment)]
     named = [v if len(phases) == 1 else replace(v, name=f"{phase.name}: {v.name}") for phase, v in found]
     passages = [constraints.passage(*pair, tolerances.violation) for pair in zip(motions[:-1], motions[1:], strict=True)]
-    links = [constraints.linked(linkage, motions, tolerances.violation, tolerances.violation_between)
+    links = [constraints.linked(linkage, motions, tolerances.violation, tolerances.gap_segment)
              for linkage in solution.problem.linkages]
     stationarity, complementarity, kind, curved = _optimality(solution, motions, size, varied, tolerances, late())
     certificate = Certificate(

@@ -31,13 +31,14 @@ def excess(constraint: Constraint, values: Array) -> Array:
     return np.maximum(0.0, np.maximum(lower - values, values - upper))
 
 
-def violations(motion: Motion, tolerance: float, between: float) -> Iterator[Violation]:
+def violations(motion: Motion, tolerance: float, between: float, implied: float) -> Iterator[Violation]:
     """One entry per named constraint of a phase, bounds and boundary states included.
 
-    tolerance, between: at knots and between them, as parts of the size of what is held (``ocp.certify.scale``); entries carry
-    them in the units of their values.
+    tolerance, between, implied: at knots, between them, and of what a mechanism's constraints imply, which is held as closely as
+    its motion is integrated; as parts of the size of what is held (``ocp.certify.scale``). Entries carry them in the units of their
+    values.
     """
-    for size, found in _violations(motion, max(between / tolerance, 1.0)):
+    for size, found in _violations(motion, max(implied / tolerance, 1.0)):
         own = tolerance * size
         yield replace(found, tolerance=own, tolerance_between=max(between, tolerance) * size)
 
@@ -53,8 +54,8 @@ def passage(before: Motion, after: Motion, tolerance: float) -> Violation:
                      phase.system.space.tangent_names[worst], tolerance)
 
 
-def linked(linkage: Linkage, motions: Sequence[Motion], tolerance: float, between: float) -> Violation:
-    """How far ends of phases are from what links them; rows that are implied are judged as what lies between knots."""
+def linked(linkage: Linkage, motions: Sequence[Motion], tolerance: float, implied: float) -> Violation:
+    """How far ends of phases are from what links them; implied: tolerance of rows that follow from constraints of mechanisms."""
     states = [motions[i].trajectory.x[0 if at is At.START else -1] for i, at in linkage.ends]
     durations = [m.trajectory.t[-1] - m.trajectory.t[0] for m in motions]
     known = {name: value for m in reversed(motions)  # the first phase that has it, as in the program
@@ -62,7 +63,7 @@ def linked(linkage: Linkage, motions: Sequence[Motion], tolerance: float, betwee
     value = np.asarray(linkage.function(*states, durations, [known[name] for name in linkage.parameters])).ravel()
     over = np.maximum(0.0, np.maximum(np.asarray(linkage.lower) - value, value - np.asarray(linkage.upper)))
     size = _linkage_sizes(linkage, motions, states, durations, [known[name] for name in linkage.parameters], value)
-    size[np.flatnonzero(linkage.implied)] *= max(between / tolerance, 1.0)
+    size[np.flatnonzero(linkage.implied)] *= max(implied / tolerance, 1.0)
     worst = int(np.argmax(np.nan_to_num(over / size, nan=np.inf)))
     return Violation(linkage.name, float(over[worst]), 0.0, float(motions[linkage.ends[-1][0]].trajectory.t[-1]),
                      linkage.components()[worst], tolerance * float(size[worst]))
@@ -86,8 +87,7 @@ def _linkage_sizes(linkage: Linkage, motions: Sequence[Motion], states: list[Arr
 
 
 def _violations(motion: Motion, wider: float) -> Iterator[tuple[float, Violation]]:
-    """(size of what is held, its violation); wider: what lies between knots, and what is implied, may be off by so many times
-    more."""
+    """(size of what is held, its violation); wider: what is implied may be off by so many times more."""
     phase, system, trajectory = motion.phase, motion.phase.system, motion.trajectory
     t, states, scales = trajectory.t, trajectory.x, motion.scales
     look = motion.look if motion.finite and not motion.stepped else None

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ocp.algebraic import eliminated, stated
+from ocp.bridge import marked
 from ocp.derivatives import EXECUTIONS
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guess import from_motion
@@ -225,10 +226,10 @@ def _family(options: CollocationOptions) -> Family:
 
 def served(problem: Problem, options: CollocationOptions) -> Problem:
     """The problem with its algebraic unknowns at the points of the scheme, where controls are unknowns at all of these; else with
-    its unknowns eliminated; sizes of controls are split."""
+    its unknowns eliminated; sizes of controls are split, and what ends need not ask for is marked."""
     problem = split(problem)
     at_points = options.shape() == "polynomial" and options.form != "compressed"
-    return stated(problem) if at_points else eliminated(problem)
+    return marked(stated(problem) if at_points else eliminated(problem))
 
 
 def transcribe(problem: Problem, options: CollocationOptions, meshes: Sequence[Mesh | Compressed] | None = None,

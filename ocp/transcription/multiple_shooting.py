@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ocp.algebraic import eliminated, stated
+from ocp.bridge import marked
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import GIVEN, INTEGRATORS, MULTISTEP
 from ocp.nlp import SolverOptions
@@ -74,9 +75,9 @@ class MultipleShootingOptions:
 
 def served(problem: Problem, options: MultipleShootingOptions) -> Problem:
     """The problem with its algebraic unknowns at the points of the steps, where these are explicit; implicit ones solve equations
-    anyway, and eliminate the unknowns with them; sizes of controls are split."""
+    anyway, and eliminate the unknowns with them; sizes of controls are split, and what ends need not ask for is marked."""
     problem = split(problem)
-    return stated(problem) if carries(options.integrator) else eliminated(problem)
+    return marked(stated(problem) if carries(options.integrator) else eliminated(problem))
 
 
 def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequence[Grid] | None = None,

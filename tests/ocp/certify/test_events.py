@@ -102,7 +102,7 @@ def test_a_violation_is_measured_at_its_peak_and_not_at_the_next_sample(monkeypa
     motion = Motion(replace(known.block_move().phase, constraints=(row,)),
                     Trajectory(knots, state(knots), control(knots[:-1]), knots[:-1], state, control))
     assert np.max(np.sin(5 * motion.look.t)) < 1 - 1e-5
-    found = next(v for v in constraints.violations(motion, 1e-6, 1e-4) if v.name == "ceiling")
+    found = next(v for v in constraints.violations(motion, 1e-6, 1e-4, 2e-3) if v.name == "ceiling")
     assert found.between_knots == pytest.approx(1e-3, abs=1e-10)
     assert found.time_between == pytest.approx(np.pi / 10, abs=1e-5)
 
