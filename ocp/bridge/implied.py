@@ -170,11 +170,12 @@ class _Ends:
                 point.append(_moved(space, x, to + size * rng.standard_normal(space.ndx)))
             for _ in range(STEPS):
                 value, slope = on(point)
-                if not np.all(np.isfinite(value)) or np.max(np.abs(value), initial=0.0) <= OFF:
+                if not (known := bool(np.all(np.isfinite(value)) and np.all(np.isfinite(slope)))) or np.max(
+                        np.abs(value), initial=0.0) <= OFF:
                     break
                 step = np.split(-np.linalg.lstsq(slope, value, NONE)[0], np.cumsum([space.ndx for space in spaces])[:-1])
                 point = [_moved(space, x, dx) for space, x, dx in zip(spaces, point, step, strict=True)]
-            if np.max(np.abs(value), initial=0.0) <= OFF:
+            if known and np.max(np.abs(value), initial=0.0) <= OFF:
                 yield point
 
 

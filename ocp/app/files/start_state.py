@@ -147,10 +147,10 @@ def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, pat
 
     def closing(q: np.ndarray) -> np.ndarray:
         for _ in range(STEPS):
-            step, miss = np.zeros(model.nv), np.array(g(q)).ravel()
-            if np.abs(miss).max(initial=0.0) < CLOSED:
+            step, miss, slope = np.zeros(model.nv), np.array(g(q)).ravel(), np.array(G(q))[:, left]
+            if np.abs(miss).max(initial=0.0) < CLOSED or not np.isfinite(slope).all():
                 break
-            step[left] = -np.linalg.lstsq(np.array(G(q))[:, left], miss, rcond=1e-9)[0]
+            step[left] = -np.linalg.lstsq(slope, miss, rcond=1e-9)[0]
             q = np.array(move(q, step * min(1.0, 0.5 / max(np.abs(step).max(), 1e-300)))).ravel()
         return q
 

@@ -219,3 +219,27 @@ def test_marks_go_with_what_a_method_hands_back():
     assert sum(boundary.implied) == 2
     assert all(boundary.fixed[4:])  # and nothing that was asked is lost
     assert replace(boundary, implied=()) == load_text(FIVE_BAR).problem.phase.final
+
+
+def test_where_rows_have_no_derivative_at_the_guess_it_is_beside_it_that_counts():
+    """A rod between two pendulums of one pivot, whose tips coincide in the guess: its direction is no number there."""
+    link = "{mass: 1, com: [0.1, 0, 0], inertia: {xx: 1e-4, yy: 1e-3, zz: 1e-3}, " \
+        "joint: {name: %s, kind: revolute, axis: [0, 1, 0]}}"
+    problem = load_text(f"""
+name: Scissors
+system:
+  bodies:
+    first: {link % "a"}
+    second: {link % "b"}
+  constraints:
+    - {{name: rod, rod: {{length: 0.1, points: [{{frame: first, position: [0.2, 0, 0]}},
+                                               {{frame: second, position: [0.2, 0, 0]}}]}}}}
+phase:
+  duration: 1
+  start: {{joints: {{a: 0}}, rest: true, others: assembled}}
+  final: {{rest: true}}
+  costs: [{{name: effort, running: "a**2 + b**2"}}]
+""").problem
+    phase = problem.phase
+    still = replace(phase, guess=replace(phase.guess, x=np.zeros_like(phase.guess.x)))
+    assert marked(replace(problem, phases=(still,))).phase.final.implied.count(True) == 1
