@@ -1,5 +1,6 @@
 """Problems and solutions as data."""
 
+from ocp.problem.finding import Finding, Kind
 from ocp.problem.problem import (
     INF,
     Boundary,
@@ -31,7 +32,7 @@ from ocp.problem.system import System
 from ocp.problem.terms import At, Constraint, Cost, Sense
 
 __all__ = [
-    "AT_A_JUMP", "INF", "SOLVED", "TOO_FAST", "At", "Boundary", "Certificate", "Constraint", "Cost", "Duration", "Guess",
-    "Linkage", "Phase", "Problem", "Reference", "Residual", "Sense", "Solution", "Statement", "Status", "System", "Trajectory",
+    "AT_A_JUMP", "INF", "SOLVED", "TOO_FAST", "At", "Boundary", "Certificate", "Constraint", "Cost", "Duration", "Finding", "Guess",
+    "Kind", "Linkage", "Phase", "Problem", "Reference", "Residual", "Sense", "Solution", "Statement", "Status", "System", "Trajectory",
     "Violation", "in_steps", "join", "replaced_systems", "whole_steps", "with_parameters",
 ]

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ocp.problem.finding import Finding
+
 
 class Status(enum.Enum):
     """How a solve ended; each value is a sentence that says what to try next."""
@@ -233,6 +235,7 @@ class Solution:
     optimality: Any = None  # what the method leaves for the certificate: multipliers, gains, residual functions
     certificate: Certificate | None = None
     notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()  # what was found on the way, in order
     parts: tuple[Trajectory, ...] = ()  # the phases one by one; empty where there is only one
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)  # gains, multipliers: saved with the trajectory
     escape: Any = None  # a direction, in the unknowns of ``optimality``, that leads down from a point that is no minimum

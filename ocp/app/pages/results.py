@@ -33,6 +33,7 @@ from ocp.app.pages.folders import CHECKPOINT, FORMAT, is_run, jsonable, new_fold
 from ocp.app.pages.frozen import frozen_lines
 from ocp.app.pages.legs import Leg, alike, chosen, legs, union, widened
 from ocp.app.pages.scene import Scene
+from ocp.app.sentences import remarks
 from ocp.errors import ProblemError
 from ocp.problem.solution import Certificate, Residual, Solution, Statement, Violation
 
@@ -186,7 +187,7 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
                   "iterations": len(solution.iterations)},
         "seconds": solution.seconds,
         "options": solution.options,
-        "notes": solution.notes,
+        "notes": remarks(solution), "findings": [one.record() for one in solution.findings],
         "freeze": frozen_lines(solution.method, solution.freeze) if solution.freeze else "",
         "model_hash": model_hash,
         "provenance": provenance,

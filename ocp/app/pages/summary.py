@@ -14,6 +14,7 @@ from ocp.app.pages.legs import chosen, legs
 from ocp.app.pages.results import FROZEN, REPORT, with_bar
 from ocp.app.pipeline import Outcome
 from ocp.app.screen import grid, wide_console
+from ocp.app.sentences import remarks
 from ocp.methods import METHODS
 
 
@@ -42,7 +43,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
         out.print(f"  duration    {found[0].span[1] - found[0].span[0]:.9g} s (chosen)", soft_wrap=True, markup=False)
     for name, value in parameters.items():
         out.print(f"  parameter   {name} = {value:.9g} (chosen)", soft_wrap=True, markup=False)
-    for note in solution.notes:
+    for note in remarks(solution):
         if _said(note, durations, parameters):
             continue
         out.print(f"  note        {note}", soft_wrap=True, markup=False)

@@ -1,0 +1,10 @@
+"""Findings about what was tried for an answer, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ocp.app.sentences.wording import Wording
+from ocp.problem.finding import Finding, Kind  # noqa: F401
+
+SENTENCES: Mapping[Kind, Wording] = {}
