@@ -1,33 +1,33 @@
-"""The table of methods, and the one road from a problem to a certified solution."""
+"""The table of methods, and the one way from a problem to a certified solution."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dynamics.errors import near
 from ocp.algebraic import eliminated, restored
 from ocp.certify import Tolerances, certify
-from ocp.conclusion import GRACE, conclude
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guess import sample_guess
-from ocp.interrupts import deadline, held, late, limited
+from ocp.interrupts import held, late, limited
 from ocp.problem import SOLVED, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.reach import end_findings, first_findings
 from ocp.splits import joined
+from ocp.strategy.loop import GRACE_S, concluded, searched
+from ocp.strategy.search import NOBODY, Outside, Progress, Search
+from ocp.strategy.table import OPTIONAL
 
 #: options that say how time is discretised
 OF_TIME = ("integrator", "intervals", "steps", "controls", "cost_quadrature")
-Progress = Callable[[Mapping[str, Any]], None]
 #: seconds that the certificate may take after Ctrl-C
-AFTER_INTERRUPT = GRACE
+AFTER_INTERRUPT = GRACE_S
 
 
 def in_discrete_time(problem: Problem) -> bool:
@@ -44,59 +44,74 @@ def idle(problem: Problem, options: Any) -> tuple[str, ...]:
 NOTHING_TO_SAY = "says nothing of a system in discrete time, whose steps are given; leave it out"
 
 
+class Parts(NamedTuple):
+    """Of a method: its record of options; ``unsupported(problem)``, a sentence for each thing that it cannot enforce;
+    ``served(problem, options)``, the problem as its program sees it; ``searching(problem, options, outside, judge, without,
+    tolerances)``, its search and where that begins."""
+
+    options: type
+    unsupported: Callable[[Problem], list[str]]
+    served: Callable[[Problem, Any], Problem]
+    searching: Callable[..., tuple[Search, Any]]
+
+
+def _collocation() -> Parts:
+    from ocp.strategy.collocation import searching
+    from ocp.transcription.collocation import CollocationOptions, served, unsupported
+
+    return Parts(CollocationOptions, unsupported, served, searching)
+
+
+def _multiple_shooting() -> Parts:
+    from ocp.strategy.multiple_shooting import searching
+    from ocp.transcription.multiple_shooting import MultipleShootingOptions, served, unsupported
+
+    return Parts(MultipleShootingOptions, unsupported, served, searching)
+
+
+def _ilqr() -> Parts:
+    from ocp.shooting.options import ILQROptions, unsupported
+
+    def searching(*given: Any) -> tuple[Search, Any]:
+        from ocp.strategy.shooting import searching  # loads Numba
+
+        return searching(*given)
+
+    return Parts(ILQROptions, unsupported, lambda problem, options: eliminated(problem), searching)
+
+
+def _adjoint() -> Parts:
+    from ocp.shooting.adjoint import AdjointOptions, unsupported
+    from ocp.strategy.shooting import searching_adjoint
+
+    return Parts(AdjointOptions, unsupported, lambda problem, options: eliminated(problem), searching_adjoint)
+
+
 @dataclass(frozen=True)
 class Method:
-    """A method by the places of its three parts; they are imported on use, so that one method never pays for another.
-
-    ``solve(problem, options, progress, checkpoint, resume)`` in ``solver``; the options dataclass and
-    ``unsupported(problem)`` in ``options``; ``finer(problem, options, solution)`` in ``solver``, too. judged: whether the solver
-    takes ``judge=``, which certifies a solution on the way.
-    """
+    """A method by name; its parts are imported on use, so that one method never pays for another."""
 
     name: str
     summary: str
-    solver: str
-    options_module: str
-    options_name: str
-    judged: bool = False
+    parts: Callable[[], Parts]
 
     def options_type(self) -> Any:
-        return getattr(importlib.import_module(self.options_module), self.options_name)
+        return self.parts().options
 
     def unsupported(self, problem: Problem) -> list[str]:
         """One sentence for each thing that this method cannot enforce."""
-        found: list[str] = importlib.import_module(self.options_module).unsupported(problem)
-        return found
+        return self.parts().unsupported(problem)
 
     def served(self, problem: Problem, options: Any) -> Problem:
-        """The problem as the method sees algebraic unknowns: those of its program (``served`` in ``solver``), or eliminated."""
-        own = getattr(importlib.import_module(self.solver), "served", None)
-        return eliminated(problem) if own is None else own(problem, options)
-
-    def finer(self, problem: Problem, options: Any, solution: Solution) -> Solution:
-        """The problem, whose guess is the solution, solved on a finer mesh than that of the solution."""
-        found: Solution = importlib.import_module(self.solver).finer(problem, options, solution)
-        return found
-
-    def run(self, problem: Problem, options: Any, progress: Progress | None, checkpoint: Keep | None = None,
-            resume: Checkpoint | None = None, judged: Tolerances | None = None) -> Solution:
-        given: dict[str, Any] = {}
-        if self.judged:
-            own = judged or Tolerances()
-            given = {"judge": lambda found: certify(found, own, deadline(GRACE)), "allowed": (own.gap_segment, own.error_estimate)}
-        solution: Solution = importlib.import_module(self.solver).solve(problem, options, progress, checkpoint, resume, **given)
-        return solution
+        """The problem as the method sees it."""
+        return self.parts().served(problem, options)
 
 
 METHODS: Mapping[str, Method] = {m.name: m for m in (
-    Method("collocation", "direct collocation by schemes of any degree, solved as a nonlinear program",
-           "ocp.transcription.collocation", "ocp.transcription.collocation", "CollocationOptions", True),
-    Method("multiple_shooting", "direct multiple shooting with any integrator, solved as a nonlinear program",
-           "ocp.transcription.multiple_shooting", "ocp.transcription.multiple_shooting", "MultipleShootingOptions"),
-    Method("ilqr", "iterative LQR / DDP with control bounds, compiled loops",
-           "ocp.shooting.ilqr", "ocp.shooting.options", "ILQROptions"),
-    Method("adjoint", "single shooting by adjoint gradients and L-BFGS-B, for parameters of long and stiff motions",
-           "ocp.shooting.adjoint", "ocp.shooting.adjoint", "AdjointOptions"),
+    Method("collocation", "direct collocation by schemes of any degree, solved as a nonlinear program", _collocation),
+    Method("multiple_shooting", "direct multiple shooting with any integrator, solved as a nonlinear program", _multiple_shooting),
+    Method("ilqr", "iterative LQR / DDP with control bounds, compiled loops", _ilqr),
+    Method("adjoint", "single shooting by adjoint gradients and L-BFGS-B, for parameters of long and stiff motions", _adjoint),
 )}
 
 
@@ -117,10 +132,20 @@ def make_options(name: str, values: Mapping[str, Any]) -> Any:
     return kind(**values)
 
 
+def switched_off(names: Sequence[str]) -> frozenset[str]:
+    """Rules of the strategy that are not to fire. Raises ProblemError, with near misses, for what is no rule that may be switched
+    off."""
+    for name in names:
+        if name not in OPTIONAL:
+            raise ProblemError(f"no rule named {name!r} may be switched off{near(name, OPTIONAL)}; these may: {', '.join(OPTIONAL)}",
+                               where="solve.strategy.without")
+    return frozenset(names)
+
+
 def solve(
     problem: Problem, name: str = "collocation", options: Mapping[str, Any] | Any = None, *,
     tolerances: Tolerances | None = None, progress: Progress | None = None, checkpoint: Keep | None = None,
-    resume: Checkpoint | None = None, time_limit: float | None = None,
+    resume: Checkpoint | None = None, time_limit: float | None = None, without: Sequence[str] = (),
 ) -> Solution:
     """Solve and certify. options: a mapping of option names, or the method's options record.
 
@@ -128,17 +153,18 @@ def solve(
     and at its end unless it converged. resume: such a mapping, of the same problem and method; the solve goes on from there.
     Iterations are numbered on, and the log of the solution has those before, too; limits of iterations count anew.
     time_limit [s]: whatever is at work stops at the first iteration after it, the best of what was found comes back, without the
-    bar of its objective; status TIME_LIMIT where that is no solution. A problem whose bounds alone prove that it has no solution
-    is not solved: status INFEASIBLE, no certificate.
+    error bound of its objective; status TIME_LIMIT where that is no solution. A problem whose bounds alone prove that it has no
+    solution is not solved: status INFEASIBLE, no certificate. without: names of rules of the strategy (``ocp.strategy.table``) that
+    are not to fire.
 
     The solution of a system with algebraic unknowns has them behind its controls, by ``problem.phases[i].system.inputs``.
 
     Raises UnsupportedError, naming every constraint that the method cannot enforce and the methods that can;
-    ProblemError for unknown methods and options, and for a checkpoint of another problem.
+    ProblemError for unknown methods, options and rules, and for a checkpoint of another problem.
     ``solution.ok`` tells whether the answer can be trusted. After Ctrl-C, or the limit, the certificate gets three seconds; where
     they do not suffice the status is INTERRUPTED, or TIME_LIMIT.
     """
-    chosen = method(name)
+    chosen, off = method(name), switched_off(without)
     reasons = chosen.unsupported(problem)
     if reasons:
         able = [m.name for m in METHODS.values() if m.name != name and not m.unsupported(problem)]
@@ -146,15 +172,17 @@ def solve(
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
     if (names := idle(problem, record)):
         raise ProblemError(NOTHING_TO_SAY, where=f"solve.{name}.{names[0]}")
-    problem = chosen.served(problem, record)
+    problem, own = chosen.served(problem, record), tolerances or Tolerances()
     begin = time.perf_counter()
     if sure := [finding.text for finding in first_findings(problem) if finding.sure]:
         return joined(restored(_impossible(problem, name, record, sure, time.perf_counter() - begin)))
     with limited(time_limit):
         with held(False, progress) as ctrl_c:
-            solution = chosen.run(problem, record, ctrl_c.progress, checkpoint, resume, tolerances)
+            search, state = chosen.parts().searching(problem, record, Outside(ctrl_c.progress, checkpoint, resume), judge(own), off, own)
+            solution = searched(search, state)
         middle = time.perf_counter()
-        certified = _concluded(solution, record, chosen, tolerances, ctrl_c.asked or solution.status is Status.INTERRUPTED)
+        quiet = dataclasses.replace(search, outside=Outside())
+        certified = _concluded(quiet, solution, ctrl_c.asked or solution.status is Status.INTERRUPTED)
         if certified.status is Status.INTERRUPTED and late() and not ctrl_c.asked:
             certified = dataclasses.replace(certified, status=Status.TIME_LIMIT)
     if certified.status is Status.INFEASIBLE:
@@ -165,6 +193,18 @@ def solve(
     return joined(restored(dataclasses.replace(certified, seconds=seconds)))
 
 
+def uncertified(problem: Problem, name: str, options: Any, outside: Outside = NOBODY) -> Solution:
+    """The solution by a method alone, without certificate and error bound; but one that refines until the certificate holds."""
+    chosen, own = method(name), Tolerances()
+    search, state = chosen.parts().searching(chosen.served(problem, options), options, outside, judge(own), frozenset(), own)
+    return searched(search, state)
+
+
+def judge(tolerances: Tolerances) -> Callable[[Solution], Solution]:
+    """What certifies solutions on the way."""
+    from ocp.interrupts import deadline
+
+    return lambda found: certify(found, tolerances, deadline(GRACE_S))
 def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[str], seconds: float) -> Solution:
     """What there is to hand back where nothing need be tried: the guess, and why."""
     parts, begins = [], 0.0
@@ -188,20 +228,19 @@ def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[str], 
                     notes=("nothing was solved: bounds alone rule it out; the trajectory is the guess",))
 
 
-def _concluded(solution: Solution, options: Any, chosen: Method, tolerances: Tolerances | None, hurried: bool) -> Solution:
-    """The solution with its certificate and bar; hurried: after Ctrl-C, which may also come now: with what certificate there is
-    time for."""
+def _concluded(search: Search, solution: Solution, hurried: bool) -> Solution:
+    """The solution with its certificate and error bound; hurried: after Ctrl-C, which may also come now: with what certificate
+    there is time for."""
     if not hurried:
         try:
             with held(False):
-                return conclude(solution, options, lambda given, record: chosen.run(given, record, None, judged=tolerances),
-                                chosen.finer, tolerances)
+                return concluded(search, solution)
         except KeyboardInterrupt:
             pass
     until = time.perf_counter() + AFTER_INTERRUPT
     with held():
         try:
-            solution = certify(solution, tolerances, until)
+            solution = certify(solution, search.tolerances, until)
         except KeyboardInterrupt:  # Ctrl-C for the third time
             until = -1.0
     if solution.status in SOLVED and time.perf_counter() > until:

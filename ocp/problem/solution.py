@@ -236,6 +236,8 @@ class Solution:
     certificate: Certificate | None = None
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()  # what was found on the way, in order
+    ending: Finding | None = None  # why the search ended there, beside the status
+    strategy: tuple[Any, ...] = ()  # rules that fired on the way (``ocp.strategy.records.Firing``)
     parts: tuple[Trajectory, ...] = ()  # the phases one by one; empty where there is only one
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)  # gains, multipliers: saved with the trajectory
     escape: Any = None  # a direction, in the unknowns of ``optimality``, that leads down from a point that is no minimum

@@ -34,6 +34,7 @@ from ocp.problem import Guess, Phase, Problem, Solution, Status, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.shooting.engine import records
 from ocp.shooting.freed import freed
+from ocp.shooting.guess import write_guess
 from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
 from ocp.shooting.outcome import constants, extras, trajectories
@@ -41,6 +42,7 @@ from ocp.shooting.row_units import in_own_units
 from ocp.shooting.stages.horizon import Horizon, build
 from ocp.shooting.stages.single import bends, closed_form
 from ocp.shooting.stages.stage import Stage
+from ocp.shooting.starts import FAILURES, Start
 
 if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions that run something
     from ocp.shooting.engine.record import Engine, Store
@@ -137,37 +139,54 @@ def run(program: Program, progress: Progress | None = None, checkpoint: Keep | N
         guess: Guess | Sequence[Guess] | None = None) -> Solution:
     """Solve a prepared problem from the guess of its phases, from another (one for each phase), or from a checkpoint. Raises
     ProblemError for guesses that do not fit."""
-    from ocp.shooting.attempts import FAILURES, search
+    return shot(program, progress, checkpoint, resume, guess)[0]
+
+
+def shot(program: Program, progress: Progress | None = None, checkpoint: Keep | None = None, resume: Checkpoint | None = None,
+         guess: Guess | Sequence[Guess] | None = None, start: Start | None = None, number: int = 1, patient: bool = True,
+         before: tuple[Mapping[str, float], ...] = ()) -> tuple[Solution, tuple[float, float]]:
+    """One search: its solution, and what it misses, then its cost, infinite where it cannot be evaluated. start: None for that of
+    the options; number: of the search among those of a problem, whose rows so far are ``before``; patient: not to be given up while
+    there are iterations left."""
+    from ocp.shooting.engine import checkpoint as saved
+    from ocp.shooting.engine.search import Search
 
     began = time.perf_counter()
     options, horizon, store, problem = program.options, program.horizon, program.store, program.problem
     phases = tuple(leg.stretch.phase for leg in horizon.legs)
     if guess is not None:
         phases, problem = _guessed(phases, guess), replace(problem, phases=_guessed(problem.phases, guess))
-    found = search(horizon, phases, options, store, program.helpers, progress, checkpoint, resume)
-    status, message = found.ending
+    own = options if start is None or start.shooting == options.shooting else replace(options, shooting=start.shooting)
+    records.reset(store, own)
+    if resume is None:
+        given, told = write_guess(horizon, own, store.path, phases, start is not None and start.line)
+    else:
+        given = saved.restore(resume, horizon, own, store)
+        told = [f"resumed after {int(resume['iterations'][0])} iterations, from cost {float(resume['cost'][0]):.9g}"]
+    one = Search(horizon, own, store, program.helpers, given, progress, checkpoint, resume, number, before, patient=patient)
+    status, message = one.run()
+    missed, log = one.left_over(), one.whole_log
     if status is not Status.CONVERGED:
-        found.search.save(found.log)  # before the last sweep, which may regularise
-        if status in FAILURES and found.search.left_over() > 0.0:
+        one.save()  # before the last sweep, which may regularise
+        if status in FAILURES and missed > 0.0:
             message += ELSEWHERE
-    found.search.sweep_again()
-    notes = list(found.notes)
-    if resume is None and len(found.log) == 1 and status is Status.CONVERGED:
+    one.sweep_again()
+    notes = list(told)
+    if resume is None and len(log) == 1 and status is Status.CONVERGED:
         notes.append("the initial guess already was a stationary point; "
                      "a symmetric start may need a guess that breaks the symmetry")
     notes += program.notes
     chosen = constants(horizon, store.path)
     notes += [f"{name} = {value:.9g}" for name, value in chosen.items()]
     whole, parts = trajectories(program.compiled, store.path)
-    seconds = {**program.seconds, "load": found.search.load_seconds,
-               "solve": time.perf_counter() - began - found.search.load_seconds}
+    seconds = {**program.seconds, "load": one.load_seconds, "solve": time.perf_counter() - began - one.load_seconds}
     seconds["total"] = sum(seconds.values())
-    return Solution(
+    found = Solution(
         problem=with_parameters(problem, chosen) if chosen else problem, method="ilqr", options=dict(program.named), status=status,
-        message=message,
-        objective=found.search.objective + horizon.constant, trajectory=whole, parts=parts,
-        iterations=found.log, seconds=seconds, notes=tuple(notes), extra=extras(horizon, store, found.search.swept, chosen),
+        message=message, objective=one.objective + horizon.constant, trajectory=whole, parts=parts,
+        iterations=log[len(before):], seconds=seconds, notes=tuple(notes), extra=extras(horizon, store, one.swept, chosen),
         optimality=ShootingOptimality(horizon, store.path.x.copy(), store.path.u.copy(), store.held.slope.copy()))
+    return found, (missed, float(store.path.cost.sum()) if np.isfinite(missed) else np.inf)
 
 
 def _guessed(phases: Sequence[Phase], guess: Guess | Sequence[Guess]) -> tuple[Phase, ...]:

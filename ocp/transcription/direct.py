@@ -29,7 +29,7 @@ from ocp.nlp.local import Local, Owners
 from ocp.nlp.scaling_text import read_scaling, rule, scaling_text
 from ocp.problem import At, Problem, Sense, Solution, Status, Trajectory, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep, Pace, check_layout, joined, layout, log_arrays, log_rows, text
-from ocp.transcription.endless import Reach
+from ocp.transcription.duration_guard import DurationGuard
 from ocp.transcription.program import Transcription
 from ocp.transcription.repeated import repeated
 
@@ -153,7 +153,7 @@ class _Search:
         passes = 0
         while True:
             pace = None if self.checkpoint is None else Pace()
-            reach = None if self.longest is None else Reach(self.longest, self.program.durations, pace, self.keep)
+            reach = None if self.longest is None else DurationGuard(self.longest, self.program.durations, pace, self.keep)
             watch = None if pace is None else (pace.due, self.keep)
             result = _solved(self.program.nlp, self.solver, self.factors, warm, None if self.progress is None else self._told,
                              watch if reach is None else (reach.due, reach.take))

@@ -6,9 +6,8 @@ Betts 2010, Practical Methods for Optimal Control, Sec. 3.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,19 +16,15 @@ from ocp.bridge import marked
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import GIVEN, INTEGRATORS, MULTISTEP
 from ocp.nlp import SolverOptions
-from ocp.nlp.scaling_text import rule
-from ocp.problem import Phase, Problem, Solution
-from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.problem import Phase, Problem
 from ocp.splits import split
 from ocp.transcription.carried import carries
-from ocp.transcription.direct import solve_program, unsupported
-from ocp.transcription.freeze import frozen
-from ocp.transcription.ladder import climb
+from ocp.transcription.direct import unsupported
 from ocp.transcription.mesh import Grid
 from ocp.transcription.options import check_options, how, solver_options
 from ocp.transcription.program import Transcription, build
 
-__all__ = ["METHOD", "MultipleShootingOptions", "solve", "transcribe", "unsupported"]
+__all__ = ["METHOD", "MultipleShootingOptions", "transcribe", "unsupported"]
 
 METHOD = "multiple_shooting"
 CONTROLS = ("held", "linear")
@@ -96,22 +91,3 @@ def _grid(phase: Phase, options: MultipleShootingOptions) -> Grid:
     if phase.steps is not None:
         return Grid(np.linspace(0.0, 1.0, phase.steps + 1), GIVEN.name, 1, False)
     return Grid(np.linspace(0.0, 1.0, options.intervals + 1), options.integrator, options.steps, options.controls == "linear")
-
-
-def solve(problem: Problem, options: MultipleShootingOptions, progress: Callable[[dict[str, float]], Any] | None = None,
-          checkpoint: Keep | None = None, resume: Checkpoint | None = None) -> Solution:
-    """Transcribe the problem and solve the program; arguments and errors as those of ``ocp.transcription.collocation.solve``."""
-    problem = served(problem, options)
-
-    def attempt(given: Problem, chosen: MultipleShootingOptions) -> Solution:
-        def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:
-            return transcribe(given, chosen, centres=centres)
-
-        return solve_program(given, METHOD, chosen, chosen.nlp(), made, progress, checkpoint, resume)
-
-    return frozen(climb(problem, options, attempt) if resume is None else attempt(problem, options), options)
-
-
-def finer(problem: Problem, options: MultipleShootingOptions, solution: Solution) -> Solution:
-    """The problem, whose guess is the solution, on twice as many intervals."""
-    return solve(problem, replace(options, intervals=2 * options.intervals, guess="given", scaling=rule(options.scaling)))

@@ -8,11 +8,11 @@ from typing import Any
 from dynamics.errors import near
 from ocp.derivatives import DERIVATIVES
 from ocp.errors import ProblemError
+from ocp.guesses.cascade import read_guess
 from ocp.nlp import HESSIANS, SOLVERS, SolverOptions
 from ocp.nlp.scaling_text import check_scaling, rule
 from ocp.transcription.charts import STATES
 from ocp.transcription.kernels import KERNELS
-from ocp.transcription.ladder import read_guess
 from ocp.transcription.program import How, kernels_for
 
 CHOICES: Mapping[str, Sequence[str]] = {

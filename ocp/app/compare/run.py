@@ -23,7 +23,7 @@ from ocp.app.pages.folders import jsonable, new_folder, write_summary
 from ocp.app.pipeline import provenance, run_loaded
 from ocp.app.screen import busy, counting, wide_console
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.methods import METHODS, make_options
+from ocp.methods import METHODS, make_options, uncertified
 from ocp.problem import Status
 
 FORMAT, FORMAT_VERSION = "lieocp comparison", 1
@@ -102,7 +102,7 @@ def _run_one(file: Path, overrides: Mapping[str, str], spec: Spec, folder: Path,
     interrupted = outcome.solution.status is Status.INTERRUPTED
     for _ in range(0 if interrupted else repeat):
         begin = time.perf_counter()
-        METHODS[spec.method].run(loaded.problem, options, None)
+        uncertified(loaded.problem, spec.method, options)
         again.append(time.perf_counter() - begin)
     return Entry(spec, outcome.solution, folder=f"runs/{spec.slug}", again=tuple(again))
 

@@ -2,9 +2,178 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ocp.app.sentences.wording import Wording
-from ocp.problem.finding import Finding, Kind  # noqa: F401
+from ocp.problem.finding import Finding, Kind
 
-SENTENCES: Mapping[Kind, Wording] = {}
+
+def _status(name: str) -> str:
+    return name.lower().replace("_", " ")
+
+
+def _intervals(data: Mapping[str, Any]) -> str:
+    """The size of a mesh."""
+    if "intervals" not in data:
+        return "the program"
+    low, high = data["lowest_degree"], data["highest_degree"]
+    return f"{data['intervals']} intervals of degree {low}" + ("" if low == high else f" to {high}")
+
+
+def _pass(found: Finding) -> str:
+    data = found.data
+    change = "" if data["change"] is None else f", change {data['change']:+.2g}"
+    return (f"pass {data['pass']}: {_intervals(data)}, {data['unknowns']} unknowns, objective {found.value:.10g} "
+            f"(discretisation error about {data['objective_error']:+.2g}{change}), {_verdict(data['verdict'])}, {data['seconds']:.2f} s")
+
+
+def _verdict(record: Mapping[str, Any]) -> str:
+    """What a criterion said of a pass."""
+    if record["kind"] == Kind.TOO_COARSE:
+        return f"too coarse: {record['value']:.2g} times the certificate's tolerance"
+    if record["kind"] == Kind.CERTIFIED:
+        return "certified"
+    if record["kind"] == Kind.MESH_ERROR:
+        return f"error {_error(record)}"
+    more = record["data"]["failures"] - 1
+    return f"not certified: {record['data']['first']}" + (f" and {more} more" if more else "")
+
+
+def _error(record: Mapping[str, Any]) -> str:
+    """The largest error of an interval."""
+    phase = f" of phase {record['phase']}" if record.get("phase") else ""
+    return f"{record['value']:.2g} in {record['name']}, interval {record['data']['interval']}{phase}"
+
+
+def _pass_not_solved(found: Finding) -> str:
+    guess = "" if found.name == "given" else f" from guess {found.name}"
+    return f"pass {found.data['pass']}: {_intervals(found.data)}{guess}: {_status(found.data['status'])}"
+
+
+def _guess_served(found: Finding) -> str:
+    failed = "; ".join(f"{name}: {_status(status)}" for name, status in found.data["failed"].items())
+    return f"initial guess: {found.name} (failed before: {failed})"
+
+
+def _until(reason: str) -> Wording:
+    """A sentence on why a refinement ended before it was accurate."""
+    def words(found: Finding) -> str:
+        error = found.data.get("error")
+        where = f" The largest error is {_error(error)}." if error else ""
+        return f"Mesh refinement ended after pass {found.data.get('passes', found.data.get('pass', 1))}: {reason}.{where}"
+
+    return words
+
+
+def _by_phase(times: Mapping[str, Sequence[float]], digits: int) -> str:
+    return "; ".join(f"{name}: " * bool(name) + ", ".join(f"{t:.{digits}g}" for t in own) for name, own in times.items())
+
+
+def _jumps(rest: str) -> Wording:
+    """A sentence on controls that jump at some times."""
+    def words(found: Finding) -> str:
+        at = _by_phase(found.data["times"], 6)
+        to = _by_phase(found.data["to"], 9) if "to" in found.data else ""
+        status = _status(found.data.get("status", ""))
+        number = f"pass {found.data['pass']}: " if "pass" in found.data else ""
+        return f"{number}controls jump near t = {at} s: {rest.format(to=to, status=status)}"
+
+    return words
+
+
+def _singular(rest: str) -> Wording:
+    def words(found: Finding) -> str:
+        number = f"pass {found.data['pass']}: " if "pass" in found.data else ""
+        return f"{number}singular arc of {', '.join(found.data['controls'])}: {rest.format(**found.data)}"
+
+    return words
+
+
+def _unbounded(found: Finding) -> str:
+    whose = f" of {' and '.join(map(repr, found.data['phases']))}" if found.data["phases"] else ""
+    costs = ", ".join(f"{c:.4g} at {T:.4g} s" for c, T in zip(found.data["costs"], found.data["durations"], strict=True))
+    return (f"The duration{whose} grows without bound, for a longer motion always costs less: {costs}. Give the duration an upper "
+            "bound, or put a cost on time.")
+
+
+def _last_pass(found: Finding) -> str:
+    return ("The time limit was reached; " if found.data["limit"] else "") + (
+        f"{'the' if found.data['limit'] else 'The'} last finished pass is returned, number {found.data['pass']}.")
+
+
+def _no_bound(found: Finding) -> str:
+    why = "time limit" if found.data.get("limit") else "interrupted"
+    return f"{why}: the objective has no error bound, which takes a solve on a finer mesh"
+
+
+def _would_jump(found: Finding) -> str:
+    times = ", ".join(f"{t:.6g}" for t in found.data["times"])
+    return (f"controls would jump near t = {times} s, and linear controls cannot: the ramps are no error of the motion, but they cost "
+            "something; take controls polynomial or held")
+
+
+SENTENCES: Mapping[Kind, Wording] = {
+    Kind.PASS: _pass,
+    Kind.PASS_NOT_SOLVED: _pass_not_solved,
+    Kind.TOO_COARSE: "too coarse: {value:.2g} times the certificate's tolerance",
+    Kind.CERTIFIED: "certified",
+    Kind.NOT_CERTIFIED: "not certified: {first}",
+    Kind.MESH_ERROR: lambda found: _error(found.record()),
+    Kind.MESH_TOLERANCE_MISSED: lambda found: (
+        f"tolerance_mesh {found.tolerance:.3g} was missed: the error estimate is {_error(found.record())}. Motions are accurate to "
+        f"{found.data['motion']:.2g}; the objective does not determine the controls further, and finer meshes no longer change it"),
+    Kind.ACCURATE: "",
+    Kind.INTERRUPTED: "interrupted",
+    Kind.LAST_PASS_RETURNED: _last_pass,
+    Kind.PROGRAM_NOT_SOLVED: lambda found: f"not solved: {_status(found.data['status'])}",
+    Kind.REFINED_MESH_NOT_SOLVED: "A refined mesh was not solved; the last pass that converged is returned.",
+    Kind.NO_RULE_LEFT: "Every remedy that applies was tried.",
+    Kind.PASSES_USED_UP: _until("the passes are used up; raise max_passes"),
+    Kind.REFINEMENT_STALLED: _until("the last passes hardly lowered the error and no longer changed the objective"),
+    Kind.NO_FINER_MESH: _until("no rule allows a finer mesh; raise max_degree, or take refine hp or h"),
+    Kind.GUESS_SERVED: _guess_served,
+    Kind.GUESSES_FAILED: lambda found: f"initial guesses {', '.join(found.data['guesses'])}: all failed",
+    Kind.LOCALLY_INFEASIBLE: (
+        "No other initial guess was tried in full: on {intervals} intervals the constraint violation is the same, and {guesses} other "
+        "guesses end with no less."),
+    Kind.QUASI_NEWTON_STALLED: (
+        "initial guess: {name}; no other was tried: the point is feasible, and the limited-memory Hessian lacks curvature; take hessian "
+        "exact"),
+    Kind.UNBOUNDED_DURATION: _unbounded,
+    Kind.BADLY_SCALED: (
+        "pass {pass}: the solver stopped before the optimum (stationarity {value:.2g} > {tolerance:.2g}): unknowns, constraints and cost "
+        "are scaled by the solution from here on"),
+    Kind.BOUNDS_TIGHTENED: (
+        "bounds and constraints that motions overshot between nodes are tightened there, which costs about {value:.2g} of the objective "
+        "(multipliers times margins)"),
+    Kind.CHATTERING_CONTROLS: _until("controls chatter along arcs on which the objective hardly depends on them"),
+    Kind.SINGULAR_CONTROLS_CHATTER: _until(
+        "singular controls chattered in the last passes; take scheme gauss or radau with refine hp, or give them a small cost"),
+    Kind.SINGULAR_SMOOTHED: _singular("smoothed, roughness {before:.2g} before and {after:.2g} after, stationarity {stationarity:.2g}"),
+    Kind.SINGULAR_NEARLY_SMOOTH: _singular("nearly smooth"),
+    Kind.SINGULAR_CHATTERS: _singular("no smooth controls solve the program on this mesh"),
+    Kind.HARD_PROGRAM: lambda found: f"the program is hard to solve ({_status(found.data['status'])})",
+    Kind.PATH_CONSTRAINTS_OVERSHOT: "path constraints are overshot between nodes for {passes} passes",
+    Kind.ZERO_ORDER_HOLD: lambda found: ("programs with polynomial controls were hard to solve" if found.data["early"] else
+                                         "controls chattered along arcs on which the objective hardly depends on them")
+    + ": from here on controls are piecewise constant (zero-order hold)",
+    Kind.JUMP_NOT_ON_MESH: _until("what is left is when the motion crosses a jump, which no mesh chooses"),
+    Kind.COSTS_TOO_FAST: _until("running costs oscillate too fast for intervals to follow"),
+    Kind.EDGES_AT_JUMPS: _jumps("edges put there"),
+    Kind.EDGES_MOVED: _jumps("edges moved to {to} s"),
+    Kind.EDGES_NOT_MOVED: _jumps("edges put there; they could not be moved ({status})"),
+    Kind.EDGES_STAY: _jumps("edges stay there"),
+    Kind.NO_JUMP_AT_EDGES: "controls no longer jump at the edges put for that; these are ordinary edges again",
+    Kind.NO_SWITCH: _jumps("fast, but no switch"),
+    Kind.LINEAR_CONTROLS_WOULD_JUMP: _would_jump,
+    Kind.LOBATTO_ORDER: (
+        "scheme lobatto of degree {value:.0f} and more has states of order 4 at knots, not 2 K - 2, with polynomial controls: the control "
+        "at a knot is one unknown for two intervals, whose optima want two; gauss and radau keep orders 2 K and 2 K - 1"),
+    Kind.NOT_A_MINIMUM: "the point of objective {value:.9g} is no minimum: {name}",
+    Kind.ESCAPED: "left {name} of objective {value:.9g} along negative curvature",
+    Kind.FALLS_WITHOUT_BOUND: "From {name} at {value:.6g} the objective fell to {objective:.3g} and went on falling.",
+    Kind.NO_ERROR_BOUND: _no_bound,
+    Kind.WIDE_ERROR_BOUND: "the objective {objective:.9g} has an error bound of {value:.2g} of its size",
+    Kind.REFINED_FURTHER: "refined further: objective {objective:.9g} had an error bound of {value:.2g} of its size",
+}

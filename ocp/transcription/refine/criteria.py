@@ -2,23 +2,23 @@
 
 ``ByMesh``: every interval reaches a tolerance of its own (``refine: h | p | hp``). ``ByCertificate``: the certificate holds, and
 errors are what it measures, in parts of what it allows: gaps of segments, defects, and what leaves bounds and constraints between
-nodes (``refine: certificate``).
+nodes (``refine: certificate``). Both are functions of a solution and of the verdict on the pass before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 
 from ocp import nlp
-from ocp.problem import Phase, Problem, Solution, Trajectory
+from ocp.problem import Finding, Kind, Phase, Problem, Solution, Trajectory
 from ocp.transcription.refine.error import Estimate, Estimator, PhaseErrors
 from ocp.transcription.refine.margins import Margins
-from ocp.transcription.refine.passes import Pass, Plans
-from ocp.transcription.refine.policy import AIM, Rules
+from ocp.transcription.refine.plan import Plans
+from ocp.transcription.refine.policy import AIM
 
 Array = np.ndarray
 #: from a solution to the same solution with its certificate
@@ -42,60 +42,92 @@ MOST = 1e3
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """What a criterion says of a pass: the solution (with its certificate, where that decides), errors by phase beside the
-    tolerance of the rules, margins of the next pass, the error in words, and
-    the largest of all."""
+    """What a criterion says of a pass. solution: with its certificate, where that decides; errors: by phase, beside the tolerance
+    of the policy; margins: of the next pass; finding: the error; worst: the largest of all; estimated: of these by the estimator
+    alone; allowed: overshoots between nodes that the last certificate allowed, by constraint."""
 
     solution: Solution
     errors: tuple[PhaseErrors, ...]
     margins: tuple[Margins, ...]
-    words: str
+    finding: Finding
     worst: float
+    estimated: float = 0.0
+    allowed: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def largest(self) -> float:
+        return float(max(np.max(errors.total) for errors in self.errors))
 
 
-class ByMesh:
-    """Every interval reaches the tolerance of the rules."""
+class Criterion(Protocol):
+    """still: relative change of the objective that is none; shift: change of an edge at a jump that is none, as a part of its
+    phase."""
 
-    def __init__(self, rules: Rules):
-        self.rules = rules
-        self.still = AIM * rules.tolerance
-        self.shift = rules.tolerance
+    still: float
+    shift: float
 
-    def look(self, solution: Solution, estimate: Estimate, plans: Plans, margins: tuple[Margins, ...]) -> Verdict:
-        return Verdict(solution, estimate.phases, margins, f"error {estimate.where(solution.problem)}", estimate.largest)
+    def look(self, solution: Solution, estimate: Estimate, plans: Plans, margins: tuple[Margins, ...], before: Verdict | None
+             ) -> Verdict: ...
 
     def accurate(self, passes: Sequence[Pass], shaped: bool) -> bool:
-        """shaped: whether the shape of controls counts."""
-        return passes[-1].largest <= self.rules.tolerance or (not shaped and self.undetermined(passes))
+        """Whether the last pass is accurate enough; shaped: whether the shape of controls counts."""
 
     def undetermined(self, passes: Sequence[Pass]) -> bool:
         """Whether all that is left is controls that the objective does not feel, as along a singular arc: motions are as accurate
         as asked, and another mesh changed the objective by less than the tolerance asks of it."""
-        return len(passes) > 1 and passes[-1].estimate.motion <= self.rules.tolerance and same(passes[-2:], self.still)
+
+
+class Pass(Protocol):
+    """What criteria see of a pass."""
+
+    @property
+    def estimate(self) -> Estimate: ...
+
+    @property
+    def verdict(self) -> Verdict: ...
+
+
+class ByMesh:
+    """Every interval reaches this tolerance."""
+
+    def __init__(self, tolerance: float):
+        self.tolerance = self.shift = tolerance
+        self.still = AIM * tolerance
+
+    def look(self, solution: Solution, estimate: Estimate, plans: Plans, margins: tuple[Margins, ...], before: Verdict | None
+             ) -> Verdict:
+        return Verdict(solution, estimate.phases, margins, estimate.finding(solution.problem), estimate.largest)
+
+    def accurate(self, passes: Sequence[Pass], shaped: bool) -> bool:
+        return passes[-1].verdict.largest <= self.tolerance or (not shaped and self.undetermined(passes))
+
+    def undetermined(self, passes: Sequence[Pass]) -> bool:
+        return len(passes) > 1 and passes[-1].estimate.motion <= self.tolerance and same(passes[-2:], self.still)
 
 
 class ByCertificate:
-    """The certificate holds. Errors are relative to what it allows: the tolerance of the rules is 1."""
+    """The certificate holds. Errors are relative to what it allows: the tolerance of the policy is 1. allowed: gap and defect of a
+    segment, as the certificate judges them."""
 
     def __init__(self, judge: Judge, estimator: Estimator, allowed: tuple[float, float]):
         self.judge, self.estimator, self.of_segment = judge, estimator, allowed
         self.still = self.shift = STILL
-        self.allowed: dict[str, float] = {}
-        self.before: tuple[float, float] | None = None  # objective and largest estimate of the last pass
 
-    def look(self, solution: Solution, estimate: Estimate, plans: Plans, margins: tuple[Margins, ...]) -> Verdict:
-        overshoots = self._overshoots(solution, plans)
+    def look(self, solution: Solution, estimate: Estimate, plans: Plans, margins: tuple[Margins, ...], before: Verdict | None
+             ) -> Verdict:
+        allowed = before.allowed if before is not None else {}
+        overshoots = self._overshoots(solution, allowed)
         states = [np.nan_to_num(np.maximum(own.gap / self.of_segment[0], own.defect / self.of_segment[1]), nan=np.inf)
                   for own in estimate.phases]
         over = max(one.worst for one in overshoots)
         certificate, estimated = None, max(float(np.max(state)) for state in states)
-        idle = self._idle(solution, estimated)
+        idle = before is not None and self._idle(solution, estimated, before)
         if (estimated <= SCREEN or idle) and over <= 1:
             solution = self.judge(solution)
             certificate = solution.certificate
             assert certificate is not None
-            self.allowed = {v.name: v.tolerance_between for v in certificate.violations}
-            overshoots = self._overshoots(solution, plans)
+            allowed = {v.name: v.tolerance_between for v in certificate.violations}
+            overshoots = self._overshoots(solution, allowed)
             over = max(one.worst for one in overshoots)
             states = self._measured(solution, estimate, plans)
         errors, new = [], []
@@ -107,19 +139,19 @@ class ByCertificate:
                                   path=np.max(np.where(near, 0.0, one.ratio), axis=1, initial=0.0)))
         worst = max(over, *(float(np.max(state)) for state in states))
         if certificate is None:
-            words = f"too coarse: {worst:.2g} times what the certificate allows"
+            finding = Finding(Kind.TOO_COARSE, value=worst, tolerance=1.0)
+        elif certificate.holds:
+            finding = Finding(Kind.CERTIFIED)
         else:
             failures = certificate.failures
-            words = "certified" if not failures else f"not certified: {failures[0]}" + (
-                f" and {len(failures) - 1} more" if len(failures) > 1 else "")
-        return Verdict(solution, tuple(errors), tuple(new), words, worst)
+            finding = Finding(Kind.NOT_CERTIFIED, data={"first": failures[0], "failures": len(failures)})
+        return Verdict(solution, tuple(errors), tuple(new), finding, worst, estimated, allowed)
 
-    def _idle(self, solution: Solution, estimated: float) -> bool:
+    def _idle(self, solution: Solution, estimated: float, before: Verdict) -> bool:
         """Whether another mesh changed neither the objective nor the estimates much: these may be of states that only rounding
         moves, and only the certificate can tell."""
-        before, self.before = self.before, (solution.objective, estimated)
-        return (before is not None and abs(solution.objective - before[0]) <= self.still * objective_size(solution)
-                and estimated > PROGRESS * before[1])
+        return (abs(solution.objective - before.solution.objective) <= self.still * objective_size(solution)
+                and estimated > PROGRESS * before.estimated)
 
     def _measured(self, solution: Solution, estimate: Estimate, plans: Plans) -> list[Array]:
         """Errors of the states of intervals as the certificate measured them. Where a check of the whole motion fails, all share
@@ -147,20 +179,21 @@ class ByCertificate:
         return found
 
     def accurate(self, passes: Sequence[Pass], shaped: bool) -> bool:
-        certificate = passes[-1].solution.certificate
+        certificate = passes[-1].verdict.solution.certificate
         return certificate is not None and certificate.holds
 
     def undetermined(self, passes: Sequence[Pass]) -> bool:
         return False
 
-    def _overshoots(self, solution: Solution, plans: Plans) -> list[_Overshoots]:
+    def _overshoots(self, solution: Solution, allowed: Mapping[str, float]) -> list[_Overshoots]:
         """What leaves bounds of states and path constraints between nodes, by interval; what is allowed, as the last certificate
         said."""
         parts = solution.parts or (solution.trajectory,)
-        return [self._in_phase(functions, phase, part, f"{phase.name}: " if len(parts) > 1 else "")
+        return [self._in_phase(functions, phase, part, f"{phase.name}: " if len(parts) > 1 else "", allowed)
                 for functions, phase, part in zip(self.estimator.phases, solution.problem.phases, parts, strict=True)]
 
-    def _in_phase(self, functions: Any, phase: Phase, part: Trajectory, prefix: str) -> _Overshoots:
+    def _in_phase(self, functions: Any, phase: Phase, part: Trajectory, prefix: str, allowed: Mapping[str, float]
+                  ) -> _Overshoots:
         t = part.t[:-1, None] + np.diff(part.t)[:, None] * (np.arange(LOOKS) + 0.5) / LOOKS
         flat, N = t.ravel(), len(part.t) - 1
         x = np.asarray(part.state(flat)).reshape(len(flat), -1)
@@ -175,7 +208,7 @@ class ByCertificate:
         every = np.concatenate(values, axis=1).reshape(N, LOOKS, -1)
         low, high = (np.concatenate([pair[side] for pair in bounds]) for side in (0, 1))
         over = np.stack([np.maximum(0.0, _peaks(-every) + low), np.maximum(0.0, _peaks(every) - high)], axis=2)
-        limit = np.array([self.allowed.get(prefix + name, np.inf) for name in names])
+        limit = np.array([allowed.get(prefix + name, np.inf) for name in names])
         size = np.ptp(every, axis=(0, 1))
         ratio = np.max(over, axis=2) / limit
         near = (low != high) & (np.max(over, axis=2) <= FAR * size)
@@ -207,8 +240,8 @@ def _peaks(values: Array) -> Array:
 
 def same(passes: Sequence[Pass], still: float) -> bool:
     """Whether the objective of these passes is the same, beside its own size."""
-    values = [p.solution.objective for p in passes]
-    return max(values) - min(values) <= still * objective_size(passes[-1].solution)
+    values = [p.verdict.solution.objective for p in passes]
+    return max(values) - min(values) <= still * objective_size(passes[-1].verdict.solution)
 
 
 def objective_size(solution: Solution) -> float:

@@ -26,7 +26,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ocp.problem import Problem, Solution
+from ocp.problem import Finding, Kind, Problem, Solution
 from ocp.transcription.charts import Form
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.refine.finer_rule import Found, PhaseFunctions
@@ -99,12 +99,12 @@ class Estimate:
         """The largest error but for that of the controls' own shape."""
         return float(np.nan_to_num(max(np.max([p.state, p.path, p.integral]) for p in self.phases), nan=np.inf))
 
-    def where(self, problem: Problem) -> str:
-        """The largest error in words."""
+    def finding(self, problem: Problem) -> Finding:
+        """The largest error."""
         i = int(np.argmax([np.max(phase.total) for phase in self.phases]))
         k = int(np.argmax(self.phases[i].total))
-        name = f" of phase {problem.phases[i].name}" if len(self.phases) > 1 else ""
-        return f"{self.phases[i].total[k]:.2g} in {self.phases[i].worst[k]}, interval {k}{name}"
+        return Finding(Kind.MESH_ERROR, phase=problem.phases[i].name if len(self.phases) > 1 else "", name=self.phases[i].worst[k],
+                       value=float(self.phases[i].total[k]), data={"interval": k})
 
 
 class Estimator:

@@ -19,6 +19,8 @@ from ocp.transcription.program import Transcription
 from ocp.transcription.refine.plan import Plan
 
 Array = np.ndarray
+#: of variables, lower and upper, and of rows
+Bounds = tuple[Array, Array, Array, Array]
 
 #: a margin is so much more than the overshoot that was measured
 MORE = 1.1
@@ -63,9 +65,9 @@ class Margins:
         return Margins(self.states[of] * share[:, None, None], self.rows[of] * share[:, None, None], self.times[of] * same)
 
 
-def drawn_in(program: Transcription, problem: Problem, meshes: Sequence[Mesh], margins: Sequence[Margins],
+def tightened(program: Transcription, problem: Problem, meshes: Sequence[Mesh], margins: Sequence[Margins],
              row_names: Sequence[Sequence[str]]) -> Transcription:
-    """The program with its bounds drawn in. row_names: of the path constraints of each phase, in the order of the margins."""
+    """The program with its bounds tightened. row_names: of the path constraints of each phase, in the order of the margins."""
     if not any(margin.any for margin in margins):
         return program
     nlp = program.nlp
@@ -93,12 +95,12 @@ def drawn_in(program: Transcription, problem: Problem, meshes: Sequence[Mesh], m
     return replace(program, nlp=replace(nlp, x_lower=lower, x_upper=upper, g_lower=low, g_upper=high))
 
 
-def bounds_of(nlp: NLP) -> tuple[Array, Array, Array, Array]:
+def bounds_of(nlp: NLP) -> Bounds:
     """Bounds of variables and of rows."""
     return nlp.x_lower, nlp.x_upper, nlp.g_lower, nlp.g_upper
 
 
-def price(solution: Solution, before: tuple[Array, Array, Array, Array]) -> float:
+def price(solution: Solution, before: Bounds) -> float:
     """What margins cost, to first order: multipliers times margins. before: bounds as they were without them."""
     found = solution.optimality
     total = 0.0

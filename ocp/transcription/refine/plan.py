@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ocp.errors import ProblemError
+from ocp.problem import Problem
+from ocp.transcription.charts import form
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.schemes import make_scheme
 
@@ -43,6 +45,10 @@ class Plan:
         return len(self.degrees)
 
 
+#: of the phases of a problem
+Plans = tuple[Plan, ...]
+
+
 def uniform_plan(intervals: int, degree: int) -> Plan:
     return Plan(_even(0.0, 1.0, intervals), (degree,) * intervals)
 
@@ -52,6 +58,22 @@ def plan_mesh(plan: Plan, scheme: str, form: str, controls: str, split: bool) ->
     beside = {k for jump in plan.jumps for k in (jump - 1, jump)}
     schemes = tuple(make_scheme("gauss" if k in beside else scheme, degree, form) for k, degree in enumerate(plan.degrees))
     return Mesh(np.array(plan.edges), schemes, controls, split)
+
+
+@dataclass(frozen=True)
+class Family:
+    """What all intervals share: the names of scheme, form of defects, shape of controls and form of states; tolerance: of
+    programs."""
+
+    scheme: str
+    form: str
+    controls: str
+    states: str
+    tolerance: float = 1e-9
+
+    def meshes(self, problem: Problem, plans: Plans) -> tuple[Mesh, ...]:
+        return tuple(plan_mesh(plan, self.scheme, self.form, self.controls, form(phase.system.space, self.states).tangent)
+                     for phase, plan in zip(problem.phases, plans, strict=True))
 
 
 def rounded(edges: Iterable[float]) -> tuple[float, ...]:

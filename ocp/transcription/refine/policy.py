@@ -4,11 +4,13 @@ The error of an interval of degree K falls as h^(K+1) where the solution is smoo
 (Betts 2010, Practical Methods for Optimal Control, Sec. 4.7), and as 10^(-d) with one degree more, where d is the decay of its
 Legendre coefficients (Liu, Hager, Rao 2018, IEEE Transactions on Control Systems Technology 26(4)). Where coefficients decay
 slowly, or a constraint is broken between nodes, no degree helps: the interval is cut, and the piece that holds the kink again.
+
+A policy is a row of ``POLICIES``: add one there, and ``refine`` knows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
@@ -16,8 +18,6 @@ import numpy as np
 
 from ocp.transcription.refine.error import PhaseErrors
 from ocp.transcription.refine.plan import SHORTEST, Plan, rounded
-
-POLICIES = ("none", "h", "p", "hp", "certificate")
 
 #: the next mesh aims at this part of the tolerance
 AIM = 0.3
@@ -37,10 +37,42 @@ FINE = 1e-2
 
 
 @dataclass(frozen=True)
-class Rules:
-    """kind: one of ``POLICIES``; tolerance: of every interval; lowest, highest: degrees to choose from."""
+class Policy:
+    """How a mesh is refined.
 
-    kind: str
+    refines: whether it is; by_certificate: whether the certificate says where and until when, else an error estimate by interval;
+    raises: which intervals get a higher degree instead of a cut: "none", "smooth" ones or "all"; lowers: whether degrees fall where
+    the error is far below the tolerance; merges: whether neighbours that are far too fine are joined; keeps_degree: whether pieces
+    of a cut interval keep its degree at a kink; spares_jumps: whether kinks beside an edge where controls jump are left alone up to
+    some tolerances; failures: passes that may fail before other guesses are tried; stall: passes without progress before it ends.
+    """
+
+    refines: bool = True
+    by_certificate: bool = False
+    raises: str = "none"
+    lowers: bool = False
+    merges: bool = False
+    keeps_degree: bool = False
+    spares_jumps: bool = True
+    failures: int = 2
+    stall: int = 2
+
+
+POLICIES: Mapping[str, Policy] = {
+    "none": Policy(refines=False, failures=0),
+    "h": Policy(keeps_degree=True),
+    "p": Policy(raises="all", lowers=True),
+    "hp": Policy(raises="smooth", lowers=True, merges=True),
+    # its first mesh is coarse, and what is left to mend may be in one interval alone
+    "certificate": Policy(by_certificate=True, raises="smooth", spares_jumps=False, failures=1, stall=4),
+}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """policy; tolerance: of every interval; lowest, highest: degrees to choose from."""
+
+    policy: Policy
     tolerance: float
     lowest: int
     highest: int
@@ -61,19 +93,19 @@ def next_plan(plan: Plan, errors: PhaseErrors, rules: Rules) -> Plan:
         gain = min(float(errors.total[k]) / (AIM * rules.tolerance), 1e12)
         smooth = errors.decay[k] >= SMOOTH and not errors.clipped[k] and errors.path[k] < errors.total[k]
         beside = k in plan.jumps or k + 1 in plan.jumps
-        if rules.kind != "certificate" and beside and not smooth and errors.total[k] <= BESIDE * rules.tolerance:
+        if rules.policy.spares_jumps and beside and not smooth and errors.total[k] <= BESIDE * rules.tolerance:
             pieces.append((1, degree))
             continue
         add = min(STEP, max(1, ceil(log10(gain) / max(float(errors.decay[k]), 0.25))))
-        if rules.kind == "p" or (rules.kind in ("hp", "certificate") and smooth and degree < rules.highest):
+        if rules.policy.raises == "all" or (rules.policy.raises == "smooth" and smooth and degree < rules.highest):
             pieces.append((1, min(degree + add, rules.highest)))
             continue
         order, most = (degree + 1, PIECES) if smooth else (2, PIECES_AT_KINK)
         count = int(np.clip(ceil(gain ** (1 / order)), 2, most))
         count = max(1, min(count, int(width / SHORTEST)))
         # pieces of a smooth interval at the highest degree keep it; at a kink low degrees do as well
-        pieces.append((count, degree if smooth or rules.kind == "h" else max(rules.lowest, min(degree, rules.lowest + 1))))
-    merged = _merges(plan, errors, rules) if rules.kind == "hp" else [False] * plan.intervals
+        pieces.append((count, degree if smooth or rules.policy.keeps_degree else max(rules.lowest, min(degree, rules.lowest + 1))))
+    merged = _merges(plan, errors, rules) if rules.policy.merges else [False] * plan.intervals
     return _built(plan, pieces, merged)
 
 
@@ -83,7 +115,7 @@ def halved(plan: Plan) -> Plan:
 
 
 def _lowered(degree: int, error: float, decay: float, rules: Rules) -> int:
-    if rules.kind not in ("p", "hp") or error > FINE * rules.tolerance or decay < SMOOTH:
+    if not rules.policy.lowers or error > FINE * rules.tolerance or decay < SMOOTH:
         return degree
     spare = log10(AIM * rules.tolerance / max(error, 1e-16))
     return max(min(degree, rules.lowest), degree - max(0, floor(spare / decay) - 1))

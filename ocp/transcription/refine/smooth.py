@@ -26,7 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ocp.nlp import NLP, Functions, NLPResult, Warm, kkt, lifted
-from ocp.problem import INF, At, Phase, Problem, Status
+from ocp.problem import INF, At, Finding, Kind, Phase, Problem, Status
 from ocp.transcription import legendre
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.part import graph_kind
@@ -126,13 +126,12 @@ def roughness(mesh: Mesh, jumps: frozenset[int], scale: Array) -> tuple[sp.csr_m
 @dataclass(frozen=True, eq=False)
 class Smoothed:
     """result: of the program, with smooth controls where ``solved``, else as given; guide: a smooth point close to it, None where
-    no control is singular; told: a sentence; controls: names of the singular ones."""
+    no control is singular; finding: on the singular ones, if there are any."""
 
     result: NLPResult
     guide: Array | None = None
     solved: bool = False
-    told: str = ""
-    controls: tuple[str, ...] = ()
+    finding: Finding | None = None
 
 
 def smoothed(problem: Problem, nlp: NLP, meshes: Sequence[Mesh], plans: Sequence[Plan], linear: Sequence[Array], result: NLPResult,
@@ -143,7 +142,6 @@ def smoothed(problem: Problem, nlp: NLP, meshes: Sequence[Mesh], plans: Sequence
     if found_rows is None:
         return Smoothed(result)
     B, h, controls = found_rows
-    named = f"the objective hardly feels {', '.join(controls)} along an arc"
     if near:
         result = replace(result, x=nlp.x0)
     unit = 1 / lifted(nlp)
@@ -152,12 +150,14 @@ def smoothed(problem: Problem, nlp: NLP, meshes: Sequence[Mesh], plans: Sequence
     if solved:
         before, after = (float(h @ (B @ x) ** 2) for x in (result.x, found.x))
         stationarity = kkt(nlp, found.x, found.lam_x, found.lam_g).stationarity
-        told = f"{named}: smoothed, roughness {before:.2g} before, {after:.2g} now, stationarity {stationarity:.2g}"
-        return Smoothed(replace(found, f=float(nlp.f(found.x))), guide, True, told, controls)
+        told = Finding(Kind.SINGULAR_SMOOTHED, data={"controls": controls, "before": before, "after": after,
+                                                     "stationarity": stationarity})
+        return Smoothed(replace(found, f=float(nlp.f(found.x))), guide, True, told)
     if near and found.status is Status.CONVERGED:
-        return Smoothed(replace(found, f=float(nlp.f(found.x))), guide, False, f"{named}: nearly smooth", controls)
+        return Smoothed(replace(found, f=float(nlp.f(found.x))), guide, False,
+                        Finding(Kind.SINGULAR_NEARLY_SMOOTH, data={"controls": controls}))
     kept = replace(result, iterations=found.iterations, seconds=found.seconds)
-    return Smoothed(kept, guide, False, f"{named}, and no smooth values solve the program on this mesh", controls)
+    return Smoothed(kept, guide, False, Finding(Kind.SINGULAR_CHATTERS, data={"controls": controls}))
 
 
 def _approached(nlp: NLP, B: sp.csr_matrix, h: Array, weights: tuple[float, float], result: NLPResult, tolerance: float,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ocp.problem import INF, At, Phase, Problem, Solution, Status, Trajectory, join
+from ocp.problem import INF, At, Finding, Kind, Phase, Problem, Solution, Status, Trajectory, join
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.refine.arcs import VANISHED, Jump, arcs_of, cut_into, duration_of, stretched
 from ocp.transcription.refine.plan import Plan, rounded
@@ -40,13 +40,13 @@ SMALL = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Moved:
-    """Meshes with edges at the switches, the trajectories that belong to them, the problem as solved, and what to say; ``found`` is
-    False where the jumps were no switches after all, and all is as it was."""
+    """Meshes with edges at the switches, the trajectories that belong to them, the problem as solved, and what was found; ``found``
+    is False where the jumps were no switches after all, and all is as it was."""
 
     plans: tuple[Plan, ...]
     parts: tuple[Trajectory, ...]
     problem: Problem
-    notes: tuple[str, ...]
+    finding: Finding
     found: bool = True
 
 
@@ -59,13 +59,14 @@ def located(problem: Problem, solution: Solution, plans: Sequence[Plan], after: 
     KeyboardInterrupt where the user stops that solve.
     """
     parts = solution.parts or (solution.trajectory,)
-    named = "; ".join(f"{problem.phases[i].name}: " * (len(found) > 1) + ", ".join(
-        f"{float(parts[i].t[0]) + jump.place * duration_of(parts[i]):.6g}" for jump in own) for i, own in enumerate(found) if own)
+    several = len(found) > 1
+    times = {problem.phases[i].name if several else "": tuple(float(parts[i].t[0]) + jump.place * duration_of(parts[i])
+                                                              for jump in own) for i, own in enumerate(found) if own}
     inserted = tuple(with_edges(plan, new, own) for plan, new, own in zip(plans, after, found, strict=True))
     if not any(found):
-        none = "controls no longer jump where edges were put: these are as others now"
-        return Moved(inserted, tuple(parts), solution.problem, (none,))
-    still = Moved(inserted, tuple(parts), solution.problem, (f"controls jump near t = {named} s: edges there",))
+        return Moved(inserted, tuple(parts), solution.problem, Finding(Kind.NO_JUMP_AT_EDGES))
+    at = {"times": times}
+    still = Moved(inserted, tuple(parts), solution.problem, Finding(Kind.EDGES_AT_JUMPS, data=at))
     if any(c.at is At.INTEGRAL for phase, own in zip(problem.phases, found, strict=True) if own for c in phase.constraints):
         return still
     arcs = [arcs_of(plan) for plan in inserted]
@@ -75,26 +76,24 @@ def located(problem: Problem, solution: Solution, plans: Sequence[Plan], after: 
     if answer.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     if answer.status is not Status.CONVERGED:
-        return Moved(inserted, tuple(parts), solution.problem, (f"{still.notes[0]}; they could not be moved "
-                     f"({answer.status.name.lower().replace('_', ' ')})",))
-    pieces, new_plans, joined, told = list(answer.parts or (answer.trajectory,)), [], [], []
+        return replace(still, finding=Finding(Kind.EDGES_NOT_MOVED, data={**at, "status": answer.status.name}))
+    pieces, new_plans, joined = list(answer.parts or (answer.trajectory,)), [], []
+    to: dict[str, tuple[float, ...]] = {}
     for i, own in enumerate(arcs):
         mine, pieces = pieces[:len(own)], pieces[len(own):]
         new_plans.append(stretched(own, [duration_of(part) for part in mine]))
         joined.append(join(mine))
         if len(own) > 1:
-            name = f"{problem.phases[i].name}: " if len(arcs) > 1 else ""
-            told.append(name + ", ".join(f"{part.t[0]:.9g}" for part in mine[1:]))
+            to[problem.phases[i].name if several else ""] = tuple(float(part.t[0]) for part in mine[1:])
     sets = list(zip(plans, new_plans, found, strict=True))
     if not unplaced(plans, found) and any(_strayed(*of, NEAR) for of in sets):
-        return replace(still, notes=(f"controls jump at t = {named} s: edges stay there",))
+        return replace(still, finding=Finding(Kind.EDGES_STAY, data=at))
     if any(_strayed(*of) for of in sets):
-        return Moved(tuple(after), tuple(parts), solution.problem, (f"controls change fast near t = {named} s: no switch",), False)
+        return Moved(tuple(after), tuple(parts), solution.problem, Finding(Kind.NO_SWITCH, data=at), False)
     first = np.cumsum([0, *(len(own) for own in arcs)])[:-1]
     solved = replace(problem, phases=tuple(replace(phase, system=answer.problem.phases[k].system)
                                            for phase, k in zip(problem.phases, first, strict=True)))
-    told = [f"controls jump near t = {named} s: edges moved to {'; '.join(told)} s"]
-    return Moved(tuple(new_plans), tuple(joined), solved, tuple(told))
+    return Moved(tuple(new_plans), tuple(joined), solved, Finding(Kind.EDGES_MOVED, data={**at, "to": to}))
 
 
 def jumps_of(problem: Problem, solution: Solution, plans: Sequence[Plan], meshes: Sequence[Mesh], smooth: bool = False

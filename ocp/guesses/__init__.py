@@ -1,0 +1,1 @@
+"""Initial guesses by name, in the order in which they are tried."""

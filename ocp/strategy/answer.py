@@ -1,0 +1,160 @@
+"""Diagnoses and remedies once there is a certified answer: points that are no minimum, and the error bound of the objective."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ocp.certify import certify
+from ocp.guess import from_motion
+from ocp.interrupts import late
+from ocp.nlp.local import PARAMETER
+from ocp.problem import SOLVED, Finding, Kind, Residual, Solution, Status
+from ocp.splits import shortfall
+from ocp.strategy.records import State
+from ocp.strategy.search import Search
+
+#: lengths of steps along a direction of negative curvature, relative to the sizes of what moves
+ESCAPE_STEPS = (0.3, -0.3, 1.0)
+#: an objective that falls by so many of its sizes falls without bound; by how much it must fall to be lower
+UNBOUNDED_FALL, MIN_FALL = 1e4, 1e-9
+#: errors of the objective fall at least linearly with the lengths of intervals, which halve: this times the change covers them
+COVERAGE = 2.5
+
+
+def answered(state: State) -> Solution:
+    """The answer so far."""
+    assert state.answer is not None
+    return state.answer
+
+
+def not_a_minimum(search: Search, state: State) -> Finding | None:
+    found = answered(state)
+    if found.escape is None or found.status not in SOLVED or late() or found.certificate is None or state.fired("error_bound"):
+        return None
+    kind = found.certificate.second_order
+    assert kind is not None
+    words = kind.words.partition(" of ")[0]
+    return Finding(Kind.NOT_A_MINIMUM, name=words, value=found.objective, data={"doubtful": kind.holds})
+
+
+def escape(search: Search, state: State, why: Finding) -> State | None:
+    """A solution below the point, from a little way along a direction of negative curvature; None where no such way ends at one."""
+    from ocp.strategy.loop import searched
+
+    found = answered(state)
+    assert found.certificate is not None
+    size = found.certificate.objective_size
+    steps = ESCAPE_STEPS[:1] if why.data["doubtful"] else ESCAPE_STEPS  # a minimum as it looks: one attempt tells
+    for length in steps:
+        direction = length * found.escape
+        begun = from_motion(found.problem, found.optimality.moved(direction), moved_parameters(found, direction))
+        new = searched(*search.method.restarted(search, begun))
+        if new.status is Status.INTERRUPTED:
+            if late():
+                return None
+            raise KeyboardInterrupt
+        if not new.objective < found.objective - MIN_FALL * size:
+            continue
+        new = replace(new, findings=(*found.findings, replace(why, kind=Kind.ESCAPED), *new.findings),
+                      iterations=(*found.iterations, *new.iterations[1:]),
+                      strategy=(*found.strategy, *new.strategy))
+        new = new if new.certificate is not None else certify(new, search.tolerances)
+        falls = new.objective < found.objective - UNBOUNDED_FALL * size
+        if falls and (new.status not in SOLVED or new.escape is not None):
+            ending = replace(why, kind=Kind.FALLS_WITHOUT_BOUND, data={"objective": new.objective})
+            return replace(state, answer=replace(new, status=Status.UNBOUNDED, message="", ending=ending))
+        if new.status in SOLVED:
+            return replace(state, answer=new)
+    return None
+
+
+def moved_parameters(found: Solution, direction: Any) -> dict[str, float]:
+    """Values of the free parameters when the unknowns have moved by so much."""
+    local, values = found.optimality.local(), parameters(found)
+    own = local.owners
+    for i in np.flatnonzero((own.kind == PARAMETER) & (own.component >= 0)):
+        name = found.problem.phases[own.phase[i]].system.parameters[own.component[i]]
+        values[name] = float(np.clip(local.x[i] + direction[i], local.x_lower[i], local.x_upper[i]))
+    return values
+
+
+def parameters(found: Solution) -> dict[str, float]:
+    """Values of the free parameters of a solution, by name."""
+    return {phase.system.parameters[i]: phase.system.parameter_values[i]
+            for phase in found.problem.phases for i, _, _ in phase.free_parameters}
+
+
+def without_bound(search: Search, state: State) -> Finding | None:
+    found = answered(state)
+    if found.status not in SOLVED or found.certificate is None or not np.isfinite(search.tolerances.objective_error):
+        return None
+    return Finding(Kind.NO_ERROR_BOUND) if found.certificate.objective_error is None and not _said(found) else None
+
+
+def _said(found: Solution) -> bool:
+    return any(one.kind is Kind.NO_ERROR_BOUND for one in found.findings)
+
+
+def bound(search: Search, state: State, why: Finding) -> State:
+    """The answer with half the width of the error bound of its objective: what a finer mesh changes, what is left of optimality,
+    what tightened bounds and slack norms cost."""
+    found = answered(state)
+    certificate = found.certificate
+    assert certificate is not None
+    size = certificate.objective_size
+    margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + shortfall(found)) / size
+    rest = certificate.complementarity.value + certificate.stationarity.value + margins
+
+    def bounded(value: float, where: str, finer: Solution | None = None) -> State:
+        residual = Residual("error of the objective", value, search.tolerances.objective_error, where)
+        return replace(state, answer=replace(found, certificate=replace(certificate, objective_error=residual)), finer=finer)
+
+    def unbounded(limit: bool) -> State:
+        return replace(state, answer=replace(found, findings=(*found.findings, replace(why, data={"limit": limit}))))
+
+    if late():
+        return unbounded(True)
+    if all(phase.steps is not None for phase in found.problem.phases):
+        return bounded(rest, "(in discrete time there is no finer mesh)")
+    begun = from_motion(found.problem, found.parts or (found.trajectory,), parameters(found))
+    try:
+        again = search.method.on_finer_mesh(search, begun, found)
+    except (ArithmeticError, ValueError) as error:
+        return bounded(float("nan"), f"(the solve on a finer mesh failed: {error})")
+    if again.status is Status.INTERRUPTED:
+        return unbounded(late())
+    if again.status not in SOLVED:
+        return bounded(float("nan"), f"(the solve on a finer mesh ended: {again.status.name.lower()})")
+    return bounded(COVERAGE * abs(again.objective - found.objective) / size + rest, f"({again.objective:.9g} on a finer mesh)", again)
+
+
+def wide_bound(search: Search, state: State) -> Finding | None:
+    """That all the answer misses is a narrow error bound, where the mesh was left to us."""
+    found, refinement = answered(state), search.refinement
+    certificate = found.certificate
+    wide = None if certificate is None else certificate.objective_error
+    if state.finer is None or wide is None or wide.holds or certificate is None or len(certificate.failures) > 1 or late():
+        return None
+    certified = refinement is not None and refinement.certified
+    return Finding(Kind.WIDE_ERROR_BOUND, value=wide.value, tolerance=wide.tolerance, data={"objective": found.objective}) \
+        if certified else None
+
+
+def from_finer(search: Search, state: State, why: Finding) -> State | None:
+    """The certified solution from the finer mesh on; None where the certificate does not take it."""
+    from ocp.strategy.loop import searched
+
+    found, again = answered(state), state.finer
+    assert again is not None
+    begun = from_motion(found.problem, again.parts or (again.trajectory,), parameters(again))
+    new = searched(*search.method.restarted(search, begun, mesh=str(again.freeze["mesh"]),
+                                            controls=found.freeze.get("controls", search.options.controls)))
+    if new.status is Status.INTERRUPTED and not late():
+        raise KeyboardInterrupt
+    new = replace(new, options=found.options, findings=(*found.findings, replace(why, kind=Kind.REFINED_FURTHER), *new.findings),
+                  iterations=(*found.iterations, *new.iterations[1:]), strategy=(*found.strategy, *new.strategy))
+    new = new if new.certificate is not None else certify(new, search.tolerances)
+    return replace(state, answer=new, finer=None) if new.ok else None

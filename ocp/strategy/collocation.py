@@ -1,0 +1,164 @@
+"""How the strategy runs direct collocation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ocp.algebraic import eliminated
+from ocp.certify import Tolerances
+from ocp.guesses.cascade import guesses
+from ocp.nlp.scaling_text import rule
+from ocp.problem import At, Phase, Problem, Solution, Status
+from ocp.strategy.direct import Direct
+from ocp.strategy.programs import Programs
+from ocp.strategy.records import State, Task
+from ocp.strategy.search import DEFAULTS, NOBODY, Judge, Outside, Refinement, Search
+from ocp.transcription.charts import form
+from ocp.transcription.collocation import (
+    METHOD,
+    CollocationOptions,
+    family_of,
+    order_of_lobatto,
+    plans_of,
+    transcribe,
+    uniform_meshes,
+)
+from ocp.transcription.mesh import Compressed, Mesh
+from ocp.transcription.refine.carry import carried
+from ocp.transcription.refine.criteria import ByCertificate, ByMesh, first_margins
+from ocp.transcription.refine.error import Estimator
+from ocp.transcription.refine.plan import UNIFORM, plans_text, read_plans
+from ocp.transcription.refine.policy import POLICIES, Rules, halved
+from ocp.transcription.refine.smooth import linear_controls
+
+#: most iterations on a finer mesh from the multipliers of an optimum
+MAX_ITERATIONS_FROM_OPTIMUM = 200
+#: intervals of a mesh with controls of zero-order hold in the place of chattering ones; passes of it where other controls are hard
+#: to solve for: what zero-order hold serves, it serves at once
+ZERO_ORDER_HOLD_INTERVALS, MAX_EARLY_PASSES = 60, 2
+#: marks checkpoints of such a search
+HELD = "held_controls"
+
+
+class Collocation(Direct):
+    """Direct collocation with the meshes of these options."""
+
+    def __init__(self, options: CollocationOptions):
+        super().__init__(METHOD, Programs(METHOD, options, transcribe, None if options.form == "compressed" else _error_of(options)),
+                         lambda problem: uniform_meshes(problem, options))
+
+    def frozen(self, search: Search, found: Solution) -> Solution:
+        found = replace(found, findings=(*order_of_lobatto(found, search.options), *found.findings))
+        return super().frozen(search, found)
+
+    def restarted(self, search: Search, problem: Problem, **changes: Any) -> tuple[Search, State]:
+        return searching(problem, replace(search.options, **{"guess": "given", **changes}), judge=search.judge,
+                         without=search.without, tolerances=search.tolerances)
+
+    def zero_order_hold(self, search: Search, problem: Problem, outside: Outside, *, early: bool, cascade: bool
+                        ) -> tuple[Search, State]:
+        """A search with controls that are constant in every interval: they cannot chatter within it, and motions are as smooth as
+        the dynamics. early: of a few passes, for it comes in between; cascade: whether it begins with the cascade of guesses."""
+        options = search.options
+        count = int(options.intervals) if early else max(int(options.intervals), ZERO_ORDER_HOLD_INTERVALS)
+        held, keep = replace(options, controls="held", mesh=UNIFORM, intervals=count), outside.checkpoint
+        marked = None if keep is None else lambda arrays: keep({**arrays, HELD: np.ones(1)})
+        return searching(eliminated(problem), held, replace(outside, checkpoint=marked), search.judge, search.without, search.tolerances,
+                         alternative=False, brief=early, cascade=cascade,
+                         max_passes=min(MAX_EARLY_PASSES, options.max_passes) if early else None)
+
+    def on_finer_mesh(self, search: Search, problem: Problem, found: Solution) -> Solution:
+        """On the mesh of the solution with every interval cut in two, which ``freeze`` names; from its multipliers where there is
+        one phase, so that the optimum is the same."""
+        options = search.options
+        once = replace(options, refine="none", guess="given", scaling=rule(str(found.freeze.get("scaling", options.scaling))),
+                       controls=str(found.freeze.get("controls", options.controls)))
+        if options.form == "compressed":
+            once = replace(once, intervals=2 * int(options.intervals))
+            return Collocation(once).programs.solve(problem, uniform_meshes(problem, once))
+        family, plans = family_of(once), plans_of(problem, replace(once, mesh=str(found.freeze.get("mesh", options.mesh))))
+        changed = tuple(halved(plan) for plan in plans)
+        meshes, left, programs = family.meshes(problem, changed), found.optimality, Collocation(once).programs
+        again: Solution | None = None
+        if len(meshes) == 1 and left is not None:
+            most = replace(once, max_iterations=min(MAX_ITERATIONS_FROM_OPTIMUM, once.max_iterations))
+            again = programs.solve(problem, meshes, options=most,
+                                   begin=_from_multipliers(left, family.meshes(problem, plans)[0], meshes[0]))
+        if again is None or again.status is not Status.CONVERGED:
+            again = programs.solve(problem, meshes)
+        return replace(again, freeze={**again.freeze, "mesh": plans_text(changed)})
+
+
+def searching(problem: Problem, options: CollocationOptions, outside: Outside = NOBODY, judge: Judge | None = None,
+              without: frozenset[str] = frozenset(), tolerances: Tolerances = DEFAULTS, *, alternative: bool = True, brief: bool = False, cascade: bool = False,
+              max_passes: int | None = None) -> tuple[Search, State]:
+    """A search for the solution of a problem as collocation sees it, and where it begins. judge: certifies, for ``refine:
+    certificate``; alternative: whether zero-order hold may take the place of other controls; brief, max_passes: see ``Search`` and
+    ``Refinement``; cascade: whether it begins with the cascade of guesses."""
+    method, resume = Collocation(options), outside.resume
+    names = guesses(options.guess, problem, int(options.intervals))
+    first = names[0] if resume is None else "given"
+    search = Search(problem, method, options, names if resume is None or options.refine != "none" else ("given",), outside, brief=brief,
+                    judge=judge, without=without, tolerances=tolerances)
+    if options.refine == "none":
+        task = Task(problem, guess=first, left=search.guesses[1:], begun=0 if resume is None else None, resume=resume)
+        return search, State(first_task(search, task))
+    family, policy = family_of(options), POLICIES[options.refine]
+    plans = plans_of(problem, options)
+    if resume is not None and "mesh" in resume:
+        plans = read_plans(str(resume["mesh"][0]), [phase.name for phase in problem.phases], family.scheme, "checkpoint")
+    estimator = Estimator(problem, [form(phase.system.space, family.states) for phase in problem.phases])
+    rules = Rules(policy, 1.0 if policy.by_certificate else options.tolerance_mesh, options.record().degree, options.max_degree)
+    criterion = ByMesh(rules.tolerance) if not policy.by_certificate or judge is None else ByCertificate(
+        judge, estimator, (tolerances.gap_segment, tolerances.error_estimate))
+    refinement = Refinement(
+        family, rules, criterion, estimator, options.max_passes if max_passes is None else max_passes, options.switches,
+        tuple(linear_controls(phase) for phase in problem.phases) if policy.by_certificate else (), options.solver == "ipopt")
+    may = alternative and policy.by_certificate and options.controls == "auto" and "zero_order_hold" not in without and not any(
+        phase.system.algebraic for phase in problem.phases)  # what is held would be their algebraic unknowns, too
+    begun = 0 if (cascade or options.guess != "auto") and resume is None else None
+    task = Task(problem, plans, first_margins(problem, plans, estimator), guess=first, left=names[1:] if begun == 0 else (),
+                begun=begun, resume=resume)
+    search = replace(search, refinement=refinement, alternative=may)
+    return search, State(first_task(search, task))
+
+
+def first_task(search: Search, task: Task) -> Task:
+    """The task with the first of its guesses that has something to offer; that of the problem where none has."""
+    if task.begun is None:
+        return task
+    for k, name in enumerate(search.guesses):
+        problem = search.method.started(search, task, name)
+        if problem is not None:
+            return replace(task, problem=problem, guess=name, left=search.guesses[k + 1:])
+    return replace(task, guess="given", left=())
+
+
+def cornered(search: Search) -> bool:
+    """Whether path constraints depend on controls: these may overshoot between nodes where they jump, and are no mere bounds. (Not
+    of robots, whose efforts jump in many joints.)"""
+    return any(_cornered(phase) for phase in search.problem.phases)
+
+
+def _cornered(phase: Phase) -> bool:
+    return phase.system.mechanism is None and any(
+        c.function.jac_sparsity(0, 2).nnz() > 0 for c in phase.constraints if c.at is At.PATH and c.soft is None)
+
+
+def _error_of(options: CollocationOptions) -> Any:
+    """Errors of motions on their meshes, relative: (solution, options, meshes) -> error."""
+    def error(found: Solution, chosen: CollocationOptions, meshes: Sequence[Mesh | Compressed] | None) -> float:
+        own = Estimator(found.problem, [form(phase.system.space, options.states) for phase in found.problem.phases])
+        given = uniform_meshes(found.problem, chosen) if meshes is None else meshes
+        return own.estimate(found, [mesh for mesh in given if isinstance(mesh, Mesh)]).motion
+
+    return error
+
+
+def _from_multipliers(left: Any, before: Mesh, after: Mesh) -> Any:
+    """What starts a program on one mesh with the multipliers of a solution on another."""
+    return lambda program: carried(left.nlp, left.lam_x, left.lam_g, before, program.nlp, after)

@@ -1,0 +1,42 @@
+"""How the strategy runs direct multiple shooting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ocp.certify import Tolerances
+from ocp.guesses.cascade import guesses
+from ocp.nlp.scaling_text import rule
+from ocp.problem import Problem, Solution
+from ocp.strategy.collocation import first_task
+from ocp.strategy.direct import Direct
+from ocp.strategy.loop import searched
+from ocp.strategy.programs import Programs
+from ocp.strategy.records import State, Task
+from ocp.strategy.search import DEFAULTS, NOBODY, Judge, Outside, Search
+from ocp.transcription.multiple_shooting import METHOD, MultipleShootingOptions, transcribe
+
+
+class MultipleShooting(Direct):
+    """Direct multiple shooting with the grid of these options."""
+
+    def __init__(self, options: MultipleShootingOptions):
+        super().__init__(METHOD, Programs(METHOD, options, transcribe))
+
+    def restarted(self, search: Search, problem: Problem, **changes: Any) -> tuple[Search, State]:
+        return searching(problem, replace(search.options, **changes), without=search.without, tolerances=search.tolerances)
+
+    def on_finer_mesh(self, search: Search, problem: Problem, found: Solution) -> Solution:
+        """On twice as many intervals."""
+        options = search.options
+        return searched(*self.restarted(search, problem, intervals=2 * options.intervals, guess="given", scaling=rule(options.scaling)))
+
+
+def searching(problem: Problem, options: MultipleShootingOptions, outside: Outside = NOBODY, judge: Judge | None = None,
+              without: frozenset[str] = frozenset(), tolerances: Tolerances = DEFAULTS) -> tuple[Search, State]:
+    """A search for the solution of a problem as multiple shooting sees it, and where it begins."""
+    resume = outside.resume
+    names = guesses(options.guess, problem, options.intervals) if resume is None else ("given",)
+    search = Search(problem, MultipleShooting(options), options, names, outside, without=without, tolerances=tolerances)
+    return search, State(first_task(search, Task(problem, begun=0 if resume is None else None, resume=resume)))

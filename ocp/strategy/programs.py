@@ -1,0 +1,102 @@
+"""The nonlinear programs of one problem by a direct method, each solved from one guess.
+
+A duration without an upper end is guarded: a search in which it grows far beyond its guess is ended. Motions of fixed, longer and
+longer durations then tell: where each costs clearly less than the one before, the problem is unbounded; else the search runs again
+without the guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ocp.nlp.scaling_text import rule
+from ocp.problem import INF, Duration, Finding, Kind, Problem, Solution, Status
+from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.transcription.direct import Begin, Polish, solve_program
+from ocp.transcription.duration_guard import far
+from ocp.transcription.mesh import Compressed, Mesh
+from ocp.transcription.program import Transcription
+
+Progress = Callable[[dict[str, float]], Any]
+Change = Callable[[Transcription], Transcription]
+#: tolerance and iterations of a solve on a coarse mesh; iterations from another guess after the first one failed
+COARSE_TOLERANCE, MAX_ITERATIONS = 1e-4, 300
+#: a duration is far at so many times its guess; durations that are compared, in those that are far
+FAR_DURATION, LONGER_DURATIONS = 100.0, (1.0, 10.0, 100.0)
+#: what each longer duration must save, as a part of its own cost; tolerance of these programs
+MIN_SAVING, GUARD_TOLERANCE = 0.1, 1e-6
+#: relative error of a motion on its mesh from which on it is none of the system
+MAX_MOTION_ERROR = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Programs:
+    """Solves problems as nonlinear programs. transcribe(problem, options, meshes, centres): the program, on uniform meshes where
+    none are given; error(solution, options, meshes): of a motion on its mesh, relative; None: durations are not guarded."""
+
+    method: str
+    options: Any
+    transcribe: Callable[..., Transcription]
+    error: Callable[[Solution, Any, Sequence[Mesh | Compressed] | None], float] | None = None
+
+    def solve(self, problem: Problem, meshes: Sequence[Mesh | Compressed] | None = None, *, options: Any = None,
+              show: Progress | None = None, keep: Keep | None = None, resume: Checkpoint | None = None,
+              polish: Polish | None = None, begin: Begin | None = None, change: Change | None = None) -> Solution:
+        """The solution of one program; show, keep, resume: progress, checkpoint and a checkpoint to go on from; polish, begin: as
+        ``solve_program`` says; change: made to the program before it is solved."""
+        own = self.options if options is None else options
+
+        def attempt(given: Problem, chosen: Any, longest: Sequence[float] | None = None) -> Solution:
+            def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:
+                program = self.transcribe(given, chosen, meshes, centres)
+                return program if change is None else change(program)
+
+            return solve_program(given, self.method, chosen, chosen.nlp(), made, show, keep, resume, polish, begin, longest)
+
+        longest = _longest(problem) if self.error is not None and begin is None and resume is None else [INF]
+        if min(longest) == INF:
+            return attempt(problem, own)
+        found = attempt(problem, own, longest)
+        spans = [float(part.t[-1] - part.t[0]) for part in found.parts or (found.trajectory,)]
+        left = found.status is Status.DIVERGED or (found.status is not Status.INTERRUPTED and far(spans, longest))
+        if left and (unbounded := self._unbounded(problem, own, meshes, attempt, [a > b for a, b in zip(spans, longest, strict=True)])):
+            return replace(found, status=Status.UNBOUNDED, message="", ending=unbounded)
+        return attempt(problem, own) if left and found.status is not Status.CONVERGED else found
+
+    def probe(self, problem: Problem, intervals: int, show: Progress | None = None) -> Solution:
+        """A coarse solve, on so many equal intervals."""
+        options = replace(self.options, intervals=intervals, guess="given", scaling=rule(self.options.scaling),
+                          tolerance=max(COARSE_TOLERANCE, self.options.tolerance),
+                          max_iterations=min(MAX_ITERATIONS, self.options.max_iterations))
+        return self.solve(problem, options=replace(options, mesh="uniform") if hasattr(options, "mesh") else options, show=show)
+
+    def _unbounded(self, problem: Problem, options: Any, meshes: Sequence[Mesh | Compressed] | None,
+                   attempt: Callable[..., Solution], grown: Sequence[bool]) -> Finding | None:
+        """That longer motions cost less and less; None where they do not, or are no motions."""
+        assert self.error is not None
+        once = replace(options, max_iterations=min(MAX_ITERATIONS, options.max_iterations),
+                       tolerance=max(GUARD_TOLERANCE, options.tolerance))
+        costs: list[float] = []
+        spans: list[float] = []
+        for times in LONGER_DURATIONS:
+            fixed = tuple(replace(p, duration=Duration(*3 * (times * FAR_DURATION * p.duration.guess,))) if own else p
+                          for p, own in zip(problem.phases, grown, strict=True))
+            found = attempt(replace(problem, phases=fixed), once)
+            if found.status is not Status.CONVERGED or not self.error(found, once, meshes) <= MAX_MOTION_ERROR:
+                return None
+            if costs and not found.objective < costs[-1] - MIN_SAVING * abs(costs[-1]):
+                return None
+            costs.append(found.objective)
+            spans.append(sum(p.duration.guess for p, own in zip(fixed, grown, strict=True) if own))
+        names = tuple(p.name for p, own in zip(problem.phases, grown, strict=True) if own) if len(problem.phases) > 1 else ()
+        return Finding(Kind.UNBOUNDED_DURATION, data={"phases": names, "durations": tuple(spans), "costs": tuple(costs)})
+
+
+def _longest(problem: Problem) -> list[float]:
+    """Durations of phases [s] beyond which a search is ended; infinite where nothing is to be guarded."""
+    return [FAR_DURATION * p.duration.guess if p.duration.free and p.duration.upper == INF and p.steps is None else INF
+            for p in problem.phases]

@@ -1,0 +1,185 @@
+"""Diagnoses and remedies after a program on a mesh was solved: whether it is accurate, and what the next mesh is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ocp.problem import AT_A_JUMP, TOO_FAST, Finding, Kind, Solution, Trajectory, join
+from ocp.strategy.records import Judged, State
+from ocp.strategy.search import Refinement, Search
+from ocp.transcription.refine.continued import continued
+from ocp.transcription.refine.criteria import same
+from ocp.transcription.refine.policy import next_plan
+from ocp.transcription.refine.switches import located, shift, unplaced
+
+#: passes in a row whose singular controls chatter after which the loop ends, where an error estimate decides
+MAX_CHATTERING_PASSES = 4
+#: linear controls chatter where a pass that began at the one before took so many iterations, and where the errors of two passes in
+#: a row are so many times those of the passes before
+MANY_ITERATIONS, GROWN_ERROR = 150, 10.0
+#: passes without progress do not lower the largest error below this part of it
+MIN_PROGRESS = 0.25
+
+
+def _of(state: State) -> Judged:
+    return state.verdicts[-1]
+
+
+def shaped(state: State) -> bool:
+    """Whether singular controls are smoothed and so determined: what their shape lacks is for the mesh to mend."""
+    singular = _of(state).singular
+    return singular is not None and singular.solved
+
+
+def accurate(search: Search, state: State) -> bool:
+    """Whether the last pass is as accurate as asked."""
+    assert search.refinement is not None
+    return search.refinement.criterion.accurate(state.verdicts, shaped(state))
+
+
+def moving(search: Search, state: State) -> bool:
+    """Whether edges are to be put or moved to where controls jump."""
+    jumps = _of(state).jumps
+    return any(jumps) and (unplaced(state.task.plans, jumps) or (not state.settled and _rough(search, state)))
+
+
+def _rough(search: Search, state: State) -> bool:
+    """Whether an interval beside an edge where controls jump misses the tolerance."""
+    assert search.refinement is not None
+    return any(max(errors.total[k - 1], errors.total[k]) > search.refinement.rules.tolerance
+               for plan, errors in zip(state.task.plans, _of(state).verdict.errors, strict=True) for k in plan.jumps)
+
+
+def is_certified(search: Search, state: State) -> Finding | None:
+    certifies = search.refinement is None or search.refinement.certified
+    return Finding(Kind.ACCURATE) if certifies and (search.refinement is None or accurate(search, state)) else None
+
+
+def chatters(search: Search, state: State) -> Finding | None:
+    """That controls which enter linearly chatter: programs are hard to solve, and finer meshes find motions that these represent
+    worse."""
+    refinement, passes = search.refinement, state.verdicts
+    assert refinement is not None
+    if accurate(search, state) or not search.alternative or not any(own.any() for own in refinement.linear) or len(passes) < 2:
+        return None
+    errors = [one.verdict.worst for one in passes]
+    slow = state.task.warm and len(state.last.solution.iterations) > MANY_ITERATIONS
+    grown = len(errors) > 2 and min(errors[-2:]) > GROWN_ERROR * min(errors[:-2])
+    return Finding(Kind.CHATTERING_CONTROLS) if slow or grown else None
+
+
+def at_a_jump(search: Search, state: State) -> Finding | None:
+    """That what is left is when the motion crosses a jump, which no mesh chooses."""
+    certificate = state.last.solution.certificate
+    found = certificate is not None and not accurate(search, state) and AT_A_JUMP in certificate.stationarity.where
+    return Finding(Kind.JUMP_NOT_ON_MESH) if found else None
+
+
+def too_fast(search: Search, state: State) -> Finding | None:
+    """That running costs turn too often for intervals to follow."""
+    certificate = state.last.solution.certificate
+    found = (certificate is not None and not accurate(search, state) and certificate.objective is not None
+             and TOO_FAST in certificate.objective.where)
+    return Finding(Kind.COSTS_TOO_FAST) if found else None
+
+
+def badly_scaled(search: Search, state: State) -> Finding | None:
+    """That the solver's tolerances let it end before the optimum, because unknowns, constraints or the cost are small."""
+    certificate, refinement = state.last.solution.certificate, search.refinement
+    assert refinement is not None
+    if not refinement.certified or certificate is None or state.task.scaling is not None or \
+            search.options.scaling != "none" or state.task.number >= refinement.max_passes:
+        return None
+    early = not (certificate.stationarity.holds and certificate.complementarity.holds)
+    return Finding(Kind.BADLY_SCALED, value=certificate.stationarity.value, tolerance=certificate.stationarity.tolerance,
+                   data={"pass": state.task.number}) if early else None
+
+
+def rescale(search: Search, state: State, why: Finding) -> State:
+    """The same mesh once more, measured by what was found."""
+    assert search.refinement is not None
+    task, found = state.task, state.last.solution
+    meshes = search.refinement.family.meshes(search.problem, task.plans)
+    begun = continued(search.problem, found.parts or (found.trajectory,), found.problem, meshes)
+    return replace(state, task=replace(task.next(begun, warm=True), scaling="guess"))
+
+
+def is_accurate(search: Search, state: State) -> Finding | None:
+    return Finding(Kind.ACCURATE) if accurate(search, state) and not moving(search, state) else None
+
+
+def passes_used_up(search: Search, state: State) -> Finding | None:
+    assert search.refinement is not None
+    if state.task.number < search.refinement.max_passes:
+        return None
+    return Finding(Kind.ACCURATE if accurate(search, state) else Kind.PASSES_USED_UP, data={"pass": state.task.number})
+
+
+def keeps_chattering(search: Search, state: State) -> Finding | None:
+    """That singular controls chattered in the last passes, where an error estimate decides."""
+    assert search.refinement is not None
+    recent = state.passes[-MAX_CHATTERING_PASSES:]
+    if search.refinement.certified or len(recent) < MAX_CHATTERING_PASSES or not all(
+            one.judged and one.judged.singular and one.judged.singular.finding and not one.judged.singular.solved for one in recent):
+        return None
+    return Finding(Kind.ACCURATE if accurate(search, state) else Kind.SINGULAR_CONTROLS_CHATTER)
+
+
+def inaccurate(search: Search, state: State) -> Finding | None:
+    """The largest error."""
+    return _of(state).verdict.finding
+
+
+def refine(search: Search, state: State, why: Finding) -> State:
+    """Onto the next mesh, with edges at jumps and bounds tightened where motions overshot them; or why there is none."""
+    refinement, task, judged = search.refinement, state.task, _of(state)
+    assert refinement is not None
+    passes, criterion = state.verdicts, refinement.criterion
+    # else the objective no longer feels the controls' shape
+    felt = shaped(state) or len(passes) < 2 or not same(passes[-2:], criterion.still)
+    after = tuple(next_plan(plan, errors if felt else errors.of_motion, refinement.rules)
+                  for plan, errors in zip(task.plans, judged.verdict.errors, strict=True))
+    solution = state.last.solution
+    parts, solved = solution.parts or (solution.trajectory,), solution.problem
+    if moving(search, state):
+        moved = located(search.problem, with_parts(solution, judged.guide) if judged.guide else solution, task.plans, after, judged.jumps, refinement.family.meshes,
+                        lambda cut, cuts, on: search.method.on_arcs(search, task, cut, cuts, on))
+        after, parts, solved = moved.plans, moved.parts, moved.problem
+        state = replace(state, settled=moved.found and shift(task.plans, after) <= criterion.shift)
+        if accurate(search, state) and not moved.found:
+            return state.ended(Finding(Kind.ACCURATE))
+        state = state.said(replace(moved.finding, data={"pass": task.number, **moved.finding.data}))
+    margins = judged.verdict.margins
+    tightened = any((new.times != old.times).any() for new, old in zip(margins, task.margins, strict=True))
+    if after == task.plans and not tightened:
+        return state.ended(_unless_fine(search, state, Finding(Kind.NO_FINER_MESH)))
+    if _stalled(refinement, state):
+        return state.ended(_unless_fine(search, state, Finding(Kind.REFINEMENT_STALLED)))
+    begun = continued(search.problem, parts, solved, refinement.family.meshes(search.problem, after))
+    return replace(state, task=replace(task, margins=margins).on(after).next(begun, warm=True))
+
+
+def _unless_fine(search: Search, state: State, why: Finding) -> Finding:
+    assert search.refinement is not None
+    fine = accurate(search, state) or search.refinement.criterion.undetermined(state.verdicts)
+    return Finding(Kind.ACCURATE) if fine else why
+
+
+def _stalled(refinement: Refinement, state: State) -> bool:
+    """Whether the last passes have changed the objective by next to nothing and the error by less than a factor: finer meshes make
+    solutions of this kind no better (chattering along singular arcs)."""
+    passes = state.verdicts
+    errors = [p.verdict.worst if refinement.certified else p.verdict.largest if shaped(state) else p.estimate.motion for p in passes]
+    last = refinement.rules.policy.stall
+    return (len(passes) > last and same(passes[-last:], refinement.criterion.still)
+            and min(errors[-last:]) > MIN_PROGRESS * min(errors[:-last]))
+
+
+def with_parts(solution: Solution, parts: tuple[Trajectory, ...]) -> Solution:
+    """The solution with other trajectories, phase by phase."""
+    return replace(solution, trajectory=join(parts), parts=parts if len(parts) > 1 else ())
+
+
+def ended(search: Search, state: State, why: Finding) -> State:
+    """The search is over."""
+    return state.ended(why)

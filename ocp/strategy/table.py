@@ -1,0 +1,69 @@
+"""What is tried for an answer, as a table: diagnosis, remedy and budget, in the order in which rules are asked.
+
+The first rule that applies and whose remedy comes to something decides; then the task is solved, and the table is asked again. To
+add a remedy, write its diagnosis and its remedy in a file of their own and put a row where it belongs.
+"""
+
+from __future__ import annotations
+
+from ocp.strategy import answer, solved, unsolved, zero_order_hold
+from ocp.strategy.rule import Rule, Stage
+
+UNSOLVED, SOLVED, ENDED, ANSWER = (Stage.UNSOLVED,), (Stage.SOLVED,), (Stage.ENDED,), (Stage.ANSWER,)
+
+RULES: tuple[Rule, ...] = (
+    # a program was not solved
+    Rule("interrupted", UNSOLVED, unsolved.interrupted, unsolved.failed,
+         "the user or the time limit ended the solve", "end, with the best attempt"),
+    Rule("no_remedy", UNSOLVED, unsolved.without_remedy, unsolved.failed,
+         "the objective falls without bound, functions are not finite away from the guess, path equations outnumber the controls, or "
+         "the passes are used up", "end, with the best attempt"),
+    Rule("quasi_newton_stalled", UNSOLVED, unsolved.quasi_newton_stalled, unsolved.failed,
+         "a limited-memory Hessian led to a feasible point and no further", "end: what is missing is curvature, not a guess"),
+    Rule("locally_infeasible", UNSOLVED, unsolved.locally_infeasible, unsolved.failed,
+         "the solve ended at a stationary point of the violation, as it does on a coarse mesh, and other guesses violate no less there",
+         "end: infeasible as far as local methods see", at_most=1, optional=True),
+    # a program was solved
+    Rule("certified", SOLVED, solved.is_certified, solved.ended,
+         "the certificate holds, or the mesh is given", "end"),
+    Rule("chattering_controls", SOLVED, solved.chatters, solved.ended,
+         "controls that enter linearly chatter from node to node", "end the refinement; zero-order hold may serve", refines=True),
+    Rule("jump_not_on_mesh", SOLVED, solved.at_a_jump, solved.ended,
+         "what is left is when the motion crosses a jump, which no mesh chooses", "end", refines=True),
+    Rule("costs_too_fast", SOLVED, solved.too_fast, solved.ended,
+         "running costs oscillate faster than a refined mesh can follow", "end", refines=True),
+    Rule("rescale", SOLVED, solved.badly_scaled, solved.rescale,
+         "the solver stopped before the optimum, because unknowns, constraints or the cost are small",
+         "scale unknowns, constraints and cost by the solution, and solve again on the same mesh", "stationarity", 1, True, True),
+    Rule("accurate", SOLVED, solved.is_accurate, solved.ended, "errors are within their tolerance", "end", refines=True),
+    Rule("passes_used_up", SOLVED, solved.passes_used_up, solved.ended, "max_passes meshes were solved", "end", refines=True),
+    Rule("singular_chattering", SOLVED, solved.keeps_chattering, solved.ended,
+         "singular controls chattered in four passes in a row", "end", refines=True),
+    # another parameterisation of the controls
+    Rule("zero_order_hold", (Stage.UNSOLVED, Stage.SOLVED, Stage.ENDED), zero_order_hold.may_serve, zero_order_hold.hold,
+         "programs with polynomial controls are hard to solve, overshoot path constraints for three passes, or chatter",
+         "piecewise-constant controls on a mesh of their own", "the certificate", 1, True, True),
+    # the next program
+    Rule("next_guess", UNSOLVED, unsolved.guess_not_served, unsolved.next_guess,
+         "more passes failed than the policy allows, or functions are not finite at the guess",
+         "the next guess of the cascade: inverse dynamics or least squares, simulation, a coarse solution, perturbations",
+         "the program", optional=True),
+    Rule("original_guess", UNSOLVED, unsolved.is_warm, unsolved.original_guess,
+         "a pass that began at the one before failed", "the same mesh from the guess of the problem", "the program", None, True, True),
+    Rule("halve_intervals", UNSOLVED, unsolved.on_a_mesh, unsolved.halve_intervals,
+         "a pass failed", "every interval cut in two", "the program", None, True, True),
+    Rule("refine_mesh", SOLVED, solved.inaccurate, solved.refine,
+         "the certificate fails, or intervals miss their tolerance",
+         "shorter intervals, higher degrees, edges where controls jump, bounds tightened where motions overshoot them", "the largest "
+         "error, else the search ends as stalled", None, True),
+    # an answer is certified
+    Rule("escape", ANSWER, answer.not_a_minimum, answer.escape,
+         "a direction of negative curvature leads down from the point", "search again from 0.3, -0.3 and 1 of its size along it",
+         "the objective", 3, optional=True),
+    Rule("error_bound", ANSWER, answer.without_bound, answer.bound,
+         "the objective has no error bound", "solve on a mesh with every interval cut in two", "", 4),
+    Rule("finer_mesh", ANSWER, answer.wide_bound, answer.from_finer,
+         "the error bound of the objective is all that fails", "go on from the solution on the finer mesh", "the certificate", 3,
+         optional=True),
+)
+OPTIONAL = tuple(rule.name for rule in RULES if rule.optional)

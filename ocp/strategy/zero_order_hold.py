@@ -1,0 +1,67 @@
+"""Zero-order hold: controls that are constant in every interval, where others chatter or make programs hard to solve."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ocp.guess import from_motion
+from ocp.guesses.cascade import free_values
+from ocp.interrupts import late
+from ocp.problem import AT_A_JUMP, SOLVED, TOO_FAST, Finding, Kind, Solution, Status
+from ocp.strategy.collocation import cornered
+from ocp.strategy.outcome import outcome
+from ocp.strategy.records import State
+from ocp.strategy.search import Search
+
+#: how programs end that are hard to solve, and not impossible
+HARD = (Status.ITERATION_LIMIT, Status.STALLED)
+#: passes after which polynomial controls that overshoot path constraints between nodes are not waited for any longer
+MAX_OVERSHOOTING_PASSES = 3
+
+
+def may_serve(search: Search, state: State) -> Finding | None:
+    """That controls of this shape make programs hard to solve, overshoot path constraints pass after pass, or came to nothing that
+    the certificate takes."""
+    if not search.alternative or (state.task.begun is not None and state.ending is None):
+        return None
+    if state.ending is not None:
+        return Finding(Kind.CHATTERING_CONTROLS) if not late() and _shape_to_blame(outcome(search, state)) else None
+    if state.last.solution.status in SOLVED:
+        overshoots = state.task.number >= MAX_OVERSHOOTING_PASSES and cornered(search)
+        return Finding(Kind.PATH_CONSTRAINTS_OVERSHOT, data={"passes": state.task.number}) if overshoots else None
+    status = state.last.solution.status
+    overshot = status is Status.INFEASIBLE and bool(state.passes) and cornered(search)
+    return Finding(Kind.HARD_PROGRAM, data={"status": status.name}) if status in HARD or overshot else None
+
+
+def _shape_to_blame(found: Solution) -> bool:
+    """Whether another shape of controls may serve where a search came to nothing that the certificate takes."""
+    certificate = found.certificate
+    if certificate is None:  # nothing was solved, or on meshes that were too coarse to be judged
+        return found.status in (*HARD, Status.CONVERGED, Status.MESH_TOLERANCE)
+    words = (certificate.stationarity.where, certificate.objective.where if certificate.objective is not None else "")
+    return not certificate.holds and found.status is not Status.INTERRUPTED and not any(
+        told in where for told, where in zip((AT_A_JUMP, TOO_FAST), words, strict=True))
+
+
+def hold(search: Search, state: State, why: Finding) -> State | None:
+    """What zero-order hold comes to, if the certificate takes it; with what was tried before in its log."""
+    from ocp.strategy.loop import searched
+
+    early, problem, number = state.ending is None, search.problem, len(state.passes)
+    if not early:  # it begins where the search ended, so that the file with what is frozen gives the solve again
+        found = outcome(search, state)
+        problem = from_motion(problem, found.parts or (found.trajectory,), free_values(problem, found))
+    show, count = search.outside.progress, len(state.log)
+    outside = replace(search.outside, resume=None, progress=None if show is None else lambda row: show(
+        {**row, "iteration": row["iteration"] + count, "pass": row["pass"] + number}))
+    lost = state.attempts[0].solution.status is Status.NOT_A_NUMBER
+    other = searched(*search.method.zero_order_hold(search, problem, outside, early=early, cascade=early and lost))
+    if other.certificate is not None and other.certificate.holds:
+        rows = [{**row, "iteration": row["iteration"] + count, "pass": row["pass"] + number} for row in other.iterations]
+        findings = (*state.findings, Finding(Kind.ZERO_ORDER_HOLD, data={"early": early}), *other.findings)
+        return replace(state, ending=Finding(Kind.ACCURATE), answer=replace(
+            other, findings=findings, iterations=(*state.log, *rows), strategy=(*state.firings, *other.strategy)))
+    if other.status is Status.INTERRUPTED:
+        return state.ended(Finding(Kind.INTERRUPTED))
+    return None
