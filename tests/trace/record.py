@@ -1,12 +1,13 @@
 """Records how answers are found: of every problem each nonlinear program, each shooting search and what came of them.
 
-    python tests/trace/record.py [--set gallery|first_files|hostile] [--only NAME ...] [--quick] [--out FOLDER] [--root CHECKOUT]
-        [--resume] [--jobs N] [--times FILE]
+    python tests/trace/record.py [--set gallery|first_files|hostile|gallery_defaults ...] [--only NAME ...] [--quick] [--out FOLDER]
+        [--root CHECKOUT] [--resume] [--jobs N] [--times FILE]
 
-gallery: problems/*.yaml; first_files: tests/first_files/*.yaml; hostile: the cases of tests/support/hostile.py; without --set all
-of them. --quick: only the problems of ``quick.txt``. --root: the checkout whose code and problem files are traced; default: this
-one. Writes FOLDER/SET.txt after every problem, with a paragraph for each; --resume goes on where an earlier recording into the
-same folder ended, else the paragraphs of all problems asked for are written anew.
+gallery: problems/*.yaml; first_files: tests/first_files/*.yaml; hostile: the cases of tests/support/hostile.py; gallery_defaults:
+those of the gallery as if they had no ``solve`` and no ``accept`` section; without --set all of them. --quick: only the problems
+of ``quick.txt``. --root: the checkout whose code and problem files are traced; default: this one. Writes FOLDER/SET.txt (default:
+results/trace) after every problem, with a paragraph for each; --resume goes on where an earlier recording into the same folder
+ended, else the paragraphs of all problems asked for are written anew. --times: a table to which the seconds of each are added.
 
 Each problem is solved in a process of its own, from the file's own options, without a limit of time, on one thread, and from an
 empty cache of kernels and without a C compiler: whether functions are compiled depends on what is in the cache, and rounding on
@@ -29,7 +30,9 @@ from threading import Lock
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-SETS = ("gallery", "hostile", "first_files")
+SETS = ("gallery", "hostile", "first_files", "gallery_defaults")
+#: where the files of a set lie
+FOLDERS = {"gallery": "problems", "first_files": "tests/first_files", "gallery_defaults": "problems"}
 #: seconds after which a solve is ended
 CAP_S = 600.0
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -70,8 +73,7 @@ def names_of(kind: str, root: Path) -> list[str]:
         own = os.environ | {"PYTHONPATH": f"{root}{os.pathsep}{root / 'tests' / 'support'}"}
         told = subprocess.run([sys.executable, "-P", "-c", code], env=own, capture_output=True, text=True, check=True)
         return told.stdout.splitlines()
-    folder = root / {"gallery": "problems", "first_files": "tests/first_files"}[kind]
-    return sorted(file.stem for file in folder.glob("*.yaml"))
+    return sorted(file.stem for file in (root / FOLDERS[kind]).glob("*.yaml"))
 
 
 def quick(kind: str) -> list[str]:

@@ -96,7 +96,15 @@ def load(kind: str, name: str) -> Any:
         import hostile
 
         return load_text(next(case.text for case in hostile.cases() if case.name == name))
-    return load_problem(root / {"gallery": "problems", "first_files": "tests/first_files"}[kind] / f"{name}.yaml")
+    return load_problem(root / ("tests/first_files" if kind == "first_files" else "problems") / f"{name}.yaml")
+
+
+def asked(kind: str, loaded: Any) -> tuple[str, dict[str, Any], dict[str, float]]:
+    """Method, its options and tolerances of the certificate: those of the file, or what is chosen where it has none."""
+    if kind != "gallery_defaults":
+        return loaded.method, loaded.options_for(loaded.method), loaded.accept
+    in_steps = all(phase.steps is not None for phase in loaded.problem.phases)
+    return "multiple_shooting" if in_steps else "collocation", {}, {}
 
 
 def mesh(solution: Any) -> str:
@@ -138,11 +146,11 @@ def main(kind: str, name: str, out: str) -> None:
             loaded = load(kind, name)
             watch_programs(say)
             watch_minimisers(say)
-            if loaded.method == "ilqr":  # Numba takes half a second to load
+            method, options, tolerances = asked(kind, loaded)
+            if method == "ilqr":  # Numba takes half a second to load
                 watch_searches(say)
             # somebody looks on, as at the command line: else iLQR counts iterations in batches as long as a clock says
-            found = solve(loaded.problem, loaded.method, loaded.options_for(loaded.method), tolerances=Tolerances(**loaded.accept),
-                          progress=lambda row: None)
+            found = solve(loaded.problem, method, options, tolerances=Tolerances(**tolerances), progress=lambda row: None)
         except Exception as error:
             say(f"end raised {type(error).__name__}")
             raise

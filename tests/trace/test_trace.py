@@ -4,7 +4,7 @@ from importlib import metadata
 
 import pytest
 from compare import differences
-from record import HERE, ROOT, SETS, names_of, parse, quick, read, traced
+from record import FOLDERS, HERE, ROOT, SETS, names_of, parse, quick, read, traced
 
 RECORDED = {kind: read(HERE / "recorded" / f"{kind}.txt") for kind in SETS}
 #: a second or two each; programs whose iterations do not hang on the last bits of a processor's sums
@@ -14,8 +14,7 @@ DIGITS = 6
 
 
 def needs_robots(kind, name):
-    folder = {"gallery": "problems", "first_files": "tests/first_files"}.get(kind)
-    return folder is not None and "robot: robots:" in (ROOT / folder / f"{name}.yaml").read_text(encoding="utf-8")
+    return kind in FOLDERS and "robot: robots:" in (ROOT / FOLDERS[kind] / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def cases():
