@@ -47,26 +47,27 @@ NOTHING_TO_SAY = "says nothing of a system in discrete time, whose steps are giv
 class Parts(NamedTuple):
     """Of a method: its record of options; ``unsupported(problem)``, a sentence for each thing that it cannot enforce;
     ``served(problem, options)``, the problem as its program sees it; ``searching(problem, options, outside, judge, without,
-    tolerances)``, its search and where that begins."""
+    tolerances)``, its search and where that begins; ``transcribe(problem, options)``, the program, of methods that make one."""
 
     options: type
     unsupported: Callable[[Problem], list[str]]
     served: Callable[[Problem, Any], Problem]
     searching: Callable[..., tuple[Search, Any]]
+    transcribe: Callable[..., Any] | None = None
 
 
 def _collocation() -> Parts:
     from ocp.strategy.collocation import searching
-    from ocp.transcription.collocation import CollocationOptions, served, unsupported
+    from ocp.transcription.collocation import CollocationOptions, served, transcribe, unsupported
 
-    return Parts(CollocationOptions, unsupported, served, searching)
+    return Parts(CollocationOptions, unsupported, served, searching, transcribe)
 
 
 def _multiple_shooting() -> Parts:
     from ocp.strategy.multiple_shooting import searching
-    from ocp.transcription.multiple_shooting import MultipleShootingOptions, served, unsupported
+    from ocp.transcription.multiple_shooting import MultipleShootingOptions, served, transcribe, unsupported
 
-    return Parts(MultipleShootingOptions, unsupported, served, searching)
+    return Parts(MultipleShootingOptions, unsupported, served, searching, transcribe)
 
 
 def _ilqr() -> Parts:

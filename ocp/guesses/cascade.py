@@ -65,7 +65,7 @@ def guesses(option: str, problem: Problem, intervals: int) -> tuple[str, ...]:
     kind, number = read_guess(option, "guess")
     if number is not None:
         return (f"{kind} {number}",)
-    coarse, found = coarse_intervals(intervals), []
+    coarse, found = coarse_intervals(intervals), list[str]()
     for one in KINDS if kind == AUTO else (kind,):
         if one == "multistart":
             found += perturbations()

@@ -97,7 +97,7 @@ class CollocationOptions:
         for name, value in _chosen(self).items():  # once and for all: ``replace`` keeps what was chosen
             object.__setattr__(self, name, value)
         check_options(self, METHOD, {"scheme": SCHEMES, "form": (*FORMS, "compressed"), "controls": (AUTO, *CONTROLS),
-                                     "execution": EXECUTIONS, "refine": POLICIES})
+                                     "execution": EXECUTIONS, "refine": tuple(POLICIES)})
         if self.scaling not in SCALINGS and self.refine != "none":
             raise ProblemError("holds factors of one mesh, and refine changes the mesh; take scaling auto",
                                where=f"{METHOD}.scaling")

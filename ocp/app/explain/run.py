@@ -6,7 +6,6 @@ are seen through direct collocation: its program has a name for every row and co
 
 from __future__ import annotations
 
-import importlib
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -132,7 +131,9 @@ def explanation(subject: Subject, say: Say, out: Console | None = None) -> Expla
     options = replace(make_options(chosen.name, subject.loaded.options_for(chosen.name)), states="coordinates", solver="ipopt")
     say("transcribing")
     continued = replace(problem, phases=_guessed(problem.phases, subject.arrays))
-    program = program_of(continued, options, importlib.import_module(chosen.solver).transcribe)
+    transcribe = chosen.parts().transcribe
+    assert transcribe is not None
+    program = program_of(continued, options, transcribe)
     x, exact = _point(program, subject.arrays)
     solving = SolverOptions(max_iterations=options.max_iterations, tolerance=options.tolerance, hessian="exact")
     inquiry = _Inquiry(subject, program, chosen.name.replace("_", " "), solving, say, out, x, exact,
