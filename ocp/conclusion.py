@@ -6,7 +6,7 @@ that leads down: the search starts again a little way along it. The objective is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from ocp.certify.ringing import ringing
 from ocp.guess import from_motion
 from ocp.interrupts import deadline, late
 from ocp.nlp.local import PARAMETER
-from ocp.problem import SOLVED, Problem, Residual, Solution, Status
+from ocp.problem import SOLVED, Kind, Problem, Residual, Solution, Status
 from ocp.splits import shortfall
 
 #: (problem, options) -> the solution by the method
@@ -37,6 +37,8 @@ REFINED = 3
 COVERS = 2.5
 #: seconds that a certificate may take after a limit of time
 GRACE = 3.0
+#: of points that are left
+NAMES = {Kind.SADDLE: "a saddle", Kind.MAXIMUM: "a maximum", Kind.FLAT_MINIMUM: "a minimum, flat along some directions"}
 #: what is said where there is no time for more
 NO_BAR = "time limit: the objective has no bar, for that takes a solve on a finer mesh"
 
@@ -49,8 +51,8 @@ def conclude(solution: Solution, options: Any, run: Run, finer: Finer, tolerance
     """
     tolerances = tolerances or Tolerances()
     found = solution if solution.certificate is not None else certify(solution, tolerances, deadline(GRACE))
-    told = (*(ringing(found) if found.status in SOLVED else ()), *(() if found.ok else kinks(found)))
-    found = replace(found, notes=(*found.notes, *told))
+    more = (*(ringing(found) if found.status in SOLVED else ()), *(() if found.ok else kinks(found)))
+    found = replace(found, findings=(*found.findings, *more))
     for _ in range(LEFT):
         if found.escape is None or found.status not in SOLVED or late():
             break
@@ -95,7 +97,7 @@ def _left(found: Solution, options: Any, run: Run, tolerances: Tolerances) -> So
     """A solution below one that is no minimum; None where no way down ends at a point."""
     assert found.certificate is not None
     assert found.certificate.second_order is not None
-    size, kind = found.certificate.objective_size, found.certificate.second_order.words.partition(" of ")[0]
+    size, kind = found.certificate.objective_size, NAMES[found.certificate.second_order.kind]
     doubtful = found.certificate.second_order.holds  # a minimum as it looks: one attempt tells
     for length in AWAY[:1] if doubtful else AWAY:
         step = length * found.escape
@@ -144,20 +146,21 @@ def _with_bar(found: Solution, options: Any, finer: Finer, tolerances: Tolerance
     if late():
         return replace(found, notes=(*found.notes, NO_BAR)), None
     if all(phase.steps is not None for phase in found.problem.phases):
-        return _barred(found, rest, tolerances, "(in discrete time there is no finer mesh)"), None
+        return _barred(found, rest, tolerances, cause=Kind.DISCRETE_TIME), None
     try:
         again = finer(from_motion(found.problem, found.parts or (found.trajectory,), _parameters(found)), options, found)
     except (ArithmeticError, ValueError) as error:
-        return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh failed: {error})"), None
+        return _barred(found, float("nan"), tolerances, {"error": str(error)}, Kind.FINER_SOLVE_FAILED), None
     if again.status is Status.INTERRUPTED:
         return replace(found, notes=(*found.notes, NO_BAR if late() else "interrupted before the objective had its bar")), None
     if again.status not in SOLVED:
-        return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh ended: {again.status.name.lower()})"), None
+        return _barred(found, float("nan"), tolerances, {"status": again.status.name}, Kind.FINER_SOLVE_FAILED), None
     return _barred(found, COVERS * abs(again.objective - found.objective) / size + rest, tolerances,
-                   f"({again.objective:.9g} on a finer mesh)"), again
+                   {"finer_objective": again.objective}), again
 
 
-def _barred(found: Solution, value: float, tolerances: Tolerances, where: str) -> Solution:
+def _barred(found: Solution, value: float, tolerances: Tolerances, data: Mapping[str, Any] | None = None,
+            cause: Kind | None = None) -> Solution:
     assert found.certificate is not None
-    bar = Residual("error of the objective", value, tolerances.objective_error, where)
+    bar = Residual(Kind.OBJECTIVE_ERROR, value, tolerances.objective_error, cause=cause, data=data or {})
     return replace(found, certificate=replace(found.certificate, objective_error=bar))

@@ -20,7 +20,7 @@ from ocp.guess import from_motion
 from ocp.interrupts import late
 from ocp.nlp import SCALINGS, SolverOptions, Warm
 from ocp.nlp.scaling_text import rule
-from ocp.problem import AT_A_JUMP, TOO_FAST, Problem, Solution, Status, in_steps
+from ocp.problem import Kind, Problem, Solution, Status, in_steps
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.splits import split
 from ocp.transcription import direct
@@ -293,9 +293,8 @@ def _another_shape(found: Solution) -> bool:
     certificate = found.certificate
     if certificate is None:  # nothing was solved, or on meshes that were too coarse to be judged
         return found.status in (*HARD, Status.CONVERGED, Status.MESH_TOLERANCE)
-    words = (certificate.stationarity.where, certificate.objective.where if certificate.objective is not None else "")
-    return not certificate.holds and found.status is not Status.INTERRUPTED and not any(
-        told in where for told, where in zip((AT_A_JUMP, TOO_FAST), words, strict=True))
+    return not certificate.holds and found.status is not Status.INTERRUPTED and not (
+        certificate.causes & {Kind.STATE_DEPENDENT_JUMP, Kind.OSCILLATING_COST})
 
 
 def _instead(problem: Problem, found: Solution, work: Refinement, options: CollocationOptions, settings: Settings, outside: Outside,

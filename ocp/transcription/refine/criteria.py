@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ocp import nlp
-from ocp.problem import Phase, Problem, Solution, Trajectory
+from ocp.problem import Finding, Phase, Problem, Solution, Trajectory
 from ocp.transcription.refine.error import Estimate, Estimator, PhaseErrors
 from ocp.transcription.refine.margins import Margins
 from ocp.transcription.refine.passes import Pass, Plans
@@ -94,7 +94,7 @@ class ByCertificate:
             solution = self.judge(solution)
             certificate = solution.certificate
             assert certificate is not None
-            self.allowed = {v.name: v.tolerance_between for v in certificate.violations}
+            self.allowed = {v.label: v.tolerance_between for v in certificate.violations}
             overshoots = self._overshoots(solution, plans)
             over = max(one.worst for one in overshoots)
             states = self._measured(solution, estimate, plans)
@@ -110,7 +110,7 @@ class ByCertificate:
             words = f"too coarse: {worst:.2g} times what the certificate allows"
         else:
             failures = certificate.failures
-            words = "certified" if not failures else f"not certified: {failures[0]}" + (
+            words = "certified" if not failures else f"not certified: {_brief(failures[0])}" + (
                 f" and {len(failures) - 1} more" if len(failures) > 1 else "")
         return Verdict(solution, tuple(errors), tuple(new), words, worst)
 
@@ -203,6 +203,12 @@ def _peaks(values: Array) -> Array:
     inside = (bend > 0) & (np.abs(slope) <= bend)
     top = here + np.where(inside, slope**2 / (8 * np.where(inside, bend, 1.0)), 0.0)
     return np.maximum(np.max(values, axis=1), np.max(top, axis=1))
+
+
+def _brief(failure: Finding) -> str:
+    """What fails, for the log of passes."""
+    what = " ".join(part for part in (str(failure.kind).replace("_", " "), failure.phase, failure.name) if part)
+    return what if failure.value is None else f"{what} {failure.value:.3g} > {failure.tolerance:.3g}"
 
 
 def same(passes: Sequence[Pass], still: float) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ocp.nlp import NLP, NLPResult, Warm
-from ocp.problem import AT_A_JUMP, TOO_FAST, At, Phase, Problem, Solution, Status, Trajectory, join
+from ocp.problem import At, Kind, Phase, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep, text
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Begin, Polish
@@ -186,10 +186,10 @@ class Refinement:
             return ""
         if not accurate and self._rings():
             return "ringing"
-        if not accurate and solution.certificate is not None and AT_A_JUMP in solution.certificate.stationarity.where:
+        causes = frozenset[Kind]() if accurate or solution.certificate is None else solution.certificate.causes
+        if Kind.STATE_DEPENDENT_JUMP in causes:
             return "jump"
-        if not accurate and solution.certificate is not None and solution.certificate.objective is not None and \
-                TOO_FAST in solution.certificate.objective.where:
+        if Kind.OSCILLATING_COST in causes:
             return "fast"
         if self._unfelt(solution):
             self._scaled(solution)
