@@ -46,10 +46,14 @@ class Gaps:
     cause: Kind | None = None
     time: float | None = None
 
+    @property
+    def segment(self) -> float:
+        """The largest gap of one segment; NaN where there is none."""
+        return float("nan") if self.span is None else float(np.max(self.by_segment))
+
     def segment_residual(self, tolerance: float, phase: str) -> Residual:
         """The largest gap of one segment as a check."""
-        largest = float("nan") if self.span is None else float(np.max(self.by_segment))
-        return Residual(Kind.GAP_SEGMENT, largest, tolerance, phase, self.span, self.time, self.cause)
+        return Residual(Kind.GAP_SEGMENT, self.segment, tolerance, phase, self.span, self.time, self.cause)
 
     def total_residual(self, tolerance: float, phase: str) -> Residual:
         """The gap from start to end as a check."""
