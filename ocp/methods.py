@@ -15,8 +15,8 @@ from ocp.algebraic import eliminated, restored
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guess import sample_guess
-from ocp.interrupts import held, late, limited
-from ocp.problem import SOLVED, Problem, Solution, Status, Trajectory, join
+from ocp.interrupts import deadline, held, late, limited
+from ocp.problem import SOLVED, Finding, Kind, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.reach import end_findings, first_findings
 from ocp.splits import joined
@@ -175,7 +175,7 @@ def solve(
         raise ProblemError(NOTHING_TO_SAY, where=f"solve.{name}.{names[0]}")
     problem, own = chosen.served(problem, record), tolerances or Tolerances()
     begin = time.perf_counter()
-    if sure := [finding.text for finding in first_findings(problem) if finding.sure]:
+    if sure := [finding for finding in first_findings(problem) if finding.data["sure"]]:
         return joined(restored(_impossible(problem, name, record, sure, time.perf_counter() - begin)))
     with limited(time_limit):
         with held(False, progress) as ctrl_c:
@@ -187,7 +187,7 @@ def solve(
         if certified.status is Status.INTERRUPTED and late() and not ctrl_c.asked:
             certified = dataclasses.replace(certified, status=Status.TIME_LIMIT)
     if certified.status is Status.INFEASIBLE:
-        certified = dataclasses.replace(certified, notes=(*certified.notes, *(one.text for one in end_findings(problem))))
+        certified = dataclasses.replace(certified, findings=(*certified.findings, *end_findings(problem)))
     if in_discrete_time(problem):
         certified = dataclasses.replace(certified, options={k: v for k, v in certified.options.items() if k not in OF_TIME})
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
@@ -203,10 +203,10 @@ def uncertified(problem: Problem, name: str, options: Any, outside: Outside = NO
 
 def judge(tolerances: Tolerances) -> Callable[[Solution], Solution]:
     """What certifies solutions on the way."""
-    from ocp.interrupts import deadline
-
     return lambda found: certify(found, tolerances, deadline(GRACE_S))
-def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[str], seconds: float) -> Solution:
+
+
+def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[Finding], seconds: float) -> Solution:
     """What there is to hand back where nothing need be tried: the guess, and why."""
     parts, begins = [], 0.0
     for phase in problem.phases:
@@ -223,10 +223,9 @@ def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[str], 
         t = begins + length * np.linspace(0.0, 1.0, 21)
         parts.append(Trajectory(t, state(t), control(t), t, state, control))
         begins += length
-    told = "No motion exists, whatever the method: " + "; ".join(sure) + "."
-    return Solution(problem, name, dataclasses.asdict(options), Status.INFEASIBLE, told, float("nan"), join(parts), (),
+    return Solution(problem, name, dataclasses.asdict(options), Status.INFEASIBLE, "", float("nan"), join(parts), (),
                     {"total": seconds}, parts=tuple(parts) if len(parts) > 1 else (),
-                    notes=("nothing was solved: bounds alone rule it out; the trajectory is the guess",))
+                    findings=(*sure, Finding(Kind.NOTHING_SOLVED)))
 
 
 def _concluded(search: Search, solution: Solution, hurried: bool) -> Solution:

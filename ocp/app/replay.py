@@ -16,7 +16,7 @@ from ocp.errors import ProblemError
 
 #: what of a run's summary tells its outcome, by name
 OUTCOME = (("method", ("method",)), ("status", ("status", "name")), ("certified", ("certificate", "holds")),
-           ("objective", ("objective_text",)), ("optimum", ("certificate", "second_order", "words")),
+           ("objective", ("objective_text",)), ("optimum", ("certificate", "second_order", "kind")),
            ("version", ("provenance", "versions", "lieocp")))
 
 

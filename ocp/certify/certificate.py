@@ -13,7 +13,7 @@ from ocp.algebraic import restored
 from ocp.certify import constraints, curvature, dynamics, jumps, objective
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
-from ocp.problem import SOLVED, TOO_FAST, Certificate, Residual, Solution, Statement
+from ocp.problem import SOLVED, Certificate, Finding, Kind, Residual, Solution, Statement
 from ocp.splits import joined
 
 #: the sum of all defects, times this, is what discretisation may take the objective away from its quadrature
@@ -80,33 +80,31 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
     size, varied = objective.size(motions)
     again = [dynamics.unknown(motion) if late() else dynamics.gaps(motion) for motion in motions]
     defects = [dynamics.defects(motion) for motion in motions]
-    gap, gap_at = _largest([(one.segment, one.at) for one in again])
-    defect, defect_at = _largest([_worst(motion, values) for motion, values in zip(motions, defects, strict=True)])
-    total, total_at = _largest([(one.total, one.total_at) for one in again])
+    names = [phase.name if len(phases) > 1 else "" for phase in phases]
     balances = [b for b in (dynamics.energy_balance(motion) for motion in motions) if b is not None]
-    found = [(motion.phase, v) for motion in motions
+    named = [replace(v, phase=name) for name, motion in zip(names, motions, strict=True)
              for v in constraints.violations(motion, tolerances.violation, tolerances.violation_between, tolerances.gap_segment)]
-    named = [v if len(phases) == 1 else replace(v, name=f"{phase.name}: {v.name}") for phase, v in found]
     passages = [constraints.passage(*pair, tolerances.violation) for pair in zip(motions[:-1], motions[1:], strict=True)]
     links = [constraints.linked(linkage, motions, tolerances.violation, tolerances.gap_segment)
              for linkage in solution.problem.linkages]
     stationarity, complementarity, kind, curved = _optimality(solution, motions, size, varied, tolerances, late())
     certificate = Certificate(
         stationarity=stationarity, complementarity=complementarity, violations=(*named, *passages, *links), second_order=kind,
-        gap_segment=Residual("segment re-integration gap", gap, tolerances.gap_segment, gap_at),
-        gap_total=Residual("total re-integration gap", total, tolerances.gap_total, total_at),
-        error_estimate=Residual("defect between knots", defect, tolerances.error_estimate, defect_at),
-        energy=Residual("energy balance", float(np.max(balances)), tolerances.energy) if balances else None,
+        gap_segment=objective.largest([one.segment_residual(tolerances.gap_segment, name)
+                                       for one, name in zip(again, names, strict=True)]),
+        gap_total=objective.largest([one.total_residual(tolerances.gap_total, name)
+                                     for one, name in zip(again, names, strict=True)]),
+        error_estimate=objective.largest([_defect(*one, tolerances.error_estimate)
+                                          for one in zip(motions, names, defects, strict=True)]),
+        energy=Residual(Kind.ENERGY, float(np.max(balances)), tolerances.energy) if balances else None,
         objective=_objective(solution, _whole(seen, motions), float(sum(values.sum() for values in defects)), size, tolerances),
-        point=_point(solution, size, tolerances), objective_size=size,
+        point=objective.disagreement(solution, size, tolerances.point), objective_size=size,
         resolution=max((motion.look.width for motion in motions if motion.finite and not motion.stepped), default=None),
     )
-    notes = solution.notes
-    if any(one.implicit for one in again):
-        notes = (*notes, "certificate: stiff, integrated again by an implicit method (Radau IIA, order 9)")
+    stiff = (Finding(Kind.STIFF),) if any(one.implicit for one in again) else ()
     extra = dict(solution.extra) | {"certificate_segment_gap": _by_segment([one.by_segment for one in again]),
                                     "certificate_segment_defect": _by_segment(defects)}
-    return replace(solution, certificate=certificate, notes=notes, extra=extra, escape=curved)
+    return replace(solution, certificate=certificate, findings=(*solution.findings, *stiff), extra=extra, escape=curved)
 
 
 def _whole(seen: Solution, motions: Sequence[Motion]) -> Sequence[Motion]:
@@ -120,30 +118,21 @@ def _objective(solution: Solution, motions: Sequence[Motion], defects: float, si
     """The objective beside its quadrature; the tolerance follows the solution's own error estimate."""
     value, doubt = objective.integrated(motions, size, solution.options.get("cost_quadrature") == "rectangle")
     allowed = tolerances.objective + min(BY_DEFECTS * defects + doubt / size, max(tolerances.objective, tolerances.error_estimate))
-    where = f"({solution.objective:.9g} reported, {value:.9g} integrated along the trajectory"
-    residual = Residual("objective against its quadrature", abs(solution.objective - value) / size,
-                        allowed if np.isfinite(allowed) else tolerances.objective, f"{where})")
+    data = {"reported": solution.objective, "integrated": value}
+    residual = Residual(Kind.OBJECTIVE, abs(solution.objective - value) / size,
+                        allowed if np.isfinite(allowed) else tolerances.objective, data=data)
     if residual.holds or solution.status not in SOLVED or (turns := objective.turns(motions)) <= FAST:
         return residual
-    return replace(residual, where=f"{where}; {TOO_FAST} {turns} times on the way, which asks for as many intervals: put their "
-                                   "mean over a turn in their place, or shorten the motion)")
+    return replace(residual, cause=Kind.OSCILLATING_COST, data={**data, "turns": turns})
 
 
-def _point(solution: Solution, size: float, tolerances: Tolerances) -> Residual | None:
-    found = objective.disagreement(solution, size)
-    return None if found is None else Residual("distance from the point of the multipliers", found[0], tolerances.point, found[1])
-
-
-def _worst(motion: Motion, defects: np.ndarray) -> tuple[float, str]:
+def _defect(motion: Motion, phase: str, defects: np.ndarray, tolerance: float) -> Residual:
+    """The largest defect of a segment of a phase."""
     t, worst = motion.trajectory.t, int(np.argmax(defects))
     if motion.stepped:
-        return 0.0, "(nothing lies between steps)"
-    return float(defects[worst]), f"on [{t[worst]:.6g}, {t[worst + 1]:.6g}] s" if motion.finite else ""
-
-
-def _largest(found: list[tuple[float, str]]) -> tuple[float, str]:
-    """The largest of several numbers and where it stands; NaN counts as larger than any."""
-    return max(found, key=lambda one: np.inf if np.isnan(one[0]) else one[0])
+        return Residual(Kind.ERROR_ESTIMATE, 0.0, tolerance, phase, cause=Kind.DISCRETE_TIME)
+    span = (float(t[worst]), float(t[worst + 1])) if motion.finite else None
+    return Residual(Kind.ERROR_ESTIMATE, float(defects[worst]), tolerance, phase, span)
 
 
 def _by_segment(values: list[np.ndarray]) -> np.ndarray:
@@ -155,33 +144,31 @@ def _optimality(solution: Solution, motions: Sequence[Motion], size: float, vari
                 ) -> tuple[Residual, Residual, Statement, np.ndarray | None]:
     """First-order conditions in the sizes of the problem, what kind of point it is, and a direction that leads down from it."""
     nothing = float("nan")
-    unknown = (Residual("stationarity", nothing, tolerances.stationarity), Residual("complementarity", nothing,
-               tolerances.complementarity), Statement("second order", "not examined", False), None)
+    unknown = (Residual(Kind.STATIONARITY, nothing, tolerances.stationarity),
+               Residual(Kind.COMPLEMENTARITY, nothing, tolerances.complementarity), Statement(Kind.POINT_NOT_EXAMINED), None)
     left = solution.optimality
     if left is None or late or not all(motion.finite for motion in motions):
         return unknown
-    raw = f"(KKT residuals as they stand: {', '.join(f'{value:.1e}' for value in left.residuals())})"
+    residuals = tuple(float(value) for value in left.residuals())
     local = left.local()
     found = None if local is None else curvature.judge(local, motions, size, varied)
     if local is None or found is None:
         return unknown
-    words = f"{found.kind}{_discrete(found, solution)}"
-    if not found.minimum:
-        words += f": {found.below} of {found.free} free directions lead down"
-    stationarity = max(BY_SLOPE * found.slope, found.decrease if found.minimum else 0.0)
-    jump, told = jumps.unseen(solution, motions)
-    if not jump / varied <= max(tolerances.stationarity, stationarity):
-        stationarity, raw = jump / varied, told
-    return (Residual("stationarity", stationarity, tolerances.stationarity, raw),
-            Residual("complementarity", curvature.complementarity(local, size), tolerances.complementarity),
-            Statement("second order", words, found.minimum), found.direction)
+    value, jump = max(BY_SLOPE * found.slope, found.decrease if found.minimum else 0.0), jumps.unseen(solution, motions)
+    stationarity = Residual(Kind.STATIONARITY, value, tolerances.stationarity, data={"kkt_residuals": residuals})
+    if not jump.size / varied <= max(tolerances.stationarity, value):
+        stationarity = Residual(Kind.STATIONARITY, jump.size / varied, tolerances.stationarity, jump.phase, time=jump.time,
+                                cause=Kind.STATE_DEPENDENT_JUMP)
+    return (stationarity, Residual(Kind.COMPLEMENTARITY, curvature.complementarity(local, size), tolerances.complementarity),
+            Statement(found.kind, found.below, found.free, _discrete(found, solution)), found.direction)
 
 
-def _discrete(found: curvature.Curvature, solution: Solution) -> str:
+def _discrete(found: curvature.Curvature, solution: Solution) -> tuple[Kind, ...]:
     """Why the statement speaks of the discrete problem alone; empty where curvature speaks for the continuous one, too."""
     if all(phase.steps is not None for phase in solution.problem.phases):
-        return ""
-    held = solution.options.get("controls") == "held" or (solution.method != "collocation" and "controls" not in solution.options)
-    reasons = [word for word, why in (("constraints push", found.pushing > 0), ("controls are held", held),
-                                      ("directions are flat", found.kind == curvature.FLAT_MINIMUM)) if why]
-    return f" of the discrete problem ({', '.join(reasons)})" if reasons else ""
+        return ()
+    constant = solution.options.get("controls") == "held" or (
+        solution.method != "collocation" and "controls" not in solution.options)
+    reasons = ((Kind.ACTIVE_CONSTRAINTS, found.pushing > 0), (Kind.PIECEWISE_CONSTANT_CONTROLS, constant),
+               (Kind.FLAT_DIRECTIONS, found.kind is Kind.FLAT_MINIMUM))
+    return tuple(kind for kind, holds in reasons if holds)

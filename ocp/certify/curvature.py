@@ -26,6 +26,7 @@ from scipy.sparse.linalg import splu
 
 from ocp.certify.motion import Motion
 from ocp.nlp.local import CONTROL, COORDINATE, DURATION, PARAMETER, TANGENT, Local
+from ocp.problem import MINIMA, Kind
 
 Array = np.ndarray
 
@@ -52,8 +53,6 @@ BLOCKED = 64
 #: unknowns from which the matrix is too large for the blocks
 LARGEST = 200_000
 
-MINIMUM, FLAT_MINIMUM, SADDLE, MAXIMUM = "a strict minimum", "a minimum, flat along some directions", "a saddle", "a maximum"
-
 
 @dataclass(frozen=True)
 class Curvature:
@@ -64,7 +63,7 @@ class Curvature:
     weak: constraints that are met and do not push; pushing: inequalities that do;
     slope: gradient of the Lagrangian, root mean square over the phase, over the variation of the objective."""
 
-    kind: str
+    kind: Kind
     lowest: float
     below: int
     free: int
@@ -76,7 +75,7 @@ class Curvature:
 
     @property
     def minimum(self) -> bool:
-        return self.kind in (MINIMUM, FLAT_MINIMUM)
+        return self.kind in MINIMA
 
 
 def sizes(local: Local, motions: Sequence[Motion]) -> Array:
@@ -152,14 +151,14 @@ def judge(local: Local, motions: Sequence[Motion], objective: float, varied: flo
     if direction is not None:
         below = held.below(-DOWN)
         independent = len(held.columns) - _rank(held)
-        kind = MAXIMUM if below >= independent > 0 else SADDLE
+        kind = Kind.MAXIMUM if below >= independent > 0 else Kind.SADDLE
         full = np.zeros(len(local.x))
         full[held.columns] = direction * size[held.columns]
         lowest = float(direction @ (held.H @ direction)) / float(direction @ (held.W * direction))
         return Curvature(kind, lowest, below, independent, full, float("nan"), weak, loose.pushing, slope)
-    kind = MINIMUM if loose.below(FLAT) == 0 else FLAT_MINIMUM
-    return Curvature(kind, FLAT if kind == MINIMUM else -DOWN, 0, 0, None if kind == MINIMUM else _doubtful(loose),
-                     _decrease(local, size, objective), weak, loose.pushing, slope)
+    strict = loose.below(FLAT) == 0
+    return Curvature(Kind.STRICT_MINIMUM if strict else Kind.FLAT_MINIMUM, FLAT if strict else -DOWN, 0, 0,
+                     None if strict else _doubtful(loose), _decrease(local, size, objective), weak, loose.pushing, slope)
 
 
 def complementarity(local: Local, objective: float) -> float:

@@ -13,6 +13,7 @@ from ocp.certify.events import SMOOTH, watch
 from ocp.certify.motion import INSIDE, Motion
 from ocp.certify.scale import plus_of
 from ocp.certify.sizes import variation
+from ocp.problem import Kind, Residual
 
 Array = np.ndarray
 #: segment, deviations [k, ndx] at its start over their sizes -> the same at its end
@@ -32,27 +33,39 @@ CALLS, MOST = 250, 60_000
 
 @dataclass(frozen=True)
 class Gaps:
-    """What re-integration found. segment: the largest gap of one segment, ``at`` where; by_segment [N]; total: from start to end,
-    over the mean growth of errors on the way; open_loop: the same as it is, growth: the largest; implicit: whether the implicit
-    integrator was needed"""
+    """What re-integration found. by_segment [N]; total: from start to end, over the mean growth of errors on the way; open_loop:
+    the same as it is, growth: the largest; implicit: whether the implicit integrator was needed; span [s]: the segment with the
+    largest gap; cause, time [s]: why there are none."""
 
-    segment: float
-    at: str
     by_segment: Array
     total: float
     open_loop: float
     growth: float
     implicit: bool
+    span: tuple[float, float] | None = None
+    cause: Kind | None = None
+    time: float | None = None
 
     @property
-    def total_at(self) -> str:
-        return f"(open loop {self.open_loop:.2g}, errors grow {self.growth:.3g}-fold)" if self.growth > GROWN else ""
+    def segment(self) -> float:
+        """The largest gap of one segment; NaN where there is none."""
+        return float("nan") if self.span is None else float(np.max(self.by_segment))
+
+    def segment_residual(self, tolerance: float, phase: str) -> Residual:
+        """The largest gap of one segment as a check."""
+        return Residual(Kind.GAP_SEGMENT, self.segment, tolerance, phase, self.span, self.time, self.cause)
+
+    def total_residual(self, tolerance: float, phase: str) -> Residual:
+        """The gap from start to end as a check."""
+        grows = self.growth > GROWN
+        return Residual(Kind.GAP_TOTAL, self.total, tolerance, phase, cause=Kind.ERROR_GROWTH if grows else None,
+                        data={"open_loop": self.open_loop, "growth": self.growth})
 
 
-def unknown(motion: Motion, why: str = "was not examined") -> Gaps:
+def unknown(motion: Motion, cause: Kind | None = Kind.NOT_EXAMINED, time: float | None = None) -> Gaps:
     """Gaps that nobody found."""
     nan = float("nan")
-    return Gaps(nan, f"({why})" if why else "", np.full(len(motion.trajectory.t) - 1, nan), nan, nan, 1.0, False)
+    return Gaps(np.full(len(motion.trajectory.t) - 1, nan), nan, nan, 1.0, False, cause=cause, time=time)
 
 
 class _TooMany(Exception):
@@ -68,20 +81,19 @@ def gaps(motion: Motion) -> Gaps:
     """
     t, x = motion.trajectory.t, motion.trajectory.x
     if not motion.finite:
-        return unknown(motion, "")
+        return unknown(motion, None)
     look, equations = motion.look, motion.phase.system.residual
     # equations are solved by a few steps of Newton's method, with a Jacobian
     work = 1 if motion.stepped else watch(motion.driven).operations + (0 if equations is None else 10 * watch(equations).operations)
     some = slice(None, None, 1 if motion.stepped or watch(motion.field).sharp else max(1, len(motion.look.t) // SMOOTH))
     strange = ~np.all(np.isfinite(motion.call(motion.field, look.t[some], look.x[some], look.u[some])), axis=1)
     if strange.any():
-        when = f"the rates are not finite at t = {look.t[some][int(np.argmax(strange))]:.9g} s"
-        return unknown(motion, when)
+        return unknown(motion, Kind.RATES_NOT_FINITE, float(look.t[some][int(np.argmax(strange))]))
     again, rows = (_Steps if motion.stepped else _Again)(motion), np.arange(len(t) - 1)
     few = len(rows) * (1 + motion.phase.system.space.ndx) * work < STACKED
     end, implicit = again.over(rows, x[:-1], RTOL, ATOL, False)
     if end is None:
-        return unknown(motion, "the re-integration failed")
+        return unknown(motion, Kind.REINTEGRATION_FAILED)
     by_segment = motion.distance(x[1:], end)
     worst = int(np.argmax(by_segment))
     beside = _ends_beside(motion, again, implicit) if few else None
@@ -90,7 +102,7 @@ def gaps(motion: Motion) -> Gaps:
     else:
         spread, step = np.random.default_rng(0).choice([-1.0, 1.0], (TWINS, len(motion.scale))), _along(motion, again, implicit)
     whole = _open_loop(_apart(motion, x[1:], end), spread, step)
-    return Gaps(float(by_segment[worst]), f"on [{t[worst]:.6g}, {t[worst + 1]:.6g}] s", by_segment, *whole, implicit)
+    return Gaps(by_segment, *whole, implicit, (float(t[worst]), float(t[worst + 1])))
 
 
 def _ends_beside(motion: Motion, again: _Again, implicit: bool) -> Array | None:

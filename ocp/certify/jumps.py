@@ -9,12 +9,13 @@ objective would change per second that the instant is moved.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ocp.certify.motion import Motion
 from ocp.certify.objective import running
-from ocp.problem import AT_A_JUMP, Solution
+from ocp.problem import Solution
 
 Array = np.ndarray
 
@@ -24,19 +25,28 @@ ASIDE = 1e-11
 CONTINUOUS = 1e-6
 
 
-def unseen(solution: Solution, motions: Sequence[Motion]) -> tuple[float, str]:
-    """The largest jump of the Hamiltonian, times the duration, in the unit of the objective, and words; NaN where rates or costs
-    jump and the method left no costates."""
-    found = [(0.0, "")]
+@dataclass(frozen=True)
+class Jump:
+    """size: of the Hamiltonian, times the duration, in the unit of the objective; NaN where rates or costs jump and the method left
+    no costates; time [s]: of the instant; phase: "" of a single one."""
+
+    size: float = 0.0
+    time: float | None = None
+    phase: str = ""
+
+
+def unseen(solution: Solution, motions: Sequence[Motion]) -> Jump:
+    """The largest jump of the Hamiltonian."""
+    found = [Jump()]
     for motion in motions:
-        name = "costate" if len(motions) == 1 else f"{motion.phase.name}.costate"
-        found.append(_of_phase(motion, solution.extra.get(name)))
-    return max(found, key=lambda one: np.inf if np.isnan(one[0]) else one[0])
+        phase = "" if len(motions) == 1 else motion.phase.name
+        found.append(replace(_of_phase(motion, solution.extra.get(f"{phase}.costate" if phase else "costate")), phase=phase))
+    return max(found, key=lambda one: np.inf if np.isnan(one.size) else one.size)
 
 
-def _of_phase(motion: Motion, costate: Array | None) -> tuple[float, str]:
+def _of_phase(motion: Motion, costate: Array | None) -> Jump:
     if motion.stepped or motion.phase.system.residual is not None or not len(b := motion.look.breaks):
-        return 0.0, ""
+        return Jump()
     aside = ASIDE * motion.duration
     before, after = motion.state(b - aside), motion.state(b + aside)
     u = motion.control(b - aside), motion.control(b + aside)
@@ -47,17 +57,13 @@ def _of_phase(motion: Motion, costate: Array | None) -> tuple[float, str]:
         largest = np.max(np.abs(np.vstack([one, other])), axis=0)
         jumps |= np.any(np.abs(other - one) > CONTINUOUS * largest, axis=1)
     if not jumps.any():
-        return 0.0, ""
+        return Jump()
     t = motion.trajectory.t_u if motion.trajectory.t_path is None else motion.trajectory.t_path
     if costate is None or costate.shape != (len(t), before.shape[1]):
-        return float("nan"), _words(float(b[np.argmax(jumps)]))
+        return Jump(float("nan"), float(b[np.argmax(jumps)]))
     p = np.column_stack([np.interp(b, t, own) for own in costate.T])
     H = [running(motion, b, x, own) + np.sum(p * motion.call(motion.field, b, x, own), axis=1)
          for x, own in zip((before, after), u, strict=True)]
     jump = np.where(jumps, np.abs(H[1] - H[0]), 0.0)
     worst = int(np.argmax(jump))
-    return float(jump[worst]) * motion.duration, _words(float(b[worst]))
-
-
-def _words(t: float) -> str:
-    return f"(at t = {t:.6g} s {AT_A_JUMP}, and what moving that would gain no mesh sees: let a phase end there)"
+    return Jump(float(jump[worst]) * motion.duration, float(b[worst]))

@@ -6,30 +6,27 @@ import numpy as np
 
 from ocp.certify.events import watch
 from ocp.certify.motion import Motion
-from ocp.problem import At, Solution
+from ocp.problem import At, Finding, Kind, Solution
 
 #: part of its largest size within which what is compared counts as zero; part of the time for which it is so, from where it is told
 NEAR, LONG = 0.05, 0.2
 
 
-def kinks(solution: Solution) -> tuple[str, ...]:
-    """A sentence on a solution that is not certified, where costs or constraints have kinks that its motion lies on for long: there
+def kinks(solution: Solution) -> tuple[Finding, ...]:
+    """A finding on a solution that is not certified, where costs or constraints have kinks that its motion lies on for long: there
     no slope leads a solver on, and least efforts (``abs`` of a control) end so; none otherwise."""
     found = []
     for phase, part in zip(solution.problem.phases, solution.parts or (solution.trajectory,), strict=True):
-        functions = [(f"cost {c.name!r}", c.function) for c in phase.costs if c.at is At.PATH]
-        functions += [(f"constraint {c.name!r}", c.function) for c in phase.constraints if c.at in (At.PATH, At.INTEGRAL)]
-        sharp = [(name, switches) for name, function in functions if (switches := watch(function).switches) is not None]
+        terms = [("cost", c.name, c.function) for c in phase.costs if c.at is At.PATH]
+        terms += [("constraint", c.name, c.function) for c in phase.constraints if c.at in (At.PATH, At.INTEGRAL)]
+        sharp = [(term, name, switches) for term, name, function in terms if (switches := watch(function).switches) is not None]
         if not sharp or not (motion := Motion(phase, part)).finite:
             continue
         t = np.linspace(*motion.span, 1000)
         x, u = motion.state(t), motion.control(t)
-        for name, switches in sharp:
+        for term, name, switches in sharp:
             size = np.abs(motion.call(switches, t, x, u))
             lies = float(np.max(np.mean(size <= NEAR * np.max(size, axis=0), axis=0)))
             if lies > LONG:
-                found.append(f"{name}, for {100 * lies:.0f} % of the time")
-    if not found:
-        return ()
-    return (f"the motion lies on a kink (abs, min, max or a comparison) of {'; '.join(found)}: no slope leads on from there. The "
-            "size of a control is smooth as the sum of two controls with bounds from 0 on, whose difference is the control",)
+                found.append({"phase": phase.name, "term": term, "name": name, "share": lies})
+    return (Finding(Kind.MOTION_ON_KINKS, data={"terms": tuple(found)}),) if found else ()

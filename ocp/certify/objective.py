@@ -9,7 +9,7 @@ import numpy as np
 from ocp.certify.constraints import excess
 from ocp.certify.motion import Motion
 from ocp.certify.sizes import cost_size
-from ocp.problem import At, Constraint, Cost, Solution
+from ocp.problem import At, Constraint, Cost, Kind, Residual, Solution
 
 Array = np.ndarray
 
@@ -46,9 +46,9 @@ def integrated(motions: Sequence[Motion], size: float, rectangle: bool = False) 
         panels *= 2
 
 
-def disagreement(solution: Solution, size: float) -> tuple[float, str] | None:
-    """Largest difference between what a solution says and the point at which its optimality is judged, and what differs: times,
-    states and controls at the knots, each over the largest magnitude of its component, and the objective over its own.
+def disagreement(solution: Solution, size: float, tolerance: float) -> Residual | None:
+    """Largest difference between what a solution says and the point at which its optimality is judged; ``quantity``, what differs:
+    times, states and controls at the knots, each over the largest magnitude of its component, and the objective over its own.
 
     None where the method leaves no such point: ``optimality`` then has no ``motion()`` and ``cost()``.
     """
@@ -56,16 +56,26 @@ def disagreement(solution: Solution, size: float) -> tuple[float, str] | None:
     if not (hasattr(left, "motion") and hasattr(left, "cost")):
         return None
     cost = float(left.cost())
-    found = [(abs(solution.objective - cost) / (size + abs(cost)), "of the objective")]
-    for part, point in zip(solution.parts or (solution.trajectory,), left.motion(), strict=True):
+
+    def differs(value: float, quantity: str, phase: str = "", cause: Kind | None = None) -> Residual:
+        return Residual(Kind.POINT, value, tolerance, phase, cause=cause, data={"quantity": quantity})
+
+    found = [differs(abs(solution.objective - cost) / (size + abs(cost)), "objective")]
+    names = [phase.name for phase in solution.problem.phases] if solution.parts else [""]
+    for phase, part, point in zip(names, solution.parts or (solution.trajectory,), left.motion(), strict=True):
         for name, mine, other in zip(("times", "states", "controls"), (part.t, part.x, part.u), point, strict=True):
             if np.shape(mine) != np.shape(other):
-                found.append((float("inf"), f"of the number of {name}"))
+                found.append(differs(float("inf"), name, phase, Kind.SIZES_DIFFER))
                 continue
-            largest = np.max(np.abs(other), axis=0, initial=0.0)
-            distance = np.abs(mine - other) / np.where(largest > 0, largest, 1.0)
-            found.append((float(np.max(distance, initial=0.0)), f"of {name}"))
-    return max(found, key=lambda one: np.inf if np.isnan(one[0]) else one[0])
+            magnitude = np.max(np.abs(other), axis=0, initial=0.0)
+            distance = np.abs(mine - other) / np.where(magnitude > 0, magnitude, 1.0)
+            found.append(differs(float(np.max(distance, initial=0.0)), name, phase))
+    return largest(found)
+
+
+def largest(found: Sequence[Residual]) -> Residual:
+    """The largest of several values of one check; NaN counts as larger than any."""
+    return max(found, key=lambda one: np.inf if np.isnan(one.value) else one.value)
 
 
 def turns(motions: Sequence[Motion]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ocp.problem import Solution
+from ocp.problem import Finding, Kind, Solution
 
 #: share of neighbouring steps of a control that turn back, and their size relative to the control's range, from where it rings
 TURNS, SAW = 0.6, 0.01
@@ -14,8 +14,8 @@ STILL = 1e-6
 FEW = 20
 
 
-def ringing(solution: Solution) -> tuple[str, ...]:
-    """A sentence where polynomial controls of a collocation solution ring; none otherwise.
+def ringing(solution: Solution) -> tuple[Finding, ...]:
+    """A finding where polynomial controls of a collocation solution ring, with the option that may help; none otherwise.
 
     What turns back at every point is measured by second differences over 4, in the median over the points; controls at their bounds
     are left out.
@@ -32,8 +32,6 @@ def ringing(solution: Solution) -> tuple[str, ...]:
             steps = np.diff(u)
             turns, saw = float(np.mean(steps[1:] * steps[:-1] < 0)), float(np.median(np.abs(np.diff(steps)))) / 4 / np.ptp(u)
             if turns > TURNS and saw > SAW:
-                found.append(f"{name} ({100 * turns:.0f} % of its points turn back, by {100 * saw:.0f} % of its range)")
-    if not found:
-        return ()
-    better = "controls: linear" if solution.options.get("scheme") == "gauss" else "scheme: gauss"
-    return (f"controls ring: {', '.join(found)}, in fast modes that the cost hardly feels; {better} or more intervals may help",)
+                found.append({"phase": phase.name, "name": name, "turning": turns, "amplitude": saw})
+    option = {"controls": "linear"} if solution.options.get("scheme") == "gauss" else {"scheme": "gauss"}
+    return (Finding(Kind.OSCILLATING_CONTROLS, data={"controls": tuple(found), "option": option}),) if found else ()

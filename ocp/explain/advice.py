@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ocp.problem import AT_A_JUMP, Certificate
+from ocp.problem import Certificate, Finding, Kind
 
 DIRECT = ("collocation", "multiple_shooting")
 #: schemes whose degree refinement may raise
@@ -20,11 +20,10 @@ OF_MESH = ("gap_segment", "error_estimate", "energy", "objective")
 
 @dataclass(frozen=True)
 class Advice:
-    """One thing that fails: in words, why it does, and by key of the file (``solve.collocation.intervals``) what to try, the best
-    first."""
+    """One thing that fails, why it does, and by key of the file (``solve.collocation.intervals``) what to try, the best first."""
 
-    failure: str
-    why: str
+    failure: Finding
+    why: Kind
     settings: tuple[tuple[str, Any], ...] = ()
 
 
@@ -35,44 +34,37 @@ def advice(certificate: Certificate, method: str, options: Mapping[str, Any]) ->
         if violation.holds:
             continue
         if violation.at_knots <= violation.tolerance:
-            found.append(Advice(violation.sentence.partition("; ")[0],
-                                "It holds where the method looks, at its knots, and not between them: a finer mesh looks closer.",
+            found.append(Advice(violation.finding, Kind.VIOLATED_BETWEEN_KNOTS,
                                 (*_finer(method, options), *_accepted("violation_between", violation.between_knots))))
         else:
-            found.append(Advice(violation.sentence, "It does not hold even where the method imposes it: the solve ended too early.",
-                                _tighter(method, options)))
+            found.append(Advice(violation.finding, Kind.VIOLATED_AT_KNOTS, _tighter(method, options)))
     return tuple(found)
 
 
 def _residuals(certificate: Certificate, method: str, options: Mapping[str, Any]) -> Iterator[Advice]:
     if certificate.second_order is not None and not certificate.second_order.holds:
-        yield Advice(certificate.second_order.sentence,
-                     "The slope is zero, and motions beside this one are better; the way down ended nowhere: begin elsewhere.",
+        yield Advice(certificate.second_order.finding, Kind.DESCENT_FAILED,
                      ((f"solve.{method}.guess", "multistart"),) if method in DIRECT else ())
-    for name in ("stationarity", "complementarity"):
-        if not (check := getattr(certificate, name)).holds and AT_A_JUMP in check.where:
-            yield Advice(check.sentence, "When that happens is a choice of its own: with a phase on either side, each with a free "
-                         "duration, the solver makes it.")
+    for check in (certificate.stationarity, certificate.complementarity):
+        if not check.holds and check.cause is Kind.STATE_DEPENDENT_JUMP:
+            yield Advice(check.finding, Kind.PHASE_MISSING)
         elif not check.holds:
-            yield Advice(check.sentence,
-                         "The point is no minimum to this accuracy: scales differ widely, or the solve ended early.",
-                         _tighter(method, options))
+            yield Advice(check.finding, Kind.POINT_INACCURATE, _tighter(method, options))
     meshed = [getattr(certificate, name) for name in OF_MESH]
     for check in (check for check in meshed if check is not None and not check.holds):
-        yield Advice(check.sentence, "The mesh is too coarse for this motion: between its knots the answer is another one.",
-                     _finer(method, options))
+        yield Advice(check.finding, Kind.MESH_TOO_COARSE, _finer(method, options))
     if not certificate.gap_total.holds:
+        failure = certificate.gap_total.finding
         if certificate.gap_segment.holds:
-            yield Advice(certificate.gap_total.sentence,
-                         "Every segment is accurate; the motion is unstable, so that small errors grow from start to end.",
+            yield Advice(failure, Kind.UNSTABLE_MOTION,
                          (*_finer(method, options), *_accepted("gap_total", certificate.gap_total.value)))
         else:
-            yield Advice(certificate.gap_total.sentence, "It adds up what the segments miss.", _finer(method, options))
+            yield Advice(failure, Kind.INACCURATE_SEGMENTS, _finer(method, options))
     if (bar := certificate.objective_error) is not None and not bar.holds:
-        yield Advice(bar.sentence, "On a finer mesh the objective is another one: this mesh does not tell it to what is asked.",
+        yield Advice(bar.finding, Kind.OBJECTIVE_NOT_CONVERGED,
                      (*_finer(method, options), *_accepted("objective_error", bar.value)))
     if certificate.point is not None and not certificate.point.holds:
-        yield Advice(certificate.point.sentence, "Trajectory and multipliers are of different points: solve again.")
+        yield Advice(certificate.point.finding, Kind.DIFFERENT_POINTS)
 
 
 def _finer(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

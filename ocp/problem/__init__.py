@@ -16,9 +16,8 @@ from ocp.problem.problem import (
     with_parameters,
 )
 from ocp.problem.solution import (
-    AT_A_JUMP,
+    MINIMA,
     SOLVED,
-    TOO_FAST,
     Certificate,
     Residual,
     Solution,
@@ -32,7 +31,7 @@ from ocp.problem.system import System
 from ocp.problem.terms import At, Constraint, Cost, Sense
 
 __all__ = [
-    "AT_A_JUMP", "INF", "SOLVED", "TOO_FAST", "At", "Boundary", "Certificate", "Constraint", "Cost", "Duration", "Finding",
-    "Guess", "Kind", "Linkage", "Phase", "Problem", "Reference", "Residual", "Sense", "Solution", "Statement", "Status",
+    "INF", "MINIMA", "SOLVED", "At", "Boundary", "Certificate", "Constraint", "Cost", "Duration", "Finding", "Guess",
+    "Kind", "Linkage", "Phase", "Problem", "Reference", "Residual", "Sense", "Solution", "Statement", "Status",
     "System", "Trajectory", "Violation", "in_steps", "join", "replaced_systems", "whole_steps", "with_parameters",
 ]

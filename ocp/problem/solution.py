@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ocp.problem.finding import Finding
+from ocp.problem.finding import Finding, Kind
 
 
 class Status(enum.Enum):
@@ -34,10 +34,8 @@ class Status(enum.Enum):
 
 #: how a solve ends that found what it looked for
 SOLVED = (Status.CONVERGED, Status.MESH_TOLERANCE)
-#: words of a residual that no mesh mends: when the motion crosses a jump is not for the program to choose
-AT_A_JUMP = "rates or costs jump where the state passes a place"
-#: words of one that asks for more intervals than passes come to
-TOO_FAST = "running costs turn"
+#: kinds of points that the second-order conditions take
+MINIMA = (Kind.STRICT_MINIMUM, Kind.FLAT_MINIMUM)
 
 
 @dataclass(frozen=True)
@@ -100,23 +98,30 @@ def _widened(part: Trajectory, nx: int, nu: int) -> Trajectory:
 class Residual:
     """One number of the certificate beside its tolerance; ``holds`` is computed, never set.
 
-    ``value`` may be NaN where the quantity could not be computed; then it does not hold.
+    kind: the check; value: NaN where it could not be computed: then it does not hold; phase, span [s]: where it is largest, "" of a
+    single phase, None of no segment; time [s]: of its cause; cause: what the value comes from, where that is special; data: what
+    else the check has.
     """
 
-    name: str
+    kind: Kind
     value: float
     tolerance: float
-    where: str = ""
+    phase: str = ""
+    span: tuple[float, float] | None = None
+    time: float | None = None
+    cause: Kind | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def holds(self) -> bool:
         return bool(self.value <= self.tolerance)
 
     @property
-    def sentence(self) -> str:
-        """The failure in words."""
-        size = "could not be computed" if self.value != self.value else f"{self.value:.3g} > {self.tolerance:.3g}"
-        return f"{self.name} {size}{' ' + self.where if self.where else ''}"
+    def finding(self) -> Finding:
+        """The check as a finding; ``data`` has span and cause."""
+        more = {"span": self.span, "cause": self.cause}
+        data = {**self.data, **{name: value for name, value in more.items() if value is not None}}
+        return Finding(self.kind, self.phase, time=self.time, value=self.value, tolerance=self.tolerance, data=data)
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,8 @@ class Violation:
     """Largest violation of one named constraint, at the knots and between them, each beside its tolerance.
 
     time, component: where the violation at the knots is largest; time_between [s]: where it is between them, None where nobody
-    looked. Between knots a direct method promises only its order of accuracy, hence the looser tolerance there.
+    looked; phase: "" of a single one. Between knots a direct method promises only its order of accuracy, hence the looser tolerance
+    there.
     """
 
     name: str
@@ -136,33 +142,46 @@ class Violation:
     soft: bool = False
     tolerance_between: float = float("inf")
     time_between: float | None = None
+    phase: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name, behind that of its phase where there are several."""
+        return f"{self.phase}: {self.name}" if self.phase else self.name
 
     @property
     def holds(self) -> bool:
         return self.soft or bool(self.at_knots <= self.tolerance and self.between_knots <= self.tolerance_between)
 
     @property
-    def sentence(self) -> str:
-        """What is violated most, in words."""
+    def finding(self) -> Finding:
+        """The violation at the knots, or, where that is within its tolerance, the one between them."""
         if self.at_knots <= self.tolerance:
-            when = f" at t = {self.time_between:.9g} s" if self.time_between is not None else ""
-            return (f"constraint {self.name!r} violated by {self.between_knots:.3g} > {self.tolerance_between:.3g} between knots"
-                    f"{when}; a finer mesh helps: more intervals, or refine: hp")
-        return (f"constraint {self.name!r} violated by {self.at_knots:.3g} > {self.tolerance:.3g} at t = {self.time:.6g} s "
-                f"({self.component})")
+            return Finding(Kind.VIOLATION_BETWEEN, self.phase, self.name, time=self.time_between, value=self.between_knots,
+                           tolerance=self.tolerance_between)
+        return Finding(Kind.VIOLATION, self.phase, self.name, self.component, self.time, self.at_knots, self.tolerance)
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A finding in words, and whether it speaks for the solution."""
+    """What kind of point a solution is, by second-order conditions; ``holds`` is computed, never set.
 
-    name: str
-    words: str
-    holds: bool
+    below, of free: directions of negative curvature; discrete: why this is said of the discrete problem alone, empty where it holds
+    of the continuous one.
+    """
+
+    kind: Kind
+    below: int = 0
+    free: int = 0
+    discrete: tuple[Kind, ...] = ()
 
     @property
-    def sentence(self) -> str:
-        return f"{self.name}: {self.words}"
+    def holds(self) -> bool:
+        return self.kind in MINIMA
+
+    @property
+    def finding(self) -> Finding:
+        return Finding(self.kind, data={"below": self.below, "free": self.free, "discrete": self.discrete})
 
 
 @dataclass(frozen=True)
@@ -211,12 +230,15 @@ class Certificate:
         return float("nan") if self.objective_error is None else self.objective_error.value * self.objective_size
 
     @property
-    def failures(self) -> tuple[str, ...]:
-        """What does not hold, in words."""
-        residuals = [c.sentence for c in self.checks if not c.holds]
-        broken = [v.sentence for v in self.violations if not v.holds]
-        worse = [] if self.second_order is None or self.second_order.holds else [self.second_order.sentence]
-        return tuple(worse + residuals + broken)
+    def failures(self) -> tuple[Finding, ...]:
+        """What does not hold, the kind of point first."""
+        point = () if self.second_order is None or self.second_order.holds else (self.second_order.finding,)
+        return (*point, *(c.finding for c in self.checks if not c.holds), *(v.finding for v in self.violations if not v.holds))
+
+    @property
+    def causes(self) -> frozenset[Kind]:
+        """Special causes of the values of checks, whether these hold or not."""
+        return frozenset(c.cause for c in self.checks if c.cause is not None)
 
 
 @dataclass(frozen=True)

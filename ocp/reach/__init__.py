@@ -1,5 +1,5 @@
 """What bounds, and the ends by themselves, tell about a problem before anything is transcribed or solved."""
 
-from ocp.reach.findings import Finding, end_findings, first_findings
+from ocp.reach.findings import end_findings, first_findings
 
-__all__ = ["Finding", "end_findings", "first_findings"]
+__all__ = ["end_findings", "first_findings"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import casadi as ca
 import numpy as np
 
-from ocp.problem import At, Boundary, Constraint, Phase, Sense
+from ocp.problem import At, Boundary, Constraint, Finding, Kind, Phase, Sense
 
 Array = np.ndarray
 #: random starts besides the ends of the guess, and how far they lie from the guess where a coordinate has no bounds
@@ -34,10 +34,10 @@ class _End:
     outside: Callable[[Array], Array]
 
 
-def ends_missed(phase: Phase) -> Iterator[str]:
-    """In words, what no state within bounds was found to meet at the start and at the end of a phase. Looks at constraints that do
-    not depend on controls; ends with none of those are left alone."""
-    for at, words, boundary, s in ((At.START, "start", phase.start, 0), (At.FINAL, "end", phase.final, -1)):
+def ends_missed(phase: Phase) -> Iterator[Finding]:
+    """What no state within bounds was found to meet at the start and at the end of a phase; ``missed``: by how much, by component.
+    Looks at constraints that do not depend on controls; ends with none of those are left alone."""
+    for at, name, boundary, s in ((At.START, "start", phase.start, 0), (At.FINAL, "end", phase.final, -1)):
         rows = [c for c in phase.constraints if c.at is at and c.soft is None and c.sense is not Sense.CONE]
         if not rows:
             continue
@@ -47,9 +47,8 @@ def ends_missed(phase: Phase) -> Iterator[str]:
             continue
         over = np.abs(_nearest(phase, end, x)[:len(end.names)])
         if (bad := np.flatnonzero(over > MISSED)).size:
-            listed = ", ".join(f"{end.names[i]} by {over[i] * end.sizes[i]:.3g}" for i in bad[np.argsort(-over[bad])])
-            yield (f"no position within the bounds was found that meets what is asked of the {words}, whatever the motion: the "
-                   f"nearest of {STARTS + 1} searches misses {listed}")
+            missed = {end.names[i]: float(over[i] * end.sizes[i]) for i in bad[np.argsort(-over[bad])]}
+            yield Finding(Kind.END_OUT_OF_REACH, name=name, data={"missed": missed, "searches": STARTS + 1, "sure": False})
 
 
 def _end(phase: Phase, rows: list[Constraint], boundary: Boundary | None, at: At) -> _End:

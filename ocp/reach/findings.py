@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 import casadi as ca
 import numpy as np
 
-from ocp.problem import Phase, Problem, System
+from ocp.problem import Finding, Kind, Phase, Problem, System
 from ocp.reach.ends import ends_missed
 from ocp.reach.tube import SLACK, impossible, plain, prescribed, tube
 
@@ -16,26 +16,20 @@ from ocp.reach.tube import SLACK, impossible, plain, prescribed, tube
 POINTS = 3
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A sentence about constraints that cannot hold together. sure: it is proved; otherwise it holds along the guess, or of what a
-    search found."""
-
-    text: str
-    sure: bool
-
-
 def first_findings(problem: Problem) -> tuple[Finding, ...]:
     """What bounds rule out: distances that speed limits cannot cover in the longest duration, states and constraints that no motion
-    within bounds of states, controls and rates can meet. (Ends outside their bounds are refused by files.)"""
+    within bounds of states, controls and rates can meet. (Ends outside their bounds are refused by files.)
+
+    ``data["sure"]``: whether it is proved; otherwise it holds along the guess, or of what a search found.
+    """
     several = len(problem.phases) > 1
     found, begins = [], (0.0, 0.0)
     for phase in problem.phases:
         own = list(_too_far(phase))
-        if phase.system.period is None and not any(sure for _, sure in own):
-            held = tube(phase, begins)
-            own += [(text, True) for text in ([held.empty] if held.empty else impossible(phase, held))]
-        found += [Finding(f"phase {phase.name}: {text}" if several else text, sure) for text, sure in own]
+        if phase.system.period is None and not any(one.data["sure"] for one in own):
+            boxes = tube(phase, begins)
+            own += [boxes.empty] if boxes.empty is not None else impossible(phase, boxes)
+        found += [replace(one, phase=phase.name if several else "") for one in own]
         begins = begins[0] + phase.duration.lower, begins[1] + phase.duration.upper
     return tuple(found)
 
@@ -43,11 +37,10 @@ def first_findings(problem: Problem) -> tuple[Finding, ...]:
 def end_findings(problem: Problem) -> tuple[Finding, ...]:
     """What no state was found to meet at the ends of phases (``ocp.reach.ends``)."""
     several = len(problem.phases) > 1
-    return tuple(Finding(f"phase {phase.name}: {text}" if several else text, False)
-                 for phase in problem.phases for text in ends_missed(phase))
+    return tuple(replace(one, phase=phase.name if several else "") for phase in problem.phases for one in ends_missed(phase))
 
 
-def _too_far(phase: Phase) -> Iterator[tuple[str, bool]]:
+def _too_far(phase: Phase) -> Iterator[Finding]:
     system, longest = phase.system, phase.duration.upper
     if not np.isfinite(longest):
         return
@@ -57,10 +50,8 @@ def _too_far(phase: Phase) -> Iterator[tuple[str, bool]]:
         begin, end = (start[position], final[position]) if given else (phase.guess.x[0, position], phase.guess.x[-1, position])
         way, fastest = float(end - begin), phase.x_upper[rate] if end > begin else -phase.x_lower[rate]
         if fastest >= 0 and abs(way) > fastest * longest * (1 + SLACK) + SLACK:
-            where = "from its start to its end" if given else "along the guess"
-            least = f"it takes {abs(way) / fastest:.4g} s" if fastest > 0 else "it cannot move"
-            yield (f"{names[position]} has to move by {abs(way):.4g} {where}, but {names[rate]} is at most {fastest:.4g} in that "
-                   f"direction, which makes {fastest * longest:.4g} in the {longest:.4g} s there are; {least}"), given
+            yield Finding(Kind.DISTANCE_TOO_LONG, name=names[position], value=abs(way), tolerance=float(fastest * longest),
+                          data={"rate": names[rate], "fastest": float(fastest), "longest": longest, "sure": given})
 
 
 def _rates(phase: Phase) -> dict[int, int]:

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ocp.problem import At, Boundary, Constraint, Phase, Sense
+from ocp.problem import At, Boundary, Constraint, Finding, Kind, Phase, Sense
 from ocp.reach.intervals import INF, Interval, enclosed
 
 #: slices of a phase, and how often their boxes are narrowed
 SLICES, SWEEPS = 64, 3
 #: [s] stands for a duration without bound
 LONG = 1e30
-#: what all of this follows from
-BY = "by the bounds of states and controls alone"
 #: what rounding and tolerances of solvers may do to a prescribed value, relative to its size and absolutely
 SLACK = 1e-6
 
@@ -27,14 +25,14 @@ SLACK = 1e-6
 @dataclass(frozen=True)
 class Tube:
     """low, high [k+1, nx]: of the states at the edges of slices; slice_low, slice_high [k, nx]: within them; t: of slices, since
-    the start of the first phase; empty: why there is no motion at all, or ""."""
+    the start of the first phase; empty: why there is no motion at all, or None."""
 
     low: np.ndarray
     high: np.ndarray
     slice_low: np.ndarray
     slice_high: np.ndarray
     t: Interval
-    empty: str = ""
+    empty: Finding | None = None
 
 
 def plain(phase: Phase) -> dict[int, int]:
@@ -65,7 +63,7 @@ def tube(phase: Phase, begins: tuple[float, float]) -> Tube:
         if travel is None:
             break
         found = Tube(low, high, inner_low, inner_high, t, _narrowed(phase, low, high, *travel))
-        if found.empty:
+        if found.empty is not None:
             return found
         down, up = np.minimum(travel[0], 0.0), np.maximum(travel[1], 0.0)
         inner_low = np.maximum.reduce([inner_low, low[:-1] + down, low[1:] - up])
@@ -103,8 +101,8 @@ def _arguments(phase: Phase, t: Interval, box: tuple[np.ndarray, np.ndarray]) ->
     return [[t], list(zip(box[0].T, box[1].T, strict=True)), controls, values]
 
 
-def _narrowed(phase: Phase, low: np.ndarray, high: np.ndarray, down: np.ndarray, up: np.ndarray) -> str:
-    """Narrow the boxes at edges by what slices allow, onwards and backwards; why one is empty, or ""."""
+def _narrowed(phase: Phase, low: np.ndarray, high: np.ndarray, down: np.ndarray, up: np.ndarray) -> Finding | None:
+    """Narrow the boxes at edges by what slices allow, onwards and backwards; why one is empty, or None."""
     for way, edges in ((1, range(1, SLICES + 1)), (-1, range(SLICES - 1, -1, -1))):
         for k in edges:
             before, slice_ = k - way, k - 1 if way > 0 else k
@@ -115,29 +113,25 @@ def _narrowed(phase: Phase, low: np.ndarray, high: np.ndarray, down: np.ndarray,
             room = SLACK * (1.0 + np.max(np.abs(ends), axis=0, where=np.isfinite(ends), initial=0.0))
             for i in np.flatnonzero(a > b + room):
                 here, there = (low[k, i], high[k, i]), (reached[0][i], reached[1][i])
-                return _told(phase, int(i), k, *((there, here) if way > 0 else (here, there)))
+                return _empty(phase, int(i), k, *((there, here) if way > 0 else (here, there)))
             low[k], high[k] = np.minimum(a, b), np.maximum(a, b)
-    return ""
+    return None
 
 
-def _told(phase: Phase, i: int, k: int, before: tuple[float, float], after: tuple[float, float]) -> str:
-    name, T = phase.system.space.names[i], phase.duration
-    when = f"after {k / SLICES * T.upper:.4g} s" if not T.free else f"after {100 * k / SLICES:.3g} % of the time"
-    whole = f"{T.upper:.4g} s" if not T.free else f"at most {T.upper:.4g} s"
-    asked = "to reach what is asked of the end it has to be then"
-    if k == SLICES:
-        when, asked = f"at the end, {whole} after the start", "it is asked to be"
-    return f"{name} can only be {_between(before)} {when}, {BY}; {asked} {_between(after)}"
+def _empty(phase: Phase, i: int, k: int, within: tuple[float, float], asked: tuple[float, float]) -> Finding:
+    """State i cannot be where it has to be at the edge of a slice."""
+    T = phase.duration
+    return Finding(Kind.STATE_OUT_OF_REACH, name=phase.system.space.names[i],
+                   data={"within": _floats(within), "asked": _floats(asked), "share": k / SLICES, "duration": float(T.upper),
+                         "free": T.free, "sure": True})
 
 
-def _between(ends: tuple[float, float]) -> str:
-    low, high = ends
-    return f"{low:.4g}" if low == high else f"at most {high:.4g}" if low == -INF else f"at least {low:.4g}" if high == INF else \
-        f"between {low:.4g} and {high:.4g}"
+def _floats(ends: tuple[float, float]) -> tuple[float, float]:
+    return float(ends[0]), float(ends[1])
 
 
-def impossible(phase: Phase, found: Tube) -> Iterator[str]:
-    """Constraints that no motion in the tube can meet, in words."""
+def impossible(phase: Phase, found: Tube) -> Iterator[Finding]:
+    """Constraints that no motion in the tube can meet."""
     first, last = (found.t[0][:1], found.t[1][:1]), (found.t[0][-1:], found.t[1][-1:])
     times = {At.START: first, At.FINAL: last, At.PATH: (np.r_[first[0], found.t[0], last[0]], np.r_[first[1], found.t[1], last[1]])}
     low, high = found.low, found.high
@@ -149,11 +143,11 @@ def impossible(phase: Phase, found: Tube) -> Iterator[str]:
             yield from () if values is None else _missed(constraint, values)
 
 
-def _missed(constraint: Constraint, values: list[Interval]) -> Iterator[str]:
-    where = {At.START: "at the start", At.FINAL: "at the end", At.PATH: "somewhere on the way"}[constraint.at]
+def _missed(constraint: Constraint, values: list[Interval]) -> Iterator[Finding]:
     for name, (low, high), lower, upper in zip(constraint.components(), values, constraint.lower, constraint.upper, strict=True):
         low, high = np.broadcast_arrays(low, high)
         room = SLACK * (1.0 + np.max(np.abs([v for v in (lower, upper) if np.isfinite(v)]), initial=0.0))
         for k in np.flatnonzero((low > upper + room) | (high < lower - room))[:1]:
-            yield (f"{name} can only be {_between((float(low[k]), float(high[k])))} {where}, {BY}; "
-                   f"it is asked to be {_between((lower, upper))}")
+            yield Finding(Kind.CONSTRAINT_OUT_OF_REACH, name=constraint.name, component=name,
+                          data={"within": _floats((low[k], high[k])), "asked": _floats((lower, upper)), "at": constraint.at.value,
+                                "sure": True})

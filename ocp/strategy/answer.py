@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -36,8 +37,7 @@ def not_a_minimum(search: Search, state: State) -> Finding | None:
         return None
     kind = found.certificate.second_order
     assert kind is not None
-    words = kind.words.partition(" of ")[0]
-    return Finding(Kind.NOT_A_MINIMUM, name=words, value=found.objective, data={"doubtful": kind.holds})
+    return Finding(Kind.NOT_A_MINIMUM, value=found.objective, data={"point": kind.kind, "doubtful": kind.holds})
 
 
 def escape(search: Search, state: State, why: Finding) -> State | None:
@@ -64,7 +64,7 @@ def escape(search: Search, state: State, why: Finding) -> State | None:
         new = new if new.certificate is not None else certify(new, search.tolerances)
         falls = new.objective < found.objective - UNBOUNDED_FALL * size
         if falls and (new.status not in SOLVED or new.escape is not None):
-            ending = replace(why, kind=Kind.FALLS_WITHOUT_BOUND, data={"objective": new.objective})
+            ending = replace(why, kind=Kind.FALLS_WITHOUT_BOUND, data={**why.data, "objective": new.objective})
             return replace(state, answer=replace(new, status=Status.UNBOUNDED, message="", ending=ending))
         if new.status in SOLVED:
             return replace(state, answer=new)
@@ -108,8 +108,8 @@ def bound(search: Search, state: State, why: Finding) -> State:
     margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + shortfall(found)) / size
     rest = certificate.complementarity.value + certificate.stationarity.value + margins
 
-    def bounded(value: float, where: str, finer: Solution | None = None) -> State:
-        residual = Residual("error of the objective", value, search.tolerances.objective_error, where)
+    def bounded(value: float, data: Mapping[str, Any], cause: Kind | None = None, finer: Solution | None = None) -> State:
+        residual = Residual(Kind.OBJECTIVE_ERROR, value, search.tolerances.objective_error, cause=cause, data=data)
         return replace(state, answer=replace(found, certificate=replace(certificate, objective_error=residual)), finer=finer)
 
     def unbounded(limit: bool) -> State:
@@ -118,17 +118,18 @@ def bound(search: Search, state: State, why: Finding) -> State:
     if late():
         return unbounded(True)
     if all(phase.steps is not None for phase in found.problem.phases):
-        return bounded(rest, "(in discrete time there is no finer mesh)")
+        return bounded(rest, {}, Kind.DISCRETE_TIME)
     begun = from_motion(found.problem, found.parts or (found.trajectory,), parameters(found))
     try:
         again = search.method.on_finer_mesh(search, begun, found)
     except (ArithmeticError, ValueError) as error:
-        return bounded(float("nan"), f"(the solve on a finer mesh failed: {error})")
+        return bounded(float("nan"), {"error": str(error)}, Kind.FINER_SOLVE_FAILED)
     if again.status is Status.INTERRUPTED:
         return unbounded(late())
     if again.status not in SOLVED:
-        return bounded(float("nan"), f"(the solve on a finer mesh ended: {again.status.name.lower()})")
-    return bounded(COVERAGE * abs(again.objective - found.objective) / size + rest, f"({again.objective:.9g} on a finer mesh)", again)
+        return bounded(float("nan"), {"status": again.status.name}, Kind.FINER_SOLVE_FAILED)
+    return bounded(COVERAGE * abs(again.objective - found.objective) / size + rest, {"finer_objective": again.objective},
+                   finer=again)
 
 
 def wide_bound(search: Search, state: State) -> Finding | None:

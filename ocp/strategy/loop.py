@@ -40,7 +40,7 @@ def concluded(search: Search, found: Solution) -> Solution:
     the user ends that."""
     found = found if found.certificate is not None else certify(found, search.tolerances, deadline(GRACE_S))
     remarks = (*(ringing(found) if found.status in SOLVED else ()), *(() if found.ok else kinks(found)))
-    state = State(Task(search.problem), answer=replace(found, notes=(*found.notes, *remarks)))
+    state = State(Task(search.problem), answer=replace(found, findings=(*found.findings, *remarks)))
     before: Solution | None = None
     while state.answer is not before:
         before = state.answer
@@ -78,7 +78,7 @@ def _remarks(search: Search, state: State, attempt: Attempt) -> tuple[Finding, .
     change = None if len(passes) < 2 else row[5] - passes[-2].row[5]
     found.append(Finding(Kind.PASS, value=row[5], data={
         "pass": task.number, **attempt.size(), "unknowns": int(row[4]), "objective_error": row[8], "change": change,
-        "verdict": attempt.judged.verdict.finding.record(), "seconds": row[9]}))
+        "verdict": attempt.judged.verdict.finding, "seconds": row[9]}))
     singular = attempt.judged.singular
     if singular is not None and singular.finding is not None:
         found.append(replace(singular.finding, data={"pass": task.number, **singular.finding.data}))

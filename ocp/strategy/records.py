@@ -98,6 +98,14 @@ class Firing:
     iterations: int = 0
     seconds: float = 0.0
 
+    @property
+    def remedies(self) -> bool:
+        """Whether it did more than to end a search."""
+        return self.programs > 0 or self.iterations > 0 or not self.taken
+
+    def cost(self) -> str:
+        return f"{self.programs} programs, {self.iterations} iterations, {self.seconds:.2f} s"
+
     def plus(self, programs: int, iterations: int, seconds: float) -> Firing:
         """With what else it cost."""
         return replace(self, programs=self.programs + programs, iterations=self.iterations + iterations,

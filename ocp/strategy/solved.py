@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ocp.problem import AT_A_JUMP, TOO_FAST, Finding, Kind, Solution, Trajectory, join
+from ocp.problem import Finding, Kind, Solution, Trajectory, join
 from ocp.strategy.records import Judged, State
 from ocp.strategy.search import Refinement, Search
 from ocp.transcription.refine.continued import continued
@@ -70,17 +70,18 @@ def chatters(search: Search, state: State) -> Finding | None:
 
 def at_a_jump(search: Search, state: State) -> Finding | None:
     """That what is left is when the motion crosses a jump, which no mesh chooses."""
-    certificate = state.last.solution.certificate
-    found = certificate is not None and not accurate(search, state) and AT_A_JUMP in certificate.stationarity.where
-    return Finding(Kind.JUMP_NOT_ON_MESH) if found else None
+    return Finding(Kind.JUMP_NOT_ON_MESH) if _caused_by(search, state, Kind.STATE_DEPENDENT_JUMP) else None
 
 
 def too_fast(search: Search, state: State) -> Finding | None:
     """That running costs turn too often for intervals to follow."""
+    return Finding(Kind.COSTS_TOO_FAST) if _caused_by(search, state, Kind.OSCILLATING_COST) else None
+
+
+def _caused_by(search: Search, state: State, cause: Kind) -> bool:
+    """Whether a check of a certificate that fails names this cause."""
     certificate = state.last.solution.certificate
-    found = (certificate is not None and not accurate(search, state) and certificate.objective is not None
-             and TOO_FAST in certificate.objective.where)
-    return Finding(Kind.COSTS_TOO_FAST) if found else None
+    return certificate is not None and not accurate(search, state) and cause in certificate.causes
 
 
 def badly_scaled(search: Search, state: State) -> Finding | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ocp.guess import from_motion
 from ocp.guesses.cascade import free_values
 from ocp.interrupts import late
-from ocp.problem import AT_A_JUMP, SOLVED, TOO_FAST, Finding, Kind, Solution, Status
+from ocp.problem import SOLVED, Finding, Kind, Solution, Status
 from ocp.strategy.collocation import cornered
 from ocp.strategy.outcome import outcome
 from ocp.strategy.records import State
@@ -39,9 +39,8 @@ def _shape_to_blame(found: Solution) -> bool:
     certificate = found.certificate
     if certificate is None:  # nothing was solved, or on meshes that were too coarse to be judged
         return found.status in (*HARD, Status.CONVERGED, Status.MESH_TOLERANCE)
-    words = (certificate.stationarity.where, certificate.objective.where if certificate.objective is not None else "")
-    return not certificate.holds and found.status is not Status.INTERRUPTED and not any(
-        told in where for told, where in zip((AT_A_JUMP, TOO_FAST), words, strict=True))
+    return not certificate.holds and found.status is not Status.INTERRUPTED and not (
+        certificate.causes & {Kind.STATE_DEPENDENT_JUMP, Kind.OSCILLATING_COST})
 
 
 def hold(search: Search, state: State, why: Finding) -> State | None:

@@ -331,11 +331,11 @@ class _Loop:
 
     def _forces(self, k: int) -> None:
         """What the plant says about its contacts, where it says anything."""
-        told: Mapping[str, Array] | None = getattr(self.plant, "forces", None)
-        if told is None:
+        measured: Mapping[str, Array] | None = getattr(self.plant, "forces", None)
+        if measured is None:
             return
         for c, contact in enumerate(self.contacts):
-            forces = [(s, told[s.name]) for s in contact.stances if s.name in told]
+            forces = [(s, measured[s.name]) for s in contact.stances if s.name in measured]
             if forces:
                 self.actual[c, k] = sum(f for _, f in forces)
                 self.share[c, k, 1] = max(used(s, f) for s, f in forces)

@@ -25,6 +25,7 @@ from typing import Any
 
 from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.pipeline import processor
+from ocp.app.sentences import sentences
 from ocp.methods import solve
 from ocp.problem import Reference, in_steps
 
@@ -73,7 +74,7 @@ def solved(loaded: LoadedProblem, options: dict[str, Any], out: Connection) -> N
            "passes": str(len(found.extra.get("refinement", [0]))), "unknowns": str(len(found.extra["lam_x"]))}
     if found.certificate is not None:
         row["bar"] = f"{found.certificate.bar:.3g}"
-    failures = found.certificate.failures if found.certificate is not None else ()
+    failures = sentences(found.certificate.failures) if found.certificate is not None else ()
     row["why"] = "" if found.ok else "; ".join([found.status.name.lower(), *failures])[:300]
     out.send(row)
 

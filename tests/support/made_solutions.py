@@ -20,6 +20,7 @@ from ocp.problem import (
     Constraint,
     Duration,
     Guess,
+    Kind,
     Phase,
     Problem,
     Reference,
@@ -52,10 +53,11 @@ def held(times: np.ndarray, values: np.ndarray) -> Any:
 
 def certificate(**changes: Any) -> Certificate:
     made = Certificate(
-        stationarity=Residual("stationarity", 3e-9, 1e-6), complementarity=Residual("complementarity", 0.0, 1e-6),
+        stationarity=Residual(Kind.STATIONARITY, 3e-9, 1e-6), complementarity=Residual(Kind.COMPLEMENTARITY, 0.0, 1e-6),
         violations=(Violation("rail", 2e-9, 3e-4, 0.8, "rail", 1e-6), Violation("goal", 0.0, 0.0, 2.0, "goal[1]", 1e-6)),
-        gap_segment=Residual("gap per segment", 2e-6, 1e-4, "on [0.8, 0.9] s"), gap_total=Residual("gap in total", 7e-5, 1e-3),
-        error_estimate=Residual("error estimate", 1e-5, 1e-3), energy=Residual("energy balance", 1e-6, 1e-3))
+        gap_segment=Residual(Kind.GAP_SEGMENT, 2e-6, 1e-4, span=(0.8, 0.9)),
+        gap_total=Residual(Kind.GAP_TOTAL, 7e-5, 1e-3),
+        error_estimate=Residual(Kind.ERROR_ESTIMATE, 1e-5, 1e-3), energy=Residual(Kind.ENERGY, 1e-6, 1e-3))
     return replace(made, **changes)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ocp.app.sentences.certificate import CHECKS
 from ocp.errors import ProblemError
 from ocp.methods import METHODS, method
 from ocp.problem import SOLVED, Reference, Solution, Violation
@@ -118,18 +119,23 @@ class Entry:
         return max(0, len(rows) - 1)
 
     @property
-    def verdict(self) -> str:
-        """The certificate in a word or two: holds, or what fails first."""
+    def word(self) -> str:
+        """The certificate in a word: holds, fails, none or refused."""
         if self.solution is None:
             return "refused"
         certificate = self.solution.certificate
-        if certificate is None:
-            return "none"
-        if certificate.holds:
-            return "holds"
-        broken = [check.name for check in certificate.checks if not check.holds]
-        broken += [v.name for v in certificate.violations if not v.holds]
-        return f"fails: {broken[0]}" + (f" and {len(broken) - 1} more" if len(broken) > 1 else "")
+        return "none" if certificate is None else "holds" if certificate.holds else "fails"
+
+    @property
+    def verdict(self) -> str:
+        """The same, with what fails first."""
+        certificate = None if self.solution is None else self.solution.certificate
+        if certificate is None or certificate.holds:
+            return self.word
+        broken = [CHECKS[check.kind] for check in certificate.checks if not check.holds]
+        broken += [v.label for v in certificate.violations if not v.holds]
+        broken = broken or [str(one.kind).replace("_", " ") for one in certificate.failures]
+        return f"{self.word}: {broken[0]}" + (f" and {len(broken) - 1} more" if len(broken) > 1 else "")
 
 
 @dataclass(frozen=True)

@@ -132,8 +132,8 @@ def row(found: Comparison, entry: Entry) -> list[Any]:
         return [entry.spec.method, entry.spec.detail, "REFUSED", *(None,) * 14, "; ".join(entry.reasons), None]
     at, between = entry.worst()
     return [entry.spec.method, entry.spec.detail, entry.solution.status.name, entry.verdict, entry.cost, found.off_best(entry),
-            found.off_reference(entry), found.agrees(entry), at and at.at_knots, at and at.name, between and between.between_knots,
-            between and between.name, entry.iterations, *entry.seconds, entry.median_again, None, entry.folder]
+            found.off_reference(entry), found.agrees(entry), at and at.at_knots, at and at.label, between and between.between_knots,
+            between and between.label, entry.iterations, *entry.seconds, entry.median_again, None, entry.folder]
 
 
 def table_csv(found: Comparison) -> str:
@@ -157,8 +157,8 @@ def markdown(found: Comparison, picture: bool) -> str:
         at, between = entry.worst()
         off = found.off_reference(entry)
         cells = [name, f"{entry.cost:.10g}", f"{found.off_best(entry):+.1e}", *([] if off is None else [f"{off:+.1e}"]),
-                 "" if at is None else f"{at.at_knots:.1e} ({at.name})",
-                 "" if between is None else f"{between.between_knots:.1e} ({between.name})", entry.verdict, str(entry.iterations),
+                 "" if at is None else f"{at.at_knots:.1e} ({at.label})",
+                 "" if between is None else f"{between.between_knots:.1e} ({between.label})", entry.verdict, str(entry.iterations),
                  *(f"{s:.3g} s" for s in entry.seconds),
                  *([f"{entry.median_again:.3g} s" if entry.median_again is not None else ""] if found.repeat else []),
                  entry.solution.status.name.lower().replace("_", " ")]

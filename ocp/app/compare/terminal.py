@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ocp.app.compare.records import Comparison, Entry
 from ocp.app.screen import brief_seconds, grid, plain
+from ocp.app.sentences import message, sentences
 
 #: characters of a terminal that shows every column
 WIDE = 118
@@ -31,10 +32,10 @@ def print_comparison(found: Comparison, folder: Path, out: Console) -> None:
         for reason in entry.reasons:
             out.print(f"  [yellow]{plain(entry.spec.label)} refuses[/]: {plain(reason)}", soft_wrap=True)
         certificate = None if entry.solution is None else entry.solution.certificate
-        for failure in certificate.failures if certificate is not None else ():
+        for failure in sentences(certificate.failures) if certificate is not None else ():
             out.print(f"  [red]{plain(entry.spec.label)} fails[/]: {plain(failure)}", soft_wrap=True)
-        if entry.solution is not None and entry.solution.message and not entry.ok:
-            out.print(f"  {plain(entry.spec.label)}: {plain(entry.solution.message)}", soft_wrap=True)
+        if entry.solution is not None and not entry.ok and (told := message(entry.solution)):
+            out.print(f"  {plain(entry.spec.label)}: {plain(told)}", soft_wrap=True)
     if found.reference is not None:
         out.print(f"  reference   {found.reference.objective:.10g}: {found.reference.source}", markup=False, soft_wrap=True)
     good = found.certified and found.unanimous
@@ -62,7 +63,7 @@ def table(found: Comparison, wide: bool = True) -> Table:
             *([] if off is None else [_off(off, found.tolerance)]),
             *([_violation(at.at_knots, at.tolerance) if at is not None else "",
                _violation(between.between_knots, between.tolerance_between) if between is not None else ""] if wide else []),
-            "[green]holds[/]" if entry.verdict == "holds" else f"[red]{entry.verdict.partition(':')[0]}[/]", str(entry.iterations),
+            f"[{'green' if entry.word == 'holds' else 'red'}]{entry.word}[/]", str(entry.iterations),
             *(brief_seconds(s) for s in (entry.seconds if wide else entry.seconds[2:])),
             *([brief_seconds(entry.median_again)] if found.repeat else []), entry.solution.status.name.lower().replace("_", " "))
     return shown

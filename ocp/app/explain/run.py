@@ -69,7 +69,8 @@ def explain(target: Path, *, overrides: Mapping[str, str] | None = None, quiet: 
         terminal.print_advice(subject, known, out)
         return EXPLAINED
     first = first_findings(subject.loaded.problem)
-    if not any(one.sure for one in first):
+    proved = any(one.data["sure"] for one in first)
+    if not proved:
         first += end_findings(subject.loaded.problem)
     terminal.print_first(subject, first, out)
     with busy(out, quiet=quiet) as say:
@@ -79,7 +80,7 @@ def explain(target: Path, *, overrides: Mapping[str, str] | None = None, quiet: 
             out.print("  interrupted; what stands above is all there was time for", style="yellow")
             return EXPLAINED if first else UNEXPLAINED
     terminal.print_explanation(found, out)
-    return EXPLAINED if found.explained or any(one.sure for one in first) else UNEXPLAINED
+    return EXPLAINED if found.explained or proved else UNEXPLAINED
 
 
 # ---- what is to be explained --------------------------------------------------------------------------------------------

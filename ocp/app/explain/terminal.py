@@ -11,10 +11,10 @@ from rich.text import Text
 from ocp.app.explain.places import Spot
 from ocp.app.explain.records import Explanation, Subject
 from ocp.app.screen import grid, plain
+from ocp.app.sentences import SENTENCES, sentence
 from ocp.explain import Advice, Amount, Dependence, Infeasibility, Origin, Price, Program, Remedy
 from ocp.explain.groups import UPPER
-from ocp.problem import SOLVED, Status
-from ocp.reach import Finding
+from ocp.problem import SOLVED, Finding, Status
 
 MOST = 12
 """Lines of one table."""
@@ -28,8 +28,8 @@ def print_first(subject: Subject, found: Sequence[Finding], out: Console) -> Non
         return
     out.print(f"\n[bold]{plain(subject.loaded.problem.name)}[/]  at first sight:", soft_wrap=True)
     for one in found[:MOST]:
-        word = "[bold red]impossible[/]" if one.sure else "[yellow]unlikely[/]"
-        out.print(f"  {word}  {plain(one.text)}", soft_wrap=True)
+        word = "[bold red]impossible[/]" if one.data["sure"] else "[yellow]unlikely[/]"
+        out.print(f"  {word}  {plain(sentence(one))}", soft_wrap=True)
 
 
 def print_worst(worst: Sequence[tuple[str, float]], out: Console | None) -> None:
@@ -58,8 +58,8 @@ def print_advice(subject: Subject, found: Sequence[Advice], out: Console) -> Non
     out.print(f"\n[bold]{plain(subject.loaded.problem.name)}[/]  [bold red]converged, not certified[/]", soft_wrap=True)
     out.print(f"  run of {subject.method}: the method solved its program, but the certificate fails", style="dim", markup=False)
     for one in found:
-        out.print(f"\n  [red]fails[/]  {plain(one.failure)}", soft_wrap=True)
-        out.print(f"         {one.why}", markup=False, soft_wrap=True)
+        out.print(f"\n  [red]fails[/]  {plain(sentence(one.failure))}", soft_wrap=True)
+        out.print(f"         {SENTENCES[one.why]}", markup=False, soft_wrap=True)
         for word, (key, value) in zip(("try", *["or"] * len(one.settings)), one.settings, strict=False):
             out.print(f"    {word:<5}  {_lines(key, value)}      (--set {key}={_value(value)})", markup=False, soft_wrap=True)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ocp.app.face.told import Told
     from ocp.app.files.load import LoadedProblem
     from ocp.app.pages.scene import Scene
-    from ocp.problem import Certificate, Solution
+    from ocp.problem import Certificate, Finding, Solution
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,7 +44,9 @@ class Result(Shown):
     @property
     def status(self) -> str:
         """How the solve ended, in a sentence that says what to try next."""
-        return f"{self.solution.status.sentence} {self.solution.message}".strip()
+        from ocp.app.sentences import ending
+
+        return ending(self.solution)
 
     @property
     def objective(self) -> float:
@@ -54,6 +56,16 @@ class Result(Shown):
     def certificate(self) -> Certificate | None:
         """The evidence: every check beside its tolerance; None where none could be made."""
         return self.solution.certificate
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found about the solution and on the way to it, as data: first what of the certificate fails, then the rest.
+
+        Each has its ``kind`` (``ocp.problem.Kind``), phase, name, component, time [s], value beside its tolerance, and ``data``;
+        ``ocp.app.sentences.sentence`` puts it in words.
+        """
+        failures = () if self.certificate is None else self.certificate.failures
+        return (*failures, *self.solution.findings)
 
     @property
     def duration(self) -> float:
@@ -178,12 +190,13 @@ class Result(Shown):
 
     def __repr__(self) -> str:
         from ocp.app.pages.results import with_bar
+        from ocp.app.sentences import sentences
 
         verdict = "certified" if self.ok else "NOT certified"
         lines = [f"{self.solution.problem.name}: {verdict}, {self.solution.method}, objective {with_bar(self.solution)}, "
                  f"{self.duration:.6g} s, {len(self.solution.iterations)} iterations in {self.seconds['solve']:.2f} s"]
         if not self.ok:
-            failures = () if self.certificate is None else self.certificate.failures
+            failures = () if self.certificate is None else sentences(self.certificate.failures)
             lines += [f"  {self.status}", *(f"  fails: {words}" for words in failures)]
         return "\n".join(lines)
 

@@ -42,14 +42,15 @@ def problem_table(problem: Any) -> str:
 def result_table(result: Any) -> str:
     """The verdict and every check of the certificate."""
     from ocp.app.pages.results import with_bar
+    from ocp.app.sentences.certificate import CHECKS
 
     verdict = "✓ certified" if result.ok else "✗ not certified"
     rows = [("objective", with_bar(result.solution), "", ""), ("duration", f"{result.duration:.6g} s", "", "")]
     certificate = result.certificate
     if certificate is not None:
         mark = {True: "holds", False: "fails"}
-        rows += [(c.name.replace("_", " "), f"{c.value:.2e}", f"{c.tolerance:.1e}", mark[c.holds]) for c in certificate.checks]
-        rows += [(v.name, f"{v.at_knots:.2e}", f"{v.tolerance:.1e}", mark[v.holds]) for v in certificate.violations]
+        rows += [(CHECKS[c.kind], f"{c.value:.2e}", f"{c.tolerance:.1e}", mark[c.holds]) for c in certificate.checks]
+        rows += [(v.label, f"{v.at_knots:.2e}", f"{v.tolerance:.1e}", mark[v.holds]) for v in certificate.violations]
     title = f"{result.solution.problem.name} · {result.solution.method}: {verdict}"
     return _table(title, ("", "value", "tolerance", ""), rows)
 

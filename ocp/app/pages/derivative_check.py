@@ -72,11 +72,11 @@ def _verdict(term: TermCheck) -> str:
 
 def _roads(term: TermCheck, out: Console) -> None:
     orders = [("", term.first), ("second derivatives of ", term.second)]
-    said: set[tuple[str, str]] = set()
+    shown: set[tuple[str, str]] = set()
     for which, order in orders:
         for road in order.roads if order else ():
-            if not road.available and (road.name, road.note) not in said:
-                said.add((road.name, road.note))
+            if not road.available and (road.name, road.note) not in shown:
+                shown.add((road.name, road.note))
                 out.print(f"  no {road.name} for {which}{term.kind} {term.name!r}: {road.note}", style="dim", markup=False,
                           soft_wrap=True)
 

@@ -16,6 +16,7 @@ from ocp.app.pages.iterations import columns
 from ocp.app.pages.legs import legs, union, widened
 from ocp.app.pages.panels import bundle, stem
 from ocp.app.pages.sheet import Axes, Cell, Group
+from ocp.app.sentences.certificate import CHECKS
 from ocp.problem import At, Certificate, Constraint, Phase, Sense, Solution, System, Trajectory
 
 PLOTS = ("states", "controls", "constraints", "certificate", "convergence")
@@ -132,7 +133,7 @@ class Curves:
 
 def _allowed(certificate: Certificate | None) -> dict[str, float]:
     """How far each named constraint may be beyond its bounds along the motion, by the certificate."""
-    return {v.name: v.tolerance_between if np.isfinite(v.tolerance_between) else v.tolerance
+    return {v.label: v.tolerance_between if np.isfinite(v.tolerance_between) else v.tolerance
             for v in (certificate.violations if certificate else ())}
 
 
@@ -285,9 +286,9 @@ def plot_certificate(certificate: Certificate | None, t: np.ndarray, gaps: np.nd
     """Residuals over tolerances as bars, and the re-integration gap of each segment (gaps [N]) where it is known."""
     if certificate is None:
         return sheet.sentence("This solution carries no certificate.")
-    rows = [(c.name, c.value, c.tolerance, c.holds, "") for c in certificate.checks]
+    rows = [(CHECKS[c.kind], c.value, c.tolerance, c.holds, "") for c in certificate.checks]
     worst_first = sorted(certificate.violations, key=lambda v: -np.nan_to_num(_ratio(v.at_knots, v.tolerance), nan=np.inf))
-    rows += [(v.name, v.at_knots, v.tolerance, v.holds, ", soft" if v.soft else "") for v in worst_first[:MOST_PANELS]]
+    rows += [(v.label, v.at_knots, v.tolerance, v.holds, ", soft" if v.soft else "") for v in worst_first[:MOST_PANELS]]
     known = sheet.drawable(np.zeros(0) if gaps is None else np.asarray(gaps).ravel())
     lower_part = 2.0 if len(known) == len(t) - 1 and np.isfinite(known).any() else 0.0
     bars, left, right = 0.27 * len(rows), 2.9, 2.0

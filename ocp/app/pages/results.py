@@ -28,19 +28,18 @@ from typing import Any
 
 import numpy as np
 
+from ocp.app.pages.certificate_record import certificate_of, certificate_record
 from ocp.app.pages.csv_text import csv_text
 from ocp.app.pages.folders import CHECKPOINT, FORMAT, is_run, jsonable, new_folder, restore, write_arrays, write_summary
 from ocp.app.pages.frozen import frozen_lines
 from ocp.app.pages.legs import Leg, alike, chosen, legs, union, widened
 from ocp.app.pages.scene import Scene
-from ocp.app.sentences import remarks
+from ocp.app.sentences import message, remarks, tried
 from ocp.errors import ProblemError
-from ocp.problem.solution import Certificate, Residual, Solution, Statement, Violation
+from ocp.problem.solution import Certificate, Solution
 
 FORMAT_VERSION = 1
 REPORT, FROZEN = "report.html", "freeze.yaml"
-RESIDUALS = ("stationarity", "complementarity", "gap_segment", "gap_total", "error_estimate", "energy", "objective", "point",
-             "objective_error")
 RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names", "algebraic_names")
 
 
@@ -58,7 +57,7 @@ class Run:
     def certificate(self) -> Certificate | None:
         """The certificate as data, its numbers restored; None when the run has none."""
         record = self.summary["certificate"]
-        return None if record is None else _certificate(record)
+        return None if record is None else certificate_of(record)
 
 
 def write_run(solution: Solution, folder: str | Path, *, problem_yaml: str, provenance: Mapping[str, Any],
@@ -160,23 +159,12 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
         "format": FORMAT, "format_version": FORMAT_VERSION,
         "problem": {"name": problem.name, "description": problem.description, "source": problem.source},
         "method": solution.method,
-        "status": {"name": solution.status.name, "sentence": solution.status.sentence, "message": solution.message},
+        "status": {"name": solution.status.name, "sentence": solution.status.sentence, "message": message(solution)},
         "ok": solution.ok,
         "objective": solution.objective,
         "objective_text": with_bar(solution),
         "reference": _reference(solution),
-        "certificate": None if certificate is None else {
-            "holds": certificate.holds,
-            "failures": certificate.failures,
-            **{name: _residual(getattr(certificate, name)) for name in RESIDUALS},
-            "second_order": None if certificate.second_order is None else vars(certificate.second_order),
-            "objective_size": certificate.objective_size, "bar": certificate.bar, "resolution": certificate.resolution,
-            "violations": [{"name": v.name, "at_knots": v.at_knots, "between_knots": v.between_knots, "time": v.time,
-                            "component": v.component, "tolerance": v.tolerance, "soft": v.soft,
-                            "tolerance_between": v.tolerance_between, "time_between": v.time_between,
-                            "holds": v.holds}
-                           for v in certificate.violations],
-        },
+        "certificate": None if certificate is None else certificate_record(certificate),
         "duration": float(t[-1] - t[0]) if len(t) else 0.0,
         "phases": [{"name": leg.phase.name, "start": leg.span[0], "end": leg.span[1], "duration": leg.span[1] - leg.span[0],
                     "free": leg.phase.duration.free, "states": leg.phase.system.nx,
@@ -188,6 +176,8 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
         "seconds": solution.seconds,
         "options": solution.options,
         "notes": remarks(solution), "findings": [one.record() for one in solution.findings],
+        "ending": None if solution.ending is None else solution.ending.record(),
+        "tried": tried(solution), "strategy": [one.record() for one in solution.strategy],
         "freeze": frozen_lines(solution.method, solution.freeze) if solution.freeze else "",
         "model_hash": model_hash,
         "provenance": provenance,
@@ -217,27 +207,6 @@ def _reference(solution: Solution) -> dict[str, Any] | None:
     difference = abs(solution.objective - reference.objective) / scale
     return {"objective": reference.objective, "tolerance": reference.tolerance, "source": reference.source,
             "relative_difference": difference, "agrees": bool(difference <= reference.tolerance)}
-
-
-def _residual(residual: Residual | None) -> dict[str, Any] | None:
-    if residual is None:
-        return None
-    return {"name": residual.name, "value": residual.value, "tolerance": residual.tolerance, "where": residual.where,
-            "holds": residual.holds}
-
-
-def _certificate(record: Mapping[str, Any]) -> Certificate:
-    residuals = {name: None if record.get(name) is None else Residual(  # runs of earlier versions lack some
-        record[name]["name"], float(record[name]["value"]), float(record[name]["tolerance"]), record[name]["where"])
-        for name in RESIDUALS}
-    violations = tuple(Violation(v["name"], float(v["at_knots"]), float(v["between_knots"]), float(v["time"]), v["component"],
-                                 float(v["tolerance"]), v["soft"], float(v["tolerance_between"]),
-                                 v.get("time_between"))
-                       for v in record["violations"])
-    second = record.get("second_order")
-    return Certificate(violations=violations, **residuals,  # type: ignore[arg-type]  # only the last four may be None
-                       second_order=None if second is None else Statement(**second),
-                       objective_size=float(record.get("objective_size", 1.0)), resolution=record.get("resolution"))
 
 
 # ------------------------------------------------------------------------------------------------ arrays

@@ -14,7 +14,8 @@ from ocp.app.pages.legs import chosen, legs
 from ocp.app.pages.results import FROZEN, REPORT, with_bar
 from ocp.app.pipeline import Outcome
 from ocp.app.screen import grid, wide_console
-from ocp.app.sentences import remarks
+from ocp.app.sentences import ending, remarks, sentence, sentences, tried
+from ocp.app.sentences.certificate import CHECKS
 from ocp.methods import METHODS
 
 
@@ -25,7 +26,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
     certificate = solution.certificate
     verdict = "[bold green]certified[/]" if solution.ok else "[bold red]not certified[/]"
     out.print(f"\n[bold]{escape(problem.name)}[/]  {solution.method}: {verdict}", soft_wrap=True)
-    out.print(f"  {solution.status.sentence} {solution.message}".rstrip(), soft_wrap=True, markup=False)
+    out.print(f"  {ending(solution)}", soft_wrap=True, markup=False)
     out.print(f"  objective   {with_bar(solution)}", markup=False)
     if problem.reference is not None:
         reference = problem.reference
@@ -47,27 +48,29 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
         if _said(note, durations, parameters):
             continue
         out.print(f"  note        {note}", soft_wrap=True, markup=False)
+    for rule in tried(solution):
+        out.print(f"  tried       {rule}", soft_wrap=True, markup=False)
     where = "" if outcome.folder is None or not solution.freeze else f"; the lines that freeze it: {outcome.folder / FROZEN}"
     out.print(f"  choice      {choice(solution)}{where}", soft_wrap=True, markup=False)
     if certificate is not None:
         table = grid("  certificate", ">value", ">tolerance", "", pad=2)
         for check in certificate.checks:
-            table.add_row(f"  {check.name}", f"{check.value:.2e}", f"{check.tolerance:.1e}", _mark(check.holds))
+            table.add_row(f"  {CHECKS[check.kind]}", f"{check.value:.2e}", f"{check.tolerance:.1e}", _mark(check.holds))
         worst = max(certificate.violations, key=lambda v: v.at_knots / v.tolerance, default=None)
         if worst is not None:
-            table.add_row(f"  largest violation ({worst.name})", f"{worst.at_knots:.2e}", f"{worst.tolerance:.1e}",
+            table.add_row(f"  largest violation ({worst.label})", f"{worst.at_knots:.2e}", f"{worst.tolerance:.1e}",
                           _mark(worst.holds))
             beside = max(certificate.violations, key=lambda v: v.between_knots)
-            table.add_row(f"  between knots ({beside.name})", f"{beside.between_knots:.2e}", f"{beside.tolerance_between:.1e}",
+            table.add_row(f"  between knots ({beside.label})", f"{beside.between_knots:.2e}", f"{beside.tolerance_between:.1e}",
                           _mark(beside.between_knots <= beside.tolerance_between))
         out.print(table)
         if certificate.second_order is not None:
-            out.print(f"  optimum     {certificate.second_order.words}", soft_wrap=True, markup=False)
+            out.print(f"  optimum     {sentence(certificate.second_order.finding)}", soft_wrap=True, markup=False)
         if certificate.resolution is not None:
             out.print(f"  searched    every {certificate.resolution:.1e} s, and where functions break or turn sharply",
                       soft_wrap=True)
-        for failure in certificate.failures:
-            out.print(f"  [red]fails[/]       {failure}", soft_wrap=True)
+        for failure in sentences(certificate.failures):
+            out.print(f"  [red]fails[/]       {escape(failure)}", soft_wrap=True)
     seconds = outcome.seconds
     out.print(f"  time        read {seconds['read']:.2f} s, solve and certify {seconds['solve']:.2f} s, "
               f"write {seconds['write']:.2f} s; {len(solution.iterations)} iterations", soft_wrap=True)

@@ -32,5 +32,24 @@ def sentences(findings: Iterable[Finding]) -> tuple[str, ...]:
 
 
 def remarks(solution: Solution) -> tuple[str, ...]:
-    """Everything that was found on the way to a solution, in words."""
-    return (*solution.notes, *sentences(solution.findings))
+    """Everything that was found on the way to a solution, in words; not why there is none, which ``message`` tells."""
+    proofs = reach.impossible(solution.findings)
+    return (*solution.notes, *sentences(one for one in solution.findings if one not in proofs))
+
+
+def message(solution: Solution) -> str:
+    """How a solve ended, beside its status: what the method says, or why no motion exists."""
+    if proofs := reach.impossible(solution.findings):
+        return f"No motion exists, whatever the method: {'; '.join(sentences(proofs))}."
+    return " ".join(part for part in (solution.message, "" if solution.ending is None else sentence(solution.ending)) if part)
+
+
+def tried(solution: Solution) -> tuple[str, ...]:
+    """The rules of the strategy that fired with a remedy: on what, what came of it, and what that cost."""
+    return tuple(f"{one.rule}: {sentence(one.diagnosis)}{'' if one.taken else ' (no better answer)'}; {one.cost()}"
+                 for one in solution.strategy if one.remedies)
+
+
+def ending(solution: Solution) -> str:
+    """How a solve ended: the sentence of its status, and ``message``."""
+    return f"{solution.status.sentence} {message(solution)}".strip()

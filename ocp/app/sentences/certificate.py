@@ -2,9 +2,146 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ocp.app.sentences.wording import Wording
-from ocp.problem.finding import Finding, Kind  # noqa: F401
+from ocp.problem.finding import Finding, Kind
+from ocp.problem.solution import MINIMA
 
-SENTENCES: Mapping[Kind, Wording] = {}
+#: names of the checks
+CHECKS: Mapping[Kind, str] = {
+    Kind.STATIONARITY: "stationarity",
+    Kind.COMPLEMENTARITY: "complementarity",
+    Kind.GAP_SEGMENT: "segment re-integration gap",
+    Kind.GAP_TOTAL: "total re-integration gap",
+    Kind.ERROR_ESTIMATE: "defect between knots",
+    Kind.ENERGY: "energy balance",
+    Kind.OBJECTIVE: "objective against its quadrature",
+    Kind.POINT: "distance from the point of the multipliers",
+    Kind.OBJECTIVE_ERROR: "error of the objective",
+}
+#: what the data of a check tell, by the key that says that they are there
+NUMBERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "kkt_residuals": lambda data: f"unscaled KKT residuals: {', '.join(f'{value:.1e}' for value in data['kkt_residuals'])}",
+    "reported": lambda data: f"{data['reported']:.9g} reported, {data['integrated']:.9g} integrated along the trajectory",
+    "quantity": lambda data: f"in the {data['quantity']}",
+    "finer_objective": lambda data: f"{data['finer_objective']:.9g} on a finer mesh",
+}
+
+
+def where(finding: Finding) -> str:
+    """Where a check is largest, and what its value comes from; "" where there is nothing to tell."""
+    if "where" in finding.data:  # a run of an earlier version, which kept the words
+        return str(finding.data["where"])
+    data, place, clauses = finding.data, "", [tell(finding.data) for key, tell in NUMBERS.items() if key in finding.data]
+    if "span" in data:
+        place = "on [{:.6g}, {:.6g}] s".format(*data["span"]) + (f" of phase {finding.phase}" if finding.phase else "")
+    elif finding.phase:
+        clauses.insert(0, f"in phase {finding.phase}")
+    if "cause" in data:
+        clauses.append(_worded(data["cause"], finding))
+    return " ".join(part for part in (place, f"({'; '.join(clauses)})" if clauses else "") if part)
+
+
+def _worded(cause: Kind, finding: Finding) -> str:
+    wording = SENTENCES[cause]
+    return wording.format(time=finding.time, **finding.data) if isinstance(wording, str) else wording(finding)
+
+
+def _check(finding: Finding) -> str:
+    value, more = finding.value, where(finding)
+    size = "could not be computed" if value is None or value != value else f"{value:.3g} > {finding.tolerance:.3g}"
+    return f"{CHECKS[finding.kind]} {size}{' ' + more if more else ''}"
+
+
+def _violation(finding: Finding) -> str:
+    label = f"{finding.phase}: {finding.name}" if finding.phase else finding.name
+    size = f"constraint {label!r} violated by {finding.value:.3g} > {finding.tolerance:.3g}"
+    if finding.kind is Kind.VIOLATION:
+        return f"{size} at t = {finding.time:.6g} s ({finding.component})"
+    when = f" at t = {finding.time:.9g} s" if finding.time is not None else ""
+    return f"{size} between knots{when}; a finer mesh helps: more intervals, or refine: hp"
+
+
+POINTS: Mapping[Kind, str] = {
+    Kind.STRICT_MINIMUM: "a strict local minimum",
+    Kind.FLAT_MINIMUM: "a local minimum, flat along some directions",
+    Kind.SADDLE: "a saddle point",
+    Kind.MAXIMUM: "a local maximum",
+    Kind.POINT_NOT_EXAMINED: "a point of unknown kind: second-order conditions were not examined",
+}
+
+
+def _point(finding: Finding) -> str:
+    if "words" in finding.data:  # a run of an earlier version, which kept the words
+        return str(finding.data["words"])
+    reasons = ", ".join(str(SENTENCES[reason]) for reason in finding.data["discrete"])
+    words = POINTS[finding.kind] + (f" of the discrete problem ({reasons})" if reasons else "")
+    if finding.kind in (*MINIMA, Kind.POINT_NOT_EXAMINED):
+        return words
+    return f"{words}: {finding.data['below']} of {finding.data['free']} free directions have negative curvature"
+
+
+def _growth(finding: Finding) -> str:
+    return f"open loop {finding.data['open_loop']:.2g}, errors grow {finding.data['growth']:.3g}-fold"
+
+
+def _finer(finding: Finding) -> str:
+    if "error" in finding.data:
+        return f"the solve on a finer mesh failed: {finding.data['error']}"
+    return f"the solve on a finer mesh ended: {finding.data['status'].lower().replace('_', ' ')}"
+
+
+def _oscillating(finding: Finding) -> str:
+    listed = ", ".join(f"{one['name']} ({100 * one['turning']:.0f} % of its points turn back, by {100 * one['amplitude']:.0f} % of "
+                       "its range)" for one in finding.data["controls"])
+    ((option, value),) = finding.data["option"].items()
+    return f"controls ring: {listed}, in fast modes that the cost hardly feels; {option}: {value} or more intervals may help"
+
+
+def _kinks(finding: Finding) -> str:
+    terms = finding.data["terms"]
+    listed = "; ".join(f"{one['term']} {one['name']!r}, for {100 * one['share']:.0f} % of the time" for one in terms)
+    return (f"the motion lies on a kink (abs, min, max or a comparison) of {listed}: no gradient leads on from there. The size of "
+            "a control is smooth as the sum of two controls with bounds from 0 on, whose difference is the control")
+
+
+SENTENCES: Mapping[Kind, Wording] = {
+    **dict.fromkeys(CHECKS, _check),
+    Kind.VIOLATION: _violation,
+    Kind.VIOLATION_BETWEEN: _violation,
+    **dict.fromkeys(POINTS, _point),
+    Kind.ACTIVE_CONSTRAINTS: "active constraints",
+    Kind.PIECEWISE_CONSTANT_CONTROLS: "piecewise constant controls",
+    Kind.FLAT_DIRECTIONS: "flat directions",
+    # causes: clauses within brackets
+    Kind.STATE_DEPENDENT_JUMP: "at t = {time:.6g} s rates or costs jump where the state crosses a surface; no mesh sees what "
+                               "moving that instant would gain: let a phase end there",
+    Kind.OSCILLATING_COST: "running costs turn {turns} times on the way, which asks for as many intervals: put their mean over a "
+                           "turn in their place, or shorten the motion",
+    Kind.ERROR_GROWTH: _growth,
+    Kind.NOT_EXAMINED: "was not examined",
+    Kind.RATES_NOT_FINITE: "the rates are not finite at t = {time:.9g} s",
+    Kind.REINTEGRATION_FAILED: "the re-integration failed",
+    Kind.DISCRETE_TIME: "in discrete time nothing lies between steps, and there is no finer mesh",
+    Kind.SIZES_DIFFER: "there are more or fewer of them",
+    Kind.FINER_SOLVE_FAILED: _finer,
+    # advice
+    Kind.VIOLATED_BETWEEN_KNOTS: "It holds at the knots, where the method imposes it, and not between them.",
+    Kind.VIOLATED_AT_KNOTS: "It does not hold even where the method imposes it: the solve ended too early.",
+    Kind.DESCENT_FAILED: "The point is stationary but not a minimum, and the search along negative curvature failed. Try another "
+                         "initial guess.",
+    Kind.PHASE_MISSING: "When the motion crosses the jump is not for the program to choose. With a phase on either side, each with "
+                        "a free duration, the solver chooses it.",
+    Kind.POINT_INACCURATE: "The point is no minimum to this accuracy: scales differ widely, or the solve ended early.",
+    Kind.MESH_TOO_COARSE: "The mesh is too coarse for this motion: the solution is inaccurate between its knots.",
+    Kind.UNSTABLE_MOTION: "Every segment is accurate; the motion is unstable, so that small errors grow from start to end.",
+    Kind.INACCURATE_SEGMENTS: "It adds up the errors of the segments.",
+    Kind.OBJECTIVE_NOT_CONVERGED: "The objective has not converged with the mesh.",
+    Kind.DIFFERENT_POINTS: "Trajectory and multipliers are of different points: solve again.",
+    # beside the checks
+    Kind.STIFF: "certificate: the motion is stiff and was re-integrated by an implicit method (Radau IIA, order 9)",
+    Kind.OSCILLATING_CONTROLS: _oscillating,
+    Kind.MOTION_ON_KINKS: _kinks,
+}

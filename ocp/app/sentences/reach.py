@@ -2,9 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ocp.app.sentences.wording import Wording
-from ocp.problem.finding import Finding, Kind  # noqa: F401
+from ocp.problem.finding import Finding, Kind
 
-SENTENCES: Mapping[Kind, Wording] = {}
+#: findings that may prove that no motion exists
+IMPOSSIBLE = (Kind.DISTANCE_TOO_LONG, Kind.STATE_OUT_OF_REACH, Kind.CONSTRAINT_OUT_OF_REACH)
+#: what all of them follow from
+BY = "by the bounds of states and controls alone"
+PLACES = {"start": "at the start", "final": "at the end", "path": "somewhere on the way"}
+
+
+def impossible(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Those that prove that no motion exists."""
+    return tuple(one for one in findings if one.kind in IMPOSSIBLE and one.data["sure"])
+
+
+def _of_phase(tell: Callable[[Finding], str]) -> Callable[[Finding], str]:
+    """With the phase before it where there are several."""
+    return lambda finding: f"phase {finding.phase}: {tell(finding)}" if finding.phase else tell(finding)
+
+
+def _between(ends: tuple[float, float]) -> str:
+    low, high = ends
+    if low == high:
+        return f"{low:.4g}"
+    if low == -float("inf"):
+        return f"at most {high:.4g}"
+    return f"at least {low:.4g}" if high == float("inf") else f"between {low:.4g} and {high:.4g}"
+
+
+@_of_phase
+def _distance(finding: Finding) -> str:
+    data, way = finding.data, finding.value
+    assert way is not None
+    along = "from its start to its end" if data["sure"] else "along the guess"
+    least = f"it takes {way / data['fastest']:.4g} s" if data["fastest"] > 0 else "it cannot move"
+    return (f"{finding.name} has to move by {way:.4g} {along}, but {data['rate']} is at most {data['fastest']:.4g} in that "
+            f"direction, which makes {finding.tolerance:.4g} in the {data['longest']:.4g} s there are; {least}")
+
+
+@_of_phase
+def _state(finding: Finding) -> str:
+    data = finding.data
+    share, T, free = data["share"], data["duration"], data["free"]
+    when = f"after {100 * share:.3g} % of the time" if free else f"after {share * T:.4g} s"
+    asked = "to reach what is asked of the end it has to be then"
+    if share == 1:
+        when = f"at the end, {'at most ' if free else ''}{T:.4g} s after the start"
+        asked = "it is asked to be"
+    return f"{finding.name} can only be {_between(data['within'])} {when}, {BY}; {asked} {_between(data['asked'])}"
+
+
+@_of_phase
+def _constraint(finding: Finding) -> str:
+    data = finding.data
+    return (f"{finding.component} can only be {_between(data['within'])} {PLACES[data['at']]}, {BY}; it is asked to be "
+            f"{_between(data['asked'])}")
+
+
+@_of_phase
+def _end(finding: Finding) -> str:
+    listed = ", ".join(f"{name} by {by:.3g}" for name, by in finding.data["missed"].items())
+    return (f"no position within the bounds was found that meets what is asked of the {finding.name}, whatever the motion: the "
+            f"nearest of {finding.data['searches']} searches misses {listed}")
+
+
+SENTENCES: Mapping[Kind, Wording] = {
+    Kind.DISTANCE_TOO_LONG: _distance,
+    Kind.STATE_OUT_OF_REACH: _state,
+    Kind.CONSTRAINT_OUT_OF_REACH: _constraint,
+    Kind.END_OUT_OF_REACH: _end,
+    Kind.NOTHING_SOLVED: "nothing was solved: bounds alone rule it out; the trajectory is the guess",
+}

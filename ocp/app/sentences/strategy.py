@@ -28,16 +28,18 @@ def _pass(found: Finding) -> str:
             f"(discretisation error about {data['objective_error']:+.2g}{change}), {_verdict(data['verdict'])}, {data['seconds']:.2f} s")
 
 
-def _verdict(record: Mapping[str, Any]) -> str:
+def _verdict(found: Finding) -> str:
     """What a criterion said of a pass."""
-    if record["kind"] == Kind.TOO_COARSE:
-        return f"too coarse: {record['value']:.2g} times the certificate's tolerance"
-    if record["kind"] == Kind.CERTIFIED:
-        return "certified"
-    if record["kind"] == Kind.MESH_ERROR:
-        return f"error {_error(record)}"
-    more = record["data"]["failures"] - 1
-    return f"not certified: {record['data']['first']}" + (f" and {more} more" if more else "")
+    from ocp.app.sentences import sentence
+
+    return sentence(found)
+
+
+def _not_certified(found: Finding) -> str:
+    from ocp.app.sentences import sentence
+
+    more = found.data["failures"] - 1
+    return f"not certified: {sentence(found.data['first'])}" + (f" and {more} more" if more else "")
 
 
 def _error(record: Mapping[str, Any]) -> str:
@@ -113,13 +115,16 @@ def _would_jump(found: Finding) -> str:
             "something; take controls polynomial or held")
 
 
+#: of points that are left
+POINTS = {Kind.SADDLE: "a saddle", Kind.MAXIMUM: "a maximum", Kind.FLAT_MINIMUM: "a minimum, flat along some directions"}
+
 SENTENCES: Mapping[Kind, Wording] = {
     Kind.PASS: _pass,
     Kind.PASS_NOT_SOLVED: _pass_not_solved,
     Kind.TOO_COARSE: "too coarse: {value:.2g} times the certificate's tolerance",
     Kind.CERTIFIED: "certified",
-    Kind.NOT_CERTIFIED: "not certified: {first}",
-    Kind.MESH_ERROR: lambda found: _error(found.record()),
+    Kind.NOT_CERTIFIED: _not_certified,
+    Kind.MESH_ERROR: lambda found: f"error {_error(found.record())}",
     Kind.MESH_TOLERANCE_MISSED: lambda found: (
         f"tolerance_mesh {found.tolerance:.3g} was missed: the error estimate is {_error(found.record())}. Motions are accurate to "
         f"{found.data['motion']:.2g}; the objective does not determine the controls further, and finer meshes no longer change it"),
@@ -170,9 +175,10 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.LOBATTO_ORDER: (
         "scheme lobatto of degree {value:.0f} and more has states of order 4 at knots, not 2 K - 2, with polynomial controls: the control "
         "at a knot is one unknown for two intervals, whose optima want two; gauss and radau keep orders 2 K and 2 K - 1"),
-    Kind.NOT_A_MINIMUM: "the point of objective {value:.9g} is no minimum: {name}",
-    Kind.ESCAPED: "left {name} of objective {value:.9g} along negative curvature",
-    Kind.FALLS_WITHOUT_BOUND: "From {name} at {value:.6g} the objective fell to {objective:.3g} and went on falling.",
+    Kind.NOT_A_MINIMUM: lambda found: f"the point of objective {found.value:.9g} is {POINTS[found.data['point']]}",
+    Kind.ESCAPED: lambda found: f"left {POINTS[found.data['point']]} of objective {found.value:.9g} along negative curvature",
+    Kind.FALLS_WITHOUT_BOUND: lambda found: (f"From {POINTS[found.data['point']]} at {found.value:.6g} the objective fell to "
+                                             f"{found.data['objective']:.3g} and went on falling."),
     Kind.NO_ERROR_BOUND: _no_bound,
     Kind.WIDE_ERROR_BOUND: "the objective {objective:.9g} has an error bound of {value:.2g} of its size",
     Kind.REFINED_FURTHER: "refined further: objective {objective:.9g} had an error bound of {value:.2g} of its size",

@@ -20,8 +20,9 @@ PASS, FAIL, SKIPPED = "pass", "fail", "skipped"
 class Score:
     """One file by one method. verdict: PASS, FAIL or SKIPPED, and ``reason`` why.
 
-    cost, reference, difference, tolerance: None where there is none; difference is relative to the reference; certificate: "holds"
-    or what fails first; seconds: of the whole, reading included
+    cost, reference, difference, tolerance: None where there is none; difference is relative to the reference; certificate: "holds",
+    "fails" or "none", of other commands their own word; seconds: of the whole, reading included; failure: what of the certificate
+    fails first
     """
 
     file: str
@@ -35,6 +36,7 @@ class Score:
     certificate: str = ""
     iterations: int | None = None
     seconds: float | None = None
+    failure: str = ""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from ocp.app.pages.csv_text import csv_text
 from ocp.app.pipeline import provenance
 from ocp.app.prepare import missing, needed, prepare
 from ocp.app.screen import busy, counting, wide_console
+from ocp.app.sentences import message, sentences
 from ocp.app.simulate.controls import choose
 from ocp.app.simulate.findings import energies
 from ocp.app.verify import terminal
@@ -211,20 +212,20 @@ def judge(name: str, solution: Solution, seconds: float, late: float | None = No
     difference = None
     if reference is not None:
         difference = abs(solution.objective - reference.objective) / (abs(reference.objective) or 1.0)
-    broken = () if certificate is None else certificate.failures
+    broken = () if certificate is None else sentences(certificate.failures)
     reasons = [] if late is None else [f"out of time after {late:g} s"]
     if late is None and solution.status not in SOLVED:
-        told = _first_line(solution.message).partition(" Most violated")[0]
+        told = _first_line(message(solution)).partition(" Most violated")[0]
         reasons.append(solution.status.name.lower().replace("_", " ") + (f": {told}" if told else ""))
     reasons += [] if solution.ok or reasons else [broken[0] if broken else "no certificate"]
     if reference is not None and difference is not None and not difference <= reference.tolerance and late is None:
         reasons.append(f"cost differs from the reference by {difference:.2g} > {reference.tolerance:.2g}")
-    words = "none" if certificate is None else "holds" if certificate.holds else f"fails: {broken[0].split(' could')[0]}"
+    word = "none" if certificate is None else "holds" if certificate.holds else "fails"
     return Score(
         name, solution.method, FAIL if reasons else PASS, "; ".join(reasons) or ("" if reference else "no reference"),
         cost=solution.objective, reference=None if reference is None else reference.objective, difference=difference,
-        tolerance=None if reference is None else reference.tolerance, certificate=words,
-        iterations=max(0, len(solution.iterations) - 1), seconds=seconds)
+        tolerance=None if reference is None else reference.tolerance, certificate=word,
+        iterations=max(0, len(solution.iterations) - 1), seconds=seconds, failure=broken[0] if broken else "")
 
 
 def program_size(loaded: LoadedProblem, options: Any) -> float:
@@ -261,8 +262,9 @@ def markdown(board: Scoreboard, command: Sequence[str]) -> str:
              "| file | method | cost | reference | difference | tolerance | certificate | iterations | seconds | verdict |",
              "|---|---|---:|---:|---:|---:|---|---:|---:|---|"]
     for s in board.scores:
+        failure = f": {s.failure}" if s.failure else ""
         cells = [s.file, s.method, _number(s.cost, ".10g"), _number(s.reference, ".10g"), _number(s.difference, ".1e"),
-                 _number(s.tolerance, ".1e"), s.certificate, "" if s.iterations is None else str(s.iterations),
+                 _number(s.tolerance, ".1e"), s.certificate + failure, "" if s.iterations is None else str(s.iterations),
                  _number(s.seconds, ".2f"), f"{s.verdict}{': ' if s.reason else ''}{s.reason}"]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"

@@ -34,7 +34,7 @@ def print_scoreboard(board: Scoreboard, folder: Path, out: Console) -> None:
                  *([] if not wide else ["" if s.reference is None else f"{s.reference:.9g}"]),
                  "" if s.difference is None else f"{s.difference:.1e}" if close else f"[red]{s.difference:.1e}[/]",
                  *([] if not wide else ["" if s.tolerance is None else f"{s.tolerance:.0e}"]),
-                 marks.get(s.certificate, f"[red]{plain(s.certificate.partition(':')[0])}[/]"),
+                 marks.get(s.certificate, f"[red]{plain(s.certificate)}[/]"),
                  "" if s.seconds is None else f"{s.seconds:.2f}", f"[{COLOURS[s.verdict]}]{s.verdict}[/]"]
         table.add_row(*cells)
     out.print()

@@ -126,7 +126,7 @@ class ByCertificate:
             solution = self.judge(solution)
             certificate = solution.certificate
             assert certificate is not None
-            allowed = {v.name: v.tolerance_between for v in certificate.violations}
+            allowed = {v.label: v.tolerance_between for v in certificate.violations}
             overshoots = self._overshoots(solution, allowed)
             over = max(one.worst for one in overshoots)
             states = self._measured(solution, estimate, plans)

@@ -13,8 +13,10 @@ from repository import ROOT
 import ocp.app.explain.run as run_module
 from ocp.app import cli
 from ocp.app.files.load import load_problem
+from ocp.app.sentences import sentence
 from ocp.explain import Infeasibility
 from ocp.methods import make_options
+from ocp.problem import Kind
 from ocp.reach import first_findings
 
 FOLDER = ROOT / "problems"
@@ -173,9 +175,11 @@ def test_first_findings_name_distances_out_of_reach(tmp_path):
     file = tmp_path / "far.yaml"
     file.write_text(FAR, encoding="utf-8")
     (found,) = first_findings(load_problem(file).problem)
-    assert found.sure
-    assert found.text == ("x has to move by 1 from its start to its end, but v is at most 0.5 in that direction, which makes 0.75 "
-                          "in the 1.5 s there are; it takes 2 s")
+    assert found.data["sure"]
+    assert (found.kind, found.name, found.value, found.tolerance) == (Kind.DISTANCE_TOO_LONG, "x", 1.0, 0.75)
+    assert (found.data["rate"], found.data["fastest"], found.data["longest"]) == ("v", 0.5, 1.5)
+    assert sentence(found) == ("x has to move by 1 from its start to its end, but v is at most 0.5 in that direction, which makes "
+                               "0.75 in the 1.5 s there are; it takes 2 s")
     file.write_text(FAR.replace("duration: 1.5", "duration: 2.6"), encoding="utf-8")
     assert first_findings(load_problem(file).problem) == ()
 
@@ -183,8 +187,8 @@ def test_first_findings_name_distances_out_of_reach(tmp_path):
 def test_first_findings_know_which_state_is_the_rate_of_which():
     problem = load_problem(FOLDER / "ur5_reach.yaml", {"phase.duration": "0.15"}).problem
     found = first_findings(problem)
-    assert any("but v.wrist_3_joint is at most" in one.text and "the 0.15 s there are" in one.text for one in found)
-    assert not any(one.sure for one in found)
+    assert ("v.wrist_3_joint", 0.15) in [(one.data["rate"], one.data["longest"]) for one in found]
+    assert not any(one.data["sure"] for one in found)
     for name in ("cartpole_swingup", "quadrotor", "ur5_reach", "block_move"):
         assert first_findings(load_problem(FOLDER / f"{name}.yaml").problem) == ()
 

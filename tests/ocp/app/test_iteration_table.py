@@ -12,7 +12,7 @@ from ocp.app.pages.iterations import certificate_line, columns, iteration_table,
 from ocp.app.pages.report import render_report
 from ocp.app.pages.results import summarise
 from ocp.methods import solve
-from ocp.problem import Residual
+from ocp.problem import Kind, Residual
 
 FOLDER = ROOT / "problems"
 PLAIN = {"cost": 2.0, "expected": 0.5, "gradient": 1e-3, "step": 1.0, "regularisation": 0.0, "trials": 1.0, "seconds": 0.0125}
@@ -128,7 +128,7 @@ def test_the_last_line_is_the_certificate():
     line = certificate_line(cart())
     assert line == ("certificate holds: gradient 3.0e-09, violation 2.0e-09, compl. 0.0e+00, gap 2.0e-06, "
                     "error 1.0e-05, energy 1.0e-06")
-    broken = replace(cart().certificate, stationarity=Residual("stationarity", 1.0, 1e-6), energy=None)
+    broken = replace(cart().certificate, stationarity=Residual(Kind.STATIONARITY, 1.0, 1e-6), energy=None)
     assert certificate_line(cart(certificate=broken)).startswith("certificate fails: gradient 1.0e+00")
     assert "energy" not in certificate_line(cart(certificate=broken))
     assert certificate_line(cart(certificate=None)) == "certificate: none"

@@ -20,7 +20,7 @@ from ocp.app.pages.iterations import columns, iteration_table
 from ocp.app.pages.results import read_run, write_run
 from ocp.app.pages.sheet import places
 from ocp.errors import ProblemError
-from ocp.problem import At, Constraint, Residual, Sense, Status, Violation
+from ocp.problem import At, Constraint, Kind, Residual, Sense, Status, Violation
 
 YAML = "name: cart swing\n# every default written out\nphase: {duration: 2.0}\n"
 PROVENANCE = {"versions": {"casadi": "3.8.2"}, "machine": "a machine", "seed": 3, "command": "ocp solve cart.yaml"}
@@ -122,7 +122,7 @@ def test_an_array_that_needs_pickle_is_refused_by_name(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------------------------------------ not finite
 def test_not_finite_numbers_are_valid_json_and_come_back(tmp_path: Path) -> None:
-    broken = certificate(stationarity=Residual("stationarity", math.nan, 1e-6),
+    broken = certificate(stationarity=Residual(Kind.STATIONARITY, math.nan, 1e-6),
                          violations=(Violation("rail", math.inf, 0.0, 0.1, "rail", 1e-6),))
     solution = cart(certificate=broken, objective=-math.inf, status=Status.NOT_A_NUMBER,
                     iterations=({"iteration": 0, "objective": math.nan, "inf_pr": math.inf},))

@@ -40,7 +40,7 @@ def test_a_wall_is_refused_by_its_own_row(half):
     row = next(v for v in found.certificate.violations if v.name == "row")
     assert row.between_knots > 0.9
     assert row.tolerance_between < 0.05
-    assert any("'row'" in failure for failure in found.certificate.failures)
+    assert "row" in [one.name for one in found.certificate.failures]
 
 
 @pytest.mark.parametrize("factor", [1e-9, 1e9])

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from ocp.app.files.load import load_text
+from ocp.app.sentences import sentence
 from ocp.certify import jumps
 from ocp.certify.motion import Motion
 from ocp.explain import advice
 from ocp.methods import solve
+from ocp.problem import Kind
 
 ONE = """
 name: media
@@ -34,26 +36,28 @@ def test_what_an_instant_would_gain_is_the_slope_of_the_closed_form(scheme, inte
     s = 2/3 alone. A program finds x' as if nothing could be moved; where the crossing lies inside an interval, roughly."""
     found = solve(problem("if_else(x > 0.5, 2*u, u)"), "collocation", {"scheme": scheme, "intervals": intervals})
     s = 0.5 / found.trajectory.u[0, 0]
-    value, words = gained(found)
-    assert value == pytest.approx(abs(-0.25 / s**2 + 0.0625 / (1 - s) ** 2), rel=near)
-    assert words.startswith(f"(at t = {s:.2g}" if scheme == "gauss" else "(at t = 0.")
+    jump = gained(found)
+    assert jump.size == pytest.approx(abs(-0.25 / s**2 + 0.0625 / (1 - s) ** 2), rel=near)
+    assert jump.time == pytest.approx(s, abs=1e-6 if scheme == "gauss" else 0.05)
     assert not found.ok
     assert not found.certificate.stationarity.holds
-    assert "let a phase end there" in found.certificate.stationarity.sentence
+    assert found.certificate.causes == {Kind.STATE_DEPENDENT_JUMP}
+    assert found.certificate.stationarity.time == jump.time
+    assert "let a phase end there" in sentence(found.certificate.stationarity.finding)
 
 
 def test_a_toll_is_seen_as_well():
     """A second beyond x = 1/2 costs 1: later is better, but faster is dearer: 1/4 / s + 1/4 / (1 - s) + (1 - s) has its slope zero
     where the crossing is no matter of the mesh."""
     found = solve(problem(cost="u**2 + if_else(x > 0.5, 1, 0)"), "collocation", {"scheme": "gauss", "intervals": 20})
-    assert gained(found)[0] == pytest.approx(1.0, rel=1e-6)  # at s = 1/2 the two efforts balance
+    assert gained(found).size == pytest.approx(1.0, rel=1e-6)  # at s = 1/2 the two efforts balance
     assert not found.ok
 
 
 @pytest.mark.parametrize("rate", ["u + if_else(t > 0.3, 1, 0)", "u*max(1, 1 + (x - 0.5))", "u + abs(x - 0.5)"])
 def test_instants_that_are_given_and_kinks_are_no_matter(rate):
     found = solve(problem(rate), "collocation", {"scheme": "gauss", "intervals": 10} if "t >" in rate else {})
-    assert gained(found) == (0.0, "")
+    assert gained(found) == jumps.Jump()
     assert found.ok, found.certificate.failures
 
 
@@ -62,13 +66,13 @@ def test_a_jump_that_nobody_pays_for_is_none():
     text = ONE.replace('"RATE"', 'u, n: "if_else(x > 0.5, 1, 0)"').replace("COST", "u**2").replace("STATES", "{x: m, n: s}")
     found = solve(load_text(text.replace("start: {x: 0}", "start: {x: 0, n: 0}")).problem, "collocation",
                   {"scheme": "gauss", "intervals": 20})
-    assert gained(found)[0] == pytest.approx(0.0, abs=1e-6)
+    assert gained(found).size == pytest.approx(0.0, abs=1e-6)
     assert found.certificate.stationarity.holds
 
 
 def test_methods_without_costates_say_that_they_do_not_know():
     found = solve(problem("if_else(x > 0.5, 2*u, u)"), "multiple_shooting", {"intervals": 20})
-    assert np.isnan(gained(found)[0])
+    assert np.isnan(gained(found).size)
     assert not found.ok
 
 
@@ -93,5 +97,5 @@ def test_no_finer_mesh_is_tried_for_a_jump():
     assert not found.ok
     assert "no mesh chooses" in found.message
     (one, *_) = advice(found.certificate, "collocation", found.options)
-    assert "with a phase on either side" in one.why
+    assert one.why is Kind.PHASE_MISSING
     assert not one.settings

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import ocp
+from ocp.app.sentences import sentence
+from ocp.problem import Kind
 
 #: a unit mass goes one metre in three seconds with pushes of at most 1 N, at rest at both ends: full push for s, nothing, full
 #: brake for s, with s (3 - s) = 1; the effort is 2 s
@@ -31,12 +33,14 @@ def move(split):
 def test_the_advice_of_the_note_gives_the_closed_form():
     refused, found = move(False).solve().solution, move(True).solve().solution
     assert not refused.ok
-    (told,) = [note for note in refused.notes if "kink" in note]
-    assert "cost 'effort'" in told
-    assert "two controls with bounds from 0 on" in told
-    assert not any("ring" in note for note in refused.notes)  # alternating points of a failed search mean nothing
+    (told,) = [one for one in refused.findings if one.kind is Kind.MOTION_ON_KINKS]
+    (term,) = told.data["terms"]
+    assert (term["term"], term["name"]) == ("cost", "effort")
+    assert "two controls with bounds from 0 on" in sentence(told)
+    kinds = [one.kind for one in refused.findings]
+    assert Kind.OSCILLATING_CONTROLS not in kinds  # alternating points of a failed search mean nothing
     assert found.ok
-    assert not any("kink" in note for note in found.notes)
+    assert Kind.MOTION_ON_KINKS not in [one.kind for one in found.findings]
     assert abs(found.objective - EXACT) <= found.certificate.objective_error.value * found.certificate.objective_size
 
 
@@ -51,4 +55,4 @@ def test_nothing_is_said_of_kinks_that_the_motion_stays_away_from(running):
     p.cost(running(u))
     refused = p.solve("collocation", max_iterations=1, refine="none").solution
     assert not refused.ok
-    assert not any("kink" in note for note in refused.notes)
+    assert Kind.MOTION_ON_KINKS not in [one.kind for one in refused.findings]

@@ -10,6 +10,7 @@ from repository import ROOT
 from ocp.app.files.load import load_problem
 from ocp.certify.ringing import ringing
 from ocp.methods import make_options, method, solve
+from ocp.problem import Kind
 
 FOLDER = ROOT / "problems"
 
@@ -25,8 +26,12 @@ def test_a_saw_on_a_control_is_named(smooth):
         saw = size * np.ptp(path.u) * (-1.0) ** np.arange(len(path.u))[:, None]
         said = ringing(replace(smooth, trajectory=replace(path, u=path.u + saw)))
         assert bool(said) == rings, size
-    assert "scheme: gauss" in said[0]
-    assert "force" in said[0]
+    (found,) = said
+    assert found.kind is Kind.OSCILLATING_CONTROLS
+    assert found.data["option"] == {"scheme": "gauss"}
+    (control,) = found.data["controls"]
+    assert control["name"] == "force"
+    assert control["amplitude"] == pytest.approx(0.05, abs=0.01)
 
 
 def test_switches_are_no_ringing():
@@ -39,5 +44,5 @@ def test_light_wrists_ring_by_hermite_simpson_and_not_by_gauss():
     problem = load_problem(FOLDER.parent / "tests" / "first_files" / "ur10_move.yaml").problem
     said = [ringing(method("collocation").run(problem, make_options("collocation", {"scheme": scheme, "intervals": n}), None))
             for scheme, n in (("hermite_simpson", 50), ("gauss", 20))]
-    assert "wrist_3_joint" in said[0][0]
+    assert "wrist_3_joint" in [one["name"] for one in said[0][0].data["controls"]]
     assert said[1] == ()

@@ -7,7 +7,7 @@ import pytest
 from ocp.app.files.load import load_text
 from ocp.explain import advice
 from ocp.methods import make_options, solve
-from ocp.problem import Statement
+from ocp.problem import Kind, Statement
 
 MOVE = """
 name: move
@@ -46,9 +46,9 @@ def test_a_certificate_that_holds_needs_none(solved):
 
 @pytest.mark.parametrize(("method", "settings"), [("collocation", (("solve.collocation.guess", "multistart"),)), ("ilqr", ())])
 def test_a_saddle_is_spoken_of(solved, method, settings):
-    saddle = Statement("second order", "a saddle: 1 of 20 free directions lead down", False)
+    saddle = Statement(Kind.SADDLE, below=1, free=20)
     (one,) = advice(replace(solved.certificate, second_order=saddle), method, solved.options)
-    assert "a saddle" in one.failure
+    assert (one.failure, one.why) == (saddle.finding, Kind.DESCENT_FAILED)
     assert one.settings == settings
 
 

@@ -1,6 +1,5 @@
 """What bounds alone rule out: boxes that hold every motion, problems that end before they are solved; and ends by themselves."""
 
-import re
 from dataclasses import replace
 from importlib import metadata
 
@@ -12,8 +11,9 @@ from repository import ROOT
 
 from ocp.app import cli
 from ocp.app.files.load import load_problem, load_text
+from ocp.app.sentences import message, sentence
 from ocp.methods import METHODS, solve
-from ocp.problem import At, Boundary, Constraint, Duration, Sense, Status
+from ocp.problem import At, Boundary, Constraint, Duration, Finding, Kind, Sense, Status
 from ocp.reach import end_findings, first_findings
 from ocp.reach.intervals import enclosed
 from ocp.reach.tube import SLICES, tube
@@ -25,8 +25,8 @@ INF = float("inf")
 
 def told(problem):
     found = first_findings(problem)
-    assert all(one.sure for one in found)
-    return [one.text for one in found]
+    assert all(one.data["sure"] for one in found)
+    return [sentence(one) for one in found]
 
 
 def block(constraints=(), **changes):
@@ -74,7 +74,7 @@ def test_intervals_of_simple_functions_are_tight():
 def test_the_tube_of_a_double_integrator_is_its_reach():
     found = tube(block(u_lower=(-5.0,), u_upper=(5.0,)).phase, (0.0, 0.0))
     half = SLICES // 2
-    assert not found.empty
+    assert found.empty is None
     assert found.high[half, 1] == pytest.approx(2.5, rel=1e-9)  # full force from rest, for half a second
     assert 0.5 <= found.high[half, 0] <= 0.5 * 5 * 0.25 + 0.05
     assert found.low[-1, 0] == found.high[-1, 0] == 1.0
@@ -125,7 +125,7 @@ phase:
     carried = load_text(text.replace("PARAMETERS", chosen).replace("BELT", belt)).problem
     assert not first_findings(carried)
     still = load_text(text.replace("PARAMETERS", "").replace("BELT", "0")).problem
-    assert ["v is at most 1" in one.text for one in first_findings(still) if one.sure] == [True]
+    assert [(one.kind, one.data["fastest"]) for one in first_findings(still) if one.data["sure"]] == [(Kind.DISTANCE_TOO_LONG, 1.0)]
 
 
 @pytest.mark.slow
@@ -134,7 +134,7 @@ def test_the_gallery_is_not_ruled_out():
     for file in sorted(FOLDER.glob("*.yaml")):
         if "robots:" in file.read_text(encoding="utf-8") and not list(metadata.distributions(name="example-robot-data")):
             continue  # the robots extra is not installed
-        assert not [one for one in first_findings(load_problem(file).problem) if one.sure], file.name
+        assert not [one for one in first_findings(load_problem(file).problem) if one.data["sure"]], file.name
 
 
 # ---- what becomes of it
@@ -144,7 +144,8 @@ def test_every_method_ends_before_it_begins(name):
     rows = []
     found = solve(problem, name, progress=rows.append)
     assert found.status is Status.INFEASIBLE
-    assert found.message == f"No motion exists, whatever the method: {told(problem)[0]}."
+    assert found.findings == (*first_findings(problem), Finding(Kind.NOTHING_SOLVED))
+    assert message(found) == f"No motion exists, whatever the method: {told(problem)[0]}."
     assert not rows
     assert not found.ok
     np.testing.assert_allclose(found.trajectory.state(np.array([0.0, 1.0])), problem.phase.guess.x[[0, -1]])
@@ -177,9 +178,9 @@ def test_ends_that_can_be_met_are_left_alone():
 def test_an_end_out_of_reach_is_named_with_what_is_missed(changes):
     """At most 0.5 away from the start, the square distance from 2 is at least 2.25."""
     (found,) = end_findings(reaching(0.25, **changes))
-    assert not found.sure
-    assert "asked of the end" in found.text
-    assert found.text.endswith("misses near by 2")
+    assert (found.kind, found.name, found.data["sure"]) == (Kind.END_OUT_OF_REACH, "end", False)
+    assert found.data["missed"] == {"near": pytest.approx(2.0, abs=0.01)}
+    assert sentence(found).endswith("misses near by 2")
 
 
 def test_a_hand_out_of_reach_is_told_by_axes(tmp_path):
@@ -197,5 +198,5 @@ phase:
     assert not end_findings(load_problem(file).problem)
     file.write_text(text.replace("GOAL", "2.0"), encoding="utf-8")
     (found,) = end_findings(load_problem(file).problem)
-    missed = [float(by) for by in re.findall(r"hand\[[xyz]\] by ([0-9.e-]+)", found.text)]
+    missed = list(found.data["missed"].values())
     assert 1.0 < np.linalg.norm(missed) < 1.3

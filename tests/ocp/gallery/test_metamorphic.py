@@ -14,6 +14,7 @@ from ocp.app.files.load import load_problem
 from ocp.certify import Tolerances
 from ocp.guess import from_motion
 from ocp.methods import solve
+from ocp.problem import Kind
 
 FOLDER = ROOT / "problems"
 #: solved within about a second each, in two of the units each; all others are slow
@@ -65,7 +66,7 @@ def compared(name, key):
         near = min(near, first.certificate.bar + second.certificate.bar / units.cost)
     if not abs(second.objective / units.cost - first.objective) <= near:
         found.append(f"objective {first.objective:.9g} becomes {second.objective / units.cost:.9g}")
-    flat = any("flat" in one.certificate.second_order.words for one in (first, second) if one.certificate)
+    flat = any(one.certificate.second_order.kind is Kind.FLAT_MINIMUM for one in (first, second) if one.certificate)
     for phase, a, b in zip(loaded.problem.phases, parts(first), parts(second), strict=True):
         s = np.linspace(0, 1, 101)
         x = a.state(a.t[0] + s * (a.t[-1] - a.t[0]))
