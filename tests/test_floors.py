@@ -41,6 +41,7 @@ FLOORS = {
         "integrators",
         "guess",
         "fitted_guess",
+        "guesses",
         "algebraic",
         "splits",
         "simulation",
@@ -54,8 +55,8 @@ FLOORS = {
         "wbc",
         "certify",
         "derivative_check",
+        "strategy",
         "explain",
-        "conclusion",
         "methods",
         "app",
     ],
@@ -79,8 +80,6 @@ LETTERS = {"lower", "upper", "strip", "lstrip", "rstrip", "casefold", "removepre
 READERS = ("ocp/app/sentences/", "ocp/app/files/", "dynamics/model/",  # make sentences; read files
            "ocp/app/pages/certificate_record.py")  # and runs of earlier versions, which kept words alone
 PROSE = {  # until their findings, and the names of rows and columns, are data
-    "ocp/conclusion.py": "notes of passes",
-    "ocp/transcription/collocation.py": "notes of passes",
     "ocp/transcription/freeze.py": "notes on kernels",
     "ocp/transcription/refine/carry.py": "names of rows",
     "ocp/transcription/refine/criteria.py": "names of rows",
