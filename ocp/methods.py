@@ -138,7 +138,7 @@ def switched_off(names: Sequence[str]) -> frozenset[str]:
     off."""
     for name in names:
         if name not in OPTIONAL:
-            raise ProblemError(f"no rule named {name!r} may be switched off{near(name, OPTIONAL)}; these may: {', '.join(OPTIONAL)}",
+            raise ProblemError(f"no rule named {name!r} may be switched off{near(name, OPTIONAL)}",
                                where="solve.strategy.without")
     return frozenset(names)
 
@@ -179,7 +179,8 @@ def solve(
         return joined(restored(_impossible(problem, name, record, sure, time.perf_counter() - begin)))
     with limited(time_limit):
         with held(False, progress) as ctrl_c:
-            search, state = chosen.parts().searching(problem, record, Outside(ctrl_c.progress, checkpoint, resume), judge(own), off, own)
+            outside = Outside(ctrl_c.progress, checkpoint, resume)
+            search, state = chosen.parts().searching(problem, record, outside, judge(own), off, own)
             solution = searched(search, state)
         middle = time.perf_counter()
         quiet = dataclasses.replace(search, outside=Outside())

@@ -79,7 +79,8 @@ def run_loaded(
         started = start_run(place, portable(loaded, chosen.name), overwrite=overwrite or out is None)
     try:
         solution = solve(loaded.problem, chosen.name, options, tolerances=Tolerances(**loaded.accept), progress=progress,
-                         checkpoint=None if started is None else started.keep, resume=resume, time_limit=loaded.time_limit)
+                         checkpoint=None if started is None else started.keep, resume=resume, time_limit=loaded.time_limit,
+                         without=loaded.without)
         solved = time.perf_counter()
         with held():
             folder, lost = (None, "") if started is None else _write(started, loaded, solution, command, resume)

@@ -36,7 +36,7 @@ def outcome(search: Search, state: State) -> Solution:
         status = found.status if refinement.certified else Status.MESH_TOLERANCE
         found = replace(found, status=status, ending=replace(state.ending, data={
             **state.ending.data, "passes": len(state.passes), "error": _error(best)}))
-    elif refinement is None and state.ending.kind in (Kind.LOCALLY_INFEASIBLE, Kind.QUASI_NEWTON_STALLED) or best is None and state.ending.kind is Kind.LOCALLY_INFEASIBLE:
+    elif best is None and state.ending.kind in (Kind.LOCALLY_INFEASIBLE, Kind.QUASI_NEWTON_STALLED):
         found = replace(found, ending=state.ending)
     if refinement is not None:
         found = _refined(search, refinement, state, found, best)
@@ -84,7 +84,8 @@ def _refined(search: Search, refinement: Refinement, state: State, found: Soluti
         if cost is not None:
             extra["margins_cost"] = np.array([cost])
             findings.append(Finding(Kind.BOUNDS_TIGHTENED, value=cost))
-        if state.ending is not None and state.ending.kind is Kind.ACCURATE and not refinement.certified and estimate.largest > tolerance:
+        accurate = state.ending is not None and state.ending.kind is Kind.ACCURATE
+        if accurate and not refinement.certified and estimate.largest > tolerance:
             findings.append(replace(estimate.finding(search.problem), kind=Kind.MESH_TOLERANCE_MISSED, tolerance=tolerance,
                                     data={**estimate.finding(search.problem).data, "motion": estimate.motion}))
         mesh = plans_text(best.task.plans)

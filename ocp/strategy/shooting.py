@@ -28,8 +28,8 @@ class ILQR(Method):
     def attempt(self, search: Search, state: State) -> Attempt:
         task, outside, names = state.task, search.outside, list(self.starts)
         number = names.index(task.guess) + 1
-        found, missed = ilqr.shot(self.program, outside.progress, outside.checkpoint, task.resume, None, self.starts[task.guess], number,
-                                  number == len(names), state.log)
+        found, missed = ilqr.shot(self.program, outside.progress, outside.checkpoint, task.resume, None, self.starts[task.guess],
+                                  number, number == len(names), state.log)
         return Attempt(task, found, missed)
 
     def final(self, search: Search, state: State) -> bool:
@@ -49,7 +49,8 @@ class Adjoint(Method):
     name = "adjoint"
 
     def attempt(self, search: Search, state: State) -> Attempt:
-        found = adjoint.solve(state.task.problem, search.options, search.outside.progress, search.outside.checkpoint, state.task.resume)
+        task, outside = state.task, search.outside
+        found = adjoint.solve(task.problem, search.options, outside.progress, outside.checkpoint, task.resume)
         return Attempt(state.task, found)
 
     def final(self, search: Search, state: State) -> bool:

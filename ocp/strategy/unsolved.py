@@ -44,7 +44,8 @@ def quasi_newton_stalled(search: Search, state: State) -> Finding | None:
     """That a quasi-Newton method came to a feasible point and then no further, or not in time."""
     slow = state.last.solution.status in (Status.STALLED, Status.ITERATION_LIMIT) and state.last.missed[0] <= FEASIBLE
     limited = getattr(search.options, "hessian", "") == "limited_memory"
-    return Finding(Kind.QUASI_NEWTON_STALLED, name=state.task.guess) if limited and slow and calls_for_guesses(search, state) else None
+    stalled = limited and slow and calls_for_guesses(search, state)
+    return Finding(Kind.QUASI_NEWTON_STALLED, name=state.task.guess) if stalled else None
 
 
 def locally_infeasible(search: Search, state: State) -> Finding | None:
@@ -96,8 +97,9 @@ def guess_not_served(search: Search, state: State) -> Finding | None:
 def next_guess(search: Search, state: State, why: Finding) -> State:
     """The next guess of the cascade on the same mesh; where functions are not finite at the guess itself only those beside it."""
     task, count = state.task, len(state.attempts)
-    if task.begun is None:
-        names, begun, number = (search.guesses, count, task.number + 1) if task.warm else (search.guesses[1:], count - 1, task.number + 1)
+    if task.begun is None:  # the given guess was tried, unless the last pass began at the one before
+        names, begun = (search.guesses, count) if task.warm else (search.guesses[1:], count - 1)
+        number = task.number + 1
     else:
         names, begun, number = task.left, task.begun, task.number
     beside = task.beside

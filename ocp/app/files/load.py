@@ -48,7 +48,7 @@ class LoadedProblem:
     method, method_options: the default method and the options given for it, ready for ``ocp.methods.solve``
     accept: certificate tolerances that differ from the default; options: given options by method; mpc: the section of that name
     folder: what paths in the file are relative to; time_limit: of a solve [s], or None; simulate: the section of that name
-    scenery: what stands in the world and is drawn
+    scenery: what stands in the world and is drawn; without: rules of the strategy that are switched off
     """
 
     problem: Problem
@@ -65,6 +65,7 @@ class LoadedProblem:
     time_limit: float | None = None
     simulate: LoadedSimulation = field(default_factory=LoadedSimulation)
     scenery: tuple[Geometry, ...] = ()
+    without: tuple[str, ...] = ()
 
     def options_for(self, method: str) -> dict[str, Any]:
         """The options that the file gives for a method; those under its own name win over what is said for all."""
@@ -164,7 +165,8 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     if in_discrete_time(problem) and "method" not in file.solve.model_fields_set:
         method = "multiple_shooting"  # the default of files has no time to discretise
     return LoadedProblem(problem, file, source.text, drawing, model, method, options[method], accept,
-                         {name: values for name, values in options.items() if values}, mpc, folder, limit, simulation, scenery)
+                         {name: values for name, values in options.items() if values}, mpc, folder, limit, simulation, scenery,
+                         _without(reader, file))
 
 
 def _validate(source: Source, findings: Findings) -> ProblemFile:
@@ -207,6 +209,19 @@ def _time_limit(reader: Reader, file: ProblemFile) -> float | None:
     if found <= 0:
         reader.findings.add(path, f"must be positive, got {found:g} s; null for none")
     return found
+
+
+def _without(reader: Reader, file: ProblemFile) -> tuple[str, ...]:
+    names = tuple(file.solve.strategy.without)
+    if names:
+        from ocp.methods import switched_off
+
+        try:
+            switched_off(names)
+        except ProblemError as error:
+            reader.findings.add(("solve", "strategy", "without"), error.message)
+            reader.findings.raise_any()
+    return names
 
 
 def _accept(reader: Reader, file: ProblemFile) -> dict[str, float]:

@@ -128,7 +128,7 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
         begin += _prepared(loaded, method, options)
         watch = _Watch(begin, limit, show)
         solution = solve(loaded.problem, method, options, tolerances=Tolerances(**loaded.accept), progress=watch,
-                         time_limit=loaded.time_limit)
+                         time_limit=loaded.time_limit, without=loaded.without)
     except (ProblemError, ModelError) as error:
         return Score(name, method, FAIL, _first_line(str(error)), seconds=time.perf_counter() - begin)
     except KeyboardInterrupt:
