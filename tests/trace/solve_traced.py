@@ -121,14 +121,29 @@ def failed(solution: Any) -> list[str]:
     if certificate is None:
         return []
     second = certificate.second_order is not None and not certificate.second_order.holds
-    return [*(["second order"] if second else []), *(str(check.name) for check in certificate.checks if not check.holds),
-            *(f"constraint {one.name}" for one in certificate.violations if not one.holds)]
+    return [*(["second order"] if second else []), *(name_of(check) for check in certificate.checks if not check.holds),
+            *(f"constraint {getattr(one, 'label', one.name)}" for one in certificate.violations if not one.holds)]
+
+
+def name_of(check: Any) -> str:
+    """Of a check of the certificate; up to version 0.16 it had one of its own."""
+    if hasattr(check, "name"):
+        return str(check.name)
+    from ocp.app.sentences.certificate import CHECKS
+
+    return CHECKS[check.kind]
+
+
+def rules(solution: Any) -> list[str]:
+    """Rules of the strategy that fired: on what diagnosis, whether their remedy was taken, what it cost."""
+    return [f"rule {one.rule} on {one.diagnosis.kind}{'' if one.taken else ' in vain'} {one.programs} programs {one.iterations} "
+            "iterations" for one in getattr(solution, "strategy", ())]
 
 
 def conclusion(solution: Any) -> list[str]:
     judged = "no certificate" if solution.certificate is None else "certified" if solution.ok else "refused"
     chosen = [f"{name} {solution.freeze[name]}" for name in RESOLVED if name in solution.freeze]
-    return [f"fails {'; '.join(failed(solution)) or 'nothing'}",
+    return [*rules(solution), f"fails {'; '.join(failed(solution)) or 'nothing'}",
             f"resolved {rounded(', '.join(chosen)) or 'nothing'}",
             f"mesh {len(solution.trajectory.t)} knots {mesh(solution)}",
             f"end {solution.status.name} {judged} {len(solution.iterations)} iterations objective {number(solution.objective)}"]
