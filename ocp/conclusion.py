@@ -19,7 +19,7 @@ from ocp.guess import from_motion
 from ocp.interrupts import deadline, late
 from ocp.nlp.local import PARAMETER
 from ocp.problem import SOLVED, Problem, Residual, Solution, Status
-from ocp.splits import shortfall
+from ocp.reductions import objective_shortfall
 
 #: (problem, options) -> the solution by the method
 Run = Callable[[Problem, Any], Solution]
@@ -139,7 +139,7 @@ def _with_bar(found: Solution, options: Any, finer: Finer, tolerances: Tolerance
     certificate = found.certificate
     assert certificate is not None
     size = certificate.objective_size
-    margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + shortfall(found)) / size
+    margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + objective_shortfall(found)) / size
     rest = certificate.complementarity.value + certificate.stationarity.value + margins
     if late():
         return replace(found, notes=(*found.notes, NO_BAR)), None

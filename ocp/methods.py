@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from dynamics.errors import near
-from ocp.algebraic import eliminated, restored
 from ocp.certify import Tolerances, certify
 from ocp.conclusion import GRACE, conclude
 from ocp.errors import ProblemError, UnsupportedError
@@ -21,7 +20,7 @@ from ocp.interrupts import deadline, held, late, limited
 from ocp.problem import SOLVED, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.reach import end_findings, first_findings
-from ocp.splits import joined
+from ocp.reductions import chain_of, invert, with_dropped_conditions
 
 #: options that say how time is discretised
 OF_TIME = ("integrator", "intervals", "steps", "controls", "cost_quadrature")
@@ -50,7 +49,8 @@ class Method:
 
     ``solve(problem, options, progress, checkpoint, resume)`` in ``solver``; the options dataclass and
     ``unsupported(problem)`` in ``options``; ``finer(problem, options, solution)`` in ``solver``, too. judged: whether the solver
-    takes ``judge=``, which certifies a solution on the way.
+    takes ``judge=``, which certifies a solution on the way. reductions: names of those that it needs, in their order; options may
+    leave some out.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Method:
     solver: str
     options_module: str
     options_name: str
+    reductions: tuple[str, ...]
     judged: bool = False
 
     def options_type(self) -> Any:
@@ -68,10 +69,9 @@ class Method:
         found: list[str] = importlib.import_module(self.options_module).unsupported(problem)
         return found
 
-    def served(self, problem: Problem, options: Any) -> Problem:
-        """The problem as the method sees algebraic unknowns: those of its program (``served`` in ``solver``), or eliminated."""
-        own = getattr(importlib.import_module(self.solver), "served", None)
-        return eliminated(problem) if own is None else own(problem, options)
+    def reduce(self, problem: Problem, options: Any) -> Problem:
+        """The problem that the method solves; ``ocp.reductions.invert`` leads back from its solution."""
+        return chain_of(self.reductions).apply(problem, options)
 
     def finer(self, problem: Problem, options: Any, solution: Solution) -> Solution:
         """The problem, whose guess is the solution, solved on a finer mesh than that of the solution."""
@@ -90,13 +90,17 @@ class Method:
 
 METHODS: Mapping[str, Method] = {m.name: m for m in (
     Method("collocation", "direct collocation by schemes of any degree, solved as a nonlinear program",
-           "ocp.transcription.collocation", "ocp.transcription.collocation", "CollocationOptions", True),
+           "ocp.transcription.collocation", "ocp.transcription.collocation", "CollocationOptions",
+           ("control_norms", "algebraic_equations", "algebraic_elimination", "redundant_conditions"), True),
     Method("multiple_shooting", "direct multiple shooting with any integrator, solved as a nonlinear program",
-           "ocp.transcription.multiple_shooting", "ocp.transcription.multiple_shooting", "MultipleShootingOptions"),
+           "ocp.transcription.multiple_shooting", "ocp.transcription.multiple_shooting", "MultipleShootingOptions",
+           ("control_norms", "algebraic_equations", "algebraic_elimination", "redundant_conditions")),
     Method("ilqr", "iterative LQR / DDP with control bounds, compiled loops",
-           "ocp.shooting.ilqr", "ocp.shooting.options", "ILQROptions"),
+           "ocp.shooting.ilqr", "ocp.shooting.options", "ILQROptions",
+           ("algebraic_equations", "algebraic_elimination", "redundant_conditions", "control_bounds")),
     Method("adjoint", "single shooting by adjoint gradients and L-BFGS-B, for parameters of long and stiff motions",
-           "ocp.shooting.adjoint", "ocp.shooting.adjoint", "AdjointOptions"),
+           "ocp.shooting.adjoint", "ocp.shooting.adjoint", "AdjointOptions",
+           ("algebraic_equations", "algebraic_elimination")),
 )}
 
 
@@ -146,10 +150,11 @@ def solve(
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
     if (names := idle(problem, record)):
         raise ProblemError(NOTHING_TO_SAY, where=f"solve.{name}.{names[0]}")
-    problem = chosen.served(problem, record)
+    problem = chosen.reduce(problem, record)
+    whole = with_dropped_conditions(problem)
     begin = time.perf_counter()
-    if sure := [finding.text for finding in first_findings(problem) if finding.sure]:
-        return joined(restored(_impossible(problem, name, record, sure, time.perf_counter() - begin)))
+    if sure := [finding.text for finding in first_findings(whole) if finding.sure]:
+        return invert(_impossible(problem, name, record, sure, time.perf_counter() - begin))
     with limited(time_limit):
         with held(False, progress) as ctrl_c:
             solution = chosen.run(problem, record, ctrl_c.progress, checkpoint, resume, tolerances)
@@ -158,11 +163,11 @@ def solve(
         if certified.status is Status.INTERRUPTED and late() and not ctrl_c.asked:
             certified = dataclasses.replace(certified, status=Status.TIME_LIMIT)
     if certified.status is Status.INFEASIBLE:
-        certified = dataclasses.replace(certified, notes=(*certified.notes, *(one.text for one in end_findings(problem))))
+        certified = dataclasses.replace(certified, notes=(*certified.notes, *(one.text for one in end_findings(whole))))
     if in_discrete_time(problem):
         certified = dataclasses.replace(certified, options={k: v for k, v in certified.options.items() if k not in OF_TIME})
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
-    return joined(restored(dataclasses.replace(certified, seconds=seconds)))
+    return invert(dataclasses.replace(certified, seconds=seconds))
 
 
 def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[str], seconds: float) -> Solution:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ocp.algebraic import restored
 from ocp.certify import constraints, curvature, dynamics, jumps, objective
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
 from ocp.problem import SOLVED, TOO_FAST, Certificate, Residual, Solution, Statement
-from ocp.splits import joined
+from ocp.reductions import invert, redundant
+from ocp.reductions.algebraic_equations import with_equations
 
 #: the sum of all defects, times this, is what discretisation may take the objective away from its quadrature
 BY_DEFECTS = 10.0
@@ -74,9 +74,11 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
     def late() -> bool:
         return deadline is not None and time.perf_counter() > deadline
 
-    seen = restored(solution)  # unknowns that a method eliminates are looked at, too
-    phases = seen.problem.phases
-    motions = [Motion(phase, part) for phase, part in zip(phases, seen.parts or (seen.trajectory,), strict=True)]
+    program = invert(solution, keep_controls=True)  # the controls are those of the unknowns whose optimality is judged
+    given = invert(program)
+    phases = program.problem.phases
+    motions = _motions(program)
+    whole = motions if given is program else _motions(given)
     size, varied = objective.size(motions)
     again = [dynamics.unknown(motion) if late() else dynamics.gaps(motion) for motion in motions]
     defects = [dynamics.defects(motion) for motion in motions]
@@ -84,12 +86,15 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
     defect, defect_at = _largest([_worst(motion, values) for motion, values in zip(motions, defects, strict=True)])
     total, total_at = _largest([(one.total, one.total_at) for one in again])
     balances = [b for b in (dynamics.energy_balance(motion) for motion in motions) if b is not None]
-    found = [(motion.phase, v) for motion in motions
-             for v in constraints.violations(motion, tolerances.violation, tolerances.violation_between, tolerances.gap_segment)]
+    left_out = redundant(solution.problem)
+    found = [(motion.phase, v) for number, motion in enumerate(motions) for v in constraints.violations(
+        motion, tolerances.violation, tolerances.violation_between, tolerances.gap_segment,
+        ((), ()) if left_out is None else (left_out.start[number], left_out.final[number]))]
     named = [v if len(phases) == 1 else replace(v, name=f"{phase.name}: {v.name}") for phase, v in found]
     passages = [constraints.passage(*pair, tolerances.violation) for pair in zip(motions[:-1], motions[1:], strict=True)]
-    links = [constraints.linked(linkage, motions, tolerances.violation, tolerances.gap_segment)
-             for linkage in solution.problem.linkages]
+    links = [constraints.linked(linkage, motions, tolerances.violation, tolerances.gap_segment,
+                                () if left_out is None else left_out.linkages[number])
+             for number, linkage in enumerate(given.problem.linkages)]
     stationarity, complementarity, kind, curved = _optimality(solution, motions, size, varied, tolerances, late())
     certificate = Certificate(
         stationarity=stationarity, complementarity=complementarity, violations=(*named, *passages, *links), second_order=kind,
@@ -97,7 +102,7 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
         gap_total=Residual("total re-integration gap", total, tolerances.gap_total, total_at),
         error_estimate=Residual("defect between knots", defect, tolerances.error_estimate, defect_at),
         energy=Residual("energy balance", float(np.max(balances)), tolerances.energy) if balances else None,
-        objective=_objective(solution, _whole(seen, motions), float(sum(values.sum() for values in defects)), size, tolerances),
+        objective=_objective(solution, whole, float(sum(values.sum() for values in defects)), size, tolerances),
         point=_point(solution, size, tolerances), objective_size=size,
         resolution=max((motion.look.width for motion in motions if motion.finite and not motion.stepped), default=None),
     )
@@ -109,11 +114,10 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
     return replace(solution, certificate=certificate, notes=notes, extra=extra, escape=curved)
 
 
-def _whole(seen: Solution, motions: Sequence[Motion]) -> Sequence[Motion]:
-    """The motions of a problem whose controls are split, for its own costs."""
-    whole = joined(seen)
-    return motions if whole is seen else [Motion(phase, part) for phase, part in
-                                          zip(whole.problem.phases, whole.parts or (whole.trajectory,), strict=True)]
+def _motions(solution: Solution) -> list[Motion]:
+    """The motions of the phases, whose algebraic equations are constraints like others."""
+    return [Motion(with_equations(phase), part) for phase, part in
+            zip(solution.problem.phases, solution.parts or (solution.trajectory,), strict=True)]
 
 
 def _objective(solution: Solution, motions: Sequence[Motion], defects: float, size: float, tolerances: Tolerances) -> Residual:

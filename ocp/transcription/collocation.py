@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ocp.algebraic import eliminated, stated
-from ocp.bridge import marked
 from ocp.derivatives import EXECUTIONS
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guess import from_motion
@@ -22,7 +20,6 @@ from ocp.nlp import SCALINGS, SolverOptions, Warm
 from ocp.nlp.scaling_text import rule
 from ocp.problem import AT_A_JUMP, TOO_FAST, Problem, Solution, Status, in_steps
 from ocp.problem.checkpoint import Checkpoint, Keep
-from ocp.splits import split
 from ocp.transcription import direct
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Optimality, solve_program
@@ -162,6 +159,11 @@ class CollocationOptions:
         """Of the controls of the first mesh."""
         return "polynomial" if self.controls == AUTO else self.controls
 
+    @property
+    def keeps_algebraic_unknowns(self) -> bool:
+        """Whether the program has algebraic unknowns, at the points of the scheme: where controls are unknowns at all of these."""
+        return self.shape() == "polynomial" and self.form != "compressed"
+
     def nlp(self) -> SolverOptions:
         return solver_options(self)
 
@@ -224,28 +226,20 @@ def _family(options: CollocationOptions) -> Family:
     return Family(options.scheme, options.form, options.shape(), options.states, options.tolerance)
 
 
-def served(problem: Problem, options: CollocationOptions) -> Problem:
-    """The problem with its algebraic unknowns at the points of the scheme, where controls are unknowns at all of these; else with
-    its unknowns eliminated; sizes of controls are split, and what ends need not ask for is marked."""
-    problem = split(problem)
-    at_points = options.shape() == "polynomial" and options.form != "compressed"
-    return marked(stated(problem) if at_points else eliminated(problem))
-
-
 def transcribe(problem: Problem, options: CollocationOptions, meshes: Sequence[Mesh | Compressed] | None = None,
                centres: Sequence[np.ndarray] | None = None) -> Transcription:
-    """The problem on these meshes (uniform ones as the options say) as a nonlinear program, with the map back. Raises as ``solve``
-    does. centres: see ``build``."""
+    """The problem, reduced, on these meshes (uniform ones as the options say) as a nonlinear program, with the map back. Raises as
+    ``solve`` does. centres: see ``build``."""
     if reasons := unsupported(problem):
         raise UnsupportedError(METHOD, reasons, ())
-    problem = served(problem, options)
     return build(problem, uniform_meshes(problem, options) if meshes is None else meshes, options.how(), centres)
 
 
 def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dict[str, float]], Any] | None = None,
           checkpoint: Keep | None = None, resume: Checkpoint | None = None, judge: Judge | None = None,
           allowed: tuple[float, float] = (2e-3, 1e-2)) -> Solution:
-    """Transcribe the problem and solve the program. ``progress`` gets each row of the iteration log.
+    """Transcribe the problem, reduced (``ocp.methods.Method.reduce``), and solve the program. ``progress`` gets each row of the
+    iteration log.
 
     judge: certifies a solution; ``refine: certificate`` needs it.
 
@@ -258,7 +252,6 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     if reasons := unsupported(problem):
         raise UnsupportedError(METHOD, reasons, ())
     implicit = any(phase.system.algebraic for phase in problem.phases)  # what is held would be their algebraic unknowns, too
-    problem = served(problem, options)
     if options.refine == "none":
         begin = Ask(problem, uniform_meshes(problem, options), progress, checkpoint, resume)
         found = _run(options, replace(begin, ladder=resume is None))
@@ -325,7 +318,6 @@ def _held(problem: Problem, options: CollocationOptions, settings: Settings, out
     """The refined solution with controls that are constant in every interval: they cannot chatter within it, and motions are as
     smooth as the dynamics."""
     progress, checkpoint, resume = outside
-    problem = eliminated(problem)
     count = int(options.intervals) if settings.brief else max(int(options.intervals), HELD_INTERVALS)
     held = replace(options, controls="held", mesh=UNIFORM, intervals=count)
     keep = None if checkpoint is None else lambda arrays: checkpoint({**arrays, HELD: np.ones(1)})

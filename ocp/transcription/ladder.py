@@ -28,7 +28,7 @@ from ocp.guess import from_motion, perturbed
 from ocp.nlp import violation, worst_violations
 from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution, Status
-from ocp.splits import rooted
+from ocp.reductions import fit_guess
 from ocp.transcription.repeated import crowded
 
 RUNGS = ("given", "dynamics", "simulated", "coarse", "multistart")
@@ -79,7 +79,7 @@ def climb(problem: Problem, options: Any, attempt: Attempt, given: Solution | No
     failed: list[tuple[str, Solution]] = []
     for rung in rungs:
         for name, changed in _starts(problem, options, rung, number, attempt):
-            changed = rooted(changed)
+            changed = fit_guess(changed)
             again = {"max_iterations": min(ITERATIONS, options.max_iterations)} if failed else {}
             known = given if rung == "given" else None
             found = attempt(changed, replace(options, **again)) if known is None else known
@@ -115,7 +115,7 @@ def hardened(problem: Problem, found: Solution) -> bool:
 def _beside(problem: Problem, options: Any, found: Solution, attempt: Attempt) -> Solution:
     """From beside a guess where a function or a derivative is not finite, such as that of a norm at zero; else ``found``."""
     for name, changed in _starts(problem, options, "multistart", None, attempt):
-        other = attempt(rooted(changed), replace(options, max_iterations=min(ITERATIONS, options.max_iterations)))
+        other = attempt(fit_guess(changed), replace(options, max_iterations=min(ITERATIONS, options.max_iterations)))
         if other.status in (Status.CONVERGED, Status.INTERRUPTED):
             told = f"guess: {name} (before it failed given: not a number)"
             return replace(other, notes=(*other.notes, told), freeze={**other.freeze, "guess": name})
@@ -143,7 +143,7 @@ def hopeless(problem: Problem, options: Any, found: Solution, attempt: Attempt) 
         return ""
     scouts = [start for rung in SCOUTS for start in _starts(problem, options, rung, None, attempt)]
     for _, changed in scouts:
-        scout = _rough(rooted(changed), options, attempt, count)
+        scout = _rough(fit_guess(changed), options, attempt, count)
         if scout.status in FINAL or violation(scout.optimality.nlp, scout.optimality.x) < (1.0 - SAME) * least:
             return ""
     return (f"guess: given; no other was tried: on {count} intervals the violation is the same, and {len(scouts)} other guesses "

@@ -132,7 +132,7 @@ def explanation(subject: Subject, say: Say, out: Console | None = None) -> Expla
     options = replace(make_options(chosen.name, subject.loaded.options_for(chosen.name)), states="coordinates", solver="ipopt")
     say("transcribing")
     continued = replace(problem, phases=_guessed(problem.phases, subject.arrays))
-    program = program_of(continued, options, importlib.import_module(chosen.solver).transcribe)
+    program = program_of(chosen.reduce(continued, options), options, importlib.import_module(chosen.solver).transcribe)
     x, exact = _point(program, subject.arrays)
     solving = SolverOptions(max_iterations=options.max_iterations, tolerance=options.tolerance, hessian="exact")
     inquiry = _Inquiry(subject, program, chosen.name.replace("_", " "), solving, say, out, x, exact,
