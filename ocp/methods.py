@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.errors import near
-from ocp.algebraic import eliminated, restored
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guess import sample_guess
@@ -19,7 +18,7 @@ from ocp.interrupts import deadline, held, late, limited
 from ocp.problem import SOLVED, Finding, Kind, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.reach import end_findings, first_findings
-from ocp.splits import joined
+from ocp.reductions import chain_of, invert, with_dropped_conditions
 from ocp.strategy.loop import GRACE_S, concluded, searched
 from ocp.strategy.search import NOBODY, Outside, Progress, Search
 from ocp.strategy.table import OPTIONAL
@@ -46,28 +45,27 @@ NOTHING_TO_SAY = "says nothing of a system in discrete time, whose steps are giv
 
 class Parts(NamedTuple):
     """Of a method: its record of options; ``unsupported(problem)``, a sentence for each thing that it cannot enforce;
-    ``served(problem, options)``, the problem as its program sees it; ``searching(problem, options, outside, judge, without,
+    ``searching(problem, options, outside, judge, without,
     tolerances)``, its search and where that begins; ``transcribe(problem, options)``, the program, of methods that make one."""
 
     options: type
     unsupported: Callable[[Problem], list[str]]
-    served: Callable[[Problem, Any], Problem]
     searching: Callable[..., tuple[Search, Any]]
     transcribe: Callable[..., Any] | None = None
 
 
 def _collocation() -> Parts:
     from ocp.strategy.collocation import searching
-    from ocp.transcription.collocation import CollocationOptions, served, transcribe, unsupported
+    from ocp.transcription.collocation import CollocationOptions, transcribe, unsupported
 
-    return Parts(CollocationOptions, unsupported, served, searching, transcribe)
+    return Parts(CollocationOptions, unsupported, searching, transcribe)
 
 
 def _multiple_shooting() -> Parts:
     from ocp.strategy.multiple_shooting import searching
-    from ocp.transcription.multiple_shooting import MultipleShootingOptions, served, transcribe, unsupported
+    from ocp.transcription.multiple_shooting import MultipleShootingOptions, transcribe, unsupported
 
-    return Parts(MultipleShootingOptions, unsupported, served, searching, transcribe)
+    return Parts(MultipleShootingOptions, unsupported, searching, transcribe)
 
 
 def _ilqr() -> Parts:
@@ -78,23 +76,25 @@ def _ilqr() -> Parts:
 
         return searching(*given)
 
-    return Parts(ILQROptions, unsupported, lambda problem, options: eliminated(problem), searching)
+    return Parts(ILQROptions, unsupported, searching)
 
 
 def _adjoint() -> Parts:
     from ocp.shooting.adjoint import AdjointOptions, unsupported
     from ocp.strategy.shooting import searching_adjoint
 
-    return Parts(AdjointOptions, unsupported, lambda problem, options: eliminated(problem), searching_adjoint)
+    return Parts(AdjointOptions, unsupported, searching_adjoint)
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method by name; its parts are imported on use, so that one method never pays for another."""
+    """A method by name; its parts are imported on use, so that one method never pays for another. reductions: names of those that
+    it needs, in their order; options may leave some out."""
 
     name: str
     summary: str
     parts: Callable[[], Parts]
+    reductions: tuple[str, ...]
 
     def options_type(self) -> Any:
         return self.parts().options
@@ -103,16 +103,20 @@ class Method:
         """One sentence for each thing that this method cannot enforce."""
         return self.parts().unsupported(problem)
 
-    def served(self, problem: Problem, options: Any) -> Problem:
-        """The problem as the method sees it."""
-        return self.parts().served(problem, options)
+    def reduce(self, problem: Problem, options: Any) -> Problem:
+        """The problem that the method solves; ``ocp.reductions.invert`` leads back from its solution."""
+        return chain_of(self.reductions).apply(problem, options)
 
 
 METHODS: Mapping[str, Method] = {m.name: m for m in (
-    Method("collocation", "direct collocation by schemes of any degree, solved as a nonlinear program", _collocation),
-    Method("multiple_shooting", "direct multiple shooting with any integrator, solved as a nonlinear program", _multiple_shooting),
-    Method("ilqr", "iterative LQR / DDP with control bounds, compiled loops", _ilqr),
-    Method("adjoint", "single shooting by adjoint gradients and L-BFGS-B, for parameters of long and stiff motions", _adjoint),
+    Method("collocation", "direct collocation by schemes of any degree, solved as a nonlinear program", _collocation,
+           ("control_norms", "algebraic_equations", "algebraic_elimination", "redundant_conditions")),
+    Method("multiple_shooting", "direct multiple shooting with any integrator, solved as a nonlinear program", _multiple_shooting,
+           ("control_norms", "algebraic_equations", "algebraic_elimination", "redundant_conditions")),
+    Method("ilqr", "iterative LQR / DDP with control bounds, compiled loops", _ilqr,
+           ("algebraic_equations", "algebraic_elimination", "redundant_conditions", "control_bounds")),
+    Method("adjoint", "single shooting by adjoint gradients and L-BFGS-B, for parameters of long and stiff motions", _adjoint,
+           ("algebraic_equations", "algebraic_elimination")),
 )}
 
 
@@ -173,10 +177,11 @@ def solve(
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
     if (names := idle(problem, record)):
         raise ProblemError(NOTHING_TO_SAY, where=f"solve.{name}.{names[0]}")
-    problem, own = chosen.served(problem, record), tolerances or Tolerances()
+    problem, own = chosen.reduce(problem, record), tolerances or Tolerances()
+    whole = with_dropped_conditions(problem)
     begin = time.perf_counter()
-    if sure := [finding for finding in first_findings(problem) if finding.data["sure"]]:
-        return joined(restored(_impossible(problem, name, record, sure, time.perf_counter() - begin)))
+    if sure := [finding for finding in first_findings(whole) if finding.data["sure"]]:
+        return invert(_impossible(problem, name, record, sure, time.perf_counter() - begin))
     with limited(time_limit):
         with held(False, progress) as ctrl_c:
             outside = Outside(ctrl_c.progress, checkpoint, resume)
@@ -188,17 +193,17 @@ def solve(
         if certified.status is Status.INTERRUPTED and late() and not ctrl_c.asked:
             certified = dataclasses.replace(certified, status=Status.TIME_LIMIT)
     if certified.status is Status.INFEASIBLE:
-        certified = dataclasses.replace(certified, findings=(*certified.findings, *end_findings(problem)))
+        certified = dataclasses.replace(certified, findings=(*certified.findings, *end_findings(whole)))
     if in_discrete_time(problem):
         certified = dataclasses.replace(certified, options={k: v for k, v in certified.options.items() if k not in OF_TIME})
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
-    return joined(restored(dataclasses.replace(certified, seconds=seconds)))
+    return invert(dataclasses.replace(certified, seconds=seconds))
 
 
 def uncertified(problem: Problem, name: str, options: Any, outside: Outside = NOBODY) -> Solution:
     """The solution by a method alone, without certificate and error bound; but one that refines until the certificate holds."""
     chosen, own = method(name), Tolerances()
-    search, state = chosen.parts().searching(chosen.served(problem, options), options, outside, judge(own), frozenset(), own)
+    search, state = chosen.parts().searching(chosen.reduce(problem, options), options, outside, judge(own), frozenset(), own)
     return searched(search, state)
 
 

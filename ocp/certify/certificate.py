@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ocp.algebraic import restored
 from ocp.certify import constraints, curvature, dynamics, jumps, objective
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
 from ocp.problem import SOLVED, Certificate, Finding, Kind, Residual, Solution, Statement
-from ocp.splits import joined
+from ocp.reductions import invert, redundant
+from ocp.reductions.algebraic_equations import with_equations
 
 #: the sum of all defects, times this, is what discretisation may take the objective away from its quadrature
 BY_DEFECTS = 10.0
@@ -74,19 +74,25 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
     def late() -> bool:
         return deadline is not None and time.perf_counter() > deadline
 
-    seen = restored(solution)  # unknowns that a method eliminates are looked at, too
-    phases = seen.problem.phases
-    motions = [Motion(phase, part) for phase, part in zip(phases, seen.parts or (seen.trajectory,), strict=True)]
+    program = invert(solution, keep_controls=True)  # the controls are those of the unknowns whose optimality is judged
+    given = invert(program)
+    phases = program.problem.phases
+    motions = _motions(program)
+    whole = motions if given is program else _motions(given)
     size, varied = objective.size(motions)
     again = [dynamics.unknown(motion) if late() else dynamics.gaps(motion) for motion in motions]
     defects = [dynamics.defects(motion) for motion in motions]
     names = [phase.name if len(phases) > 1 else "" for phase in phases]
     balances = [b for b in (dynamics.energy_balance(motion) for motion in motions) if b is not None]
-    named = [replace(v, phase=name) for name, motion in zip(names, motions, strict=True)
-             for v in constraints.violations(motion, tolerances.violation, tolerances.violation_between, tolerances.gap_segment)]
+    left_out = redundant(solution.problem)
+    named = [replace(v, phase=name) for number, (name, motion) in enumerate(zip(names, motions, strict=True))
+             for v in constraints.violations(
+                 motion, tolerances.violation, tolerances.violation_between, tolerances.gap_segment,
+                 ((), ()) if left_out is None else (left_out.start[number], left_out.final[number]))]
     passages = [constraints.passage(*pair, tolerances.violation) for pair in zip(motions[:-1], motions[1:], strict=True)]
-    links = [constraints.linked(linkage, motions, tolerances.violation, tolerances.gap_segment)
-             for linkage in solution.problem.linkages]
+    links = [constraints.linked(linkage, motions, tolerances.violation, tolerances.gap_segment,
+                                () if left_out is None else left_out.linkages[number])
+             for number, linkage in enumerate(given.problem.linkages)]
     stationarity, complementarity, kind, curved = _optimality(solution, motions, size, varied, tolerances, late())
     certificate = Certificate(
         stationarity=stationarity, complementarity=complementarity, violations=(*named, *passages, *links), second_order=kind,
@@ -97,7 +103,7 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
         error_estimate=objective.largest([_defect(*one, tolerances.error_estimate)
                                           for one in zip(motions, names, defects, strict=True)]),
         energy=Residual(Kind.ENERGY, float(np.max(balances)), tolerances.energy) if balances else None,
-        objective=_objective(solution, _whole(seen, motions), float(sum(values.sum() for values in defects)), size, tolerances),
+        objective=_objective(solution, whole, float(sum(values.sum() for values in defects)), size, tolerances),
         point=objective.disagreement(solution, size, tolerances.point), objective_size=size,
         resolution=max((motion.look.width for motion in motions if motion.finite and not motion.stepped), default=None),
     )
@@ -107,11 +113,10 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
     return replace(solution, certificate=certificate, findings=(*solution.findings, *stiff), extra=extra, escape=curved)
 
 
-def _whole(seen: Solution, motions: Sequence[Motion]) -> Sequence[Motion]:
-    """The motions of a problem whose controls are split, for its own costs."""
-    whole = joined(seen)
-    return motions if whole is seen else [Motion(phase, part) for phase, part in
-                                          zip(whole.problem.phases, whole.parts or (whole.trajectory,), strict=True)]
+def _motions(solution: Solution) -> list[Motion]:
+    """The motions of the phases, whose algebraic equations are constraints like others."""
+    return [Motion(with_equations(phase), part) for phase, part in
+            zip(solution.problem.phases, solution.parts or (solution.trajectory,), strict=True)]
 
 
 def _objective(solution: Solution, motions: Sequence[Motion], defects: float, size: float, tolerances: Tolerances) -> Residual:

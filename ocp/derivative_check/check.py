@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import casadi as ca
 import numpy as np
 
-from ocp.algebraic import stated
 from ocp.derivative_check.closed_form import ClosedForm, closed_form
 from ocp.derivative_check.compare import Comparison, Entry, compare
 from ocp.derivative_check.records import DerivativeCheck, Finding, Kind, Order, Point, Road, TermCheck
@@ -25,6 +24,7 @@ from ocp.derivative_check.terms import (
 )
 from ocp.errors import ProblemError
 from ocp.problem import At, Phase, Problem
+from ocp.reductions.algebraic_equations import state_equations
 
 TOLERANCE = 1e-8
 """Agreement of roads that are exact up to rounding, relative to the scale of the derivative."""
@@ -50,7 +50,7 @@ def check_derivatives(
     checked: list[TermCheck] = []
     remarks: list[str] = []
     begin = 0.0
-    for phase in stated(problem).phases:
+    for phase in state_equations(problem).phases:
         moved, (closed, note) = moves(phase.system), closed_form(phase.system)
         used = np.zeros(len(variables(phase.system)), bool)
         for term in terms_of(phase, begin, points, rng):

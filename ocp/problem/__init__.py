@@ -1,6 +1,7 @@
 """Problems and solutions as data."""
 
 from ocp.problem.finding import Finding, Kind
+from ocp.problem.implicit_system import implicit_system
 from ocp.problem.problem import (
     INF,
     Boundary,
@@ -33,5 +34,6 @@ from ocp.problem.terms import At, Constraint, Cost, Sense
 __all__ = [
     "INF", "MINIMA", "SOLVED", "At", "Boundary", "Certificate", "Constraint", "Cost", "Duration", "Finding", "Guess",
     "Kind", "Linkage", "Phase", "Problem", "Reference", "Residual", "Sense", "Solution", "Statement", "Status",
-    "System", "Trajectory", "Violation", "in_steps", "join", "replaced_systems", "whole_steps", "with_parameters",
+    "System", "Trajectory", "Violation", "implicit_system", "in_steps", "join", "replaced_systems", "whole_steps",
+    "with_parameters",
 ]

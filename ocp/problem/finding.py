@@ -126,6 +126,10 @@ class Kind(enum.StrEnum):
 
     # kernels and derivatives
 
+    # reductions: how a problem was formulated for a method
+    ABSOLUTE_VALUE_AS_SUM = "absolute_value_as_sum"
+    NORM_AS_SLACK = "norm_as_slack"
+
 
 @dataclass(frozen=True)
 class Finding:

@@ -25,15 +25,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocp.algebraic import eliminated
-from ocp.bridge import marked
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import INTEGRATORS
 from ocp.problem import Guess, Phase, Problem, Solution, Status, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.reductions.algebraic_elimination import require_explicit
+from ocp.reductions.control_bounds import require_rows
 from ocp.shooting.engine import records
-from ocp.shooting.freed import freed
 from ocp.shooting.guess import write_guess
 from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
@@ -91,19 +90,21 @@ def solve(problem: Problem, options: ILQROptions | None = None, progress: Progre
 
 
 def prepare(problem: Problem, options: ILQROptions | None = None, kinds: tuple[Stage, ...] = ()) -> Program:
-    """Build and compile the kernels of a problem; kinds: its stages, where they are there from another grid. Raises
-    UnsupportedError and ProblemError as ``solve`` does, and KernelError when compiled kernels are demanded and cannot be had."""
+    """Build and compile the kernels of a problem, reduced (``ocp.methods.Method.reduce``); kinds: its stages, where they are there
+    from another grid. Raises UnsupportedError and ProblemError as ``solve`` does, and KernelError when compiled kernels are
+    demanded and cannot be had."""
     options = options or ILQROptions()
     reasons = unsupported(problem)
     if reasons:
         raise UnsupportedError("ilqr", reasons, ("collocation",))
-    problem = marked(eliminated(problem))
+    require_explicit(problem)
+    require_rows(problem, options)
     began = time.perf_counter()
     from ocp.shooting.engine import search  # noqa: F401  # the first import of Numba, timed apart
 
     imported = time.perf_counter()
     by_loops, told = _execution(problem, options)
-    horizon = build(freed(problem.asked) if options.control_bounds == "rows" else problem.asked, options, by_loops, kinds)
+    horizon = build(problem, options, by_loops, kinds)
     horizon = horizon if kinds else in_own_units(horizon)
     built = time.perf_counter()
     compiled = records.compile_horizon(horizon, options)

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 import casadi as ca
 import numpy as np
 
-from ocp.algebraic import eliminated
 from ocp.errors import ProblemError
 from ocp.guess import on_manifold, sample_guess
 from ocp.interrupts import held
 from ocp.problem import At, Phase, Problem
+from ocp.reductions import EXPLICIT, chain_of
 from ocp.simulation import charts
 from ocp.simulation.diagnosis import beyond_spline, singular_joint
 from ocp.simulation.one_step import StepError, integrand
@@ -123,7 +123,7 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
     """
     check_integrator(integrator)
     began = time.perf_counter()
-    plain = eliminated(problem)
+    plain = chain_of(EXPLICIT).apply(problem)
     spans = _spans(plain, until)
     end = spans[-1][1] if spans else 0.0
     step = _length(dt, end)
@@ -298,7 +298,7 @@ class Guessed:
     they are held from one point of the guess to the next, else they are read linearly between points."""
 
     def __init__(self, problem: Problem, words: str = "the guess", stairs: Sequence[bool] = ()):
-        self.words, self._phases, self._begins = words, eliminated(problem).phases, [0.0]
+        self.words, self._phases, self._begins = words, chain_of(EXPLICIT).apply(problem).phases, [0.0]
         self._stairs = list(stairs) or [False] * len(self._phases)
         for phase in self._phases:
             self._begins.append(self._begins[-1] + phase.duration.guess)

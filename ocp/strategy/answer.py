@@ -13,7 +13,7 @@ from ocp.guess import from_motion
 from ocp.interrupts import late
 from ocp.nlp.local import PARAMETER
 from ocp.problem import SOLVED, Finding, Kind, Residual, Solution, Status
-from ocp.splits import shortfall
+from ocp.reductions import objective_shortfall
 from ocp.strategy.records import State
 from ocp.strategy.search import Search
 
@@ -105,7 +105,7 @@ def bound(search: Search, state: State, why: Finding) -> State:
     certificate = found.certificate
     assert certificate is not None
     size = certificate.objective_size
-    margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + shortfall(found)) / size
+    margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + objective_shortfall(found)) / size
     rest = certificate.complementarity.value + certificate.stationarity.value + margins
 
     def bounded(value: float, data: Mapping[str, Any], cause: Kind | None = None, finer: Solution | None = None) -> State:

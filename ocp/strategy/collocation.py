@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ocp.algebraic import eliminated
 from ocp.certify import Tolerances
 from ocp.guesses.cascade import guesses
 from ocp.nlp.scaling_text import rule
@@ -67,7 +66,7 @@ class Collocation(Direct):
         count = int(options.intervals) if early else max(int(options.intervals), ZERO_ORDER_HOLD_INTERVALS)
         held, keep = replace(options, controls="held", mesh=UNIFORM, intervals=count), outside.checkpoint
         marked = None if keep is None else lambda arrays: keep({**arrays, HELD: np.ones(1)})
-        return searching(eliminated(problem), held, replace(outside, checkpoint=marked), search.judge, search.without,
+        return searching(problem, held, replace(outside, checkpoint=marked), search.judge, search.without,
                          search.tolerances,
                          alternative=False, brief=early, cascade=cascade,
                          max_passes=min(MAX_EARLY_PASSES, options.max_passes) if early else None)
@@ -101,6 +100,9 @@ def searching(problem: Problem, options: CollocationOptions, outside: Outside = 
     certificate``; alternative: whether zero-order hold may take the place of other controls; brief, max_passes: see ``Search`` and
     ``Refinement``; cascade: whether it begins with the cascade of guesses."""
     method, resume = Collocation(options), outside.resume
+    if resume is not None and HELD in resume and options.controls != "held":
+        bare = Search(problem, method, options, judge=judge, without=without, tolerances=tolerances)
+        return method.zero_order_hold(bare, problem, outside, early=False, cascade=False)
     names = guesses(options.guess, problem, int(options.intervals))
     first = names[0] if resume is None else "given"
     names = names if resume is None or options.refine != "none" else ("given",)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 import casadi as ca
 import numpy as np
 
-from ocp.algebraic import followed, solving
 from ocp.derivatives import choose, differentiated_phase
 from ocp.integrators import MULTISTEP
 from ocp.nlp import NLP
@@ -22,6 +21,8 @@ from ocp.nlp.separable import Separable
 from ocp.nlp.values import at_places, evaluated
 from ocp.nlp.whole import Whole
 from ocp.problem import Phase, Problem, Trajectory, join
+from ocp.reductions.algebraic_elimination import followed, solving
+from ocp.reductions.algebraic_equations import require_equations
 from ocp.transcription import blocks, places
 from ocp.transcription.blocks import Block, BlockFunctions, differentiate
 from ocp.transcription.charts import Form
@@ -98,6 +99,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     centres: states of all nodes about which tangent unknowns stand, instead of the guess. Raises ProblemError for a malformed
         problem.
     """
+    require_equations(problem)
     phases, loops, notes = [], [], []
     fixed = True
     for phase, mesh in zip(problem.phases, meshes, strict=True):
@@ -107,7 +109,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         phases.append(phase if by_loops else differentiated_phase(phase, source))
         loops.append(by_loops)
         notes += [note for note in told if note not in notes]
-    given, problem = problem, replace(problem, phases=tuple(phases)).asked
+    given, problem = problem, replace(problem, phases=tuple(phases))
     placed = located(problem, meshes, how.states, centres)
     forms, layouts, static, n = tuple(p.form for p in placed), [p.layout for p in placed], placed[0].static, placed[0].n
     pieces: list[Part] = []

@@ -134,7 +134,7 @@ def explanation(subject: Subject, say: Say, out: Console | None = None) -> Expla
     continued = replace(problem, phases=_guessed(problem.phases, subject.arrays))
     transcribe = chosen.parts().transcribe
     assert transcribe is not None
-    program = program_of(continued, options, transcribe)
+    program = program_of(chosen.reduce(continued, options), options, transcribe)
     x, exact = _point(program, subject.arrays)
     solving = SolverOptions(max_iterations=options.max_iterations, tolerance=options.tolerance, hessian="exact")
     inquiry = _Inquiry(subject, program, chosen.name.replace("_", " "), solving, say, out, x, exact,

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from dynamics.errors import near
 from dynamics.model.model import Model
 from dynamics.model.records import Geometry
-from ocp.algebraic import stated
 from ocp.app.files.findings import Findings, add_validation_errors, describe
 from ocp.app.files.load_fit import check_fit
 from ocp.app.files.load_linkages import read_linkages
@@ -34,6 +33,7 @@ from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.methods import METHODS, in_discrete_time
 from ocp.problem import Problem
+from ocp.reductions.algebraic_equations import state_equations
 
 if TYPE_CHECKING:
     from ocp.app.files.load_mpc import LoadedMPC
@@ -144,7 +144,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         problem = None if findings.found else dataclasses.replace(problem, linkages=linkages)
     if problem is not None and not findings.found:
         with findings.collecting(("system",)):
-            problem = stated(problem)
+            problem = state_equations(problem)
     if problem is not None:
         _refuse_idle_parameters(findings, problem)
     options = {name: read_options(reader, getattr(file.solve, name), name, ("solve", name)) for name in METHODS}

@@ -148,8 +148,8 @@ SENTENCES: Mapping[Kind, Wording] = {
         "hessian exact"),
     Kind.UNBOUNDED_DURATION: _unbounded,
     Kind.BADLY_SCALED: (
-        "pass {pass}: the solver stopped before the optimum (stationarity {value:.2g} > {tolerance:.2g}): unknowns, constraints and "
-        "cost are scaled by the solution from here on"),
+        "pass {pass}: the solver stopped before the optimum (stationarity {value:.2g} > {tolerance:.2g}): unknowns, constraints "
+        "and cost are scaled by the solution from here on"),
     Kind.BOUNDS_TIGHTENED: (
         "bounds and constraints that motions overshot between nodes are tightened there, which costs about {value:.2g} of the "
         "objective (multipliers times margins)"),
