@@ -93,6 +93,8 @@ def load(kind: str, name: str) -> Any:
     from ocp.app.files.load import load_problem, load_text
 
     root = Path(ocp.__file__).resolve().parents[1]
+    if root != Path.cwd():
+        raise RuntimeError(f"the code is that of {root}, not of {Path.cwd()}")
     if kind == "hostile":
         sys.path.append(str(root / "tests" / "support"))
         import hostile
