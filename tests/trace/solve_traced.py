@@ -36,6 +36,7 @@ def rounded(text: str) -> str:
 def watch_programs(say: Say) -> None:
     from ocp.nlp import Solver
 
+    kind: Any = Solver
     plain = Solver.solve
 
     def solve(self: Any, *given: Any, **named: Any) -> Any:
@@ -48,13 +49,14 @@ def watch_programs(say: Say) -> None:
         say(f"{head} {found.status.name} {len(found.iterations)} iterations objective {number(found.f)}")
         return found
 
-    Solver.solve = solve
+    kind.solve = solve
 
 
 def watch_searches(say: Say) -> None:
     """Of iLQR."""
     from ocp.shooting.engine.search import Search
 
+    kind: Any = Search
     plain = Search.run
 
     def run(self: Any) -> Any:
@@ -67,14 +69,14 @@ def watch_searches(say: Say) -> None:
         say(f"search {self.horizon.stages} stages {status.name} {len(self.log)} iterations cost {number(self.objective)}")
         return found
 
-    Search.run = run
+    kind.run = run
 
 
 def watch_minimisers(say: Say) -> None:
     """Of the method with adjoint gradients, in the units of its unknowns and objective."""
     import scipy.optimize
 
-    plain = scipy.optimize.minimize
+    plain: Any = scipy.optimize.minimize
 
     def minimize(fun: Any, x0: Any, *given: Any, **named: Any) -> Any:
         found = plain(fun, x0, *given, **named)
@@ -91,6 +93,8 @@ def load(kind: str, name: str) -> Any:
     from ocp.app.files.load import load_problem, load_text
 
     root = Path(ocp.__file__).resolve().parents[1]
+    if root != Path.cwd():
+        raise RuntimeError(f"the code is that of {root}, not of {Path.cwd()}")
     if kind == "hostile":
         sys.path.append(str(root / "tests" / "support"))
         import hostile
