@@ -36,8 +36,9 @@ def interrupted(search: Search, state: State) -> Finding | None:
 
 def without_remedy(search: Search, state: State) -> Finding | None:
     """That neither a guess nor a mesh mends how the program ended, or that no more may be tried."""
-    exhausted = search.refinement is not None and state.task.number >= search.refinement.max_passes
-    return unsolved(search, state) if search.brief or exhausted or search.method.final(search, state) else None
+    exhausted = search.brief or (search.refinement is not None and state.task.number >= search.refinement.max_passes)
+    over = exhausted and state.task.begun is None  # a cascade of guesses is one pass
+    return unsolved(search, state) if over or search.method.final(search, state) else None
 
 
 def quasi_newton_stalled(search: Search, state: State) -> Finding | None:
