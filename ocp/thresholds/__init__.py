@@ -1,4 +1,4 @@
-"""The numbers that decide, by concern, each with its unit, its reason and the test that needs it (``ocp show --thresholds``)."""
+"""The numbers that decide, by concern, each with its unit, its reason and a test of what it decides (``ocp show --thresholds``)."""
 
 from ocp.thresholds.certificate import QUADRATURE, REINTEGRATION, SCALES, SEARCH, SECOND_ORDER, VERDICTS
 from ocp.thresholds.explanation import EXPLANATION

@@ -1,4 +1,4 @@
-"""What a threshold is: a number that decides, with its unit, the reason for it, and the test that needs it.
+"""What a threshold is: a number that decides, with its unit, the reason for it, and a test of what it decides.
 
 Thresholds that belong to one concern are the fields of one frozen record; code reads them there and nowhere else. Numbers that are
 mathematics (coefficients, nodes of a quadrature, stages of a method) are none.
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Threshold:
-    """One number. record: the concern; why: what it bounds, and the reason; test: the one that needs it, as pytest names it."""
+    """One number. record: the concern; why: what it bounds, and the reason; test: one of what it decides, as pytest names it."""
 
     record: str
     name: str
