@@ -22,7 +22,8 @@ class Reach:
         1e30, unit="s", why="stands for a duration without bound",
         test=_TESTS + "test_free_durations_count_with_their_longest")
     max_operations: int = threshold(
-        20_000, why="operations of a function up to which it is enclosed", test=_TESTS + "test_the_gallery_is_not_ruled_out")
+        20_000, why="operations of a function up to which it is enclosed",
+        test=_TESTS + "test_forces_too_small_for_the_distance_are_ruled_out")
     points: int = threshold(
         3, why="random points at which rates are compared with states",
         test=_TESTS + "test_what_carries_a_body_along_somewhere_is_no_speed_limit")
