@@ -29,6 +29,7 @@ FLOORS = {
     ],
     "ocp": [
         "errors",
+        "thresholds",
         "interrupts",
         "spaces",
         "implicit",

@@ -11,20 +11,15 @@ from dynamics.kernels.mapped import mapped
 from dynamics.mechanism.constrained import accelerations, reduced, stacked
 from ocp.certify.consistent import Consistent
 from ocp.problem import Phase, Trajectory
+from ocp.thresholds import QUADRATURE, ROUNDING
 
 Array = np.ndarray
 
-#: nodes of a panel where defects and costs are integrated (Gauss-Legendre, exact to degree 9); a segment has one panel for every so
-#: many nodes of the method's own
-PER_PANEL = 4
+#: nodes of a panel where defects and costs are integrated (Gauss-Legendre, exact to degree 9)
 POINTS, WEIGHTS = np.polynomial.legendre.leggauss(5)
 POINTS, WEIGHTS = (POINTS + 1) / 2, WEIGHTS / 2
 #: held controls jump at knots: a segment must never see its successor's control
-INSIDE = 1.0 - 1e-9
-#: functions are evaluated at so many times at once
-AT_ONCE = 4096
-#: times a function of any size is evaluated at before machine code of it pays: interpreter and compiler both grow with that
-OFTEN = 2000
+INSIDE = 1.0 - ROUNDING.beside
 
 
 class Along:
@@ -67,7 +62,7 @@ class Along:
         held = trajectory.t_u if trajectory.t_path is None else trajectory.t_path
         increasing = bool(np.all(np.diff(trajectory.t) > 0))
         counts = np.histogram(held, trajectory.t)[0] if increasing else np.zeros(1)
-        self.panels = max(1, -(-int(np.max(counts)) // PER_PANEL))
+        self.panels = max(1, -(-int(np.max(counts)) // QUADRATURE.nodes_per_panel))
         self.finite = bool(increasing and np.all(np.isfinite(trajectory.x)) and np.all(np.isfinite(trajectory.u)))
 
     @property
@@ -86,8 +81,8 @@ class Along:
         if kernel is not None:
             return mapped(kernel, t[None, :], x.T, u.T, self.p[:, None])[0].T
         found = []
-        for i in range(0, len(t), AT_ONCE):
-            here = slice(i, i + AT_ONCE)
+        for i in range(0, len(t), QUADRATURE.max_batch):
+            here = slice(i, i + QUADRATURE.max_batch)
             p = np.repeat(self.p[:, None], len(t[here]), axis=1)
             found.append(np.asarray(function(t[None, here], x[here].T, u[here].T, p)).T)
         return np.concatenate(found)
@@ -95,7 +90,7 @@ class Along:
     def _kernel(self, function: ca.Function, times: int) -> Kernel | None:
         """Machine code of a function that is evaluated often; None while it does not pay, and where there is none."""
         _, before, kernel = self._calls.get(function.__hash__(), (function, 0, None))
-        if kernel is None and before + times >= OFTEN:
+        if kernel is None and before + times >= QUADRATURE.compiled_from:
             kernel = compile_kernel(function, "jit")
         self._calls[function.__hash__()] = function, before + times, kernel
         return kernel if kernel is not None and kernel.mode == "jit" else None

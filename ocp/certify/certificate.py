@@ -15,13 +15,7 @@ from ocp.errors import ProblemError
 from ocp.problem import SOLVED, Certificate, Finding, Kind, Residual, Solution, Statement
 from ocp.reductions import invert, redundant
 from ocp.reductions.algebraic_equations import with_equations
-
-#: the sum of all defects, times this, is what discretisation may take the objective away from its quadrature
-BY_DEFECTS = 10.0
-#: a gradient counts this much beside what a Newton step gains: it costs its square, yet tells whether multipliers are right
-BY_SLOPE = 0.3
-#: running costs that turn more often are beyond meshes that are found by refining
-FAST = 1500
+from ocp.thresholds import VERDICTS
 
 
 @dataclass(frozen=True)
@@ -122,11 +116,12 @@ def _motions(solution: Solution) -> list[Motion]:
 def _objective(solution: Solution, motions: Sequence[Motion], defects: float, size: float, tolerances: Tolerances) -> Residual:
     """The objective beside its quadrature; the tolerance follows the solution's own error estimate."""
     value, doubt = objective.integrated(motions, size, solution.options.get("cost_quadrature") == "rectangle")
-    allowed = tolerances.objective + min(BY_DEFECTS * defects + doubt / size, max(tolerances.objective, tolerances.error_estimate))
+    of_mesh = VERDICTS.defect_factor * defects + doubt / size
+    allowed = tolerances.objective + min(of_mesh, max(tolerances.objective, tolerances.error_estimate))
     data = {"reported": solution.objective, "integrated": value}
     residual = Residual(Kind.OBJECTIVE, abs(solution.objective - value) / size,
                         allowed if np.isfinite(allowed) else tolerances.objective, data=data)
-    if residual.holds or solution.status not in SOLVED or (turns := objective.turns(motions)) <= FAST:
+    if residual.holds or solution.status not in SOLVED or (turns := objective.turns(motions)) <= VERDICTS.max_turns:
         return residual
     return replace(residual, cause=Kind.OSCILLATING_COST, data={**data, "turns": turns})
 
@@ -159,7 +154,8 @@ def _optimality(solution: Solution, motions: Sequence[Motion], size: float, vari
     found = None if local is None else curvature.judge(local, motions, size, varied)
     if local is None or found is None:
         return unknown
-    value, jump = max(BY_SLOPE * found.slope, found.decrease if found.minimum else 0.0), jumps.unseen(solution, motions)
+    value = max(VERDICTS.gradient_weight * found.slope, found.decrease if found.minimum else 0.0)
+    jump = jumps.unseen(solution, motions)
     stationarity = Residual(Kind.STATIONARITY, value, tolerances.stationarity, data={"kkt_residuals": residuals})
     if not jump.size / varied <= max(tolerances.stationarity, value):
         stationarity = Residual(Kind.STATIONARITY, jump.size / varied, tolerances.stationarity, jump.phase, time=jump.time,

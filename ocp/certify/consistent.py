@@ -9,13 +9,9 @@ import casadi as ca
 import numpy as np
 
 from ocp.problem import System
+from ocp.thresholds import QUADRATURE, ROUNDING
 
 Array = np.ndarray
-
-#: Newton steps, and the relative length of one after which nothing is left to gain
-STEPS, SETTLED = 25, 1e-13
-#: a last step longer than this has not converged
-CONVERGED = 1e-9
 
 
 class Consistent:
@@ -36,16 +32,16 @@ class Consistent:
         """Inputs [k, nu] whose unknowns solve the equations, from those of w; NaN where Newton's method does not converge."""
         w, k = w.copy(), len(t)
         last = np.full(k, np.inf)
-        for _ in range(STEPS):
+        for _ in range(QUADRATURE.newton_steps):
             F, J = self.equations(t[None, :], x.T, w.T, p)
             step = _solve(_blocks(J, k), -np.asarray(F).T[:, :, None])[:, :, 0]
             w[:, self.first:] += step
             size = np.max(np.abs(step), axis=1, initial=0.0) / (1.0 + np.max(np.abs(w[:, self.first:]), axis=1, initial=0.0))
             stuck = size >= 0.5 * last  # rounding is all that is left
             last = np.minimum(size, last)
-            if np.all((size <= SETTLED) | ~np.isfinite(size) | (stuck & (size <= CONVERGED))):
+            if np.all((size <= ROUNDING.rounding) | ~np.isfinite(size) | (stuck & (size <= QUADRATURE.newton_step))):
                 break
-        w[~(size <= CONVERGED), self.first:] = np.nan
+        w[~(size <= QUADRATURE.newton_step), self.first:] = np.nan
         return w
 
     def field(self, t: Array, x: Array, w: Array, p: Array) -> Array:

@@ -9,17 +9,11 @@ import numpy as np
 
 from ocp.certify.events import zoom
 from ocp.certify.motion import INSIDE, Motion
-from ocp.certify.scale import STILL
 from ocp.certify.sizes import constraint_sizes, variation
 from ocp.problem import At, Constraint, Linkage, Sense, Trajectory, Violation
+from ocp.thresholds import ROUNDING, SCALES, SEARCH
 
 Array = np.ndarray
-
-#: places beside samples that are hunted through for violations
-HUNTED = 24
-#: moves, relative to sizes, by which rows are felt where they are violated: far thinner than any wall that must be seen; and the
-#: least part of its size that a row is judged by
-SMALL, FLATTEST = 1e-8, 1e-9
 
 
 def excess(constraint: Constraint, values: Array) -> Array:
@@ -175,9 +169,9 @@ def _where_flat(motion: Motion, constraint: Constraint, times: Array, over: Arra
     worst = int(np.argmax(np.nan_to_num(np.max(over / size, axis=1), nan=np.inf)))
     if not np.any(over[worst] > 0) or constraint.sense is Sense.CONE:
         return size
-    t = times[[worst]]
-    felt = variation(motion, lambda *at: motion.call(constraint.function, *at), t, motion.state(t), motion.control(t), SMALL)[0]
-    return np.asarray(np.maximum(np.minimum(size, felt / SMALL), FLATTEST * size))
+    t, small = times[[worst]], SEARCH.wall_deviation
+    felt = variation(motion, lambda *at: motion.call(constraint.function, *at), t, motion.state(t), motion.control(t), small)[0]
+    return np.asarray(np.maximum(np.minimum(size, felt / small), ROUNDING.negligible * size))
 
 
 def _inside(trajectory: Trajectory) -> Array:
@@ -226,7 +220,7 @@ def _peaks(t: Array, values: Array) -> Array:
         i = 1 + np.flatnonzero((inner >= values[:-2]) & (inner >= values[2:]))
         fall = np.maximum(values[i] - values[i - 1], values[i] - values[i + 1])
         i = i[values[i] + 2 * fall > 0]
-    return np.asarray(i[np.argsort(-values[i], kind="stable")[:HUNTED]])
+    return np.asarray(i[np.argsort(-values[i], kind="stable")[:SEARCH.max_peaks]])
 
 
 def _bound(name: str, bounds: tuple[float, float], knots: tuple[Array, Array], inner: tuple[Array, Array] | None,
@@ -248,5 +242,5 @@ def _bound(name: str, bounds: tuple[float, float], knots: tuple[Array, Array], i
     every = knots[1] if inner is None else np.concatenate([knots[1], inner[1]])
     nearest = lower if np.max(lower - every) >= np.max(every - upper) else upper
     # a bound is met no more exactly than numbers of its magnitude are solved for
-    yield max(size, STILL * abs(nearest)), Violation(f"bound {name}", float(at[worst]), between, float(knots[0][worst]), name, 0.0,
-                                                    time_between=when)
+    yield max(size, SCALES.constant * abs(nearest)), Violation(
+        f"bound {name}", float(at[worst]), between, float(knots[0][worst]), name, 0.0, time_between=when)
