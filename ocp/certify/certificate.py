@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from ocp.certify import constraints, curvature, dynamics, jumps, objective
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
-from ocp.problem import SOLVED, Certificate, Finding, Kind, Residual, Solution, Statement
+from ocp.problem import SOLVED, Certificate, Finding, Kind, Residual, Solution, Statement, Violation
 from ocp.reductions import invert, redundant
 from ocp.reductions.algebraic_equations import with_equations
 from ocp.thresholds import VERDICTS
@@ -70,21 +70,20 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
 
     program = invert(solution, keep_controls=True)  # the controls are those of the unknowns whose optimality is judged
     given = invert(program)
-    phases = program.problem.phases
-    motions = _motions(program)
-    whole = motions if given is program else _motions(given)
+    phases = given.problem.phases
+    motions = _motions(program)  # with the same states; kinks that reductions took out of costs do not cut their integration
+    of_given = motions if given is program else _motions(given)
     size, varied = objective.size(motions)
     again = [dynamics.unknown(motion) if late() else dynamics.gaps(motion) for motion in motions]
     defects = [dynamics.defects(motion) for motion in motions]
     names = [phase.name if len(phases) > 1 else "" for phase in phases]
     balances = [b for b in (dynamics.energy_balance(motion) for motion in motions) if b is not None]
     left_out = redundant(solution.problem)
-    named = [replace(v, phase=name) for number, (name, motion) in enumerate(zip(names, motions, strict=True))
-             for v in constraints.violations(
-                 motion, tolerances.violation, tolerances.violation_between, tolerances.gap_segment,
-                 ((), ()) if left_out is None else (left_out.start[number], left_out.final[number]))]
-    passages = [constraints.passage(*pair, tolerances.violation) for pair in zip(motions[:-1], motions[1:], strict=True)]
-    links = [constraints.linked(linkage, motions, tolerances.violation, tolerances.gap_segment,
+    named = [replace(v, phase=name) for number, (name, motion, of_program) in enumerate(zip(names, of_given, motions, strict=True))
+             for v in _violations(motion, of_program, tolerances, ((), ()) if left_out is None else (
+                 left_out.start[number], left_out.final[number]))]
+    passages = [constraints.passage(*pair, tolerances.violation) for pair in zip(of_given[:-1], of_given[1:], strict=True)]
+    links = [constraints.linked(linkage, of_given, tolerances.violation, tolerances.gap_segment,
                                 () if left_out is None else left_out.linkages[number])
              for number, linkage in enumerate(given.problem.linkages)]
     stationarity, complementarity, kind, curved = _optimality(solution, motions, size, varied, tolerances, late())
@@ -97,7 +96,7 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
         error_estimate=objective.largest([_defect(*one, tolerances.error_estimate)
                                           for one in zip(motions, names, defects, strict=True)]),
         energy=Residual(Kind.ENERGY, float(np.max(balances)), tolerances.energy) if balances else None,
-        objective=_objective(solution, whole, float(sum(values.sum() for values in defects)), size, tolerances),
+        objective=_objective(solution, of_given, float(sum(values.sum() for values in defects)), size, tolerances),
         point=objective.disagreement(solution, size, tolerances.point), objective_size=size,
         resolution=max((motion.look.width for motion in motions if motion.finite and not motion.stepped), default=None),
     )
@@ -111,6 +110,18 @@ def _motions(solution: Solution) -> list[Motion]:
     """The motions of the phases, whose algebraic equations are constraints like others."""
     return [Motion(with_equations(phase), part) for phase, part in
             zip(solution.problem.phases, solution.parts or (solution.trajectory,), strict=True)]
+
+
+def _violations(motion: Motion, of_program: Motion, tolerances: Tolerances,
+                redundant: tuple[Sequence[bool], Sequence[bool]]) -> list[Violation]:
+    """Of the conditions of a phase, and of those that reductions added: unless these hold, too, the objective of the program is not
+    that of the motion."""
+    own = (tolerances.violation, tolerances.violation_between, tolerances.gap_segment)
+    found = list(constraints.violations(motion, *own, redundant))
+    if of_program is not motion:
+        known = {one.name for one in found}
+        found += [one for one in constraints.violations(of_program, *own, redundant) if one.name not in known]
+    return found
 
 
 def _objective(solution: Solution, motions: Sequence[Motion], defects: float, size: float, tolerances: Tolerances) -> Residual:

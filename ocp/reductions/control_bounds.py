@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.problem import At, Constraint, Phase, Problem, Solution
+from ocp.problem import INF, At, Constraint, Phase, Problem, Solution
 from ocp.reductions.chain import Reduction
 
 NAME = "bound"
@@ -58,4 +58,5 @@ def _freed(phase: Phase) -> Phase:
     t, x, u, p = (ca.SX.sym(name, size) for name, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True))
     rows = tuple(Constraint(f"{NAME} {system.controls[i]}", At.PATH, ca.Function("bound", [t, x, u, p], [u[i]]),
                             (phase.u_lower[i],), (phase.u_upper[i],)) for i in bounded)
-    return replace(phase, u_lower=(), u_upper=(), constraints=(*phase.constraints, *rows))
+    # empty bounds would be the limits of the system
+    return replace(phase, u_lower=(-INF,) * system.nu, u_upper=(INF,) * system.nu, constraints=(*phase.constraints, *rows))

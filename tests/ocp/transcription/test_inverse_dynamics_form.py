@@ -17,7 +17,7 @@ from dynamics.model.urdf import read_urdf
 from ocp.app.files.load import load_problem, load_text
 from ocp.bridge import effort_constraints, inverse_dynamics_system, inverse_effort, robot_system
 from ocp.errors import ProblemError
-from ocp.methods import solve
+from ocp.methods import method, solve
 from ocp.problem import At, Sense
 from ocp.transcription import collocation, multiple_shooting
 
@@ -234,7 +234,8 @@ def test_a_linkage_has_one_optimum_in_every_form_and_every_method():
     found = {}
     for form in ("inverse_dynamics", "residual"):
         problem = load_problem(FOLDER / "four_bar.yaml", {"system.formulation": form}).problem
-        found[form] = collocation.solve(problem, collocation.CollocationOptions(scheme="radau", degree=3, intervals=20))
+        options = collocation.CollocationOptions(scheme="radau", degree=3, intervals=20)
+        found[form] = collocation.solve(method("collocation").reduce(problem, options), options)
     inverse, residual = found["inverse_dynamics"], found["residual"]
     assert inverse.objective == pytest.approx(residual.objective, rel=1e-9)
     assert inverse.trajectory.x == pytest.approx(residual.trajectory.x, abs=1e-6)
