@@ -85,8 +85,11 @@ def _refined(search: Search, refinement: Refinement, state: State, found: Soluti
             extra["margins_cost"] = np.array([cost])
             findings.append(Finding(Kind.BOUNDS_TIGHTENED, value=cost))
         if state.ending is not None and state.ending.kind is Kind.ACCURATE and not refinement.certified and estimate.largest > tolerance:
-            findings.append(replace(estimate.finding(search.problem), kind=Kind.MESH_TOLERANCE_MISSED, tolerance=tolerance,
-                                    data={**estimate.finding(search.problem).data, "motion": estimate.motion}))
+            largest = estimate.finding(search.problem)
+            missed = replace(largest, kind=Kind.MESH_TOLERANCE_MISSED, tolerance=tolerance,
+                             data={**largest.data, "motion": estimate.motion})
+            findings.append(missed)
+            found = replace(found, ending=missed)
         mesh = plans_text(best.task.plans)
         freeze |= {"scheme": refinement.family.scheme, "mesh": mesh, "refine": "none" if cost is None else "certificate",
                    "guess": _served(state)}
