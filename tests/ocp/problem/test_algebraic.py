@@ -6,6 +6,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from repository import ROOT
+from uncertified import by_multiple_shooting
 
 from ocp.algebraic import check_index, consistent, eliminated, implicit_system, restored, seen, stated, unknowns
 from ocp.app.files.load import load_problem
@@ -325,7 +326,7 @@ def test_carried_unknowns_give_the_program_of_eliminated_ones(name, options):
     """Objective, matching conditions' multipliers and unknowns at knots: of programs that share no row of the equations."""
     problem = load_problem(ROOT / "problems" / f"{name}.yaml").problem
     options = multiple_shooting.MultipleShootingOptions(**{"intervals": 20, **options})
-    carried, plain = (restored(multiple_shooting.solve(one, options)) for one in (problem, eliminated(problem)))
+    carried, plain = (restored(by_multiple_shooting(one, options)) for one in (problem, eliminated(problem)))
     assert carried.objective == pytest.approx(plain.objective, rel=1e-8)
     found = [dict(zip(one.optimality.nlp.constraints, one.optimality.lam_g, strict=True)) for one in (carried, plain)]
     defects = [row for row in found[1] if row.startswith("defect")]
@@ -342,7 +343,7 @@ def test_carried_unknowns_give_the_program_of_eliminated_ones(name, options):
 
 def test_implicit_steps_eliminate_what_they_solve_anyway():
     options = multiple_shooting.MultipleShootingOptions(integrator="radau_iia_2", intervals=10)
-    found = multiple_shooting.solve(cubic(), options)
+    found = by_multiple_shooting(cubic(), options)
     assert found.problem.phase.system.inputs == ("u",)
     assert not any("equations" in row for row in found.optimality.nlp.constraints)
 
@@ -352,7 +353,7 @@ def test_a_wrong_equation_changes_the_answer():
     from ocp.transcription import carried as room
 
     options = multiple_shooting.MultipleShootingOptions(intervals=10)
-    right = multiple_shooting.solve(cubic(), options).objective
+    right = by_multiple_shooting(cubic(), options).objective
 
     class Wrong(room.Points):
         def _rate(self, *at):
@@ -362,4 +363,4 @@ def test_a_wrong_equation_changes_the_answer():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ocp.transcription.intervals.Points", Wrong)
-        assert abs(multiple_shooting.solve(cubic(), options).objective - right) > 1e-3
+        assert abs(by_multiple_shooting(cubic(), options).objective - right) > 1e-3
