@@ -50,7 +50,7 @@ def slowed(monkeypatch, count):
     """The time is up once the log has so many rows."""
     rows = []
     monkeypatch.setattr(interrupts, "late", lambda: len(rows) > count)
-    for module in ("ocp.nlp.watch", "ocp.methods", *(f"ocp.strategy.{name}" for name in ("answer", "outcome", "zero_order_hold"))):
+    for module in ("ocp.nlp.watch", "ocp.methods", "ocp.strategy.answer", "ocp.strategy.outcome", "ocp.strategy.zero_order_hold"):
         monkeypatch.setattr(f"{module}.late", lambda: len(rows) > count)
     return rows
 
