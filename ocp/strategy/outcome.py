@@ -22,7 +22,7 @@ from ocp.transcription.refine.plan import plans_text
 def outcome(search: Search, state: State) -> Solution:
     """The solution of a search that has ended."""
     if state.answer is not None:
-        return state.answer
+        return replace(state.answer, strategy=(*state.firings, *state.answer.strategy))
     assert state.ending is not None
     chosen = _chosen(state)
     refinement, best = search.refinement, state.passes[-1] if state.passes else None
