@@ -156,7 +156,7 @@ def shot(program: Program, progress: Progress | None = None, checkpoint: Keep | 
     options, horizon, store, problem = program.options, program.horizon, program.store, program.problem
     phases = tuple(leg.stretch.phase for leg in horizon.legs)
     if guess is not None:
-        phases, problem = _guessed(phases, guess), replace(problem, phases=_guessed(problem.phases, guess))
+        phases, problem = guessed(phases, guess), replace(problem, phases=guessed(problem.phases, guess))
     own = options if start is None or start.shooting == options.shooting else replace(options, shooting=start.shooting)
     records.reset(store, own)
     if resume is None:
@@ -190,7 +190,7 @@ def shot(program: Program, progress: Progress | None = None, checkpoint: Keep | 
     return found, (missed, float(store.path.cost.sum()) if np.isfinite(missed) else np.inf)
 
 
-def _guessed(phases: Sequence[Phase], guess: Guess | Sequence[Guess]) -> tuple[Phase, ...]:
+def guessed(phases: Sequence[Phase], guess: Guess | Sequence[Guess]) -> tuple[Phase, ...]:
     """The phases with these guesses."""
     guesses = (guess,) if isinstance(guess, Guess) else tuple(guess)
     if len(guesses) != len(phases):
@@ -204,10 +204,10 @@ def _guessed(phases: Sequence[Phase], guess: Guess | Sequence[Guess]) -> tuple[P
     return tuple(replace(phase, guess=one) for phase, one in zip(phases, guesses, strict=True))
 
 
-def finer(problem: Problem, options: ILQROptions, solution: Solution) -> Solution:
-    """The problem, whose guess is the solution, on twice as many intervals; from its states, for controls alone would leave an
-    unstable motion."""
+def on_finer_grid(problem: Problem, options: ILQROptions, solution: Solution) -> Program:
+    """The problem, whose guess is the solution, prepared on twice as many intervals; it starts from the states, for controls alone
+    would leave an unstable motion."""
     fixed = not any(phase.duration.free or phase.free_parameters for phase in problem.phases)
     same = isinstance(solution.optimality, ShootingOptimality) and fixed and solution.options == asdict(options)
     kinds = solution.optimality.horizon.kinds if same else ()
-    return run(prepare(problem, replace(options, intervals=2 * options.intervals, shooting="feasible"), kinds))
+    return prepare(problem, replace(options, intervals=2 * options.intervals, shooting="feasible"), kinds)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ocp.certify import Tolerances
+from ocp.errors import ProblemError
 from ocp.guesses.cascade import guesses
 from ocp.nlp.scaling_text import rule
 from ocp.problem import At, Phase, Problem, Solution, Status
@@ -111,12 +112,14 @@ def searching(problem: Problem, options: CollocationOptions, outside: Outside = 
         task = Task(problem, guess=first, left=search.guesses[1:], begun=0 if resume is None else None, resume=resume)
         return search, State(first_task(search, task))
     family, policy = family_of(options), POLICIES[options.refine]
+    if policy.by_certificate and judge is None:
+        raise ProblemError(f"{options.refine} needs what certifies solutions: solve by ocp.methods", where=f"{METHOD}.refine")
     plans = plans_of(problem, options)
     if resume is not None and "mesh" in resume:
         plans = read_plans(str(resume["mesh"][0]), [phase.name for phase in problem.phases], family.scheme, "checkpoint")
     estimator = Estimator(problem, [form(phase.system.space, family.states) for phase in problem.phases])
     rules = Rules(policy, 1.0 if policy.by_certificate else options.tolerance_mesh, options.record().degree, options.max_degree)
-    criterion = ByMesh(rules.tolerance) if not policy.by_certificate or judge is None else ByCertificate(
+    criterion = ByMesh(rules.tolerance) if judge is None or not policy.by_certificate else ByCertificate(
         judge, estimator, (tolerances.gap_segment, tolerances.error_estimate))
     refinement = Refinement(
         family, rules, criterion, estimator, options.max_passes if max_passes is None else max_passes, options.switches,

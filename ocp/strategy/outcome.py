@@ -22,7 +22,7 @@ from ocp.transcription.refine.plan import plans_text
 def outcome(search: Search, state: State) -> Solution:
     """The solution of a search that has ended."""
     if state.answer is not None:
-        return state.answer
+        return replace(state.answer, strategy=(*state.firings, *state.answer.strategy))
     assert state.ending is not None
     chosen = _chosen(state)
     refinement, best = search.refinement, state.passes[-1] if state.passes else None
@@ -86,8 +86,11 @@ def _refined(search: Search, refinement: Refinement, state: State, found: Soluti
             findings.append(Finding(Kind.BOUNDS_TIGHTENED, value=cost))
         accurate = state.ending is not None and state.ending.kind is Kind.ACCURATE
         if accurate and not refinement.certified and estimate.largest > tolerance:
-            findings.append(replace(estimate.finding(search.problem), kind=Kind.MESH_TOLERANCE_MISSED, tolerance=tolerance,
-                                    data={**estimate.finding(search.problem).data, "motion": estimate.motion}))
+            largest = estimate.finding(search.problem)
+            missed = replace(largest, kind=Kind.MESH_TOLERANCE_MISSED, tolerance=tolerance,
+                             data={**largest.data, "motion": estimate.motion})
+            findings.append(missed)
+            found = replace(found, ending=missed)
         mesh = plans_text(best.task.plans)
         freeze |= {"scheme": refinement.family.scheme, "mesh": mesh, "refine": "none" if cost is None else "certificate",
                    "guess": _served(state)}

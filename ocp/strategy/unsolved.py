@@ -108,7 +108,7 @@ def next_guess(search: Search, state: State, why: Finding) -> State:
     if perturbed and search.auto and state.last.solution.status is Status.NOT_A_NUMBER and at_guess(state.last.solution) and \
             not task.warm:
         if beside is not None:
-            return _exhausted(state, why, beside)
+            return _exhausted(state, why, begun, beside)
         names, beside = perturbations(), count - 1
     for k, name in enumerate(names):
         problem = search.method.started(search, task, name)
@@ -116,14 +116,13 @@ def next_guess(search: Search, state: State, why: Finding) -> State:
             return replace(state, task=Task(
                 problem, task.plans, task.margins, number, name, names[k + 1:], begun, beside, scaling=task.scaling,
                 max_iterations=None if begun == count else MAX_ITERATIONS))
-    tried = range(begun, count)
-    return _exhausted(state, why, min(tried, key=lambda k: state.attempts[k].missed) if beside is None else beside)
+    tried = range(begun, count) or range(count - 1, count)
+    return _exhausted(state, why, begun, min(tried, key=lambda k: state.attempts[k].missed) if beside is None else beside)
 
 
-def _exhausted(state: State, why: Finding, best: int) -> State:
-    """No guess served; best: number of the attempt that is handed back."""
-    assert state.task.begun is not None
-    names = tuple(one.task.guess for one in state.attempts[state.task.begun:])
+def _exhausted(state: State, why: Finding, begun: int, best: int) -> State:
+    """No guess served. begun: attempts before the cascade; best: number of the attempt that is handed back."""
+    names = tuple(one.task.guess for one in state.attempts[begun:])
     state = state.said(Finding(Kind.GUESSES_FAILED, data={"guesses": names})) if len(names) > 1 else state
     return state.ended(replace(why, data={**why.data, "attempt": best}))
 

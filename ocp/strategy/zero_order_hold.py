@@ -60,7 +60,7 @@ def hold(search: Search, state: State, why: Finding) -> State | None:
         rows = [{**row, "iteration": row["iteration"] + count, "pass": row["pass"] + number} for row in other.iterations]
         findings = (*state.findings, Finding(Kind.ZERO_ORDER_HOLD, data={"early": early}), *other.findings)
         return replace(state, ending=Finding(Kind.ACCURATE), answer=replace(
-            other, findings=findings, iterations=(*state.log, *rows), strategy=(*state.firings, *other.strategy)))
+            other, findings=findings, iterations=(*state.log, *rows)))
     if other.status is Status.INTERRUPTED:
         return state.ended(Finding(Kind.INTERRUPTED))
     return None

@@ -1,4 +1,4 @@
-"""How often the direct methods solve problems from random guesses, with and without scaling and the ladder of guesses.
+"""How often the direct methods solve problems from random guesses, with and without scaling and the cascade of guesses.
 
     python tests/benchmarks/direct_robustness.py [--starts N] [problem ...]
 
@@ -21,10 +21,9 @@ import numpy as np
 
 from ocp.app.files.load import load_problem
 from ocp.guess import perturbed
-from ocp.methods import make_options
+from ocp.methods import make_options, uncertified
 from ocp.nlp import kkt
-from ocp.problem import Problem, Status
-from ocp.transcription.collocation import solve
+from ocp.problem import Kind, Problem, Status
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OUT = ROOT / "results" / "benchmarks" / "direct_robustness"
@@ -43,7 +42,7 @@ Row = dict[str, str]
 def attempt(problem: Problem, options: dict[str, object]) -> Row:
     record = make_options("collocation", {**options, "max_iterations": ITERATIONS, "refine": "none"})
     began = time.process_time()
-    found = solve(problem, record)
+    found = uncertified(problem, "collocation", record)
     seconds = time.process_time() - began
     left = found.optimality
     residual = kkt(left.nlp, left.x, left.lam_x, left.lam_g)
@@ -52,7 +51,7 @@ def attempt(problem: Problem, options: dict[str, object]) -> Row:
     solved = found.status is Status.CONVERGED and max(sizes.values()) <= TOLERANCE
     worst = max(sizes, key=lambda name: np.nan_to_num(sizes[name], nan=np.inf))
     why = "" if solved else f"{found.status.name.lower().replace('_', ' ')}, {worst} {sizes[worst]:.0e}"
-    rung = next((note.removeprefix("guess: ").split(" (")[0] for note in found.notes if note.startswith("guess: ")), "given")
+    rung = next((one.name for one in found.findings if one.kind is Kind.GUESS_SERVED), "given")
     return {"solved": str(int(solved)), "cost": repr(float(found.objective)), "seconds": f"{seconds:.3f}",
             "iterations": str(len(found.iterations)), "rung": rung if solved else "", "why": why}
 

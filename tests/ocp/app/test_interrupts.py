@@ -131,7 +131,7 @@ def test_after_an_interrupt_the_certificate_has_a_deadline(monkeypatch):
         seen.append(deadline - time.perf_counter())
         return certify(solution, tolerances)
 
-    monkeypatch.setattr(methods, "conclude", first)
+    monkeypatch.setattr(methods, "concluded", first)
     monkeypatch.setattr(methods, "certify", second)
     found = solve(problem, "collocation", {"intervals": 10})
     assert seen == [None, pytest.approx(methods.AFTER_INTERRUPT, abs=0.1)]
@@ -144,7 +144,7 @@ def test_after_an_interrupt_the_certificate_has_a_deadline(monkeypatch):
 
 
 def test_a_run_whose_certificate_was_cut_goes_on_from_its_motion(tmp_path, monkeypatch):
-    monkeypatch.setattr(methods, "_concluded", lambda solution, *rest: methods.dataclasses.replace(
+    monkeypatch.setattr(methods, "_concluded", lambda search, solution, *rest: methods.dataclasses.replace(
         solution, status=Status.INTERRUPTED))
     assert code_of("solve", PROBLEM, "--out", tmp_path / "run", "--quiet") == 1
     (tmp_path / "run" / "checkpoint.npz").unlink(missing_ok=True)

@@ -7,12 +7,13 @@ import control_problems as known
 import pytest
 from repository import ROOT
 
-import ocp.conclusion
 from ocp import interrupts
 from ocp.app import cli
 from ocp.app.files.load import load_problem
+from ocp.app.sentences import message
 from ocp.methods import solve
-from ocp.problem import SOLVED, Status
+from ocp.problem import SOLVED, Kind, Status
+from ocp.strategy import loop
 
 FOLDER = ROOT / "problems"
 CARTPOLE = FOLDER / "cartpole_swingup.yaml"
@@ -49,8 +50,7 @@ def slowed(monkeypatch, count):
     """The time is up once the log has so many rows."""
     rows = []
     monkeypatch.setattr(interrupts, "late", lambda: len(rows) > count)
-    for module in ("ocp.nlp.watch", "ocp.conclusion", "ocp.methods", "ocp.transcription.collocation",
-                   "ocp.transcription.refine.outcome"):
+    for module in ("ocp.nlp.watch", "ocp.methods", "ocp.strategy.answer", "ocp.strategy.outcome", "ocp.strategy.zero_order_hold"):
         monkeypatch.setattr(f"{module}.late", lambda: len(rows) > count)
     return rows
 
@@ -64,7 +64,7 @@ def test_a_refinement_hands_back_its_last_finished_pass(monkeypatch):
     rows = slowed(monkeypatch, passes.index(2.0) + 1)
     part = solve(problem, "collocation", progress=rows.append)
     assert part.status is Status.CONVERGED  # the pass is solved; that its mesh is too coarse is for the certificate to say
-    assert part.message == "The time limit was reached; the last finished pass is returned, number 1."
+    assert message(part) == "The time limit was reached; the last finished pass is returned, number 1."
     assert part.certificate is not None
     assert not part.ok
 
@@ -73,17 +73,17 @@ def test_there_is_no_bar_after_the_limit(monkeypatch):
     rows = slowed(monkeypatch, 10_000)
     problem = known.block_move()
     assert solve(problem, "collocation", {"intervals": 10}, progress=rows.append).certificate.objective_error is not None
-    certify = ocp.conclusion.certify
+    certify = loop.certify
 
     def slow(*given):
         rows.extend([{}] * 20_000)
         return certify(*given)
 
-    monkeypatch.setattr(ocp.conclusion, "certify", slow)
+    monkeypatch.setattr(loop, "certify", slow)
     found = solve(problem, "collocation", {"intervals": 10}, progress=rows.append)
     assert found.status in SOLVED
     assert found.certificate.objective_error is None
-    assert ocp.conclusion.NO_BAR in found.notes
+    assert [one.data for one in found.findings if one.kind is Kind.NO_ERROR_BOUND] == [{"limit": True}]
     assert found.ok
 
 
