@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import casadi as ca
 import numpy as np
 
-from ocp.problem import At, Constraint, Cost, Phase, Problem, Solution, System, Trajectory, join
+from ocp.problem import At, Constraint, Cost, Finding, Kind, Phase, Problem, Solution, System, Trajectory, join
 
 #: what is added to the name of a control for its part below zero, and what stands before the names of those in a norm
 BELOW, SIZE = " (part below 0)", "size of "
@@ -250,12 +250,11 @@ def joined(solution: Solution) -> Solution:
         return solution
     pairs = [_joined(*pair) for pair in zip(solution.problem.phases, solution.parts or (solution.trajectory,), strict=True)]
     parts, problem = tuple(path for _, path in pairs), replace(solution.problem, phases=tuple(phase for phase, _ in pairs))
-    told = [f"{name.removesuffix(BELOW)}: solved as the difference of two controls from 0 on, whose sum is the size that costs"
-            if name.endswith(BELOW) else f"{name}: solved as one more control that is at least the size, and costs"
+    told = [Finding(Kind.CONTROL_NORM_REFORMULATED, name=name.removesuffix(BELOW), data={"controls": 1 + name.endswith(BELOW)})
             for name in dict.fromkeys(name for phase, (known, _) in zip(solution.problem.phases, pairs, strict=True)
                                       for name in phase.system.controls[known.system.nu:])]
     return replace(solution, problem=problem, trajectory=join(parts), parts=parts if solution.parts else (),
-                   notes=solution.notes if solution.optimality is None else (*solution.notes, *told))
+                   findings=solution.findings if solution.optimality is None else (*solution.findings, *told))
 
 
 def _joined(phase: Phase, path: Trajectory) -> tuple[Phase, Trajectory]:

@@ -132,7 +132,7 @@ def as_solution(motion: Motion) -> Solution:
     pairs = [seen(leg.phase, _trajectory(leg)) for leg in motion.legs]
     problem = _replaced(motion, tuple(phase for phase, _ in pairs))
     paths = tuple(path for _, path in pairs)
-    return Solution(problem, f"simulation, {motion.integrator}", {}, Status.CONVERGED, "", float("nan"), join(paths), (), {},
+    return Solution(problem, f"simulation, {motion.integrator}", {}, Status.CONVERGED, float("nan"), join(paths), (), {},
                     parts=paths if len(paths) > 1 else ())
 
 
