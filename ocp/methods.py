@@ -229,7 +229,7 @@ def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[Findin
         t = begins + length * np.linspace(0.0, 1.0, 21)
         parts.append(Trajectory(t, state(t), control(t), t, state, control))
         begins += length
-    return Solution(problem, name, dataclasses.asdict(options), Status.INFEASIBLE, "", float("nan"), join(parts), (),
+    return Solution(problem, name, dataclasses.asdict(options), Status.INFEASIBLE, float("nan"), join(parts), (),
                     {"total": seconds}, parts=tuple(parts) if len(parts) > 1 else (),
                     findings=(*sure, Finding(Kind.NOTHING_SOLVED)))
 
@@ -250,6 +250,5 @@ def _concluded(search: Search, solution: Solution, hurried: bool) -> Solution:
         except KeyboardInterrupt:  # Ctrl-C for the third time
             until = -1.0
     if solution.status in SOLVED and time.perf_counter() > until:
-        return dataclasses.replace(solution, status=Status.INTERRUPTED,
-                                   message="The method had converged; the certificate is not complete.")
+        return dataclasses.replace(solution, status=Status.INTERRUPTED, ending=Finding(Kind.CERTIFICATE_INCOMPLETE))
     return solution

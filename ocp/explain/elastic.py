@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from ocp.explain.groups import LOWER, UPPER, Group, Limit
 from ocp.nlp import NLP, Functions, NLPResult, SolverOptions, solve_nlp
-from ocp.problem import Status
+from ocp.problem import Finding, Status
 from ocp.thresholds import EXPLANATION, ROUNDING
 
 OPTIONS = SolverOptions(max_iterations=EXPLANATION.elastic_iterations, tolerance=EXPLANATION.elastic_tolerance)
@@ -38,7 +38,7 @@ class Elastic:
     push: Mapping[str, float]
     feasible: bool
     status: Status
-    message: str
+    ending: Finding | None
     iterations: int
 
     @property
@@ -73,7 +73,7 @@ def solve_elastic(nlp: NLP, groups: Sequence[Group], elastic: Iterable[str], x: 
     # judged by what must hold, not by the solver's word: a flat minimum often ends "at an acceptable level"
     held = _largest_violation(program, found.x)
     feasible = bool(np.all(np.isfinite(found.x)) and held <= 1e-6 and found.status in (Status.CONVERGED, Status.STALLED))
-    return Elastic(found.x[:n], slack, push, feasible, found.status, found.message, max(0, len(found.iterations) - 1))
+    return Elastic(found.x[:n], slack, push, feasible, found.status, found.ending, max(0, len(found.iterations) - 1))
 
 
 def uninterrupted(found: NLPResult) -> NLPResult:

@@ -145,9 +145,9 @@ class _Loop:
         """Converge from the guess before the clock starts."""
         began = time.perf_counter()
         x0 = self.fine_x[0].copy()
-        status, words = self.solver.reset(x0, 0.0, self.options.start_iterations)
+        status, ending = self.solver.reset(x0, 0.0, self.options.start_iterations)
         if status in (Status.NOT_A_NUMBER, Status.DIVERGED):
-            raise ProblemError(f"the solver cannot begin from the guess: {words}", where="mpc")
+            raise ProblemError(f"the solver cannot begin from the guess: {ending}", where="mpc")
         # every compiled function once, so that no step pays for loading it
         self.solver.iterate(x0, 1)
         self.solver.shift(0.0)

@@ -48,9 +48,9 @@ class Receding:
 
     def _sample(self, x: np.ndarray, t: float) -> None:
         if self._next == 0:
-            status, words = self._horizon.reset(x, t, self._options.start_iterations)
+            status, ending = self._horizon.reset(x, t, self._options.start_iterations)
             if status in (Status.NOT_A_NUMBER, Status.DIVERGED):
-                raise ProblemError(f"the solver cannot begin from the guess: {words}", where="mpc")
+                raise ProblemError(f"the solver cannot begin from the guess: {ending}", where="mpc")
         else:
             self._horizon.shift(self._options.period)
         if self._horizon.iterate(x, self._options.iterations):

@@ -249,14 +249,12 @@ class Solution:
     method: str
     options: Mapping[str, Any]
     status: Status
-    message: str
     objective: float
     trajectory: Trajectory
     iterations: tuple[Mapping[str, float], ...]
     seconds: Mapping[str, float]
     optimality: Any = None  # what the method leaves for the certificate: multipliers, gains, residual functions
     certificate: Certificate | None = None
-    notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()  # what was found on the way, in order
     ending: Finding | None = None  # why the search ended there, beside the status
     strategy: tuple[Any, ...] = ()  # rules that fired on the way (``ocp.strategy.records.Firing``)

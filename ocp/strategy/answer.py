@@ -12,7 +12,7 @@ from ocp.certify import certify
 from ocp.guess import from_motion
 from ocp.interrupts import late
 from ocp.nlp.local import PARAMETER
-from ocp.problem import SOLVED, Finding, Kind, Residual, Solution, Status
+from ocp.problem import OF_ONE_PROGRAM, SOLVED, Finding, Kind, Residual, Solution, Status
 from ocp.reductions import objective_shortfall
 from ocp.strategy.records import State
 from ocp.strategy.search import Search
@@ -58,17 +58,22 @@ def escape(search: Search, state: State, why: Finding) -> State | None:
             raise KeyboardInterrupt
         if not new.objective < found.objective - MIN_FALL * size:
             continue
-        new = replace(new, findings=(*found.findings, replace(why, kind=Kind.ESCAPED), *new.findings),
+        new = replace(new, findings=(*_of_search(found), replace(why, kind=Kind.ESCAPED), *new.findings),
                       iterations=(*found.iterations, *new.iterations[1:]),
                       strategy=(*found.strategy, *new.strategy))
         new = new if new.certificate is not None else certify(new, search.tolerances)
         falls = new.objective < found.objective - UNBOUNDED_FALL * size
         if falls and (new.status not in SOLVED or new.escape is not None):
             ending = replace(why, kind=Kind.FALLS_WITHOUT_BOUND, data={**why.data, "objective": new.objective})
-            return replace(state, answer=replace(new, status=Status.UNBOUNDED, message="", ending=ending))
+            return replace(state, answer=replace(new, status=Status.UNBOUNDED, ending=ending))
         if new.status in SOLVED:
             return replace(state, answer=new)
     return None
+
+
+def _of_search(found: Solution) -> tuple[Finding, ...]:
+    """Findings that stay true when another program has a better answer."""
+    return tuple(one for one in found.findings if one.kind not in OF_ONE_PROGRAM)
 
 
 def moved_parameters(found: Solution, direction: Any) -> dict[str, float]:
@@ -155,7 +160,7 @@ def from_finer(search: Search, state: State, why: Finding) -> State | None:
                                             controls=found.freeze.get("controls", search.options.controls)))
     if new.status is Status.INTERRUPTED and not late():
         raise KeyboardInterrupt
-    new = replace(new, options=found.options, findings=(*found.findings, replace(why, kind=Kind.REFINED_FURTHER), *new.findings),
+    new = replace(new, options=found.options, findings=(*_of_search(found), replace(why, kind=Kind.REFINED_FURTHER), *new.findings),
                   iterations=(*found.iterations, *new.iterations[1:]), strategy=(*found.strategy, *new.strategy))
     new = new if new.certificate is not None else certify(new, search.tolerances)
     return replace(state, answer=new, finer=None) if new.ok else None

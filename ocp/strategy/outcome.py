@@ -30,14 +30,14 @@ def outcome(search: Search, state: State) -> Solution:
     if state.ending.kind is Kind.INTERRUPTED:
         found = _interrupted(found, state, best, refinement)
     elif state.ending.kind is Kind.PROGRAM_NOT_SOLVED and best is not None:
-        found = replace(found, status=state.last.solution.status, ending=replace(state.ending, kind=Kind.REFINED_MESH_NOT_SOLVED),
-                        message=state.last.solution.message)
+        ending = replace(state.ending, kind=Kind.REFINED_MESH_NOT_SOLVED)
+        found = replace(found, status=state.last.solution.status, ending=_after(state.last.solution, ending))
     elif refinement is not None and best is not None and state.ending.kind is not Kind.ACCURATE:
         status = found.status if refinement.certified else Status.MESH_TOLERANCE
         found = replace(found, status=status, ending=replace(state.ending, data={
             **state.ending.data, "passes": len(state.passes), "error": _error(best)}))
     elif best is None and state.ending.kind in (Kind.LOCALLY_INFEASIBLE, Kind.QUASI_NEWTON_STALLED):
-        found = replace(found, ending=state.ending)
+        found = replace(found, ending=_after(found, state.ending))
     if refinement is not None:
         found = _refined(search, refinement, state, found, best)
     return replace(found, strategy=state.firings)
@@ -62,7 +62,12 @@ def _interrupted(found: Solution, state: State, best: Attempt | None, refinement
     ending = Finding(Kind.LAST_PASS_RETURNED, data={"pass": best.task.number, "limit": late()})
     certified = refinement is not None and refinement.certified
     status = Status.INTERRUPTED if not late() else found.status if certified else Status.MESH_TOLERANCE
-    return replace(found, status=status, ending=ending, message="")
+    return replace(found, status=status, ending=ending)
+
+
+def _after(program: Solution, ending: Finding) -> Finding:
+    """The ending of a search, with that of its program, which ``data`` has as "program"."""
+    return ending if program.ending is None else replace(ending, data={**ending.data, "program": program.ending})
 
 
 def _error(best: Attempt) -> dict[str, Any]:

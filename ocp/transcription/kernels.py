@@ -9,6 +9,7 @@ from typing import Any
 import casadi as ca
 
 from dynamics.kernels import compile_many, find_compiler, is_cached, operations
+from ocp.problem import Finding, Kind
 from ocp.transcription.blocks import BlockFunctions
 
 KERNELS = ("auto", "compiled", "interpreted")
@@ -21,8 +22,8 @@ WORTH_COMPILING = 3000
 WORTH_WAITING = 500
 
 
-def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[BlockFunctions, tuple[str, ...], float]:
-    """(the functions with compiled code where ``mode`` asks for it, sentences about the choice, seconds it took).
+def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[BlockFunctions, tuple[Finding, ...], float]:
+    """(the functions with compiled code where ``mode`` asks for it, findings about the choice, seconds it took).
 
     nodes: at how many the functions are evaluated. "auto" takes compiled code where it is in the cache or where compiling
     pays within one solve; it stays with the interpreter where there is no compiler, and says so; "compiled" raises KernelError
@@ -34,21 +35,20 @@ def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[Bloc
     sizes = {name: operations(function) for name, function in own.items()}
     large = [name for name in own if sizes[name] >= WORTH_COMPILING]
     wanted = list(own) if mode == "compiled" else []
-    notes: list[str] = []
+    findings: list[Finding] = []
     if mode == "auto":
         wanted = [name for name in large if nodes >= WORTH_WAITING or is_cached(own[name])]
         waiting = [name for name in large if name not in wanted]
         if waiting and find_compiler() is not None:
-            notes = [f"kernels: {', '.join(own[name].name() for name in waiting)} interpreted; with the option kernels=compiled "
-                     "the first solve waits for the compiler and later ones are faster"]
+            findings = [Finding(Kind.KERNELS_WORTH_COMPILING, data={"functions": tuple(own[name].name() for name in waiting)})]
         else:
             wanted += waiting  # the kernels themselves say what they looked for
     if not wanted:
-        return functions, tuple(notes), 0.0
+        return functions, tuple(findings), 0.0
     kernels = dict(zip(wanted, compile_many([own[name] for name in wanted], mode=mode), strict=True))
     chosen = {name: kernel.as_casadi() for name, kernel in kernels.items() if kernel.mode == "compiled"}
     if chosen:
-        made = ", ".join(f"{own[name].name()} ({sizes[name]} operations)" for name in chosen)
-        notes.insert(0, f"kernels: compiled {made}; the rest interpreted")
-    notes += sorted({note for kernel in kernels.values() for note in kernel.notes})
-    return replace(functions, **chosen), tuple(notes), time.perf_counter() - started
+        findings.insert(0, Finding(Kind.KERNELS_COMPILED, data={"operations": {own[name].name(): sizes[name] for name in chosen}}))
+    remarks = sorted({remark for kernel in kernels.values() for remark in kernel.notes})
+    findings += [Finding(Kind.KERNEL_REMARK, data={"remark": remark}) for remark in remarks]
+    return replace(functions, **chosen), tuple(findings), time.perf_counter() - started

@@ -24,6 +24,7 @@ from ocp.app.files.load import load_problem, load_text
 from ocp.app.pages.folders import CHECKPOINT, is_run, is_unfinished
 from ocp.app.pages.results import read_run
 from ocp.app.screen import Say, busy, counting, wide_console
+from ocp.app.sentences import how_it_ended
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.explain import (
     Infeasibility,
@@ -194,7 +195,7 @@ class _Inquiry:
         self._take(result)
         uninterrupted(result)
         if result.status is Status.NOT_A_NUMBER:
-            return self.not_finite(result.status, result.message)
+            return self.not_finite(result.status, how_it_ended(result.ending))
         return self._priced() if result.status in SOLVED else None
 
     def examined(self) -> Explanation:
@@ -224,7 +225,7 @@ class _Inquiry:
         return self.told()
 
     def _take(self, result: NLPResult) -> None:
-        self.result, self.x, self.status, self.message = result, result.x, result.status, result.message
+        self.result, self.x, self.status, self.message = result, result.x, result.status, how_it_ended(result.ending)
 
     def _priced(self) -> Explanation:
         assert self.result is not None

@@ -135,7 +135,7 @@ def as_solution(motion: Motion) -> Solution:
              for leg, phase in zip(motion.legs, stated, strict=False)]
     problem = _replaced(motion, tuple(phase for phase, _ in pairs))
     paths = tuple(path for _, path in pairs)
-    return Solution(problem, f"simulation, {motion.integrator}", {}, Status.CONVERGED, "", float("nan"), join(paths), (), {},
+    return Solution(problem, f"simulation, {motion.integrator}", {}, Status.CONVERGED, float("nan"), join(paths), (), {},
                     parts=paths if len(paths) > 1 else ())
 
 

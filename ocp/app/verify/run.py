@@ -215,7 +215,7 @@ def judge(name: str, solution: Solution, seconds: float, late: float | None = No
     broken = () if certificate is None else sentences(certificate.failures)
     reasons = [] if late is None else [f"out of time after {late:g} s"]
     if late is None and solution.status not in SOLVED:
-        told = _first_line(message(solution)).partition(" Most violated")[0]
+        told = _first_line(message(solution, violations=False))
         reasons.append(solution.status.name.lower().replace("_", " ") + (f": {told}" if told else ""))
     reasons += [] if solution.ok or reasons else [broken[0] if broken else "no certificate"]
     if reference is not None and difference is not None and not difference <= reference.tolerance and late is None:

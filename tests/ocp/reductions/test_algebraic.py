@@ -340,12 +340,8 @@ def test_carried_unknowns_give_the_program_of_eliminated_ones(name, options):
     """Objective, matching conditions' multipliers and unknowns at knots: of programs that share no row of the equations."""
     problem = load_problem(ROOT / "problems" / f"{name}.yaml").problem
     options = multiple_shooting.MultipleShootingOptions(**{"intervals": 20, **options})
-<<<<<<< HEAD:tests/ocp/reductions/test_algebraic.py
     chain = chain_of(("algebraic_equations", "algebraic_elimination"))
-    carried, plain = (invert(multiple_shooting.solve(chain.apply(problem, one), options)) for one in (options, None))
-=======
-    carried, plain = (restored(by_multiple_shooting(one, options)) for one in (problem, eliminated(problem)))
->>>>>>> oldtests:tests/ocp/problem/test_algebraic.py
+    carried, plain = (invert(by_multiple_shooting(chain.apply(problem, one), options)) for one in (options, None))
     assert carried.objective == pytest.approx(plain.objective, rel=1e-8)
     found = [dict(zip(one.optimality.nlp.constraints, one.optimality.lam_g, strict=True)) for one in (carried, plain)]
     defects = [row for row in found[1] if row.startswith("defect")]
@@ -362,11 +358,7 @@ def test_carried_unknowns_give_the_program_of_eliminated_ones(name, options):
 
 def test_implicit_steps_eliminate_what_they_solve_anyway():
     options = multiple_shooting.MultipleShootingOptions(integrator="radau_iia_2", intervals=10)
-<<<<<<< HEAD:tests/ocp/reductions/test_algebraic.py
-    found = multiple_shooting.solve(method("multiple_shooting").reduce(cubic(), options), options)
-=======
     found = by_multiple_shooting(cubic(), options)
->>>>>>> oldtests:tests/ocp/problem/test_algebraic.py
     assert found.problem.phase.system.inputs == ("u",)
     assert not any("equations" in row for row in found.optimality.nlp.constraints)
 
@@ -376,12 +368,7 @@ def test_a_wrong_equation_changes_the_answer():
     from ocp.transcription import carried as room
 
     options = multiple_shooting.MultipleShootingOptions(intervals=10)
-<<<<<<< HEAD:tests/ocp/reductions/test_algebraic.py
-    problem = method("multiple_shooting").reduce(cubic(), options)
-    right = multiple_shooting.solve(problem, options).objective
-=======
     right = by_multiple_shooting(cubic(), options).objective
->>>>>>> oldtests:tests/ocp/problem/test_algebraic.py
 
     class Wrong(room.Points):
         def _rate(self, *at):
@@ -391,8 +378,4 @@ def test_a_wrong_equation_changes_the_answer():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ocp.transcription.intervals.Points", Wrong)
-<<<<<<< HEAD:tests/ocp/reductions/test_algebraic.py
-        assert abs(multiple_shooting.solve(problem, options).objective - right) > 1e-3
-=======
         assert abs(by_multiple_shooting(cubic(), options).objective - right) > 1e-3
->>>>>>> oldtests:tests/ocp/problem/test_algebraic.py
