@@ -23,7 +23,7 @@ from ocp.app.files.load import load_problem
 from ocp.guess import perturbed
 from ocp.methods import make_options
 from ocp.nlp import kkt
-from ocp.problem import Problem, Status
+from ocp.problem import Kind, Problem, Status
 from ocp.transcription.collocation import solve
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -52,7 +52,7 @@ def attempt(problem: Problem, options: dict[str, object]) -> Row:
     solved = found.status is Status.CONVERGED and max(sizes.values()) <= TOLERANCE
     worst = max(sizes, key=lambda name: np.nan_to_num(sizes[name], nan=np.inf))
     why = "" if solved else f"{found.status.name.lower().replace('_', ' ')}, {worst} {sizes[worst]:.0e}"
-    rung = next((note.removeprefix("guess: ").split(" (")[0] for note in found.notes if note.startswith("guess: ")), "given")
+    rung = next((one.name for one in found.findings if one.kind is Kind.GUESS_SERVED), "given")
     return {"solved": str(int(solved)), "cost": repr(float(found.objective)), "seconds": f"{seconds:.3f}",
             "iterations": str(len(found.iterations)), "rung": rung if solved else "", "why": why}
 

@@ -74,7 +74,8 @@ def test_summary_says_what_was_solved_how_and_with_what(run: Path) -> None:
     assert summary["reference"]["relative_difference"] == pytest.approx(0.3 / 60.0)
     assert summary["reference"]["agrees"] is True
     assert summary["certificate"]["violations"][0] == {
-        "name": "rail", "at_knots": 2e-9, "between_knots": 3e-4, "time": 0.8, "component": "rail", "tolerance": 1e-6,
+        "name": "rail", "phase": "", "label": "rail", "at_knots": 2e-9, "between_knots": 3e-4, "time": 0.8, "component": "rail",
+        "tolerance": 1e-6,
         "soft": False, "tolerance_between": "Infinity", "time_between": None, "holds": True}
 
 

@@ -63,7 +63,7 @@ def test_the_edge_between_minimum_and_saddle_is_where_theory_puts_it(factor, kin
 def test_a_maximum_is_left(method):
     found = solve(problem("-u**2", "{u: [-1, 1]}"), method, {"intervals": 20})
     assert found.objective == pytest.approx(-1.0, abs=1e-6)
-    assert any("left a maximum" in note for note in found.notes)
+    assert Kind.MAXIMUM in [one.data["point"] for one in found.findings if one.kind is Kind.ESCAPED]
 
 
 def test_a_pendulum_that_hangs_still_swings_up():
@@ -79,7 +79,9 @@ phase:
     found = solve(load_text(text).problem, "ilqr", {"intervals": 100})
     assert found.ok, found.certificate.failures
     assert found.objective < 4.0  # hanging still costs 20
-    assert any("left a saddle of objective 20" in note for note in found.notes)
+    left = next(one for one in found.findings if one.kind is Kind.ESCAPED)
+    assert left.data["point"] is Kind.SADDLE
+    assert left.value == pytest.approx(20, abs=1e-6)
 
 
 def test_weakly_active_bounds_are_treated_as_theory_says():
@@ -134,7 +136,7 @@ def test_a_maximum_in_a_corner_is_left():
     directions of negative curvature would leave some bound."""
     found = solve(problem("-u**2", "{u: [0, 1]}"), "ilqr", {"intervals": 20})
     assert found.objective == pytest.approx(-1.0, abs=1e-6)
-    assert any("along negative curvature" in note for note in found.notes)
+    assert Kind.ESCAPED in [one.kind for one in found.findings]
 
 
 @pytest.mark.parametrize(("corner", "minimum"), [(-1.0, False), (1.0, True)])
@@ -168,7 +170,7 @@ phase:
     found = solve(load_text(text).problem)
     assert found.ok, found.certificate.failures
     assert abs(found.objective - 1199) <= found.certificate.bar + 1e-6
-    assert any("along negative curvature" in note for note in found.notes)
+    assert Kind.ESCAPED in [one.kind for one in found.findings]
 
 
 def test_a_design_at_a_maximum_is_left():

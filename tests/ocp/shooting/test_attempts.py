@@ -35,7 +35,7 @@ def test_another_attempt_succeeds_where_the_first_ends_in_a_local_minimum_of_the
     assert not any("attempt" in row for row in alone.iterations)
     rows = []
     found = solve(problem, quiet(**cut, **FAILS), rows.append)
-    assert found.status is Status.CONVERGED, found.message
+    assert found.status is Status.CONVERGED, found.ending
     assert max(found.optimality.residuals()) < 1e-5
     assert of_solution(found).cost == pytest.approx(found.objective, rel=1e-7)
     np.testing.assert_allclose(found.trajectory.x[-1], [np.pi, 0], atol=1e-6)
@@ -156,7 +156,7 @@ def test_interrupted_attempts_are_told_and_resumed(tmp_path):
     assert any("attempt 2" in note for note in part.notes)
     found = kept[-1]
     on = solve(problem, options, resume=found)
-    assert on.status is Status.CONVERGED, on.message
+    assert on.status is Status.CONVERGED, on.ending
     assert len(on.iterations) > len(part.iterations)
     assert [row["iteration"] for row in on.iterations] == list(range(len(on.iterations)))
 

@@ -26,7 +26,7 @@ TRAPEZOID = {
 
 def on(problem, n, scheme="trapezoid", **options):
     found = solve(problem, CollocationOptions(**{"scheme": scheme, "intervals": n, "tolerance": 1e-9, **options}))
-    assert found.status is Status.CONVERGED, found.message
+    assert found.status is Status.CONVERGED, found.ending
     return found
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ocp.explain.groups import UPPER, program_of
 from ocp.methods import solve
-from ocp.problem import At, Constraint, Cost, Guess
+from ocp.problem import At, Constraint, Cost, Finding, Guess, Kind
 from ocp.splits import BELOW, joined, shortfall, split
 
 #: one metre in three seconds from rest to rest with at most 1 N: pushes of s at both ends with s (3 - s) = 1; the effort is 2 s
@@ -36,7 +36,7 @@ def test_least_effort_is_certified_by_default_and_handed_back_with_its_one_contr
     assert u.shape == (30001, 1)
     assert np.trapezoid(np.abs(u[:, 0]), t) == pytest.approx(EXACT, abs=1e-3)
     assert found.trajectory.control(0.1) == pytest.approx([1.0], abs=1e-6)
-    assert any("two controls from 0 on" in note for note in found.notes)
+    assert Finding(Kind.CONTROL_NORM_REFORMULATED, name="u", data={"controls": 2}) in found.findings
 
 
 def test_causes_and_prices_know_the_bounds_that_were_written_alone():
@@ -109,10 +109,10 @@ def in_the_plane(cost, bound=1.0):
 def test_least_norm_has_the_optimum_of_the_way_alone(weight):
     # what a force does across the way costs and helps nothing, so that the optimum is that of one direction
     found = solve(in_the_plane(lambda t, x, u, p: weight * ca.norm_2(u)))
-    assert found.ok, found.message
+    assert found.ok, found.ending
     assert abs(found.objective - weight * EXACT) <= found.certificate.bar <= 0.01 * weight
     assert found.trajectory.u.shape[1] == 2
-    assert any(note.startswith("size of a, b: solved as one more control") for note in found.notes)
+    assert Finding(Kind.CONTROL_NORM_REFORMULATED, name="size of a, b", data={"controls": 1}) in found.findings
     t = np.linspace(0.0, 3.0, 30001)
     forces = found.trajectory.control(t)
     assert weight * np.trapezoid(np.linalg.norm(forces, axis=1), t) == pytest.approx(found.objective, rel=2e-3)
