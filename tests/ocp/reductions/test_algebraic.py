@@ -105,7 +105,7 @@ def test_every_method_finds_the_optimum_of_the_explicit_problem(method, options,
     exact = solve(Problem("explicit", (explicit,)), "collocation", {"scheme": "gauss", "degree": 5, "intervals": 20})
     assert exact.ok
     found = solve(cubic(), method, options)
-    assert found.ok, (found.message, found.certificate.failures)
+    assert found.ok, (found.ending, found.certificate.failures)
     assert found.objective == pytest.approx(exact.objective, rel=off)
     assert abs(found.objective - exact.objective) <= found.certificate.bar + exact.certificate.bar + 1e-9
     if method == "collocation" and "controls" not in options:  # z is an unknown at the points, and the equations are rows
@@ -127,7 +127,7 @@ def test_bounds_of_unknowns_hold_in_every_method(method, options):
     free = solve(cubic(), "collocation")
     low = float(np.min(free.trajectory.u[:, 1])) + 0.03
     found = solve(cubic(u_lower=(-np.inf, low), u_upper=(np.inf, np.inf)), method, options)
-    assert found.status.name == "CONVERGED", found.message
+    assert found.status.name == "CONVERGED", found.ending
     assert found.objective > free.objective + 1e-4
     assert np.min(found.trajectory.u[:, 1]) == pytest.approx(low, abs=1e-5)
     bound = {violation.name: violation for violation in found.certificate.violations}["bound z"]
@@ -225,7 +225,7 @@ def test_what_equations_leave_open_is_named(residual, words):
         with pytest.raises(ProblemError) as caught:
             reduce(Problem("p", (two(residual),)))
         for word in words:
-            assert word in caught.value.message
+            assert word in caught.value.ending
 
 
 def test_an_index_that_is_one_only_off_the_guess_is_let_pass():
@@ -294,7 +294,7 @@ phase:
     assert exact.objective == pytest.approx(loaded.problem.reference.objective, rel=1e-7)
     for name in ("collocation", "multiple_shooting", "ilqr"):
         found = solve(loaded.problem, name)
-        assert found.ok, (name, found.message, found.certificate.failures)
+        assert found.ok, (name, found.ending, found.certificate.failures)
         assert abs(found.objective - exact.objective) <= found.certificate.bar + exact.certificate.bar
         # the force of the rod is that of the angle: th'^2 + g cos th + push sin th, on the rod of length 1
         t = np.linspace(0.1, 1.9, 5)

@@ -118,7 +118,7 @@ def in_the_plane(cost, bound=1.0):
 def test_least_norm_has_the_optimum_of_the_way_alone(weight):
     # what a force does across the way costs and helps nothing, so that the optimum is that of one direction
     found = solve(in_the_plane(lambda t, x, u, p: weight * ca.norm_2(u)))
-    assert found.ok, found.message
+    assert found.ok, found.ending
     assert abs(found.objective - weight * EXACT) <= found.certificate.bar <= 0.01 * weight
     assert found.trajectory.u.shape[1] == 2
     assert [(one.kind, one.name) for one in found.findings] == [(Kind.NORM_AS_SLACK, "norm of a, b")]

@@ -49,7 +49,7 @@ def test_another_start_succeeds_where_the_first_ends_in_a_local_minimum_of_the_v
     assert not any("attempt" in row for row in alone.iterations)
     rows = []
     found = searched(problem, quiet(**cut, **FAILS), rows.append)
-    assert found.status is Status.CONVERGED, found.message
+    assert found.status is Status.CONVERGED, found.ending
     assert max(found.optimality.residuals()) < 1e-5
     assert of_solution(found).cost == pytest.approx(found.objective, rel=1e-7)
     np.testing.assert_allclose(found.trajectory.x[-1], [np.pi, 0], atol=1e-6)
@@ -174,7 +174,7 @@ def test_an_interrupted_search_from_another_start_is_resumed():
     assert part.iterations[-1]["attempt"] == 2
     found = kept[-1]
     on = searched(problem, options, resume=found)
-    assert on.status is Status.CONVERGED, on.message
+    assert on.status is Status.CONVERGED, on.ending
     assert len(on.iterations) > len(part.iterations)
     assert [row["iteration"] for row in on.iterations] == list(range(len(on.iterations)))
 
