@@ -12,3 +12,8 @@ def by_collocation(problem, options, progress=None, checkpoint=None, resume=None
 def by_multiple_shooting(problem, options, progress=None, checkpoint=None, resume=None):
     """The solution by direct multiple shooting with these ``MultipleShootingOptions``."""
     return uncertified(problem, "multiple_shooting", options, Outside(progress, checkpoint, resume))
+
+
+def by_ilqr(problem, options, progress=None, checkpoint=None, resume=None):
+    """The solution by iLQR with these ``ILQROptions``, from further starts where the first fails."""
+    return uncertified(problem, "ilqr", options, Outside(progress, checkpoint, resume))

@@ -9,8 +9,8 @@ from control_problems import bang_bang, block_move
 from control_problems import cart_pole as constrained_cart_pole
 from plain_shooting import of_solution, step, with_phase
 from shooting_problems import cart_pole, double_integrator, make, pendulum, quadrotor
+from uncertified import by_ilqr
 
-from ocp.methods import uncertified
 from ocp.problem import Guess, Kind, Status
 from ocp.shooting.ilqr import ILQROptions, solve
 from ocp.spaces import euclidean
@@ -154,7 +154,7 @@ def test_a_long_swing_starts_from_a_line_between_its_ends(way):
 def test_hard_constraints_and_gaps_close_together(way, globalisation):
     """Kelly's cart-pole with bounds on the rail and a prescribed end, from a straight line between start and goal."""
     problem = with_states(constrained_cart_pole(), [[0, 0, 0, 0], [1, np.pi, 0, 0]])
-    found = uncertified(problem, "ilqr", options(intervals=60, shooting=way, globalisation=globalisation, hessian="full"))
+    found = by_ilqr(problem, options(intervals=60, shooting=way, globalisation=globalisation, hessian="full"))
     assert found.status is Status.CONVERGED, found.ending
     np.testing.assert_allclose(found.trajectory.x[-1], [1, np.pi, 0, 0], atol=1e-6)
     assert max(np.abs(defect).max() for defect in found.optimality.defects()) < 1e-7

@@ -8,14 +8,13 @@ import pytest
 from constrained_problems import PROBLEMS, start_guess, with_guess
 from control_problems import block_move
 from plain_shooting import of_solution, with_phase
+from uncertified import by_ilqr
 
 from ocp.errors import ProblemError
-from ocp.methods import uncertified
 from ocp.problem import INF, At, Boundary, Constraint, Guess, Kind, Status
 from ocp.shooting.ilqr import ILQROptions, prepare, run, solve
 from ocp.shooting.starts import starts
-from ocp.strategy import loop
-from ocp.strategy.search import Outside
+from ocp.strategy.loop import searched
 from ocp.strategy.shooting import searching_prepared
 
 
@@ -28,11 +27,6 @@ def quiet(**more):
     return ILQROptions(**{"kernels": "interpreted", **more})
 
 
-def searched(problem, options, progress=None, checkpoint=None, resume=None):
-    """The solution with further starts, without certificate."""
-    return uncertified(problem, "ilqr", options, Outside(progress, checkpoint, resume))
-
-
 def of_kind(kind, found):
     return [one for one in found.findings if one.kind is kind]
 
@@ -42,13 +36,13 @@ FAILS = {"shooting": "feasible", "tolerance": 1e-6, "constraint_tolerance": 1e-7
 
 def test_another_start_succeeds_where_the_first_ends_in_a_local_minimum_of_the_violation():
     problem, cut = pendulum(15)
-    alone = searched(problem, quiet(**cut, **FAILS, retry="never"))
+    alone = by_ilqr(problem, quiet(**cut, **FAILS, retry="never"))
     assert alone.status is Status.INFEASIBLE
     assert not of_kind(Kind.GUESS_SERVED, alone)
     assert not of_kind(Kind.GUESSES_FAILED, alone)
     assert not any("attempt" in row for row in alone.iterations)
     rows = []
-    found = searched(problem, quiet(**cut, **FAILS), rows.append)
+    found = by_ilqr(problem, quiet(**cut, **FAILS), rows.append)
     assert found.status is Status.CONVERGED, found.ending
     assert max(found.optimality.residuals()) < 1e-5
     assert of_solution(found).cost == pytest.approx(found.objective, rel=1e-7)
@@ -75,7 +69,7 @@ def test_another_start_succeeds_where_the_first_ends_in_a_local_minimum_of_the_v
 
 def test_a_first_start_that_succeeds_is_all():
     problem, cut = pendulum(0)
-    found = searched(problem, quiet(**cut, **FAILS))
+    found = by_ilqr(problem, quiet(**cut, **FAILS))
     assert found.status is Status.CONVERGED
     assert not of_kind(Kind.GUESS_SERVED, found)
     assert not any("attempt" in row for row in found.iterations)
@@ -91,7 +85,7 @@ def contradiction():
 @pytest.mark.parametrize("shooting", ["single", "feasible"])
 def test_the_failure_that_misses_least_is_handed_back(shooting):
     kept = []
-    found = searched(contradiction(), quiet(intervals=20, penalty_max=1e6, shooting=shooting), checkpoint=kept.append)
+    found = by_ilqr(contradiction(), quiet(intervals=20, penalty_max=1e6, shooting=shooting), checkpoint=kept.append)
     assert found.status in (Status.INFEASIBLE, Status.STALLED)
     (failed,) = of_kind(Kind.GUESSES_FAILED, found)
     assert len(failed.data["guesses"]) >= 2
@@ -150,7 +144,7 @@ def test_a_search_that_does_not_halve_its_violation_is_given_up():
     """Against a wall of constraints no descent of the cost helps: not all 500 iterations are spent on the first start."""
     c = PROBLEMS["quadrotor_waypoint"]()
     guess = start_guess(c, 2, "still")
-    found = searched(with_guess(c.problem, guess), quiet(**c.options, **FAILS | {"shooting": "single"}, hessian="gauss_newton"))
+    found = by_ilqr(with_guess(c.problem, guess), quiet(**c.options, **FAILS | {"shooting": "single"}, hessian="gauss_newton"))
     first = [row for row in found.iterations if "attempt" not in row]
     missed = np.array([row["violation"] for row in first])
     marks = [0]
@@ -169,11 +163,11 @@ def test_an_interrupted_search_from_another_start_is_resumed():
             raise KeyboardInterrupt
 
     options = quiet(**cut, **FAILS)
-    part = searched(problem, options, stop, kept.append)
+    part = by_ilqr(problem, options, stop, kept.append)
     assert part.status is Status.INTERRUPTED
     assert part.iterations[-1]["attempt"] == 2
     found = kept[-1]
-    on = searched(problem, options, resume=found)
+    on = by_ilqr(problem, options, resume=found)
     assert on.status is Status.CONVERGED, on.ending
     assert len(on.iterations) > len(part.iterations)
     assert [row["iteration"] for row in on.iterations] == list(range(len(on.iterations)))
@@ -201,7 +195,7 @@ def test_a_prepared_problem_takes_other_guesses():
 def test_a_prepared_problem_is_searched_from_another_guess_and_its_further_starts():
     (easy, cut), (hard, _) = pendulum(0), pendulum(15)
     program, guess = prepare(easy, quiet(**cut, **FAILS)), hard.phase.guess
-    found, alone = loop.searched(*searching_prepared(program, guess=guess)), searched(hard, quiet(**cut, **FAILS))
+    found, alone = searched(*searching_prepared(program, guess=guess)), by_ilqr(hard, quiet(**cut, **FAILS))
     assert [one.kind for one in found.findings] == [Kind.GUESS_SERVED]
     assert [row["cost"] for row in found.iterations] == [row["cost"] for row in alone.iterations]
     np.testing.assert_array_equal(found.trajectory.u, alone.trajectory.u)
