@@ -302,7 +302,6 @@ def test_slopes_of_the_quadratic_velocity_vector(model):
 
 @pytest.mark.row("003:D24")
 @every
-@pytest.mark.sample(2)
 def test_total_stiffness_and_damping(model):
     """With springs, dampers, motors and thrusts, against differences of the recursion's forces; M a = f by another algorithm."""
     robot = mechanism(model)
