@@ -102,6 +102,27 @@ def test_family_of_derivatives_by_complex_steps(kind):
         np.testing.assert_allclose(stacked(second), jacobian(joint, lambda x, y, k=k: slices(joint, x).first[k], q, v), **tolerance)
 
 
+@pytest.mark.parametrize(("kind", "axes", "velocities"), [
+    pytest.param("prismatic", 1, [[0.0, 0.6, 0.8]], marks=pytest.mark.row("003:D07")),
+    pytest.param("planar_translation", 0, np.eye(3)[:2], marks=pytest.mark.row("003:D08")),
+    pytest.param("translation", 0, np.eye(3), marks=pytest.mark.row("003:D09"))])
+def test_what_only_slides_as_printed(kind, axes, velocities):
+    """``dA_k = (0, [e_k]; 0, 0)`` over twists [linear; angular], dA/dt the same along v, and nothing else changes."""
+    joint, rng = record(Joint("j", kind, axes=tuple(map(tuple, velocities))[:axes])), np.random.default_rng(0)
+    q, v = rng.uniform(-1, 1, (2, joint.nv))
+    found = joint_derivatives(joint, ca.DM(q), ca.DM(v))
+
+    def shift(x):
+        return np.block([[np.zeros((3, 3)), number(so3.hat(ca.DM(np.asarray(x, float))))], [np.zeros((3, 6))]])
+
+    np.testing.assert_allclose(number(found.A), np.eye(6) + shift(q @ velocities), atol=1e-15)
+    np.testing.assert_allclose(number(found.A_dot), shift(v @ velocities), atol=1e-15)
+    for k, e in enumerate(np.array(velocities)):
+        np.testing.assert_allclose(number(found.dA[k]), shift(e), atol=1e-15)
+        for still in (found.dA_dot[k], found.dS[k], found.dS_dot[k]):
+            assert not number(still).any()
+
+
 JOINTS = {"exponential": ["003:J12"], "free_2d": ["003:J15"], "free_3d": ["003:J16"], "free_3d_reversed": ["003:J17"],
           "frame_spline": ["003:J19"], "spline_surface": ["003:J20", "003:D17"]}
 
