@@ -16,7 +16,7 @@ from ocp.certify import Tolerances, certify
 from ocp.certify.kinks import kinks
 from ocp.certify.ringing import ringing
 from ocp.guess import from_motion
-from ocp.interrupts import deadline, late
+from ocp.interrupts import Activity, Stopped, attempt, late, leave_out
 from ocp.nlp.local import PARAMETER
 from ocp.problem import SOLVED, Problem, Residual, Solution, Status
 from ocp.splits import shortfall
@@ -35,10 +35,6 @@ FALLS, LOWER = 1e4, 1e-9
 REFINED = 3
 #: errors of the objective fall at least linearly with the lengths of intervals, which halve: this times the change covers them
 COVERS = 2.5
-#: seconds that a certificate may take after a limit of time
-GRACE = 3.0
-#: what is said where there is no time for more
-NO_BAR = "time limit: the objective has no bar, for that takes a solve on a finer mesh"
 
 
 def conclude(solution: Solution, options: Any, run: Run, finer: Finer, tolerances: Tolerances | None = None) -> Solution:
@@ -48,11 +44,13 @@ def conclude(solution: Solution, options: Any, run: Run, finer: Finer, tolerance
     the finer mesh takes its place. Raises KeyboardInterrupt where the user ends the way down.
     """
     tolerances = tolerances or Tolerances()
-    found = solution if solution.certificate is not None else certify(solution, tolerances, deadline(GRACE))
-    told = (*(ringing(found) if found.status in SOLVED else ()), *(() if found.ok else kinks(found)))
+    found = solution if solution.certificate is not None else certify(solution, tolerances)
+    none: tuple[str, ...] = ()
+    told = (*(ringing(found) if found.status in SOLVED else ()),
+            *(() if found.ok else attempt(lambda: kinks(found), none, Activity.CERTIFICATE, "kinks of the rates")))
     found = replace(found, notes=(*found.notes, *told))
     for _ in range(LEFT):
-        if found.escape is None or found.status not in SOLVED or late():
+        if found.escape is None or found.status not in SOLVED or late(Activity.CURVATURE):
             break
         better = _left(found, options, run, tolerances)
         if better is None:
@@ -74,13 +72,16 @@ def _refined(found: Solution, again: Solution | None, options: Any, run: Run, to
     certificate = found.certificate
     assert certificate is not None
     wide = certificate.objective_error
-    if again is None or wide is None or wide.holds or len(certificate.failures) > 1 or late():
+    if again is None or wide is None or wide.holds or len(certificate.failures) > 1 or late(Activity.REFINEMENT):
         return None
     if getattr(options, "refine", "") != "certificate":
         return None
     begun = from_motion(found.problem, again.parts or (again.trajectory,), _parameters(again))
-    new = run(begun, replace(options, mesh=str(again.freeze["mesh"]), guess="given",
-                             controls=found.freeze.get("controls", options.controls)))
+    try:
+        new = run(begun, replace(options, mesh=str(again.freeze["mesh"]), guess="given",
+                                 controls=found.freeze.get("controls", options.controls)))
+    except Stopped:
+        return None
     if new.status is Status.INTERRUPTED and not late():
         raise KeyboardInterrupt
     note = f"refined further: objective {found.objective:.9g} had an error of {wide.value:.2g} of its size"
@@ -100,7 +101,10 @@ def _left(found: Solution, options: Any, run: Run, tolerances: Tolerances) -> So
     for length in AWAY[:1] if doubtful else AWAY:
         step = length * found.escape
         begun = from_motion(found.problem, found.optimality.moved(step), moved_parameters(found, step))
-        new = run(begun, replace(options, guess="given") if hasattr(options, "mesh") else options)
+        try:
+            new = run(begun, replace(options, guess="given") if hasattr(options, "mesh") else options)
+        except Stopped:
+            return None
         if new.status is Status.INTERRUPTED:
             if late():
                 return None
@@ -141,16 +145,21 @@ def _with_bar(found: Solution, options: Any, finer: Finer, tolerances: Tolerance
     size = certificate.objective_size
     margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + shortfall(found)) / size
     rest = certificate.complementarity.value + certificate.stationarity.value + margins
-    if late():
-        return replace(found, notes=(*found.notes, NO_BAR)), None
+    if late(Activity.ERROR_BOUND):
+        leave_out(Activity.ERROR_BOUND)
+        return found, None
     if all(phase.steps is not None for phase in found.problem.phases):
         return _barred(found, rest, tolerances, "(in discrete time there is no finer mesh)"), None
     try:
         again = finer(from_motion(found.problem, found.parts or (found.trajectory,), _parameters(found)), options, found)
+    except Stopped:
+        leave_out(Activity.ERROR_BOUND)
+        return found, None
     except (ArithmeticError, ValueError) as error:
         return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh failed: {error})"), None
     if again.status is Status.INTERRUPTED:
-        return replace(found, notes=(*found.notes, NO_BAR if late() else "interrupted before the objective had its bar")), None
+        leave_out(Activity.ERROR_BOUND)
+        return found, None
     if again.status not in SOLVED:
         return _barred(found, float("nan"), tolerances, f"(the solve on a finer mesh ended: {again.status.name.lower()})"), None
     return _barred(found, COVERS * abs(again.objective - found.objective) / size + rest, tolerances,

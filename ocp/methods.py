@@ -14,20 +14,19 @@ import numpy as np
 from dynamics.errors import near
 from ocp.algebraic import eliminated, restored
 from ocp.certify import Tolerances, certify
-from ocp.conclusion import GRACE, conclude
+from ocp.conclusion import conclude
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guess import sample_guess
-from ocp.interrupts import deadline, held, late, limited
+from ocp.interrupts import Activity, Budget, Stopped, attempt, check, held, late, limited
 from ocp.problem import SOLVED, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep
-from ocp.reach import end_findings, first_findings
+from ocp.problem.left_out import left_out, stopped_in
+from ocp.reach import Finding, end_findings, first_findings
 from ocp.splits import joined
 
 #: options that say how time is discretised
 OF_TIME = ("integrator", "intervals", "steps", "controls", "cost_quadrature")
 Progress = Callable[[Mapping[str, Any]], None]
-#: seconds that the certificate may take after Ctrl-C
-AFTER_INTERRUPT = GRACE
 
 
 def in_discrete_time(problem: Problem) -> bool:
@@ -83,7 +82,7 @@ class Method:
         given: dict[str, Any] = {}
         if self.judged:
             own = judged or Tolerances()
-            given = {"judge": lambda found: certify(found, own, deadline(GRACE)), "allowed": (own.gap_segment, own.error_estimate)}
+            given = {"judge": lambda found: certify(found, own), "allowed": (own.gap_segment, own.error_estimate)}
         solution: Solution = importlib.import_module(self.solver).solve(problem, options, progress, checkpoint, resume, **given)
         return solution
 
@@ -120,23 +119,24 @@ def make_options(name: str, values: Mapping[str, Any]) -> Any:
 def solve(
     problem: Problem, name: str = "collocation", options: Mapping[str, Any] | Any = None, *,
     tolerances: Tolerances | None = None, progress: Progress | None = None, checkpoint: Keep | None = None,
-    resume: Checkpoint | None = None, time_limit: float | None = None,
+    resume: Checkpoint | None = None, time_limit: float | None = None, so_far: Callable[[Solution], Any] | None = None,
 ) -> Solution:
     """Solve and certify. options: a mapping of option names, or the method's options record.
 
     checkpoint: called with a mapping of arrays (``ocp.problem.checkpoint``) every ten seconds, when the solve is interrupted,
     and at its end unless it converged. resume: such a mapping, of the same problem and method; the solve goes on from there.
     Iterations are numbered on, and the log of the solution has those before, too; limits of iterations count anew.
-    time_limit [s]: whatever is at work stops at the first iteration after it, the best of what was found comes back, without the
-    bar of its objective; status TIME_LIMIT where that is no solution. A problem whose bounds alone prove that it has no solution
-    is not solved: status INFEASIBLE, no certificate.
+    time_limit [s]: work stops at its next step after it (``ocp.interrupts``), and the best of what was found comes back, without
+    the bar of its objective; status TIME_LIMIT where that is no solution, or not certified in time; findings name what was left
+    out. so_far: gets every solution that may be the last, not certified: the guess, and what the method found. A problem whose
+    bounds alone prove that it has no solution is not solved: status INFEASIBLE, no certificate.
 
     The solution of a system with algebraic unknowns has them behind its controls, by ``problem.phases[i].system.inputs``.
 
     Raises UnsupportedError, naming every constraint that the method cannot enforce and the methods that can;
     ProblemError for unknown methods and options, and for a checkpoint of another problem.
-    ``solution.ok`` tells whether the answer can be trusted. After Ctrl-C, or the limit, the certificate gets three seconds; where
-    they do not suffice the status is INTERRUPTED, or TIME_LIMIT.
+    ``solution.ok`` tells whether the answer can be trusted. After Ctrl-C, or the limit, the certificate gets a second; where that
+    does not suffice the status is INTERRUPTED, or TIME_LIMIT.
     """
     chosen = method(name)
     reasons = chosen.unsupported(problem)
@@ -146,17 +146,25 @@ def solve(
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
     if (names := idle(problem, record)):
         raise ProblemError(NOTHING_TO_SAY, where=f"solve.{name}.{names[0]}")
-    problem = chosen.served(problem, record)
     begin = time.perf_counter()
-    if sure := [finding.text for finding in first_findings(problem) if finding.sure]:
-        return joined(restored(_impossible(problem, name, record, sure, time.perf_counter() - begin)))
-    with limited(time_limit):
-        with held(False, progress) as ctrl_c:
-            solution = chosen.run(problem, record, ctrl_c.progress, checkpoint, resume, tolerances)
+    with limited(time_limit) as budget:
+        problem = chosen.served(problem, record)
+        if sure := [one.text for one in _ruled_out(problem) if one.sure]:
+            return joined(restored(_impossible(problem, name, record, sure, time.perf_counter() - begin)))
+        if so_far is not None:
+            so_far(_unsolved(problem, name, record, budget, begin))
+        try:
+            check(Activity.FUNCTIONS)
+            with held(False, progress) as ctrl_c:
+                solution = chosen.run(problem, record, ctrl_c.progress, checkpoint, resume, tolerances)
+        except Stopped:
+            if budget.asked:
+                raise
+            return _unsolved(problem, name, record, budget, begin)
         middle = time.perf_counter()
-        certified = _concluded(solution, record, chosen, tolerances, ctrl_c.asked or solution.status is Status.INTERRUPTED)
-        if certified.status is Status.INTERRUPTED and late() and not ctrl_c.asked:
-            certified = dataclasses.replace(certified, status=Status.TIME_LIMIT)
+        if so_far is not None:
+            so_far(joined(restored(_timed(solution, budget))))
+        certified = _timed(_concluded(solution, record, chosen, tolerances, solution.status is Status.INTERRUPTED), budget)
     if certified.status is Status.INFEASIBLE:
         certified = dataclasses.replace(certified, notes=(*certified.notes, *(one.text for one in end_findings(problem))))
     if in_discrete_time(problem):
@@ -165,8 +173,35 @@ def solve(
     return joined(restored(dataclasses.replace(certified, seconds=seconds)))
 
 
+def _ruled_out(problem: Problem) -> tuple[Finding, ...]:
+    """What bounds alone rule out."""
+    nothing: tuple[Finding, ...] = ()
+    return attempt(lambda: first_findings(problem), nothing, Activity.BOUNDS)
+
+
+def _timed(solution: Solution, budget: Budget) -> Solution:
+    """With the status and the findings of a limit of time."""
+    if solution.status is Status.INTERRUPTED and late() and not budget.asked:
+        solution = dataclasses.replace(solution, status=Status.TIME_LIMIT)
+    return dataclasses.replace(solution, findings=(*solution.findings, *left_out(budget, solution)))
+
+
+def _unsolved(problem: Problem, name: str, options: Any, budget: Budget, begin: float) -> Solution:
+    """What there is to hand back where the time is up before the first iterate: the guess."""
+    message = "No iterate was found; the trajectory is the guess."
+    found = _guess(problem, name, options, Status.TIME_LIMIT, message, time.perf_counter() - begin)
+    return joined(restored(dataclasses.replace(found, findings=(stopped_in(budget), *left_out(budget, found)))))
+
+
 def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[str], seconds: float) -> Solution:
     """What there is to hand back where nothing need be tried: the guess, and why."""
+    told = "No motion exists, whatever the method: " + "; ".join(sure) + "."
+    return dataclasses.replace(_guess(problem, name, options, Status.INFEASIBLE, told, seconds),
+                               notes=("nothing was solved: bounds alone rule it out; the trajectory is the guess",))
+
+
+def _guess(problem: Problem, name: str, options: Any, status: Status, message: str, seconds: float) -> Solution:
+    """The guess as a solution of this status, without an objective."""
     parts, begins = [], 0.0
     for phase in problem.phases:
         guess, space, length = phase.guess, phase.system.space, phase.duration.guess
@@ -182,29 +217,21 @@ def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[str], 
         t = begins + length * np.linspace(0.0, 1.0, 21)
         parts.append(Trajectory(t, state(t), control(t), t, state, control))
         begins += length
-    told = "No motion exists, whatever the method: " + "; ".join(sure) + "."
-    return Solution(problem, name, dataclasses.asdict(options), Status.INFEASIBLE, told, float("nan"), join(parts), (),
-                    {"total": seconds}, parts=tuple(parts) if len(parts) > 1 else (),
-                    notes=("nothing was solved: bounds alone rule it out; the trajectory is the guess",))
+    return Solution(problem, name, dataclasses.asdict(options), status, message, float("nan"), join(parts), (),
+                    {"total": seconds}, parts=tuple(parts) if len(parts) > 1 else ())
 
 
 def _concluded(solution: Solution, options: Any, chosen: Method, tolerances: Tolerances | None, hurried: bool) -> Solution:
-    """The solution with its certificate and bar; hurried: after Ctrl-C, which may also come now: with what certificate there is
-    time for."""
-    if not hurried:
-        try:
-            with held(False):
-                return conclude(solution, options, lambda given, record: chosen.run(given, record, None, judged=tolerances),
-                                chosen.finer, tolerances)
-        except KeyboardInterrupt:
-            pass
-    until = time.perf_counter() + AFTER_INTERRUPT
-    with held():
-        try:
-            solution = certify(solution, tolerances, until)
-        except KeyboardInterrupt:  # Ctrl-C for the third time
-            until = -1.0
-    if solution.status in SOLVED and time.perf_counter() > until:
+    """The solution with its certificate and bar; hurried: what was stopped gets a certificate only. After Ctrl-C, which may also
+    come now, and after the limit, with what certificate there is time for."""
+    try:
+        with held():
+            solution = certify(solution, tolerances) if hurried else conclude(
+                solution, options, lambda given, record: chosen.run(given, record, None, judged=tolerances), chosen.finer,
+                tolerances)
+    except KeyboardInterrupt:  # Ctrl-C for the second time
+        pass
+    if solution.status in SOLVED and (solution.certificate is None or solution.certificate.left_out):
         return dataclasses.replace(solution, status=Status.INTERRUPTED,
                                    message="The method had converged; the certificate is not complete.")
     return solution

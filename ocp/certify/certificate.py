@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -13,13 +14,17 @@ from ocp.algebraic import restored
 from ocp.certify import constraints, curvature, dynamics, jumps, objective
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
-from ocp.problem import SOLVED, TOO_FAST, Certificate, Residual, Solution, Statement
+from ocp.interrupts import CERTIFICATE_S, Activity, Stopped, check, closing
+from ocp.problem import SOLVED, TOO_FAST, Certificate, Residual, Solution, Statement, Violation
 from ocp.splits import joined
 
 #: the sum of all defects, times this, is what discretisation may take the objective away from its quadrature
 BY_DEFECTS = 10.0
 #: a gradient counts this much beside what a Newton step gains: it costs its square, yet tells whether multipliers are right
 BY_SLOPE = 0.3
+T = TypeVar("T")
+#: where a check stands for which there was no time
+NOT_DONE = "(not done: the time was up)"
 #: running costs that turn more often are beyond meshes that are found by refining
 FAST = 1500
 
@@ -61,45 +66,86 @@ class Tolerances:
                 raise ProblemError(f"must be positive, got {value}", where=f"accept.{name}")
 
 
-def certify(solution: Solution, tolerances: Tolerances | None = None, deadline: float | None = None) -> Solution:
+@dataclass
+class _Checks:
+    """Checks one after another; left_out: names of those that there was no time for."""
+
+    left_out: list[str] = field(default_factory=list)
+
+    def done(self, name: str, of: Callable[[], T], otherwise: T) -> T:
+        """What a check finds, ``otherwise`` where the time is up before."""
+        try:
+            check(Activity.CERTIFICATE)
+            return of()
+        except Stopped:
+            if name not in self.left_out:
+                self.left_out.append(name)
+            return otherwise
+
+    def violations(self, motion: Motion, tolerances: Tolerances) -> list[Violation]:
+        """Of all constraints of a phase; NaN for those that there was no time for."""
+        found: list[Violation] = []
+        try:
+            for one in constraints.violations(motion, tolerances.violation, tolerances.violation_between, tolerances.gap_segment):
+                found.append(one)
+                check(Activity.CERTIFICATE)
+        except Stopped:
+            nan, seen = float("nan"), {one.name for one in found}
+            missing = [c.name for c in motion.phase.constraints if c.name not in seen] or ([] if seen else ["bounds"])
+            self.left_out += [f"constraint {name!r}" for name in missing]
+            found += [Violation(name, nan, nan, nan, "", tolerances.violation) for name in missing]
+        return found
+
+
+def certify(solution: Solution, tolerances: Tolerances | None = None) -> Solution:
     """The same solution with its certificate. A trajectory that contains NaN gets one that holds nothing.
 
-    deadline: a value of ``time.perf_counter()`` after which no further check begins; what was left out does not hold.
+    Where the time is up (``ocp.interrupts``), checks that are not done do not hold, and the certificate names them.
     """
-    with threadpool_limits(1):  # matrices are small: threads only wait for each other
-        return _certified(solution, tolerances or Tolerances(), deadline)
+    with threadpool_limits(1), closing(CERTIFICATE_S):  # matrices are small: threads only wait for each other
+        return _certified(solution, tolerances or Tolerances())
 
 
-def _certified(solution: Solution, tolerances: Tolerances, deadline: float | None) -> Solution:
-    def late() -> bool:
-        return deadline is not None and time.perf_counter() > deadline
-
+def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
+    own, nan = _Checks(), float("nan")
     seen = restored(solution)  # unknowns that a method eliminates are looked at, too
     phases = seen.problem.phases
     motions = [Motion(phase, part) for phase, part in zip(phases, seen.parts or (seen.trajectory,), strict=True)]
-    size, varied = objective.size(motions)
-    again = [dynamics.unknown(motion) if late() else dynamics.gaps(motion) for motion in motions]
-    defects = [dynamics.defects(motion) for motion in motions]
+    size, varied = own.done("size of the objective", lambda: objective.size(motions), (1.0, 1.0))
+    again = [own.done("re-integration", partial(dynamics.gaps, motion), dynamics.unknown(motion, NOT_DONE[1:-1]))
+             for motion in motions]
+    defects = [own.done("defect between knots", partial(dynamics.defects, motion),
+                        np.full(len(motion.trajectory.t) - 1, nan)) for motion in motions]
     gap, gap_at = _largest([(one.segment, one.at) for one in again])
     defect, defect_at = _largest([_worst(motion, values) for motion, values in zip(motions, defects, strict=True)])
     total, total_at = _largest([(one.total, one.total_at) for one in again])
-    balances = [b for b in (dynamics.energy_balance(motion) for motion in motions) if b is not None]
-    found = [(motion.phase, v) for motion in motions
-             for v in constraints.violations(motion, tolerances.violation, tolerances.violation_between, tolerances.gap_segment)]
+    balances = [b for b in (own.done("energy balance", partial(dynamics.energy_balance, motion),
+                                     None if motion.phase.system.energy is None else nan) for motion in motions) if b is not None]
+    found = [(motion.phase, v) for motion in motions for v in own.violations(motion, tolerances)]
     named = [v if len(phases) == 1 else replace(v, name=f"{phase.name}: {v.name}") for phase, v in found]
-    passages = [constraints.passage(*pair, tolerances.violation) for pair in zip(motions[:-1], motions[1:], strict=True)]
-    links = [constraints.linked(linkage, motions, tolerances.violation, tolerances.gap_segment)
-             for linkage in solution.problem.linkages]
-    stationarity, complementarity, kind, curved = _optimality(solution, motions, size, varied, tolerances, late())
+    passages = [own.done(f"{a.phase.name} to {b.phase.name}", partial(constraints.passage, a, b, tolerances.violation),
+                         Violation(f"{a.phase.name} to {b.phase.name}", nan, nan, nan, "", tolerances.violation))
+                for a, b in zip(motions[:-1], motions[1:], strict=True)]
+    links = [own.done(f"linkage {linkage.name!r}", partial(
+        constraints.linked, linkage, motions, tolerances.violation, tolerances.gap_segment),
+        Violation(linkage.name, nan, nan, nan, "", tolerances.violation)) for linkage in solution.problem.linkages]
+    stationarity, complementarity, kind, curved = own.done(
+        "optimality", lambda: _optimality(solution, motions, size, varied, tolerances), _no_optimality(tolerances, NOT_DONE))
+    quadrature = own.done("objective against its quadrature", lambda: _objective(
+        solution, _whole(seen, motions), float(sum(values.sum() for values in defects)), size, tolerances),
+        Residual("objective against its quadrature", nan, tolerances.objective, NOT_DONE))
+    unknown: Residual | None = Residual("distance from the point of the multipliers", nan, tolerances.point, NOT_DONE)
+    point = own.done("distance from the point of the multipliers", lambda: _point(solution, size, tolerances), unknown)
+    none: list[float] = []
+    widths = own.done("resolution", lambda: [one.look.width for one in motions if one.finite and not one.stepped], none)
     certificate = Certificate(
         stationarity=stationarity, complementarity=complementarity, violations=(*named, *passages, *links), second_order=kind,
         gap_segment=Residual("segment re-integration gap", gap, tolerances.gap_segment, gap_at),
         gap_total=Residual("total re-integration gap", total, tolerances.gap_total, total_at),
         error_estimate=Residual("defect between knots", defect, tolerances.error_estimate, defect_at),
         energy=Residual("energy balance", float(np.max(balances)), tolerances.energy) if balances else None,
-        objective=_objective(solution, _whole(seen, motions), float(sum(values.sum() for values in defects)), size, tolerances),
-        point=_point(solution, size, tolerances), objective_size=size,
-        resolution=max((motion.look.width for motion in motions if motion.finite and not motion.stepped), default=None),
+        objective=quadrature, point=point, objective_size=size, resolution=max(widths, default=None),
+        left_out=tuple(own.left_out),
     )
     notes = solution.notes
     if any(one.implicit for one in again):
@@ -151,14 +197,20 @@ def _by_segment(values: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.r_[0.0, v] if i else v for i, v in enumerate(values)])
 
 
-def _optimality(solution: Solution, motions: Sequence[Motion], size: float, varied: float, tolerances: Tolerances, late: bool
-                ) -> tuple[Residual, Residual, Statement, np.ndarray | None]:
+#: first-order conditions, what kind of point it is, and a direction that leads down from it
+Optimum = tuple[Residual, Residual, Statement, np.ndarray | None]
+
+
+def _no_optimality(tolerances: Tolerances, where: str = "") -> Optimum:
+    nan = float("nan")
+    return (Residual("stationarity", nan, tolerances.stationarity, where), Residual("complementarity", nan,
+            tolerances.complementarity, where), Statement("second order", "not examined", False), None)
+
+
+def _optimality(solution: Solution, motions: Sequence[Motion], size: float, varied: float, tolerances: Tolerances) -> Optimum:
     """First-order conditions in the sizes of the problem, what kind of point it is, and a direction that leads down from it."""
-    nothing = float("nan")
-    unknown = (Residual("stationarity", nothing, tolerances.stationarity), Residual("complementarity", nothing,
-               tolerances.complementarity), Statement("second order", "not examined", False), None)
-    left = solution.optimality
-    if left is None or late or not all(motion.finite for motion in motions):
+    unknown, left = _no_optimality(tolerances), solution.optimality
+    if left is None or not all(motion.finite for motion in motions):
         return unknown
     raw = f"(KKT residuals as they stand: {', '.join(f'{value:.1e}' for value in left.residuals())})"
     local = left.local()

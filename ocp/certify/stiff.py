@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ocp.interrupts import Activity, check
+
 Array = np.ndarray
 
 #: field(rows [k], s [k], y [k, d]) -> [k, d]; its Jacobian by y -> [k, d, d]
@@ -92,6 +94,7 @@ def _together(field: Field, jacobian: Field, rows: Array, y: Array, rtol: float,
     y, s, h = y.copy(), np.zeros(len(y)), np.ones(len(y))
     grown = np.tile(np.eye(y.shape[1]), (len(y) if slopes else 0, 1, 1))
     for _ in range(ATTEMPTS):
+        check(Activity.INTEGRATION)
         act = np.flatnonzero(s < 1)
         if not len(act):
             return y, grown
@@ -134,6 +137,7 @@ def _step(field: Field, jacobian: Field, rows: Array, s: Array, h: Array, y: Arr
     except np.linalg.LinAlgError:
         inverse, own = first, np.ones(k, dtype=bool)
     for _ in range(NEWTON):
+        check(Activity.INTEGRATION)
         go = np.flatnonzero(~done & ~lost)
         if not len(go):
             break

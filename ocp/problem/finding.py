@@ -22,6 +22,8 @@ class Kind(enum.StrEnum):
     # the problem by itself: bounds that rule a solution out
 
     # the strategy: what was tried, why, and what came of it
+    STOPPED_IN = "stopped_in"
+    LEFT_OUT = "left_out"
 
     # nonlinear programs and their solvers
 

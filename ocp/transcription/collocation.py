@@ -17,7 +17,7 @@ from ocp.bridge import marked
 from ocp.derivatives import EXECUTIONS
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guess import from_motion
-from ocp.interrupts import late
+from ocp.interrupts import Activity, Stopped, late
 from ocp.nlp import SCALINGS, SolverOptions, Warm
 from ocp.nlp.scaling_text import rule
 from ocp.problem import AT_A_JUMP, TOO_FAST, Problem, Solution, Status, in_steps
@@ -277,8 +277,11 @@ def solve(problem: Problem, options: CollocationOptions, progress: Callable[[dic
     work = Refinement(problem, _family(options), _plans(problem, options), settings, lambda ask: _run(options, ask),
                       (progress, checkpoint, resume), decides, allowed)
     found = work.go()
-    if settings.chatter and not late() and _another_shape(found):
-        other = _instead(problem, found, work, options, settings, (progress, checkpoint, None), decides, allowed)
+    if settings.chatter and not late(Activity.REFINEMENT) and _another_shape(found):
+        try:
+            other = _instead(problem, found, work, options, settings, (progress, checkpoint, None), decides, allowed)
+        except Stopped:
+            return frozen(_remarked(found, options), options)
         if other.certificate is not None and other.certificate.holds:
             return other
         if other.status is Status.INTERRUPTED:

@@ -25,6 +25,7 @@ from dynamics.errors import near
 from ocp.errors import ProblemError
 from ocp.fitted_guess import simulated, with_fitted_controls
 from ocp.guess import from_motion, perturbed
+from ocp.interrupts import Activity, Stopped, check
 from ocp.nlp import violation, worst_violations
 from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution, Status
@@ -74,9 +75,20 @@ def climb(problem: Problem, options: Any, attempt: Attempt, given: Solution | No
     the start that served, in words that go into a file; notes say what failed before. Where all rungs fail, the attempt that
     violates its program least comes back. The coarse solve is an attempt whose options have another guess than ``options``.
     """
+    failed: list[tuple[str, Solution]] = []
+    try:
+        return _climbed(problem, options, attempt, given, failed)
+    except Stopped:
+        if not failed:
+            raise
+        return replace(min((found for _, found in failed), key=left_over), status=Status.INTERRUPTED)
+
+
+def _climbed(problem: Problem, options: Any, attempt: Attempt, given: Solution | None, failed: list[tuple[str, Solution]]
+             ) -> Solution:
+    """The same; failed: gets what failed, by rung."""
     first, number = read_guess(options.guess, "guess")
     rungs = RUNGS if first == "auto" else (first,)
-    failed: list[tuple[str, Solution]] = []
     for rung in rungs:
         for name, changed in _starts(problem, options, rung, number, attempt):
             changed = rooted(changed)
@@ -169,6 +181,7 @@ def _slow(found: Solution, options: Any) -> bool:
 
 def _starts(problem: Problem, options: Any, rung: str, number: int | None, attempt: Attempt) -> Iterator[tuple[str, Problem]]:
     """Names and problems of a rung; none where it has nothing to offer. number: of the one start that is wanted."""
+    check(Activity.SOLVING)
     if rung == "given":
         yield rung, problem
     elif rung == "dynamics":

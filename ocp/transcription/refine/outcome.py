@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ocp.interrupts import late
+from ocp.interrupts import asked, late
 from ocp.problem import Problem, Solution, Status
 from ocp.problem.checkpoint import text
 from ocp.transcription.refine.passes import COLUMNS, Family, Pass, Plans
@@ -56,7 +56,7 @@ def finished(problem: Problem, passes: Sequence[Pass], last: Solution, plans: Pl
     chosen = last if best is None else best.solution
     certified = rules.kind == "certificate"
     status, message = chosen.status, chosen.message
-    if stopped == "interrupted" and best is not None and late():
+    if stopped == "interrupted" and best is not None and late() and not asked():
         status = chosen.status if certified else Status.MESH_TOLERANCE
         message = f"The time limit was reached; the last finished pass is returned, number {int(best.row[0])}."
     elif stopped == "interrupted":
