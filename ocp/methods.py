@@ -149,7 +149,7 @@ def solve(
     begin = time.perf_counter()
     with limited(time_limit) as budget:
         problem = chosen.served(problem, record)
-        if sure := [one.text for one in _ruled_out(problem) if one.sure]:
+        if sure := [one.text for one in _ruled_out(problem, first_findings) if one.sure]:
             return joined(restored(_impossible(problem, name, record, sure, time.perf_counter() - begin)))
         if so_far is not None:
             so_far(_unsolved(problem, name, record, budget, begin))
@@ -166,17 +166,18 @@ def solve(
             so_far(joined(restored(_timed(solution, budget))))
         certified = _timed(_concluded(solution, record, chosen, tolerances, solution.status is Status.INTERRUPTED), budget)
     if certified.status is Status.INFEASIBLE:
-        certified = dataclasses.replace(certified, notes=(*certified.notes, *(one.text for one in end_findings(problem))))
+        told = tuple(one.text for one in _ruled_out(problem, end_findings))
+        certified = dataclasses.replace(certified, notes=(*certified.notes, *told))
     if in_discrete_time(problem):
         certified = dataclasses.replace(certified, options={k: v for k, v in certified.options.items() if k not in OF_TIME})
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
     return joined(restored(dataclasses.replace(certified, seconds=seconds)))
 
 
-def _ruled_out(problem: Problem) -> tuple[Finding, ...]:
-    """What bounds alone rule out."""
+def _ruled_out(problem: Problem, findings: Callable[[Problem], tuple[Finding, ...]]) -> tuple[Finding, ...]:
+    """What bounds, or ends, by themselves rule out; nothing where the time is up."""
     nothing: tuple[Finding, ...] = ()
-    return attempt(lambda: first_findings(problem), nothing, Activity.BOUNDS)
+    return attempt(lambda: findings(problem), nothing, Activity.BOUNDS)
 
 
 def _timed(solution: Solution, budget: Budget) -> Solution:

@@ -14,6 +14,7 @@ from ocp.app.screen import busy, wide_console
 from ocp.app.simulate import terminal
 from ocp.app.simulate.controls import MPC, choose
 from ocp.app.simulate.folder import FORMAT, find, write
+from ocp.interrupts import late
 from ocp.simulation import Controls, Ending, Motion, simulate, with_steps_halved
 
 GOOD, BAD = 0, 1
@@ -59,6 +60,8 @@ def _halved(motion: Motion, driven: Controls, skip: bool) -> tuple[tuple[float, 
         found = with_steps_halved(motion, driven)
     except KeyboardInterrupt:
         return None, "interrupted"
+    if found is None and late():
+        return None, "there was no time for steps half as long"
     return found, "" if found is not None else "with steps half as long the motion does not reach its end"
 
 
