@@ -16,7 +16,7 @@ from ocp.certify import Tolerances, certify
 from ocp.certify.kinks import kinks
 from ocp.certify.ringing import ringing
 from ocp.guess import from_motion
-from ocp.interrupts import Activity, Stopped, attempt, late, leave_out
+from ocp.interrupts import Activity, Stopped, late, leave_out
 from ocp.nlp.local import PARAMETER
 from ocp.problem import SOLVED, Problem, Residual, Solution, Status
 from ocp.splits import shortfall
@@ -45,9 +45,7 @@ def conclude(solution: Solution, options: Any, run: Run, finer: Finer, tolerance
     """
     tolerances = tolerances or Tolerances()
     found = solution if solution.certificate is not None else certify(solution, tolerances)
-    none: tuple[str, ...] = ()
-    told = (*(ringing(found) if found.status in SOLVED else ()),
-            *(() if found.ok else attempt(lambda: kinks(found), none, Activity.CERTIFICATE, "kinks of the rates")))
+    told = (*(ringing(found) if found.status in SOLVED else ()), *(() if found.ok else _kinks(found)))
     found = replace(found, notes=(*found.notes, *told))
     for _ in range(LEFT):
         if found.escape is None or found.status not in SOLVED or late(Activity.CURVATURE):
@@ -65,6 +63,13 @@ def conclude(solution: Solution, options: Any, run: Run, finer: Finer, tolerance
             return found
         found = better
     return _with_bar(found, options, finer, tolerances)[0]
+
+
+def _kinks(found: Solution) -> tuple[str, ...]:
+    try:
+        return kinks(found)
+    except Stopped:
+        return ()
 
 
 def _refined(found: Solution, again: Solution | None, options: Any, run: Run, tolerances: Tolerances) -> Solution | None:

@@ -119,13 +119,19 @@ def late(stage: Activity | None = None) -> bool:
     if budget is None:
         return False
     budget.stage = stage or budget.stage
-    return budget.clock() > budget.end + _EXTRA.get()
+    return budget.clock() >= budget.end + _EXTRA.get()
 
 
 def check(stage: Activity) -> None:
     """Raises Stopped where the time is up."""
     if late(stage):
         raise Stopped(stage)
+
+
+def activity() -> Activity | None:
+    """What asked last."""
+    budget = _BUDGET.get()
+    return None if budget is None else budget.stage
 
 
 def asked() -> bool:
