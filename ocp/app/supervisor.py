@@ -26,8 +26,8 @@ from ocp.interrupts import GRACE_S
 FLAG = "--time-limit"
 #: seconds before the end of the grace at which the child is killed: what follows takes time, too
 MARGIN_S = 0.2
-#: commands that put an answer so far beside; others, which write at their end only, are given so many seconds more
-SAVING, LEASH_S = ("solve", "resume"), 4.0
+#: seconds more for a command that holds results which it has not written yet
+HOLDING_S = 4.0
 #: what goes through to the child
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 #: where a supervised process tells what it has; None in others
@@ -53,7 +53,7 @@ def is_supervised() -> bool:
 
 def report(**record: Any) -> None:
     """Tell the parent, where there is one. so_far: (folder with the last answer so far, where it belongs); code: the exit code of
-    an answer that is in its place."""
+    an answer that is in its place; holding: whether there are results that are not written yet."""
     if _PIPE:
         os.write(_PIPE[0], (json.dumps(record) + "\n").encode())
 
@@ -76,8 +76,7 @@ def supervise(arguments: Sequence[str], begin: float) -> None:
         os.setpgid(child, child)
     for number in SIGNALS:
         signal.signal(number, lambda given, frame: _passed_on(child, given))
-    more = 0.0 if next(iter(arguments), "") in SAVING else LEASH_S
-    os._exit(_watched(child, reading, begin + limit + GRACE_S - MARGIN_S + more))
+    os._exit(_watched(child, reading, begin + limit + GRACE_S - MARGIN_S))
 
 
 def _passed_on(child: int, number: int) -> None:
@@ -88,7 +87,7 @@ def _passed_on(child: int, number: int) -> None:
 def _watched(child: int, reading: int, end: float) -> int:
     """The exit code of the child, or of what it leaves where it has to be killed."""
     text = b""
-    while (left := end - time.perf_counter()) > 0:
+    while (left := end + (HOLDING_S if b'"holding"' in text else 0.0) - time.perf_counter()) > 0:
         if select.select([reading], [], [], left)[0]:
             part = os.read(reading, 65536)
             if not part:

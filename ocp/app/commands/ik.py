@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Out, Overrides, Overwrite, Problem, Quiet, TimeLimit, started
+from ocp.app.supervisor import report
 from ocp.interrupts import limited
 
 
@@ -22,6 +23,7 @@ def ik(
     begin = time.perf_counter()
     with limited(time_limit):
         outcome = solve_loaded(load_ik(file, parse_overrides(set_ or [])), begin=begin)
+    report(holding=True)
     place = out if out is not None else Path("results") / f"{file.stem}-ik"
     folder = write_ik(outcome, place, overwrite=overwrite or out is None, command=started())
     print_ik(outcome, folder, quiet=quiet)

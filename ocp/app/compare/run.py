@@ -22,6 +22,7 @@ from ocp.app.pages.csv_text import csv_text
 from ocp.app.pages.folders import jsonable, new_folder, write_summary
 from ocp.app.pipeline import provenance, run_loaded
 from ocp.app.screen import busy, counting, wide_console
+from ocp.app.supervisor import report
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.interrupts import Activity, late
 from ocp.methods import METHODS, make_options
@@ -82,6 +83,7 @@ def _run_all(file: Path, overrides: Mapping[str, str], specs: Sequence[Spec], fo
             progress = counting(say, f"[{k + 1}/{len(specs)}] {spec.label}")
             entry = _run_one(file, overrides, spec, folder, repeat, command, progress)
         entries.append(entry)
+        report(holding=True)
         if not quiet:
             terminal.say_entry(entry, k + 1, len(specs), console)
         if entry.solution is not None and entry.solution.status is Status.INTERRUPTED:

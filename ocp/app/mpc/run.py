@@ -19,6 +19,7 @@ from ocp.app.mpc.folder import FORMAT, write
 from ocp.app.pages.folders import new_folder
 from ocp.app.prepare import compile_ahead, tell, waiting
 from ocp.app.screen import busy, wide_console
+from ocp.app.supervisor import report
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
 from ocp.methods import make_options
@@ -59,6 +60,7 @@ def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | N
             compile_ahead(loaded, "ilqr")
             check(Activity.COMPILATION)
             outcome = run_loaded(loaded, begin=begin, progress=None if quiet else lambda state: say(terminal.where(state)))
+        report(holding=True)
         write(outcome.loaded, outcome.loop, partial, outcome.seconds, command)
     terminal.print_outcome(outcome.loop, outcome.seconds, place, screen)
     return GOOD if outcome.loop.ok else BAD

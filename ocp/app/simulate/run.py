@@ -14,6 +14,7 @@ from ocp.app.screen import busy, wide_console
 from ocp.app.simulate import terminal
 from ocp.app.simulate.controls import MPC, choose
 from ocp.app.simulate.folder import FORMAT, find, write
+from ocp.app.supervisor import report
 from ocp.interrupts import late
 from ocp.simulation import Controls, Ending, Motion, simulate, with_steps_halved
 
@@ -41,6 +42,7 @@ def run(file: Path, *, integrator: str | None = None, dt: float | None = None, u
             say("compiling")
             motion = simulate(problem, integrator or said.integrator, driven, dt=dt or said.dt, until=until or said.until,
                               progress=None if quiet else lambda row: say(terminal.where(row)))
+            report(holding=True)
             halved, why = _halved(motion, driven, quick or policy == MPC)
         found = find(motion, halved, why, of_run=from_ is not None)
         write(loaded, found, partial, command)

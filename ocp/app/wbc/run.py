@@ -16,6 +16,7 @@ from ocp.app.files.wbc_file import LoadedWbc, load_wbc
 from ocp.app.pages.folders import new_folder
 from ocp.app.prepare import compile_in_time, tell, waiting_for
 from ocp.app.screen import busy, wide_console
+from ocp.app.supervisor import report
 from ocp.app.wbc import terminal
 from ocp.app.wbc.folder import FORMAT, Outcome, write
 from ocp.interrupts import Activity, check
@@ -45,6 +46,7 @@ def wbc(file: Path, *, plant: str = "", overrides: Mapping[str, str] | None = No
             compile_in_time(parts)
             check(Activity.COMPILATION)
             outcome = run_loaded(loaded, plant, begin=begin, progress=None if quiet else lambda state: say(terminal.where(state)))
+        report(holding=True)
         write(outcome, partial, command)
     terminal.print_outcome(outcome, place, screen, quiet=quiet)
     return GOOD if outcome.ok else BAD
