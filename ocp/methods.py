@@ -14,19 +14,18 @@ from dynamics.errors import near
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guess import sample_guess
-from ocp.interrupts import deadline, held, late, limited
+from ocp.interrupts import Activity, Budget, Stopped, attempt, check, held, late, limited
 from ocp.problem import SOLVED, Finding, Kind, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.problem.left_out import left_out, stopped_in
 from ocp.reach import end_findings, first_findings
 from ocp.reductions import chain_of, invert, with_dropped_conditions
-from ocp.strategy.loop import GRACE_S, concluded, searched
+from ocp.strategy.loop import concluded, searched
 from ocp.strategy.search import NOBODY, Outside, Progress, Search
 from ocp.strategy.table import OPTIONAL
 
 #: options that say how time is discretised
 OF_TIME = ("integrator", "intervals", "steps", "controls", "cost_quadrature")
-#: seconds that the certificate may take after Ctrl-C
-AFTER_INTERRUPT = GRACE_S
 
 
 def in_discrete_time(problem: Problem) -> bool:
@@ -150,24 +149,26 @@ def switched_off(names: Sequence[str]) -> frozenset[str]:
 def solve(
     problem: Problem, name: str = "collocation", options: Mapping[str, Any] | Any = None, *,
     tolerances: Tolerances | None = None, progress: Progress | None = None, checkpoint: Keep | None = None,
-    resume: Checkpoint | None = None, time_limit: float | None = None, without: Sequence[str] = (),
+    resume: Checkpoint | None = None, time_limit: float | None = None, so_far: Callable[[Solution], Any] | None = None,
+    without: Sequence[str] = (),
 ) -> Solution:
     """Solve and certify. options: a mapping of option names, or the method's options record.
 
     checkpoint: called with a mapping of arrays (``ocp.problem.checkpoint``) every ten seconds, when the solve is interrupted,
     and at its end unless it converged. resume: such a mapping, of the same problem and method; the solve goes on from there.
     Iterations are numbered on, and the log of the solution has those before, too; limits of iterations count anew.
-    time_limit [s]: whatever is at work stops at the first iteration after it, the best of what was found comes back, without the
-    error bound of its objective; status TIME_LIMIT where that is no solution. A problem whose bounds alone prove that it has no
-    solution is not solved: status INFEASIBLE, no certificate. without: names of rules of the strategy (``ocp.strategy.table``) that
-    are not to fire.
+    time_limit [s]: work stops at its next step after it (``ocp.interrupts``), and the best of what was found comes back, without
+    the error bound of its objective; status TIME_LIMIT where that is no solution, or not certified in time; findings name what was
+    left out. so_far: gets every solution that may be the last, not certified: the guess, and what the method found. A problem whose
+    bounds alone prove that it has no solution is not solved: status INFEASIBLE, no certificate. without: names of rules of the
+    strategy (``ocp.strategy.table``) that are not to fire.
 
     The solution of a system with algebraic unknowns has them behind its controls, by ``problem.phases[i].system.inputs``.
 
     Raises UnsupportedError, naming every constraint that the method cannot enforce and the methods that can;
     ProblemError for unknown methods, options and rules, and for a checkpoint of another problem.
-    ``solution.ok`` tells whether the answer can be trusted. After Ctrl-C, or the limit, the certificate gets three seconds; where
-    they do not suffice the status is INTERRUPTED, or TIME_LIMIT.
+    ``solution.ok`` tells whether the answer can be trusted. After Ctrl-C, or the limit, the certificate gets a second; where that
+    does not suffice the status is INTERRUPTED, or TIME_LIMIT.
     """
     chosen, off = method(name), switched_off(without)
     reasons = chosen.unsupported(problem)
@@ -177,23 +178,31 @@ def solve(
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
     if (names := idle(problem, record)):
         raise ProblemError(NOTHING_TO_SAY, where=f"solve.{name}.{names[0]}")
-    problem, own = chosen.reduce(problem, record), tolerances or Tolerances()
-    whole = with_dropped_conditions(problem)
-    begin = time.perf_counter()
-    if sure := [finding for finding in first_findings(whole) if finding.data["sure"]]:
-        return invert(_impossible(problem, name, record, sure, time.perf_counter() - begin))
-    with limited(time_limit):
-        with held(False, progress) as ctrl_c:
-            outside = Outside(ctrl_c.progress, checkpoint, resume)
-            search, state = chosen.parts().searching(problem, record, outside, judge(own), off, own)
-            solution = searched(search, state)
+    begin, own = time.perf_counter(), tolerances or Tolerances()
+    with limited(time_limit) as budget:
+        problem = chosen.reduce(problem, record)
+        whole = with_dropped_conditions(problem)
+        if sure := [one for one in _ruled_out(whole, first_findings) if one.data["sure"]]:
+            return invert(_impossible(problem, name, record, sure, time.perf_counter() - begin))
+        if so_far is not None:
+            so_far(_unsolved(problem, name, record, budget, begin))
+        try:
+            check(Activity.FUNCTIONS)
+            with held(False, progress) as ctrl_c:
+                outside = Outside(ctrl_c.progress, checkpoint, resume)
+                search, state = chosen.parts().searching(problem, record, outside, judge(own), off, own)
+                solution = searched(search, state)
+        except Stopped:
+            if budget.asked:
+                raise
+            return _unsolved(problem, name, record, budget, begin)
         middle = time.perf_counter()
-        quiet = dataclasses.replace(search, outside=Outside())
-        certified = _concluded(quiet, solution, ctrl_c.asked or solution.status is Status.INTERRUPTED)
-        if certified.status is Status.INTERRUPTED and late() and not ctrl_c.asked:
-            certified = dataclasses.replace(certified, status=Status.TIME_LIMIT)
+        if so_far is not None:
+            so_far(invert(_timed(solution, budget)))
+        quiet = dataclasses.replace(search, outside=NOBODY)
+        certified = _timed(_concluded(quiet, solution, solution.status is Status.INTERRUPTED), budget)
     if certified.status is Status.INFEASIBLE:
-        certified = dataclasses.replace(certified, findings=(*certified.findings, *end_findings(whole)))
+        certified = dataclasses.replace(certified, findings=(*certified.findings, *_ruled_out(whole, end_findings)))
     if in_discrete_time(problem):
         certified = dataclasses.replace(certified, options={k: v for k, v in certified.options.items() if k not in OF_TIME})
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
@@ -209,11 +218,37 @@ def uncertified(problem: Problem, name: str, options: Any, outside: Outside = NO
 
 def judge(tolerances: Tolerances) -> Callable[[Solution], Solution]:
     """What certifies solutions on the way."""
-    return lambda found: certify(found, tolerances, deadline(GRACE_S))
+    return lambda found: certify(found, tolerances)
+
+
+def _ruled_out(problem: Problem, findings: Callable[[Problem], tuple[Finding, ...]]) -> tuple[Finding, ...]:
+    """What bounds, or ends, by themselves rule out; nothing where the time is up."""
+    nothing: tuple[Finding, ...] = ()
+    return attempt(lambda: findings(problem), nothing, Activity.BOUNDS)
+
+
+def _timed(solution: Solution, budget: Budget) -> Solution:
+    """With the status and the findings of a limit of time."""
+    if solution.status is Status.INTERRUPTED and late() and not budget.asked:
+        solution = dataclasses.replace(solution, status=Status.TIME_LIMIT)
+    return dataclasses.replace(solution, findings=(*solution.findings, *left_out(budget, solution)))
+
+
+def _unsolved(problem: Problem, name: str, options: Any, budget: Budget, begin: float) -> Solution:
+    """What there is to hand back where the time is up before the first iterate: the guess."""
+    found = _guess(problem, name, options, Status.TIME_LIMIT, time.perf_counter() - begin)
+    findings = (Finding(Kind.NO_ITERATE), stopped_in(budget), *left_out(budget, found))
+    return invert(dataclasses.replace(found, findings=findings))
 
 
 def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[Finding], seconds: float) -> Solution:
     """What there is to hand back where nothing need be tried: the guess, and why."""
+    found = _guess(problem, name, options, Status.INFEASIBLE, seconds)
+    return dataclasses.replace(found, findings=(*sure, Finding(Kind.NOTHING_SOLVED)))
+
+
+def _guess(problem: Problem, name: str, options: Any, status: Status, seconds: float) -> Solution:
+    """The guess as a solution of this status, without an objective."""
     parts, begins = [], 0.0
     for phase in problem.phases:
         guess, space, length = phase.guess, phase.system.space, phase.duration.guess
@@ -229,26 +264,18 @@ def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[Findin
         t = begins + length * np.linspace(0.0, 1.0, 21)
         parts.append(Trajectory(t, state(t), control(t), t, state, control))
         begins += length
-    return Solution(problem, name, dataclasses.asdict(options), Status.INFEASIBLE, float("nan"), join(parts), (),
-                    {"total": seconds}, parts=tuple(parts) if len(parts) > 1 else (),
-                    findings=(*sure, Finding(Kind.NOTHING_SOLVED)))
+    return Solution(problem, name, dataclasses.asdict(options), status, float("nan"), join(parts), (), {"total": seconds},
+                    parts=tuple(parts) if len(parts) > 1 else ())
 
 
 def _concluded(search: Search, solution: Solution, hurried: bool) -> Solution:
-    """The solution with its certificate and error bound; hurried: after Ctrl-C, which may also come now: with what certificate
-    there is time for."""
-    if not hurried:
-        try:
-            with held(False):
-                return concluded(search, solution)
-        except KeyboardInterrupt:
-            pass
-    until = time.perf_counter() + AFTER_INTERRUPT
-    with held():
-        try:
-            solution = certify(solution, search.tolerances, until)
-        except KeyboardInterrupt:  # Ctrl-C for the third time
-            until = -1.0
-    if solution.status in SOLVED and time.perf_counter() > until:
+    """The solution with its certificate and error bound; hurried: what was stopped gets a certificate only. After Ctrl-C, which may
+    also come now, and after the limit, with what certificate there is time for."""
+    try:
+        with held():
+            solution = certify(solution, search.tolerances) if hurried else concluded(search, solution)
+    except KeyboardInterrupt:  # Ctrl-C for the second time
+        pass
+    if solution.status in SOLVED and (solution.certificate is None or solution.certificate.left_out):
         return dataclasses.replace(solution, status=Status.INTERRUPTED, ending=Finding(Kind.CERTIFICATE_INCOMPLETE))
     return solution

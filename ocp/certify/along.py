@@ -9,7 +9,8 @@ from dynamics.algorithms import forward_dynamics
 from dynamics.kernels import Kernel, compile_kernel
 from dynamics.kernels.mapped import mapped
 from dynamics.mechanism.constrained import accelerations, reduced, stacked
-from ocp.certify.consistent import Consistent
+from ocp.certify.consistent import Consistent, evaluated, in_pieces
+from ocp.interrupts import Activity, check
 from ocp.problem import Phase, Trajectory
 from ocp.thresholds import QUADRATURE, ROUNDING
 
@@ -77,12 +78,12 @@ class Along:
         """A problem function at many times: [k] , [k, nx], [k, nu] -> [k, n]."""
         if not len(t):
             return np.zeros((0, function.numel_out(0)))
+        check(Activity.EVALUATION)
         kernel = self._kernel(function, len(t))
         if kernel is not None:
             return mapped(kernel, t[None, :], x.T, u.T, self.p[:, None])[0].T
         found = []
-        for i in range(0, len(t), QUADRATURE.max_batch):
-            here = slice(i, i + QUADRATURE.max_batch)
+        for here in in_pieces(function, len(t)):
             p = np.repeat(self.p[:, None], len(t[here]), axis=1)
             found.append(np.asarray(function(t[None, here], x[here].T, u[here].T, p)).T)
         return np.concatenate(found)
@@ -130,8 +131,8 @@ class Along:
         if self._slope is None:
             arguments = [ca.SX.sym(name, self.driven.size1_in(i)) for i, name in enumerate("txup")]
             self._slope = ca.Function("slope", arguments, [ca.densify(ca.jacobian(self.driven(*arguments), arguments[1]))])
-        found = self._slope(t[None, :], x.T, self.drive(t).T, p)
-        return np.asarray(found).reshape(d, k, d).transpose(1, 0, 2)
+        found = evaluated(self._slope, t, x, self.drive(t), p)[0]
+        return found.reshape(d, k, d).transpose(1, 0, 2)
 
     def state(self, t: Array) -> Array:
         return np.asarray(self.trajectory.state(t)).reshape(len(t), self.phase.system.nx)

@@ -25,6 +25,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
 from ocp.certify.motion import Motion
+from ocp.interrupts import Activity, check
 from ocp.nlp.local import CONTROL, COORDINATE, DURATION, PARAMETER, TANGENT, Local
 from ocp.problem import MINIMA, Kind
 from ocp.thresholds import ROUNDING, SECOND_ORDER
@@ -166,6 +167,7 @@ def _down(loose: _Scaled, objective: float) -> tuple[_Scaled, Array | None]:
     rows, columns = (np.zeros_like(mask) for mask in weak)
     held = loose
     for left in range(SECOND_ORDER.rounds, -1, -1):
+        check(Activity.CURVATURE)
         if held.below(-SECOND_ORDER.negative) == 0:
             return held, None
         v = _curved(held)
@@ -305,6 +307,7 @@ def negative(matrix: sp.spmatrix) -> int:
     corner, count = matrix[last][:, last].toarray(), 0
     carried = np.zeros((0, 0))
     for a, b, c in zip(edges[:-1], edges[1:], np.append(edges[2:], edges[-1]), strict=True):
+        check(Activity.CURVATURE)
         block = banded[a:b, a:b].toarray()
         block[:carried.shape[0], :carried.shape[0]] -= carried
         right = np.hstack([banded[a:b, b:c].toarray(), border[a:b]])

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ocp.interrupts import Activity, check
 from ocp.thresholds import REINTEGRATION
 
 Array = np.ndarray
@@ -58,6 +59,7 @@ def integrate(field: Callable[[float, Array], Array], y: Array, rtol: float, ato
     while s < 1.0:
         h, grow = min(h, 1.0 - s), REINTEGRATION.max_step_factor
         while True:
+            check(Activity.INTEGRATION)
             K[0] = f
             for i in range(1, STAGES):
                 K[i] = field(s + C[i - 1] * h, y + h * (A[i - 1] @ K[:i]))

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ocp.interrupts import Activity, check
 from ocp.thresholds import REINTEGRATION, ROUNDING
 
 Array = np.ndarray
@@ -90,6 +91,7 @@ def _together(field: Field, jacobian: Field, rows: Array, y: Array, rtol: float,
     y, s, h = y.copy(), np.zeros(len(y)), np.ones(len(y))
     grown = np.tile(np.eye(y.shape[1]), (len(y) if slopes else 0, 1, 1))
     for _ in range(REINTEGRATION.max_implicit_steps):
+        check(Activity.INTEGRATION)
         act = np.flatnonzero(s < 1)
         if not len(act):
             return y, grown
@@ -132,6 +134,7 @@ def _step(field: Field, jacobian: Field, rows: Array, s: Array, h: Array, y: Arr
     except np.linalg.LinAlgError:
         inverse, own = first, np.ones(k, dtype=bool)
     for _ in range(REINTEGRATION.implicit_newton_steps):
+        check(Activity.INTEGRATION)
         go = np.flatnonzero(~done & ~lost)
         if not len(go):
             break

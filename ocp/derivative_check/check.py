@@ -23,6 +23,7 @@ from ocp.derivative_check.terms import (
     variables,
 )
 from ocp.errors import ProblemError
+from ocp.interrupts import Activity, check
 from ocp.problem import At, Phase, Problem
 from ocp.reductions.algebraic_equations import state_equations
 
@@ -54,6 +55,7 @@ def check_derivatives(
         moved, (closed, note) = moves(phase.system), closed_form(phase.system)
         used = np.zeros(len(variables(phase.system)), bool)
         for term in terms_of(phase, begin, points, rng):
+            check(Activity.MEASUREMENT)
             if term.place is None and places:
                 term = replace(term, place=places.get(f"cost {term.name}" if term.cost else "system"))
             road = (closed, note) if term.kind == "rate" else (None, "")

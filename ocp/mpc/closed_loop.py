@@ -20,6 +20,7 @@ import numpy as np
 
 from ocp.errors import ProblemError
 from ocp.integrators import looking_back
+from ocp.interrupts import Activity, asked, check, late
 from ocp.methods import method
 from ocp.mpc import evaluate
 from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
@@ -127,6 +128,7 @@ class _Loop:
                 step = self._step if self.options.delay == "none" else self._late_step
                 reported = time.perf_counter()
                 for i in range(self.options.steps):
+                    check(Activity.CLOSED_LOOP)
                     step(i)
                     self.done = i + 1
                     if not np.all(np.isfinite(self.fine_x[(i + 1) * self.spec.substeps])):
@@ -138,7 +140,8 @@ class _Loop:
         except KeyboardInterrupt:
             if not self.done:
                 raise
-            ending, message = Ending.INTERRUPTED, f"after {self.t[self.done]:g} of {self.t[-1]:g} s"
+            ending = Ending.TIME_LIMIT if late() and not asked() else Ending.INTERRUPTED
+            message = f"after {self.t[self.done]:g} of {self.t[-1]:g} s"
         return self._result(ending, message)
 
     def _start(self) -> None:

@@ -72,6 +72,8 @@ class Kind(enum.StrEnum):
     NOTHING_SOLVED = "nothing_solved"
 
     # the strategy: what was tried, why, and what came of it
+    STOPPED_IN = "stopped_in"
+    LEFT_OUT = "left_out"
     PASS = "pass"
     PASS_NOT_SOLVED = "pass_not_solved"
     TOO_COARSE = "too_coarse"
@@ -116,6 +118,7 @@ class Kind(enum.StrEnum):
     NOT_A_MINIMUM = "not_a_minimum"
     ESCAPED = "escaped"
     FALLS_WITHOUT_BOUND = "falls_without_bound"
+    NO_ITERATE = "no_iterate"
     NO_ERROR_BOUND = "no_error_bound"
     WIDE_ERROR_BOUND = "wide_error_bound"
     REFINED_FURTHER = "refined_further"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ocp.interrupts import Activity, check
 from ocp.problem import At, Boundary, Constraint, Finding, Kind, Phase, Sense
 from ocp.reach.intervals import INF, Interval, enclosed
 from ocp.thresholds import REACH, ROUNDING
@@ -98,6 +99,7 @@ def _arguments(phase: Phase, t: Interval, box: tuple[np.ndarray, np.ndarray]) ->
 def _narrowed(phase: Phase, low: np.ndarray, high: np.ndarray, down: np.ndarray, up: np.ndarray) -> Finding | None:
     """Narrow the boxes at edges by what slices allow, onwards and backwards; why one is empty, or None."""
     for way, edges in ((1, range(1, REACH.slices + 1)), (-1, range(REACH.slices - 1, -1, -1))):
+        check(Activity.BOUNDS)
         for k in edges:
             before, slice_ = k - way, k - 1 if way > 0 else k
             reached = (low[before] + down[slice_], high[before] + up[slice_]) if way > 0 else (

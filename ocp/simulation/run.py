@@ -14,7 +14,7 @@ import numpy as np
 
 from ocp.errors import ProblemError
 from ocp.guess import on_manifold, sample_guess
-from ocp.interrupts import held
+from ocp.interrupts import Activity, asked, held, late
 from ocp.problem import At, Phase, Problem
 from ocp.reductions import EXPLICIT, chain_of
 from ocp.simulation import charts
@@ -36,6 +36,7 @@ class Ending(enum.Enum):
 
     FINISHED = "The motion reached its end."
     INTERRUPTED = "Interrupted by the user; what ran until then is kept."
+    TIME_LIMIT = "The time limit was reached; what ran until then is kept."
     FAILED = "A step failed; what ran until then is kept."
 
 
@@ -134,7 +135,7 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
     controls.begin()
     prepared = 0.0
     try:
-        with held(False, _seldom(progress, end)) as hold:
+        with held(False, _seldom(progress, end), Activity.SIMULATION) as hold:
             for k, (a, b) in enumerate(spans):
                 phase, before = plain.phases[k], time.perf_counter()
                 made[k] = mover = charts.charted(phase.system, integrator, _integrands(phase), kernels)
@@ -158,7 +159,8 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
     except KeyboardInterrupt:
         if not legs or not len(legs[0].u):
             raise
-        ending, message = Ending.INTERRUPTED, f"At t = {legs[-1].t[-1]:.6g} of {end:g} s."
+        ending = Ending.TIME_LIMIT if late() and not asked() else Ending.INTERRUPTED
+        message = f"At t = {legs[-1].t[-1]:.6g} of {end:g} s."
     except StepError as error:
         leg = legs[-1]
         ending = Ending.FAILED

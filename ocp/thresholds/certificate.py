@@ -89,6 +89,9 @@ class Quadrature:
     nodes_per_panel: int = threshold(
         4, why="nodes of the method for which a segment has one panel of five Gauss points",
         test=_CERTIFY + "test_certificate_objective.py::test_one_interval_of_high_degree_is_resolved")
+    max_batch_operations: float = threshold(
+        2e7, why="operations of one call of a function at many times: a call is not left before it returns",
+        test=_CERTIFY + "test_certify.py::test_machine_code_changes_no_number")
     max_batch: int = threshold(
         4096, why="times at which a function is evaluated at once: memory",
         test=_CERTIFY + "test_certify.py::test_machine_code_changes_no_number")

@@ -14,6 +14,7 @@ import numpy as np
 
 from ocp.derivatives import choose, differentiated_phase
 from ocp.integrators import MULTISTEP
+from ocp.interrupts import Activity, check
 from ocp.nlp import NLP
 from ocp.nlp.local import CONTROL, COORDINATE, DURATION, PARAMETER, TANGENT, Owners, cells
 from ocp.nlp.names import Names
@@ -104,6 +105,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     findings: list[Finding] = []
     fixed = True
     for phase, mesh in zip(problem.phases, meshes, strict=True):
+        check(Activity.FUNCTIONS)
         fixed = fixed and not phase.duration.free
         execution = how.execution if isinstance(mesh, Mesh) else "generated"
         source, by_loops, own = choose(phase.system, how.derivatives, execution, exact=True, fixed=fixed)
@@ -116,6 +118,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     pieces: list[Part] = []
     defects = []  # with these the rows of each phase begin
     for place, mesh, by_loops in zip(placed, meshes, loops, strict=True):
+        check(Activity.FUNCTIONS)
         defects.append(len(pieces))
         if isinstance(mesh, Mesh):
             pieces += [places.phase_part(place, mesh, by_loops), places.bare_part(place, mesh)]

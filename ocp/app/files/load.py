@@ -31,6 +31,7 @@ from ocp.app.files.yaml_source import KeyPath, Source, dump, parse_source, read_
 from ocp.app.pages.scene import Drawing
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
+from ocp.interrupts import Activity, check
 from ocp.methods import METHODS, in_discrete_time
 from ocp.problem import Problem
 from ocp.reductions.algebraic_equations import state_equations
@@ -147,6 +148,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
             problem = state_equations(problem)
     if problem is not None:
         _refuse_idle_parameters(findings, problem)
+    check(Activity.READING)
     options = {name: read_options(reader, getattr(file.solve, name), name, ("solve", name)) for name in METHODS}
     accept, limit = _accept(reader, file), _time_limit(reader, file)
     if problem is not None and not findings.found:

@@ -8,6 +8,18 @@ from typing import Any
 from ocp.app.sentences.wording import Wording
 from ocp.problem.finding import Finding, Kind
 
+#: what ended the work, as findings name it
+CAUSES = {"limit": "the time limit", "interrupt": "the interrupt"}
+
+
+def _left_out(found: Finding) -> str:
+    parts = ", ".join(found.data["parts"])
+    return f"left out because of {CAUSES[found.data['by']]}: {found.name}{f' ({parts})' if parts else ''}"
+
+
+def _stopped_in(found: Finding) -> str:
+    return f"{CAUSES[found.data['by']]} came during this stage: {found.name}"
+
 
 def _status(name: str) -> str:
     return name.lower().replace("_", " ")
@@ -105,11 +117,6 @@ def _last_pass(found: Finding) -> str:
         f"{'the' if found.data['limit'] else 'The'} last finished pass is returned, number {found.data['pass']}.")
 
 
-def _no_bound(found: Finding) -> str:
-    why = "time limit" if found.data.get("limit") else "interrupted"
-    return f"{why}: the objective has no error bound, which takes a solve on a finer mesh"
-
-
 def _would_jump(found: Finding) -> str:
     times = ", ".join(f"{t:.6g}" for t in found.data["times"])
     return (f"controls would jump near t = {times} s, and linear controls cannot: the ramps are no error of the motion, but they "
@@ -181,7 +188,10 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.ESCAPED: lambda found: f"left {POINTS[found.data['point']]} of objective {found.value:.9g} along negative curvature",
     Kind.FALLS_WITHOUT_BOUND: lambda found: (f"From {POINTS[found.data['point']]} at {found.value:.6g} the objective fell to "
                                              f"{found.data['objective']:.3g} and went on falling."),
-    Kind.NO_ERROR_BOUND: _no_bound,
+    Kind.NO_ITERATE: "no iterate was found; the trajectory is the guess",
+    Kind.NO_ERROR_BOUND: "the objective has no error bound yet",
     Kind.WIDE_ERROR_BOUND: "the objective {objective:.9g} has an error bound of {value:.2g} of its size",
     Kind.REFINED_FURTHER: "refined further: objective {objective:.9g} had an error bound of {value:.2g} of its size",
+    Kind.LEFT_OUT: _left_out,
+    Kind.STOPPED_IN: _stopped_in,
 }

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.interrupts import late
+from ocp.interrupts import Activity, check
 from ocp.problem import Finding, Kind, Status
 from ocp.problem.checkpoint import Checkpoint, Keep, Pace, joined, log_rows
 from ocp.shooting.engine import checkpoint as saved
@@ -249,8 +249,7 @@ class Search:
             rows, ending = self._some(max(1, min(self.batch, room, self._left, len(self.rows))))
             self.batch = 2 * self.batch if time.perf_counter() - began < BATCH_SECONDS else max(1, self.batch // 2)
             self._report(rows)
-            if late():
-                raise KeyboardInterrupt
+            check(Activity.SOLVING)
             if self.checkpoint is not None and self.pace.due():
                 self.save()
             if ending == outer.POLISH:
