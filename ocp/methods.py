@@ -237,8 +237,8 @@ def _timed(solution: Solution, budget: Budget) -> Solution:
 def _unsolved(problem: Problem, name: str, options: Any, budget: Budget, begin: float) -> Solution:
     """What there is to hand back where the time is up before the first iterate: the guess."""
     found = _guess(problem, name, options, Status.TIME_LIMIT, time.perf_counter() - begin)
-    findings = (Finding(Kind.NO_ITERATE), stopped_in(budget), *left_out(budget, found))
-    return invert(dataclasses.replace(found, findings=findings))
+    findings = (stopped_in(budget), *left_out(budget, found))
+    return invert(dataclasses.replace(found, findings=findings, ending=Finding(Kind.NO_ITERATE)))
 
 
 def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[Finding], seconds: float) -> Solution:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from ocp.certify import certify
 from ocp.certify.kinks import kinks
 from ocp.certify.ringing import ringing
-from ocp.interrupts import Activity, Stopped, attempt, check
+from ocp.interrupts import Activity, Stopped, check
 from ocp.problem import SOLVED, Finding, Kind, Solution, Status
 from ocp.strategy.outcome import outcome
 from ocp.strategy.records import Attempt, Firing, State, Task
@@ -36,9 +36,7 @@ def concluded(search: Search, found: Solution) -> Solution:
     """The certified solution that stands: rules go on from an answer until none has a better one. Raises KeyboardInterrupt where
     the user ends that."""
     found = found if found.certificate is not None else certify(found, search.tolerances)
-    none: tuple[Finding, ...] = ()
-    remarks = (*(ringing(found) if found.status in SOLVED else ()),
-               *(() if found.ok else attempt(lambda: kinks(found), none, Activity.CERTIFICATE, "kinks")))
+    remarks = (*(ringing(found) if found.status in SOLVED else ()), *(() if found.ok else _kinks(found)))
     state = State(Task(search.problem), answer=replace(found, findings=(*found.findings, *remarks)))
     before: Solution | None = None
     while state.answer is not before:
@@ -46,6 +44,14 @@ def concluded(search: Search, found: Solution) -> Solution:
         state = apply_rules(search, state, Stage.ANSWER)
     assert state.answer is not None
     return replace(state.answer, strategy=(*state.answer.strategy, *state.firings))
+
+
+def _kinks(found: Solution) -> tuple[Finding, ...]:
+    """That the motion lies on kinks; nothing where the time is up."""
+    try:
+        return kinks(found)
+    except Stopped:
+        return ()
 
 
 def step(search: Search, state: State) -> State:

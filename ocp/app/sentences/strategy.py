@@ -188,7 +188,7 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.ESCAPED: lambda found: f"left {POINTS[found.data['point']]} of objective {found.value:.9g} along negative curvature",
     Kind.FALLS_WITHOUT_BOUND: lambda found: (f"From {POINTS[found.data['point']]} at {found.value:.6g} the objective fell to "
                                              f"{found.data['objective']:.3g} and went on falling."),
-    Kind.NO_ITERATE: "no iterate was found; the trajectory is the guess",
+    Kind.NO_ITERATE: "No iterate was found; the trajectory is the guess.",
     Kind.NO_ERROR_BOUND: "the objective has no error bound yet",
     Kind.WIDE_ERROR_BOUND: "the objective {objective:.9g} has an error bound of {value:.2g} of its size",
     Kind.REFINED_FURTHER: "refined further: objective {objective:.9g} had an error bound of {value:.2g} of its size",

@@ -274,7 +274,7 @@ def test_a_solution_of_a_reduced_problem_is_judged_by_the_conditions_of_the_orig
     goal, t = np.array(problem.phase.final.value), np.linspace(0.0, 1.0, 21)
     missed = goal + 0.3 * ~asked
     path = known_path(t, t[:, None] * missed)
-    certificate = certify(Solution(reduced, "collocation", {}, Status.CONVERGED, "", 0.0, path, (), {})).certificate
+    certificate = certify(Solution(reduced, "collocation", {}, Status.CONVERGED, 0.0, path, (), {})).certificate
     final, = (one for one in certificate.violations if one.name == "final state")
     assert final.at_knots == pytest.approx(0.3)
     assert not final.holds
