@@ -10,7 +10,7 @@ from repository import ROOT
 
 from ocp.app.files.load import load_problem
 from ocp.integrators import INTEGRATORS, MULTISTEP
-from ocp.methods import solve
+from ocp.methods import method, solve
 from ocp.problem import replaced_systems
 from ocp.transcription import multiple_shooting
 from ocp.transcription.multiple_shooting import MultipleShootingOptions, transcribe
@@ -24,7 +24,8 @@ def problem_of(name):
 
 def solved(problem, **options):
     """Without a certificate."""
-    found = multiple_shooting.solve(problem, MultipleShootingOptions(**{"intervals": 40, **options}))
+    record = MultipleShootingOptions(**{"intervals": 40, **options})
+    found = multiple_shooting.solve(method("multiple_shooting").reduce(problem, record), record)
     assert found.status.name == "CONVERGED", found.message
     return found
 
