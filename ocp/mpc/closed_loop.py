@@ -21,7 +21,6 @@ import numpy as np
 from ocp.errors import ProblemError
 from ocp.integrators import looking_back
 from ocp.interrupts import Activity, asked, check, late
-from ocp.methods import method
 from ocp.mpc import evaluate
 from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
 from ocp.mpc.result import ClosedLoop, Ending, step_times
@@ -61,6 +60,8 @@ def run(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None = N
 def _reduced(problem: Problem, options: MPCOptions, solver: ILQROptions, plant: PlantSpec | None, tracked: Sequence[Tracked]
              ) -> tuple[Problem, PlantSpec, Sequence[Tracked]]:
     """The reduced problem of the solver; plant and what is tracked as explicit functions, each with its own equations solved."""
+    from ocp.methods import method  # whole-body control takes records of this room and solves nothing
+
     given, made = state_equations(problem).phase, method("ilqr").reduce(problem, solver)
     spec = plant or PlantSpec(made.phase.system)
     if (period := made.phase.system.period) is not None:
