@@ -80,13 +80,8 @@ LETTERS = {"lower", "upper", "strip", "lstrip", "rstrip", "casefold", "removepre
 READERS = ("ocp/app/sentences/", "ocp/app/files/", "dynamics/model/",  # make sentences; read files
            "ocp/app/pages/certificate_record.py")  # and runs of earlier versions, which kept words alone
 PROSE = {  # until their findings, and the names of rows and columns, are data
-    "ocp/transcription/refine/carry.py": "names of rows",
-    "ocp/transcription/refine/criteria.py": "names of rows",
-    "ocp/transcription/refine/margins.py": "names of rows",
     "ocp/explain/groups.py": "names of rows and columns",
-    "ocp/explain/not_finite.py": "names of columns",
     "ocp/nlp/names.py": "names of rows and columns",
-    "ocp/nlp/scaling_text.py": "names of rows and columns",
 }
 NOTATION = ("dynamics.notation", "ocp.control.notation")  # for readers and tests: no other room imports it
 ENVIRONMENT = ("dynamics/kernels/",)  # the cache is the one place that looks at the environment

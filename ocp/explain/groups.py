@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ocp.nlp import NLP, worst_violations
+from ocp.nlp.names import parts_of_name
 from ocp.problem import INF, Duration, Problem, Trajectory
 from ocp.reductions.control_norms import NEGATIVE_PART
 from ocp.transcription.collocation import CollocationOptions, transcribe
@@ -111,7 +112,7 @@ def program_of(problem: Problem, options: Any = None, transcribe: Callable[..., 
 # ---- names --------------------------------------------------------------------------------------------------------------
 def base(name: str) -> str:
     """``x.theta`` of ``x.theta @ knot 5``."""
-    return name.partition(" @ ")[0]
+    return parts_of_name(name)[0]
 
 
 def worst_rows(nlp: NLP, x: np.ndarray, most: int = 3) -> tuple[tuple[str, float], ...]:
@@ -124,7 +125,7 @@ def worst_rows(nlp: NLP, x: np.ndarray, most: int = 3) -> tuple[tuple[str, float
 
 def place(name: str) -> str:
     """``knot 5`` of ``x.theta @ knot 5``; empty where there is none."""
-    return name.partition(" @ ")[2]
+    return parts_of_name(name)[1]
 
 
 def is_mechanics(name: str) -> bool:

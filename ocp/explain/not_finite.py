@@ -15,6 +15,7 @@ import numpy as np
 
 from ocp.explain.groups import Program
 from ocp.explain.walk import Operand, expanded, trace
+from ocp.nlp.names import parts_of_name
 from ocp.problem import At, Phase, Problem
 from ocp.thresholds import EXPLANATION
 
@@ -96,7 +97,7 @@ def points_of(program: Program, x: np.ndarray) -> tuple[Point, ...]:
         p = np.array([chosen.get(name, value) for name, value in
                       zip(system.parameters, system.parameter_values, strict=True)], dtype=float)
         names = [f"{before}x.{name}" for name in system.space.names]
-        places = dict.fromkeys(name.partition(" @ ")[2] for name in program.nlp.variables if name.startswith(names[0] + " @ "))
+        places = dict.fromkeys(place for what, place in map(parts_of_name, program.nlp.variables) if what == names[0])
         own = []
         for place in places:
             t = program.time(f"{names[0]} @ {place}", x)

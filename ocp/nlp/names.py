@@ -1,4 +1,7 @@
-"""Names of rows and columns, written down when somebody reads them: a program has thousands and most solves read none."""
+"""Names of rows and columns, written down when somebody reads them: a program has thousands and most solves read none.
+
+``speed limit @ knot 5``: what is named, and the place where it holds; only here is a name taken apart.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +65,12 @@ class Names(Sequence[str]):
         return repr(self.all)
 
 
+def parts_of_name(name: str) -> tuple[str, str]:
+    """What is named, and its place; "" of what holds nowhere in particular."""
+    what, _, place = name.partition(" @ ")
+    return what, place
+
+
 def groups(names: Sequence[str]) -> dict[str, np.ndarray]:
     """The numbers of the names that are the same but for where they hold, in the order in which they first come: not to be written
     to."""
@@ -72,5 +81,5 @@ def groups(names: Sequence[str]) -> dict[str, np.ndarray]:
 def _groups(names: tuple[str, ...]) -> dict[str, np.ndarray]:
     found: dict[str, list[int]] = {}
     for i, name in enumerate(names):
-        found.setdefault(name.partition(" @ ")[0], []).append(i)
+        found.setdefault(parts_of_name(name)[0], []).append(i)
     return {name: np.array(own) for name, own in found.items()}

@@ -9,7 +9,7 @@ where the lower bound is, and of either sign on equalities and fixed variables.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import casadi as ca
@@ -50,6 +50,7 @@ class NLP:
     variables [n], constraints [m]: a name for each column and row, in the user's words
     diagnose(x): a finding for each user function that is not finite at x; None where nothing is known
     keep: what the functions call and must live as long as they do
+    defects: rows of the equations of motion, none where nothing is known of them
     stages: the structure of optimal control where the program has it; timeline: where copies would give it, see ``ocp.nlp.stages``
     """
 
@@ -63,6 +64,7 @@ class NLP:
     constraints: tuple[str, ...] | Names
     diagnose: Callable[[np.ndarray], tuple[Finding, ...]] | None = None
     keep: Any = None
+    defects: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
     stages: Stages | None = None
     timeline: Timeline | None = None
 

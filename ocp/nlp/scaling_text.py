@@ -16,7 +16,7 @@ from itertools import groupby
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.nlp.names import groups
+from ocp.nlp.names import groups, parts_of_name
 from ocp.nlp.options import SCALINGS
 from ocp.nlp.program import NLP
 from ocp.nlp.scaling import Scaling
@@ -89,7 +89,7 @@ def _read(text: str, names: Sequence[str], what: str) -> np.ndarray:
         if len(words) == 1 and "*" not in words[0]:
             exponents *= len(own)
         if len(exponents) != len(own):
-            name = names[own[0]].partition(" @ ")[0]
+            name, _ = parts_of_name(names[own[0]])
             raise ProblemError(f"gives {len(exponents)} factors of {what} {name!r}, and the program has {len(own)}; it was frozen "
                                "for another mesh: take scaling auto", where="scaling")
         factors[own] = 2.0 ** np.array(exponents)

@@ -44,7 +44,7 @@ def compressed_part(place: Place, mesh: Compressed) -> Part:
 
     lower, upper = (np.concatenate([np.zeros(N * size), np.tile(inside, N), over])
                     for inside, over in ((path.lower, integrals.lower), (path.upper, integrals.upper)))
-    return Part(nothing(total, place.n), (matched,), lower, upper, Names(total, names))
+    return Part(nothing(total, place.n), (matched,), lower, upper, Names(total, names), defects=N * size)
 
 
 def interval_block(place: Place, mesh: Compressed) -> tuple[Block, Rows]:

@@ -59,7 +59,7 @@ def shooting_part(place: Place, grid: Grid) -> Part:
             for i in range(inside // max(1, len(equations))) for name in equations]
 
     lower, upper = (np.concatenate([np.zeros(rows), whole, np.zeros(N * inside)]) for whole in (integrals.lower, integrals.upper))
-    return Part(linear, tuple(matching), lower, upper, Names(total, names))
+    return Part(linear, tuple(matching), lower, upper, Names(total, names), defects=rows)
 
 
 def motion_part(place: Place, grid: Grid) -> Part:
@@ -80,7 +80,7 @@ def motion_part(place: Place, grid: Grid) -> Part:
     lower, upper = (np.concatenate([np.zeros(rows), whole]) for whole in (integrals.lower, integrals.upper))
     told = [f"{place.prefix}{name} @ interval {k}" for k in range(N) for name in names[k]]
     told += [f"{place.prefix}{name} @ whole phase" for name in integrals.names]
-    return Part(nothing(total, place.n), tuple(blocks), lower, upper, Names(total, lambda: told))
+    return Part(nothing(total, place.n), tuple(blocks), lower, upper, Names(total, lambda: told), defects=rows)
 
 
 def _motion_block(place: Place, grid: Grid, group: np.ndarray) -> Block:

@@ -23,6 +23,7 @@ from ocp.transcription.static_unknowns import StaticUnknowns, static_unknowns
 class Part:
     """Rows ``lower <= linear x + sum of blocks <= upper`` with names, and costs; block matrices count rows from the part's first.
 
+    defects: how many of the first rows are defects of the motion
     external: functions of blocks that are not differentiated from expressions, by the name of the block.
     """
 
@@ -32,6 +33,7 @@ class Part:
     upper: np.ndarray
     names: Names
     external: dict[str, BlockFunctions] = field(default_factory=dict)
+    defects: int = 0
 
     @property
     def rows(self) -> int:

@@ -67,7 +67,7 @@ def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
             *_defect_names(place, mesh), *(f"{path.names[i]} @ {at[k]}" for k, i in zip(e.tolist(), chosen.tolist(), strict=True)),
             *(f"{name} @ whole phase" for name in integrals.names))]
 
-    return Part(linear, tuple(blocks), lower, upper, Names(total, names), external)
+    return Part(linear, tuple(blocks), lower, upper, Names(total, names), external, defects)
 
 
 def _spread(table: Table, size: int, width: int, components: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

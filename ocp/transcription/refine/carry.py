@@ -34,13 +34,13 @@ def carried(old: NLP, lam_x: Array, lam_g: Array, before: Mesh, new: NLP, after:
     held = old.x_lower == old.x_upper  # what holds the ends belongs to no neighbour
     bounds = _moved(old.variables, new.variables, np.where(held, 0.0, lam_x), before, after)
     rows = _moved(old.constraints, new.constraints, lam_g, before, after)
-    defects = np.array(["defect " in name and " @ interval " in name for name in new.constraints])
+    defects = new.defects
     x = np.clip(new.x0, new.x_lower, new.x_upper)
     fixed = new.x_lower == new.x_upper
     gradient, jacobian = new.grad(x)[1].full().ravel(), new.jac(x)[1].sparse().tocsr()
     rows[defects] = 0.0
     bounds[fixed] = 0.0
-    A = jacobian[np.flatnonzero(defects)].tocsc()[:, np.flatnonzero(~fixed)]
+    A = jacobian[defects].tocsc()[:, np.flatnonzero(~fixed)]
     missing = -(gradient + jacobian.T @ rows + bounds)[~fixed]
     rows[defects] = _least_squares(A, missing)
     bounds[fixed] = -(gradient + jacobian.T @ rows)[fixed]

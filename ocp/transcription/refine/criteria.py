@@ -204,7 +204,7 @@ class ByCertificate:
             p = np.asarray(phase.system.parameter_values, dtype=float)
             values.append(functions(flat, x, u, p, x, float(part.t[-1] - part.t[0]))[2])
             bounds.append((functions.path_bounds[0], functions.path_bounds[1]))
-            names += [name.partition("[")[0].removesuffix(" (cone)").removesuffix(" (cone axis)") for name in functions.path_names]
+            names += functions.path_constraints
         every = np.concatenate(values, axis=1).reshape(N, LOOKS, -1)
         low, high = (np.concatenate([pair[side] for pair in bounds]) for side in (0, 1))
         over = np.stack([np.maximum(0.0, _peaks(-every) + low), np.maximum(0.0, _peaks(every) - high)], axis=2)

@@ -113,7 +113,8 @@ class PhaseFunctions:
         here = (t, x, u, p)
         cost = sum((cost_value(c, here) for c in phase.costs if c.at is At.PATH), start=kind(0))
         cost += sum((penalty(c, here) for c in phase.constraints if c.at is At.PATH and c.soft is not None), start=kind(0))
-        path = [hard_rows(c, here) for c in phase.constraints if c.at is At.PATH and c.soft is None]
+        held = [c for c in phase.constraints if c.at is At.PATH and c.soft is None]
+        path = [hard_rows(c, here) for c in held]
         whole = [hard_rows(c, here) for c in phase.constraints if c.at is At.INTEGRAL]
         self.form, self.size = form, form.size
         outputs = [form.rate(x, system.rate(*here), chart, T), T * cost, _stack(kind, path), T * _stack(kind, whole)]
@@ -122,6 +123,7 @@ class PhaseFunctions:
         on_control = [[bool(ca.jacobian_sparsity(r.expression, u).nnz())] * len(r.names) for r in path]
         self.on_control = np.array(sum(on_control, []), dtype=bool)
         self.path_names = sum((r.names for r in path), ())
+        self.path_constraints = [c.name for c, r in zip(held, path, strict=True) for _ in r.names]
         self.whole_names = sum((r.names for r in whole), ())
         a, d = ca.SX.sym("a", system.nx), ca.SX.sym("d", self.size)
         self._plus = ca.Function("plus", [a, d], [space.plus(a, d) if form.tangent else a + d])

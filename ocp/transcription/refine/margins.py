@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ocp.nlp import NLP
+from ocp.nlp.names import parts_of_name
 from ocp.problem import Problem, Solution
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.program import Transcription
@@ -84,8 +85,8 @@ def tightened(program: Transcription, problem: Problem, meshes: Sequence[Mesh], 
             places = dict(zip(mesh.node_names, mesh.fractions, strict=True)) | dict(zip(mesh.place_names, mesh.places.fraction,
                                                                                         strict=True))
             own = {f"{prefix}{name}": i for i, name in enumerate(names)}
-            found = [(row, own[head], places[place]) for row, (head, _, place) in enumerate(
-                name.partition(" @ ") for name in nlp.constraints) if head in own and place in places]
+            found = [(row, own[head], places[place]) for row, (head, place) in enumerate(
+                map(parts_of_name, nlp.constraints)) if head in own and place in places]
             if found:
                 rows, which, s = (np.array(column) for column in zip(*found, strict=True))
                 amounts = _at(mesh.edges, s, margin.rows)
