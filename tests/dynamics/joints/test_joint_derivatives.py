@@ -66,9 +66,8 @@ def stacked(parts):
 # each row on its own joints; the other charts and the joints that only tests have are sampled
 OWN = {"revolute": ["003:D06"], "prismatic": ["003:D07"], "planar": ["003:D08"], "translation": ["003:D09"],
        "euler-xyz": ["003:D10"], "universal": ["003:D12"], "exponential": ["003:D13", "003:D14"], "free_2d": ["003:D15"],
-       "free_3d-xyz": ["003:D16"],
-       "free_3d-rotation_vector": ["003:D16"], **dict.fromkeys(
-           ("composite", "free_3d_reversed-xyz", "spline_curve", "frame_spline"), ["003:D17"])}
+       "free_3d-xyz": ["003:D16"], "free_3d-rotation_vector": ["003:D16"], **dict.fromkeys(
+           ("composite", "free_3d_reversed-xyz", "free_3d_reversed-rotation_vector", "spline_curve", "frame_spline"), ["003:D17"])}
 
 
 def own_rows(kind):

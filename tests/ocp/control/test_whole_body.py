@@ -176,7 +176,8 @@ def test_joints_keep_their_limits_and_come_back(beyond):
 
 @pytest.mark.parametrize("speed", [0.7, -0.7, 1.6, -1.6])
 def test_velocities_reach_their_limits_and_come_back_over_the_horizon(speed):
-    """An arm alone that is asked for more: ``v + a T`` is the limit on the side that it is driven to, also from beyond it."""
+    """An arm alone that is asked for more: ``v + a T`` is the limit on the side that it is driven to, also from beyond it; in a
+    step and in its levels, laid out anew."""
     b = Builder("arm")
     inertia = BodyInertia(1.0, (0.2, 0.0, 0.0), ((0.01, 0, 0), (0, 0.01, 0), (0, 0, 0.01)))
     for k, parent in enumerate(("world", "b0")):
@@ -188,6 +189,9 @@ def test_velocities_reach_their_limits_and_come_back_over_the_horizon(speed):
     control = whole.step(np.array([0.1, 0.2]), v, [[far], EffortTask()])
     assert control.ok
     assert v[0] + 0.05 * control.acceleration[0] == pytest.approx(1.5 * np.sign(speed), abs=1e-6)
+    levels = whole.levels(whole.terms(np.array([0.1, 0.2]), v, [far]), [[far], EffortTask()])
+    joints, = (level for level in levels if level.name == "joints")
+    np.testing.assert_allclose(np.stack([v + 0.05 * joints.lower, v + 0.05 * joints.f]), [[-1.5] * 2, [1.5] * 2], atol=1e-12)
 
 
 @pytest.mark.parametrize("along", [(1.0, 0.0), (0.6, -0.8), (0.0, 0.5)])
