@@ -217,6 +217,27 @@ def test_a_refinement_of_which_no_program_is_solved_ends(status):
     assert max(task.number for task in method.tasks) <= PASSES
 
 
+@pytest.mark.parametrize("more", [{"max_passes": 4}, {"max_passes": 2, "brief": True}])
+def test_all_guesses_of_the_cascade_are_one_pass(more):
+    """Neither the last pass nor a search that ends at the first failure cuts it short."""
+    method = Scripted(Status.STALLED)
+    search, state = refining(method, guesses=("given", "dynamics", "simulated"), brief=more.get("brief", False))
+    search = replace(search, refinement=replace(search.refinement, max_passes=more["max_passes"]))
+    if search.brief:  # it begins with the cascade
+        state = State(replace(state.task, left=search.guesses[1:], begun=0))
+    searched(search, state)
+    before = [] if search.brief else ["given"] * 3
+    assert [task.guess for task in method.tasks] == [*before, *search.guesses[not search.brief:]]
+    assert [task.number for task in method.tasks][len(before):] == [1 if search.brief else 4] * (3 if search.brief else 2)
+
+
+def test_a_guess_that_was_chosen_is_the_only_one_and_comes_again_after_passes_that_failed():
+    method = Scripted(1e-3, Status.STALLED)
+    searched(*refining(method, guesses=("dynamics",)))
+    assert [(task.guess, task.warm) for task in method.tasks] == [
+        ("given", False), ("given", True), ("given", False), ("given", False), ("dynamics", False)]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_whatever_comes_a_refinement_ends_within_its_budgets(seed):
     """Any programs may fail in any way, errors may be of any size."""
