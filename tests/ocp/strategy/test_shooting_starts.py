@@ -62,6 +62,7 @@ def test_another_start_succeeds_where_the_first_ends_in_a_local_minimum_of_the_v
     assert [dict(row) for row in rows] == [dict(row) for row in found.iterations]
     seconds = [row["seconds"] for row in found.iterations]
     assert seconds == sorted(seconds)
+    assert found.seconds["solve"] >= seconds[-1]  # of all searches
     # the first search is the same as without others
     first = [row for row in found.iterations if "attempt" not in row]
     assert [row["cost"] for row in first] == [row["cost"] for row in alone.iterations[:len(first)]]
