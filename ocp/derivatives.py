@@ -25,12 +25,16 @@ from dynamics.mechanism import Mechanism, Thruster, thrust_wrenches
 from dynamics.model.model import Model
 from ocp.bridge import accelerations
 from ocp.errors import ProblemError
-from ocp.problem import At, Constraint, Cost, Phase, System
+from ocp.problem import At, Constraint, Cost, Finding, Kind, Phase, System
 
 Held = TypeVar("Held", Cost, Constraint)
 SOURCES = ("ad", "analytic", *NUMERIC_SOURCES)
 DERIVATIVES = ("auto", *SOURCES)
 EXECUTIONS = ("auto", "generated", "loops")
+#: why loops over the model cannot serve a system
+OBSTACLES = {
+    Kind.NOT_FORWARD_DYNAMICS: "the system is not the forward dynamics of a robot, which they run",
+    Kind.TIMED_CONSTRAINTS: "constraints of the robot depend on time, times are free, and they know no derivatives by time"}
 
 LOOPS_FROM = 1000
 """Operations of one evaluation of the rate from which "auto" takes closed forms, in loops. Measured per knot of iLQR, Gauss-Newton,
@@ -54,13 +58,13 @@ times as long, and the limits are the same (results/benchmarks/collocation_deriv
 
 
 def choose(system: System, source: str, execution: str, exact: bool = False, fixed: bool = True
-           ) -> tuple[str, bool, tuple[str, ...]]:
-    """(source of the derivatives, whether the dynamics run as loops over the model, sentences about the choice).
+           ) -> tuple[str, bool, tuple[Finding, ...]]:
+    """(source of the derivatives, whether the dynamics run as loops over the model, findings about the choice).
 
     source: one of ``DERIVATIVES``; execution: one of ``EXECUTIONS``; exact: for graphs of exact Hessians, those of the direct
     methods; fixed: no time is an unknown. Where accelerations are controls, the rate needs no closed form and keeps "ad": shooting
     finds efforts in costs and constraints by itself, the graphs of the direct methods are those of ``differentiated_phase``, with
-    source "analytic". Where loops do not serve a robot, generated code does, and a sentence says so. Raises ProblemError for
+    source "analytic". Where loops do not serve a robot, generated code does, and a finding says so. Raises ProblemError for
     unknown names, for "analytic" where there is no closed form, and for "loops" without a robot or with another source.
     """
     for name, value, known in (("derivatives", source, DERIVATIVES), ("execution", execution, EXECUTIONS)):
@@ -68,28 +72,30 @@ def choose(system: System, source: str, execution: str, exact: bool = False, fix
             raise ProblemError(f"no {name} named {value!r}{near(value, known)}", where=name)
     inverse = _inverse(system) is not None
     size, obstacle, missing = operations_of(system), _obstacle(system, fixed), _without_closed_form(system)
-    instead: tuple[str, ...] = ()
-    if execution == "loops" and obstacle and system.model is not None:
-        execution, instead = "generated", (f"execution: generated code in place of loops, for {obstacle}",)
+    instead: tuple[Finding, ...] = ()
+    if execution == "loops" and obstacle is not None and system.model is not None:
+        execution, instead = "generated", (Finding(Kind.CODE_GENERATED, data={"obstacle": obstacle}),)
     served = not obstacle and execution != "generated"
     large = size >= (LOOPS_FROM_EXACT if exact else LOOPS_FROM) and not obstacle and (served or not missing)
     pays = exact and size >= (CLOSED_FROM_INVERSE if inverse else CLOSED_FROM)
     closed = large or (pays and not missing)
     chosen = source if source != "auto" else "analytic" if closed else "ad"
     if execution == "loops" and (chosen != "analytic" or obstacle):
-        reason = obstacle or f"loops hold closed-form derivatives only, and the source is {chosen!r}; set derivatives to 'analytic'"
+        reason = OBSTACLES[obstacle] if obstacle is not None else (
+            f"loops hold closed-form derivatives only, and the source is {chosen!r}; set derivatives to 'analytic'")
         raise ProblemError(f"'loops' is not possible: {reason}", where="execution")
     if chosen != "analytic":
-        return chosen, False, (f"derivatives: {chosen}", *instead)
+        return chosen, False, (Finding(Kind.DERIVATIVES_CHOSEN, data={"source": chosen}), *instead)
     if missing and not served:
         raise _refusal(system, missing)
     if inverse and not exact:
-        return "ad", False, ("derivatives: analytic for efforts in costs and constraints, ad for all else", *instead)
+        return "ad", False, (Finding(Kind.DERIVATIVES_CHOSEN, data={"source": "ad", "efforts": "analytic"}), *instead)
     if execution == "loops" or (execution == "auto" and (large or missing)):
-        return chosen, True, (f"derivatives: analytic, in compiled loops over the model ({system.model.nv} degrees of freedom, "
-                              f"{size} operations for one evaluation of the dynamics)",)
-    return chosen, False, (f"derivatives: analytic, in code generated for this robot ({size} operations for one evaluation of the "
-                           f"{'inverse dynamics' if inverse else 'dynamics'})", *instead)
+        return chosen, True, (Finding(Kind.DERIVATIVES_CHOSEN, data={
+            "source": chosen, "execution": "loops", "degrees_of_freedom": system.model.nv, "operations": size}),)
+    return chosen, False, (Finding(Kind.DERIVATIVES_CHOSEN, data={
+        "source": chosen, "execution": "generated", "function": "inverse dynamics" if inverse else "dynamics", "operations": size}),
+        *instead)
 
 
 def operations_of(system: System) -> int:
@@ -123,13 +129,13 @@ def _refusal(system: System, reason: str) -> ProblemError:
     return ProblemError(f"{reason}; this system has 'ad', 'complex_step' and 'fd'", where=f"system {system.name!r}")
 
 
-def _obstacle(system: System, fixed: bool) -> str:
-    """Why loops cannot serve a system; empty where they can."""
+def _obstacle(system: System, fixed: bool) -> Kind | None:
+    """Why loops cannot serve a system; None where they can."""
     if system.mechanism is None or system.model is None:
-        return "the system is not the forward dynamics of a robot, which they run"
+        return Kind.NOT_FORWARD_DYNAMICS
     if system.mechanism.timed and not fixed:
-        return "constraints of the robot depend on time, times are free, and they know no derivatives by time"
-    return ""
+        return Kind.TIMED_CONSTRAINTS
+    return None
 
 
 def differentiated(system: System, source: str) -> System:

@@ -29,6 +29,7 @@ FLOORS = {
     ],
     "ocp": [
         "errors",
+        "thresholds",
         "interrupts",
         "spaces",
         "implicit",
@@ -41,9 +42,8 @@ FLOORS = {
         "integrators",
         "guess",
         "fitted_guess",
+        "reductions",
         "guesses",
-        "algebraic",
-        "splits",
         "simulation",
         "plants",
         "solvers",
@@ -51,13 +51,13 @@ FLOORS = {
         "nlp",
         "transcription",
         "shooting",
-        "mpc",
-        "wbc",
         "certify",
         "derivative_check",
         "strategy",
         "explain",
         "methods",
+        "mpc",
+        "wbc",
         "app",
     ],
 }
@@ -80,7 +80,6 @@ LETTERS = {"lower", "upper", "strip", "lstrip", "rstrip", "casefold", "removepre
 READERS = ("ocp/app/sentences/", "ocp/app/files/", "dynamics/model/",  # make sentences; read files
            "ocp/app/pages/certificate_record.py")  # and runs of earlier versions, which kept words alone
 PROSE = {  # until their findings, and the names of rows and columns, are data
-    "ocp/transcription/freeze.py": "notes on kernels",
     "ocp/transcription/refine/carry.py": "names of rows",
     "ocp/transcription/refine/criteria.py": "names of rows",
     "ocp/transcription/refine/margins.py": "names of rows",
@@ -88,7 +87,6 @@ PROSE = {  # until their findings, and the names of rows and columns, are data
     "ocp/explain/not_finite.py": "names of columns",
     "ocp/nlp/names.py": "names of rows and columns",
     "ocp/nlp/scaling_text.py": "names of rows and columns",
-    "ocp/app/pages/summary.py": "notes on chosen parameters",
 }
 NOTATION = ("dynamics.notation", "ocp.control.notation")  # for readers and tests: no other room imports it
 ENVIRONMENT = ("dynamics/kernels/",)  # the cache is the one place that looks at the environment

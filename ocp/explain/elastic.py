@@ -19,13 +19,10 @@ import scipy.sparse as sp
 
 from ocp.explain.groups import LOWER, UPPER, Group, Limit
 from ocp.nlp import NLP, Functions, NLPResult, SolverOptions, solve_nlp
-from ocp.problem import Status
+from ocp.problem import Finding, Status
+from ocp.thresholds import EXPLANATION, ROUNDING
 
-#: a slack below this fraction of the group's scale is none
-NEGLIGIBLE = 1e-6
-#: weight of the pull towards the start, which picks one of many feasible motions; small beside any real slack
-PULL = 1e-9
-OPTIONS = SolverOptions(max_iterations=500, tolerance=1e-8)
+OPTIONS = SolverOptions(max_iterations=EXPLANATION.elastic_iterations, tolerance=EXPLANATION.elastic_tolerance)
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class Elastic:
     push: Mapping[str, float]
     feasible: bool
     status: Status
-    message: str
+    ending: Finding | None
     iterations: int
 
     @property
@@ -63,7 +60,7 @@ def solve_elastic(nlp: NLP, groups: Sequence[Group], elastic: Iterable[str], x: 
     program = _program(nlp, groups, sides, limits, x)
     found = uninterrupted(solve_nlp(program, options))
     n, s = nlp.n, found.x[nlp.n:]
-    slack = {(group.name, side): (float(value) if value > NEGLIGIBLE * group.scale else 0.0)
+    slack = {(group.name, side): (float(value) if value > ROUNDING.resolution * group.scale else 0.0)
              for (group, side), value in zip(sides, s, strict=True)}
     # both sides of a prescribed value are rows of their own: only the difference of their forces pushes
     net: dict[tuple[str, bool, int], float] = {}
@@ -76,7 +73,7 @@ def solve_elastic(nlp: NLP, groups: Sequence[Group], elastic: Iterable[str], x: 
     # judged by what must hold, not by the solver's word: a flat minimum often ends "at an acceptable level"
     held = _largest_violation(program, found.x)
     feasible = bool(np.all(np.isfinite(found.x)) and held <= 1e-6 and found.status in (Status.CONVERGED, Status.STALLED))
-    return Elastic(found.x[:n], slack, push, feasible, found.status, found.message, max(0, len(found.iterations) - 1))
+    return Elastic(found.x[:n], slack, push, feasible, found.status, found.ending, max(0, len(found.iterations) - 1))
 
 
 def uninterrupted(found: NLPResult) -> NLPResult:
@@ -105,7 +102,7 @@ def _program(nlp: NLP, groups: Sequence[Group], sides: Sequence[tuple[Group, str
     below = signs > 0
     weight = np.array([1.0 / group.scale for group, _ in sides])
     start = np.asarray(x, dtype=float)
-    size = PULL / np.maximum(1.0, np.abs(start)) ** 2
+    size = EXPLANATION.proximal_weight / np.maximum(1.0, np.abs(start)) ** 2
 
     P, B, C = (ca.MX(_dm(matrix)) for matrix in (pick, direct, spread))
     z, sigma, lam = ca.MX.sym("z", n + k), ca.MX.sym("sigma"), ca.MX.sym("lam", m + len(limits))

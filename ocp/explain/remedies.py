@@ -18,12 +18,8 @@ import numpy as np
 from ocp.explain.elastic import OPTIONS, Elastic, excess, relax, solve_elastic, uninterrupted
 from ocp.explain.groups import UPPER, Program
 from ocp.nlp import SolverOptions, solve_nlp
-from ocp.problem import Status
-
-#: amounts are rounded up to so many digits: what a user would write, and a hair more than the least
-DIGITS = 3
-#: at most so many groups are tried one by one
-MOST_ALTERNATIVES = 12
+from ocp.problem import Finding, Status
+from ocp.thresholds import EXPLANATION
 
 Progress = Callable[[str], Any]
 Improved = Callable[["Infeasibility"], Any]
@@ -57,7 +53,8 @@ class Amount:
 class Remedy:
     """Amounts that make the problem solvable together. effort: their sum, each over the scale of its group.
 
-    verified: the original problem with these amounts was solved, at this cost; otherwise ``message`` says what became of it
+    verified: the original problem with these amounts was solved, at this cost; otherwise ``status`` and ``ending`` of that solve
+    say what became of it
     """
 
     amounts: tuple[Amount, ...]
@@ -65,7 +62,8 @@ class Remedy:
     verified: bool = False
     cost: float = math.nan
     iterations: int = 0
-    message: str = ""
+    status: Status | None = None
+    ending: Finding | None = None
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -77,7 +75,8 @@ class Infeasibility:
     """The finding. conflict: groups that push against each other; remedies: each a smallest set, the least effort first.
 
     feasible: all constraints can be met at once, at ``point``; then nothing needs to yield, and ``cost`` is that of the solve that
-    went on from there (NaN where it did not converge)
+    went on from there (NaN where it did not converge); status, ending: of a solve that came to nothing, that one or, where
+    nothing is known, the one with every constraint relaxed
     """
 
     feasible: bool
@@ -86,15 +85,16 @@ class Infeasibility:
     point: np.ndarray = field(default_factory=lambda: np.zeros(0))
     cost: float = math.nan
     solves: int = 0
-    message: str = ""
+    status: Status | None = None
+    ending: Finding | None = None
     notes: tuple[str, ...] = ()
 
 
 def _rounded_up(value: float) -> float:
-    """The next number of ``DIGITS`` digits above."""
+    """The next number of ``EXPLANATION.digits`` digits above."""
     if value <= 0:
         return 0.0
-    step = 10.0 ** (math.floor(math.log10(value)) - DIGITS + 1)
+    step = 10.0 ** (math.floor(math.log10(value)) - EXPLANATION.digits + 1)
     return float(f"{math.ceil(value * (1 + 1e-9) / step) * step:.12g}")
 
 
@@ -120,7 +120,7 @@ def _verified(program: Program, remedy: Remedy, x: np.ndarray, options: SolverOp
     relaxed = replace(relax(program.nlp, program.groups, by), x0=x)
     found = uninterrupted(solve_nlp(relaxed, options))
     return replace(remedy, verified=found.status is Status.CONVERGED, cost=found.f, iterations=max(0, len(found.iterations) - 1),
-                   message="" if found.status is Status.CONVERGED else f"{found.status.sentence} {found.message}".strip())
+                   status=found.status, ending=found.ending)
 
 
 # ---- the finding --------------------------------------------------------------------------------------------------------
@@ -144,17 +144,16 @@ def explain_infeasibility(program: Program, x: np.ndarray, *, options: SolverOpt
         say("again, from the guess")
         whole, solves = solve_elastic(nlp, groups, names, x, options), 2
     if not whole.feasible:
-        return Infeasibility(False, solves=solves, message="even with every constraint relaxed no motion was found: "
-                             f"{whole.status.sentence} {whole.message}".strip())
+        return Infeasibility(False, solves=solves, status=whole.status, ending=whole.ending)
     if not whole.yielding:
         say("nothing contradicts: solving on from there")
         found = uninterrupted(solve_nlp(replace(nlp, x0=whole.x), solving or options))
         done = found.status is Status.CONVERGED
         return Infeasibility(True, point=found.x if done else whole.x, cost=found.f if done else math.nan, solves=solves + 1,
-                             message="" if done else f"{found.status.sentence} {found.message}".strip())
+                             status=None if done else found.status, ending=None if done else found.ending)
     conflict = _conflict(whole)
     know(Infeasibility(False, conflict, point=whole.x, solves=solves))
-    tried, remedies, notes = conflict[:MOST_ALTERNATIVES], [], []
+    tried, remedies, notes = conflict[:EXPLANATION.max_alternatives], [], []
     if len(conflict) > len(tried):
         notes.append(f"{len(conflict)} constraints push; only the {len(tried)} that push most were tried one by one")
     for name in tried:

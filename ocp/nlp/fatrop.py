@@ -21,11 +21,11 @@ from ocp.nlp.check_stages import check_stages
 from ocp.nlp.ipopt import MU_LEAST, QUIET, hessian, overdetermined
 from ocp.nlp.options import SolverOptions
 from ocp.nlp.program import NLP, kkt, not_finite
-from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, told
+from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, ended
 from ocp.nlp.stages import permuted
 from ocp.nlp.unfolded import through_copies
 from ocp.nlp.watch import Watch, interrupts
-from ocp.problem import Status
+from ocp.problem import Finding, Kind, Status
 
 #: what functions return for NaN and infinities, and where a stop is wanted
 REFUSAL = 1e100
@@ -34,6 +34,9 @@ TRIALS = 2000
 #: by how much residuals of an answer may exceed the tolerance, which FATROP applies to its own scaling
 SLACK = 100.0
 
+
+#: data of its endings
+SOLVER = {"solver": "fatrop"}
 
 #: after a tiny step FATROP 1.1 moves multipliers of bounds but, for a step length of zero, never those of equations: where only
 #: multipliers are left to find it goes on for ever. Without its detection of tiny steps both move
@@ -192,7 +195,8 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
         start = x0 if warm is None else np.array(warm.x)
         if _lost_start(nlp, start):
             return NLPResult(start, np.zeros(nlp.n), np.zeros(nlp.m), float(nlp.f(start)), Status.NOT_A_NUMBER,
-                             "; ".join(not_finite(nlp, start)), (), {"solver": time.perf_counter() - started, "functions": 0.0}, 0)
+                             Finding(Kind.NOT_FINITE, data={**SOLVER, "found": not_finite(nlp, start)}), (),
+                             {"solver": time.perf_counter() - started, "functions": 0.0}, 0)
         mu = None if warm is None else max(warm.mu, MU_LEAST)
         if mu not in solvers:
             for other in [key for key in solvers if key is not None]:
@@ -214,13 +218,13 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
                 watch.heard(lambda first: tuple(course.log[first:]), lambda rows: course.point())
             last = Warm(x[order.columns_back], lam_x[order.columns_back], order.back(lam_g), 0.0)
         x, lam_x, lam_g = last.x, last.lam_x, last.lam_g
-        status, message = _verdict(nlp, options, course, last, bool(stats["success"]))
+        status, ending = _verdict(nlp, options, course, last, bool(stats["success"]))
         return NLPResult(
-            x=x, lam_x=lam_x, lam_g=lam_g, f=float(nlp.f(x.tolist())), status=status, message=message, iterations=tuple(course.log),
+            x=x, lam_x=lam_x, lam_g=lam_g, f=float(nlp.f(x.tolist())), status=status, ending=ending, iterations=tuple(course.log),
             seconds={"solver": time.perf_counter() - started,
                      "functions": sum(v for k, v in stats.items() if k.startswith("t_wall_nlp"))},
             n_evaluations=sum(v for k, v in stats.items() if k.startswith("n_call_nlp")), mu=_barrier(nlp, x, lam_x, lam_g),
-            notes=overdetermined(nlp),
+            findings=overdetermined(nlp),
         )
 
     solvers[None] = _solver(nlp, options, order, course, None)
@@ -296,19 +300,20 @@ def _lost_start(nlp: NLP, x: np.ndarray) -> bool:
     return not all(np.all(np.isfinite(v.nonzeros())) for v in values)
 
 
-def _verdict(nlp: NLP, options: SolverOptions, course: _Course, point: Warm, success: bool) -> tuple[Status, str]:
+def _verdict(nlp: NLP, options: SolverOptions, course: _Course, point: Warm, success: bool
+             ) -> tuple[Status, Finding | None]:
     if course.watch.stop and not course.lost:
-        return told(nlp, point.x, Status.INTERRUPTED, "FATROP", "User Requested Stop")
+        return ended(nlp, point.x, Status.INTERRUPTED, Finding(Kind.SOLVER_STATUS, data=SOLVER))
     found = kkt(nlp, point.x, point.lam_x, point.lam_g) if np.all(np.isfinite(point.x)) else None
     if found is not None:
         worst = {"stationarity": found.stationarity, "complementarity": found.complementarity, "violation": found.largest_violation}
         name = max(worst, key=worst.__getitem__)
         if success and worst[name] <= SLACK * options.tolerance:
-            return Status.CONVERGED, ""
+            return Status.CONVERGED, None
         if success:
-            return told(nlp, point.x, Status.STALLED, "FATROP", f"claims success, but {name} is {worst[name]:.3g}")
+            return ended(nlp, point.x, Status.STALLED, Finding(Kind.SUCCESS_REFUTED, name=name, value=worst[name], data=SOLVER))
         if found.largest_violation > np.sqrt(options.tolerance) and not course.lost and len(course.log) <= options.max_iterations:
-            return told(nlp, point.x, Status.INFEASIBLE, "FATROP", "")
+            return ended(nlp, point.x, Status.INFEASIBLE, Finding(Kind.SOLVER_STATUS, data=SOLVER))
     limit = len(course.log) > options.max_iterations
-    status = Status.ITERATION_LIMIT if limit else Status.STALLED
-    return told(nlp, point.x, status, "FATROP", "Maximum Iterations Exceeded" if limit else "no step makes progress")
+    status, kind = (Status.ITERATION_LIMIT, Kind.ITERATION_LIMIT) if limit else (Status.STALLED, Kind.NO_STEP)
+    return ended(nlp, point.x, status, Finding(kind, data=SOLVER))

@@ -11,10 +11,10 @@ import numpy as np
 
 from ocp.nlp.options import SolverOptions
 from ocp.nlp.program import NLP, worst_violations
-from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, told
+from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, ended
 from ocp.nlp.scaling import lifted
 from ocp.nlp.watch import Bell, Watch, barrier, interrupts
-from ocp.problem import Status
+from ocp.problem import Finding, Kind, Status
 
 #: smallest barrier parameter, and distance from bounds, of a warm start
 MU_LEAST = 1e-11
@@ -77,19 +77,20 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
         if watch.stop and stats["return_status"] == "NonIpopt_Exception_Thrown":
             raise KeyboardInterrupt  # a second Ctrl-C, which has cost the iterate
         point, rows = found["x"].full().ravel(), _log(stats)
-        status, message = _verdict(nlp, point, stats["return_status"], options.tolerance)
-        notes = overdetermined(nlp)
+        status, ending = _verdict(nlp, point, stats["return_status"], options.tolerance)
+        findings = overdetermined(nlp)
         if watch.circled and status is Status.INTERRUPTED:
-            status, message = Status.CONVERGED, ""
-            notes = (*notes, "IPOPT went around in circles where the objective hardly tells points apart: gradient "
-                     f"{rows[-1]['inf_du']:.1e}, violation {rows[-1]['inf_pr']:.1e}")
+            status, ending = Status.CONVERGED, None
+            findings = (*findings, Finding(Kind.CYCLED, data={
+                "solver": "ipopt", "gradient": rows[-1]["inf_du"], "violation": rows[-1]["inf_pr"]}))
         return NLPResult(
             x=point, lam_x=found["lam_x"].full().ravel(), lam_g=found["lam_g"].full().ravel(),
             f=float(nlp.f(point)),  # of the point as it is handed back: IPOPT moves it into its bounds after it took the objective
-            status=status, message=message, iterations=rows,
+            status=status, ending=ending, iterations=rows,
             seconds={"solver": time.perf_counter() - started,
                      "functions": sum(v for k, v in stats.items() if k.startswith("t_wall_nlp"))},
-            n_evaluations=sum(v for k, v in stats.items() if k.startswith("n_call_nlp")), mu=barrier(rows), notes=notes,
+            n_evaluations=sum(v for k, v in stats.items() if k.startswith("n_call_nlp")), mu=barrier(rows),
+            findings=findings,
         )
 
     solvers[None] = _solver(nlp, options, None)
@@ -124,12 +125,12 @@ def _solver(nlp: NLP, options: SolverOptions, mu: float | None) -> tuple[ca.Func
     return solver, bell
 
 
-def overdetermined(nlp: NLP) -> tuple[str, ...]:
-    """A note where there are more equations than unknowns that are not fixed: some of them are redundant, or contradict others."""
+def overdetermined(nlp: NLP) -> tuple[Finding, ...]:
+    """That there are more equations than unknowns that are not fixed: some of them are redundant, or contradict others."""
     equations, unknowns = int(np.sum(nlp.g_lower == nlp.g_upper)), int(np.sum(nlp.x_lower < nlp.x_upper))
     if equations <= unknowns:
         return ()
-    return (f"{equations} equations for {unknowns} unknowns that are not fixed: some follow from others or contradict them",)
+    return (Finding(Kind.OVERDETERMINED, data={"equations": equations, "unknowns": unknowns}),)
 
 
 def oracle(nlp: NLP) -> dict[str, ca.MX]:
@@ -162,18 +163,19 @@ def with_parameter(function: ca.Function, kind: str) -> ca.Function:
     return ca.Function(f"nlp_{kind}", [inputs[0], ca.MX.sym("p", 0), *inputs[1:]], outputs, *names)
 
 
-def _verdict(nlp: NLP, x: np.ndarray, returned: str, tolerance: float) -> tuple[Status, str]:
-    """Status of IPOPT's return status, and a message in the user's words."""
+def _verdict(nlp: NLP, x: np.ndarray, returned: str, tolerance: float) -> tuple[Status, Finding | None]:
+    """Status of IPOPT's return status, and how the solve ended."""
     if returned == "Restoration_Failed":
         worst = worst_violations(nlp, x, 1)
         infeasible = bool(worst) and not worst[0][1] <= np.sqrt(tolerance)
         status = Status.INFEASIBLE if infeasible else Status.STALLED
     else:
         status = _STATUS.get(returned, Status.FAILED)
+    data = {"solver": "ipopt", "status": returned}
     if returned == "Not_Enough_Degrees_Of_Freedom":
-        returned = (f"does not take more equations ({int(np.sum(nlp.g_lower == nlp.g_upper))}) than unknowns ({nlp.n}); "
-                    "drop constraints, or leave more open (controls, intervals, degree), or try another solver")
-    return told(nlp, x, status, "IPOPT", returned.replace("_", " "))
+        return ended(nlp, x, status, Finding(Kind.TOO_FEW_UNKNOWNS, data={
+            **data, "equations": int(np.sum(nlp.g_lower == nlp.g_upper)), "unknowns": nlp.n}))
+    return ended(nlp, x, status, Finding(Kind.SOLVER_STATUS, data=data))
 
 
 def _log(stats: Mapping[str, Any], first: int = 0) -> tuple[Mapping[str, float], ...]:

@@ -21,6 +21,7 @@ from ocp.nlp.separable import Separable
 from ocp.nlp.stages import Stages, Timeline
 from ocp.nlp.values import Values
 from ocp.nlp.whole import Whole
+from ocp.problem import Finding, Kind
 
 #: s_max of the scaling of KKT residuals; Waechter and Biegler 2006, Eq. 5 and below
 S_MAX = 100.0
@@ -47,7 +48,7 @@ class NLP:
         hess(x, sigma, lam_g) -> upper triangle [n, n] of the Hessian of ``sigma f + lam_g' g``, sparse
         gauss_newton(x, sigma) -> upper triangle [n, n] of sigma times a positive semidefinite approximation of the Hessian of f
     variables [n], constraints [m]: a name for each column and row, in the user's words
-    diagnose(x): sentences that name each user function that is not finite at x; None where nothing is known
+    diagnose(x): a finding for each user function that is not finite at x; None where nothing is known
     keep: what the functions call and must live as long as they do
     stages: the structure of optimal control where the program has it; timeline: where copies would give it, see ``ocp.nlp.stages``
     """
@@ -60,7 +61,7 @@ class NLP:
     g_upper: np.ndarray
     variables: tuple[str, ...] | Names
     constraints: tuple[str, ...] | Names
-    diagnose: Callable[[np.ndarray], tuple[str, ...]] | None = None
+    diagnose: Callable[[np.ndarray], tuple[Finding, ...]] | None = None
     keep: Any = None
     stages: Stages | None = None
     timeline: Timeline | None = None
@@ -191,19 +192,19 @@ def worst_violations(nlp: NLP, x: np.ndarray, count: int = 3) -> tuple[tuple[str
     return tuple((nlp.constraints[i] if i < nlp.m else f"bound of {nlp.variables[i - nlp.m]}", float(values[i])) for i in worst)
 
 
-def not_finite(nlp: NLP, x: np.ndarray, limit: int = 3) -> tuple[str, ...]:
-    """Sentences that name what is NaN or infinite at x: user functions, else rows and columns of the program."""
+def not_finite(nlp: NLP, x: np.ndarray, limit: int = 3) -> tuple[Finding, ...]:
+    """What is NaN or infinite at x: user functions, else rows and columns of the program."""
     if nlp.diagnose is not None and (found := nlp.diagnose(x)):
         return found[:limit]
-    rows = [f"{name} is not finite" for name, value in zip(nlp.constraints, _rows(nlp, x), strict=True)
+    rows = [Finding(Kind.CONSTRAINT_NOT_FINITE, name=name) for name, value in zip(nlp.constraints, _rows(nlp, x), strict=True)
             if not np.isfinite(value)]
     if not np.isfinite(float(nlp.f(x))):
-        rows.insert(0, "the objective is not finite")
+        rows.insert(0, Finding(Kind.OBJECTIVE_NOT_FINITE))
     if not rows:
         gradient, jacobian = nlp.grad(x)[1].full().ravel(), nlp.jac(x)[1]
-        rows = [f"the derivative of the objective by {name} is not finite"
+        rows = [Finding(Kind.GRADIENT_NOT_FINITE, name=name)
                 for name, value in zip(nlp.variables, gradient, strict=True) if not np.isfinite(value)]
-        rows += [f"the derivative of {nlp.constraints[i]} by {nlp.variables[j]} is not finite"
+        rows += [Finding(Kind.JACOBIAN_NOT_FINITE, name=nlp.constraints[i], data={"variable": nlp.variables[j]})
                  for i, j, value in zip(*jacobian.sparsity().get_triplet(), jacobian.nonzeros(), strict=True)
                  if not np.isfinite(value)]
     return tuple(rows[:limit])

@@ -1,15 +1,15 @@
-"""What solvers of nonlinear programs take to go on and hand back, and their messages in the user's words."""
+"""What solvers of nonlinear programs take to go on and hand back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ocp.nlp.program import NLP, not_finite, worst_violations
-from ocp.problem import Status
+from ocp.problem import Finding, Kind, Status
 
 Progress = Callable[[dict[str, float]], Any]
 
@@ -21,7 +21,8 @@ class NLPResult:
     mu: barrier parameter of the last iteration, with which a warm start goes on (0 where there is no barrier)
     iterations: one mapping per iteration with iteration, objective, inf_pr, inf_du, mu, d_norm, alpha_pr, alpha_du and
     regularization, as the solver reports them (scaled problem); seconds: "solver" in all, "functions" of which in the
-    functions of the program; n_evaluations: calls of f, g, grad, jac and hess together; notes: sentences about the solve.
+    functions of the program; n_evaluations: calls of f, g, grad, jac and hess together; ending: why the solver did not converge;
+    findings: about the solve.
     """
 
     x: np.ndarray
@@ -29,12 +30,12 @@ class NLPResult:
     lam_g: np.ndarray
     f: float
     status: Status
-    message: str
+    ending: Finding | None
     iterations: tuple[Mapping[str, float], ...]
     seconds: Mapping[str, float]
     n_evaluations: int
     mu: float = 0.0
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,15 @@ WatchPoint = tuple[Callable[[], bool], Callable[[Warm, tuple[Mapping[str, float]
 Run = Callable[[np.ndarray, Warm | None, Progress | None, WatchPoint | None], NLPResult]
 
 
-def told(nlp: NLP, x: np.ndarray, status: Status, solver: str, returned: str) -> tuple[Status, str]:
-    """Status and message in the user's words for what a solver returned."""
+def ended(nlp: NLP, x: np.ndarray, status: Status, how: Finding) -> tuple[Status, Finding | None]:
+    """Status and ending of a solve. how: what the solver returned; data of the ending are its own, what is not finite at x, and
+    the largest violations there."""
     if status is Status.NOT_A_NUMBER or not np.all(np.isfinite(x)):
-        found = not_finite(nlp, x)
-        return Status.NOT_A_NUMBER, "; ".join(found) or "the functions are finite at the last iterate, but not at a trial point"
+        return Status.NOT_A_NUMBER, Finding(Kind.NOT_FINITE, data={**how.data, "found": not_finite(nlp, x)})
     if status is Status.CONVERGED:
-        return status, ""
-    listed = "; ".join(f"{name}: {value:.3g}" for name, value in worst_violations(nlp, x))
+        return status, None
+    worst = worst_violations(nlp, x)
+    data = {**how.data, "violations": worst}
     if status in (Status.INFEASIBLE, Status.INTERRUPTED):
-        return status, f"Most violated: {listed}." if listed else ""
-    return status, f"{solver}: {returned}." + (f" Most violated: {listed}." if listed else "")
+        return status, Finding(Kind.LARGEST_VIOLATION, name=worst[0][0], value=worst[0][1], data=data) if worst else None
+    return status, replace(how, data=data)

@@ -21,6 +21,7 @@ from ocp.nlp.names import groups
 from ocp.nlp.options import SCALINGS
 from ocp.nlp.program import NLP, Functions
 from ocp.nlp.result import NLPResult, Warm
+from ocp.problem import Finding, Kind
 
 #: factors outside are cut: entries at the first point say little about others
 LARGEST = 2.0 ** 30
@@ -45,18 +46,23 @@ BESIDE = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """columns [n]: what one unit of a scaled variable is; rows [m], objective: factors. All positive."""
+    """columns [n]: what one unit of a scaled variable is; rows [m], objective: factors. All positive. how: the rule; reasons: what
+    is extraordinary of a program that was not asked to be scaled."""
 
     how: str
     columns: np.ndarray
     rows: np.ndarray
     objective: float
+    reasons: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        def span(values: np.ndarray) -> str:
-            return f"{np.min(values):.3g} to {np.max(values):.3g}" if len(values) else "none"
+    @property
+    def finding(self) -> Finding:
+        """The rule and the spans of its factors."""
+        def span(values: np.ndarray) -> tuple[float, ...]:
+            return (float(np.min(values)), float(np.max(values))) if len(values) else ()
 
-        return f"scaling {self.how}: columns {span(self.columns)}, rows {span(self.rows)}, objective {self.objective:.3g}"
+        return Finding(Kind.SCALED, name=self.how, data={
+            "reasons": self.reasons, "columns": span(self.columns), "rows": span(self.rows), "objective": self.objective})
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +163,7 @@ def extraordinary(nlp: NLP) -> Scaling | None:
     kinds = {"unknowns": (sizes > 1 / TINY).any(), "bounds": ((widths > 0) & (widths < TINY)).any(),
              "rows": (((entries > 0) & (entries < TINY)) | huge).any(), "costs": steep < STEEP}
     found = [kind for kind, there in kinds.items() if there]
-    return replace(choose_scaling(nlp, "guess"), how=f"guess for its {' and '.join(found)}") if found else None
+    return replace(choose_scaling(nlp, "guess"), reasons=tuple(found)) if found else None
 
 
 def _sizes(nlp: NLP) -> tuple[np.ndarray, np.ndarray]:
@@ -221,7 +227,7 @@ def scaled(nlp: NLP, how: str | Scaling, magnitudes: np.ndarray | None = None) -
         i, j = (np.array(k, dtype=int) for k in matrix.sparsity().get_triplet())
         return ca.MX(matrix.sparsity(), ca.vec(matrix.nz[:]) * (left[i] * s.columns[j])) if matrix.nnz() else matrix
 
-    def seen(point: np.ndarray) -> tuple[str, ...]:
+    def seen(point: np.ndarray) -> tuple[Finding, ...]:
         assert diagnose is not None
         return diagnose(np.asarray(point) * s.columns)
 

@@ -14,7 +14,7 @@ from ocp.nlp.options import SolverOptions
 from ocp.nlp.program import NLP, outside, worst_violations
 from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint
 from ocp.nlp.scaling import scaled
-from ocp.problem import Status
+from ocp.problem import Finding, Kind, Status
 
 
 def _interior_point(nlp: NLP, options: SolverOptions) -> Run:
@@ -28,7 +28,7 @@ BACK_ENDS: dict[str, Callable[[NLP, SolverOptions], Run]] = {
     "ipopt": ipopt.prepare, "interior_point": _interior_point, "fatrop": fatrop.prepare}
 
 
-#: how much more than the tolerance an unscaled violation may be before a note says so
+#: how much more than the tolerance an unscaled violation may be before a finding says so
 SLACK = 10.0
 
 #: an objective that falls by so many times its first sizes at points that violate less than so much falls without bound
@@ -45,7 +45,7 @@ class Solver:
     nlp: NLP
     options: SolverOptions
     run: Run
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def solve(self, warm: Warm | None = None, x0: Any = None, progress: Progress | None = None,
               watch_point: WatchPoint | None = None) -> NLPResult:
@@ -63,12 +63,12 @@ class Solver:
             if np.shape(value) != (size,):
                 raise ProblemError(f"{name} needs {size} values, got shape {np.shape(value)}", where="nlp")
         found = self.run(start, warm, progress, watch_point)
-        if found.status in (Status.ITERATION_LIMIT, Status.STALLED, Status.DIVERGED) and (told := _falls(found)):
-            found = replace(found, status=Status.UNBOUNDED, message=told)
+        if found.status in (Status.ITERATION_LIMIT, Status.STALLED, Status.DIVERGED) and (falls := _falls(found)):
+            found = replace(found, status=Status.UNBOUNDED, ending=falls)
         if found.status is Status.STALLED and _rounded(self.nlp, found):
-            found = replace(found, status=Status.CONVERGED, message="",
-                            notes=(*found.notes, "the search ended where rounding allows nothing better"))
-        return replace(found, notes=(*self.notes, *found.notes)) if self.notes else found
+            found = replace(found, status=Status.CONVERGED, ending=None,
+                            findings=(*found.findings, Finding(Kind.ROUNDING_REACHED)))
+        return replace(found, findings=(*self.findings, *found.findings)) if self.findings else found
 
 
 def _rounded(nlp: NLP, found: NLPResult) -> bool:
@@ -86,21 +86,21 @@ def _rounded(nlp: NLP, found: NLPResult) -> bool:
                 and np.max(abs(slope), initial=0.0) <= ROUNDING * np.max(by_columns, initial=0.0))
 
 
-def _falls(found: NLPResult) -> str:
-    """The fall in words where the objective of feasible iterates falls without bound, else ""."""
+def _falls(found: NLPResult) -> Finding | None:
+    """That the objective of feasible iterates falls without bound; None where it does not."""
     values = [row["objective"] for row in found.iterations if row["inf_pr"] <= FEASIBLE]
     if len(values) < 4 or not values[-1] < -FALLS * max(map(abs, values[:3])) or not np.isfinite(values[-1]):
-        return ""
-    return f"At feasible points the objective fell from {values[0]:.3g} to {values[-1]:.3g}, and went on falling."
+        return None
+    return Finding(Kind.OBJECTIVE_UNBOUNDED, data={"first": values[0], "last": values[-1]})
 
 
-def _scaled_run(nlp: NLP, options: SolverOptions) -> tuple[Run, tuple[str, ...]]:
+def _scaled_run(nlp: NLP, options: SolverOptions) -> tuple[Run, tuple[Finding, ...]]:
     """A run of the scaled program in the terms of the program itself."""
     inner, way = scaled(nlp, options.scaling)
     run = BACK_ENDS[options.solver](inner, options)
 
     def outer(x0: np.ndarray, warm: Warm | None, progress: Progress | None, watch_point: WatchPoint | None) -> NLPResult:
-        def told(row: dict[str, float]) -> None:
+        def shown(row: dict[str, float]) -> None:
             assert progress is not None
             progress(way.row(row))
 
@@ -109,14 +109,17 @@ def _scaled_run(nlp: NLP, options: SolverOptions) -> tuple[Run, tuple[str, ...]]
             due, take = watch_point
             seen = due, lambda point, rows: take(way.up(point), tuple(way.row(row) for row in rows))
         found = way.result(run(x0 / way.scaling.columns, None if warm is None else way.down(warm),
-                               None if progress is None else told, seen))
-        worst = worst_violations(nlp, found.x, 1) if found.status is Status.CONVERGED else ()
-        if worst and worst[0][1] > SLACK * options.tolerance:
-            note = f"scaled constraints hold to {options.tolerance:.3g}; unscaled, {worst[0][0]} is violated by {worst[0][1]:.3g}"
-            found = replace(found, notes=(*found.notes, note))
-        return found
+                               None if progress is None else shown, seen))
+        return replace(found, findings=(*found.findings, *unscaled_violation(nlp, found, options.tolerance)))
 
-    return outer, (str(way.scaling),)
+    return outer, (way.scaling.finding,)
+
+
+def unscaled_violation(nlp: NLP, found: NLPResult, tolerance: float) -> tuple[Finding, ...]:
+    """That constraints which hold to the tolerance once they are scaled are violated by more; () where they are not."""
+    worst = worst_violations(nlp, found.x, 1) if found.status is Status.CONVERGED else ()
+    return tuple(Finding(Kind.UNSCALED_VIOLATION, name=name, value=value, tolerance=tolerance)
+                 for name, value in worst if value > SLACK * tolerance)
 
 
 def prepare_solver(nlp: NLP, options: SolverOptions) -> Solver:

@@ -7,7 +7,7 @@ compares kinds and numbers; sentences are made of them at the face alone (``ocp.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -72,6 +72,8 @@ class Kind(enum.StrEnum):
     NOTHING_SOLVED = "nothing_solved"
 
     # the strategy: what was tried, why, and what came of it
+    STOPPED_IN = "stopped_in"
+    LEFT_OUT = "left_out"
     PASS = "pass"
     PASS_NOT_SOLVED = "pass_not_solved"
     TOO_COARSE = "too_coarse"
@@ -116,15 +118,97 @@ class Kind(enum.StrEnum):
     NOT_A_MINIMUM = "not_a_minimum"
     ESCAPED = "escaped"
     FALLS_WITHOUT_BOUND = "falls_without_bound"
+    NO_ITERATE = "no_iterate"
     NO_ERROR_BOUND = "no_error_bound"
     WIDE_ERROR_BOUND = "wide_error_bound"
     REFINED_FURTHER = "refined_further"
 
     # nonlinear programs and their solvers
+    SCALED = "scaled"
+    UNSCALED_VIOLATION = "unscaled_violation"
+    ROUNDING_REACHED = "rounding_reached"
+    CYCLED = "cycled"
+    OVERDETERMINED = "overdetermined"
+    REDUNDANT_EQUATION = "redundant_equation"
+    TANGENT_UNKNOWNS_CENTRED = "tangent_unknowns_centred"
+    RESUMED = "resumed"
+    PARAMETER_CHOSEN = "parameter_chosen"
+    DURATION_CHOSEN = "duration_chosen"
+    # how a solve ended: the return status of a solver that is not ours, or what our own ran into
+    SOLVER_STATUS = "solver_status"
+    LARGEST_VIOLATION = "largest_violation"
+    TOO_FEW_UNKNOWNS = "too_few_unknowns"
+    NO_STEP = "no_step"
+    ITERATION_LIMIT = "iteration_limit"
+    SINGULAR_SYSTEM = "singular_system"
+    NO_DESCENT_DIRECTION = "no_descent_direction"
+    OUT_OF_MEMORY = "out_of_memory"
+    ITERATES_DIVERGED = "iterates_diverged"
+    SUCCESS_REFUTED = "success_refuted"
+    OBJECTIVE_UNBOUNDED = "objective_unbounded"
+    CERTIFICATE_INCOMPLETE = "certificate_incomplete"
+    # what is not finite: functions of the user, else rows and columns of the program
+    NOT_FINITE = "not_finite"
+    FUNCTION_NOT_FINITE = "function_not_finite"
+    CONSTRAINT_NOT_FINITE = "constraint_not_finite"
+    OBJECTIVE_NOT_FINITE = "objective_not_finite"
+    GRADIENT_NOT_FINITE = "gradient_not_finite"
+    JACOBIAN_NOT_FINITE = "jacobian_not_finite"
 
     # shooting
+    GUESS_FROM_INVERSE_DYNAMICS = "guess_from_inverse_dynamics"
+    GUESS_MOVED_INTO_BOUNDS = "guess_moved_into_bounds"
+    GUESS_STATIONARY = "guess_stationary"
+    # how a search ended
+    GRADIENT_CONVERGED = "gradient_converged"
+    POLISHED = "polished"
+    COST_AT_ROUNDING = "cost_at_rounding"
+    NOTHING_FREE = "nothing_free"
+    ITERATIONS_USED_UP = "iterations_used_up"
+    SEARCH_INTERRUPTED = "search_interrupted"
+    GRADIENT_ABOVE_ROUNDING = "gradient_above_rounding"
+    NO_DECREASE = "no_decrease"
+    HESSIAN_INDEFINITE = "hessian_indefinite"
+    VIOLATION_NOT_HALVED = "violation_not_halved"
+    VIOLATION_STAYS = "violation_stays"
+    MULTIPLIER_UPDATES_USED_UP = "multiplier_updates_used_up"
+    LINE_SEARCH_STOPPED = "line_search_stopped"
+    # rollouts and derivatives that are not finite
+    STATE_NOT_FINITE = "state_not_finite"
+    STATE_TOO_LARGE = "state_too_large"
+    RUNNING_COST_NOT_FINITE = "running_cost_not_finite"
+    FINAL_COST_NOT_FINITE = "final_cost_not_finite"
+    PATH_CONSTRAINT_NOT_FINITE = "path_constraint_not_finite"
+    STEP_FAILED = "step_failed"
+    DYNAMICS_DERIVATIVE_NOT_FINITE = "dynamics_derivative_not_finite"
+    CONSTRAINT_DERIVATIVE_NOT_FINITE = "constraint_derivative_not_finite"
+    COST_DERIVATIVE_NOT_FINITE = "cost_derivative_not_finite"
+    COST_HESSIAN_NOT_FINITE = "cost_hessian_not_finite"
+    COSTATES_OVERFLOW = "costates_overflow"
 
     # kernels and derivatives
+    DERIVATIVES_CHOSEN = "derivatives_chosen"
+    CODE_GENERATED = "code_generated"
+    NOT_FORWARD_DYNAMICS = "not_forward_dynamics"
+    TIMED_CONSTRAINTS = "timed_constraints"
+    KERNELS_COMPILED = "kernels_compiled"
+    KERNELS_INTERPRETED = "kernels_interpreted"
+    KERNELS_WORTH_COMPILING = "kernels_worth_compiling"
+    KERNEL_MODES = "kernel_modes"
+    KERNEL_REMARK = "kernel_remark"
+
+    # reductions: how a problem was formulated for a method
+    ABSOLUTE_VALUE_AS_SUM = "absolute_value_as_sum"
+    NORM_AS_SLACK = "norm_as_slack"
+
+
+#: kinds of findings about one program, its solver and how it is evaluated: they say nothing of other programs
+OF_ONE_PROGRAM = frozenset({
+    Kind.SCALED, Kind.UNSCALED_VIOLATION, Kind.ROUNDING_REACHED, Kind.CYCLED, Kind.OVERDETERMINED, Kind.REDUNDANT_EQUATION,
+    Kind.TANGENT_UNKNOWNS_CENTRED, Kind.RESUMED, Kind.PARAMETER_CHOSEN, Kind.DURATION_CHOSEN,
+    Kind.GUESS_FROM_INVERSE_DYNAMICS, Kind.GUESS_MOVED_INTO_BOUNDS, Kind.GUESS_STATIONARY, Kind.DERIVATIVES_CHOSEN,
+    Kind.CODE_GENERATED, Kind.KERNELS_COMPILED, Kind.KERNELS_INTERPRETED, Kind.KERNELS_WORTH_COMPILING, Kind.KERNEL_MODES,
+    Kind.KERNEL_REMARK})
 
 
 @dataclass(frozen=True)
@@ -141,10 +225,24 @@ class Finding:
     tolerance: float | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        """The kind, and what it is about: for messages of errors; sentences are made at the face."""
+        about = " ".join(part for part in (self.name, self.component) if part)
+        when = "" if self.time is None else f" at t = {self.time:.6g} s"
+        return str(self.kind).replace("_", " ") + (f" ({about})" if about else "") + when
+
     def record(self) -> dict[str, Any]:
         """For JSON: the kind by its name, and what is given of the rest."""
         given = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
         return {"kind": str(self.kind), **{name: _plain(value) for name, value in given.items() if value not in ("", None, {})}}
+
+
+def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Every finding once, in order of appearance."""
+    found: list[Finding] = []
+    for one in findings:
+        found += [] if one in found else [one]
+    return tuple(found)
 
 
 def _plain(value: Any) -> Any:

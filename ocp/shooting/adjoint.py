@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 
 from dynamics.kernels import compile_kernel
-from ocp.algebraic import eliminated
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.problem import At, Problem, Solution, Status, Trajectory, in_steps, join, with_parameters
+from ocp.problem import At, Finding, Kind, Problem, Solution, Status, Trajectory, in_steps, join, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.reductions.algebraic_elimination import require_explicit
 from ocp.shooting import options as shooting
 from ocp.shooting.guess import write_guess
 from ocp.shooting.optimality import ShootingOptimality
+from ocp.shooting.outcome import chosen_constants
 from ocp.shooting.row_units import own_unit
 from ocp.shooting.stages.horizon import Horizon, Leg, build
 
@@ -128,16 +129,17 @@ def solve(problem: Problem, options: AdjointOptions, progress: Progress | None =
         raise UnsupportedError("adjoint", reasons, ())
     if resume is not None:
         raise ProblemError("method adjoint keeps no checkpoints; give the earlier run as a start (--from)", where="resume")
-    began, problem = time.perf_counter(), eliminated(problem)
+    require_explicit(problem)
+    began = time.perf_counter()
     horizon = build(problem, options.steps())
     shot = Shot(horizon, {"compiled": "compiled", "interpreted": "interpreted"}.get(options.kernels, "auto"))
     built = time.perf_counter()
     lower, upper = (bound[:horizon.stages][shot.filled] for bound in (horizon.lower, horizon.upper))
-    guess, notes = _guess(horizon, options.steps())
+    guess, findings = _guess(horizon, options.steps())
     start = np.clip(guess[shot.filled], lower, upper)
     unit = _unit(shot, start)
     search = _Search(shot, unit, (lower, upper), _sizes(shot, unit, start, upper - lower), progress, began)
-    status, message = search.run(start, options)
+    status, ending = search.run(start, options)
     shot.value(search.best)
     slope = shot.gradient()
     constants = dict(zip(horizon.constants.names, shot.x[horizon.legs[0].first, horizon.legs[0].stretch.phase.system.nx:].tolist(),
@@ -146,9 +148,9 @@ def solve(problem: Problem, options: AdjointOptions, progress: Progress | None =
     rows = max(kind.rows.count for kind in horizon.kinds)
     seconds = {"build": built - began, "solve": time.perf_counter() - built, "total": time.perf_counter() - began}
     return Solution(
-        problem=with_parameters(problem, constants), method="adjoint", options=asdict(options), status=status, message=message,
+        problem=with_parameters(problem, constants), method="adjoint", options=asdict(options), status=status, ending=ending,
         objective=unit * search.lowest, trajectory=join(parts), parts=parts if len(parts) > 1 else (), iterations=tuple(search.log),
-        seconds=seconds, notes=(*notes, *(f"{name} = {value:.9g}" for name, value in constants.items())),
+        seconds=seconds, findings=(*findings, *chosen_constants(horizon, constants)),
         extra={"gradient": slope}, optimality=ShootingOptimality(horizon, shot.x.copy(), shot.u.copy(),
                                                                  np.zeros((horizon.stages + 1, rows))))
 
@@ -167,7 +169,7 @@ class _Search:
         self.log: list[dict[str, float]] = []
         self.best, self.lowest, self.left, self.method = np.zeros(0), float("inf"), float("inf"), ""
 
-    def run(self, start: Array, options: AdjointOptions) -> tuple[Status, str]:
+    def run(self, start: Array, options: AdjointOptions) -> tuple[Status, Finding]:
         from scipy.optimize import minimize  # only here: it takes a third of a second
 
         self.best, self.method = start, options.integrator
@@ -175,24 +177,25 @@ class _Search:
             return self.failed()
         self.note(start)
         if not len(start):
-            return Status.CONVERGED, "nothing is free"
+            return Status.CONVERGED, Finding(Kind.NOTHING_FREE)
         try:
             found = minimize(self.both, start / self.size, jac=True, method="L-BFGS-B", callback=lambda y: self.note(y * self.size),
                              bounds=list(zip(self.lower / self.size, self.upper / self.size, strict=True)),
                              options={"maxcor": options.memory, "maxiter": options.max_iterations,
                                       "maxfun": 10 * options.max_iterations, "ftol": 0.0, "gtol": options.tolerance / 2,
                                       "maxls": 40})
-            told = str(found.message)
             self.note(found.x * self.size, count=False)
         except KeyboardInterrupt:
-            return Status.INTERRUPTED, f"interrupted at cost {self.unit * self.lowest:.9g}, projected gradient {self.left:.3g}"
+            return Status.INTERRUPTED, Finding(Kind.SEARCH_INTERRUPTED, value=self.left, data={
+                "iterations": max(0, len(self.log) - 1), "cost": self.unit * self.lowest})
         reached = options.tolerance * max(1.0, abs(self.lowest))
-        words = f"projected gradient {self.left:.3g}, tolerance {reached:.3g}, cost {self.unit * self.lowest:.9g}"
+        data = {"cost": self.unit * self.lowest, "solver": "L-BFGS-B", "status": str(found.message)}
         if self.left <= reached:
-            return Status.CONVERGED, words
+            return Status.CONVERGED, Finding(Kind.GRADIENT_CONVERGED, value=self.left, tolerance=reached, data=data)
         if len(self.log) > options.max_iterations:
-            return Status.ITERATION_LIMIT, f"{words} after {options.max_iterations} iterations"
-        return Status.STALLED, f"{words}; L-BFGS-B: {told}"
+            return Status.ITERATION_LIMIT, Finding(Kind.ITERATIONS_USED_UP, value=self.left, tolerance=reached, data={
+                **data, "iterations": options.max_iterations})
+        return Status.STALLED, Finding(Kind.LINE_SEARCH_STOPPED, value=self.left, tolerance=reached, data=data)
 
     def both(self, y: Array) -> tuple[float, Array]:
         value = self.shot.value(y * self.size) / self.unit
@@ -215,15 +218,16 @@ class _Search:
         if self.progress is not None:
             self.progress(row)
 
-    def failed(self) -> tuple[Status, str]:
-        """Why the simulation of the guess ends, in words."""
+    def failed(self) -> tuple[Status, Finding]:
+        """Why the simulation of the guess ends."""
         shot, h = self.shot, self.shot.horizon
         k = shot.lost
         t, x, u, _, length = shot.at(k)
         self.lowest = float("nan")
-        where = f"step {max(0, k - h.leg(k).first)} ({h.place(k, shot.x)}) of the simulation of the guess"
-        why = h.leg(k).stretch.failure(self.method, float(t), x, u, float(length)) if k < h.stages else ""
-        return Status.NOT_A_NUMBER, f"{where} fails: {why or 'states or costs are not finite'}"
+        phase, time_ = h.place(k, shot.x)
+        why = h.leg(k).stretch.failure(self.method, float(t), x, u, float(length)) if k < h.stages else None
+        return Status.NOT_A_NUMBER, Finding(Kind.STEP_FAILED, phase, time=time_, data={
+            "step": max(0, k - h.leg(k).first), **({} if why is None else {"failure": why._asdict()})})
 
 
 def _unit(shot: Shot, start: Array) -> float:
@@ -249,12 +253,12 @@ def _sizes(shot: Shot, unit: float, start: Array, ranges: Array) -> Array:
     return np.where(curvature > 1e-12, 1 / np.sqrt(np.maximum(curvature, 1e-12)), plain)
 
 
-def _guess(horizon: Horizon, steps: shooting.ILQROptions) -> tuple[Array, list[str]]:
-    """Unknowns [S, M] of the guess, and what there is to say about them."""
+def _guess(horizon: Horizon, steps: shooting.ILQROptions) -> tuple[Array, list[Finding]]:
+    """Unknowns [S, M] of the guess, and findings about them."""
     path = SimpleNamespace(x=np.zeros((horizon.stages + 1, horizon.width)), gap=np.zeros(0),
                            u=np.zeros((horizon.stages, horizon.lower.shape[1])))
-    _, notes = write_guess(horizon, steps, path)  # type: ignore[arg-type]
-    return path.u, notes
+    _, findings = write_guess(horizon, steps, path)  # type: ignore[arg-type]
+    return path.u, findings
 
 
 def _trajectory(shot: Shot, leg: Leg) -> Trajectory:

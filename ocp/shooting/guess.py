@@ -11,7 +11,7 @@ import numpy as np
 
 from ocp.errors import ProblemError
 from ocp.guess import inverse_dynamics_controls
-from ocp.problem import Guess, Phase
+from ocp.problem import Finding, Guess, Kind, Phase
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages.horizon import Horizon
 from ocp.spaces import Space
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def write_guess(horizon: Horizon, options: ILQROptions, path: Path, phases: Sequence[Phase] | None = None, line: bool = False
-                ) -> tuple[bool, list[str]]:
-    """Write controls, and states where the options start from them, into a path. Returns (whether the states count, notes).
+                ) -> tuple[bool, list[Finding]]:
+    """Write controls, and states where the options start from them, into a path. Returns (whether the states count, findings).
 
     phases: those whose guesses count, by default the phases of the horizon. line: the states are the straight line on the manifold
     from the start to the final state, which must be possible (``straight``).
@@ -37,7 +37,8 @@ def write_guess(horizon: Horizon, options: ILQROptions, path: Path, phases: Sequ
         start, chosen = _chosen(horizon, own[0])
     path.x[0, :len(start)] = start
     given = options.shooting in ("feasible", "multiple")
-    notes: list[str] = []
+    findings: list[Finding] = []
+    several = len(own) > 1
     if len(chosen):
         path.u[0, :len(chosen)] = np.clip(chosen, horizon.lower[0, :len(chosen)], horizon.upper[0, :len(chosen)])
     for leg, phase in zip(horizon.legs, own, strict=True):
@@ -45,10 +46,11 @@ def write_guess(horizon: Horizon, options: ILQROptions, path: Path, phases: Sequ
         u = controls(phase.guess, phase.system.nu, steps)
         if not u.any() and (found := inverse_dynamics_controls(phase, steps)) is not None:
             u = found
-            notes.append("the guess of the controls comes from inverse dynamics along the guess of the states")
+            findings.append(Finding(Kind.GUESS_FROM_INVERSE_DYNAMICS, phase.name if several else ""))
         inside = np.clip(u, *(bound[leg.first:leg.last, :phase.system.nu] for bound in (horizon.lower, horizon.upper)))
-        moved = [name for name, other in zip(phase.system.controls, (u != inside).any(axis=0).tolist(), strict=True) if other]
-        notes += [f"the guess of control {', '.join(map(repr, moved))} was moved into its bounds"] if moved else []
+        moved = tuple(name for name, other in zip(phase.system.controls, (u != inside).any(axis=0).tolist(), strict=True) if other)
+        if moved:
+            findings.append(Finding(Kind.GUESS_MOVED_INTO_BOUNDS, phase.name if several else "", data={"controls": moved}))
         path.u[leg.first:leg.last, :phase.system.nu] = inside
         if given:
             guess = _ends(phase, start) if line else phase.guess
@@ -60,7 +62,7 @@ def write_guess(horizon: Horizon, options: ILQROptions, path: Path, phases: Sequ
             if leg.two is not None:
                 now, size = leg.stretch.space.nx, leg.stretch.phase.system.nx
                 path.x[leg.first + 1:leg.last + 1, now:now + size] = path.x[leg.first:leg.last, :size]
-    return given, notes
+    return given, findings
 
 
 def _chosen(horizon: Horizon, phase: Phase) -> tuple[np.ndarray, np.ndarray]:

@@ -25,19 +25,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocp.algebraic import eliminated
-from ocp.bridge import marked
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import INTEGRATORS
-from ocp.problem import Guess, Phase, Problem, Solution, Status, with_parameters
+from ocp.problem import Finding, Guess, Kind, Phase, Problem, Solution, Status, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.reductions.algebraic_elimination import require_explicit
+from ocp.reductions.control_bounds import require_rows
 from ocp.shooting.engine import records
-from ocp.shooting.freed import freed
 from ocp.shooting.guess import write_guess
 from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
-from ocp.shooting.outcome import constants, extras, trajectories
+from ocp.shooting.outcome import chosen_constants, constants, extras, trajectories
 from ocp.shooting.row_units import in_own_units
 from ocp.shooting.stages.horizon import Horizon, build
 from ocp.shooting.stages.single import bends, closed_form
@@ -63,16 +62,13 @@ class Program:
     store: Store
     helpers: tuple[Engine, ...]
     kept: records.Kept  # alive as long as the records, which hold their handles
-    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]  # about derivatives and kernels
     seconds: Mapping[str, float]
     named: Mapping[str, Any]  # the options by name
 
 
 LOOPED = tuple(name for name, one in INTEGRATORS.items() if one.loops)
 """Integrators of loops over the robot."""
-
-ELSEWHERE = "; collocation (--method collocation) has the states as unknowns and may find one where rollouts do not"
-"""What to try where a search has missed constraints."""
 
 
 def solve(problem: Problem, options: ILQROptions | None = None, progress: Progress | None = None, checkpoint: Keep | None = None,
@@ -91,48 +87,51 @@ def solve(problem: Problem, options: ILQROptions | None = None, progress: Progre
 
 
 def prepare(problem: Problem, options: ILQROptions | None = None, kinds: tuple[Stage, ...] = ()) -> Program:
-    """Build and compile the kernels of a problem; kinds: its stages, where they are there from another grid. Raises
-    UnsupportedError and ProblemError as ``solve`` does, and KernelError when compiled kernels are demanded and cannot be had."""
+    """Build and compile the kernels of a problem, reduced (``ocp.methods.Method.reduce``); kinds: its stages, where they are there
+    from another grid. Raises UnsupportedError and ProblemError as ``solve`` does, and KernelError when compiled kernels are
+    demanded and cannot be had."""
     options = options or ILQROptions()
     reasons = unsupported(problem)
     if reasons:
         raise UnsupportedError("ilqr", reasons, ("collocation",))
-    problem = marked(eliminated(problem))
+    require_explicit(problem)
+    require_rows(problem, options)
     began = time.perf_counter()
     from ocp.shooting.engine import search  # noqa: F401  # the first import of Numba, timed apart
 
     imported = time.perf_counter()
-    by_loops, told = _execution(problem, options)
-    horizon = build(freed(problem.asked) if options.control_bounds == "rows" else problem.asked, options, by_loops, kinds)
+    by_loops, findings = _execution(problem, options)
+    horizon = build(problem, options, by_loops, kinds)
     horizon = horizon if kinds else in_own_units(horizon)
     built = time.perf_counter()
     compiled = records.compile_horizon(horizon, options)
     store, kept = records.make_store(compiled)
     helpers, more = records.helpers(compiled, store, options.threads - 1)
-    notes = [*told, f"kernels: {', '.join(sorted({kernel.mode for kernel in compiled.kernels}))}"]
-    notes += [f"kernel {kernel.name}: {note}" for kernel in compiled.kernels for note in kernel.notes]
-    return Program(problem, options, horizon, compiled, store, tuple(helpers), [*kept, *more], tuple(notes),
+    findings += (Finding(Kind.KERNEL_MODES, data={"modes": tuple(sorted({kernel.mode for kernel in compiled.kernels}))}),)
+    findings += tuple(Finding(Kind.KERNEL_REMARK, name=kernel.name, data={"remark": remark})
+                      for kernel in compiled.kernels for remark in kernel.notes)
+    return Program(problem, options, horizon, compiled, store, tuple(helpers), [*kept, *more], findings,
                    {"import": imported - began, "build": built - imported, "compile": time.perf_counter() - built},
                    asdict(options))
 
 
-def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[str, ...]]:
-    """Whether loops over the robot are needed (for its steps, or beside steps in closed form for full Hessians), and what there is
-    to say about it."""
+def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[Finding, ...]]:
+    """Whether loops over the robot are needed (for its steps, or beside steps in closed form for full Hessians), and findings about
+    the choice."""
     phase, closed = problem.phases[0], all(closed_form(phase, options) for phase in problem.phases)
-    _, by_loops, told = choose(phase.system, options.derivatives, options.execution)
+    _, by_loops, findings = choose(phase.system, options.derivatives, options.execution)
     plain = len(problem.phases) == 1 and not phase.duration.free and not phase.free_parameters and phase.start is not None \
         and phase.start.complete and not problem.linkages
     if by_loops and not (plain and options.integrator in LOOPED):
-        what = "free times, parameters, start states or linkages" if not plain else f"integrator {options.integrator!r}"
-        told = (f"dynamics: code generated for this problem, for loops over the robot know no {what}",)
+        findings = (Finding(Kind.CODE_GENERATED, data={"integrator": options.integrator} if plain else {"free": True}),)
         by_loops = False
     if closed:
         second = by_loops and options.hessian != "gauss_newton" and not bends(phase)
-        told = (f"derivatives: analytic, a step in code generated for this robot ({phase.system.model.nv} degrees of freedom"
-                f"{', full Hessians in compiled loops over the model' if second else ''})",)
+        findings = (Finding(Kind.DERIVATIVES_CHOSEN, data={
+            "source": "analytic", "execution": "generated", "function": "step", "degrees_of_freedom": phase.system.model.nv,
+            "hessians": "loops" if second else ""}),)
         by_loops = second
-    return by_loops, told
+    return by_loops, findings
 
 
 def run(program: Program, progress: Progress | None = None, checkpoint: Keep | None = None, resume: Checkpoint | None = None,
@@ -159,32 +158,29 @@ def shot(program: Program, progress: Progress | None = None, checkpoint: Keep | 
     own = options if start is None or start.shooting == options.shooting else replace(options, shooting=start.shooting)
     records.reset(store, own)
     if resume is None:
-        given, told = write_guess(horizon, own, store.path, phases, start is not None and start.line)
+        given, findings = write_guess(horizon, own, store.path, phases, start is not None and start.line)
     else:
         given = saved.restore(resume, horizon, own, store)
-        told = [f"resumed after {int(resume['iterations'][0])} iterations, from cost {float(resume['cost'][0]):.9g}"]
+        findings = [Finding(Kind.RESUMED, value=float(resume["cost"][0]), data={"iterations": int(resume["iterations"][0])})]
     one = Search(horizon, own, store, program.helpers, given, progress, checkpoint, resume, number, before, patient=patient)
-    status, message = one.run()
+    status, ending = one.run()
     missed, log = one.left_over(), one.whole_log
     if status is not Status.CONVERGED:
         one.save()  # before the last sweep, which may regularise
         if status in FAILURES and missed > 0.0:
-            message += ELSEWHERE
+            ending = replace(ending, data={**ending.data, "missed": missed})
     one.sweep_again()
-    notes = list(told)
     if resume is None and len(log) == 1 and status is Status.CONVERGED:
-        notes.append("the initial guess already was a stationary point; "
-                     "a symmetric start may need a guess that breaks the symmetry")
-    notes += program.notes
+        findings.append(Finding(Kind.GUESS_STATIONARY))
     chosen = constants(horizon, store.path)
-    notes += [f"{name} = {value:.9g}" for name, value in chosen.items()]
+    findings += [*program.findings, *chosen_constants(horizon, chosen)]
     whole, parts = trajectories(program.compiled, store.path)
     seconds = {**program.seconds, "load": one.load_seconds, "solve": time.perf_counter() - began - one.load_seconds}
     seconds["total"] = sum(seconds.values())
     found = Solution(
         problem=with_parameters(problem, chosen) if chosen else problem, method="ilqr", options=dict(program.named), status=status,
-        message=message, objective=one.objective + horizon.constant, trajectory=whole, parts=parts,
-        iterations=log[len(before):], seconds=seconds, notes=tuple(notes), extra=extras(horizon, store, one.swept, chosen),
+        ending=ending, objective=one.objective + horizon.constant, trajectory=whole, parts=parts,
+        iterations=log[len(before):], seconds=seconds, findings=tuple(findings), extra=extras(horizon, store, one.swept, chosen),
         optimality=ShootingOptimality(horizon, store.path.x.copy(), store.path.u.copy(), store.held.slope.copy()))
     return found, (missed, float(store.path.cost.sum()) if np.isfinite(missed) else np.inf)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocp.problem import Trajectory, join
+from ocp.problem import Finding, Kind, Trajectory, join
 from ocp.shooting.engine import records
 from ocp.shooting.stages.horizon import Horizon, Leg
 
@@ -19,6 +20,14 @@ def constants(horizon: Horizon, path: Path) -> dict[str, float]:
     leg = horizon.legs[0]
     nx, count = leg.stretch.phase.system.nx, horizon.constants.chosen
     return dict(zip(horizon.constants.names[:count], path.x[leg.first, nx:nx + count].tolist(), strict=True))
+
+
+def chosen_constants(horizon: Horizon, values: Mapping[str, float]) -> tuple[Finding, ...]:
+    """A finding for each of the constants, by name; durations by their phase, "" of a single one."""
+    own, phases = horizon.constants, [leg.stretch.phase.name for leg in horizon.legs]
+    durations = {own.names[at]: phases[i] if len(phases) > 1 else "" for i, at in own.durations.items()}
+    return tuple(Finding(Kind.DURATION_CHOSEN, durations[name], value=value) if name in durations else
+                 Finding(Kind.PARAMETER_CHOSEN, name=name, value=value) for name, value in values.items())
 
 
 def trajectories(compiled: records.Compiled, path: Path) -> tuple[Trajectory, tuple[Trajectory, ...]]:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ocp.errors import ProblemError
+from ocp.problem import Kind
 from ocp.shooting.active_set import ActiveSet
 from ocp.shooting.kkt import Array, Knot, Multipliers, Residuals, System, residuals, slopes
 
@@ -68,7 +69,7 @@ class PolishOptions:
 
 @dataclass(frozen=True)
 class Polished:
-    """The best point: states x [S+1] of [nx_k], controls u [S] of [m_k], multipliers, its residuals and how it came about.
+    """The best point: states x [S+1] of [nx_k], controls u [S] of [m_k], multipliers, its residuals; ending: why it was not solved.
 
     log: one row for every point kept, the first before any step: step, stationarity, feasibility, gap, complementarity, length
     (of the step that led there), trials (evaluations for it), exchanges, active (rows and bounds held).
@@ -79,7 +80,7 @@ class Polished:
     multipliers: Multipliers
     residuals: Residuals
     status: PolishStatus
-    message: str
+    ending: Kind | None
     log: tuple[Mapping[str, float], ...]
 
 
@@ -121,27 +122,25 @@ def polish(evaluate: Evaluate, retract: Retract, x: Sequence[Array], u: Sequence
         raise ProblemError("the problem cannot be evaluated at the point to polish", where="polish")
     best = here = first
     log = [_row(0, first, 0.0, 1, 0, 0)]
-    message = ""
+    ending = Kind.ITERATION_LIMIT
     for step in range(1, options.max_steps + 1):
         if best.worst <= options.tolerance:
             break
         direction = newton(here.knots, here.multipliers, options.max_exchanges)
         if direction is None:
-            message = "the linear system is singular"
+            ending = Kind.SINGULAR_SYSTEM
             break
         found, length, trials = _search(evaluate, retract, here, direction, options)
         if found is None:
-            message = f"no step along the Newton direction brings the point at residual {here.worst:.3g} closer"
+            ending = Kind.NO_STEP
             break
         here = found
         log.append(_row(step, here, length, trials, direction.exchanges, direction.active.count))
         best = here if here.worst < best.worst else best
     if best.worst <= options.tolerance:
-        status, message = PolishStatus.SOLVED, f"largest residual {best.worst:.3g}"
-    else:
-        status = PolishStatus.IMPROVED if best.worst < first.worst else PolishStatus.NO_IMPROVEMENT
-        message = message or f"largest residual {best.worst:.3g} after {options.max_steps} steps"
-    return Polished(best.x, best.u, best.multipliers, best.residuals, status, message, tuple(log))
+        return Polished(best.x, best.u, best.multipliers, best.residuals, PolishStatus.SOLVED, None, tuple(log))
+    status = PolishStatus.IMPROVED if best.worst < first.worst else PolishStatus.NO_IMPROVEMENT
+    return Polished(best.x, best.u, best.multipliers, best.residuals, status, ending, tuple(log))
 
 
 def newton(knots: Sequence[Knot], multipliers: Multipliers, max_exchanges: int = 60) -> Direction | None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.problem import Problem, Status
+from ocp.problem import Finding, Problem, Status
 from ocp.shooting.engine import records
 from ocp.shooting.guess import write_guess
 from ocp.shooting.ilqr import prepare
@@ -75,7 +75,7 @@ class Receding:
 
         return float(self._store.state[record.VIOLATION])
 
-    def reset(self, x0: np.ndarray, t0: float, iterations: int = 0) -> tuple[Status, str]:
+    def reset(self, x0: np.ndarray, t0: float, iterations: int = 0) -> tuple[Status, Finding]:
         """Start again from the guess of the phase: state x0 [nx] at absolute time t0 [s], then up to ``iterations`` of the whole
         solver,
         multipliers included. Returns how that ended."""

@@ -10,10 +10,10 @@ import numpy as np
 
 from ocp.certify import certify
 from ocp.guess import from_motion
-from ocp.interrupts import late
+from ocp.interrupts import Activity, Stopped, late, leave_out
 from ocp.nlp.local import PARAMETER
-from ocp.problem import SOLVED, Finding, Kind, Residual, Solution, Status
-from ocp.splits import shortfall
+from ocp.problem import OF_ONE_PROGRAM, SOLVED, Finding, Kind, Residual, Solution, Status
+from ocp.reductions import objective_shortfall
 from ocp.strategy.records import State
 from ocp.strategy.search import Search
 
@@ -33,7 +33,9 @@ def answered(state: State) -> Solution:
 
 def not_a_minimum(search: Search, state: State) -> Finding | None:
     found = answered(state)
-    if found.escape is None or found.status not in SOLVED or late() or found.certificate is None or state.fired("error_bound"):
+    if found.escape is None or found.status not in SOLVED or late(Activity.CURVATURE):
+        return None
+    if found.certificate is None or state.fired("error_bound"):
         return None
     kind = found.certificate.second_order
     assert kind is not None
@@ -58,17 +60,22 @@ def escape(search: Search, state: State, why: Finding) -> State | None:
             raise KeyboardInterrupt
         if not new.objective < found.objective - MIN_FALL * size:
             continue
-        new = replace(new, findings=(*found.findings, replace(why, kind=Kind.ESCAPED), *new.findings),
+        new = replace(new, findings=(*_of_search(found), replace(why, kind=Kind.ESCAPED), *new.findings),
                       iterations=(*found.iterations, *new.iterations[1:]),
                       strategy=(*found.strategy, *new.strategy))
         new = new if new.certificate is not None else certify(new, search.tolerances)
         falls = new.objective < found.objective - UNBOUNDED_FALL * size
         if falls and (new.status not in SOLVED or new.escape is not None):
             ending = replace(why, kind=Kind.FALLS_WITHOUT_BOUND, data={**why.data, "objective": new.objective})
-            return replace(state, answer=replace(new, status=Status.UNBOUNDED, message="", ending=ending))
+            return replace(state, answer=replace(new, status=Status.UNBOUNDED, ending=ending))
         if new.status in SOLVED:
             return replace(state, answer=new)
     return None
+
+
+def _of_search(found: Solution) -> tuple[Finding, ...]:
+    """Findings that stay true when another program has a better answer."""
+    return tuple(one for one in found.findings if one.kind not in OF_ONE_PROGRAM)
 
 
 def moved_parameters(found: Solution, direction: Any) -> dict[str, float]:
@@ -91,41 +98,39 @@ def without_bound(search: Search, state: State) -> Finding | None:
     found = answered(state)
     if found.status not in SOLVED or found.certificate is None or not np.isfinite(search.tolerances.objective_error):
         return None
-    return Finding(Kind.NO_ERROR_BOUND) if found.certificate.objective_error is None and not _said(found) else None
+    return Finding(Kind.NO_ERROR_BOUND) if found.certificate.objective_error is None else None
 
 
-def _said(found: Solution) -> bool:
-    return any(one.kind is Kind.NO_ERROR_BOUND for one in found.findings)
-
-
-def bound(search: Search, state: State, why: Finding) -> State:
+def bound(search: Search, state: State, why: Finding) -> State | None:
     """The answer with half the width of the error bound of its objective: what a finer mesh changes, what is left of optimality,
     what tightened bounds and slack norms cost."""
     found = answered(state)
     certificate = found.certificate
     assert certificate is not None
     size = certificate.objective_size
-    margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + shortfall(found)) / size
+    margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + objective_shortfall(found)) / size
     rest = certificate.complementarity.value + certificate.stationarity.value + margins
 
     def bounded(value: float, data: Mapping[str, Any], cause: Kind | None = None, finer: Solution | None = None) -> State:
         residual = Residual(Kind.OBJECTIVE_ERROR, value, search.tolerances.objective_error, cause=cause, data=data)
         return replace(state, answer=replace(found, certificate=replace(certificate, objective_error=residual)), finer=finer)
 
-    def unbounded(limit: bool) -> State:
-        return replace(state, answer=replace(found, findings=(*found.findings, replace(why, data={"limit": limit}))))
-
-    if late():
-        return unbounded(True)
+    if late(Activity.ERROR_BOUND):
+        leave_out(Activity.ERROR_BOUND)
+        return None
     if all(phase.steps is not None for phase in found.problem.phases):
         return bounded(rest, {}, Kind.DISCRETE_TIME)
     begun = from_motion(found.problem, found.parts or (found.trajectory,), parameters(found))
     try:
         again = search.method.on_finer_mesh(search, begun, found)
+    except Stopped:
+        leave_out(Activity.ERROR_BOUND)
+        return None
     except (ArithmeticError, ValueError) as error:
         return bounded(float("nan"), {"error": str(error)}, Kind.FINER_SOLVE_FAILED)
     if again.status is Status.INTERRUPTED:
-        return unbounded(late())
+        leave_out(Activity.ERROR_BOUND)
+        return None
     if again.status not in SOLVED:
         return bounded(float("nan"), {"status": again.status.name}, Kind.FINER_SOLVE_FAILED)
     return bounded(COVERAGE * abs(again.objective - found.objective) / size + rest, {"finer_objective": again.objective},
@@ -137,7 +142,9 @@ def wide_bound(search: Search, state: State) -> Finding | None:
     found, refinement = answered(state), search.refinement
     certificate = found.certificate
     wide = None if certificate is None else certificate.objective_error
-    if state.finer is None or wide is None or wide.holds or certificate is None or len(certificate.failures) > 1 or late():
+    if state.finer is None or wide is None or wide.holds or late(Activity.REFINEMENT):
+        return None
+    if certificate is None or len(certificate.failures) > 1:
         return None
     certified = refinement is not None and refinement.certified
     return Finding(Kind.WIDE_ERROR_BOUND, value=wide.value, tolerance=wide.tolerance, data={"objective": found.objective}) \
@@ -155,7 +162,7 @@ def from_finer(search: Search, state: State, why: Finding) -> State | None:
                                             controls=found.freeze.get("controls", search.options.controls)))
     if new.status is Status.INTERRUPTED and not late():
         raise KeyboardInterrupt
-    new = replace(new, options=found.options, findings=(*found.findings, replace(why, kind=Kind.REFINED_FURTHER), *new.findings),
+    new = replace(new, options=found.options, findings=(*_of_search(found), replace(why, kind=Kind.REFINED_FURTHER), *new.findings),
                   iterations=(*found.iterations, *new.iterations[1:]), strategy=(*found.strategy, *new.strategy))
     new = new if new.certificate is not None else certify(new, search.tolerances)
     return replace(state, answer=new, finer=None) if new.ok else None

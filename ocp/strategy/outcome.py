@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ocp.interrupts import late
+from ocp.interrupts import asked, late
 from ocp.problem import Finding, Kind, Solution, Status
 from ocp.problem.checkpoint import text
 from ocp.strategy.direct import COLUMNS
@@ -30,14 +30,14 @@ def outcome(search: Search, state: State) -> Solution:
     if state.ending.kind is Kind.INTERRUPTED:
         found = _interrupted(found, state, best, refinement)
     elif state.ending.kind is Kind.PROGRAM_NOT_SOLVED and best is not None:
-        found = replace(found, status=state.last.solution.status, ending=replace(state.ending, kind=Kind.REFINED_MESH_NOT_SOLVED),
-                        message=state.last.solution.message)
+        ending = replace(state.ending, kind=Kind.REFINED_MESH_NOT_SOLVED)
+        found = replace(found, status=state.last.solution.status, ending=_after(state.last.solution, ending))
     elif refinement is not None and best is not None and state.ending.kind is not Kind.ACCURATE:
         status = found.status if refinement.certified else Status.MESH_TOLERANCE
         found = replace(found, status=status, ending=replace(state.ending, data={
             **state.ending.data, "passes": len(state.passes), "error": _error(best)}))
-    elif refinement is None and state.ending.kind in (Kind.LOCALLY_INFEASIBLE, Kind.QUASI_NEWTON_STALLED) or best is None and state.ending.kind is Kind.LOCALLY_INFEASIBLE:
-        found = replace(found, ending=state.ending)
+    elif best is None and state.ending.kind in (Kind.LOCALLY_INFEASIBLE, Kind.QUASI_NEWTON_STALLED):
+        found = replace(found, ending=_after(found, state.ending))
     if refinement is not None:
         found = _refined(search, refinement, state, found, best)
     return replace(found, strategy=state.firings)
@@ -59,10 +59,16 @@ def _chosen(state: State) -> Attempt:
 def _interrupted(found: Solution, state: State, best: Attempt | None, refinement: Refinement | None) -> Solution:
     if best is None:
         return replace(found, status=Status.INTERRUPTED)
-    ending = Finding(Kind.LAST_PASS_RETURNED, data={"pass": best.task.number, "limit": late()})
+    limit = late() and not asked()
+    ending = Finding(Kind.LAST_PASS_RETURNED, data={"pass": best.task.number, "limit": limit})
     certified = refinement is not None and refinement.certified
-    status = Status.INTERRUPTED if not late() else found.status if certified else Status.MESH_TOLERANCE
-    return replace(found, status=status, ending=ending, message="")
+    status = Status.INTERRUPTED if not limit else found.status if certified else Status.MESH_TOLERANCE
+    return replace(found, status=status, ending=ending)
+
+
+def _after(program: Solution, ending: Finding) -> Finding:
+    """The ending of a search, with that of its program, which ``data`` has as "program"."""
+    return ending if program.ending is None else replace(ending, data={**ending.data, "program": program.ending})
 
 
 def _error(best: Attempt) -> dict[str, Any]:
@@ -84,7 +90,8 @@ def _refined(search: Search, refinement: Refinement, state: State, found: Soluti
         if cost is not None:
             extra["margins_cost"] = np.array([cost])
             findings.append(Finding(Kind.BOUNDS_TIGHTENED, value=cost))
-        if state.ending is not None and state.ending.kind is Kind.ACCURATE and not refinement.certified and estimate.largest > tolerance:
+        accurate = state.ending is not None and state.ending.kind is Kind.ACCURATE
+        if accurate and not refinement.certified and estimate.largest > tolerance:
             largest = estimate.finding(search.problem)
             missed = replace(largest, kind=Kind.MESH_TOLERANCE_MISSED, tolerance=tolerance,
                              data={**largest.data, "motion": estimate.motion})

@@ -76,8 +76,8 @@ class Adjoint(Method):
     name = "adjoint"
 
     def attempt(self, search: Search, state: State) -> Attempt:
-        outside = search.outside
-        found = adjoint.solve(state.task.problem, search.options, outside.progress, outside.checkpoint, state.task.resume)
+        task, outside = state.task, search.outside
+        found = adjoint.solve(task.problem, search.options, outside.progress, outside.checkpoint, task.resume)
         return Attempt(state.task, found)
 
     def final(self, search: Search, state: State) -> bool:

@@ -35,17 +35,18 @@ def interrupted(search: Search, state: State) -> Finding | None:
 
 
 def without_remedy(search: Search, state: State) -> Finding | None:
-    """That neither a guess nor a mesh mends how the program ended, or that no more passes may be tried; all guesses of the cascade
-    are one pass."""
-    last = search.brief or (search.refinement is not None and state.task.number >= search.refinement.max_passes)
-    return unsolved(search, state) if (last and state.task.begun is None) or search.method.final(search, state) else None
+    """That neither a guess nor a mesh mends how the program ended, or that no more may be tried."""
+    exhausted = search.brief or (search.refinement is not None and state.task.number >= search.refinement.max_passes)
+    over = exhausted and state.task.begun is None  # a cascade of guesses is one pass
+    return unsolved(search, state) if over or search.method.final(search, state) else None
 
 
 def quasi_newton_stalled(search: Search, state: State) -> Finding | None:
     """That a quasi-Newton method came to a feasible point and then no further, or not in time."""
     slow = state.last.solution.status in (Status.STALLED, Status.ITERATION_LIMIT) and state.last.missed[0] <= FEASIBLE
     limited = getattr(search.options, "hessian", "") == "limited_memory" and state.task.beside is None
-    return Finding(Kind.QUASI_NEWTON_STALLED, name=state.task.guess) if limited and slow and calls_for_guesses(search, state) else None
+    stalled = limited and slow and calls_for_guesses(search, state)
+    return Finding(Kind.QUASI_NEWTON_STALLED, name=state.task.guess) if stalled else None
 
 
 def locally_infeasible(search: Search, state: State) -> Finding | None:

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import casadi as ca
 import numpy as np
 
-from ocp.problem import At, Phase, Problem
+from ocp.problem import At, Finding, Kind, Phase, Problem
 from ocp.transcription.mesh import Compressed, Discretisation, Grid
 
 Unpack = Callable[[np.ndarray], list[tuple[np.ndarray, np.ndarray, float, float, np.ndarray]]]
 
 
-def diagnosis(problem: Problem, meshes: Sequence[Discretisation], unpack: Unpack) -> Callable[[np.ndarray], tuple[str, ...]]:
-    """A function of the unknowns that returns one sentence for each user function that is not finite there.
+def diagnosis(problem: Problem, meshes: Sequence[Discretisation], unpack: Unpack
+              ) -> Callable[[np.ndarray], tuple[Finding, ...]]:
+    """A function of the unknowns that returns one finding for each user function that is not finite there.
 
     unpack(values): by phase, states [M, nx], controls [P, nu], start [s], duration [s] and parameters. Values come first;
     derivatives by state and control are looked at only where all values are finite.
     """
-    def diagnose(values: np.ndarray) -> tuple[str, ...]:
-        found: list[str] = []
+    def diagnose(values: np.ndarray) -> tuple[Finding, ...]:
+        found: list[Finding] = []
         points = unpack(values)
         for derivative in (False, True):
             for phase, mesh, (x, u, start, duration, p) in zip(problem.phases, meshes, points, strict=True):
                 fractions, states, controls, names = _at(mesh, x, u)
                 at = (start + duration * fractions, states, controls, p)
-                for label, function, components, places in _functions(phase, len(fractions)):
-                    sentence = _inspect(phase, names, label, _derived(function) if derivative else function, components, places, at,
-                                        derivative)
-                    prefix = f"phase {phase.name!r}: " if len(problem.phases) > 1 else ""
-                    found += [prefix + sentence] if sentence else []
+                for term, function, components, places in _functions(phase, len(fractions)):
+                    one = _inspect(phase, names, term, _derived(function) if derivative else function, components, places, at,
+                                   derivative)
+                    found += [] if one is None else [replace(one, phase=phase.name if len(problem.phases) > 1 else "")]
             if found:
                 break
         return tuple(found)
@@ -58,14 +59,14 @@ def _at(mesh: Discretisation, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray,
     return fractions, states, controls, names
 
 
-def _functions(phase: Phase, count: int) -> Iterator[tuple[str, ca.Function, tuple[str, ...], np.ndarray]]:
+def _functions(phase: Phase, count: int) -> Iterator[tuple[tuple[str, str], ca.Function, tuple[str, ...], np.ndarray]]:
     everywhere = np.arange(count)
     where = {At.PATH: everywhere, At.INTEGRAL: everywhere, At.START: np.array([0]), At.FINAL: np.array([count - 1])}
-    yield "the rate", phase.system.rate, phase.system.space.tangent_names, everywhere
+    yield ("rate", ""), phase.system.rate, phase.system.space.tangent_names, everywhere
     for cost in phase.costs:
-        yield f"cost {cost.name!r}", cost.function, (), where[cost.at]
+        yield ("cost", cost.name), cost.function, (), where[cost.at]
     for constraint in phase.constraints:
-        yield f"constraint {constraint.name!r}", constraint.function, constraint.components(), where[constraint.at]
+        yield ("constraint", constraint.name), constraint.function, constraint.components(), where[constraint.at]
 
 
 def _derived(function: ca.Function) -> ca.Function:
@@ -73,8 +74,8 @@ def _derived(function: ca.Function) -> ca.Function:
     return ca.Function("derivative", inputs, [ca.densify(ca.jacobian(function(*inputs), ca.vertcat(inputs[1], inputs[2])))])
 
 
-def _inspect(phase: Phase, names: list[str], label: str, function: ca.Function, components: tuple[str, ...], places: np.ndarray,
-             point: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], derivative: bool) -> str | None:
+def _inspect(phase: Phase, names: list[str], term: tuple[str, str], function: ca.Function, components: tuple[str, ...],
+             places: np.ndarray, point: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], derivative: bool) -> Finding | None:
     t, x, u, p = point
     own = [*phase.system.space.names, *phase.system.inputs]
     for j in places:
@@ -83,8 +84,7 @@ def _inspect(phase: Phase, names: list[str], label: str, function: ca.Function, 
         if not len(broken):
             continue
         row, column = broken[0]
-        part = f" of {components[row]}" if len(components) > 1 else ""
-        by = f"the derivative by {own[column]} of " if derivative else ""
-        at = ", ".join(f"{name} = {v:.6g}" for name, v in zip(own, [*x[j], *u[j]], strict=True))
-        return f"{by}{label}{part} is {value[row, column]} at {names[j]} (t = {t[j]:.6g} s; {at})"
+        data = {"term": term[0], "node": names[j], "values": dict(zip(own, [*x[j].tolist(), *u[j].tolist()], strict=True))}
+        return Finding(Kind.FUNCTION_NOT_FINITE, name=term[1], component=components[row] if len(components) > 1 else "",
+                       time=float(t[j]), value=float(value[row, column]), data=data | ({"by": own[column]} if derivative else {}))
     return None

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ocp.interrupts import Activity, check
 from ocp.nlp import (
     NLP,
     NLPResult,
@@ -22,12 +23,12 @@ from ocp.nlp import (
     kkt,
     prepare_solver,
     scaled,
-    worst_violations,
 )
 from ocp.nlp.ipopt import overdetermined
 from ocp.nlp.local import Local, Owners
 from ocp.nlp.scaling_text import read_scaling, rule, scaling_text
-from ocp.problem import At, Problem, Sense, Solution, Status, Trajectory, with_parameters
+from ocp.nlp.solve import unscaled_violation
+from ocp.problem import At, Finding, Kind, Problem, Sense, Solution, Status, Trajectory, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep, Pace, check_layout, joined, layout, log_arrays, log_rows, text
 from ocp.transcription.duration_guard import DurationGuard
 from ocp.transcription.program import Transcription
@@ -42,8 +43,6 @@ Begin = Callable[[Transcription], "Warm | None"]
 #: tangent unknowns this small leave the charts where they are: a scheme's error depends on its chart, and changes by a part of this
 CENTRED = 1e-3
 PASSES = 6
-#: how much more than the tolerance an unscaled violation may be before a note says so
-SLACK = 10.0
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ class _Search:
                       "functions": 0.0}
         self.rows: list[Mapping[str, float]] = []
         self.factors = _factors(self.program.nlp, options.scaling)
-        self.notes: tuple[str, ...] = ()
+        self.findings: tuple[Finding, ...] = ()
 
     def _tangent(self) -> bool:
         return any(form.tangent for form in self.program.forms)
@@ -155,7 +154,7 @@ class _Search:
             pace = None if self.checkpoint is None else Pace()
             reach = None if self.longest is None else DurationGuard(self.longest, self.program.durations, pace, self.keep)
             watch = None if pace is None else (pace.due, self.keep)
-            result = _solved(self.program.nlp, self.solver, self.factors, warm, None if self.progress is None else self._told,
+            result = _solved(self.program.nlp, self.solver, self.factors, warm, None if self.progress is None else self._show,
                              watch if reach is None else (reach.due, reach.take))
             if reach is not None and reach.left:
                 result = replace(result, status=Status.DIVERGED)
@@ -171,7 +170,7 @@ class _Search:
             warm = Warm(_about_centres(self.program, result.x), result.lam_x, result.lam_g, max(result.mu, 1e-6))
             self.spent["transcription"] += time.perf_counter() - began
         if passes > 1:
-            self.notes = (f"tangent unknowns centred {passes - 1} times; the last lie within {moved:.2g} of their centres",)
+            self.findings = (Finding(Kind.TANGENT_UNKNOWNS_CENTRED, value=moved, data={"times": passes - 1}),)
         return result
 
     def polished(self, polish: Polish, result: NLPResult) -> NLPResult:
@@ -181,7 +180,7 @@ class _Search:
         self.spent["solve"] += time.perf_counter() - began
         return better
 
-    def _told(self, row: dict[str, float]) -> None:
+    def _show(self, row: dict[str, float]) -> None:
         assert self.progress is not None
         self.progress({**row, "iteration": row["iteration"] + self.first + max(0, len(self.rows) - 1)})
 
@@ -200,24 +199,25 @@ class _Search:
     def solution(self, result: NLPResult) -> Solution:
         program, problem = self.program, self.problem
         parts, chosen = program.parts(result.x), program.parameters(result.x)
-        told = repeated(problem) if overdetermined(program.nlp) else ()
-        notes = (*program.notes, *result.notes, *self.notes, *told)
+        redundant = repeated(problem) if overdetermined(program.nlp) else ()
+        findings = [*program.findings, *result.findings, *self.findings, *redundant]
         if self.resume is not None:
-            notes = (*notes, f"resumed after {self.first} iterations, from objective {float(self.resume['cost'][0]):.9g}")
+            findings.append(Finding(Kind.RESUMED, value=float(self.resume["cost"][0]), data={"iterations": self.first}))
         extra = {"lam_x": result.lam_x, "lam_g": result.lam_g}
         extra |= {"costate" if len(parts) == 1 else f"{phase.name}.costate": value
                   for phase, value in zip(problem.phases, program.costate(result.lam_g), strict=True) if len(value)}
         if chosen:
             extra["parameters"] = np.array(list(chosen.values()))
-            notes = (*notes, *(f"parameter {name} = {value:.9g}" for name, value in chosen.items()))
+            findings += [Finding(Kind.PARAMETER_CHOSEN, name=name, value=value) for name, value in chosen.items()]
         spent = {**self.spent, "transcription": self.spent["transcription"] - self.spent["compile"],
                  "total": time.perf_counter() - self.started}
         optimality = Optimality(program.nlp, result.x, result.lam_x, result.lam_g, program.parts, program.owners)
         return Solution(
             problem=with_parameters(problem, chosen), method=self.method, options=asdict(self.options), status=result.status,
-            message=result.message, objective=result.f, trajectory=program.invert(result.x), parts=parts if len(parts) > 1 else (),
-            iterations=joined(self.before, _numbered(self.rows, self.first)), seconds=spent, optimality=optimality, notes=notes,
-            extra=extra, freeze={} if self.factors is None else {"scaling": scaling_text(program.nlp, self.factors)})
+            ending=result.ending, objective=result.f, trajectory=program.invert(result.x), parts=parts if len(parts) > 1 else (),
+            iterations=joined(self.before, _numbered(self.rows, self.first)), seconds=spent, optimality=optimality,
+            findings=tuple(findings), extra=extra,
+            freeze={} if self.factors is None else {"scaling": scaling_text(program.nlp, self.factors)})
 
 
 def _factors(nlp: NLP, scaling: str) -> Scaling | None:
@@ -231,12 +231,14 @@ def _solved(nlp: NLP, solver: SolverOptions, factors: Scaling | None, warm: Warm
             watch: WatchPoint | None) -> NLPResult:
     """The solution of the program through its scaled twin, in its own terms."""
     plain = replace(solver, scaling="none")
+    check(Activity.SCALING)
     factors = extraordinary(nlp) if factors is None else factors
     if factors is None:
+        check(Activity.SOLVING)
         return prepare_solver(nlp, plain).solve(warm, None, progress, watch)
     inner, way = scaled(nlp, factors)
 
-    def told(row: dict[str, float]) -> None:
+    def shown(row: dict[str, float]) -> None:
         assert progress is not None
         progress(way.row(row))
 
@@ -245,11 +247,8 @@ def _solved(nlp: NLP, solver: SolverOptions, factors: Scaling | None, warm: Warm
         due, take = watch
         seen = due, lambda point, rows: take(way.up(point), tuple(way.row(row) for row in rows))
     found = way.result(prepare_solver(inner, plain).solve(None if warm is None else way.down(warm), None,
-                                                          None if progress is None else told, seen))
-    notes, worst = [str(way.scaling)], worst_violations(nlp, found.x, 1) if found.status is Status.CONVERGED else ()
-    if worst and worst[0][1] > SLACK * solver.tolerance:
-        notes.append(f"scaled constraints hold to {solver.tolerance:.3g}; unscaled, {worst[0][0]} is violated by {worst[0][1]:.3g}")
-    return replace(found, notes=(*notes, *found.notes))
+                                                          None if progress is None else shown, seen))
+    return replace(found, findings=(way.scaling.finding, *unscaled_violation(nlp, found, solver.tolerance), *found.findings))
 
 
 def _numbered(rows: Log, first: int) -> list[Mapping[str, float]]:

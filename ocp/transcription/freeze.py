@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields, replace
 from typing import Any
 
 from ocp.derivatives import choose
-from ocp.problem import Solution
+from ocp.problem import Kind, Solution
 
 AUTO = "auto"
 #: options that no longer count where the mesh is given
@@ -23,7 +23,7 @@ def frozen(found: Solution, options: Any) -> Solution:
     given = {f.name: getattr(options, f.name) for f in fields(options) if getattr(options, f.name) != _default(f)}
     chosen = {**_derivatives(found, options), **dict(found.freeze)}
     if options.kernels == AUTO:
-        chosen["kernels"] = "compiled" if any(note.startswith("kernels: compiled") for note in found.notes) else "interpreted"
+        chosen["kernels"] = "compiled" if any(one.kind is Kind.KERNELS_COMPILED for one in found.findings) else "interpreted"
     meshed = "mesh" in chosen or "mesh" in given
     if getattr(options, "degree", None) == AUTO and not meshed:
         chosen["degree"] = options.record().degree

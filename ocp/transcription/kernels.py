@@ -9,6 +9,8 @@ from typing import Any
 import casadi as ca
 
 from dynamics.kernels import compile_many, find_compiler, is_cached, operations
+from ocp.interrupts import Activity, late, leave_out, seconds_left
+from ocp.problem import Finding, Kind
 from ocp.transcription.blocks import BlockFunctions
 
 KERNELS = ("auto", "compiled", "interpreted")
@@ -19,10 +21,13 @@ WORTH_COMPILING = 3000
 #: compiler takes about 2e-4 s an instruction and the interpreter 4e-9 s, so that over a hundred iterations the two break even at
 #: 2e-4 / (100 * 4e-9) = 500 nodes.
 WORTH_WAITING = 500
+#: Seconds an operation to write a function down, for its name in the cache, and to write it in C: no call that would take longer
+#: than the time that is left is begun. Measured: 32 s for 4.2 million operations.
+SECONDS_TO_WRITE = 8e-6
 
 
-def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[BlockFunctions, tuple[str, ...], float]:
-    """(the functions with compiled code where ``mode`` asks for it, sentences about the choice, seconds it took).
+def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[BlockFunctions, tuple[Finding, ...], float]:
+    """(the functions with compiled code where ``mode`` asks for it, findings about the choice, seconds it took).
 
     nodes: at how many the functions are evaluated. "auto" takes compiled code where it is in the cache or where compiling
     pays within one solve; it stays with the interpreter where there is no compiler, and says so; "compiled" raises KernelError
@@ -32,23 +37,28 @@ def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[Bloc
     named = {f.name: getattr(functions, f.name) for f in fields(functions)}
     own = {name: value for name, value in named.items() if isinstance(value, ca.Function)}
     sizes = {name: operations(function) for name, function in own.items()}
+    if late(Activity.KERNELS) or sum(sizes.values()) * SECONDS_TO_WRITE > seconds_left():
+        leave_out(Activity.KERNELS, ", ".join(own[name].name() for name in own if sizes[name] >= WORTH_COMPILING))
+        return functions, (), 0.0
     large = [name for name in own if sizes[name] >= WORTH_COMPILING]
     wanted = list(own) if mode == "compiled" else []
-    notes: list[str] = []
+    findings: list[Finding] = []
     if mode == "auto":
         wanted = [name for name in large if nodes >= WORTH_WAITING or is_cached(own[name])]
         waiting = [name for name in large if name not in wanted]
         if waiting and find_compiler() is not None:
-            notes = [f"kernels: {', '.join(own[name].name() for name in waiting)} interpreted; with the option kernels=compiled "
-                     "the first solve waits for the compiler and later ones are faster"]
+            findings = [Finding(Kind.KERNELS_WORTH_COMPILING, data={"functions": tuple(own[name].name() for name in waiting)})]
         else:
             wanted += waiting  # the kernels themselves say what they looked for
     if not wanted:
-        return functions, tuple(notes), 0.0
-    kernels = dict(zip(wanted, compile_many([own[name] for name in wanted], mode=mode), strict=True))
+        return functions, tuple(findings), 0.0
+    kernels = dict(zip(wanted, compile_many([own[name] for name in wanted], mode=mode, seconds_left=seconds_left),
+                       strict=True))
+    if slow := [kernel.name for kernel in kernels.values() if kernel.mode == "interpreted"] if late(Activity.KERNELS) else []:
+        leave_out(Activity.KERNELS, ", ".join(slow))
     chosen = {name: kernel.as_casadi() for name, kernel in kernels.items() if kernel.mode == "compiled"}
     if chosen:
-        made = ", ".join(f"{own[name].name()} ({sizes[name]} operations)" for name in chosen)
-        notes.insert(0, f"kernels: compiled {made}; the rest interpreted")
-    notes += sorted({note for kernel in kernels.values() for note in kernel.notes})
-    return replace(functions, **chosen), tuple(notes), time.perf_counter() - started
+        findings.insert(0, Finding(Kind.KERNELS_COMPILED, data={"operations": {own[name].name(): sizes[name] for name in chosen}}))
+    remarks = sorted({remark for kernel in kernels.values() for remark in kernel.notes})
+    findings += [Finding(Kind.KERNEL_REMARK, data={"remark": remark}) for remark in remarks]
+    return replace(functions, **chosen), tuple(findings), time.perf_counter() - started

@@ -12,16 +12,18 @@ from dataclasses import dataclass, field, replace
 import casadi as ca
 import numpy as np
 
-from ocp.algebraic import followed, solving
 from ocp.derivatives import choose, differentiated_phase
 from ocp.integrators import MULTISTEP
+from ocp.interrupts import Activity, check
 from ocp.nlp import NLP
 from ocp.nlp.local import CONTROL, COORDINATE, DURATION, PARAMETER, TANGENT, Owners, cells
 from ocp.nlp.names import Names
 from ocp.nlp.separable import Separable
 from ocp.nlp.values import at_places, evaluated
 from ocp.nlp.whole import Whole
-from ocp.problem import Phase, Problem, Trajectory, join
+from ocp.problem import Finding, Kind, Phase, Problem, Trajectory, distinct, join
+from ocp.reductions.algebraic_elimination import followed, solving
+from ocp.reductions.algebraic_equations import require_equations
 from ocp.transcription import blocks, places
 from ocp.transcription.blocks import Block, BlockFunctions, differentiate
 from ocp.transcription.charts import Form
@@ -71,8 +73,8 @@ class Transcription:
     the places of the adjoint of what the schemes act on, with ``H = running cost + p' ydot`` (empty for shooting);
     parameters(x): values of free parameters by name; meshes: of the phases; state_columns: by phase, the columns [M, size] of all
     nodes; centres(x): by phase, the states of all nodes, about
-    which tangent unknowns may be centred anew; owners(): what the unknowns stand for; notes: sentences for the report;
-    seconds: of which "compile" was spent on kernels
+    which tangent unknowns may be centred anew; owners(): what the unknowns stand for; findings: about derivatives and
+    kernels; seconds: of which "compile" was spent on kernels
     """
 
     nlp: NLP
@@ -85,7 +87,7 @@ class Transcription:
     forms: tuple[Form, ...]
     state_columns: tuple[Array, ...]
     owners: Callable[[], Owners]
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     def invert(self, x: Array) -> Trajectory:
@@ -98,21 +100,25 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     centres: states of all nodes about which tangent unknowns stand, instead of the guess. Raises ProblemError for a malformed
         problem.
     """
-    phases, loops, notes = [], [], []
+    require_equations(problem)
+    phases, loops = [], []
+    findings: list[Finding] = []
     fixed = True
     for phase, mesh in zip(problem.phases, meshes, strict=True):
+        check(Activity.FUNCTIONS)
         fixed = fixed and not phase.duration.free
         execution = how.execution if isinstance(mesh, Mesh) else "generated"
-        source, by_loops, told = choose(phase.system, how.derivatives, execution, exact=True, fixed=fixed)
+        source, by_loops, own = choose(phase.system, how.derivatives, execution, exact=True, fixed=fixed)
         phases.append(phase if by_loops else differentiated_phase(phase, source))
         loops.append(by_loops)
-        notes += [note for note in told if note not in notes]
-    given, problem = problem, replace(problem, phases=tuple(phases)).asked
+        findings += own
+    given, problem = problem, replace(problem, phases=tuple(phases))
     placed = located(problem, meshes, how.states, centres)
     forms, layouts, static, n = tuple(p.form for p in placed), [p.layout for p in placed], placed[0].static, placed[0].n
     pieces: list[Part] = []
     defects = []  # with these the rows of each phase begin
     for place, mesh, by_loops in zip(placed, meshes, loops, strict=True):
+        check(Activity.FUNCTIONS)
         defects.append(len(pieces))
         if isinstance(mesh, Mesh):
             pieces += [places.phase_part(place, mesh, by_loops), places.bare_part(place, mesh)]
@@ -142,10 +148,11 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         timeline=None if any(looks_back(mesh) for mesh in meshes) else
         timeline(placed, meshes, above[defects].tolist(), above[passages].tolist()))
     back = _Back(placed, tuple(meshes), elements, above[defects].tolist(), loops)
-    notes += [note for _, own, _ in prepared for note in own] or ([] if how.kernels == BY_SOLVER else ["kernels: interpreted"])
+    of_kernels = [one for _, own, _ in prepared for one in own]
+    findings += of_kernels or ([] if how.kernels == BY_SOLVER else [Finding(Kind.KERNELS_INTERPRETED)])
     compiling = sum(seconds for _, _, seconds in prepared)
     return Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes), forms,
-                         tuple(layout.states for layout in layouts), lambda: _owners(placed, meshes), tuple(dict.fromkeys(notes)),
+                         tuple(layout.states for layout in layouts), lambda: _owners(placed, meshes), distinct(findings),
                          {"compile": compiling})
 
 
@@ -176,8 +183,8 @@ def _owners(placed: Sequence[Place], meshes: Sequence[Discretisation]) -> Owners
     return found
 
 
-def _prepared(block: Block, whole: Part, how: How) -> tuple[BlockFunctions, tuple[str, ...], float]:
-    """The functions of a block, sentences about their kernels, and the seconds that these took."""
+def _prepared(block: Block, whole: Part, how: How) -> tuple[BlockFunctions, tuple[Finding, ...], float]:
+    """The functions of a block, findings about their kernels, and the seconds that these took."""
     if block.name in whole.external:
         return whole.external[block.name], (), 0.0
     functions = differentiate(block, how.gauss_newton)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import casadi as ca
 import numpy as np
 
-from ocp.problem import At, Constraint, Phase, Problem, Sense
+from ocp.problem import At, Constraint, Finding, Kind, Phase, Problem, Sense
 
 #: slopes are compared at so many points beside the guess; a row that leaves no more than this of itself beside others is theirs
 POINTS, LEFT = 3, 1e-9
@@ -18,17 +19,17 @@ def crowded(problem: Problem) -> bool:
     return any(sum(len(c.lower) for c in _equations(phase)) >= phase.system.nu for phase in problem.phases)
 
 
-def repeated(problem: Problem) -> tuple[str, ...]:
-    """A sentence for each row of a path equation whose slope by states and inputs is everywhere made of those before it."""
+def repeated(problem: Problem) -> tuple[Finding, ...]:
+    """A finding for each row of a path equation whose slope by states and inputs is everywhere made of those before it."""
     several = len(problem.phases) > 1
-    return tuple(f"phase {phase.name!r}: {told}" if several else told for phase in problem.phases for told in _repeated(phase))
+    return tuple(replace(one, phase=phase.name if several else "") for phase in problem.phases for one in _repeated(phase))
 
 
 def _equations(phase: Phase) -> list[Constraint]:
     return [c for c in phase.constraints if c.at is At.PATH and c.sense is Sense.EQUAL and c.soft is None]
 
 
-def _repeated(phase: Phase) -> Iterator[str]:
+def _repeated(phase: Phase) -> Iterator[Finding]:
     rows, system, rng = _equations(phase), phase.system, np.random.default_rng(0)
     names = [name for c in rows for name in c.components()]
     functions, slopes = [_slope(c.function) for c in rows], []
@@ -44,8 +45,8 @@ def _repeated(phase: Phase) -> Iterator[str]:
         if not all(_made(J[i], J[own]) for J in slopes):
             own.append(i)
             continue
-        needed = [repr(names[j]) for j in own if not all(_made(J[i], J[[k for k in own if k != j]]) for J in slopes)]
-        yield f"path equation {name!r} repeats {' and '.join(needed)} or contradicts it: it has no slope of its own; leave it out"
+        needed = tuple(names[j] for j in own if not all(_made(J[i], J[[k for k in own if k != j]]) for J in slopes))
+        yield Finding(Kind.REDUNDANT_EQUATION, name=name, data={"repeats": needed})
 
 
 def _slope(function: ca.Function) -> ca.Function:

@@ -38,6 +38,7 @@ from constrained_problems import PROBLEMS, Constrained, start_guess  # noqa: E40
 from shooting_nlp import StagedNLP, staged_nlp  # noqa: E402
 
 from ocp.app.pipeline import processor  # noqa: E402
+from ocp.app.sentences import message  # noqa: E402
 from ocp.shooting import ilqr  # noqa: E402
 from ocp.strategy.loop import searched  # noqa: E402
 from ocp.strategy.shooting import searching_prepared  # noqa: E402
@@ -66,7 +67,7 @@ def ours(c: Constrained, extra: Mapping[str, Any]) -> Callable[..., Row]:
         stationarity, complementarity = found.optimality.residuals()
         return {"x": found.trajectory.x, "u": found.trajectory.u, "status": found.status.name,
                 "iterations": len(found.iterations) - 1, "seconds": seconds, "stationarity": stationarity,
-                "complementarity": complementarity, "message": found.message}
+                "complementarity": complementarity, "message": message(found)}
 
     run(start_guess(c, 0, "still"), None, None)  # loads what is loaded on first use
     return run

@@ -19,6 +19,7 @@ from ocp.problem import (
     Certificate,
     Constraint,
     Duration,
+    Finding,
     Guess,
     Kind,
     Phase,
@@ -84,10 +85,10 @@ def cart(**changes: Any) -> Solution:
         ))
     made = Solution(
         Problem("cart swing", (phase,), "A made-up swing.", "nowhere", Reference(60.0, 1e-2, "by hand")), "collocation",
-        {"scheme": "trapezoid", "intervals": INTERVALS}, Status.CONVERGED, "", 60.3,
+        {"scheme": "trapezoid", "intervals": INTERVALS}, Status.CONVERGED, 60.3,
         Trajectory(knots, states, forces, knots[:-1], cart_state, held(knots[:-1], forces)),
         tuple({"iteration": k, "objective": 60.3 + 2.0**-k, "inf_pr": 10.0**-k, "inf_du": 0.0} for k in range(9)),
-        {"solve": 0.4, "total": 0.5}, certificate=certificate(), notes=("Linear guess.",),
+        {"solve": 0.4, "total": 0.5}, certificate=certificate(), findings=(Finding(Kind.GUESS_STATIONARY),),
         extra={"K": np.arange(INTERVALS * 4.0).reshape(INTERVALS, 1, 4), "certificate_segment_gap": np.full(INTERVALS, 1e-6)})
     return replace(made, **changes)
 

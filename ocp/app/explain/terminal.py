@@ -11,7 +11,7 @@ from rich.text import Text
 from ocp.app.explain.places import Spot
 from ocp.app.explain.records import Explanation, Subject
 from ocp.app.screen import grid, plain
-from ocp.app.sentences import SENTENCES, sentence
+from ocp.app.sentences import SENTENCES, sentence, status_and_ending
 from ocp.explain import Advice, Amount, Dependence, Infeasibility, Origin, Price, Program, Remedy
 from ocp.explain.groups import UPPER
 from ocp.problem import SOLVED, Finding, Status
@@ -141,11 +141,14 @@ def _origins(origins: Sequence[Origin], spots: Sequence[Spot | None], out: Conso
 def _infeasibility(program: Program, found: Infeasibility, out: Console) -> None:
     if found.feasible:
         out.print("\n  The constraints do not contradict each other: a motion that meets them all was found.", soft_wrap=True)
-        out.print(f"  From there the problem was solved, at cost {found.cost:.10g}: it needs a better guess." if not found.message
-                  else f"  Solving from there ended: {found.message}", markup=False, soft_wrap=True)
+        told = f"From there the problem was solved, at cost {found.cost:.10g}: it needs a better guess."
+        if found.status is not None:
+            told = f"Solving from there ended: {status_and_ending(found.status, found.ending)}"
+        out.print(f"  {told}", markup=False, soft_wrap=True)
         return
     if not found.remedies:
-        told = found.message or f"In conflict: {', '.join(found.conflict)}; how far each must yield is not known yet."
+        told = f"In conflict: {', '.join(found.conflict)}; how far each must yield is not known yet." if found.status is None else \
+            f"even with every constraint relaxed no motion was found: {status_and_ending(found.status, found.ending)}"
         out.print(f"\n  {told}", markup=False, soft_wrap=True)
         return
     more = f" and {len(found.conflict) - MOST} more" if len(found.conflict) > MOST else ""
@@ -168,7 +171,8 @@ def _infeasibility(program: Program, found: Infeasibility, out: Console) -> None
                   soft_wrap=True)
     for remedy in found.remedies:
         if not remedy.verified:
-            out.print(f"  not verified: {', '.join(remedy.groups)}: {remedy.message}", style="yellow", markup=False, soft_wrap=True)
+            told = "" if remedy.status is None else status_and_ending(remedy.status, remedy.ending)
+            out.print(f"  not verified: {', '.join(remedy.groups)}: {told}", style="yellow", markup=False, soft_wrap=True)
     for note in found.notes:
         out.print(f"  {note}", style="dim", markup=False, soft_wrap=True)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from rich.console import Console
 from rich.markup import escape
 
@@ -17,6 +15,7 @@ from ocp.app.screen import grid, wide_console
 from ocp.app.sentences import ending, remarks, sentence, sentences, tried
 from ocp.app.sentences.certificate import CHECKS
 from ocp.methods import METHODS
+from ocp.problem import Kind
 
 
 def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
@@ -44,9 +43,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
         out.print(f"  duration    {found[0].span[1] - found[0].span[0]:.9g} s (chosen)", soft_wrap=True, markup=False)
     for name, value in parameters.items():
         out.print(f"  parameter   {name} = {value:.9g} (chosen)", soft_wrap=True, markup=False)
-    for note in remarks(solution):
-        if _said(note, durations, parameters):
-            continue
+    for note in remarks(solution, without=(Kind.DURATION_CHOSEN, Kind.PARAMETER_CHOSEN)):
         out.print(f"  note        {note}", soft_wrap=True, markup=False)
     for rule in tried(solution):
         out.print(f"  tried       {rule}", soft_wrap=True, markup=False)
@@ -78,12 +75,6 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
         out.print(f"  written to  {outcome.folder}  (open {outcome.folder / REPORT})", soft_wrap=True, markup=False)
         if (outcome.folder / CHECKPOINT).is_file():
             out.print(f"  to go on    ocp resume {outcome.folder}", soft_wrap=True, markup=False)
-
-
-def _said(note: str, durations: Mapping[str, float], parameters: Mapping[str, float]) -> bool:
-    """Whether a note of the method only repeats a chosen duration or parameter."""
-    names = {"duration", *(f"duration of {name}" for name in durations)} if durations else set()
-    return note.removeprefix("parameter ").rpartition(" = ")[0] in {*names, *parameters}
 
 
 def print_check(loaded: LoadedProblem, console: Console | None = None) -> None:

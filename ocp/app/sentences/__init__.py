@@ -6,15 +6,16 @@ stands in exactly one table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields, replace
 
-from ocp.app.sentences import certificate, kernels, reach, shooting, solvers, strategy
+from ocp.app.sentences import certificate, kernels, reach, reductions, shooting, solvers, strategy
 from ocp.app.sentences.wording import Wording
 from ocp.problem.finding import Finding, Kind
-from ocp.problem.solution import Solution
+from ocp.problem.solution import Solution, Status
 
-TABLES = (certificate.SENTENCES, reach.SENTENCES, strategy.SENTENCES, solvers.SENTENCES, shooting.SENTENCES, kernels.SENTENCES)
+TABLES = (certificate.SENTENCES, reach.SENTENCES, strategy.SENTENCES, solvers.SENTENCES, shooting.SENTENCES, kernels.SENTENCES,
+          reductions.SENTENCES)
 SENTENCES: Mapping[Kind, Wording] = {kind: wording for table in TABLES for kind, wording in table.items()}
 
 
@@ -31,17 +32,38 @@ def sentences(findings: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(map(sentence, findings))
 
 
-def remarks(solution: Solution) -> tuple[str, ...]:
-    """Everything that was found on the way to a solution, in words; not why there is none, which ``message`` tells."""
+def remarks(solution: Solution, without: Collection[Kind] = ()) -> tuple[str, ...]:
+    """Everything that was found on the way to a solution, in words, but these kinds; not why there is none, which ``message``
+    tells."""
     proofs = reach.impossible(solution.findings)
-    return (*solution.notes, *sentences(one for one in solution.findings if one not in proofs))
+    return sentences(one for one in solution.findings if one not in proofs and one.kind not in without)
 
 
-def message(solution: Solution) -> str:
-    """How a solve ended, beside its status: what the method says, or why no motion exists."""
+def how_it_ended(ending: Finding | None) -> str:
+    """An ending in words, after that of the program that led there."""
+    if ending is None:
+        return ""
+    return f"{how_it_ended(ending.data.get('program'))} {sentence(ending)}".strip()
+
+
+def status_and_ending(status: Status, ending: Finding | None) -> str:
+    """The sentence of a status and an ending."""
+    return f"{status.sentence} {how_it_ended(ending)}".strip()
+
+
+def message(solution: Solution, violations: bool = True) -> str:
+    """How a solve ended, beside its status: what the method says, or why no motion exists. violations: whether the constraints that
+    are violated most are listed."""
     if proofs := reach.impossible(solution.findings):
         return f"No motion exists, whatever the method: {'; '.join(sentences(proofs))}."
-    return " ".join(part for part in (solution.message, "" if solution.ending is None else sentence(solution.ending)) if part)
+    return how_it_ended(solution.ending if violations else _without_violations(solution.ending))
+
+
+def _without_violations(ending: Finding | None) -> Finding | None:
+    if ending is None:
+        return None
+    data = {key: value for key, value in ending.data.items() if key != "violations"}
+    return replace(ending, data=data | ({"program": _without_violations(data["program"])} if "program" in data else {}))
 
 
 def tried(solution: Solution) -> tuple[str, ...]:

@@ -2,9 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ocp.app.sentences.wording import Wording
-from ocp.problem.finding import Finding, Kind  # noqa: F401
+from ocp.problem.finding import Finding, Kind
 
-SENTENCES: Mapping[Kind, Wording] = {}
+#: names of solvers
+SOLVERS = {"ipopt": "IPOPT", "fatrop": "FATROP", "interior_point": "interior point"}
+
+
+def _violations(found: Finding) -> str:
+    listed = "; ".join(f"{name}: {value:.3g}" for name, value in found.data.get("violations", ()))
+    return f"Most violated: {listed}." if listed else ""
+
+
+def _solver(how: str | Callable[[Finding], str]) -> Wording:
+    """How a solver ended, then what is violated most."""
+    def words(found: Finding) -> str:
+        own = how if isinstance(how, str) else how(found)
+        return f"{SOLVERS[found.data['solver']]}: {own}. {_violations(found)}".rstrip()
+
+    return words
+
+
+def _span(ends: Sequence[float]) -> str:
+    return f"{ends[0]:.3g} to {ends[1]:.3g}" if ends else "none"
+
+
+def _scaled(found: Finding) -> str:
+    data = found.data
+    reasons = f" for its {' and '.join(data['reasons'])}" if data["reasons"] else ""
+    return (f"scaling {found.name}{reasons}: columns {_span(data['columns'])}, rows {_span(data['rows'])}, objective "
+            f"{data['objective']:.3g}")
+
+
+def _redundant(found: Finding) -> str:
+    phase = f"phase {found.phase!r}: " if found.phase else ""
+    repeats = " and ".join(map(repr, found.data["repeats"]))
+    return f"{phase}path equation {found.name!r} repeats {repeats} or contradicts it: its gradient depends on theirs; leave it out"
+
+
+
+def _not_finite(found: Finding) -> str:
+    from ocp.app.sentences import sentences
+
+    return "; ".join(sentences(found.data["found"])) or "the functions are finite at the last iterate, but not at a trial point"
+
+
+def _function(found: Finding) -> str:
+    data = found.data
+    label = f"the {data['term']}" if data["term"] == "rate" else f"{data['term']} {found.name!r}"
+    part = f" of {found.component}" if found.component else ""
+    by = f"the derivative by {data['by']} of " if "by" in data else ""
+    values = ", ".join(f"{name} = {value:.6g}" for name, value in data["values"].items())
+    phase = f"phase {found.phase!r}: " if found.phase else ""
+    return f"{phase}{by}{label}{part} is {found.value} at {data['node']} (t = {found.time:.6g} s; {values})"
+
+
+SENTENCES: Mapping[Kind, Wording] = {
+    Kind.SCALED: _scaled,
+    Kind.UNSCALED_VIOLATION: "scaled constraints hold to {tolerance:.3g}; unscaled, {name} is violated by {value:.3g}",
+    Kind.ROUNDING_REACHED: "the search ended where rounding allows nothing better",
+    Kind.CYCLED: lambda found: (
+        f"{SOLVERS[found.data['solver']]} went around in circles where the objective hardly tells points apart: gradient "
+        f"{found.data['gradient']:.1e}, violation {found.data['violation']:.1e}"),
+    Kind.OVERDETERMINED: (
+        "{equations} equations for {unknowns} unknowns that are not fixed: some follow from others or contradict them"),
+    Kind.REDUNDANT_EQUATION: _redundant,
+    Kind.TANGENT_UNKNOWNS_CENTRED: "tangent unknowns centred {times} times; the last lie within {value:.2g} of their centres",
+    Kind.RESUMED: "resumed after {iterations} iterations, from objective {value:.9g}",
+    Kind.PARAMETER_CHOSEN: "parameter {name} = {value:.9g}",
+    Kind.DURATION_CHOSEN: lambda found: f"duration{' of ' if found.phase else ''}{found.phase} = {found.value:.9g}",
+    # how a solve ended
+    Kind.SOLVER_STATUS: _solver(lambda found: str(found.data.get("status", "")).replace("_", " ")),
+    Kind.LARGEST_VIOLATION: _violations,
+    Kind.TOO_FEW_UNKNOWNS: _solver(lambda found: (
+        f"does not take more equations ({found.data['equations']}) than unknowns ({found.data['unknowns']}); drop constraints, or "
+        "leave more open (controls, intervals, degree), or try another solver")),
+    Kind.NO_STEP: _solver("no step makes progress any more"),
+    Kind.ITERATION_LIMIT: _solver("maximum of iterations"),
+    Kind.SINGULAR_SYSTEM: "the linear system is singular",
+    Kind.NO_DESCENT_DIRECTION: _solver("no direction of descent"),
+    Kind.OUT_OF_MEMORY: _solver("no memory for the factors"),
+    Kind.ITERATES_DIVERGED: _solver("the iterates grow without bound"),
+    Kind.SUCCESS_REFUTED: _solver(lambda found: f"claims success, but {found.name} is {found.value:.3g}"),
+    Kind.OBJECTIVE_UNBOUNDED: "At feasible points the objective fell from {first:.3g} to {last:.3g}, and went on falling.",
+    Kind.CERTIFICATE_INCOMPLETE: "The method had converged; the certificate is not complete.",
+    # what is not finite
+    Kind.NOT_FINITE: _not_finite,
+    Kind.FUNCTION_NOT_FINITE: _function,
+    Kind.CONSTRAINT_NOT_FINITE: "{name} is not finite",
+    Kind.OBJECTIVE_NOT_FINITE: "the objective is not finite",
+    Kind.GRADIENT_NOT_FINITE: "the derivative of the objective by {name} is not finite",
+    Kind.JACOBIAN_NOT_FINITE: "the derivative of {name} by {variable} is not finite",
+}

@@ -74,11 +74,10 @@ class Program(Record):
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """A program and what must live as long as it; notes: about its kernels."""
+    """A program and what must live as long as it."""
 
     program: Program
     keep: Any
-    notes: tuple[str, ...]
 
 
 @linked(error_model="numpy")
@@ -210,7 +209,7 @@ def load(given: Separable, gauss_newton: bool = False, mode: Any = "interpreted"
                      own.jacobian if own.size else None, second_order if nh else None)
         wanted += [(e, which, function) for which, function in enumerate(functions) if function is not None]
     address, handle = np.zeros((E, 5), dtype=np.int64), np.zeros((E, 5), dtype=np.int64)
-    kernels, keep, notes = _kernels([function for _, _, function in wanted], [elements[e].batched for e, _, _ in wanted], mode)
+    kernels, keep = _kernels([function for _, _, function in wanted], [elements[e].batched for e, _, _ in wanted], mode)
     sizes = [1, 1, 1, 1]
     for (e, which, _), kernel in zip(wanted, kernels, strict=True):
         address[e, which], handle[e, which] = kernel.address, kernel.handle
@@ -229,7 +228,7 @@ def load(given: Separable, gauss_newton: bool = False, mode: Any = "interpreted"
         np.zeros(at[Y] + 1), np.zeros(at[J] + 1), np.zeros(at[H] + 1),
         *(np.ascontiguousarray(a, dtype=kind) for a, kind in zip(given.linear, (np.int64, np.int64, float), strict=True)),
         *_gather(given.rows)[:3], *_gather(given.jacobian.entries), jr, jc, *_gather(matrix.entries)[:3], hr, hc)
-    return Loaded(program, (keep, [own.keep for own in elements]), notes)
+    return Loaded(program, (keep, [own.keep for own in elements]))
 
 
 def _joined(parts: Sequence[Array], kind: Any = float) -> Array:
@@ -255,14 +254,12 @@ class _Called:
     sizes: tuple[int, int, int, int]
 
 
-def _kernels(functions: Sequence[ca.Function], through_python: Sequence[bool], mode: Any) -> tuple[list[_Called], list[Any],
-                                                                                                tuple[str, ...]]:
+def _kernels(functions: Sequence[ca.Function], through_python: Sequence[bool], mode: Any) -> tuple[list[_Called], list[Any]]:
     """How to call each function. through_python: those that call Python themselves, which have no other way."""
     plain = [function for function, slow in zip(functions, through_python, strict=True) if not slow]
     kernels = iter(compile_many(plain, mode=mode))
     found: list[_Called] = []
     keep: list[Any] = []
-    notes: set[str] = set()
     for function, slow in zip(functions, through_python, strict=True):
         if slow:
             through = _through_python(function)
@@ -273,8 +270,7 @@ def _kernels(functions: Sequence[ca.Function], through_python: Sequence[bool], m
             space = workspace(kernel)
             found.append(_Called(space.address, space.handle, (kernel.sz_arg, kernel.sz_res, kernel.sz_iw, kernel.sz_w)))
             keep.append((kernel, space))
-            notes |= set(kernel.notes)
-    return found, keep, tuple(sorted(notes))
+    return found, keep
 
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.POINTER(ctypes.c_void_p)] * 2, *[ctypes.c_void_p] * 2, ctypes.c_int)

@@ -9,6 +9,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from ocp.interrupts import seconds_left
 from ocp.nlp.interior_point.elements import load
 from ocp.nlp.interior_point.fronts import THRESHOLD
 from ocp.nlp.interior_point.iterate import PUSH, advance
@@ -16,10 +17,10 @@ from ocp.nlp.interior_point.order import plan, room
 from ocp.nlp.interior_point.state import LOG, NO_ROOM, RUNNING, State, make_state
 from ocp.nlp.options import SolverOptions
 from ocp.nlp.program import NLP
-from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, told
+from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, ended
 from ocp.nlp.separable import Element, Gather, Matrix, Separable
 from ocp.nlp.watch import Watch, interrupts
-from ocp.problem import Status
+from ocp.problem import Finding, Kind, Status
 
 Array = np.ndarray
 
@@ -30,10 +31,11 @@ CHUNK = 20
 #: room for fronts is doubled so often
 DOUBLINGS = 8
 
-_STATUS = (Status.FAILED, Status.CONVERGED, Status.STALLED, Status.INFEASIBLE, Status.ITERATION_LIMIT, Status.NOT_A_NUMBER,
-           Status.FAILED, Status.FAILED, Status.DIVERGED)
-_SAID = ("", "", "no step makes progress any more", "", "maximum of iterations", "", "no direction of descent", "no memory for the "
-         "factors", "the iterates grow without bound")
+#: status and ending by the codes of ``state``; kinds of those that say nothing beside their status are not used
+_ENDINGS = ((Status.FAILED, Kind.SOLVER_STATUS), (Status.CONVERGED, Kind.SOLVER_STATUS), (Status.STALLED, Kind.NO_STEP),
+            (Status.INFEASIBLE, Kind.SOLVER_STATUS), (Status.ITERATION_LIMIT, Kind.ITERATION_LIMIT),
+            (Status.NOT_A_NUMBER, Kind.SOLVER_STATUS), (Status.FAILED, Kind.NO_DESCENT_DIRECTION),
+            (Status.FAILED, Kind.OUT_OF_MEMORY), (Status.DIVERGED, Kind.ITERATES_DIVERGED))
 
 
 def prepare(nlp: NLP, options: SolverOptions) -> Run:
@@ -58,7 +60,7 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
         watch = Watch(progress, watch_point)
         push = PUSH if warm is None else MU_LEAST
         _start(nlp, options, state, bounds, x0, warm)
-        chunk = CHUNK if progress is None and watch_point is None else 1
+        chunk = CHUNK if progress is None and watch_point is None and seconds_left() == float("inf") else 1
         spare = 2.0
         with interrupts(watch.interrupt):
             while state.status == RUNNING and not watch.stop:
@@ -120,12 +122,12 @@ def _log(q: State, first: int) -> tuple[Mapping[str, float], ...]:
 def _result(nlp: NLP, q: State, watch: Watch, seconds: float) -> NLPResult:
     point = _point(nlp, q)
     code = q.status
-    status, said = (Status.INTERRUPTED, "interrupted") if code == RUNNING else (_STATUS[code], _SAID[code])
-    status, message = told(nlp, point.x, status, "interior point", said)
+    status, kind = (Status.INTERRUPTED, Kind.SOLVER_STATUS) if code == RUNNING else _ENDINGS[code]
+    status, ending = ended(nlp, point.x, status, Finding(kind, data={"solver": "interior_point"}))
     share = float(q.f_cycles / q.cycles) if q.cycles > 0 else 0.0
     return NLPResult(
         x=point.x, lam_x=point.lam_x, lam_g=point.lam_g, f=float(q.f / (q.scale_f or 1.0)), status=status,
-        message=message, iterations=_log(q, 0), seconds={"solver": seconds, "functions": share * seconds},
+        ending=ending, iterations=_log(q, 0), seconds={"solver": seconds, "functions": share * seconds},
         n_evaluations=q.evaluations, mu=point.mu)
 
 

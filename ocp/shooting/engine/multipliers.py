@@ -39,4 +39,4 @@ class Multipliers:
         stage = self.horizon.kind(k)
         tried = self.store.held.c_try[0, :stage.rows.count]
         bad = np.flatnonzero(~np.isfinite(tried) & (self.store.held.holds[k, :stage.rows.count] > 0))
-        return repr(stage.rows.names[bad[0]]) if bad.size else None
+        return stage.rows.names[bad[0]] if bad.size else None

@@ -47,7 +47,8 @@ class Discrete:
                 held.slope[k, rows] = self.unit * multipliers.rows[k]
             failed = self.perform(LAGRANGIAN)
         if failed >= 0:
-            raise ArithmeticError(f"cannot be evaluated at {horizon.place(int(failed), path.x)}")
+            phase, t = horizon.place(int(failed), path.x)
+            raise ArithmeticError(f"cannot be evaluated at t = {t:.6g} s" + (f" of phase {phase!r}" if phase else ""))
         return [self._knot(k) for k in range(horizon.stages + 1)]
 
     def _knot(self, k: int) -> Knot:

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.interrupts import late
-from ocp.problem import Status
+from ocp.interrupts import Activity, check
+from ocp.problem import Finding, Kind, Status
 from ocp.problem.checkpoint import Checkpoint, Keep, Pace, joined, log_rows
 from ocp.shooting.engine import checkpoint as saved
 from ocp.shooting.engine import iterate as it
 from ocp.shooting.engine import outer, unit
 from ocp.shooting.engine import record as r
+from ocp.shooting.engine.endings import ended, lost, not_a_number
 from ocp.shooting.engine.multipliers import Multipliers
 from ocp.shooting.engine.record import Engine, Store
 from ocp.shooting.engine.scale import scale
 from ocp.shooting.engine.team import expand
-from ocp.shooting.engine.words import ended, lost, not_a_number
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.polish import PolishStatus
 from ocp.shooting.stages.horizon import Horizon
 
 Progress = Callable[[Mapping[str, float]], None]
-Ending = tuple[Status, str]
+Ending = tuple[Status, Finding]
 
 LOOSE = 1e-2
 """The first minimisation with multipliers still to change ends when its model promises less than this share of the cost; each of
@@ -120,7 +121,7 @@ class Search:
                                        self.attempt))
 
     def run(self) -> Ending:
-        """Iterate from the path. Returns the status and what there is to say about it."""
+        """Iterate from the path. Returns the status and how the search ended."""
         began = self.began = time.perf_counter()
         try:
             # loads, or compiles, the loops: ``solve`` times iterations only
@@ -133,7 +134,8 @@ class Search:
             self._report_first()
             return self._rescued(self._search())
         except KeyboardInterrupt:
-            return Status.INTERRUPTED, f"after {max(0, len(self.log) - 1)} iterations, cost {self.objective:.9g}"
+            return Status.INTERRUPTED, Finding(Kind.SEARCH_INTERRUPTED, data={
+                "iterations": max(0, len(self.log) - 1), "cost": self.objective})
 
     def _rescued(self, found: Ending) -> Ending:
         """What is left to do for polishing after the search has ended."""
@@ -247,8 +249,7 @@ class Search:
             rows, ending = self._some(max(1, min(self.batch, room, self._left, len(self.rows))))
             self.batch = 2 * self.batch if time.perf_counter() - began < BATCH_SECONDS else max(1, self.batch // 2)
             self._report(rows)
-            if late():
-                raise KeyboardInterrupt
+            check(Activity.SOLVING)
             if self.checkpoint is not None and self.pace.due():
                 self.save()
             if ending == outer.POLISH:
@@ -258,9 +259,9 @@ class Search:
                 self.schedule[outer.NEAR] = 0.1 * self.schedule[outer.WORST]
                 ending = self._updated(it.CONVERGED)
             if ending != it.RUNNING:
-                return self._told(ending)
+                return self._ended(ending)
             if self._left <= 0:
-                return self._named(Status.STALLED, f"violation and gaps have not halved within {PATIENCE} iterations")
+                return self._named(Status.STALLED, Finding(Kind.VIOLATION_NOT_HALVED, data={"iterations": PATIENCE}))
         return self._at_limit()
 
     def _at_limit(self) -> Ending:
@@ -268,26 +269,26 @@ class Search:
         if ending == it.CONVERGED and self.schedule is not None:
             ending = self._perform(outer.JUDGE, ending)
         if ending == it.CONVERGED:
-            return self._told(ending)
-        reached = f"projected gradient {self.store.state[r.GRADIENT]:.3g} after {options.max_iterations} iterations"
-        return self._named(Status.ITERATION_LIMIT, reached)
+            return self._ended(ending)
+        return self._named(Status.ITERATION_LIMIT, Finding(
+            Kind.ITERATIONS_USED_UP, value=float(self.store.state[r.GRADIENT]), data={"iterations": options.max_iterations}))
 
-    def _told(self, ending: int) -> Ending:
-        """An ending in words."""
+    def _ended(self, ending: int) -> Ending:
+        """Status and finding of an ending of the loops."""
         if ending in (outer.EXHAUSTED, outer.UPDATED):
             violation, name = self.multipliers.worst()
             if ending == outer.EXHAUSTED:
-                return Status.INFEASIBLE, f"the largest violation stays at {violation:.3g} ({name}) whatever the penalty"
-            return Status.ITERATION_LIMIT, (f"largest violation {violation:.3g} ({name}) after {self.options.max_outer} updates of "
-                                            "the multipliers")
+                return Status.INFEASIBLE, Finding(Kind.VIOLATION_STAYS, name=name, value=violation)
+            return Status.ITERATION_LIMIT, Finding(Kind.MULTIPLIER_UPDATES_USED_UP, name=name, value=violation, data={
+                "updates": self.options.max_outer})
         return self._named(*ended(ending, self.horizon, self.store, self.options))
 
-    def _named(self, status: Status, message: str) -> Ending:
+    def _named(self, status: Status, ending: Finding) -> Ending:
         """With the row that is violated most, if there are rows."""
         if not self.multipliers.any_rows or status is Status.NOT_A_NUMBER:
-            return status, message
+            return status, ending
         violation, name = self.multipliers.worst()
-        return status, f"{message}; largest violation {violation:.3g} ({name})"
+        return status, replace(ending, data={**ending.data, "violation": violation, "constraint": name})
 
     @property
     def _left(self) -> int:
@@ -337,8 +338,8 @@ class Search:
         if self.progress is not None:
             for row in self.log[1 - len(found.log):] if len(found.log) > 1 else ():
                 self.progress(row)
-        return Status.CONVERGED, (f"polished: projected gradient {size * found.residuals.stationarity:.3g}, largest violation "
-                                  f"{found.residuals.feasibility:.3g}, cost {self.objective:.9g}")
+        return Status.CONVERGED, Finding(Kind.POLISHED, value=size * found.residuals.stationarity, data={
+            "feasibility": found.residuals.feasibility, "cost": self.objective})
 
     def _convex(self) -> bool:
         """Whether the path is a minimum to second order: the sweep succeeds with next to no regularisation, and the least penalties

@@ -91,13 +91,12 @@ class Horizon:
         """Absolute time [s] of knot k with the constants theta."""
         return float(self.leg(k).stretch.clock(self.t[k], theta))
 
-    def place(self, k: int, x: np.ndarray) -> str:
-        """Where knot k of the states x stands, in words."""
+    def place(self, k: int, x: np.ndarray) -> tuple[str, float]:
+        """Where knot k of the states x stands: its phase, "" of a single one, and its time [s]."""
         leg = self.leg(k)
         theta = x[k, leg.stretch.phase.system.nx:leg.stretch.space.nx]
         known = theta if np.all(np.isfinite(theta)) else np.array(self.constants.guess)
-        named = f" of phase {leg.stretch.phase.name!r}" if len(self.legs) > 1 else ""
-        return f"t = {self.time(k, known):.6g} s{named}"
+        return leg.stretch.phase.name if len(self.legs) > 1 else "", self.time(k, known)
 
     def holds(self) -> np.ndarray:
         """Which rows hold at which stage [S+1, r]: all but those that a prescribed start leaves nothing to say about."""

@@ -249,19 +249,18 @@ class Stretch:
         """Hessian of ``costate . minus(x', step)`` of the step above, where no constants are carried."""
         return robot_curvature(self.phase.system, x, u, h, costate)
 
-    def failure(self, integrator: str, t: float, x: np.ndarray, u: np.ndarray, h: float) -> str:
+    def failure(self, integrator: str, t: float, x: np.ndarray, u: np.ndarray, h: float) -> motion.Failure | None:
         """Why an implicit step by the equations of motion from a carried state, the state before with it where there is one, has
-        no solution, in words; empty where it has one, or is none."""
+        no solution; None where it has one, or is none."""
         system, size, two = self.phase.system, self.space.nx, looking_back(self.phase.system, integrator)
         before = (x[size:size + system.nx], 1.0) if len(x) > size else None
         integrator = two.first if two is not None and before is None else integrator
         if integrator not in ("bdf1", "sdirk2", "bdf2") or not motion.moves(system):
-            return ""
+            return None
         theta = x[system.nx:system.nx + self.constants.count]
         p = np.array(ca.DM(self.parameters(ca.DM(system.parameter_values), ca.DM(theta)))).ravel()
-        found = motion.failure(system, integrator, float(self.clock(t, theta)), x[:system.nx], u[:system.nu], p,
-                               float(h * self.pace(theta)), before)
-        return "" if found is None else str(found)
+        return motion.failure(system, integrator, float(self.clock(t, theta)), x[:system.nx], u[:system.nu], p,
+                              float(h * self.pace(theta)), before)
 
     def _fractions(self, integrator: str) -> list[float]:
         """Where the nodes stand in a step, in units of h, by a step of length 1 from time 0."""

@@ -19,7 +19,7 @@ from ocp.app.pages.report import NO_SCENE, number, render_report
 from ocp.app.pages.results import summarise
 from ocp.app.pages.scene import Disc, Dot, Drawing, Edge, Polyline, Scene, encode, frame_times, scene_from_drawing, scene_from_model
 from ocp.errors import ProblemError
-from ocp.problem import Solution, Violation
+from ocp.problem import Finding, Kind, Solution, Violation
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7*7 }}</textarea>"
 PIXEL = b"\x89PNG\r\n\x1a\n"
@@ -76,8 +76,9 @@ def arm_scene() -> tuple[Scene, np.ndarray]:
 def test_everything_the_reader_needs_is_on_the_page() -> None:
     page = report(yaml="phase: {duration: 2.0}\n", seed=3)
     words = " ".join(Page(page).words)
-    for text in ("cart swing", "✓ Certified", "The method reached its tolerances.", "gap per segment", "rail", "0.0003",
-                 "by hand", "relative difference", "inf_pr", "phase: {duration: 2.0}", "ocp solve", "Linear guess.", NO_SCENE):
+    for text in ("cart swing", "✓ Certified", "The method reached its tolerances.", "segment re-integration gap",
+                 "Largest on [0.8, 0.9] s", "rail", "0.0003", "by hand", "relative difference", "inf_pr",
+                 "phase: {duration: 2.0}", "ocp solve", "symmetric start", NO_SCENE):
         assert text in words, text
     assert "0.005" in words  # |60.3 - 60| / 60
 
@@ -124,7 +125,8 @@ def test_names_of_the_user_never_become_markup() -> None:
     problem = replace(solution.problem, name=EVIL, description=EVIL, source=EVIL,
                       reference=replace(solution.problem.reference, source=EVIL))
     evil = replace(
-        solution, problem=problem, message=EVIL, notes=(EVIL,), options={EVIL: EVIL}, seconds={EVIL: 1.0},
+        solution, problem=problem, ending=Finding(Kind.LARGEST_VIOLATION, data={"violations": ((EVIL, 1.0),)}),
+        findings=(Finding(Kind.KERNEL_REMARK, name=EVIL, data={"remark": EVIL}),), options={EVIL: EVIL}, seconds={EVIL: 1.0},
         iterations=({"iteration": 0, EVIL: 1.0},),
         certificate=certificate(violations=(Violation(EVIL, 1.0, 1.0, 0.0, EVIL, 1e-6),)))
     scene = replace(cart_scene(), labels=((0, EVIL),), notes=(EVIL,))

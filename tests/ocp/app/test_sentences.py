@@ -117,14 +117,16 @@ def test_a_certificate_of_an_earlier_version_is_read():
 def test_why_nothing_was_solved_is_told_with_the_status_and_not_among_the_remarks():
     reach = {"within": (0.0, 0.5), "asked": (1.0, math.inf), "at": "final", "sure": True}
     proof = Finding(Kind.CONSTRAINT_OUT_OF_REACH, "drop", "wall", "wall[x]", data=reach)
-    found = cart(status=Status.INFEASIBLE, findings=(proof, Finding(Kind.NOTHING_SOLVED)), message="", certificate=None)
+    found = cart(status=Status.INFEASIBLE, findings=(proof, Finding(Kind.NOTHING_SOLVED)), certificate=None)
     told = ("No motion exists, whatever the method: phase drop: wall[x] can only be between 0 and 0.5 at the end, by the bounds of "
             "states and controls alone; it is asked to be at least 1.")
     assert message(found) == told
     assert ending(found) == f"{Status.INFEASIBLE.sentence} {told}"
-    assert remarks(found) == (*found.notes, sentence(Finding(Kind.NOTHING_SOLVED)))
+    assert remarks(found) == (sentence(Finding(Kind.NOTHING_SOLVED)),)
+    assert remarks(found, without=(Kind.NOTHING_SOLVED,)) == ()
     unsure = replace(proof, data={**reach, "sure": False})
-    assert message(replace(found, findings=(unsure,), message="as it says")) == "as it says"
+    said = Finding(Kind.CERTIFICATE_INCOMPLETE)
+    assert message(replace(found, findings=(unsure,), ending=said)) == sentence(said)
     summary = summarise(found, {})
     assert summary["status"]["message"] == told
     assert [one["kind"] for one in summary["findings"]] == ["constraint_out_of_reach", "nothing_solved"]

@@ -49,7 +49,7 @@ def solved(name, guess, **options):
     built = case(name, guess)
     solution = solve(built.problem, ILQROptions(intervals=built.intervals, shooting="feasible", armijo=0.1, tolerance=1e-9,
                                                 **built.options, **options))
-    assert solution.status is Status.CONVERGED, solution.message
+    assert solution.status is Status.CONVERGED, solution.ending
     return built, solution
 
 

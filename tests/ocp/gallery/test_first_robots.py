@@ -39,7 +39,7 @@ def solved(tmp_path, robot, text):
     name = text.split("robot: ")[1].split()[0]
     (tmp_path / name).write_text(robot)
     solution = solve(load_text(text, tmp_path).problem)
-    assert solution.ok, (solution.message, solution.certificate.failures)
+    assert solution.ok, (solution.ending, solution.certificate.failures)
     return solution
 
 

@@ -47,7 +47,7 @@ def solved():
 @pytest.mark.sample(11)
 def test_certified_at_its_reference(solved, name):
     loaded, solution = solved(name)
-    assert solution.ok, (solution.status, solution.message, solution.certificate.failures)
+    assert solution.ok, (solution.status, solution.ending, solution.certificate.failures)
     reference = loaded.problem.reference
     assert solution.objective == pytest.approx(reference.objective, rel=reference.tolerance)
 

@@ -33,7 +33,7 @@ def run(name, **options):
 @pytest.mark.sample(3)
 def test_certified_and_at_its_reference(name):
     loaded, solution = run(name)
-    assert solution.ok, (solution.status, solution.message, solution.certificate.failures)
+    assert solution.ok, (solution.status, solution.ending, solution.certificate.failures)
     reference = loaded.problem.reference
     assert solution.objective == pytest.approx(reference.objective, rel=reference.tolerance)
 

@@ -39,7 +39,7 @@ def run(path, method):
 @pytest.mark.parametrize("path", cases(HERE, LONG))
 def test_solves_to_its_reference(path):
     loaded, solution = run(path, shipped(path).method)
-    assert solution.ok, (solution.status, solution.message, solution.certificate.failures)
+    assert solution.ok, (solution.status, solution.ending, solution.certificate.failures)
     reference = loaded.problem.reference
     assert reference is not None
     assert solution.objective == pytest.approx(reference.objective, rel=reference.tolerance)
@@ -61,7 +61,7 @@ def test_the_other_methods_agree_or_refuse_by_name(path):
             assert all(reason in str(caught.value) for reason in reasons)
         elif name in loaded.options and loaded.options[name]:
             _, solution = run(path, name)
-            assert solution.ok, (name, solution.status, solution.message, solution.certificate.failures)
+            assert solution.ok, (name, solution.status, solution.ending, solution.certificate.failures)
             assert solution.objective == pytest.approx(loaded.problem.reference.objective, rel=loaded.problem.reference.tolerance)
 
 

@@ -183,7 +183,7 @@ def test_optima_by_loops_are_those_of_generated_code(method):
     coarse = {"collocation": {"scheme": "hermite_simpson", "intervals": 12}, "ilqr": {"intervals": 24}}[method]
     ways = ({"derivatives": "ad"}, {"derivatives": "analytic", "execution": "loops"})
     generated, loops = (solve(problem, method, {**coarse, **way}) for way in ways)
-    assert any("in compiled loops" in note for note in loops.notes)
+    assert "loops" in [one.data.get("execution") for one in loops.findings]
     assert loops.objective == pytest.approx(generated.objective, rel=1e-7)
     np.testing.assert_allclose(loops.trajectory.x, generated.trajectory.x, atol=1e-4)
 

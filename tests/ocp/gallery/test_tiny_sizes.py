@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from ocp.app.files.load import load_text
 from ocp.methods import solve
 from ocp.nlp import SolverOptions, solve_nlp
-from ocp.problem import Status
+from ocp.problem import Kind, Status
 from ocp.transcription.collocation import CollocationOptions, transcribe
 
 AROUND_A_DISC = """
@@ -40,7 +40,7 @@ phase:
 def certified(text):
     loaded = load_text(text)
     found = solve(loaded.problem, loaded.method, loaded.method_options)
-    assert found.ok, (found.status, found.message, found.certificate and found.certificate.failures)
+    assert found.ok, (found.status, found.ending, found.certificate and found.certificate.failures)
     return found
 
 
@@ -49,8 +49,8 @@ def test_a_micrometre_in_a_millisecond():
     tiny = certified(AROUND_A_DISC.format(T=1e-3, L=1e-6, square=4e-14).replace("0.001*1e-06", "1e-9"))
     # accelerations L / T^2 are those of the twin; the effort lasts T
     assert tiny.objective == pytest.approx(1e-3 * large.objective, rel=1e-4)
-    assert any(note.startswith("scaling guess") for note in tiny.notes)
-    assert not any(note.startswith("scaling guess") for note in large.notes)
+    assert Kind.SCALED in [one.kind for one in tiny.findings]
+    assert Kind.SCALED not in [one.kind for one in large.findings]
 
 
 def test_fullers_problem_a_ten_millionth_of_a_metre_from_rest():
@@ -84,7 +84,7 @@ def test_a_million_kilometres_that_no_guess_foretells():
     found = certified(PULL)
     w, k = 1e-9, 3e-15
     assert found.objective == pytest.approx(w * k / (w + k) * 1e18, rel=1e-9)
-    assert any("rounding allows nothing better" in note for note in found.notes)
+    assert Kind.ROUNDING_REACHED in [one.kind for one in found.findings]
 
 
 MOVE = """
@@ -102,8 +102,8 @@ def test_a_million_kilometres_in_a_day():
     """Rounding of the constraints exceeds absolute tolerances. The least effort of a move from rest to rest is 12 L^2 / T^3."""
     found = certified(MOVE)
     assert found.objective == pytest.approx(1e9 * 12 * 1e18 / 1e15, rel=1e-9)
-    assert any(note.startswith("scaling guess for its unknowns") for note in found.notes)
+    assert next(one for one in found.findings if one.kind is Kind.SCALED).data["reasons"][0] == "unknowns"
     plain = solve_nlp(transcribe(load_text(MOVE).problem, CollocationOptions()).nlp, SolverOptions())
     assert plain.status is Status.CONVERGED
-    assert any("rounding allows nothing better" in note for note in plain.notes)
+    assert Kind.ROUNDING_REACHED in [one.kind for one in plain.findings]
     assert plain.f == pytest.approx(found.objective, rel=1e-9)

@@ -347,7 +347,7 @@ def test_ilqr_agrees_with_the_explicit_integrator_as_intervals_grow():
     cost = {}
     for name, intervals in (("rk4", 80), ("gauss_legendre_2", 80), ("radau_iia_2", 80), ("gauss_legendre_2", 40)):
         found = solve(Problem("swing", (phase,)), "ilqr", {"integrator": name, "intervals": intervals})
-        assert found.status.name == "CONVERGED", found.message
+        assert found.status.name == "CONVERGED", found.ending
         cost[name, intervals] = found.objective
     assert cost["gauss_legendre_2", 80] == pytest.approx(cost["rk4", 80], rel=1e-5)
     assert cost["radau_iia_2", 80] == pytest.approx(cost["rk4", 80], rel=1e-4)

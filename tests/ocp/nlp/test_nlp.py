@@ -14,7 +14,7 @@ import pytest
 from ocp.errors import ProblemError
 from ocp.nlp import NLP, Functions, IpoptOptions, kkt, not_finite, solve_nlp, worst_violations
 from ocp.nlp.watch import CIRCLE, circles
-from ocp.problem import Status
+from ocp.problem import Finding, Kind, Status
 
 INF = np.inf
 
@@ -49,7 +49,7 @@ def test_known_solution_and_multiplier_signs():
                   x_bounds=np.array([[-INF, -INF], [1, INF]]), g_bounds=(-1, INF))
     found = solve_nlp(nlp, IpoptOptions())
     assert found.status is Status.CONVERGED
-    assert found.message == ""
+    assert found.ending is None
     np.testing.assert_allclose(found.x, [1, -1], atol=1e-8)
     np.testing.assert_allclose(found.lam_x, [4, 0], atol=1e-7)  # upper bound active: positive
     np.testing.assert_allclose(found.lam_g, [-2], atol=1e-7)  # lower bound active: negative
@@ -107,7 +107,9 @@ def test_options_have_an_effect_and_are_checked():
     short = solve_nlp(valley(), IpoptOptions(max_iterations=3))
     assert short.status is Status.ITERATION_LIMIT
     assert len(short.iterations) == 4 < len(full.iterations)
-    assert "row 0" in short.message
+    assert short.ending.kind is Kind.SOLVER_STATUS
+    assert (short.ending.data["solver"], short.ending.data["status"]) == ("ipopt", "Maximum_Iterations_Exceeded")
+    assert short.ending.data["violations"][0][0] == "row 0"
     loose = solve_nlp(valley(), IpoptOptions(tolerance=1e-2))
     assert len(loose.iterations) < len(full.iterations)
     for wrong in ({"hessian": "bfgs"}, {"tolerance": 0.0}, {"max_iterations": -1}):
@@ -129,7 +131,8 @@ def test_infeasible_names_the_constraints():
                   g_bounds=np.array([[5, 0], [INF, 0]]), rows=("reach", "symmetry"))
     found = solve_nlp(nlp, IpoptOptions())
     assert found.status is Status.INFEASIBLE
-    assert "reach: 3" in found.message
+    assert (found.ending.kind, found.ending.name) == (Kind.LARGEST_VIOLATION, "reach")
+    assert found.ending.value == pytest.approx(3, abs=1e-6)
     assert worst_violations(nlp, np.array([1.5, 1.0])) == (("reach", 2.5), ("symmetry", 0.5), ("bound of x0", 0.5))
 
 
@@ -138,14 +141,15 @@ def test_not_a_number_names_the_row_or_column(capfd):
     nlp = program(2, lambda x: ca.sumsqr(x - 3), lambda x: [x[1], ca.sqrt(x[0])], [-1, 1], g_bounds=(0, 1), rows=rows)
     found = solve_nlp(nlp, IpoptOptions())
     assert found.status is Status.NOT_A_NUMBER
-    assert "speed is not finite" in found.message
-    assert "distance" not in found.message
+    assert found.ending.kind is Kind.NOT_FINITE
+    assert found.ending.data["found"] == (Finding(Kind.CONSTRAINT_NOT_FINITE, name="speed"),)
     derivative = program(2, lambda x: ca.sumsqr(x - 3), lambda x: [x[1], ca.sqrt(x[0])], [0, 1], g_bounds=(0, 1), rows=rows)
-    assert not_finite(derivative, np.array([0.0, 1.0])) == ("the derivative of speed by x0 is not finite",)
+    assert not_finite(derivative, np.array([0.0, 1.0])) == (
+        Finding(Kind.JACOBIAN_NOT_FINITE, name="speed", data={"variable": "x0"}),)
     objective = program(1, lambda x: ca.log(x[0]), lambda x: [], [-1])
-    assert "the objective" in solve_nlp(objective, IpoptOptions()).message
-    told = replace(objective, diagnose=lambda x: ("cost 'log' is nan",))
-    assert solve_nlp(told, IpoptOptions()).message == "cost 'log' is nan"
+    assert solve_nlp(objective, IpoptOptions()).ending.data["found"] == (Finding(Kind.OBJECTIVE_NOT_FINITE),)
+    log = Finding(Kind.FUNCTION_NOT_FINITE, name="log")
+    assert solve_nlp(replace(objective, diagnose=lambda x: (log,)), IpoptOptions()).ending.data["found"] == (log,)
     assert "WARNING" not in "".join(capfd.readouterr())
 
 

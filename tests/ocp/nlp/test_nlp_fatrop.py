@@ -15,7 +15,7 @@ from nlp_programs import program, staged, with_functions
 from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.nlp import SolverOptions, Stages, check_stages, kkt, prepare_solver, solve_nlp
-from ocp.problem import Status
+from ocp.problem import Finding, Kind, Status
 
 FATROP = SolverOptions(solver="fatrop")
 
@@ -25,7 +25,7 @@ def test_same_point_and_multipliers_as_ipopt(order, factor, limit):
     nlp = staged(order=order, factor=factor, limit=limit)
     found, other = solve_nlp(nlp, FATROP), solve_nlp(nlp, SolverOptions())
     assert found.status is Status.CONVERGED
-    assert found.message == ""
+    assert found.ending is None
     np.testing.assert_allclose(found.x, other.x, atol=1e-6)
     np.testing.assert_allclose(found.lam_g, other.lam_g, atol=1e-5)
     np.testing.assert_allclose(found.lam_x, other.lam_x, atol=1e-5)
@@ -148,7 +148,7 @@ def test_errors_of_progress_are_not_lost():
 def test_infeasible_and_short_of_iterations():
     found = solve_nlp(staged(limit=0.01), replace(FATROP, max_iterations=200))
     assert found.status is Status.INFEASIBLE
-    assert "Most violated: " in found.message
+    assert found.ending.kind is Kind.LARGEST_VIOLATION
     short = solve_nlp(staged(limit=2.0), replace(FATROP, max_iterations=2))
     assert short.status is Status.ITERATION_LIMIT
     assert len(short.iterations) == 3
@@ -158,7 +158,8 @@ def test_not_a_number_is_named_and_never_hangs():
     start = replace(chain(lambda x: [ca.sqrt(x[0]) + x[1] - x[2]]), x0=np.array([-1.0, 0.0, 0.0]))
     found = solve_nlp(start, FATROP)
     assert found.status is Status.NOT_A_NUMBER
-    assert "step is not finite" in found.message
+    assert found.ending.kind is Kind.NOT_FINITE
+    assert found.ending.data["found"] == (Finding(Kind.CONSTRAINT_NOT_FINITE, name="step"),)
     # full steps leave the domain of the logarithm: trial points fail, the line search shortens the step
     nlp = chain(lambda x: [x[0] + x[1] - x[2]], lambda x: 30 * x[0] - ca.log(x[0]) + x[1] ** 2 + x[2] ** 2)
     inside = solve_nlp(nlp, FATROP)
@@ -201,7 +202,7 @@ def test_it_stops_where_only_multipliers_are_left_to_find(method, options):
     move. FATROP's own rule for tiny steps would leave them where they are, for as many iterations as it is given."""
     found, other = (solve(direct.bouncing_ball(), method, {**options, "solver": solver}) for solver in ("fatrop", "ipopt"))
     assert found.status is Status.CONVERGED
-    assert found.notes == other.notes
+    assert found.findings == other.findings
     assert len(found.iterations) <= 2.5 * len(other.iterations)
     assert found.objective == pytest.approx(other.objective, rel=1e-9)
     assert max(found.optimality.residuals()) < 1e-8

@@ -21,7 +21,7 @@ from ocp.methods import solve as solve_problem
 from ocp.nlp import SolverOptions, kkt, prepare_solver, solve_nlp
 from ocp.nlp.interior_point import prepare
 from ocp.nlp.result import Warm
-from ocp.problem import Status
+from ocp.problem import Finding, Kind, Status
 from ocp.transcription.collocation import CollocationOptions, transcribe
 from ocp.transcription.multiple_shooting import MultipleShootingOptions
 from ocp.transcription.multiple_shooting import transcribe as shooting
@@ -45,8 +45,8 @@ def optimal(nlp, found, close=1e-8):
     own = residuals(nlp, found)
     bounds = np.abs(np.r_[nlp.x_lower, nlp.x_upper, nlp.g_lower, nlp.g_upper])
     violation = 2e-9 * max(1.0, np.max(bounds[np.isfinite(bounds)], initial=0.0))
-    assert found.status is Status.CONVERGED, found.message
-    assert found.message == ""
+    assert found.status is Status.CONVERGED, found.ending
+    assert found.ending is None
     assert own.stationarity <= close
     assert own.complementarity <= 10 * close
     assert own.largest_violation <= violation
@@ -380,7 +380,8 @@ def test_nothing_free_and_no_rows():
     wrong = program(2, lambda x: ca.sumsqr(x), lambda x: [x[0] + x[1]], [7, 7], x_bounds=held, g_bounds=(0, 1), rows=["sum"])
     found = solve_nlp(wrong, OURS)
     assert found.status is Status.INFEASIBLE
-    assert "sum: 2" in found.message
+    assert (found.ending.kind, found.ending.name) == (Kind.LARGEST_VIOLATION, "sum")
+    assert found.ending.value == pytest.approx(2)
 
 
 def test_nothing_free_and_an_inequality_that_holds():
@@ -457,17 +458,17 @@ def test_infeasible_from_two_sides():
     assert solve_nlp(nlp, OURS).status is Status.INFEASIBLE
 
 
-@pytest.mark.parametrize(("rows", "bounds", "named"), [
-    (lambda x: [x[0] ** 2 + x[1] ** 2 + 1], (0, 0), "never: 1"),
-    (lambda x: [x[0] + x[1], ca.sumsqr(x)], np.array([[5, -INF], [5, 1]]), "never: 2.8"),
-    (lambda x: [x[0] + x[1], x[0] + x[1]], np.array([[1, 2], [1, 2]]), "never: 0.5"),
+@pytest.mark.parametrize(("rows", "bounds", "missed"), [
+    (lambda x: [x[0] ** 2 + x[1] ** 2 + 1], (0, 0), 1.0),
+    (lambda x: [x[0] + x[1], ca.sumsqr(x)], np.array([[5, -INF], [5, 1]]), 2.8),
+    (lambda x: [x[0] + x[1], x[0] + x[1]], np.array([[1, 2], [1, 2]]), 0.5),
 ], ids=["equation", "disc", "contradiction"])
-def test_infeasible_names_the_rows(rows, bounds, named):
+def test_infeasible_names_the_rows(rows, bounds, missed):
     count = np.size(bounds) // 2 if isinstance(bounds, np.ndarray) else 1
     nlp = program(2, lambda x: ca.sumsqr(x), rows, [1, 2], g_bounds=bounds, rows=["never", "other"][:count])
     found = solve_nlp(nlp, OURS)
     assert found.status is Status.INFEASIBLE
-    assert named in found.message
+    assert dict(found.ending.data["violations"])["never"] == pytest.approx(missed, abs=0.05)
     assert np.all(np.isfinite(found.x))
 
 
@@ -477,7 +478,8 @@ def test_infeasible_ends_where_the_violation_is_least():
     found = solve_nlp(nlp, OURS)
     assert found.status is Status.INFEASIBLE
     np.testing.assert_allclose(found.x, [1, 1], atol=1e-3)
-    assert found.message.startswith("Most violated: sum: 1")
+    assert found.ending.name == "sum"
+    assert found.ending.value == pytest.approx(1, rel=1e-2)
 
 
 def test_a_start_from_which_newton_steps_alone_never_arrive():
@@ -498,19 +500,20 @@ def test_an_infeasible_problem_of_optimal_control():
         lower, upper = np.where(force, -limit, nlp.x_lower), np.where(force, limit, nlp.x_upper)
         found = solve_nlp(replace(nlp, x_lower=lower, x_upper=upper), OURS)
         assert found.status is expected
-    assert "Most violated: " in found.message
+    assert found.ending.kind is Kind.LARGEST_VIOLATION
 
 
-@pytest.mark.parametrize(("objective", "row", "x0", "said"), [
-    (lambda x: ca.log(x[0]), lambda x: x[0], -1.0, "the objective is not finite"),
-    (lambda x: x[0], lambda x: ca.sqrt(x[0]), -1.0, "root is not finite"),
-    (lambda x: ca.sqrt(x[0]), lambda x: x[0], 0.0, "the derivative of the objective by x0 is not finite"),
-    (lambda x: x[0], lambda x: ca.sqrt(x[0]), 0.0, "the derivative of root by x0 is not finite"),
+@pytest.mark.parametrize(("objective", "row", "x0", "what"), [
+    (lambda x: ca.log(x[0]), lambda x: x[0], -1.0, Finding(Kind.OBJECTIVE_NOT_FINITE)),
+    (lambda x: x[0], lambda x: ca.sqrt(x[0]), -1.0, Finding(Kind.CONSTRAINT_NOT_FINITE, name="root")),
+    (lambda x: ca.sqrt(x[0]), lambda x: x[0], 0.0, Finding(Kind.GRADIENT_NOT_FINITE, name="x0")),
+    (lambda x: x[0], lambda x: ca.sqrt(x[0]), 0.0, Finding(Kind.JACOBIAN_NOT_FINITE, name="root", data={"variable": "x0"})),
 ], ids=["objective", "row", "gradient", "jacobian"])
-def test_not_a_number_at_the_start(objective, row, x0, said):
+def test_not_a_number_at_the_start(objective, row, x0, what):
     found = solve_nlp(program(1, objective, lambda x: [row(x)], [x0], g_bounds=(-3, 2), rows=["root"]), OURS)
     assert found.status is Status.NOT_A_NUMBER
-    assert found.message == said
+    assert found.ending.kind is Kind.NOT_FINITE
+    assert found.ending.data["found"] == (what,)
 
 
 def test_not_a_number_on_the_way_shortens_the_step():
@@ -525,7 +528,7 @@ def test_not_a_number_on_the_way_shortens_the_step():
 def test_iteration_limit(limit):
     found = solve_nlp(program(2, rosenbrock, lambda x: [], [-1.2, 1]), replace(OURS, max_iterations=limit))
     assert found.status is Status.ITERATION_LIMIT
-    assert "maximum of iterations" in found.message
+    assert found.ending.kind is Kind.ITERATION_LIMIT
     assert [row["iteration"] for row in found.iterations] == list(range(limit + 1))
     assert (found.f == pytest.approx(24.2)) == (limit == 0)
 
@@ -535,7 +538,8 @@ def test_unbounded():
                 program(2, lambda x: -ca.sumsqr(x), lambda x: [x[0] - x[1]], [1, 0.5], g_bounds=(0, 0))):
         found = solve_nlp(nlp, OURS)
         assert found.status is Status.UNBOUNDED
-        assert "went on falling" in found.message
+        assert found.ending.kind is Kind.OBJECTIVE_UNBOUNDED
+        assert found.ending.data["last"] < found.ending.data["first"]
 
 
 def test_limited_memory_is_refused():

@@ -12,7 +12,7 @@ from control_problems import function
 
 from ocp.methods import solve
 from ocp.nlp import NLP, Functions, SolverOptions, prepare_solver
-from ocp.problem import At, Constraint, Status
+from ocp.problem import At, Constraint, Finding, Kind, Status
 
 INF = np.inf
 
@@ -51,26 +51,27 @@ def test_programs_of_every_kind_are_solved_in_silence(case, solver, capfd):
 
 
 def test_more_equations_than_unknowns_are_told(capfd):
-    """IPOPT refuses such a program; the message says what is wrong with it, the note how many equations there are."""
+    """IPOPT refuses such a program; the ending says what is wrong with it, a finding how many equations there are."""
     found = prepare_solver(three_lines(), SolverOptions()).solve()
     assert found.status is not Status.CONVERGED
-    assert "more equations (3) than unknowns (2)" in found.message
-    assert found.notes == ("3 equations for 2 unknowns that are not fixed: some follow from others or contradict them",)
+    assert found.ending.kind is Kind.TOO_FEW_UNKNOWNS
+    assert (found.ending.data["equations"], found.ending.data["unknowns"]) == (3, 2)
+    assert found.findings == (Finding(Kind.OVERDETERMINED, data={"equations": 3, "unknowns": 2}),)
     fine = prepare_solver(program(lambda x: [x[0] - 1, x[1] - 2], [0] * 2, [0] * 2), SolverOptions()).solve()
     assert fine.status is Status.CONVERGED
-    assert fine.notes == ()
+    assert fine.findings == ()
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("way", [("collocation", {}), ("multiple_shooting", {"integrator": "midpoint"}),
                                  ("multiple_shooting", {"integrator": "midpoint", "solver": "fatrop"})], ids=str)
-def test_a_problem_with_too_few_controls_is_told_in_the_notes(way, capfd):
+def test_a_problem_with_too_few_controls_is_found(way, capfd):
     """One control and one interval from rest to rest: two conditions for one unknown. Redundant ones are no obstacle."""
     method, options = way
     held = {"scheme": "gauss", "degree": 2, "controls": "held"} if method == "collocation" else {}
     solution = solve(known.block_move(), method, {**held, **options, "intervals": 1, "max_iterations": 30,
                                                   **({"guess": "given"} if method == "collocation" else {})})
-    assert any("unknowns that are not fixed" in note for note in solution.notes)
+    assert Kind.OVERDETERMINED in [one.kind for one in solution.findings]
     assert solution.status is not Status.CONVERGED
     assert capfd.readouterr() == ("", "")
     twice = Constraint("twice", At.FINAL, function(2, 1, lambda t, x, u, p: x), (1.0, 0.0), (1.0, 0.0))

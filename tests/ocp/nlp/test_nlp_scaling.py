@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from nlp_programs import program, staged
 
+from ocp.app.sentences import sentence
 from ocp.errors import ProblemError
 from ocp.nlp import Scaling, SolverOptions, choose_scaling, extraordinary, kkt, prepare_solver, scaled, solve_nlp
-from ocp.problem import Status
+from ocp.problem import Kind, Status
 
 INF = np.inf
 
@@ -61,7 +62,7 @@ def test_factors_follow_bounds_magnitudes_and_the_first_jacobian():
     assert np.all(choose_scaling(nlp, "bounds").rows == 1.0)
     assert np.all(choose_scaling(nlp, "jacobian").columns == 1.0)
     np.testing.assert_array_equal(choose_scaling(nlp, "auto", np.array([8.0, 2.0, 0.5])).columns, [8, 2, 0.5])
-    assert str(Scaling("auto", np.array([0.5, 4.0]), np.array([2.0]), 8.0)) == \
+    assert sentence(Scaling("auto", np.array([0.5, 4.0]), np.array([2.0]), 8.0).finding) == \
         "scaling auto: columns 0.5 to 4, rows 2 to 2, objective 8"
     with pytest.raises(ProblemError, match="scaling must be one of"):
         choose_scaling(nlp, "max")
@@ -82,7 +83,7 @@ def test_answers_and_multipliers_come_back_unscaled(solver, how):
     np.testing.assert_allclose(found.lam_g, plain.lam_g, atol=1e-5)
     np.testing.assert_allclose(found.lam_x, plain.lam_x, atol=1e-5)
     assert found.iterations[-1]["objective"] == pytest.approx(plain.f, rel=1e-6)
-    assert found.notes[0].startswith(f"scaling {how}: columns ")
+    assert (found.findings[0].kind, found.findings[0].name) == (Kind.SCALED, how)
 
 
 def test_stages_survive_scaling():
@@ -124,7 +125,7 @@ def test_unknowns_with_tiny_bounds_keep_them():
                   x_bounds=np.array([[-INF, -1e-6, 0.0], [INF, 1e-6, 0.0]]))
     found = extraordinary(nlp)
     np.testing.assert_array_equal(found.columns, [1.0, 2.0 ** -20, 1.0])  # what is free or fixed at nothing keeps its unit
-    assert str(found).startswith("scaling guess for its bounds")
+    assert (found.how, found.reasons[0]) == ("guess", "bounds")
     assert extraordinary(scaled(nlp, found)[0]) is None
 
 

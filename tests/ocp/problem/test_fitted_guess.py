@@ -89,6 +89,6 @@ def test_a_boat_finds_its_heading():
     """From a heading along the river, headings end in branches far apart; the fitted one crosses."""
     loaded = load_problem(ROOT / "tests" / "first_files" / "river.yaml")
     found = solve(loaded.problem, "collocation")
-    assert found.ok, found.message
+    assert found.ok, found.ending
     assert found.freeze["guess"] == "dynamics"
     assert found.objective == pytest.approx(loaded.problem.reference.objective, rel=1e-8)

@@ -60,7 +60,7 @@ def test_every_choice_leads_to_a_minimum_from_far(name, how):
     for seed in range(1 if name == "quadrotor" else 2):
         problem = wild(build(), seed)
         found = solve(problem, ILQROptions(intervals=intervals, hessian="full", convexify=how, polish="never"))
-        assert found.status is Status.CONVERGED, found.message
+        assert found.status is Status.CONVERGED, found.ending
         assert found.optimality.residuals()[0] < 1e-7
         costs = [row["cost"] for row in found.iterations]
         assert np.all(np.diff(costs) <= 1e-9 * max(1.0, costs[0]))  # no step went up

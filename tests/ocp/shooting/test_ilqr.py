@@ -11,7 +11,7 @@ from scipy.integrate import quad, solve_ivp
 from shooting_problems import cart_pole, double_integrator, function, make, pendulum, quadrotor
 
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.problem import INF, At, Boundary, Constraint, Cost, Sense, Status
+from ocp.problem import INF, At, Boundary, Constraint, Cost, Finding, Kind, Sense, Status
 from ocp.shooting.ilqr import ILQROptions, prepare, run, solve, unsupported
 from ocp.shooting.optimality import discrete_gradient
 from ocp.spaces import euclidean
@@ -113,7 +113,7 @@ def test_gradient_of_the_total_cost_against_differences(name):
 # ---- solutions ---------------------------------------------------------------------------------------------------
 def test_pendulum_swings_up_within_its_torque_limit():
     solution = solve(pendulum(u_guess=[[1.0], [-1.0], [1.0], [-1.0]]), ILQROptions(intervals=100))
-    assert solution.status is Status.CONVERGED, solution.message
+    assert solution.status is Status.CONVERGED, solution.ending
     u = solution.trajectory.u
     assert np.abs(u).max() == 2.5  # on the bound, never beyond it
     assert 5 < np.sum(np.abs(u) == 2.5) < 95
@@ -134,7 +134,7 @@ def swung():
 
 
 def test_cart_pole_swings_up(swung):
-    assert swung.status is Status.CONVERGED, swung.message
+    assert swung.status is Status.CONVERGED, swung.ending
     np.testing.assert_allclose(swung.trajectory.x[-1], [1, np.pi, 0, 0], atol=0.06)
     assert swung.optimality.residuals()[0] < 2e-8
     # the stiffer the goal, the closer to Kelly's optimum with an exact goal, from below
@@ -168,7 +168,7 @@ def test_finite_differences_reach_the_same_point(swung):
 @pytest.mark.parametrize("hessian", ["gauss_newton", "full"])
 def test_quadrotor_is_brought_to_hover(hessian):
     solution = solve(quadrotor(), ILQROptions(intervals=60, hessian=hessian))
-    assert solution.status is Status.CONVERGED, solution.message
+    assert solution.status is Status.CONVERGED, solution.ending
     last = solution.trajectory.x[-1]
     np.testing.assert_allclose(last[:3], [0.5, -0.3, 1.0], atol=0.1)
     assert abs(last[3:7] @ [np.cos(0.4), 0, 0, np.sin(0.4)]) > np.cos(0.03)
@@ -205,7 +205,7 @@ def test_costs_at_the_start_count_and_a_clipped_guess_is_noted():
     plain = solve(problem)
     shifted = solve(add_cost(problem, "offset", At.START, lambda t, x, u: 7 * x[0]))
     assert shifted.objective == pytest.approx(plain.objective + 7.0, rel=1e-12)
-    assert any("'a' was moved into its bounds" in note for note in plain.notes)
+    assert Finding(Kind.GUESS_MOVED_INTO_BOUNDS, data={"controls": ("a",)}) in plain.findings
     assert np.abs(plain.trajectory.u).max() == 0.3
 
 
@@ -256,7 +256,7 @@ def test_soft_constraints_are_penalties():
     limited = change(problem, constraints=(soft, target))
     assert unsupported(limited) == []
     free, held_back = solve(problem), solve(limited, ILQROptions(hessian="full", cost_quadrature="rectangle"))
-    assert held_back.status is Status.CONVERGED, held_back.message
+    assert held_back.status is Status.CONVERGED, held_back.ending
     assert free.trajectory.x[:, 1].min() < -0.65
     assert held_back.trajectory.x[:, 1].min() > -0.605
     assert abs(held_back.trajectory.x[-1, 1]) < 1e-3 < abs(free.trajectory.x[-1, 1])

@@ -40,7 +40,7 @@ def test_a_phase_may_have_another_system():
     two = Phase("fill", tank, held(2.0), constant((0,), (0.0, 0.0)), final=fixed(1), costs=(pumps,),
                 reset=reset(lambda x, p: x[0] + 2 * x[1], 2))
     found = solve(Problem("handed on", (one, two)), options(intervals=20))
-    assert found.status is Status.CONVERGED, found.message
+    assert found.status is Status.CONVERGED, found.ending
     # u(t) pushes the level by 3 - t, each pump by 1: least squares for a level of 1
     h = 1 / 20
     push = h * (3 - (np.arange(20) + 0.5) * h)

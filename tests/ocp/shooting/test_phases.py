@@ -53,7 +53,7 @@ def bouncing(drop=1.0):
 @pytest.mark.parametrize("hessian", ["gauss_newton", "full"])
 def test_a_ball_bounces_as_it_must(shooting, hessian):
     found = solve(bouncing(), options(intervals=8, shooting=shooting, hessian=hessian))
-    assert found.status is Status.CONVERGED, found.message
+    assert found.status is Status.CONVERGED, found.ending
     fall = np.sqrt(2 / G)
     fell, rose = found.parts
     assert fell.t[-1] == pytest.approx(fall, rel=1e-6)
@@ -96,7 +96,7 @@ def test_two_continuous_phases_are_one(shooting, hessian):
     whole = pendulum(u_max=6.0, duration=2.0, u_guess=[[1.0], [1.0]], weight=20.0)
     one = solve(whole, options(intervals=40, hessian=hessian, shooting=shooting))
     two = solve(cut(whole, 1.0), options(intervals=20, hessian=hessian, shooting=shooting))
-    assert one.status is two.status is Status.CONVERGED, (one.message, two.message)
+    assert one.status is two.status is Status.CONVERGED, (one.ending, two.ending)
     assert two.objective == pytest.approx(one.objective, rel=1e-9)
     np.testing.assert_allclose(np.vstack([part.u for part in two.parts]), one.trajectory.u, atol=2e-4)
     np.testing.assert_allclose(two.parts[0].x, one.trajectory.x[:21], atol=2e-4)
@@ -121,7 +121,7 @@ def test_prescribed_states_between_phases_hold():
     back = Boundary((1.0, 0.0), (True, False))
     two = Phase("back", system, held(1.0), constant((1, 0), (0.0,)), back, fixed(0, 0), costs=(effort,))
     found = solve(Problem("there and back", (one, two)), options(intervals=20))
-    assert found.status is Status.CONVERGED, found.message
+    assert found.status is Status.CONVERGED, found.ending
     np.testing.assert_allclose(found.parts[0].x[-1], [1, 0], atol=1e-6)
     A = np.vstack([0.05**2 * (19.5 - np.arange(20)), np.full(20, 0.05)])
     u = A.T @ np.linalg.solve(A @ A.T, [1.0, 0.0])
@@ -153,7 +153,7 @@ def _time(nx):
 def test_the_best_switching_time_is_where_the_hamiltonian_is_continuous(shooting):
     """Against a scan over fixed times, which leaves only controls to choose."""
     found = solve(switched(True), options(intervals=30, hessian="full", shooting=shooting))
-    assert found.status is Status.CONVERGED, found.message
+    assert found.status is Status.CONVERGED, found.ending
     T = found.parts[0].t[-1]
     assert found.parts[1].t[-1] == pytest.approx(3.0, abs=1e-6)
     assert 0.2 < T < 2.8

@@ -137,7 +137,7 @@ def test_inequalities_and_bounds_against_osqp(seed):
     right = solve_qp(qp)
     assert right.ok
     found = polish(made.evaluate, add, *made.guess())
-    assert found.status is PolishStatus.SOLVED, found.message
+    assert found.status is PolishStatus.SOLVED, found.ending
     assert len(found.log) == 2  # linear and quadratic functions: one step, whatever the active set
     np.testing.assert_allclose(flat(found), right.x, atol=1e-9)
     active = sum(int(np.sum(np.abs(u) == 0.8)) for u in found.u) + sum(int(np.sum(w > 1e-9)) for w in found.multipliers.rows)
@@ -203,7 +203,7 @@ def test_nearest_point_of_a_cone(target, case):
 
     nothing = Multipliers((np.zeros(0), np.zeros(0)), (np.zeros(4), np.zeros(0)))
     found = polish(evaluate, add, [np.zeros(0)] * 2, [a + 0.05 * rng.standard_normal(4)], nothing, PolishOptions(tolerance=1e-13))
-    assert found.status is PolishStatus.SOLVED, found.message
+    assert found.status is PolishStatus.SOLVED, found.ending
     np.testing.assert_allclose(Q @ found.u[0] + 0.1, arrow(np.array(target)), atol=1e-12)
     assert cone_case(-found.multipliers.rows[0] - (Q @ found.u[0] + 0.1)) == case
     # the multiplier is what the projection took away (Moreau)
@@ -244,7 +244,7 @@ def start_from(problem, tolerance, intervals, exact=True, **options):
 def test_a_binding_cone_in_a_motion_converges_quadratically():
     made, x, u, multipliers = start_from(lander(), 1e-3, 30, kernels="interpreted")
     found = polish(made.evaluate, made.retract, x, u, multipliers)
-    assert found.status is PolishStatus.SOLVED, found.message
+    assert found.status is PolishStatus.SOLVED, found.ending
     assert len(found.log) <= 6
     thrust = np.linalg.norm(found.u, axis=1)
     assert np.sum(np.abs(thrust - 6.0) < 1e-10) >= 3
@@ -276,7 +276,7 @@ def test_the_altro_set_to_rounding_in_few_steps(name, tolerance, same):
     case = altro()[name]
     made, x, u, multipliers = start_from(case.problem, tolerance, case.intervals, cost_quadrature="rectangle")
     found = polish(made.evaluate, made.retract, x, u, multipliers)
-    assert found.status is PolishStatus.SOLVED, (found.message, found.log)
+    assert found.status is PolishStatus.SOLVED, (found.ending, found.log)
     assert found.residuals.worst() < 1e-10
     assert len(found.log) - 1 <= 4
     # the last step at least squares what the one before it left (times a constant of the problem)
@@ -300,7 +300,7 @@ def spinning():
 def test_a_motion_on_a_manifold():
     made, x, u, multipliers = start_from(spinning(), 1e-3, 30, kernels="interpreted")
     found = polish(made.evaluate, made.retract, x, u, multipliers)
-    assert found.status is PolishStatus.SOLVED, found.message
+    assert found.status is PolishStatus.SOLVED, found.ending
     assert len(found.log) <= 6
     np.testing.assert_allclose([np.linalg.norm(q[3:7]) for q in found.x], 1.0, atol=1e-12)
     assert np.sum((np.array(found.u) == made.horizon.lower[:-1]) | (np.array(found.u) == made.horizon.upper[:-1])) > 0
@@ -314,7 +314,7 @@ def test_gauss_newton_is_linear_and_exact_is_quadratic():
     for exact in (True, False):
         made, x, u, multipliers = start_from(spinning(), 1e-3, 20, exact, kernels="interpreted")
         found = polish(made.evaluate, made.retract, x, u, multipliers, PolishOptions(tolerance=1e-9, max_steps=60))
-        assert found.status is PolishStatus.SOLVED, (exact, found.message)
+        assert found.status is PolishStatus.SOLVED, (exact, found.ending)
         steps[exact] = len(found.log) - 1
     assert steps[True] <= 5 < steps[False]
 

@@ -53,7 +53,7 @@ def differences(make, points, step):
     found = []
     for i in range(points):
         one, other = (solved(make(i, sign * step), make.options) for sign in (1, -1))
-        assert one.status.name == other.status.name == "CONVERGED", one.message + other.message
+        assert one.status.name == other.status.name == "CONVERGED", one.ending + other.ending
         found.append(((one.trajectory.x - other.trajectory.x) / (2 * step), (one.trajectory.u - other.trajectory.u) / (2 * step),
                       (one.objective - other.objective) / (2 * step)))
     x, u, J = zip(*found, strict=True)

@@ -27,7 +27,7 @@ from ocp.shooting.stages import chain_rule, expressions
 def test_interpreted_and_compiled_kernels_give_the_same_iterates():
     one, two = (solve(cart_pole(), ILQROptions(kernels=mode, max_iterations=15, polish="never"))
                 for mode in ("compiled", "interpreted"))
-    assert one.notes != two.notes
+    assert one.findings != two.findings
     for a, b in zip(one.iterations, two.iterations, strict=True):
         for key in ("cost", "gradient", "step"):
             assert a[key] == pytest.approx(b[key], rel=1e-7)

@@ -13,8 +13,9 @@ from dynamics import algorithms as alg
 from dynamics.mechanism import Thruster
 from dynamics.model.synthetic import random_tree, serial_chain
 from dynamics.model.urdf import read_urdf
+from ocp.app.sentences import sentence
 from ocp.bridge import inverse_dynamics_system, robot_system
-from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem, Status
+from ocp.problem import At, Boundary, Cost, Duration, Guess, Kind, Phase, Problem, Status
 from ocp.shooting.ilqr import ILQROptions, prepare, solve
 from ocp.shooting.stages import expressions, single, symplectic
 from ocp.shooting.stages.horizon import build
@@ -160,14 +161,13 @@ def test_all_roads_find_the_same_solution(hessian):
     given, options = ur5(), replace(CLOSED, intervals=15, hessian=hessian)
     closed, loops = solve(given, options), solve(given, replace(options, derivatives="analytic", execution="loops"))
     for other in (loops, *([solve(given, replace(options, derivatives="ad"))] if hessian == "gauss_newton" else [])):
-        assert closed.status is other.status is Status.CONVERGED, other.message
+        assert closed.status is other.status is Status.CONVERGED, other.ending
         assert closed.objective == pytest.approx(other.objective, rel=1e-10)
         np.testing.assert_allclose(closed.trajectory.u, other.trajectory.u, atol=1e-5 * np.abs(other.trajectory.u).max())
     assert closed.optimality.residuals()[0] < 2e-8  # by reverse differentiation of the integrator's own step
     assert max(np.abs(defect).max() for defect in closed.optimality.defects()) < 1e-12
-    said = next(note for note in closed.notes if note.startswith("derivatives"))
-    assert "a step in code generated for this robot" in said
-    assert "full Hessians in compiled loops over the model" not in said
+    chosen = next(one for one in closed.findings if one.kind is Kind.DERIVATIVES_CHOSEN)
+    assert (chosen.data["function"], chosen.data["hessians"]) == ("step", "")
 
 
 @pytest.mark.parametrize("loops", [pytest.param(True, marks=pytest.mark.slow), False])
@@ -179,7 +179,7 @@ def test_full_hessians_behind_steps_in_closed_form(loops, monkeypatch):
     u = np.random.default_rng(3).normal(size=(2, 6))
     mixed, ours = on_path(ur5(0.1), options, u)
     assert (mixed.horizon.kinds[0].whole is None) == loops
-    assert ("full Hessians in compiled loops over the model" in mixed.notes[0]) == loops
+    assert mixed.findings[0].data["hessians"] == ("loops" if loops else "")
     pure, theirs = on_path(ur5(0.1), replace(options, derivatives="analytic", execution="loops"), u)
     assert {"step", "slope"} <= {kernel.name for kernel in mixed.compiled.bank.values()}
     assert len(mixed.compiled.bank) > len(pure.compiled.bank)
@@ -240,7 +240,7 @@ def test_free_durations_have_full_hessians_too():
 # ---- choice --------------------------------------------------------------------------------------------------------
 def told(given, **options):
     program = prepare(given, replace(CLOSED, intervals=2, **options))
-    return program.horizon.kinds[0], program.notes[0]
+    return program.horizon.kinds[0], sentence(program.findings[0])
 
 
 def test_what_runs_in_closed_form():

@@ -23,7 +23,7 @@ from ocp.errors import ProblemError
 from ocp.integrators import MULTISTEP, sampled
 from ocp.methods import make_options, solve
 from ocp.mpc import MPCOptions
-from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem
+from ocp.problem import At, Boundary, Cost, Duration, Finding, Guess, Kind, Phase, Problem
 from ocp.shooting import ilqr
 from ocp.shooting.adjoint import AdjointOptions, Shot
 from ocp.shooting.optimality import discrete_gradient
@@ -179,13 +179,13 @@ def oscillator(system=OSCILLATOR, effort=0.1):
 def by_ilqr(problem, **options):
     """Without a certificate; what is solved once is not worth its compilation."""
     found = ilqr.solve(problem, ILQROptions(integrator="bdf2", kernels="interpreted", **options))
-    assert found.status.name == "CONVERGED", found.message
+    assert found.status.name == "CONVERGED", found.ending
     return found
 
 
 def by_multiple_shooting(problem, **options):
     found = uncertified.by_multiple_shooting(problem, MultipleShootingOptions(integrator="bdf2", kernels="interpreted", **options))
-    assert found.status.name == "CONVERGED", found.message
+    assert found.status.name == "CONVERGED", found.ending
     return found
 
 
@@ -359,15 +359,15 @@ def test_newton_that_fails_in_a_step_that_looks_back_is_named(method):
     wild = replace(phase, guess=guess, u_lower=(-1e9,) * 2, u_upper=(1e9,) * 2)
     found = solve(replace(problem, phases=(wild,)), method, {**BDF2, "intervals": 2, "kernels": "interpreted"})
     assert found.status.name in ("NOT_A_NUMBER", "DIVERGED")
-    assert "step 1" in found.message
-    assert "Newton's method finds no solution at t = 0.8 s" in found.message
-    assert "joint '" in found.message
+    assert found.ending.data["step"] == 1
+    assert found.ending.data["failure"]["t"] == pytest.approx(0.8)
+    assert found.ending.data["failure"]["joint"] in ("shoulder", "elbow")
 
 
 @pytest.mark.slow
 def test_loops_over_the_robot_are_said_to_know_no_such_steps():
     found = ilqr.solve(robot("spherical"), ILQROptions(3, "bdf2", hessian="gauss_newton", execution="loops", max_iterations=1))
-    assert any("loops over the robot know no integrator 'bdf2'" in note for note in found.notes)
+    assert Finding(Kind.CODE_GENERATED, data={"integrator": "bdf2"}) in found.findings
 
 
 @pytest.mark.parametrize("method", ["ilqr", "adjoint"])

@@ -56,7 +56,7 @@ def test_the_certificate_says_the_same():
 def test_a_problem_without_a_cost_has_the_unit_one():
     problem = block_move()
     found = solve(with_phase(problem, costs=()), ILQROptions(intervals=10, kernels="interpreted"))
-    assert found.status is Status.CONVERGED, found.message
+    assert found.status is Status.CONVERGED, found.ending
     assert found.objective == 0.0
 
 

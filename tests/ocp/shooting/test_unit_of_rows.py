@@ -8,7 +8,7 @@ import pytest
 from constrained_problems import planar_cone, start_guess, three_obstacles, with_guess
 from rescaled import Units, rescaled
 
-from ocp.problem import At, Constraint, Sense, Status
+from ocp.problem import At, Constraint, Kind, Sense, Status
 from ocp.shooting.ilqr import ILQROptions, prepare, solve
 
 
@@ -55,9 +55,10 @@ def test_messages_speak_in_the_units_of_the_file():
         impossible = replace(problem, phases=(replace(
             problem.phase, constraints=(held,), final=None, u_lower=(-2.0, -2.0), u_upper=(2.0, 2.0)),))
         found = solve(impossible, replace(options, retry="never"))
-        assert found.status is Status.INFEASIBLE, found.message
-        assert "held" in found.message
-        missed.append(float(found.message.split("stays at ")[1].split()[0]))
+        assert found.status is Status.INFEASIBLE, found.ending
+        assert found.ending.kind is Kind.VIOLATION_STAYS
+        assert "held" in found.ending.name
+        missed.append(found.ending.value)
     assert missed == pytest.approx([3.0, 3 * 2.0**20], rel=1e-2)
 
 

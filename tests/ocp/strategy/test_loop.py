@@ -40,7 +40,7 @@ def made(status, objective=12.0, **more):
     """A solution of the block move that ended so."""
     t = np.linspace(0, 1, 5)
     rows = tuple({"iteration": k, "objective": objective} for k in range(ROWS))
-    return replace(Solution(PROBLEM, "scripted", {}, status, "", objective, Trajectory(t, motion(t), force(t), t, motion, force),
+    return replace(Solution(PROBLEM, "scripted", {}, status, objective, Trajectory(t, motion(t), force(t), t, motion, force),
                             rows, {"solve": 0.1}), **more)
 
 

@@ -43,7 +43,7 @@ def test_another_start_succeeds_where_the_first_ends_in_a_local_minimum_of_the_v
     assert not any("attempt" in row for row in alone.iterations)
     rows = []
     found = by_ilqr(problem, quiet(**cut, **FAILS), rows.append)
-    assert found.status is Status.CONVERGED, found.message
+    assert found.status is Status.CONVERGED, found.ending
     assert max(found.optimality.residuals()) < 1e-5
     assert of_solution(found).cost == pytest.approx(found.objective, rel=1e-7)
     np.testing.assert_allclose(found.trajectory.x[-1], [np.pi, 0], atol=1e-6)
@@ -169,7 +169,7 @@ def test_an_interrupted_search_from_another_start_is_resumed():
     assert part.iterations[-1]["attempt"] == 2
     found = kept[-1]
     on = by_ilqr(problem, options, resume=found)
-    assert on.status is Status.CONVERGED, on.message
+    assert on.status is Status.CONVERGED, on.ending
     assert len(on.iterations) > len(part.iterations)
     assert [row["iteration"] for row in on.iterations] == list(range(len(on.iterations)))
 
@@ -197,6 +197,7 @@ def test_a_prepared_problem_is_searched_from_another_guess_and_its_further_start
     (easy, cut), (hard, _) = pendulum(0), pendulum(15)
     program, guess = prepare(easy, quiet(**cut, **FAILS)), hard.phase.guess
     found, alone = searched(*searching_prepared(program, guess=guess)), by_ilqr(hard, quiet(**cut, **FAILS))
-    assert [one.kind for one in found.findings] == [Kind.GUESS_SERVED]
+    assert [one.name for one in of_kind(Kind.GUESS_SERVED, found)] == [one.name for one in of_kind(Kind.GUESS_SERVED, alone)]
+    assert of_kind(Kind.GUESS_SERVED, found)
     assert [row["cost"] for row in found.iterations] == [row["cost"] for row in alone.iterations]
     np.testing.assert_array_equal(found.trajectory.u, alone.trajectory.u)

@@ -31,7 +31,7 @@ def early(found):
 @pytest.mark.parametrize("name", ["missile_turn", pytest.param("lee_ramirez", marks=pytest.mark.slow)])
 def test_controls_that_chatter_become_piecewise_constant(name):
     found = solve(problem(name), "collocation")
-    assert found.ok, found.message
+    assert found.ok, found.ending
     assert early(found) == [False]
     assert [one.taken for one in found.strategy if one.rule == "zero_order_hold"] == [True]
     assert found.freeze["controls"] == found.options["controls"] == "held"
@@ -41,20 +41,20 @@ def test_controls_that_chatter_become_piecewise_constant(name):
     for t0, t1 in zip(part.t[:-1], part.t[1:], strict=True):  # one value in every interval
         np.testing.assert_array_equal(part.control(t0 + 0.1 * (t1 - t0)), part.control(t0 + 0.9 * (t1 - t0)))
     again = solve(problem(name), "collocation", dict(found.freeze))
-    assert again.ok, again.message
+    assert again.ok, again.ending
     assert again.objective == pytest.approx(found.objective, rel=1e-7)
 
 
 @pytest.mark.parametrize("name", ["planar_lander", pytest.param("cone_flight", marks=pytest.mark.slow)])
 def test_programs_that_are_hard_to_solve_are_tried_with_piecewise_constant_controls(name):
     found = solve(problem(name), "collocation")
-    assert found.ok, found.message
+    assert found.ok, found.ending
     assert early(found) == [True]
     assert [one.taken for one in found.strategy if one.rule == "zero_order_hold"] == [True]
     reference = problem(name).reference
     assert abs(found.objective - reference.objective) <= found.certificate.bar + reference.error
     again = solve(problem(name), "collocation", dict(found.freeze))
-    assert again.ok, again.message
+    assert again.ok, again.ending
     assert again.objective == pytest.approx(found.objective, rel=1e-7)
 
 
@@ -63,7 +63,7 @@ def test_a_shape_that_is_chosen_stays():
     found = solve(problem("missile_turn"), "collocation", {"controls": "polynomial"})
     assert found.options["controls"] == "polynomial"
     assert early(found) == []
-    assert found.ok, found.message
+    assert found.ok, found.ending
 
 
 def test_a_checkpoint_of_piecewise_constant_controls_goes_on_with_them():
@@ -90,6 +90,6 @@ def test_an_interrupted_solve_goes_on_with_piecewise_constant_controls():
     assert all(b["iteration"] > a["iteration"] for a, b in zip(first.iterations[:-1], first.iterations[1:], strict=True))
     assert not first.ok
     found = solve(problem("lee_ramirez"), "collocation", resume=kept[-1])
-    assert found.ok, found.message
+    assert found.ok, found.ending
     assert found.options["controls"] == "held"
     assert found.objective == pytest.approx(problem("lee_ramirez").reference.objective, rel=1e-5)

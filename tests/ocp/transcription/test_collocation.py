@@ -11,7 +11,7 @@ import pytest
 from uncertified import by_collocation
 
 from ocp.nlp import IpoptOptions, kkt, solve_nlp
-from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Phase, Sense, Status, System
+from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Kind, Phase, Sense, Status, System
 from ocp.spaces import Space
 from ocp.transcription.charts import NORM_GAIN
 from ocp.transcription.collocation import CollocationOptions, transcribe
@@ -21,7 +21,7 @@ HS, TRAPEZOID = "hermite_simpson", "trapezoid"
 
 def solved(problem, **options):
     found = by_collocation(problem, CollocationOptions(**options))
-    assert found.status is Status.CONVERGED, found.message
+    assert found.status is Status.CONVERGED, found.ending
     return found
 
 
@@ -187,7 +187,8 @@ def test_infeasible_problem_names_the_constraint():
     fence = Constraint("fence", At.PATH, known.function(2, 1, lambda t, x, u, p: x[0]), (-INF,), (0.8,))
     found = by_collocation(known.problem(replace(phase, constraints=(fence,))), CollocationOptions(intervals=10))
     assert found.status is Status.INFEASIBLE
-    assert "fence @ knot 10: 0.2" in found.message
+    assert found.ending.kind is Kind.LARGEST_VIOLATION
+    assert dict(found.ending.data["violations"])["fence @ knot 10"] == pytest.approx(0.2, rel=1e-3)
 
 
 def test_not_a_number_names_the_function_and_the_place(capfd):
@@ -195,14 +196,19 @@ def test_not_a_number_names_the_function_and_the_place(capfd):
     root = Constraint("root", At.PATH, known.function(2, 1, lambda t, x, u, p: ca.sqrt(x[0] - 0.35)), (-INF,), (5.0,))
     found = by_collocation(known.problem(replace(phase, constraints=(root,))), CollocationOptions(intervals=10))
     assert found.status is Status.NOT_A_NUMBER
-    assert "constraint 'root' is nan at knot 0 (t = 0 s; x = 0, v = 0, u = 0)" in found.message
+    (first, *_) = found.ending.data["found"]
+    assert (first.kind, first.name, first.time) == (Kind.FUNCTION_NOT_FINITE, "root", 0.0)
+    assert np.isnan(first.value)
+    assert first.data == {"term": "constraint", "node": "knot 0", "values": {"x": 0.0, "v": 0.0, "u": 0.0}}
     work = Cost("work", At.PATH, known.function(2, 1, lambda t, x, u, p: ca.sqrt(u[0])))
     found = by_collocation(known.problem(replace(phase, costs=(work,))), CollocationOptions(intervals=10))
     assert found.status is Status.NOT_A_NUMBER
-    assert "the derivative by u of cost 'work' is inf at knot 0" in found.message
+    (first, *_) = found.ending.data["found"]
+    assert (first.name, first.value) == ("work", np.inf)
+    assert [first.data[key] for key in ("term", "by", "node")] == ["cost", "u", "knot 0"]
     system = known.flat_system("block", ("x", "v"), ("u",), lambda t, x, u, p: ca.vertcat(x[1], u[0] / (x[0] - 1)))
     found = by_collocation(known.problem(replace(phase, system=system)), CollocationOptions(intervals=10))
-    assert "the rate of v is nan at knot 10" in found.message
+    assert "the rate of v is nan at knot 10" in found.ending
     assert "WARNING" not in "".join(capfd.readouterr())
 
 

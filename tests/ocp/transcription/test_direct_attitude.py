@@ -13,7 +13,7 @@ from ocp.problem import INF, Boundary, Guess, Status
 
 def solved(problem, method="collocation", **options):
     found = solve(problem, method, {"states": "tangent", **options}, tolerances=Tolerances(objective_error=0.1))
-    assert found.status is Status.CONVERGED, found.message
+    assert found.status is Status.CONVERGED, found.ending
     assert found.ok, found.certificate.failures
     return found
 
@@ -62,7 +62,7 @@ def test_a_bound_on_a_quaternion_component(states, options):
                                    guess=Guess(np.array([0.0, 1.0]), np.array([first, last]), np.zeros((2, 6))))
     found = solve(problem, options.get("method", "collocation"),
                   {"states": states, "intervals": 18, **{k: v for k, v in options.items() if k != "method"}})
-    assert found.status is Status.CONVERGED, found.message
+    assert found.status is Status.CONVERGED, found.ending
     assert found.objective == pytest.approx(36, rel=6e-3)
     bound = next(v for v in found.certificate.violations if v.name == "bound q.root_joint.z")
     assert bound.holds

@@ -28,7 +28,7 @@ def solved(problem, **options):
     """The solution, and the options it was found with."""
     own = CollocationOptions(**{"tolerance": 1e-11, **options})
     found = by_collocation(problem, own)
-    assert found.status is Status.CONVERGED, found.message
+    assert found.status is Status.CONVERGED, found.ending
     return found, own
 
 

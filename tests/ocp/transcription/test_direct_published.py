@@ -27,7 +27,7 @@ TRAPEZOID = {
 
 def on(problem, n, scheme="trapezoid", **options):
     found = by_collocation(problem, CollocationOptions(**{"scheme": scheme, "intervals": n, "tolerance": 1e-9, **options}))
-    assert found.status is Status.CONVERGED, found.message
+    assert found.status is Status.CONVERGED, found.ending
     return found
 
 

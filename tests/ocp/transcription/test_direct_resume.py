@@ -10,7 +10,7 @@ from control_problems import brachistochrone, cart_pole
 import ocp.problem.checkpoint as checkpoint_module
 from ocp.errors import ProblemError
 from ocp.methods import solve
-from ocp.problem import Boundary, Guess, Status
+from ocp.problem import Boundary, Guess, Kind, Status
 
 
 def stop_at(iteration):
@@ -42,7 +42,7 @@ CASES = {
 
 
 def passes(found):
-    return sum("centred" in note for note in found.notes)
+    return sum(one.kind is Kind.TANGENT_UNKNOWNS_CENTRED for one in found.findings)
 
 
 @pytest.mark.parametrize("name", [
@@ -51,7 +51,7 @@ def passes(found):
 def test_interrupted_and_resumed_is_as_good_as_never_interrupted(name):
     problem, method, options, after = CASES[name]
     whole = solve(problem, method, options)
-    assert whole.status is Status.CONVERGED, whole.message
+    assert whole.status is Status.CONVERGED, whole.ending
     last = len(whole.iterations) - 1
     after = last - 1 if name == "later pass" else after
     assert passes(whole) == int(options.get("states") == "tangent")
@@ -65,7 +65,7 @@ def test_interrupted_and_resumed_is_as_good_as_never_interrupted(name):
     assert all(array.dtype.kind in "fiU" for array in found.values())
 
     rest = solve(problem, method, options, resume=found, progress=rows.append)
-    assert rest.status is Status.CONVERGED, rest.message
+    assert rest.status is Status.CONVERGED, rest.ending
     assert rest.objective == pytest.approx(whole.objective, rel=1e-5 if passes(whole) else 1e-8)
     np.testing.assert_allclose(rest.trajectory.x, whole.trajectory.x, atol=1e-3 if passes(whole) else 1e-5)
     assert [row["iteration"] for row in rest.iterations] == list(range(len(rest.iterations)))
@@ -77,7 +77,7 @@ def test_interrupted_and_resumed_is_as_good_as_never_interrupted(name):
     assert shown[-1] == len(rest.iterations) - 1
     for key in ("objective", "inf_pr", "inf_du"):  # it begins at the very point, seen in the very charts
         assert rows[0][key] == pytest.approx(whole.iterations[done][key], rel=1e-3, abs=1e-8)
-    assert any(f"resumed after {done} iterations" in note for note in rest.notes)
+    assert [one.data["iterations"] for one in rest.findings if one.kind is Kind.RESUMED] == [done]
     assert rest.ok == whole.ok, rest.certificate.failures
 
 

@@ -121,7 +121,7 @@ def walled():
 @pytest.mark.sample(2)
 def test_fatrop_equals_ipopt(problem, options):
     found = [solve(problem, "multiple_shooting", {**options, "solver": solver}) for solver in ("ipopt", "fatrop")]
-    assert [one.status for one in found] == [Status.CONVERGED] * 2, found[1].message
+    assert [one.status for one in found] == [Status.CONVERGED] * 2, found[1].ending
     assert found[0].objective == pytest.approx(found[1].objective, rel=1e-7)
     np.testing.assert_allclose(found[1].trajectory.x, found[0].trajectory.x, atol=1e-4)
     assert found[0].certificate.stationarity.holds
@@ -140,7 +140,7 @@ def stiff(rate=2e3):
 def test_stiff_systems_want_implicit_integrators(integrator):
     """The valve is as good as its command: then Riccati's equation of the slow state alone gives the least cost."""
     found = by_multiple_shooting(stiff(), MultipleShootingOptions(integrator=integrator, intervals=40))
-    assert found.status is Status.CONVERGED, found.message
+    assert found.status is Status.CONVERGED, found.ending
     # min int s^2 + u^2/2, s' = u - s/2: -P' = 2 - P - P^2 with cost P s^2 / 2
     back = solve_ivp(lambda t, P: 2 - P - P**2, (0, 2), [0.0], rtol=1e-11, atol=1e-12)
     order = {"implicit_euler": 6e-2, "radau_iia_2": 3e-3, "tr_bdf2": 3e-3, "radau_iia_3": 3e-3}[integrator]

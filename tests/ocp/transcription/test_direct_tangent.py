@@ -12,7 +12,7 @@ from repository import ROOT
 from ocp.app.files.load import load_problem
 from ocp.certify import Tolerances
 from ocp.methods import solve
-from ocp.problem import Status
+from ocp.problem import Kind, Status
 from ocp.transcription.collocation import CollocationOptions, transcribe
 
 FOLDER = ROOT / "problems"
@@ -20,7 +20,7 @@ FOLDER = ROOT / "problems"
 
 def solved(problem, method="collocation", **options):
     found = solve(problem, method, {"states": "tangent", **options}, tolerances=Tolerances(objective_error=0.1))
-    assert found.status is Status.CONVERGED, found.message
+    assert found.status is Status.CONVERGED, found.ending
     assert found.ok, found.certificate.failures
     return found
 
@@ -39,7 +39,7 @@ def test_body_in_both_forms(options):
     np.testing.assert_allclose(path.state(t), other.state(t), atol=3e-3)
     # interpolants reach the next knot from within every interval
     np.testing.assert_allclose(path.state(path.t[1:] - 1e-13), path.x[1:], atol=1e-9)
-    assert "centred" in found[0].notes[-1]
+    assert found[0].findings[-1].kind is Kind.TANGENT_UNKNOWNS_CENTRED
 
 
 @pytest.mark.slow

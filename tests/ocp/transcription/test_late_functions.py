@@ -19,6 +19,7 @@ from ocp.nlp.program import kkt, not_finite, worst_violations
 from ocp.nlp.separable import Gather
 from ocp.nlp.values import Values
 from ocp.nlp.whole import Whole, gathered
+from ocp.problem import Kind
 from ocp.transcription.collocation import CollocationOptions, transcribe, uniform_meshes
 from ocp.transcription.program import BY_SOLVER, build
 
@@ -134,7 +135,7 @@ def test_kernels_may_be_left_to_the_solver():
     options = CollocationOptions(intervals=20)
     how = replace(options.how(), kernels=BY_SOLVER)
     program = build(problem, uniform_meshes(problem, options), how)
-    assert not any(note.startswith("kernels") for note in program.notes)
+    assert [one.kind for one in program.findings] == [Kind.DERIVATIVES_CHOSEN]
     assert program.seconds["compile"] == 0
     assert all(e.hessian.is_a("SXFunction") for e in program.nlp.separable.elements)
     plain = transcribe(problem, replace(options, kernels="interpreted")).nlp

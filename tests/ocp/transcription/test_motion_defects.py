@@ -25,7 +25,7 @@ def problem_of(name):
 def solved(problem, **options):
     """Without a certificate."""
     found = by_multiple_shooting(problem, MultipleShootingOptions(**{"intervals": 40, **options}))
-    assert found.status.name == "CONVERGED", found.message
+    assert found.status.name == "CONVERGED", found.ending
     return found
 
 

@@ -7,7 +7,7 @@ import control_problems as known
 import numpy as np
 
 from ocp.methods import solve
-from ocp.problem import At, Constraint, Phase, Sense, Status
+from ocp.problem import At, Constraint, Finding, Kind, Phase, Sense, Status
 from ocp.transcription.repeated import crowded, repeated
 
 
@@ -33,9 +33,8 @@ def test_a_solve_with_more_equations_than_unknowns_ends_at_once_and_names_what_r
     found = solve(pushed(SAME, (lambda x, u: 3 * u[1] - 3 * u[0], 0.0), SAME))
     assert found.status is Status.FAILED
     assert len(count) == 1
-    told = [note for note in found.notes if note.startswith("path equation")]
-    assert len(told) == 2
-    assert all(f"'row {i}' repeats 'row 0' or" in note for i, note in zip((1, 2), told, strict=True))
+    told = [one for one in found.findings if one.kind is Kind.REDUNDANT_EQUATION]
+    assert told == [Finding(Kind.REDUNDANT_EQUATION, name=f"row {i}", data={"repeats": ("row 0",)}) for i in (1, 2)]
 
 
 def test_rows_that_others_make_together_are_named_with_these_alone():
@@ -43,8 +42,7 @@ def test_rows_that_others_make_together_are_named_with_these_alone():
     both = (lambda x, u: u[0] - x[0] * u[1] + 2 * (u[1] + ca.sin(x[1])), 1.0)
     assert repeated(pushed(first, second)) == ()
     told = repeated(pushed(first, second, (lambda x, u: x[1]**2, 0.0), both))
-    assert len(told) == 1
-    assert told[0].startswith("path equation 'row 3' repeats 'row 0' and 'row 1' or")
+    assert told == (Finding(Kind.REDUNDANT_EQUATION, name="row 3", data={"repeats": ("row 0", "row 1")}),)
 
 
 def test_equations_that_leave_a_control_open_are_not_crowded():

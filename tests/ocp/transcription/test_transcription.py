@@ -16,7 +16,7 @@ from ocp.errors import ProblemError, UnsupportedError
 from ocp.guess import sample_guess
 from ocp.nlp import IpoptOptions, solve_nlp
 from ocp.nlp.whole import Whole
-from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Phase, Sense
+from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Finding, Guess, Kind, Phase, Sense
 from ocp.transcription import blocks, kernels
 from ocp.transcription.collocation import CollocationOptions, transcribe, unsupported
 from ocp.transcription.elements import separable
@@ -288,6 +288,9 @@ def test_mesh_is_uniform():
 
 # --- compiled functions ---------------------------------------------------------------------------------------
 
+PLAIN = (Finding(Kind.DERIVATIVES_CHOSEN, data={"source": "ad"}), Finding(Kind.KERNELS_INTERPRETED))
+
+
 @pytest.mark.parametrize("mode", ["compiled", "auto"])
 def test_compiled_program_equals_interpreted(mode, monkeypatch, tmp_path):
     if find_compiler() is None:
@@ -297,10 +300,10 @@ def test_compiled_program_equals_interpreted(mode, monkeypatch, tmp_path):
     monkeypatch.setattr(kernels, "WORTH_WAITING", 0)
     plain = transcribe(rich_problem(True), CollocationOptions(intervals=N, kernels="interpreted"))
     made = transcribe(rich_problem(True), CollocationOptions(intervals=N, kernels=mode))
-    assert plain.notes == ("derivatives: ad", "kernels: interpreted")
+    assert plain.findings == PLAIN
     assert plain.seconds["compile"] == 0
-    assert "compiled node_cost" in made.notes[1]
-    assert "node_hessian" in made.notes[1]
+    assert made.findings[1].kind is Kind.KERNELS_COMPILED
+    assert {"node_cost", "node_hessian"} <= set(made.findings[1].data["operations"])
     assert made.seconds["compile"] > 0
     rng = np.random.default_rng(8)
     z, y = rng.normal(size=plain.nlp.n), rng.normal(size=plain.nlp.m)
@@ -316,15 +319,15 @@ def test_auto_does_not_make_a_single_solve_wait_but_takes_what_is_cached(monkeyp
     monkeypatch.setenv("LIEOCP_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(kernels, "WORTH_COMPILING", 0)
     first = transcribe(known.cart_pole(), CollocationOptions(intervals=3))
-    assert "interpreted; with the option kernels=compiled" in first.notes[1]
+    assert first.findings[1].kind is Kind.KERNELS_WORTH_COMPILING
     transcribe(known.cart_pole(), CollocationOptions(intervals=3, kernels="compiled"))
     again = transcribe(known.cart_pole(), CollocationOptions(intervals=3))
-    assert "compiled node_" in again.notes[1]
+    assert again.findings[1].kind is Kind.KERNELS_COMPILED
 
 
 def test_small_problems_stay_interpreted():
     program = transcribe(known.cart_pole(), CollocationOptions(intervals=3))
-    assert program.notes == ("derivatives: ad", "kernels: interpreted")
+    assert program.findings == PLAIN
     assert program.seconds["compile"] == 0
 
 
@@ -335,4 +338,5 @@ def test_without_a_compiler_auto_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", "")
     found = by_collocation(known.block_move(), CollocationOptions(intervals=3))
     assert found.objective == pytest.approx(12, abs=1e-12)
-    assert "no C compiler" in found.notes[1]
+    assert found.findings[1].kind is Kind.KERNEL_REMARK
+    assert "no C compiler" in found.findings[1].data["remark"]
