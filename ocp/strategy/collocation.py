@@ -111,6 +111,8 @@ def searching(problem: Problem, options: CollocationOptions, outside: Outside = 
     if options.refine == "none":
         task = Task(problem, guess=first, left=search.guesses[1:], begun=0 if resume is None else None, resume=resume)
         return search, State(first_task(search, task))
+    if resume is not None and HELD in resume and alternative:
+        return method.zero_order_hold(search, problem, outside, early=False, cascade=False)
     family, policy = family_of(options), POLICIES[options.refine]
     if policy.by_certificate and judge is None:
         raise ProblemError(f"{options.refine} needs what certifies solutions: solve by ocp.methods", where=f"{METHOD}.refine")

@@ -107,6 +107,8 @@ class Direct(Method):
 
     def final(self, search: Search, state: State) -> bool:
         task, found = state.task, state.last.solution
+        if task.beside is not None:
+            return False
         lost = found.status is Status.NOT_A_NUMBER and not task.warm and not (search.auto and at_guess(found))
         return lost or found.status is Status.UNBOUNDED or rejected(search.problem, found)
 

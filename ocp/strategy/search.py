@@ -134,5 +134,5 @@ class Search:
 
     @property
     def auto(self) -> bool:
-        """Whether the guess was left to us."""
-        return len(self.guesses) > 1
+        """Whether the guess was left to us: all guesses of the cascade, from the given one on."""
+        return len(self.guesses) > 1 and self.guesses[0] == "given"

@@ -31,6 +31,7 @@ class ILQR(Method):
         phases = phases if guess is None else ilqr.guessed(phases, guess)
         self.starts: dict[str, Start] = {start.name: start for start in starts(program.horizon, phases, program.options)}
         self.ends: list[tuple[tuple[float, ...], Checkpoint]] = []  # of searches that failed: what they miss, where they ended
+        self.seconds = {"load": 0.0, "solve": 0.0}  # of all searches
 
     def attempt(self, search: Search, state: State) -> Attempt:
         task, outside, names = state.task, search.outside, list(self.starts)
@@ -43,17 +44,19 @@ class ILQR(Method):
 
         found, missed = ilqr.shot(self.program, outside.progress, None if outside.checkpoint is None else keep, task.resume,
                                   self.guess, self.starts[task.guess], number, number == len(names), state.log)
+        self.seconds = {name: spent + found.seconds[name] for name, spent in self.seconds.items()}
         if last and found.status not in SOLVED:
             self.ends.append((missed, last[0]))
         return Attempt(task, found, missed)
 
     def frozen(self, search: Search, found: Solution) -> Solution:
-        """The last checkpoint is where the search ended that is handed back, with the log of all."""
+        """With the seconds of all searches. The last checkpoint is of the search that is handed back, with the log of all."""
         if len(self.ends) > 1 and found.status not in SOLVED and search.outside.checkpoint is not None:
             _, arrays = min(self.ends, key=lambda end: end[0])
             count = np.array([len(found.iterations) - 1])
             search.outside.checkpoint({**arrays, "iterations": count, **log_arrays(found.iterations)})
-        return found
+        seconds = {**found.seconds, **self.seconds}
+        return replace(found, seconds={**seconds, "total": sum(spent for name, spent in seconds.items() if name != "total")})
 
     def final(self, search: Search, state: State) -> bool:
         first = len(state.attempts) == 1

@@ -44,7 +44,7 @@ def without_remedy(search: Search, state: State) -> Finding | None:
 def quasi_newton_stalled(search: Search, state: State) -> Finding | None:
     """That a quasi-Newton method came to a feasible point and then no further, or not in time."""
     slow = state.last.solution.status in (Status.STALLED, Status.ITERATION_LIMIT) and state.last.missed[0] <= FEASIBLE
-    limited = getattr(search.options, "hessian", "") == "limited_memory"
+    limited = getattr(search.options, "hessian", "") == "limited_memory" and state.task.beside is None
     stalled = limited and slow and calls_for_guesses(search, state)
     return Finding(Kind.QUASI_NEWTON_STALLED, name=state.task.guess) if stalled else None
 
@@ -98,9 +98,9 @@ def guess_not_served(search: Search, state: State) -> Finding | None:
 def next_guess(search: Search, state: State, why: Finding) -> State:
     """The next guess of the cascade on the same mesh; where functions are not finite at the guess itself only those beside it."""
     task, count = state.task, len(state.attempts)
-    if task.begun is None:  # the given guess was tried, unless the last pass began at the one before
-        names, begun = (search.guesses, count) if task.warm else (search.guesses[1:], count - 1)
-        number = task.number + 1
+    if task.begun is None:
+        tried = not task.warm and search.guesses[0] == "given"  # by the last attempt
+        names, begun, number = search.guesses[tried:], count - tried, task.number + 1
     else:
         names, begun, number = task.left, task.begun, task.number
     beside = task.beside
@@ -116,8 +116,8 @@ def next_guess(search: Search, state: State, why: Finding) -> State:
             return replace(state, task=Task(
                 problem, task.plans, task.margins, number, name, names[k + 1:], begun, beside, scaling=task.scaling,
                 max_iterations=None if begun == count else MAX_ITERATIONS))
-    tried = range(begun, count) or range(count - 1, count)
-    return _exhausted(state, why, begun, min(tried, key=lambda k: state.attempts[k].missed) if beside is None else beside)
+    own = range(begun, count) or range(count - 1, count)
+    return _exhausted(state, why, begun, min(own, key=lambda k: state.attempts[k].missed) if beside is None else beside)
 
 
 def _exhausted(state: State, why: Finding, begun: int, best: int) -> State:

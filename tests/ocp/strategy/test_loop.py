@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from made_solutions import certificate
 
+from ocp.guesses.cascade import perturbations
 from ocp.problem import SOLVED, Finding, Kind, Solution, Status, Trajectory
-from ocp.strategy import loop, table
-from ocp.strategy.collocation import searching
+from ocp.strategy import loop, table, unsolved
+from ocp.strategy.collocation import Collocation, searching
 from ocp.strategy.loop import concluded, searched
 from ocp.strategy.records import Attempt, Judged, State, Task
 from ocp.strategy.rule import Rule, Stage
@@ -217,6 +218,27 @@ def test_a_refinement_of_which_no_program_is_solved_ends(status):
     assert max(task.number for task in method.tasks) <= PASSES
 
 
+@pytest.mark.parametrize("more", [{"max_passes": 4}, {"max_passes": 2, "brief": True}])
+def test_all_guesses_of_the_cascade_are_one_pass(more):
+    """Neither the last pass nor a search that ends at the first failure cuts it short."""
+    method = Scripted(Status.STALLED)
+    search, state = refining(method, guesses=("given", "dynamics", "simulated"), brief=more.get("brief", False))
+    search = replace(search, refinement=replace(search.refinement, max_passes=more["max_passes"]))
+    if search.brief:  # it begins with the cascade
+        state = State(replace(state.task, left=search.guesses[1:], begun=0))
+    searched(search, state)
+    before = [] if search.brief else ["given"] * 3
+    assert [task.guess for task in method.tasks] == [*before, *search.guesses[not search.brief:]]
+    assert [task.number for task in method.tasks][len(before):] == [1 if search.brief else 4] * (3 if search.brief else 2)
+
+
+def test_a_guess_that_was_chosen_is_the_only_one_and_comes_again_after_passes_that_failed():
+    method = Scripted(1e-3, Status.STALLED)
+    searched(*refining(method, guesses=("dynamics",)))
+    assert [(task.guess, task.warm) for task in method.tasks] == [
+        ("given", False), ("given", True), ("given", False), ("given", False), ("dynamics", False)]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_whatever_comes_a_refinement_ends_within_its_budgets(seed):
     """Any programs may fail in any way, errors may be of any size."""
@@ -275,6 +297,48 @@ def test_a_mesh_that_fails_after_others_hands_back_the_last_pass_and_says_so(gue
     assert found.status is Status.STALLED
     assert found.ending.kind is Kind.REFINED_MESH_NOT_SOLVED
     assert found.objective == 13.0
+
+
+# ---- diagnoses by themselves -------------------------------------------------------------------------------------------
+ALL = ("given", "dynamics", *perturbations())
+
+
+@pytest.mark.parametrize(("status", "rows", "guesses", "beside", "final"), [
+    (Status.NOT_A_NUMBER, 1, ALL, None, False),  # perturbed guesses may be finite
+    (Status.NOT_A_NUMBER, 1, ("given",), None, True),
+    (Status.NOT_A_NUMBER, 1, perturbations(), None, True),  # this is what was asked for
+    (Status.NOT_A_NUMBER, 5, ALL, None, True),
+    (Status.NOT_A_NUMBER, 5, ALL, 0, False),  # from a perturbed guess: the next one
+    (Status.UNBOUNDED, 5, ALL, None, True),
+    (Status.STALLED, 5, ALL, None, False),
+    (Status.INFEASIBLE, 5, ALL, None, False)])
+def test_what_no_other_guess_mends(status, rows, guesses, beside, final):
+    options = CollocationOptions(intervals=10)
+    search, task = Search(PROBLEM, Collocation(options), options, guesses), Task(PROBLEM, begun=0, beside=beside)
+    found = made(status, iterations=tuple({"iteration": k} for k in range(rows)))
+    state = State(task, (Attempt(task, found, (1.0,)),))
+    assert search.method.final(search, state) is final
+    assert (unsolved.without_remedy(search, state) is not None) is final
+
+
+def test_where_the_guess_is_not_finite_only_perturbed_ones_are_tried():
+    method = Scripted(made(Status.NOT_A_NUMBER, iterations=({"iteration": 0},)), Status.STALLED, Status.CONVERGED)
+    found = searched(*given(method, ALL))
+    assert [task.guess for task in method.tasks] == ["given", *perturbations()[:2]]
+    assert found.status is Status.CONVERGED
+    lost = Scripted(made(Status.NOT_A_NUMBER, iterations=({"iteration": 0},)), Status.STALLED)
+    assert searched(*given(lost, ALL)).status is Status.NOT_A_NUMBER  # the first attempt, where none of them serves
+    assert len(lost.tasks) == 1 + len(perturbations())
+
+
+@pytest.mark.parametrize(("hessian", "missed", "beside", "ends"), [
+    ("limited_memory", 1e-9, None, True), ("limited_memory", 1e-2, None, False), ("exact", 1e-9, None, False),
+    ("limited_memory", 1e-9, 0, False)])
+def test_a_quasi_newton_method_that_stalls_at_a_feasible_point_needs_no_guess(hessian, missed, beside, ends):
+    options = CollocationOptions(intervals=10, hessian=hessian)
+    search, task = Search(PROBLEM, Scripted(), options, ALL), Task(PROBLEM, begun=0, beside=beside)
+    state = State(task, (Attempt(task, made(Status.STALLED), (missed,)),))
+    assert (unsolved.quasi_newton_stalled(search, state) is not None) is ends
 
 
 # ---- another parameterisation of the controls --------------------------------------------------------------------------

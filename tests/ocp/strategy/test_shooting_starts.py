@@ -62,6 +62,7 @@ def test_another_start_succeeds_where_the_first_ends_in_a_local_minimum_of_the_v
     assert [dict(row) for row in rows] == [dict(row) for row in found.iterations]
     seconds = [row["seconds"] for row in found.iterations]
     assert seconds == sorted(seconds)
+    assert found.seconds["solve"] >= seconds[-1]  # of all searches
     # the first search is the same as without others
     first = [row for row in found.iterations if "attempt" not in row]
     assert [row["cost"] for row in first] == [row["cost"] for row in alone.iterations[:len(first)]]
@@ -196,6 +197,7 @@ def test_a_prepared_problem_is_searched_from_another_guess_and_its_further_start
     (easy, cut), (hard, _) = pendulum(0), pendulum(15)
     program, guess = prepare(easy, quiet(**cut, **FAILS)), hard.phase.guess
     found, alone = searched(*searching_prepared(program, guess=guess)), by_ilqr(hard, quiet(**cut, **FAILS))
-    assert [one.kind for one in found.findings] == [Kind.GUESS_SERVED]
+    assert [one.name for one in of_kind(Kind.GUESS_SERVED, found)] == [one.name for one in of_kind(Kind.GUESS_SERVED, alone)]
+    assert of_kind(Kind.GUESS_SERVED, found)
     assert [row["cost"] for row in found.iterations] == [row["cost"] for row in alone.iterations]
     np.testing.assert_array_equal(found.trajectory.u, alone.trajectory.u)

@@ -2,13 +2,18 @@
 
 from functools import lru_cache
 
+import control_problems as known
 import numpy as np
 import pytest
 from repository import ROOT
 
 from ocp.app.files.load import load_problem
-from ocp.methods import solve
+from ocp.certify import Tolerances
+from ocp.methods import judge, solve
 from ocp.problem import Kind, Status
+from ocp.strategy.collocation import HELD, searching
+from ocp.strategy.search import Outside
+from ocp.transcription.collocation import CollocationOptions
 
 FOLDER = ROOT / "tests" / "first_files"
 
@@ -59,6 +64,16 @@ def test_a_shape_that_is_chosen_stays():
     assert found.options["controls"] == "polynomial"
     assert early(found) == []
     assert found.ok, found.ending
+
+
+def test_a_checkpoint_of_piecewise_constant_controls_goes_on_with_them():
+    outside = Outside(resume={"mesh": ["0:3*30 1"], HELD: np.ones(1)})
+    search, state = searching(known.block_move(), CollocationOptions(), outside, judge(Tolerances()))
+    assert (search.options.controls, search.refinement.family.controls, search.alternative) == ("held", "held", False)
+    assert state.task.plans[0].intervals == 30
+    assert state.task.resume is outside.resume
+    plain, _ = searching(known.block_move(), CollocationOptions(), judge=judge(Tolerances()))
+    assert (plain.options.controls, plain.refinement.family.controls, plain.alternative) == ("auto", "polynomial", True)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from uncertified import by_collocation
 
+from ocp.app.sentences import message
 from ocp.nlp import IpoptOptions, kkt, solve_nlp
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Kind, Phase, Sense, Status, System
 from ocp.spaces import Space
@@ -187,8 +188,10 @@ def test_infeasible_problem_names_the_constraint():
     fence = Constraint("fence", At.PATH, known.function(2, 1, lambda t, x, u, p: x[0]), (-INF,), (0.8,))
     found = by_collocation(known.problem(replace(phase, constraints=(fence,))), CollocationOptions(intervals=10))
     assert found.status is Status.INFEASIBLE
-    assert found.ending.kind is Kind.LARGEST_VIOLATION
-    assert dict(found.ending.data["violations"])["fence @ knot 10"] == pytest.approx(0.2, rel=1e-3)
+    assert found.ending.kind is Kind.LOCALLY_INFEASIBLE
+    program = found.ending.data["program"]  # how that ended
+    assert program.kind is Kind.LARGEST_VIOLATION
+    assert dict(program.data["violations"])["fence @ knot 10"] == pytest.approx(0.2, rel=1e-3)
 
 
 def test_not_a_number_names_the_function_and_the_place(capfd):
@@ -208,7 +211,7 @@ def test_not_a_number_names_the_function_and_the_place(capfd):
     assert [first.data[key] for key in ("term", "by", "node")] == ["cost", "u", "knot 0"]
     system = known.flat_system("block", ("x", "v"), ("u",), lambda t, x, u, p: ca.vertcat(x[1], u[0] / (x[0] - 1)))
     found = by_collocation(known.problem(replace(phase, system=system)), CollocationOptions(intervals=10))
-    assert "the rate of v is nan at knot 10" in found.ending
+    assert "the rate of v is nan at knot 10" in message(found)
     assert "WARNING" not in "".join(capfd.readouterr())
 
 
