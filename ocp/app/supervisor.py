@@ -116,7 +116,7 @@ def _ended(record: dict[str, Any]) -> int:
         return int(record["code"])
     told = "the time limit was reached inside one long operation, which was ended"
     if "so_far" not in record:
-        print(f"{told}; there is nothing to keep", file=sys.stderr)
+        print(f"{told}; nothing more is written", file=sys.stderr)
         return NOT_SOLVED
     folder, target = map(Path, record["so_far"])
     if not folder.is_dir():  # the final answer is in its place already

@@ -62,7 +62,7 @@ CASES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("explain kinova_min_time", "explain", "tests/first_files/kinova_min_time.yaml", ()),
     ("mpc panda_track", "mpc", "problems/mpc/panda_track.yaml", ()),
     ("wbc humanoid_squats", "wbc", "problems/wbc/humanoid_squats.yaml", ()),
-    ("derivatives of talos_full", "derivatives", "talos_full", ()),
+    ("derivatives of talos_reduced", "derivatives", "talos_reduced", ()),
     ("verify the gallery", "verify", "problems", ()),
 ]
 FOLDERLESS = ("explain",)

@@ -262,7 +262,7 @@ def test_without_an_answer_it_says_so():
     process = supervised("time.sleep(600)")
     _, err = process.communicate(timeout=120)
     assert process.returncode == 1
-    assert "there is nothing to keep" in err
+    assert "nothing more is written" in err
 
 
 def test_signals_go_to_the_child():
