@@ -39,8 +39,10 @@ from ocp.app.pages.folders import (
 )
 from ocp.app.pages.results import REPORT
 from ocp.errors import ProblemError
-from ocp.problem import Solution, Status
+from ocp.interrupts import Activity
+from ocp.problem import SOLVED, Solution, Status
 from ocp.problem.checkpoint import Checkpoint
+from ocp.problem.finding import Finding, Kind
 
 #: seconds after which something half-written belongs to no process that still writes
 ABANDONED = 600.0
@@ -99,7 +101,7 @@ class SoFar:
     def __call__(self, solution: Solution) -> None:
         target, before = self.started.target.absolute(), self.last
         self.last = target.with_name(f".{target.name}.so-far-{uuid.uuid4().hex[:8]}")
-        self.write(self.started.portable, solution, self.last)
+        self.write(self.started.portable, _as_left(solution), self.last)
         supervisor.report(so_far=(str(self.last), str(target)))
         if before is not None:
             shutil.rmtree(before, ignore_errors=True)
@@ -107,6 +109,15 @@ class SoFar:
     def remove(self) -> None:
         if self.last is not None:
             shutil.rmtree(self.last, ignore_errors=True)
+
+
+def _as_left(solution: Solution) -> Solution:
+    """A solution as it is handed back where the process is killed: nothing comes after it."""
+    left = [Finding(Kind.LEFT_OUT, name=str(activity), data={"parts": (), "by": "limit"})
+            for activity in (Activity.CERTIFICATE, Activity.ERROR_BOUND, Activity.PICTURES)]
+    found = [one for one in solution.findings if one.kind is not Kind.STOPPED_IN]
+    message = "The method had converged; there is no certificate." if solution.status in SOLVED else solution.message
+    return replace(solution, status=Status.TIME_LIMIT, message=message, findings=(*found, *left))
 
 
 def start_run(target: Path, portable: Portable, *, overwrite: bool) -> Started:

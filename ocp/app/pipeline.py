@@ -20,15 +20,16 @@ from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.files.portable import Portable, portable
 from ocp.app.pages.folders import is_run
 from ocp.app.pages.legs import legs
-from ocp.app.pages.results import add_findings, write_data, write_pages
+from ocp.app.pages.results import put_summary, read_summary, write_data, write_pages
 from ocp.app.prepare import compile_ahead
 from ocp.app.supervisor import is_supervised
 from ocp.certify import Tolerances
-from ocp.interrupts import LAST_PICTURE_S, Activity, Budget, attempt, closing, held, limited
+from ocp.interrupts import LAST_PICTURE_S, Activity, Budget, attempt, closing, held, limited, seconds_left
 from ocp.methods import Progress, make_options, method, solve
 from ocp.problem import SOLVED, Solution
 from ocp.problem.checkpoint import Checkpoint
-from ocp.problem.left_out import left_out
+from ocp.problem.finding import Finding, Kind
+from ocp.problem.left_out import by, left_out
 
 PACKAGES = ("lieocp", "casadi", "numpy", "scipy", "osqp", "numba", "pydantic", "matplotlib")
 
@@ -80,7 +81,7 @@ def run_loaded(
     left = None if loaded.time_limit is None else loaded.time_limit - (time.perf_counter() - begin)
     with limited(left) as budget:
         outcome = _run(loaded, stem, budget, method_name=method_name, out=out, overwrite=overwrite, write=write, progress=progress,
-                       command=command, begin=begin, resume=resume, keep_certified=keep_certified)
+                       command=command, begin=begin, resume=resume, keep_certified=keep_certified, alone=not draw)
         if draw:
             outcome.draw()
     return outcome
@@ -88,8 +89,8 @@ def run_loaded(
 
 def _run(loaded: LoadedProblem, stem: str, budget: Budget, *, method_name: str | None, out: str | Path | None, overwrite: bool,
          write: bool, progress: Progress | None, command: Sequence[str], begin: float, resume: Checkpoint | None,
-         keep_certified: bool) -> Outcome:
-    """As ``run_loaded``, within its budget and without pictures."""
+         keep_certified: bool, alone: bool) -> Outcome:
+    """As ``run_loaded``, within its budget and without pictures. alone: whether the process is for this run."""
     chosen = method(method_name or loaded.method)
     options = make_options(chosen.name, loaded.options_for(chosen.name))
     read = time.perf_counter()
@@ -98,7 +99,7 @@ def _run(loaded: LoadedProblem, stem: str, budget: Budget, *, method_name: str |
         place = Path(out) if out is not None else Path("results") / f"{stem}-{chosen.name}"
         started = start_run(kept(place) if keep_certified else place, portable(loaded, chosen.name),
                             overwrite=overwrite or out is None)
-    aside = SoFar(started, partial(write_run_data, loaded, command)) if started is not None and is_supervised() else None
+    aside = SoFar(started, partial(write_run_data, loaded, command)) if started is not None and alone and is_supervised() else None
     try:
         compile_ahead(loaded, chosen.name)
         solution = solve(loaded.problem, chosen.name, options, tolerances=Tolerances(**loaded.accept), progress=progress,
@@ -144,12 +145,18 @@ def write_run_data(loaded: LoadedProblem, command: Sequence[str], made: Portable
 
 
 def _draw(started: Started, loaded: LoadedProblem, solution: Solution) -> None:
-    """Pictures and report, as far as there is time."""
+    """Pictures and report, as far as there is time. Until they are there the summary says that they are left out: the process may
+    be killed at its limit."""
+    summary = read_summary(started.target)
     with limited() as budget, closing(LAST_PICTURE_S):
+        if pending := seconds_left() < float("inf"):
+            put_summary(started.target, summary, [Finding(Kind.LEFT_OUT, name=str(Activity.PICTURES),
+                                                          data={"parts": ("report",), "by": by(budget)})])
         nothing: tuple[Any, str] = (None, "There was no time for an animation.")
         scene, note = attempt(lambda: picture(loaded, solution), nothing, Activity.PICTURES, "animation")
-        write_pages(solution, started.target, problem_yaml=started.portable.text, scene=scene, scene_note=note)
-    add_findings(started.target, left_out(budget))
+        write_pages(solution, started.target, problem_yaml=started.portable.text, scene=scene, scene_note=note, summary=summary)
+    if (missing := left_out(budget)) or pending:
+        put_summary(started.target, summary, missing)
 
 
 def picture(loaded: LoadedProblem, solution: Solution) -> tuple[Any, str]:

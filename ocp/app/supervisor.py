@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ocp.app.commands.common import NOT_SOLVED
+from ocp.app.commands.common import CERTIFIED, NOT_SOLVED
 from ocp.interrupts import GRACE_S
 
 FLAG = "--time-limit"
@@ -116,9 +116,12 @@ def _ended(record: dict[str, Any]) -> int:
         return int(record["code"])
     told = "the time limit was reached inside one long operation, which was ended"
     if "so_far" not in record:
-        print(f"{told}; there is nothing to keep", file=sys.stderr)
+        print(f"{told}; nothing more is written", file=sys.stderr)
         return NOT_SOLVED
     folder, target = map(Path, record["so_far"])
+    if not folder.is_dir():  # the final answer is in its place already
+        print(f"the time limit was reached: the run is in {target}, without pictures and report", file=sys.stderr)
+        return CERTIFIED if json.loads((target / "summary.json").read_text(encoding="utf-8"))["ok"] else NOT_SOLVED
     _put(folder, target)
     print(f"{told}; the best answer so far, not certified, is in {target}", file=sys.stderr)
     return NOT_SOLVED

@@ -89,19 +89,24 @@ def write_data(solution: Solution, folder: str | Path, *, problem_yaml: str, pro
     return Path(folder)
 
 
-def write_pages(solution: Solution, folder: Path, *, problem_yaml: str, scene: Scene | None = None, scene_note: str = "") -> None:
-    """Pictures and report of a run whose data are there; the report comes last and whole, and not where the time is up."""
-    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+def write_pages(solution: Solution, folder: Path, *, problem_yaml: str, scene: Scene | None = None, scene_note: str = "",
+                summary: Mapping[str, Any] | None = None) -> None:
+    """Pictures and report of a run whose data are there; the report comes last and whole, and not where the time is up. summary:
+    what the report tells, where that is not what stands in the folder."""
+    summary = read_summary(folder) if summary is None else summary
     attempt(lambda: _write_pages(folder, solution, problem_yaml, summary, scene, scene_note), None, Activity.PICTURES, "report")
 
 
-def add_findings(folder: Path, findings: Sequence[Finding]) -> None:
-    """More findings of a run that is written, in its summary."""
-    if not findings:
-        return
-    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    summary["findings"] += [jsonable(one.record()) for one in findings]
-    summary["notes"] += sentences(findings)
+def read_summary(folder: Path) -> dict[str, Any]:
+    """The summary of a run as it stands."""
+    found: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    return found
+
+
+def put_summary(folder: Path, summary: Mapping[str, Any], findings: Sequence[Finding] = ()) -> None:
+    """The summary of a run that is written, in place of the one that it has, with more findings."""
+    summary = {**summary, "findings": [*summary["findings"], *(jsonable(one.record()) for one in findings)],
+               "notes": [*summary["notes"], *sentences(findings)]}
     partial = folder / f".summary.{uuid.uuid4().hex[:8]}"
     partial.mkdir()
     write_summary(partial, summary)

@@ -249,11 +249,20 @@ def test_pictures_that_do_not_end_cost_no_verdict():
     assert "pictures and report are left out" in err
 
 
+@pytest.mark.parametrize(("ok", "code"), [(True, 0), (False, 1)])
+def test_an_answer_that_is_in_its_place_stays(ok, code, tmp_path):
+    (tmp_path / "summary.json").write_text(json.dumps({"ok": ok}), encoding="utf-8")
+    process = supervised(f"supervisor.report(so_far=({str(tmp_path / 'gone')!r}, {str(tmp_path)!r}))\ntime.sleep(600)")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == code
+    assert f"the run is in {tmp_path}" in err
+
+
 def test_without_an_answer_it_says_so():
     process = supervised("time.sleep(600)")
     _, err = process.communicate(timeout=120)
     assert process.returncode == 1
-    assert "there is nothing to keep" in err
+    assert "nothing more is written" in err
 
 
 def test_signals_go_to_the_child():
@@ -274,10 +283,13 @@ def test_a_supervised_solve_writes_answers_so_far(tmp_path, monkeypatch):
 
     def kept(self, solution):
         whole(self, solution)
-        seen.append(read_run(self.last).summary["status"]["name"])
+        summary = read_run(self.last).summary
+        seen.append(summary["status"]["name"])
+        assert list(left_out(self.last)) == ["certificate", "error bound of the objective", "pictures"]
+        assert not summary["ok"]
 
     monkeypatch.setattr(checkpoints.SoFar, "__call__", kept)
     assert code_of("solve", BLOCK, "--quiet", "--out", tmp_path / "run") == 0
-    assert seen == ["TIME_LIMIT", "CONVERGED"]
+    assert seen == ["TIME_LIMIT", "TIME_LIMIT"]
     assert [list(one) for one in told] == [["so_far"], ["so_far"], ["code"]]
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
