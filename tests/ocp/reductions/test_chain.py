@@ -13,10 +13,11 @@ from ocp.app.files.load import load_text
 from ocp.certify import certify
 from ocp.errors import ProblemError
 from ocp.guess import from_motion
-from ocp.methods import METHODS, make_options, method, solve
+from ocp.methods import METHODS, make_options, method, solve, uncertified
 from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, Solution, Status, System, Trajectory
 from ocp.reductions import REDUCTIONS, ReducedProblem, Reduction, chain_of, fit_guess, invert, redundant, with_dropped_conditions
 from ocp.reductions.control_norms import NEGATIVE_PART
+from ocp.shooting.ilqr import prepare
 from ocp.spaces import euclidean
 
 #: two wheels geared 1 to 2, by text: of four conditions at the end, two repeat the others
@@ -143,7 +144,7 @@ def test_limits_of_the_system_are_bounds_like_others():
 def test_shooting_refuses_bounds_that_should_be_constraints():
     options = make_options("ilqr", {"control_bounds": "rows"})
     with pytest.raises(ProblemError, match="reduce it"):
-        method("ilqr").run(block(lambda t, x, u, p: u[0]**2, u_lower=(-0.5,), u_upper=(0.5,)), options, None)
+        prepare(block(lambda t, x, u, p: u[0]**2, u_lower=(-0.5,), u_upper=(0.5,)), options)
 
 
 # ---- the chain ------------------------------------------------------------------------------------------------------------
@@ -295,7 +296,7 @@ def test_from_a_solution_of_the_reduced_problem_back_and_there():
     problem = block(size_of_effort, u_lower=(-1.0,), u_upper=(1.0,))
     options = make_options("multiple_shooting", {"intervals": 20})
     reduced = method("multiple_shooting").reduce(problem, options)
-    found = method("multiple_shooting").run(reduced, options, None)
+    found = uncertified(reduced, "multiple_shooting", options)
     assert found.problem.steps is reduced.steps
     again = from_motion(found.problem, (found.trajectory,))
     assert again.steps is reduced.steps
